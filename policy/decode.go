@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// Codes of a DecodeError: they are codes of the fold.
+const (
+	Undecodable = "undecodable"
+	UnknownType = "unknown_type"
+	Invalid     = "invalid"
+)
+
+// DecodeError says why a body is not an event this binary accepts.
+type DecodeError struct {
+	Code       string     // Undecodable, UnknownType or Invalid
+	Violations Violations // never empty
+}
+
+// Error is the code and every fault.
+func (e *DecodeError) Error() string { return e.Code + ": " + e.Violations.Error() }
+
+// Fields of an event, by bit.
+const (
+	eventID = 1 << iota
+	eventType
+	eventProject
+	eventPolicy
+	eventNode
+	eventSlug
+	eventDisplayName
+	eventRevision
+	eventLabels
+	eventAddresses
+)
+
+var eventFields = []string{
+	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
+}
+
+// record holds the fields of every event type: the type may stand last.
+type record struct {
+	seen        uint
+	kind        string // a Type constant; empty when the text is none of them
+	unknown     string // the text of a type outside the closed set
+	id          uuid.UUID
+	project     uuid.UUID
+	policy      uuid.UUID
+	node        NodeID
+	slug        string
+	displayName string
+	revision    Revision
+	labels      Labels
+	addresses   Addresses
+}
+
+// Decode reads an event. Every failure is a *DecodeError that holds all faults
+// of the body.
+//
+// When the shape is sound but a domain rule is broken (Invalid), and the ids
+// that name the event, its project, its policy and revision or its node could be
+// read, Decode also returns the event as far as it could be read, so that the
+// fold can recognise a duplicate whatever its body (design section 2). The event
+// is nil in every other failure. It keeps no reference to body.
+func Decode(body []byte) (Event, error) {
+	var rec record
+	faults := read(body, func(r *reader) { r.event(&rec) })
+	if len(faults) == 0 {
+		return rec.event(), nil
+	}
+	// Of a document that could be walked to its end, an unknown type says more
+	// than the faults found by reading it as one of the known ones.
+	if rec.unknown != "" && !ended(faults) {
+		return nil, &DecodeError{UnknownType, Violations{{
+			"/type", UnknownType,
+			fmt.Sprintf("%.64q is not an event type of this family", rec.unknown),
+		}}}
+	}
+	if _, misshapen := faults.Shape(); misshapen {
+		return nil, &DecodeError{Undecodable, faults}
+	}
+	if !rec.identified() {
+		return nil, &DecodeError{Invalid, faults}
+	}
+	return rec.event(), &DecodeError{Invalid, faults}
+}
+
+// ended reports whether the reading did not reach the document's end.
+func ended(faults Violations) bool {
+	last := faults[len(faults)-1].Code
+	return last == CodeMalformedJSON || last == CodeDuplicateKey
+}
+
+// identified reports whether every id is known that names what the event is
+// about.
+func (rec *record) identified() bool {
+	if rec.id == uuid.Nil || rec.project == uuid.Nil {
+		return false
+	}
+	switch rec.kind {
+	case TypeRevisionCreated:
+		return rec.policy != uuid.Nil && rec.revision.ID != uuid.Nil
+	case TypePolicyDeleted:
+		return rec.policy != uuid.Nil
+	case TypeNodeUpdated, TypeNodeRemoved:
+		return rec.node != ""
+	}
+	return false
+}
+
+func (rec *record) event() Event {
+	switch rec.kind {
+	case TypeRevisionCreated:
+		return RevisionCreated{rec.id, rec.project, rec.policy, rec.slug, rec.displayName, rec.revision}
+	case TypePolicyDeleted:
+		return PolicyDeleted{rec.id, rec.project, rec.policy}
+	case TypeNodeUpdated:
+		return NodeUpdated{rec.id, rec.project, rec.node, rec.labels, rec.addresses}
+	case TypeNodeRemoved:
+		return NodeRemoved{rec.id, rec.project, rec.node}
+	}
+	return nil
+}
+
+// fields are the fields an event type requires, and those it may also have.
+func (rec *record) fields() (need, may uint) {
+	const common = eventID | eventType | eventProject
+	switch rec.kind {
+	case TypeRevisionCreated:
+		return common | eventPolicy | eventSlug | eventRevision, eventDisplayName
+	case TypePolicyDeleted:
+		return common | eventPolicy, 0
+	case TypeNodeUpdated:
+		return common | eventNode | eventLabels | eventAddresses, 0
+	case TypeNodeRemoved:
+		return common | eventNode, 0
+	}
+	return common, ^uint(0)
+}
+
+func (r *reader) event(rec *record) {
+	ok := r.object("an event", func(name []byte) bool { return r.eventField(rec, name) })
+	if !ok {
+		return
+	}
+	need, may := rec.fields()
+	for i, name := range eventFields {
+		if rec.seen&^(need|may)&(1<<i) != 0 {
+			r.note("/"+name, CodeUnknownField, "not a field of "+rec.kind+"; remove it")
+		}
+	}
+	r.require(need, rec.seen, eventFields)
+}
+
+func (r *reader) eventField(rec *record, name []byte) bool {
+	switch string(name) {
+	case "id":
+		rec.seen |= eventID
+		rec.id = r.uuid()
+	case "type":
+		rec.seen |= eventType
+		r.eventType(rec)
+	case "project_id":
+		rec.seen |= eventProject
+		rec.project = r.uuid()
+	case "policy_id":
+		rec.seen |= eventPolicy
+		rec.policy = r.uuid()
+	case "node_id":
+		rec.seen |= eventNode
+		rec.node = r.nodeID()
+	case "slug":
+		rec.seen |= eventSlug
+		rec.slug = r.slug()
+	case "display_name":
+		rec.seen |= eventDisplayName
+		rec.displayName = r.displayName()
+	case "revision":
+		rec.seen |= eventRevision
+		rec.revision = r.revision()
+	case "labels":
+		rec.seen |= eventLabels
+		rec.labels = r.labels()
+	case "addresses":
+		rec.seen |= eventAddresses
+		rec.addresses = r.addresses()
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *reader) eventType(rec *record) {
+	b, ok := r.text("a string")
+	if !ok {
+		return
+	}
+	switch string(b) {
+	case TypeRevisionCreated:
+		rec.kind = TypeRevisionCreated
+	case TypePolicyDeleted:
+		rec.kind = TypePolicyDeleted
+	case TypeNodeUpdated:
+		rec.kind = TypeNodeUpdated
+	case TypeNodeRemoved:
+		rec.kind = TypeNodeRemoved
+	default:
+		rec.unknown = string(b)
+		r.note("", UnknownType, "not an event type of this family")
+	}
+}
+
+// Fields of a revision, by bit.
+const (
+	revisionID = 1 << iota
+	revisionParent
+	revisionSelector
+	revisionRules
+	revisionCreatedAt
+	revisionCreatedBy
+	revisionCorrelation
+)
+
+var revisionFields = []string{"id", "parent_id", "selector", "rules", "created_at", "created_by", "correlation_id"}
+
+func (r *reader) revision() (rev Revision) {
+	var seen uint
+	ok := r.object("a revision", func(name []byte) bool {
+		switch string(name) {
+		case "id":
+			seen |= revisionID
+			rev.ID = r.uuid()
+		case "parent_id":
+			rev.Parent = r.uuidOrNull()
+		case "selector":
+			seen |= revisionSelector
+			rev.Selector = r.selector()
+		case "rules":
+			seen |= revisionRules
+			rev.Rules = r.rules()
+		case "created_at":
+			seen |= revisionCreatedAt
+			rev.CreatedAt = r.time()
+		case "created_by":
+			seen |= revisionCreatedBy
+			rev.CreatedBy = r.short()
+		case "correlation_id":
+			if !r.null() {
+				rev.CorrelationID = r.short()
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	if ok {
+		const need = revisionID | revisionSelector | revisionRules | revisionCreatedAt | revisionCreatedBy
+		r.require(need, seen, revisionFields)
+	}
+	return rev
+}

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// Generators of values that obey every rule of the domain.
+
+func anyID(t *rapid.T) uuid.UUID {
+	id := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+	id[0] |= 1
+	return id
+}
+
+func anyPrefix(t *rapid.T, size int) netip.Prefix {
+	a, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.Byte(), size, size).Draw(t, "address"))
+	p, _ := a.Prefix(rapid.IntRange(0, a.BitLen()).Draw(t, "bits"))
+	if p.Addr().Is4In6() {
+		p = netip.MustParsePrefix("::/0")
+	}
+	return p
+}
+
+func anyRule(t *rapid.T) Rule {
+	size := rapid.SampledFrom([]int{4, 16}).Draw(t, "family")
+	r := Rule{
+		Action:   rapid.SampledFrom([]Action{Allow, Deny, Log}).Draw(t, "action"),
+		Protocol: rapid.SampledFrom([]Protocol{TCP, UDP, ICMP, Any}).Draw(t, "protocol"),
+		Source:   anyPrefix(t, size), Destination: anyPrefix(t, size),
+	}
+	if r.Protocol.HasPorts() {
+		r.Ports.From = rapid.Uint16Range(1, 65535).Draw(t, "from")
+		r.Ports.To = rapid.Uint16Range(r.Ports.From, 65535).Draw(t, "to")
+	}
+	return r
+}
+
+var (
+	anyKey   = rapid.SampledFrom([]string{"a", "b", "role", "env", "in", "notin", "acme:checkout/owner", "example.com/zone", "A_b.c-9"})
+	anyValue = rapid.SampledFrom([]string{"", "a", "b", "web", "in", "v1.2_3-x", "0"})
+)
+
+func anyClause(t *rapid.T) Clause {
+	c := Clause{Op: Op(rapid.IntRange(0, int(Absent)).Draw(t, "op")), Key: anyKey.Draw(t, "key")}
+	switch c.Op {
+	case Equal, NotEqual:
+		c.Values = []string{anyValue.Draw(t, "value")}
+	case In:
+		values := rapid.SliceOfN(anyValue.Filter(func(s string) bool { return s != "" }), 1, 4).Draw(t, "values")
+		slices.Sort(values)
+		c.Values = slices.Compact(values)
+	}
+	return c
+}
+
+func anyExpr(t *rapid.T) Expr {
+	return rapid.SliceOfN(rapid.Custom(anyClause), 1, 5).Draw(t, "clauses")
+}
+
+func anyLabels(t *rapid.T) Labels {
+	m := rapid.MapOf(anyKey, anyValue).Draw(t, "labels")
+	l, err := NewLabels(m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func anyEvent(t *rapid.T) Event {
+	id, project := anyID(t), anyID(t)
+	node := NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`).Draw(t, "node"))
+	switch rapid.IntRange(0, 3).Draw(t, "type") {
+	case 0:
+		return PolicyDeleted{id, project, anyID(t)}
+	case 1:
+		return NodeRemoved{id, project, node}
+	case 2:
+		addrs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+			return anyPrefix(t, rapid.SampledFrom([]int{4, 16}).Draw(t, "family")).Addr().String()
+		}), 0, 4).Draw(t, "addresses")
+		a, err := NewAddresses(addrs, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return NodeUpdated{id, project, node, anyLabels(t), a}
+	}
+	e := RevisionCreated{
+		ID: id, Project: project, Policy: anyID(t), Slug: rapid.StringMatching(`[a-z][a-z0-9-]{0,63}`).Draw(t, "slug"),
+		DisplayName: rapid.SampledFrom([]string{"", "Web", "Ünï \"quoted\" <b>\u2028\U0001f600"}).Draw(t, "name"),
+		Revision: Revision{
+			ID: anyID(t), Selector: Selector{anyExpr(t), anyExpr(t)},
+			Rules:     rapid.SliceOfN(rapid.Custom(anyRule), 1, 5).Draw(t, "rules"),
+			CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
+			CreatedBy: rapid.SampledFrom([]string{"", "ann", "a\tb\\"}).Draw(t, "by"),
+		},
+	}
+	if rapid.Bool().Draw(t, "later") {
+		e.Revision.Parent, e.Revision.CorrelationID = anyID(t), "c-1"
+	}
+	return e
+}
