@@ -1,0 +1,118 @@
+// Package gen makes realistic worlds out of a seed: policies over every form
+// of rule and selector, nodes over label sets, and histories of events that
+// lead somewhere interesting (narrowed selectors, labels that flip and flip
+// back, slugs that are used again).
+//
+// The same seed gives the same world on every machine, byte for byte. Values
+// are plain structs that marshal to the JSON of the HTTP API; [Scribe] turns a
+// history into events of the log. The package imports nothing of the plane, so
+// a test may set the product beside it.
+package gen
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+)
+
+// Ports is an inclusive range.
+type Ports struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// Rule is one rule as an author writes it.
+type Rule struct {
+	Action          string `json:"action"`
+	Protocol        string `json:"protocol"`
+	SourceCIDR      string `json:"source_cidr"`
+	DestinationCIDR string `json:"destination_cidr"`
+	Ports           *Ports `json:"ports,omitempty"`
+}
+
+// Selector is the text of both sides.
+type Selector struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
+
+// Policy marshals to the body that creates it: POST /v1/projects/{p}/policies.
+type Policy struct {
+	Slug        string   `json:"slug"`
+	DisplayName string   `json:"display_name,omitempty"`
+	Selector    Selector `json:"selector"`
+	Rules       []Rule   `json:"rules"`
+}
+
+// Node marshals to a line of nodes:batch and of `edict node import`.
+type Node struct {
+	ID        string            `json:"id"`
+	Labels    map[string]string `json:"labels"`
+	Addresses []string          `json:"addresses"`
+}
+
+// JSON is the value as compact JSON.
+func (p Policy) JSON() []byte { return marshal(p) }
+
+// JSON is the value as compact JSON, a line of nodes:batch.
+func (n Node) JSON() []byte { return marshal(n) }
+
+// Facts is the body of PUT …/nodes/{id}: everything but the id.
+func (n Node) Facts() []byte {
+	return marshal(struct {
+		Labels    map[string]string `json:"labels"`
+		Addresses []string          `json:"addresses"`
+	}{n.Labels, n.Addresses})
+}
+
+// Gen draws values. It is not safe for several goroutines.
+type Gen struct{ r *rand.Rand }
+
+// New starts the sequence of draws that belongs to seed.
+func New(seed uint64) *Gen { return &Gen{rand.New(rand.NewPCG(seed, 0x656469637400))} }
+
+// World is a set of policies and nodes that concern each other.
+type World struct {
+	Policies []Policy
+	Nodes    []Node
+}
+
+// World draws policies and nodes over one label scheme. Every selector form
+// and every kind of rule occurs once a dozen policies or so are asked for; the
+// last policy has 1,024 rules when there are at least eight.
+func (g *Gen) World(policies, nodes int) World {
+	w := World{}
+	for i := range policies {
+		w.Policies = append(w.Policies, g.Policy(fmt.Sprintf("policy-%d", i)))
+	}
+	if policies >= 8 {
+		w.Policies[policies-1].Rules = g.Rules(1024)
+	}
+	for i := range nodes {
+		w.Nodes = append(w.Nodes, g.Node(fmt.Sprintf("node-%d", i)))
+	}
+	return w
+}
+
+// Policy draws a policy with the slug given.
+func (g *Gen) Policy(slug string) Policy {
+	return Policy{Slug: slug, DisplayName: "Policy " + slug, Selector: g.Selector(), Rules: g.Rules(g.ruleCount())}
+}
+
+// ruleCount is small as a rule, so that sets stay readable in a failure.
+func (g *Gen) ruleCount() int {
+	if g.r.IntN(16) == 0 {
+		return 20 + g.r.IntN(180)
+	}
+	return 1 + g.r.IntN(8)
+}
+
+func pick[T any](g *Gen, from []T) T { return from[g.r.IntN(len(from))] }
+
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of strings and ints always marshal
+	}
+	return b
+}

@@ -1,0 +1,200 @@
+// Package oracle recomputes, the slow and obvious way, what the plane must say
+// about a node: its rows and the merged policy block of its state.
+//
+// It takes the accepted events as raw JSON in log order and shares nothing with
+// the code it judges: its own selector matcher (strings and maps), its own
+// canonical order (a sort of text keys), its own JSON printing, its own hash.
+// It answers from the present facts alone, so two histories that end in the
+// same facts must give the same answer. Whether an event is accepted is not its
+// question: hand it what the fold applied, and it returns an error for anything
+// it does not understand rather than guess.
+package oracle
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Row is one Compiled Ruleset: what one policy asks of one node.
+type Row struct {
+	Policy      string
+	Revision    string
+	Fingerprint string // base64 std of sha256(Payload), 44 characters
+	Payload     string // the canonical rule list as compact JSON
+}
+
+// EmptyFingerprint is the Fingerprint of the payload "[]".
+const EmptyFingerprint = "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="
+
+// Plane holds the present facts. The zero value knows nothing.
+type Plane struct {
+	policies map[string]policy
+	nodes    map[string]node
+}
+
+type policy struct {
+	project, revision, payload string
+	source, destination        []clause
+}
+
+type node struct {
+	project string
+	labels  map[string]string
+}
+
+type event struct {
+	Type      string            `json:"type"`
+	ProjectID string            `json:"project_id"`
+	PolicyID  string            `json:"policy_id"`
+	NodeID    string            `json:"node_id"`
+	Labels    map[string]string `json:"labels"`
+	Revision  struct {
+		ID string `json:"id"`
+		Body
+	} `json:"revision"`
+}
+
+// Body is the part of a policy that decides what nodes apply, as HTTP requests
+// and revisions in the log both spell it.
+type Body struct {
+	Selector struct {
+		Source      string `json:"source"`
+		Destination string `json:"destination"`
+	} `json:"selector"`
+	Rules []Rule `json:"rules"`
+}
+
+// Rule is a rule as its author wrote it.
+type Rule struct {
+	Action          string `json:"action"`
+	Protocol        string `json:"protocol"`
+	SourceCIDR      string `json:"source_cidr"`
+	DestinationCIDR string `json:"destination_cidr"`
+	Ports           *struct {
+		From int `json:"from"`
+		To   int `json:"to"`
+	} `json:"ports"`
+}
+
+// Apply folds one accepted event.
+func (p *Plane) Apply(body []byte) error {
+	var e event
+	if err := json.Unmarshal(body, &e); err != nil {
+		return fmt.Errorf("oracle: %w", err)
+	}
+	switch e.Type {
+	case "policy_revision_created":
+		return p.SetPolicy(e.ProjectID, e.PolicyID, e.Revision.ID, e.Revision.Body)
+	case "policy_deleted":
+		delete(p.policies, e.PolicyID)
+	case "node_updated":
+		p.SetNode(e.ProjectID, e.NodeID, e.Labels)
+	case "node_removed":
+		delete(p.nodes, e.NodeID)
+	default:
+		return fmt.Errorf("oracle: an event of type %q is not for me", e.Type)
+	}
+	return nil
+}
+
+// SetPolicy makes body the head revision of a policy, new or not. It serves
+// tests that write over HTTP and learn the ids from the answer.
+func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
+	source, err := parse(body.Selector.Source)
+	if err != nil {
+		return err
+	}
+	destination, err := parse(body.Selector.Destination)
+	if err != nil {
+		return err
+	}
+	payload, err := Payload(body.Rules)
+	if err != nil {
+		return err
+	}
+	if p.policies == nil {
+		p.policies = map[string]policy{}
+	}
+	p.policies[id] = policy{project, revision, payload, source, destination}
+	return nil
+}
+
+// DeletePolicy forgets a policy.
+func (p *Plane) DeletePolicy(id string) { delete(p.policies, id) }
+
+// SetNode states a node's project and labels, whole.
+func (p *Plane) SetNode(project, id string, labels map[string]string) {
+	if p.nodes == nil {
+		p.nodes = map[string]node{}
+	}
+	p.nodes[id] = node{project, labels}
+}
+
+// RemoveNode forgets a node.
+func (p *Plane) RemoveNode(id string) { delete(p.nodes, id) }
+
+// Nodes lists the ids of all nodes, ascending.
+func (p *Plane) Nodes() []string {
+	ids := []string{}
+	for id := range p.nodes {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Rows are a node's rows, policy id ascending: one for each policy of its
+// project that has the node's labels on either side of its selector. A node
+// that is not there has none.
+func (p *Plane) Rows(id string) []Row {
+	n, ok := p.nodes[id]
+	if !ok {
+		return nil
+	}
+	rows := []Row{}
+	for pid, pol := range p.policies {
+		if pol.project == n.project && (holds(pol.source, n.labels) || holds(pol.destination, n.labels)) {
+			rows = append(rows, Row{pid, pol.revision, Fingerprint(pol.payload), pol.payload})
+		}
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Policy, b.Policy) })
+	return rows
+}
+
+// Block is the merged policy block of a node's state: an object, or null when
+// the node has no rows.
+func (p *Plane) Block(id string) string {
+	rows := p.Rows(id)
+	if len(rows) == 0 {
+		return "null"
+	}
+	stream, rules := "", []string{}
+	for _, r := range rows {
+		stream += r.Payload
+		if inner := r.Payload[1 : len(r.Payload)-1]; inner != "" {
+			rules = append(rules, inner)
+		}
+	}
+	return `{"revision_id":"` + rows[0].Revision + `","fingerprint":"` + Fingerprint(stream) +
+		`","rules":[` + strings.Join(rules, ",") + `]}`
+}
+
+// State is the whole body of GET /v1/nodes/{id}/state; ok is false for a node
+// that is not there.
+func (p *Plane) State(id string) (body string, ok bool) {
+	if _, ok := p.nodes[id]; !ok {
+		return "", false
+	}
+	return `{"peers":[],"reachability":null,"policy":` + p.Block(id) +
+		`,"bridge":null,"state":null,"reports":null,"executions":[],"sessions":null}`, true
+}
+
+// Fingerprint is the text form of sha256(payload).
+func Fingerprint(payload string) string {
+	sum := sha256.Sum256([]byte(payload))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
