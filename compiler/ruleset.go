@@ -1,0 +1,136 @@
+package compiler
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Ruleset is the compiled rule list of a revision. It is the same on every node
+// the revision matches, so it is built once and shared.
+type Ruleset struct {
+	Payload     []byte // compact JSON array in canonical order; shared, do not modify
+	Fingerprint Fingerprint
+	Rules       int // rules in Payload
+}
+
+// Empty is the projection of a policy onto a node it does not match: payload
+// "[]". Do not modify.
+var Empty = Ruleset{Payload: []byte("[]"), Fingerprint: FingerprintOf([]byte("[]"))}
+
+// Compile runs stages 1, 3 and 4 of the projection: canonical sort with equal
+// rules once, JSON, SHA-256 (design section 4).
+func Compile(rules []policy.Rule) Ruleset {
+	if len(rules) == 0 {
+		return Empty
+	}
+	lines := canonical(rules)
+	payload := make([]byte, 0, payloadSize(lines))
+	payload = append(payload, '[')
+	for i := range lines {
+		if i > 0 {
+			payload = append(payload, ',')
+		}
+		payload = lines[i].append(payload)
+	}
+	payload = append(payload, ']')
+	return Ruleset{payload, FingerprintOf(payload), len(lines)}
+}
+
+// Project is stage 2: rs when either side of the selector matches the node,
+// Empty otherwise.
+func Project(rs Ruleset, source, destination bool) Ruleset {
+	if source || destination {
+		return rs
+	}
+	return Empty
+}
+
+// Canonical is stage 1: a sorted copy of rules in which equal rules stand once.
+func Canonical(rules []policy.Rule) []policy.Rule {
+	lines := canonical(rules)
+	sorted := make([]policy.Rule, len(lines))
+	for i := range lines {
+		sorted[i] = lines[i].Rule
+	}
+	return sorted
+}
+
+// line is a rule with the canonical text of its CIDRs, printed once instead of
+// in every comparison.
+type line struct {
+	policy.Rule
+	source, destination []byte
+}
+
+func canonical(rules []policy.Rule) []line {
+	const cidr = 24 // bytes a CIDR takes more often than not; append grows it
+	text := make([]byte, 0, 2*cidr*len(rules))
+	lines := make([]line, len(rules))
+	for i, r := range rules {
+		lines[i].Rule = r
+		lines[i].source, text = printed(text, r, false)
+		lines[i].destination, text = printed(text, r, true)
+	}
+	slices.SortFunc(lines, compareLines)
+	// Masked prefixes are equal exactly if their texts are, so == on rules is
+	// equality in the canonical order.
+	return slices.CompactFunc(lines, func(a, b line) bool { return a.Rule == b.Rule })
+}
+
+// printed appends one CIDR of r to text and returns where it stands. A slice of
+// an outgrown text stays valid.
+func printed(text []byte, r policy.Rule, destination bool) (cidr, grown []byte) {
+	p := r.Source
+	if destination {
+		p = r.Destination
+	}
+	at := len(text)
+	text = p.AppendTo(text)
+	return text[at:len(text):len(text)], text
+}
+
+// compareLines is policy.Rule.Compare on printed CIDRs.
+func compareLines(a, b line) int {
+	if c := bytes.Compare(a.source, b.source); c != 0 {
+		return c
+	}
+	if c := bytes.Compare(a.destination, b.destination); c != 0 {
+		return c
+	}
+	return cmp.Or(
+		strings.Compare(string(a.Protocol), string(b.Protocol)),
+		cmp.Compare(a.Ports.From, b.Ports.From),
+		cmp.Compare(a.Ports.To, b.Ports.To),
+		strings.Compare(string(a.Action), string(b.Action)),
+	)
+}
+
+func payloadSize(lines []line) int {
+	const fixed = len(`{"source_cidr":"","destination_cidr":"","protocol":"icmp","ports":{"from":65535,"to":65535},"action":"allow"},`)
+	n := len("[]")
+	for i := range lines {
+		n += fixed + len(lines[i].source) + len(lines[i].destination)
+	}
+	return n
+}
+
+// append is stage 3 for one rule: fields in the order of design section 4, ports
+// only where there are some. No field's alphabet needs escaping.
+func (l *line) append(b []byte) []byte {
+	b = append(append(b, `{"source_cidr":"`...), l.source...)
+	b = append(append(b, `","destination_cidr":"`...), l.destination...)
+	b = append(append(b, `","protocol":"`...), l.Protocol...)
+	if l.Ports != (policy.Ports{}) {
+		b = strconv.AppendUint(append(b, `","ports":{"from":`...), uint64(l.Ports.From), 10)
+		b = strconv.AppendUint(append(b, `,"to":`...), uint64(l.Ports.To), 10)
+		b = append(b, `},"action":"`...)
+	} else {
+		b = append(b, `","action":"`...)
+	}
+	return append(append(b, l.Action...), `"}`...)
+}
