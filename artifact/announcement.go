@@ -1,0 +1,184 @@
+package artifact
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/google/uuid"
+)
+
+// Announcement tells one node what one policy is to it from one log sequence
+// on: an envelope of plane "policy" with a PolicyPayload in it, before it is
+// signed (design section 6).
+type Announcement struct {
+	Node        policy.NodeID
+	Policy      uuid.UUID
+	Revision    uuid.UUID
+	Version     uint64    // the causing event's log sequence; at most MaxInteger
+	GeneratedAt time.Time // that event's log timestamp
+	Rules       *PreparedRules
+}
+
+// PreparedRules is a rule payload as it travels and as it is signed, made once
+// for all nodes that share it. It never changes, so goroutines may share it too.
+type PreparedRules struct {
+	fingerprint digest
+	wire        []byte // verbatim
+	canonical   []byte // RFC 8785
+}
+
+// PrepareRules makes the signed form of a compiled payload (design section 4).
+// The payload is kept, not copied. An error means that it is not an array that
+// can be signed: see Canonical.
+func PrepareRules(payload []byte) (*PreparedRules, error) {
+	canonical, err := Canonical(payload)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	if canonical[0] != '[' {
+		return nil, fmt.Errorf("rules are not an array: %.40q", payload)
+	}
+	return &PreparedRules{sha256.Sum256(payload), payload, canonical}, nil
+}
+
+// Fingerprint is the SHA-256 of the payload, verbatim. A caller that has read
+// the payload by fingerprint learns here whether it read the right one.
+func (r *PreparedRules) Fingerprint() [sha256.Size]byte { return r.fingerprint }
+
+// Payload is the payload, verbatim.
+func (r *PreparedRules) Payload() []byte { return r.wire }
+
+// Size is how many bytes the rules hold, in both forms.
+func (r *PreparedRules) Size() int { return len(r.wire) + len(r.canonical) }
+
+// envelopeRoom is more than a sealed announcement has beside its rules: 63
+// characters of node id twice, and a proof of six hashes.
+const envelopeRoom = 1024
+
+// check refuses what would be signed but could not be opened.
+func (a *Announcement) check() error {
+	if _, err := policy.ParseNodeID(string(a.Node)); err != nil {
+		return err
+	}
+	if a.Version > MaxInteger {
+		return fmt.Errorf("version %d is above %d", a.Version, uint64(MaxInteger))
+	}
+	if y := a.GeneratedAt.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("the year %d has no RFC 3339 form", y)
+	}
+	if a.Rules == nil {
+		return errors.New("there are no rules, not even empty ones")
+	}
+	return nil
+}
+
+// template holds everything of an announcement but its node, already spelt out:
+// a fan-out tells many nodes the same. Nothing in it needs escaping. Rules are
+// left where they are. Names stand in the order of RFC 8785, those of the
+// travelling payload in the order of PolicyPayload.Append.
+type template struct {
+	of  Announcement // the announcement it was last made for
+	set bool
+
+	head   []byte // up to the node
+	signed [2][]byte
+	wire   [2][]byte
+	end    []byte // the version, which follows the signature
+}
+
+// The parts of a template are: head, node, [0], node again, [1], the rules,
+// afterRules, and end. The signature of the travelling form stands before end.
+const afterRules = `},"plane":"` + PlanePolicy + `","schema_version":"` + SchemaVersion + `"`
+
+// fill makes t the template of a, unless it is that already.
+func (t *template) fill(a *Announcement) {
+	if t.set && t.of.Rules == a.Rules && t.of.Version == a.Version && t.of.Policy == a.Policy &&
+		t.of.Revision == a.Revision && t.of.GeneratedAt == a.GeneratedAt {
+		return
+	}
+	t.of, t.set = *a, true
+	var fp [44]byte
+	base64.StdEncoding.Encode(fp[:], a.Rules.fingerprint[:])
+
+	t.head = append(t.head[:0], `{"generated_at":"`...)
+	t.head = a.GeneratedAt.UTC().AppendFormat(t.head, time.RFC3339Nano)
+	t.head = appendUUID(append(t.head, `","kind":"`+KindPolicy+`","name":"`...), a.Policy)
+	t.head = append(t.head, `","node":"`...)
+
+	t.signed[0] = append(append(t.signed[0][:0], `","payload":{"fingerprint":"`...), fp[:]...)
+	t.signed[0] = append(t.signed[0], `","node_id":"`...)
+	t.signed[1] = appendUUID(append(t.signed[1][:0], `","policy_id":"`...), a.Policy)
+	t.signed[1] = appendUUID(append(t.signed[1], `","revision_id":"`...), a.Revision)
+	t.signed[1] = append(t.signed[1], `","rules":`...)
+
+	t.wire[0] = append(t.wire[0][:0], `","payload":{"node_id":"`...)
+	t.wire[1] = appendUUID(append(t.wire[1][:0], `","policy_id":"`...), a.Policy)
+	t.wire[1] = appendUUID(append(t.wire[1], `","revision_id":"`...), a.Revision)
+	t.wire[1] = append(append(t.wire[1], `","fingerprint":"`...), fp[:]...)
+	t.wire[1] = append(t.wire[1], `","rules":`...)
+
+	t.end = strconv.AppendUint(append(t.end[:0], `,"version":`...), a.Version, 10)
+	t.end = append(t.end, '}')
+}
+
+// appendHead appends what stands before the rules, in one of the two forms.
+func (t *template) appendHead(b []byte, node policy.NodeID, form *[2][]byte) []byte {
+	b = append(append(b, t.head...), node...)
+	b = append(append(b, form[0]...), node...)
+	return append(b, form[1]...)
+}
+
+// appendSigned appends the envelope as it is signed: Envelope.SigningBytes.
+func (t *template) appendSigned(b []byte, a *Announcement) []byte {
+	t.fill(a)
+	b = t.appendHead(b, a.Node, &t.signed)
+	b = append(append(b, a.Rules.canonical...), afterRules...)
+	return append(b, t.end...)
+}
+
+// appendWire appends the envelope as it travels, up to its signature.
+func (t *template) appendWire(b []byte, a *Announcement) []byte {
+	t.fill(a)
+	b = t.appendHead(b, a.Node, &t.wire)
+	return append(append(b, a.Rules.wire...), afterRules...)
+}
+
+// room is enough for all of list, sealed.
+func room(list []Announcement) (n int) {
+	for i := range list {
+		if r := list[i].Rules; r != nil {
+			n += len(r.wire) + envelopeRoom
+		}
+	}
+	return n
+}
+
+// SealRuns signs announcements, cut into runs of up to MaxRun in their order,
+// and calls emit with the wire form of each, in order: what Seal would make of
+// it, but for the signature. A run costs one signature; each message of it
+// carries its own proof and verifies alone. A run of one is signed plainly.
+//
+// The messages are appended to dst, which is returned; with room for them in
+// dst little else is allocated. Each wire is a part of dst that nothing writes
+// to again. An error names the announcement that cannot be signed; nothing was
+// signed or emitted then. Many goroutines may seal with one Signer at once.
+func (s *Signer) SealRuns(dst []byte, list []Announcement, emit func(i int, wire []byte)) ([]byte, error) {
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return dst, fmt.Errorf("seal policy %s for node %q: %w", list[i].Policy, list[i].Node, err)
+		}
+	}
+	dst = slices.Grow(dst, room(list))
+	r := newRun(s)
+	for from := 0; from < len(list); from += MaxRun {
+		to := min(from+MaxRun, len(list))
+		dst = r.seal(dst, list[from:to], func(i int, wire []byte) { emit(from+i, wire) })
+	}
+	return dst, nil
+}

@@ -1,0 +1,11 @@
+// Package artifact is the signed paper that everything a node stores and trusts
+// comes in: its canonical form, its signature or one signature for a run of
+// them with a proof in each (design section 6), the set of keys a verifier
+// trusts, and the rule that no version falls back (design section 10). It also
+// signs the notices that nodes receive over SSE, in the dialect their agents
+// verify.
+//
+// What a payload means is the business of those who make it; only the payload
+// of plane "policy" has its shape here, because both ends of the node stream
+// need it.
+package artifact

@@ -1,0 +1,97 @@
+package artifact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Notice is the event envelope that nodes receive over SSE. It is not an
+// Envelope: agents of the field verify this dialect, and refuse one signed more
+// than five minutes ago, so it is signed at delivery (design section 7).
+type Notice struct {
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	Scope    string          `json:"scope"`
+	KeyID    string          `json:"key_id"`
+	IssuedAt time.Time       `json:"issued_at"`
+	Payload  json.RawMessage `json:"payload"`
+	// Signature is base64 std over json.Marshal of the six fields above, in
+	// this order.
+	Signature string `json:"signature"`
+}
+
+// NoticeWindow is how far a notice's time may lie from the agent's, either way.
+const NoticeWindow = 5 * time.Minute
+
+// Reasons to refuse a notice, beside those of an envelope.
+var (
+	ErrUnsigned = errors.New("unsigned notice")
+	ErrStale    = errors.New("stale notice")
+	ErrFuture   = errors.New("notice from the future")
+)
+
+// signingBytes are what an agent makes again from the notice it parsed:
+// encoding/json's compact, HTML-escaped form of six fields in this order, the
+// time in UTC. The order of these fields is part of the contract.
+func (n Notice) signingBytes() ([]byte, error) {
+	if len(n.Payload) == 0 {
+		n.Payload = nil // printed as null; an empty text is not JSON
+	}
+	return json.Marshal(struct {
+		ID       string          `json:"id"`
+		Type     string          `json:"type"`
+		Scope    string          `json:"scope"`
+		KeyID    string          `json:"key_id"`
+		IssuedAt time.Time       `json:"issued_at"`
+		Payload  json.RawMessage `json:"payload"`
+	}{n.ID, n.Type, n.Scope, n.KeyID, n.IssuedAt.UTC(), n.Payload})
+}
+
+// Notify signs n and returns its wire JSON: one line, the payload compact and
+// escaped for HTML. KeyID and Signature are filled in.
+func (s *Signer) Notify(n Notice) ([]byte, error) {
+	n.KeyID = s.keyID
+	b, err := n.signingBytes()
+	if err != nil {
+		return nil, fmt.Errorf("notify: %w", err)
+	}
+	signature := s.Sign(b)
+	// The wire is the signed object with one more member, so an agent that
+	// parses and prints it again meets the same bytes.
+	b = append(b[:len(b)-1], `,"signature":"`...)
+	b = base64.StdEncoding.AppendEncode(b, signature)
+	return append(b, `"}`...), nil
+}
+
+// Check verifies a notice as agents do, in their order: signed, dated, within
+// NoticeWindow of now, key known to plane "policy", signature good. White space
+// in doc does not matter, unknown members are ignored.
+func (t *TrustSet) Check(doc []byte, now time.Time) (Notice, error) {
+	var n Notice
+	if err := json.Unmarshal(doc, &n); err != nil {
+		return Notice{}, fmt.Errorf("%w notice: %w", ErrMalformed, err)
+	}
+	switch age := now.Sub(n.IssuedAt); {
+	case n.ID == "" || n.Type == "":
+		return Notice{}, fmt.Errorf("%w notice: id and type are required", ErrMalformed)
+	case n.Signature == "":
+		return Notice{}, fmt.Errorf("%w: %s", ErrUnsigned, n.ID)
+	case n.IssuedAt.IsZero():
+		return Notice{}, fmt.Errorf("%w notice: issued_at is required", ErrMalformed)
+	case age > NoticeWindow:
+		return Notice{}, fmt.Errorf("%w: %s is %s old", ErrStale, n.ID, age)
+	case age < -NoticeWindow:
+		return Notice{}, fmt.Errorf("%w: %s is %s ahead", ErrFuture, n.ID, -age)
+	}
+	signed, err := n.signingBytes()
+	if err != nil {
+		return Notice{}, fmt.Errorf("%w notice: %w", ErrMalformed, err)
+	}
+	if err := t.verify(PlanePolicy, n.KeyID, now, signed, n.Signature); err != nil {
+		return Notice{}, err
+	}
+	return n, nil
+}

@@ -1,0 +1,108 @@
+package artifact
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/edictdev/edict/policy"
+	strict "github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+)
+
+// KindPolicy is the kind of an envelope that carries a PolicyPayload; its name
+// is the policy id.
+const KindPolicy = "policy"
+
+// PolicyPayload tells a node what one policy says to it now (design section 6).
+// Rules "[]" means: nothing any more.
+type PolicyPayload struct {
+	NodeID      policy.NodeID
+	PolicyID    uuid.UUID
+	RevisionID  uuid.UUID
+	Fingerprint [sha256.Size]byte // of Rules as they were compiled; 44 characters of base64 in JSON
+	Rules       json.RawMessage   // the compiled payload, verbatim
+}
+
+// Append appends the payload as it travels: {"node_id","policy_id",
+// "revision_id","fingerprint","rules"}, rules verbatim. Ids and fingerprints
+// need no escaping.
+func (p PolicyPayload) Append(b []byte) []byte {
+	b = append(append(b, `{"node_id":"`...), p.NodeID...)
+	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
+	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
+	b = base64.StdEncoding.AppendEncode(append(b, `","fingerprint":"`...), p.Fingerprint[:])
+	b = append(append(b, `","rules":`...), p.Rules...)
+	return append(b, '}')
+}
+
+// AppendCanonical appends Canonical(p.Append(nil)) without parsing, given
+// Canonical(p.Rules): rules are shared by many nodes, so the caller makes that
+// once per fingerprint.
+func (p PolicyPayload) AppendCanonical(b, canonicalRules []byte) []byte {
+	b = base64.StdEncoding.AppendEncode(append(b, `{"fingerprint":"`...), p.Fingerprint[:])
+	b = append(append(b, `","node_id":"`...), p.NodeID...)
+	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
+	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
+	b = append(append(b, `","rules":`...), canonicalRules...)
+	return append(b, '}')
+}
+
+func appendUUID(b []byte, id uuid.UUID) []byte {
+	const size = 36
+	b = append(b, make([]byte, size)...)
+	text, _ := id.MarshalText() // never fails
+	copy(b[len(b)-size:], text)
+	return b
+}
+
+// ParsePolicyPayload reads what Append wrote. It is strict: every field is
+// required, none is unknown. Rules are a copy, as they stood.
+func ParsePolicyPayload(doc []byte) (PolicyPayload, error) {
+	var w struct {
+		NodeID      string          `json:"node_id"`
+		PolicyID    string          `json:"policy_id"`
+		RevisionID  string          `json:"revision_id"`
+		Fingerprint string          `json:"fingerprint"`
+		Rules       json.RawMessage `json:"rules"`
+	}
+	if err := strict.Unmarshal(doc, &w, strict.RejectUnknownMembers(true)); err != nil {
+		return PolicyPayload{}, fmt.Errorf("policy payload: %w", err)
+	}
+	p := PolicyPayload{Rules: bytes.Clone(w.Rules)}
+	var err error
+	if p.NodeID, err = policy.ParseNodeID(w.NodeID); err != nil {
+		return PolicyPayload{}, fmt.Errorf("policy payload: node_id: %w", err)
+	}
+	if p.PolicyID, err = uuid.Parse(w.PolicyID); err != nil {
+		return PolicyPayload{}, fmt.Errorf("policy payload: policy_id: %w", err)
+	}
+	if p.RevisionID, err = uuid.Parse(w.RevisionID); err != nil {
+		return PolicyPayload{}, fmt.Errorf("policy payload: revision_id: %w", err)
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(w.Fingerprint)
+	if err != nil || len(raw) != len(p.Fingerprint) {
+		return PolicyPayload{}, fmt.Errorf("policy payload: fingerprint %.60q is not the base64 of 32 bytes", w.Fingerprint)
+	}
+	copy(p.Fingerprint[:], raw)
+	if len(p.Rules) == 0 || p.Rules[0] != '[' {
+		return PolicyPayload{}, fmt.Errorf("policy payload: rules are not an array")
+	}
+	return p, nil
+}
+
+// Verify checks that the rules are those of the fingerprint. White space does
+// not count: a notice may have gained some on its way.
+func (p PolicyPayload) Verify() error {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, p.Rules); err != nil {
+		return fmt.Errorf("policy payload: rules: %w", err)
+	}
+	if got := sha256.Sum256(compact.Bytes()); got != p.Fingerprint {
+		return fmt.Errorf("policy payload: the rules hash to %s, not to the fingerprint %s",
+			base64.StdEncoding.EncodeToString(got[:]), base64.StdEncoding.EncodeToString(p.Fingerprint[:]))
+	}
+	return nil
+}
