@@ -1,0 +1,241 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Durability of a server's acknowledgements, as Conn.Durability says it.
+const (
+	Strict            = "strict"  // on disk, fsynced
+	Relaxed           = "relaxed" // in the page cache; fsynced within two minutes
+	UnknownDurability = "unknown"
+)
+
+// Waits for the server. They bound how long an outcome stays open, not how
+// long a caller tries: that is its context.
+const (
+	connectTimeout = 5 * time.Second
+	requestTimeout = 10 * time.Second
+	commitTimeout  = 30 * time.Second // a batch of 8 MiB on a slow disk
+)
+
+// minMajor.minMinor is the first server with atomic batches (ADR-50).
+const minMajor, minMinor = 2, 12
+
+// ConnectOptions names the server: an external one by URL, or an embedded one.
+type ConnectOptions struct {
+	URL    string  // external servers, comma separated; empty: Server
+	Server *Server // embedded, in process
+	Name   string  // shown in the server's list of connections
+	Log    *slog.Logger
+}
+
+// Conn is a connection that was checked: JetStream is on, the server is new
+// enough, its max_payload is known. It reconnects for ever; while the server is
+// away, publishing fails at once and following waits.
+type Conn struct {
+	nc         *nats.Conn
+	js         jetstream.JetStream
+	link       *link
+	log        *slog.Logger
+	durability string
+	maxBatch   int // messages of an atomic batch
+
+	// request sends a message and waits for one answer. Tests lose answers here.
+	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
+}
+
+// Connect connects and checks the server. The error of a server that will not
+// do says why and what to change.
+func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Conn{link: newLink(), log: opt.Log, durability: UnknownDurability, maxBatch: 1000}
+	options := append(c.handlers(),
+		nats.Name(opt.Name),
+		nats.Timeout(connectTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1), // a publish into a void must fail, not wait for another server
+		nats.PingInterval(10*time.Second),
+		nats.MaxPingsOutstanding(2),
+	)
+	url := opt.URL
+	switch {
+	case url == "" && opt.Server == nil:
+		return nil, errors.New("connect: neither the URL of a NATS server nor an embedded one is given")
+	case url == "":
+		options = append(options, nats.InProcessServer(opt.Server),
+			nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 0))
+		c.durability, c.maxBatch = Strict, embeddedMaxBatch
+		if opt.Server.opt.Relaxed {
+			c.durability = Relaxed
+		}
+	default:
+		options = append(options, nats.ReconnectWait(250*time.Millisecond))
+	}
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", where(opt.URL), err)
+	}
+	c.nc = nc
+	c.request = nc.RequestMsgWithContext
+	if err := c.check(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("NATS at %s: %w", where(opt.URL), err)
+	}
+	return c, nil
+}
+
+// where names a server in an error, without the password its URL may hold.
+func where(url string) string {
+	if url == "" {
+		return "the embedded server"
+	}
+	parts := strings.Split(url, ",")
+	for i, p := range parts {
+		if at := strings.LastIndexByte(p, '@'); at >= 0 {
+			scheme, _, found := strings.Cut(p, "://")
+			if !found {
+				scheme = "nats"
+			}
+			parts[i] = scheme + "://" + p[at+1:]
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func (c *Conn) handlers() []nats.Option {
+	return []nats.Option{
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.link.lost()
+			if err != nil {
+				c.log.Warn("connection to NATS lost", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			c.link.found()
+			c.log.Info("connected to NATS again", "server", nc.ConnectedServerName())
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { c.link.close() }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			c.log.Warn("NATS connection reports an error", "error", err, "subject", subject)
+		}),
+	}
+}
+
+func (c *Conn) check(ctx context.Context) error {
+	if err := checkVersion(c.nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return err
+	}
+	c.js = js
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	info, err := js.AccountInfo(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration")
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return errors.New("JetStream is off for this account; enable it in the account's configuration")
+	case err != nil:
+		return fmt.Errorf("ask for the JetStream account ($JS.API.INFO): %w", err)
+	}
+	if l := info.API.Level; l < 2 {
+		return fmt.Errorf("JetStream API level is %d; edict needs 2 (nats-server %d.%d): upgrade every server of the cluster", l, minMajor, minMinor)
+	}
+	return nil
+}
+
+// checkVersion refuses a server without atomic batches.
+func checkVersion(v string) error {
+	tooOld := fmt.Errorf("the server is version %q; edict needs nats-server %d.%d or newer (atomic batches): upgrade it", v, minMajor, minMinor)
+	parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
+	if len(parts) < 2 {
+		return tooOld
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	if err1 != nil || err2 != nil || major < minMajor || major == minMajor && minor < minMinor {
+		return tooOld
+	}
+	return nil
+}
+
+// Close ends the connection. What was published without an acknowledgement is
+// flushed first.
+func (c *Conn) Close() {
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(time.Second) // the connection ends either way
+	}
+	c.nc.Close()
+}
+
+// Durability is Strict or Relaxed as the embedded server was started. A client
+// of an external server cannot see its sync_interval: UnknownDurability.
+func (c *Conn) Durability() string { return c.durability }
+
+// MaxPayload is the size of the largest message the server takes, headers
+// included, in bytes.
+func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
+
+// ServerVersion is the version of the server connected to.
+func (c *Conn) ServerVersion() string { return c.nc.ConnectedServerVersion() }
+
+// Connected reports whether the server is reached right now.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// during bounds one exchange with the server: by wait, and by the connection it
+// is made on, because an answer does not come over another.
+func (c *Conn) during(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	stop := context.AfterFunc(c.link.down(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// ask sends m and waits for one answer at most wait long. No answer, whatever
+// the reason, is ErrUnknown; a subject that nobody serves is ErrBusy, because a
+// stream's leader may be away for a moment.
+func (c *Conn) ask(ctx context.Context, m *nats.Msg, wait time.Duration) (*nats.Msg, error) {
+	down := c.link.down()
+	rctx, cancel := c.during(ctx, wait)
+	defer cancel()
+	resp, err := c.request(rctx, m)
+	switch {
+	case err == nil:
+		return resp, nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, fmt.Errorf("%w: nothing serves subject %s", ErrBusy, m.Subject)
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return nil, fmt.Errorf("%w: not connected", ErrBusy)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return nil, fmt.Errorf("%w: %s is larger than max_payload, %d bytes", ErrMessageTooLarge, m.Subject, c.MaxPayload())
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	case down.Err() != nil:
+		return nil, fmt.Errorf("%w: connection lost", ErrUnknown)
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrInvalidMsg):
+		return nil, err
+	default:
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, m.Subject, err)
+	}
+}

@@ -1,0 +1,95 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Headers the server adds to what it reads for a direct get.
+const (
+	directStream     = "Nats-Stream"
+	directSubject    = "Nats-Subject"
+	directSequence   = "Nats-Sequence"
+	directTime       = "Nats-Time-Stamp"
+	directPending    = "Nats-Num-Pending"
+	directLast       = "Nats-Last-Sequence"
+	directUpTo       = "Nats-UpTo-Sequence"
+	statusHeader     = "Status"
+	statusText       = "Description"
+	directGetSubject = "$JS.API.DIRECT.GET."
+)
+
+// directGet is the body of a direct get (ADR-31).
+type directGet struct {
+	Seq       uint64   `json:"seq,omitempty"`
+	MultiLast []string `json:"multi_last,omitempty"`
+	MaxBytes  int      `json:"max_bytes,omitempty"`
+}
+
+func (c *Conn) directRequest(stream string, body directGet) *nats.Msg {
+	data, _ := json.Marshal(body) // numbers and strings: cannot fail
+	return &nats.Msg{Subject: directGetSubject + stream, Data: data}
+}
+
+func (c *Conn) getSeq(ctx context.Context, stream string, seq uint64) (Message, error) {
+	if seq == 0 {
+		return Message{}, fmt.Errorf("%s sequence 0: %w", stream, ErrNotFound)
+	}
+	m, err := c.ask(ctx, c.directRequest(stream, directGet{Seq: seq}), requestTimeout)
+	if err != nil {
+		return Message{}, fmt.Errorf("read %s sequence %d: %w", stream, seq, err)
+	}
+	if status := m.Header.Get(statusHeader); status == "404" {
+		return Message{}, fmt.Errorf("%s sequence %d: %w", stream, seq, ErrNotFound)
+	} else if status != "" {
+		return Message{}, fmt.Errorf("read %s sequence %d: server: %s %s", stream, seq, status, m.Header.Get(statusText))
+	}
+	return directMessage(m)
+}
+
+// directMessage makes a Message of a direct get's answer and takes off what the
+// server added.
+func directMessage(m *nats.Msg) (Message, error) {
+	seq, err1 := strconv.ParseUint(m.Header.Get(directSequence), 10, 64)
+	at, err2 := time.Parse(time.RFC3339Nano, m.Header.Get(directTime))
+	subject := m.Header.Get(directSubject)
+	if err := errors.Join(err1, err2); err != nil || subject == "" {
+		return Message{}, fmt.Errorf("direct get: the answer lacks its subject, sequence or time: %w", err)
+	}
+	for _, k := range []string{directStream, directSubject, directSequence, directTime, directPending, directLast} {
+		m.Header.Del(k)
+	}
+	msg := Message{Seq: seq, Subject: subject, Body: m.Data, Time: at.UTC()}
+	if len(m.Header) > 0 {
+		msg.Header = m.Header
+	}
+	return msg, nil
+}
+
+// pause waits d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// backoff is a pause that grows from 25 ms to 2 s.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) pause(ctx context.Context) error {
+	b.last = min(max(2*b.last, 25*time.Millisecond), 2*time.Second)
+	return pause(ctx, b.last)
+}
+
+func (b *backoff) reset() { b.last = 0 }

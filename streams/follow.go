@@ -1,0 +1,227 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	followBatch     = 1000     // messages yielded together, at most
+	followBuffer    = 4096     // messages held ahead of the reader
+	followBytes     = 32 << 20 // bytes held ahead of the reader, and asked of the server at once
+	followPull      = 1000     // messages asked of the server at once
+	followHeartbeat = 2 * time.Second
+	// A consumer whose process died is forgotten after this; the server allows a
+	// thousand consumers of a stream by default.
+	consumerInactive = 30 * time.Second
+	// quietCheck is how long a bounded read waits for a message before it asks
+	// whether one is to come.
+	quietCheck = 500 * time.Millisecond
+	// goneTries is how often a stream must be missing before it counts as gone:
+	// a server that goes down or comes up may not know its streams.
+	goneTries = 4
+)
+
+// follower reads a stream in order through temporary consumers. It makes a new
+// one after whatever goes wrong, beginning after the last message yielded.
+type follower struct {
+	c          *Conn
+	stream     string
+	filters    []string
+	next       uint64 // the sequence wanted next
+	contiguous bool   // every sequence must come
+	to         uint64 // 0: without end
+	verify     func(*jetstream.StreamInfo) error
+
+	retry backoff
+	gone  int
+}
+
+// errRestart ends one consumer; the next takes over.
+var errRestart = errors.New("consumer ended")
+
+func (f follower) follow(ctx context.Context) iter.Seq2[[]Message, error] {
+	return func(yield func([]Message, error) bool) {
+		f := f // an iteration of its own each time
+		for ctx.Err() == nil {
+			done, err := f.once(ctx, yield)
+			if done || ctx.Err() != nil {
+				return
+			}
+			if fatal(err) {
+				yield(nil, fmt.Errorf("follow %s from %d: %w", f.stream, f.next, err))
+				return
+			}
+			f.c.log.Debug("following again", "stream", f.stream, "from", f.next, "because", err)
+			if f.retry.pause(ctx) != nil {
+				return
+			}
+		}
+	}
+}
+
+// fatal errors do not pass by trying again.
+func fatal(err error) bool {
+	var damaged *DamagedError
+	return errors.As(err, &damaged) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, jetstream.ErrMaximumConsumersLimit) || errors.Is(err, nats.ErrPermissionViolation)
+}
+
+// once reads through one consumer. done: the caller broke off, or a bounded
+// read is complete.
+func (f *follower) once(ctx context.Context, yield func([]Message, error) bool) (done bool, err error) {
+	down, err := f.c.link.await(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := f.inspect(ctx); err != nil {
+		return false, err
+	}
+	cons, err := f.consumer(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer f.forget(cons.CachedInfo().Name)
+	if f.to > 0 && cons.CachedInfo().NumPending == 0 {
+		return true, nil
+	}
+	q := newQueue(down, cons.CachedInfo().Delivered.Consumer)
+	defer q.close()
+	cc, err := cons.Consume(q.put,
+		jetstream.PullMaxMessagesWithBytesLimit(followPull, max(followBytes, 2*f.c.MaxPayload())),
+		jetstream.PullHeartbeat(followHeartbeat),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { q.fail(err) }))
+	if err != nil {
+		return false, fmt.Errorf("consume: %w", err)
+	}
+	defer cc.Stop()
+	return f.drain(ctx, cons, q, yield)
+}
+
+// inspect asks the stream's leader whether it is still the stream to follow.
+func (f *follower) inspect(ctx context.Context) error {
+	info, err := f.c.streamInfo(ctx, f.stream)
+	if errors.Is(err, ErrNotFound) {
+		if f.gone++; f.gone < goneTries {
+			return err
+		}
+		return &DamagedError{Detail: f.stream + " is gone; restore it from a backup"}
+	}
+	if err != nil {
+		return err
+	}
+	f.gone = 0
+	if err := f.verify(info); err != nil {
+		return err
+	}
+	if last := stateOf(info).Last; last+1 < f.next {
+		return &DamagedError{Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1)}
+	}
+	return nil
+}
+
+func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := f.c.during(ctx, requestTimeout)
+	defer cancel()
+	cfg := jetstream.ConsumerConfig{
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       max(1, f.next),
+		AckPolicy:         jetstream.AckNonePolicy,
+		MemoryStorage:     true,
+		Replicas:          1,
+		InactiveThreshold: consumerInactive,
+		FilterSubjects:    f.filters,
+	}
+	cons, err := f.c.js.CreateConsumer(ctx, f.stream, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a consumer of %s: %w", f.stream, err)
+	}
+	return cons, nil
+}
+
+// forget deletes a consumer that has served; if that fails the server does it
+// after consumerInactive.
+func (f *follower) forget(name string) {
+	if !f.c.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := f.c.during(context.Background(), time.Second)
+	defer cancel()
+	if err := f.c.js.DeleteConsumer(ctx, f.stream, name); err != nil {
+		f.c.log.Debug("consumer left to expire", "stream", f.stream, "consumer", name, "error", err)
+	}
+}
+
+// drain yields what the queue holds until it fails or the read is complete.
+func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue, yield func([]Message, error) bool) (done bool, err error) {
+	for {
+		batch, pending, err := q.take(ctx, f.quiet())
+		if errors.Is(err, errQuiet) {
+			if none, err := f.nothingToCome(ctx, cons, q); err != nil || none {
+				return none, err
+			}
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		batch, complete, err := f.accept(batch)
+		if len(batch) > 0 {
+			f.next = batch[len(batch)-1].Seq + 1
+			f.retry.reset()
+			if !yield(batch, nil) {
+				return true, nil
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+		if f.to > 0 && (complete || pending == 0 && q.empty()) {
+			return true, nil
+		}
+	}
+}
+
+func (f *follower) quiet() time.Duration {
+	if f.to > 0 {
+		return quietCheck
+	}
+	return 0
+}
+
+// nothingToCome: what was pending may have been replaced or have expired, so no
+// message will say that it was the last.
+func (f *follower) nothingToCome(ctx context.Context, cons jetstream.Consumer, q *queue) (bool, error) {
+	ctx, cancel := f.c.during(ctx, requestTimeout)
+	defer cancel()
+	info, err := cons.Info(ctx)
+	if err != nil {
+		return false, err
+	}
+	return info.NumPending == 0 && info.Delivered.Consumer == q.received(), nil
+}
+
+// accept checks the batch against what must come and cuts off what was not
+// asked for. What is sound before a fault is returned with it.
+func (f *follower) accept(batch []Message) (ok []Message, complete bool, err error) {
+	want := f.next
+	for i := range batch {
+		seq := batch[i].Seq
+		switch {
+		case f.to > 0 && seq > f.to:
+			return batch[:i], true, nil
+		case seq < want:
+			return batch[:i], false, fmt.Errorf("%w: sequence %d came after %d", errRestart, seq, want-1)
+		case f.contiguous && seq > want:
+			return batch[:i], false, &DamagedError{Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq)}
+		}
+		want = seq + 1
+	}
+	return batch, f.to > 0 && want > f.to, nil
+}

@@ -1,0 +1,104 @@
+package streams
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Header names of stored messages.
+const (
+	HeaderMsgID       = "Nats-Msg-Id"
+	HeaderEdictID     = "Edict-Id"
+	HeaderEdictLogSeq = "Edict-Log-Seq"
+	HeaderEdictLog    = "Edict-Log" // the log's creation time in unix nanoseconds
+	HeaderTraceparent = "traceparent"
+	HeaderDataSchema  = "ce-dataschema" // edict/v1; a larger number is newer
+
+	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
+	headerTTL         = "Nats-TTL"
+	headerBatchID     = "Nats-Batch-Id"
+	headerBatchSeq    = "Nats-Batch-Sequence"
+	headerBatchCommit = "Nats-Batch-Commit"
+)
+
+// DataSchema is the value of HeaderDataSchema that this binary writes.
+const DataSchema = "edict/v1"
+
+// Message is a stored message of any stream. It looks the same however it was
+// read: what the server adds for transport is taken off.
+type Message struct {
+	Seq     uint64
+	Subject string
+	Body    []byte
+	Header  map[string][]string
+	Time    time.Time // UTC, the server's timestamp
+}
+
+// Get returns the first value of a header, "" when there is none. Names match
+// exactly as they were written.
+func (m *Message) Get(name string) string {
+	if v := m.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// size is what a message weighs in a buffer, roughly.
+func (m *Message) size() int {
+	n := len(m.Body) + len(m.Subject) + 64
+	for k, vs := range m.Header {
+		n += len(k) + 32
+		for _, v := range vs {
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// delivery is what a consumer tells about a message in its reply subject.
+type delivery struct {
+	streamSeq   uint64
+	consumerSeq uint64
+	time        time.Time
+	pending     uint64
+}
+
+// parseDelivery reads a reply subject of the form
+// $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>,
+// which newer servers may extend by a domain and an account hash in front of
+// the stream and a token at the end. Far cheaper than a client's metadata.
+func parseDelivery(reply string) (delivery, bool) {
+	const prefix = "$JS.ACK."
+	rest, ok := strings.CutPrefix(reply, prefix)
+	if !ok {
+		return delivery{}, false
+	}
+	// Tokens between the prefix and the stream sequence: stream, consumer,
+	// delivered; and two more in the long form.
+	skip := 3
+	if strings.Count(rest, ".") > 6 {
+		skip = 5
+	}
+	for range skip {
+		if _, rest, ok = strings.Cut(rest, "."); !ok {
+			return delivery{}, false
+		}
+	}
+	var n [4]uint64
+	for i := range n {
+		var token string
+		token, rest, _ = strings.Cut(rest, ".")
+		v, err := strconv.ParseUint(token, 10, 63)
+		if err != nil {
+			return delivery{}, false
+		}
+		n[i] = v
+	}
+	return delivery{
+		streamSeq:   n[0],
+		consumerSeq: n[1],
+		time:        time.Unix(0, int64(n[2])).UTC(), //nolint:gosec // 63 bits were parsed
+		pending:     n[3],
+	}, true
+}

@@ -1,0 +1,216 @@
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Limits of the embedded server.
+const (
+	embeddedMaxPayload = 8 << 20 // bytes of a message, headers included
+	embeddedMaxBatch   = 10_000  // messages of an atomic batch
+
+	// What a stream may hold between its connections and its store. A message
+	// beyond it is dropped, and with it the batch it belongs to, so it lies above
+	// all batches that may be in flight: eight of the relay's, one of the log's.
+	embeddedMaxBuffered     = 256 << 10
+	embeddedMaxBufferedSize = 512 << 20
+
+	serverStartTimeout = 2 * time.Minute // a million subjects are read in seconds, after a crash in tens of them
+)
+
+// ServerOptions has one field that must be set: Dir.
+type ServerOptions struct {
+	Dir     string       // store directory, made when absent; one server at a time
+	Listen  string       // "host:port" for native clients, port 0 takes a free one; "" or "none": in process only
+	Relaxed bool         // true: the server's lazy fsync (2 minutes); false: fsync before every acknowledgement
+	Log     *slog.Logger // receives the server's own lines; nil: nowhere
+}
+
+// Server is an embedded nats-server with JetStream.
+type Server struct {
+	opt  ServerOptions
+	lock *dirLock
+
+	mu     sync.RWMutex
+	run    *server.Server // nil while it is down
+	listen string         // with the port that was taken
+}
+
+// StartServer starts a server on opt.Dir and returns when it answers. A
+// directory that another server uses, and an address that is taken, are
+// refused before anything is written.
+func StartServer(opt ServerOptions) (*Server, error) {
+	if opt.Dir == "" {
+		return nil, errors.New("embedded server: no store directory given")
+	}
+	if opt.Listen == "none" {
+		opt.Listen = ""
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("embedded server: make the store directory: %w", err)
+	}
+	lock, err := lockDir(filepath.Join(opt.Dir, "server.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("embedded server: store directory %s is in use by another process; stop it or choose another directory: %w", opt.Dir, err)
+	}
+	s := &Server{opt: opt, lock: lock, listen: opt.Listen}
+	if err := s.start(); err != nil {
+		lock.release()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) options() (*server.Options, error) {
+	o := &server.Options{
+		ServerName:            "edict",
+		DontListen:            true,
+		NoSigs:                true,
+		JetStream:             true,
+		StoreDir:              s.opt.Dir,
+		SyncAlways:            !s.opt.Relaxed,
+		MaxPayload:            embeddedMaxPayload,
+		StreamMaxBufferedMsgs: embeddedMaxBuffered,
+		StreamMaxBufferedSize: embeddedMaxBufferedSize,
+		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: embeddedMaxBatch},
+
+		DisableJetStreamBanner: true,
+	}
+	if s.listen == "" {
+		return o, nil
+	}
+	host, port, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return nil, fmt.Errorf("embedded server: listen address %q is not host:port: %w", s.listen, err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("embedded server: listen address %q: the port must be 0..65535", s.listen)
+	}
+	o.DontListen, o.Host, o.Port = false, host, int(n)
+	if n == 0 {
+		o.Port = server.RANDOM_PORT
+	}
+	return o, nil
+}
+
+// start brings a server up. The caller holds no lock, or s.mu.
+func (s *Server) start() error {
+	o, err := s.options()
+	if err != nil {
+		return err
+	}
+	// The server itself would find the taken port only after it had opened the
+	// store, and report it to its log.
+	if !o.DontListen && o.Port != server.RANDOM_PORT {
+		probe, err := net.Listen("tcp", s.listen)
+		if err != nil {
+			return fmt.Errorf("embedded server: cannot listen on %s; free the address or choose another: %w", s.listen, err)
+		}
+		probe.Close()
+	}
+	ns, err := server.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("embedded server: %w", err)
+	}
+	lines := &serverLog{log: s.opt.Log}
+	ns.SetLoggerV2(lines, false, false, false)
+	ns.Start()
+	if err := awaitServer(ns, lines); err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return fmt.Errorf("embedded server: did not start: %w", err)
+	}
+	if a, ok := ns.Addr().(*net.TCPAddr); ok && a != nil {
+		s.listen = net.JoinHostPort(o.Host, strconv.Itoa(a.Port))
+	}
+	s.run = ns
+	return nil
+}
+
+// awaitServer waits until ns takes connections and its store is open.
+func awaitServer(ns *server.Server, lines *serverLog) error {
+	deadline := time.Now().Add(serverStartTimeout)
+	for !ns.ReadyForConnections(100 * time.Millisecond) {
+		if err := lines.failure(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not ready after %v", serverStartTimeout)
+		}
+	}
+	if err := lines.failure(); err != nil {
+		return err
+	}
+	if !ns.JetStreamEnabled() {
+		return errors.New("JetStream did not come up; see the server's log lines")
+	}
+	return nil
+}
+
+// ClientURL is where native clients connect, "" when the server does not listen.
+func (s *Server) ClientURL() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.listen == "" {
+		return ""
+	}
+	return "nats://" + s.listen
+}
+
+// InProcessConn gives a connection that needs no socket. It fails while the
+// server is down, so that a client tries again.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.run == nil {
+		return nil, errors.New("embedded server is down")
+	}
+	return s.run.InProcessConn()
+}
+
+// Restart stops the server and starts it on the same directory and address.
+// Connections find it again by themselves. A store that failed (a full disk)
+// takes messages again only after this.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return errors.New("embedded server: restart after close")
+	}
+	s.stop()
+	return s.start()
+}
+
+// Close stops the server and returns when its store is closed.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop()
+	if s.lock != nil {
+		s.lock.release()
+		s.lock = nil
+	}
+}
+
+func (s *Server) stop() {
+	if s.run == nil {
+		return
+	}
+	s.run.Shutdown()
+	s.run.WaitForShutdown()
+	s.run = nil
+}

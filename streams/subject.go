@@ -1,0 +1,115 @@
+package streams
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/google/uuid"
+)
+
+// Names of the streams.
+const (
+	LogStream      = "EDICT_LOG"
+	RejectedStream = "EDICT_REJECTED"
+	NodesStream    = "EDICT_NODES"
+)
+
+// Families of log subjects (shared design, section 2).
+const (
+	FamilyPolicy = "policy"
+	FamilyNode   = "node"
+)
+
+const (
+	logPrefix      = "edict.log."
+	rejectedPrefix = "edict.rejected."
+	nodePrefix     = "edict.node."
+	livePrefix     = "edict.live.node."
+	fencePrefix    = "edict.fence."
+	dayPrefix      = "edict.mark.day."
+	syncPrefix     = "edict.mark.sync."
+)
+
+// Subject is the log subject of an event: edict.log.<project>.policy.<policy>
+// or edict.log.<project>.node.<node>. It is "" for an event of no family,
+// which no event of the closed set is.
+func Subject(e policy.Event) string {
+	family, id := "", ""
+	switch e := e.(type) {
+	case policy.RevisionCreated:
+		family, id = FamilyPolicy, e.Policy.String()
+	case policy.PolicyDeleted:
+		family, id = FamilyPolicy, e.Policy.String()
+	case policy.NodeUpdated:
+		family, id = FamilyNode, string(e.Node)
+	case policy.NodeRemoved:
+		family, id = FamilyNode, string(e.Node)
+	default:
+		return ""
+	}
+	return logPrefix + e.Scope().String() + "." + family + "." + id
+}
+
+// Claim is what a log subject says of its event: Family is FamilyPolicy or
+// FamilyNode, ID the policy's or node's id as written. Any producer chooses its
+// subject, so a claim is held against the body before it is believed.
+type Claim struct {
+	Project uuid.UUID
+	Family  string
+	ID      string
+}
+
+// ParseSubject reads a log subject. It is false for one that no event of this
+// binary can have: another shape or family, or a project that is not a
+// canonical UUID.
+func ParseSubject(s string) (Claim, bool) {
+	rest, ok := strings.CutPrefix(s, logPrefix)
+	if !ok {
+		return Claim{}, false
+	}
+	project, rest, ok := strings.Cut(rest, ".")
+	if !ok {
+		return Claim{}, false
+	}
+	family, id, ok := strings.Cut(rest, ".")
+	if !ok || id == "" || strings.Contains(id, ".") {
+		return Claim{}, false
+	}
+	if family != FamilyPolicy && family != FamilyNode {
+		return Claim{}, false
+	}
+	u, err := uuid.Parse(project)
+	if err != nil || u.String() != project {
+		return Claim{}, false
+	}
+	return Claim{Project: u, Family: family, ID: id}, true
+}
+
+// NodeSubject is where a node hears of name: edict.node.<id>.<name>.
+func NodeSubject(id policy.NodeID, name string) string {
+	return nodePrefix + string(id) + "." + name
+}
+
+// NodeFilter matches everything a node hears: edict.node.<id>.>.
+func NodeFilter(id policy.NodeID) string { return nodePrefix + string(id) + ".>" }
+
+// LiveFilter matches what the server repeats for a node's live listeners: edict.live.node.<id>.>.
+func LiveFilter(id policy.NodeID) string { return livePrefix + string(id) + ".>" }
+
+// FenceSubject is the fence of a partition: edict.fence.<p>.
+func FenceSubject(partition int) string { return fencePrefix + strconv.Itoa(partition) }
+
+// DayMarkSubject is the mark of a day in UTC: edict.mark.day.<2006-01-02>.
+func DayMarkSubject(day time.Time) string { return dayPrefix + day.UTC().Format(time.DateOnly) }
+
+// SyncMarkSubject is the mark a finished sync of a partition leaves: edict.mark.sync.<p>.
+func SyncMarkSubject(partition int) string { return syncPrefix + strconv.Itoa(partition) }
+
+// Filters of all fences, day marks and sync marks.
+const (
+	FenceFilter    = fencePrefix + "*"
+	DayMarkFilter  = dayPrefix + "*"
+	SyncMarkFilter = syncPrefix + "*"
+)

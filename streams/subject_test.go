@@ -1,0 +1,70 @@
+package streams
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestTheSubjectOfAnEventClaimsWhatTheEventSays(t *testing.T) {
+	p := uuid.New()
+	cases := []struct {
+		event policy.Event
+		want  Claim
+	}{
+		{policy.RevisionCreated{Project: project, Policy: p}, Claim{project, FamilyPolicy, p.String()}},
+		{policy.PolicyDeleted{Project: project, Policy: p}, Claim{project, FamilyPolicy, p.String()}},
+		{policy.NodeUpdated{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
+		{policy.NodeRemoved{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
+	}
+	for _, c := range cases {
+		s := Subject(c.event)
+		got, ok := ParseSubject(s)
+		assert.True(t, ok, s)
+		assert.Equal(t, c.want, got)
+		matched := false
+		for _, f := range logSubjects {
+			matched = matched || covers(f, s)
+		}
+		assert.True(t, matched, s)
+	}
+}
+
+func TestSubjectsThatNoEventHasClaimNothing(t *testing.T) {
+	id := project.String()
+	for _, s := range []string{
+		"", "edict.log", "edict.log.", "edict.log." + id, "edict.log." + id + ".node", "edict.log." + id + ".node.",
+		"edict.log." + id + ".node.a.b", "edict.log." + id + ".artifact.a", "edict.log.x.node.a", "edict.log..node.a",
+		"edict.log.{" + id + "}.node.a", "edict.log.urn:uuid:" + id + ".node.a", "edict.node." + id + ".node.a",
+		"edict.log." + strings.ReplaceAll(id, "-", "") + ".node.a", "edict.log.ABCDEF00-0000-4000-8000-000000000000.node.a",
+	} {
+		_, ok := ParseSubject(s)
+		assert.False(t, ok, s)
+	}
+}
+
+func FuzzParseSubject(f *testing.F) {
+	f.Add("edict.log." + project.String() + ".node.a")
+	f.Add("edict.log." + project.String() + ".policy." + project.String())
+	f.Add("edict.log...")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, ok := ParseSubject(s)
+		if !ok {
+			return
+		}
+		if back := logPrefix + c.Project.String() + "." + c.Family + "." + c.ID; back != s {
+			t.Fatalf("%q reads as %q", s, back)
+		}
+	})
+}
+
+func FuzzParseDelivery(f *testing.F) {
+	f.Add("$JS.ACK.STREAM.consumer.1.1795253569000000.12.1700000000000000001.7")
+	f.Add("$JS.ACK._.acchash.STREAM.consumer.1.1.12.1700000000000000001.7.token")
+	f.Fuzz(func(t *testing.T, s string) {
+		parseDelivery(s) // must not panic, whatever a client hands over
+	})
+}
