@@ -1,0 +1,98 @@
+package projector
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// cursor is how far into which log the state is. prev and chain are the chain
+// hash before and at seq, so that the event at seq can prove both the log's
+// past and itself when the store is opened.
+type cursor struct {
+	created  int64 // the log's creation time, unix ns
+	first    uint64
+	seq      uint64
+	time     int64 // log timestamp of seq, unix ns
+	prev     [32]byte
+	chain    [32]byte
+	rejected uint64 // events refused so far
+	// Ordinals rise and are never reused.
+	nextIdentity uint32
+	nextSelector uint32
+}
+
+func (c cursor) append(b []byte) []byte {
+	b = appendU64(appendU64(b, uint64(c.created)), c.first)
+	b = appendU64(appendU64(b, c.seq), uint64(c.time))
+	b = append(append(b, c.prev[:]...), c.chain[:]...)
+	return appendU32(appendU32(appendU64(b, c.rejected), c.nextIdentity), c.nextSelector)
+}
+
+func readCursor(b []byte) (c cursor, err error) {
+	r := reader{b: b}
+	c.created, c.first = r.time(), r.u64()
+	c.seq, c.time = r.u64(), r.time()
+	c.prev, c.chain = r.hash(), r.hash()
+	c.rejected, c.nextIdentity, c.nextSelector = r.u64(), r.u32(), r.u32()
+	return c, r.err
+}
+
+// link is the chain hash of design section 5: sha256 over the hash before, the
+// sequence (8 bytes, big endian), the subject, the event id as text (nothing
+// for a body that has none) and the sha256 of the body.
+func link(prev [32]byte, seq uint64, subject string, event uuid.UUID, body [32]byte) [32]byte {
+	buf := make([]byte, 0, 256)
+	buf = append(buf, prev[:]...)
+	buf = binary.BigEndian.AppendUint64(buf, seq)
+	buf = append(buf, subject...)
+	if event != uuid.Nil {
+		buf = append(buf, event.String()...)
+	}
+	buf = append(buf, body[:]...)
+	return sha256.Sum256(buf)
+}
+
+// OtherLogError means that the store was folded from a log other than the one
+// at hand, or that this log has lost or changed its past.
+type OtherLogError struct {
+	Dir    string
+	Detail string
+}
+
+// Error says what differs and what to do.
+func (e *OtherLogError) Error() string {
+	return fmt.Sprintf("%s was folded from another log: %s; move the directory away to rebuild it from this log, or connect to the log it belongs to", e.Dir, e.Detail)
+}
+
+// SchemaError means that the store was written by a newer binary.
+type SchemaError struct {
+	Dir        string
+	Have, Know uint32
+}
+
+// Error names both versions.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("%s has store schema %d, this binary knows %d: run the newer binary, or move the directory away to rebuild it", e.Dir, e.Have, e.Know)
+}
+
+// LockedError means that another process has the store open.
+type LockedError struct{ Dir string }
+
+// Error names the directory.
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s is in use by another process: stop it, or choose another --data directory", e.Dir)
+}
+
+// CorruptError means that a stored payload does not hash to its fingerprint.
+type CorruptError struct{ Detail string }
+
+// Error says what to do.
+func (e *CorruptError) Error() string {
+	return e.Detail + ": the store is damaged; move it away and let it be rebuilt from the log"
+}
+
+func stamp(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }

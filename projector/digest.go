@@ -1,0 +1,132 @@
+package projector
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Digest is one number for the whole state: equal for two stores that hold the
+// same facts and rows, whatever their ordinals, edges and files.
+type Digest struct {
+	Seq  uint64 // the sequence it stands for
+	Rows int    // (node, policy) rows
+	Sum  [32]byte
+}
+
+// Digest hashes policies with every revision, nodes with their facts, and the
+// derived rows, all by name. The fold goes on meanwhile, but for the moment in
+// which the rows are derived.
+func (p *Projector) Digest(ctx context.Context) (Digest, error) {
+	p.mu.RLock()
+	snap := p.db.NewSnapshot()
+	d := Digest{Seq: p.cursor.seq}
+	idents := make(map[uint32][32]byte, p.state.live.identities)
+	counts := make(map[uint32]int, p.state.live.identities)
+	for _, i := range p.state.identities {
+		if i != nil {
+			rows := i.rows()
+			idents[i.ordinal], counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
+		}
+	}
+	p.mu.RUnlock()
+	defer snap.Close()
+
+	h := sha256.New()
+	h.Write([]byte("edict/digest/v1\n"))
+	err := scanSnapshot(ctx, snap, keyPolicy, func(k, v []byte) error { return hashPolicy(h, k, v) })
+	if err != nil {
+		return d, err
+	}
+	err = scanSnapshot(ctx, snap, keyRevision, func(k, v []byte) error {
+		frame(h, k)
+		frame(h, v)
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	err = scanSnapshot(ctx, snap, keyNode, func(k, v []byte) error {
+		r, err := readNode(v)
+		if err != nil {
+			return err
+		}
+		if r.present {
+			d.Rows += counts[r.identity]
+		}
+		hashNode(h, k, r, idents[r.identity])
+		return nil
+	})
+	d.Sum = [32]byte(h.Sum(nil))
+	return d, err
+}
+
+func scanSnapshot(ctx context.Context, snap *pebble.Snapshot, prefix byte, f func(k, v []byte) error) error {
+	it, err := snap.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return fmt.Errorf("digest: %w", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(it.Key()[1:], it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// frame writes a value with its length, so that no two texts run together.
+func frame(h hash.Hash, b []byte) {
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+	h.Write(b)
+}
+
+func hashPolicy(h hash.Hash, key, value []byte) error {
+	r, err := readPolicy(value)
+	if err != nil {
+		return err
+	}
+	r.selector = 0 // an ordinal
+	frame(h, key)
+	frame(h, r.append(nil))
+	return nil
+}
+
+// hashNode covers a node's facts and, through its label set, its rows. Of a
+// removed node only the ownership of its id is left.
+func hashNode(h hash.Hash, key []byte, r nodeRecord, identity [32]byte) {
+	frame(h, key)
+	if !r.present {
+		frame(h, nil)
+		return
+	}
+	facts := nodeRecord{present: true, seq: r.seq, event: r.event, addresses: r.addresses}
+	frame(h, facts.append(nil))
+	frame(h, identity[:])
+}
+
+func hashIdentity(labels policy.Labels, rows []Row) [32]byte {
+	h := sha256.New()
+	for _, l := range labels {
+		frame(h, []byte(l.Key))
+		frame(h, []byte(l.Value))
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return bytes.Compare(a.Policy[:], b.Policy[:]) })
+	for _, r := range rows {
+		h.Write(r.Policy[:])
+		h.Write(r.Revision[:])
+		h.Write(r.Fingerprint[:])
+	}
+	return [32]byte(h.Sum(nil))
+}

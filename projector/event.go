@@ -1,0 +1,141 @@
+package projector
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// Codes the fold gives, beside those of [policy.DecodeError]. The list is
+// closed (contracts, fold codes).
+const (
+	CodeSubjectMismatch  = "subject_mismatch"
+	CodeRevisionConflict = "revision_conflict"
+	CodePolicyIDUsed     = "policy_id_used"
+	CodePolicySlugTaken  = "policy_slug_taken"
+	CodePolicyNotOwned   = "policy_not_owned"
+	CodeNodeIDTaken      = "node_id_taken"
+	CodeStaleEvent       = "stale_event"
+)
+
+// entry is a message made ready for the fold: everything that needs no state
+// is done before the lock is taken.
+type entry struct {
+	msg     streams.Message
+	event   policy.Event // nil when the body could not be read at all
+	fault   *policy.DecodeError
+	ruleset compiler.Ruleset // of a revision without fault
+	body    [32]byte         // sha256 of the body
+}
+
+// knownSchema is the newest ce-dataschema this binary folds: edict/v1.
+const knownSchema = 1
+
+// NewerEventError means that an event was written under a schema this binary
+// does not know. Skipping it would show a smaller world, so the fold stops.
+type NewerEventError struct {
+	Seq    uint64
+	Schema string
+}
+
+// Error says which event and what to do.
+func (e *NewerEventError) Error() string {
+	return fmt.Sprintf("event %d has schema %s, this binary folds up to edict/v%d: run a newer binary", e.Seq, e.Schema, knownSchema)
+}
+
+func prepare(m streams.Message) (entry, error) {
+	e := entry{msg: m, body: sha256.Sum256(m.Body)}
+	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && newer(v[0]) {
+		return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+	}
+	ev, err := policy.Decode(m.Body)
+	e.event = ev
+	if err != nil && !errors.As(err, &e.fault) {
+		return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
+	}
+	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
+		e.ruleset = compiler.Compile(rc.Revision.Rules)
+	}
+	return e, nil
+}
+
+// newer reports whether a data schema is one of ours with a larger number.
+func newer(schema string) bool {
+	n, ok := strings.CutPrefix(schema, "edict/v")
+	if !ok {
+		return false
+	}
+	v, err := strconv.ParseUint(n, 10, 64)
+	return v > knownSchema && (err == nil || errors.Is(err, strconv.ErrRange))
+}
+
+// eventID is what the chain hash names the event by; none for a body that
+// could not be read.
+func (e *entry) eventID() uuid.UUID {
+	if e.event == nil {
+		return uuid.Nil
+	}
+	return e.event.EventID()
+}
+
+// Verdict is what the fold made of one event: applied, unless Duplicate or
+// Rejection says otherwise.
+type Verdict struct {
+	Seq uint64
+	// Duplicate is an event seen before, or a deletion of what is gone:
+	// neither applied nor rejected.
+	Duplicate bool
+	Rejection *streams.Rejection
+}
+
+var duplicate = Verdict{Duplicate: true}
+
+// reject builds a verdict; the caller fills in the event.
+func reject(code, format string, args ...any) Verdict {
+	return Verdict{Rejection: &streams.Rejection{Code: code, Detail: fmt.Sprintf(format, args...)}}
+}
+
+// claimFault compares what an event says of itself with what its subject says.
+func claimFault(e *entry) (Verdict, bool) {
+	c, ok := streams.ParseSubject(e.msg.Subject)
+	if !ok {
+		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy> or edict.log.<project>.node.<node>", e.msg.Subject), true
+	}
+	family, id := identify(e.event)
+	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
+		return reject(CodeSubjectMismatch, "the event is about %s %s of project %s, its subject says %s %s of project %s",
+			family, id, e.event.Scope(), c.Family, c.ID, c.Project), true
+	}
+	return Verdict{}, false
+}
+
+func identify(e policy.Event) (family, id string) {
+	switch e := e.(type) {
+	case policy.RevisionCreated:
+		return "policy", e.Policy.String()
+	case policy.PolicyDeleted:
+		return "policy", e.Policy.String()
+	case policy.NodeUpdated:
+		return "node", string(e.Node)
+	case policy.NodeRemoved:
+		return "node", string(e.Node)
+	}
+	return "", ""
+}
+
+// unread reports whether the ids that place an event could not be read.
+func unread(e policy.Event) bool {
+	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil {
+		return true
+	}
+	_, id := identify(e)
+	return id == "" || id == uuid.Nil.String()
+}

@@ -1,0 +1,171 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// sameAfterReload holds memory against what a reload builds from the store.
+func sameAfterReload(t *testing.T, d disk, p *Projector) *Projector {
+	before := summary(p)
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	require.Equal(t, before, summary(p))
+	return p
+}
+
+func TestWhatStandsBeforeAHoleIsFolded(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	for i := range 3 {
+		j.add(update(t, i+1, 1, fmt.Sprintf("n%d", i)))
+	}
+	require.ErrorContains(t, p.Apply([]streams.Message{j.msgs[0], j.msgs[2]}), "log continues at 3, not at 2")
+	require.Equal(t, uint64(1), p.Applied())
+	p = sameAfterReload(t, d, p)
+	defer p.Close()
+	require.Equal(t, "applied", verdict(t, p, j.msgs[1]))
+}
+
+// TestAProjectorThatFailedTakesNoMore lets a read fail while a batch is half
+// folded: memory is then ahead of the disk, and a later batch would hide that.
+func TestAProjectorThatFailedTakesNoMore(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	var fail atomic.Bool
+	mem := vfs.NewMem()
+	d := disk{errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fail.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsRead {
+			return broken
+		}
+		return nil
+	}))}
+	p, j := d.open(t), &journal{}
+	verdict(t, p, j.add(update(t, 1, 1, "a", "role", "web")))
+	verdict(t, p, j.add(update(t, 2, 1, "a", "role", "db")))
+	require.NoError(t, p.db.Flush())
+	again := []streams.Message{j.add(update(t, 3, 1, "b", "role", "web")), j.add(update(t, 1, 1, "a"))}
+	fail.Store(true)
+	require.ErrorIs(t, p.Apply(again), broken)
+	fail.Store(false)
+	require.ErrorIs(t, p.Apply([]streams.Message{j.add(update(t, 4, 1, "c"))}), broken)
+	require.ErrorIs(t, p.DropEdges(map[int]uint64{0: 1}), broken)
+	require.NoError(t, p.Close())
+
+	p = d.open(t)
+	defer p.Close()
+	require.Equal(t, uint64(2), p.Applied())
+	require.NoError(t, p.Apply(j.msgs))
+	p.Read(func(v *View) { require.Equal(t, 3, v.Counts().Nodes) })
+}
+
+func TestABatchOfNothingNewDropsNoEdges(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
+	for i := range 30 {
+		j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i), "role", "web"))
+	}
+	require.NoError(t, p.Apply(j.msgs))
+	p.opt.EdgesMax = 10 // as when it is opened again with another limit
+	require.NoError(t, p.Apply(j.msgs))
+	require.NoError(t, sameAfterReload(t, d, p).Close())
+}
+
+func TestDroppingEdgesOfAPartitionTheLogLacksDropsNone(t *testing.T) {
+	for range 8 { // the order of a map is drawn anew
+		d, j := newDisk(), &journal{}
+		p := d.open(t)
+		j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
+		for i := range 8 {
+			j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i), "role", "web"))
+		}
+		require.NoError(t, p.Apply(j.msgs))
+		require.ErrorContains(t, p.DropEdges(map[int]uint64{0: 9, 1: 9, 2: 9, 3: 9, 4: 9}), "partition 4")
+		require.NoError(t, sameAfterReload(t, d, p).Close())
+	}
+}
+
+func TestThePayloadsOfAPolicyNobodyMatchesGo(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	for i := range 10 {
+		verdict(t, p, j.add(revise(t, i+1, 1, 1, i+1, i, "web", "role=web", 80+i)))
+	}
+	require.Equal(t, 1, count(t, p, keyPayload))
+	require.Zero(t, count(t, p, keyRetired))
+}
+
+// TestReadersMayLookWhileTheFoldGoesOn is for the race detector.
+func TestReadersMayLookWhileTheFoldGoesOn(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
+	for i := range 600 {
+		kv := []string{"role", []string{"web", "db"}[i/3%2], "set", fmt.Sprint(i % 5)}
+		j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i*7%90), kv...))
+		if i%10 == 0 {
+			j.add(revise(t, 10_000+i, 1, 2+i, 2+i, 0, fmt.Sprintf("p%d", i), "role!=db", 80+i))
+		}
+	}
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	read := func(f func()) {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	read(func() {
+		rows, s := p.SyncRows([]int{0, 1, 2, 3})
+		defer s.Close()
+		for _, n := range rows.Nodes {
+			for _, r := range n.Rows {
+				if _, err := s.Payload(r.Fingerprint); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	read(func() {
+		s := p.Snapshot()
+		defer s.Close()
+		for part := range testPartitions {
+			for e, err := range s.Edges(part, 0) {
+				if _, perr := s.Payload(e.Fingerprint); err != nil || perr != nil && len(e.Have) > 0 {
+					t.Error(err, perr)
+				}
+			}
+		}
+		if err := p.DropEdges(map[int]uint64{1: s.Seq() / 2, 2: s.Seq() - min(s.Seq(), 20)}); err != nil {
+			t.Error(err)
+		}
+	})
+	read(func() {
+		if _, err := p.Digest(context.Background()); err != nil {
+			t.Error(err)
+		}
+		p.Read(func(v *View) {
+			v.Match(tenant(1), policy.Selector{Source: expr(t, "role!=web"), Destination: expr(t, "set=1")})
+		})
+	})
+	for at := 0; at < len(j.msgs); at += 5 {
+		require.NoError(t, p.Apply(j.msgs[at:min(at+5, len(j.msgs))]))
+	}
+	close(done)
+	readers.Wait()
+}

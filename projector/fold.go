@@ -1,0 +1,106 @@
+package projector
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// fold applies events, one by one, to memory and to one Pebble batch.
+type fold struct {
+	*state
+	pending []pending
+	batch   *pebble.Batch
+	store   pebble.Reader // what earlier batches wrote
+	fresh   map[string]struct{}
+	seq     uint64
+	time    int64
+	scratch []byte // for one edge's value
+	err     error  // the store could not be read: the batch must not be written
+}
+
+func (f *fold) set(key, value []byte) {
+	if err := f.batch.Set(key, value, nil); err != nil && f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *fold) delete(key []byte) {
+	if err := f.batch.Delete(key, nil); err != nil && f.err == nil {
+		f.err = err
+	}
+}
+
+// event says what one event means. It is the only place that does.
+func (f *fold) event(e *entry) Verdict {
+	if e.fault != nil && (e.event == nil || e.fault.Code != policy.Invalid || unread(e.event)) {
+		return invalid(e.fault)
+	}
+	if v, bad := claimFault(e); bad {
+		return v
+	}
+	switch ev := e.event.(type) {
+	case policy.RevisionCreated:
+		return f.revisionCreated(ev, e)
+	case policy.PolicyDeleted:
+		return f.policyDeleted(ev, e.fault)
+	case policy.NodeUpdated:
+		return f.nodeUpdated(ev, e.fault)
+	case policy.NodeRemoved:
+		return f.nodeRemoved(ev, e.fault)
+	}
+	return reject(policy.UnknownType, "unknown event type")
+}
+
+func invalid(fault *policy.DecodeError) Verdict {
+	v := reject(fault.Code, "%s", fault.Error())
+	v.Rejection.Violations = fault.Violations
+	return v
+}
+
+// gain adds the nodes of some identities to those that have the row now.
+func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
+
+// gather adds to u the nodes of the identities in a that are not in b.
+// Identities share no node, so differences of identities are enough.
+func (f *fold) gather(u union, a, b *set) {
+	a.each(func(o uint32) bool {
+		if !b.has(o) {
+			u.add(&f.layout, &f.identities[o].nodes)
+		}
+		return true
+	})
+}
+
+// record writes what was gathered in have and lost, as one edge a partition.
+func (f *fold) record(p *policyState) {
+	for part := range f.parts {
+		if len(f.have[part])+len(f.lost[part]) > 0 {
+			b := appendVector(f.edgeHead(p), f.have[part])
+			f.edge(part, p, appendVector(b, f.lost[part]))
+		}
+	}
+	f.have.reset()
+	f.lost.reset()
+}
+
+// recordNode writes what a node's own event changed for a policy.
+func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
+	b := f.edgeHead(p)
+	if has {
+		b = append(appendPlace(b, f.place(ordinal)), noPlaces)
+	} else {
+		b = appendPlace(append(b, noPlaces), f.place(ordinal))
+	}
+	f.edge(f.partition(ordinal), p, b)
+}
+
+func (f *fold) edgeHead(p *policyState) []byte {
+	return appendEdgeHead(f.scratch[:0], f.time, p.head, p.fp)
+}
+
+func (f *fold) edge(partition int, p *policyState, value []byte) {
+	f.scratch = value // the batch copies it
+	f.set(edgeKey(partition, f.seq, p.id), value)
+	f.pending[partition].add(f.seq)
+}

@@ -1,0 +1,178 @@
+package projector
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// judge settles the cases that do not depend on what a node event says.
+func (f *fold) judge(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict, settled bool) {
+	n = f.nodes[id]
+	switch {
+	case n == nil && fault != nil:
+		return nil, invalid(fault), true
+	case n == nil:
+		return f.newNode(id, f.project(project)), Verdict{}, false
+	case n.project.id != project:
+		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id), true
+	case n.event == event:
+		return n, duplicate, true
+	case f.seenBefore(n, event):
+		return n, reject(CodeStaleEvent, "event %s of node %s was applied before and newer facts followed: publish a new event", event, id), true
+	case fault != nil:
+		return n, invalid(fault), true
+	}
+	return n, Verdict{}, false
+}
+
+// seenBefore is exact: the filter in memory spares the look-up, it never
+// answers yes by itself.
+func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
+	if b := eventBits(event); n.seen&b != b {
+		return false
+	}
+	key := nodeEventKey(n.ordinal, event)
+	if _, ok := f.fresh[string(key)]; ok {
+		return true
+	}
+	_, closer, err := f.store.Get(key)
+	if err == pebble.ErrNotFound {
+		return false
+	}
+	if err != nil {
+		if f.err == nil {
+			f.err = err
+		}
+		return false
+	}
+	closer.Close()
+	return true
+}
+
+// remember makes the event the one that gave the node its facts.
+func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
+	n.seq, n.event = f.seq, event
+	n.seen |= eventBits(event)
+	n.addressed = len(addresses) > 0
+	key := nodeEventKey(n.ordinal, event)
+	f.fresh[string(key)] = struct{}{}
+	f.set(key, nil)
+	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, event: event, seen: n.seen, addresses: addresses}
+	if n.identity != nil {
+		r.identity = n.identity.ordinal
+	}
+	f.set(nodeKey(n.project.id, n.id), r.append(nil))
+}
+
+func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Verdict {
+	n, v, settled := f.judge(ev.Node, ev.Project, ev.ID, fault)
+	if settled {
+		return v
+	}
+	before := n.identity
+	if before == nil {
+		f.live.nodes++
+	}
+	if before == nil || before.key != ev.Labels.Key() {
+		f.move(n, f.identity(n.project, ev.Labels))
+	}
+	f.remember(n, ev.ID, ev.Addresses)
+	return Verdict{}
+}
+
+func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Verdict {
+	n, v, settled := f.judge(ev.Node, ev.Project, ev.ID, fault)
+	gone := n != nil && n.project.id == ev.Project && n.identity == nil
+	if settled && !gone {
+		return v
+	}
+	if !gone {
+		f.live.nodes--
+		f.move(n, nil)
+	}
+	// Even when nothing was there: met again after the node has come back,
+	// this event must be known as an old one.
+	f.remember(n, ev.ID, nil)
+	if gone {
+		return duplicate
+	}
+	return Verdict{}
+}
+
+// move gives a node another identity (nil: none) and records, policy by policy,
+// what it gained and lost. Rows the two identities share are not told again.
+func (f *fold) move(n *node, to *identity) {
+	from := n.identity
+	var old, new []*selector
+	if from != nil {
+		old = from.selectors
+		from.nodes.remove(&f.layout, n.ordinal)
+	}
+	if to != nil {
+		new = to.selectors
+		to.nodes.add(&f.layout, n.ordinal)
+	}
+	n.identity = to
+	for _, s := range only(old, new) {
+		for _, p := range s.policies {
+			f.recordNode(p, n.ordinal, false)
+		}
+	}
+	for _, s := range only(new, old) {
+		for _, p := range s.policies {
+			f.recordNode(p, n.ordinal, true)
+		}
+	}
+	if from != nil && from.nodes.len() == 0 {
+		f.vanish(from)
+	}
+}
+
+// only returns the members of a, sorted by ordinal, that are not in b.
+func only(a, b []*selector) []*selector {
+	var out []*selector
+	for _, s := range a {
+		for len(b) > 0 && b[0].ordinal < s.ordinal {
+			b = b[1:]
+		}
+		if len(b) == 0 || b[0] != s {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// identity finds or makes the identity of a label set.
+func (f *fold) identity(p *project, labels policy.Labels) *identity {
+	key := labels.Key()
+	if i := p.identities[key]; i != nil {
+		return i
+	}
+	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: key, labels: labels, generation: f.seq}
+	f.identities = append(f.identities, i)
+	p.identities[key] = i
+	p.index.enter(i)
+	f.live.identities++
+	f.set(identityKey(i.ordinal), appendIdentity(nil, p.id, i.labels))
+	i.selectors = f.matching(p, i.labels)
+	for _, s := range i.selectors {
+		s.identities.add(i.ordinal)
+		f.set(memberKey(s.ordinal, i.ordinal), nil)
+	}
+	return i
+}
+
+// vanish ends an identity that no node has.
+func (f *fold) vanish(i *identity) {
+	for _, s := range i.selectors {
+		s.identities.remove(i.ordinal)
+		f.delete(memberKey(s.ordinal, i.ordinal))
+	}
+	i.project.index.leave(i)
+	delete(i.project.identities, i.key)
+	f.identities[i.ordinal] = nil
+	f.live.identities--
+	f.delete(identityKey(i.ordinal))
+}

@@ -1,0 +1,106 @@
+package projector
+
+import (
+	"encoding/binary"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// schemaVersion is the layout below. A store of a newer one is refused.
+const schemaVersion = 1
+
+// The key space. Numbers are big endian, so keys sort as the numbers do.
+const (
+	keySchema     = 's' // -> version u32, partitions u32
+	keyCursor     = 'c' // -> cursor
+	keyNode       = 'n' // project, node id -> nodeRecord
+	keyNodeEvent  = 'e' // node ordinal, event id -> ; every node event ever applied
+	keyIdentity   = 'i' // ordinal -> project, labels
+	keyPolicy     = 'p' // project, policy -> policyRecord; deleted ones too
+	keyRevision   = 'v' // policy, sequence -> log time, event body verbatim
+	keyRevisionID = 'w' // policy, revision -> sequence
+	keySelector   = 'q' // ordinal -> project, source text, destination text
+	keyMember     = 'm' // selector ordinal, identity ordinal ->
+	keyPayload    = 'y' // fingerprint -> rule payload, verbatim
+	keyRetired    = 'x' // sequence, fingerprint -> ; payloads no head has had since
+	keyEdge       = 'o' // partition, sequence, policy -> edge
+	keyEdgesFrom  = 'f' // partition -> highest sequence whose edges were dropped
+	keyRejection  = 'j' // sequence -> rejection as JSON
+	keyReported   = 'k' // -> rejections up to this sequence are in their stream
+)
+
+func schemaKey() []byte   { return []byte{keySchema} }
+func cursorKey() []byte   { return []byte{keyCursor} }
+func reportedKey() []byte { return []byte{keyReported} }
+
+func nodeKey(project uuid.UUID, id policy.NodeID) []byte {
+	return append(append([]byte{keyNode}, project[:]...), id...)
+}
+
+func nodeEventKey(ordinal uint32, event uuid.UUID) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{keyNodeEvent}, ordinal), event[:]...)
+}
+
+func identityKey(ordinal uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{keyIdentity}, ordinal)
+}
+
+func policyKey(project, id uuid.UUID) []byte {
+	return append(append([]byte{keyPolicy}, project[:]...), id[:]...)
+}
+
+func revisionKey(policy uuid.UUID, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte{keyRevision}, policy[:]...), seq)
+}
+
+func revisionIDKey(policy, revision uuid.UUID) []byte {
+	return append(append([]byte{keyRevisionID}, policy[:]...), revision[:]...)
+}
+
+func selectorKey(ordinal uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{keySelector}, ordinal)
+}
+
+func memberKey(selector, identity uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte{keyMember}, selector), identity)
+}
+
+func payloadKey(fp compiler.Fingerprint) []byte {
+	return append([]byte{keyPayload}, fp[:]...)
+}
+
+func retiredKey(r retirement) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{keyRetired}, r.seq), r.fp[:]...)
+}
+
+func edgeKey(partition int, seq uint64, policy uuid.UUID) []byte {
+	return append(edgePrefix(partition, seq), policy[:]...)
+}
+
+// edgePrefix is the place before the first edge of a sequence.
+func edgePrefix(partition int, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16([]byte{keyEdge}, uint16(partition)), seq)
+}
+
+func edgesFromKey(partition int) []byte {
+	return binary.BigEndian.AppendUint16([]byte{keyEdgesFrom}, uint16(partition))
+}
+
+func rejectionKey(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyRejection}, seq)
+}
+
+// after is the smallest key above every key with the prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package projector
+
+import (
+	"math/bits"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// layout says where nodes stand: an ordinal is a partition in the high bits and
+// a place within it in the low ones, so that what belongs to a partition lies
+// together. Ordinals rise within a partition and are never reused.
+type layout struct {
+	parts     int
+	localBits uint
+	byOrdinal [][]*node // partition, then place; append only
+	words     int       // 64-bit words of one bit vector a partition, all nodes in
+}
+
+func newLayout(parts int) layout {
+	return layout{parts: parts, localBits: 32 - uint(bits.Len(uint(parts-1))), byOrdinal: make([][]*node, parts)}
+}
+
+func (l *layout) partition(ordinal uint32) int { return int(ordinal >> l.localBits) }
+func (l *layout) place(ordinal uint32) uint32  { return ordinal & (1<<l.localBits - 1) }
+
+func (l *layout) ordinal(part int, place uint32) uint32 {
+	return uint32(part)<<l.localBits | place
+}
+
+// next is the ordinal for a new node.
+func (l *layout) next(id policy.NodeID) uint32 {
+	part := id.Partition(l.parts)
+	return l.ordinal(part, uint32(len(l.byOrdinal[part])))
+}
+
+// nodeAt finds a node by ordinal. Ordinals are never reused, so it is there.
+func (l *layout) nodeAt(ordinal uint32) *node {
+	return l.byOrdinal[l.partition(ordinal)][l.place(ordinal)]
+}
+
+// seat files a node under its ordinal, which is the next one of its partition
+// but while a store is loaded.
+func (l *layout) seat(n *node) {
+	part, place := l.partition(n.ordinal), int(l.place(n.ordinal))
+	for len(l.byOrdinal[part]) <= place {
+		if len(l.byOrdinal[part])%64 == 0 {
+			l.words++
+		}
+		l.byOrdinal[part] = append(l.byOrdinal[part], nil)
+	}
+	l.byOrdinal[part][place] = n
+}

@@ -1,0 +1,283 @@
+package projector
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// load reads the store into memory, or writes the first records of a new one.
+func (p *Projector) load() error {
+	p.state = newState(p.opt.Partitions)
+	p.pending = make([]pending, p.opt.Partitions)
+	fresh, err := p.loadSchema()
+	if err != nil || fresh {
+		return err
+	}
+	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
+	for _, step := range []func() error{
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom,
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("load store %s: %w", p.dir, err)
+		}
+	}
+	return nil
+}
+
+// loadSchema checks what wrote the store; fresh means that nobody has.
+func (p *Projector) loadSchema() (fresh bool, err error) {
+	v, err := p.get(schemaKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		p.cursor = cursor{created: p.opt.Created.UnixNano(), first: p.opt.First}
+		b := p.db.NewBatch()
+		defer b.Close()
+		schema := appendU32(appendU32(nil, schemaVersion), uint32(p.opt.Partitions))
+		err = errors.Join(b.Set(schemaKey(), schema, nil), b.Set(cursorKey(), p.cursor.append(nil), nil), b.Commit(pebble.Sync))
+		return true, err
+	}
+	if err != nil {
+		return false, err
+	}
+	r := reader{b: v}
+	have, parts := r.u32(), r.u32()
+	switch {
+	case r.err != nil:
+		return false, r.err
+	case have > schemaVersion:
+		return false, &SchemaError{Dir: p.dir, Have: have, Know: schemaVersion}
+	case int(parts) != p.opt.Partitions:
+		return false, &OtherLogError{p.dir, fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
+	}
+	return false, nil
+}
+
+func (p *Projector) get(key []byte) ([]byte, error) {
+	v, closer, err := p.db.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return append([]byte(nil), v...), nil
+}
+
+type loader struct {
+	*Projector
+	bySelector map[uint32]*selector
+}
+
+// scan calls f with every record under a prefix; neither slice outlives the call.
+func (l *loader) scan(prefix byte, f func(key, value []byte) error) error {
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := f(it.Key()[1:], it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+func (l *loader) cursorRecord() error {
+	v, err := l.get(cursorKey())
+	if err != nil {
+		return err
+	}
+	if l.cursor, err = readCursor(v); err != nil {
+		return err
+	}
+	if l.cursor.created != l.opt.Created.UnixNano() {
+		return &OtherLogError{l.dir, fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
+	}
+	l.state.identities = make([]*identity, l.cursor.nextIdentity)
+	l.state.nextSel = l.cursor.nextSelector
+	v, err = l.get(reportedKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil || len(v) != 8 {
+		return errors.Join(err, errRecord)
+	}
+	l.reported = binary.BigEndian.Uint64(v)
+	return nil
+}
+
+func (l *loader) identities() error {
+	return l.scan(keyIdentity, func(k, v []byte) error {
+		project, labels, err := readIdentity(v)
+		ordinal := binary.BigEndian.Uint32(k)
+		if err != nil || int(ordinal) >= len(l.state.identities) {
+			return errRecord
+		}
+		i := &identity{ordinal: ordinal, project: l.state.project(project), key: labels.Key(), labels: labels, generation: l.cursor.seq}
+		l.state.identities[ordinal] = i
+		i.project.identities[i.key] = i
+		i.project.index.enter(i)
+		l.state.live.identities++
+		return nil
+	})
+}
+
+func (l *loader) nodes() error {
+	err := l.scan(keyNode, func(k, v []byte) error {
+		r, err := readNode(v)
+		if err != nil {
+			return err
+		}
+		n := &node{
+			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
+			addressed: len(r.addresses) > 0, seq: r.seq, event: r.event, seen: r.seen,
+		}
+		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {
+			return errRecord
+		}
+		l.state.enroll(n)
+		if !r.present {
+			return nil
+		}
+		l.state.live.nodes++
+		if int(r.identity) >= len(l.state.identities) || l.state.identities[r.identity] == nil {
+			return errRecord
+		}
+		n.identity = l.state.identities[r.identity]
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// In ordinal order: appending to a bitmap is cheap, inserting is not.
+	for _, part := range l.state.byOrdinal {
+		for _, n := range part {
+			if n == nil {
+				return errRecord
+			}
+			if n.identity != nil {
+				n.identity.nodes.add(&l.state.layout, n.ordinal)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) selectors() error {
+	return l.scan(keySelector, func(k, v []byte) error {
+		project, sel, err := readSelector(v)
+		if err != nil {
+			return err
+		}
+		s := &selector{ordinal: binary.BigEndian.Uint32(k), project: l.state.project(project), sel: sel, generation: l.cursor.seq}
+		l.bySelector[s.ordinal] = s
+		s.project.selectors[sel.Key()] = s
+		s.project.index.file(s)
+		l.state.live.selectors++
+		return nil
+	})
+}
+
+func (l *loader) members() error {
+	return l.scan(keyMember, func(k, _ []byte) error {
+		s := l.bySelector[binary.BigEndian.Uint32(k)]
+		o := binary.BigEndian.Uint32(k[4:])
+		if s == nil || int(o) >= len(l.state.identities) || l.state.identities[o] == nil {
+			return errRecord
+		}
+		i := l.state.identities[o]
+		s.identities.add(o)
+		i.selectors = append(i.selectors, s) // keys come by selector ordinal: sorted
+		return nil
+	})
+}
+
+func (l *loader) policies() error {
+	return l.scan(keyPolicy, func(k, v []byte) error {
+		r, err := readPolicy(v)
+		if err != nil {
+			return err
+		}
+		p := &policyState{
+			id: uuid.UUID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), slug: r.slug, name: r.name,
+			head: r.head, headSeq: r.headSeq, headTime: r.headTime, created: r.created, fp: r.fp,
+			revisions: map[uuid.UUID]struct{}{},
+		}
+		l.state.policies[p.id] = p
+		if r.deleted {
+			return nil
+		}
+		if p.selector = l.bySelector[r.selector]; p.selector == nil {
+			return errRecord
+		}
+		p.selector.policies = append(p.selector.policies, p)
+		p.project.slugs[p.slug] = p
+		l.state.live.policies++
+		l.state.payloads.heads[p.fp]++
+		return nil
+	})
+}
+
+func (l *loader) revisions() error {
+	return l.scan(keyRevisionID, func(k, _ []byte) error {
+		p := l.state.policies[uuid.UUID(k[:16])]
+		if p == nil {
+			return errRecord
+		}
+		p.revisions[uuid.UUID(k[16:])] = struct{}{}
+		return nil
+	})
+}
+
+func (l *loader) retired() error {
+	return l.scan(keyRetired, func(k, _ []byte) error {
+		l.state.payloads.retire(compiler.Fingerprint(k[8:]), binary.BigEndian.Uint64(k))
+		return nil
+	})
+}
+
+func (l *loader) edges() error {
+	return l.scan(keyEdge, func(k, _ []byte) error {
+		part := int(binary.BigEndian.Uint16(k))
+		if part >= len(l.pending) {
+			return errRecord
+		}
+		l.pending[part].add(binary.BigEndian.Uint64(k[2:]))
+		return nil
+	})
+}
+
+func (l *loader) edgesFrom() error {
+	return l.scan(keyEdgesFrom, func(k, v []byte) error {
+		part := int(binary.BigEndian.Uint16(k))
+		if part >= len(l.pending) || len(v) != 8 {
+			return errRecord
+		}
+		l.pending[part].from = binary.BigEndian.Uint64(v)
+		l.pending[part].last = max(l.pending[part].last, l.pending[part].from)
+		return nil
+	})
+}
+
+// pebbleLog passes on what an operator should see. A write-ahead log that
+// cannot be written leaves Pebble unusable: the process ends, and the next one
+// folds again from what is on disk.
+type pebbleLog struct{ log *slog.Logger }
+
+func (pebbleLog) Infof(string, ...any) {}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.log.Error("store: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.log.Error("store cannot go on: " + fmt.Sprintf(format, args...))
+	os.Exit(1)
+}

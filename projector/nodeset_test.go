@@ -1,0 +1,158 @@
+package projector
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// fleetLayout is a layout of n nodes, spread evenly.
+func fleetLayout(parts, n int) *layout {
+	l := newLayout(parts)
+	for i := range n {
+		l.seat(&node{ordinal: l.ordinal(i%parts, uint32(i/parts))})
+	}
+	return &l
+}
+
+// TestANodeSetIsASet adds and removes at random while the fleet grows, and
+// holds the set, in whichever form it is, against a map.
+func TestANodeSetIsASet(t *testing.T) {
+	forms := map[bool]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		parts := rapid.SampledFrom([]int{1, 3, 4, 64}).Draw(rt, "partitions")
+		l := fleetLayout(parts, rapid.IntRange(1, 6000).Draw(rt, "nodes"))
+		var s nodeSet
+		want := map[uint32]bool{}
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			part := rapid.IntRange(0, parts-1).Draw(rt, "partition")
+			at := rapid.IntRange(0, max(0, len(l.byOrdinal[part])-1)).Draw(rt, "place")
+			step := rapid.IntRange(1, 70).Draw(rt, "step")
+			add := rapid.Bool().Draw(rt, "add")
+			for place := at; place < len(l.byOrdinal[part]); place += step {
+				o := l.ordinal(part, uint32(place))
+				if add {
+					s.add(l, o)
+					want[o] = true
+				} else {
+					s.remove(l, o)
+					delete(want, o)
+				}
+			}
+		}
+		forms[s.dense != nil]++
+		require.Equal(rt, len(want), s.len())
+		require.Equal(rt, slices.Sorted(maps.Keys(want)), all(l, &s))
+
+		u := make(union, parts)
+		u.add(l, &s)
+		var got []uint32
+		for part := range parts {
+			r := reader{b: appendVector(nil, u[part])}
+			for _, place := range r.places(len(l.byOrdinal[part])) {
+				got = append(got, l.ordinal(part, place))
+			}
+			require.NoError(rt, r.err)
+			require.Empty(rt, r.b)
+		}
+		require.Equal(rt, slices.Sorted(maps.Keys(want)), got)
+	})
+	require.NotZero(t, forms[true], "no set was ever dense")
+	require.NotZero(t, forms[false], "no set was ever sparse")
+}
+
+func all(l *layout, s *nodeSet) (out []uint32) {
+	s.each(l, func(o uint32) bool { out = append(out, o); return true })
+	return out
+}
+
+func TestANodeSetTakesTheFormThatItsShareOfTheFleetDeserves(t *testing.T) {
+	l := fleetLayout(4, 4*64*100) // 400 words
+	var s nodeSet
+	for i := range 199 {
+		s.add(l, uint32(i*31))
+	}
+	require.Nil(t, s.dense)
+	s.add(l, 199*31)
+	require.NotNil(t, s.dense, "a member for every two words")
+	for i := range 150 {
+		s.remove(l, uint32(i*31))
+	}
+	require.NotNil(t, s.dense)
+	s.remove(l, 150*31)
+	require.Nil(t, s.dense, "less than one for every eight")
+	require.Equal(t, 49, s.len())
+}
+
+func TestAUnionHoldsTheNodesOfAllItsSets(t *testing.T) {
+	l := fleetLayout(4, 4*1000)
+	u := make(union, 4)
+	for _, kinds := range []int{7, 300} { // dense sets, then sparse ones
+		sets := make([]nodeSet, kinds)
+		for i := range 1000 {
+			if i%3 > 0 {
+				for part := range 4 {
+					sets[i%kinds].add(l, l.ordinal(part, uint32(i)))
+				}
+			}
+		}
+		require.Equal(t, kinds == 7, sets[0].dense != nil)
+		for i := range sets {
+			u.add(l, &sets[i])
+		}
+		for part := range 4 {
+			for i := range 1000 {
+				require.Equal(t, i%3 > 0, len(u[part]) > i/64 && u[part][i/64]>>(i%64)&1 == 1, "place %d", i)
+			}
+		}
+		u.reset()
+	}
+}
+
+// TestAVectorIsStoredCompactly compares with what a compressed bitmap takes.
+func TestAVectorIsStoredCompactly(t *testing.T) {
+	for name, has := range map[string]func(i int) bool{
+		"everybody": func(int) bool { return true },
+		"one":       func(i int) bool { return i == 1000 },
+		"one of 50": func(i int) bool { return i*7919%50 == 0 },
+		"half":      func(i int) bool { return i*7919%997%2 == 0 },
+		"a range":   func(i int) bool { return i > 100 && i < 900 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, b := make([]uint64, 32), roaring.New()
+			for i := range 2000 {
+				if has(i) {
+					v[i/64] |= 1 << (i % 64)
+					b.Add(uint32(i))
+				}
+			}
+			b.RunOptimize()
+			require.Less(t, len(appendVector(nil, v)), int(b.GetSerializedSizeInBytes()))
+			r := reader{b: appendVector(nil, v)}
+			require.Equal(t, b.ToArray(), r.places(2000))
+			require.NoError(t, r.err)
+		})
+	}
+}
+
+// FuzzPlaces reads what may be damaged: an error, never a place that is not.
+func FuzzPlaces(f *testing.F) {
+	f.Add(appendPlace(nil, 7))
+	f.Add(appendPlace(nil, 300))
+	f.Add(appendVector(nil, []uint64{4: 1 << 63, 5: 0x5555555555555555}))
+	f.Add(appendVector(nil, []uint64{0, 0xffff, 1 << 63, 1}))
+	f.Add(appendVector(nil, []uint64{0x5555555555555555, 0x5555555555555555}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := reader{b: b}
+		places := r.places(300)
+		require.True(t, r.err == nil || places == nil)
+		for i, p := range places {
+			require.Less(t, p, uint32(300))
+			require.True(t, i == 0 || p > places[i-1])
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package projector
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// DropEdges drops, for each partition named, the edges of whole sequences up
+// to and including upTo, bounded by the cursor. Edges are complete above it
+// from then on.
+func (p *Projector) DropEdges(upTo map[int]uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		return p.failed
+	}
+	for part := range upTo {
+		if part < 0 || part >= len(p.pending) {
+			return fmt.Errorf("partition %d: the log has %d", part, len(p.pending))
+		}
+	}
+	f := fold{state: p.state, pending: p.pending, batch: p.db.NewBatch(), store: p.db}
+	defer f.batch.Close()
+	for part, seq := range upTo {
+		f.dropEdges(part, min(seq, p.cursor.seq))
+	}
+	p.sweep(&f)
+	if f.err == nil {
+		// Not synced: edges that come back after a crash are below the fence,
+		// and edges_from comes back with them.
+		f.err = f.batch.Commit(pebble.NoSync)
+	}
+	p.failed = f.err
+	return f.err
+}
+
+func (f *fold) dropEdges(part int, seq uint64) {
+	ps := &f.pending[part]
+	if seq <= ps.from {
+		return
+	}
+	if ps.drop(seq) {
+		if err := f.batch.DeleteRange(edgePrefix(part, 0), edgePrefix(part, seq+1), nil); err != nil && f.err == nil {
+			f.err = err
+		}
+	}
+	f.set(edgesFromKey(part), appendU64(nil, seq))
+}
+
+// trim keeps the number of edges below the limit: the fold never waits for
+// whoever should announce them.
+func (p *Projector) trim(f *fold) {
+	total := 0
+	for i := range p.pending {
+		total += p.pending[i].count
+	}
+	if total <= p.opt.EdgesMax {
+		return
+	}
+	p.log.Warn("dropping the older half of the edges: nobody announces them", "edges", total, "edges_max", p.opt.EdgesMax)
+	for part := range p.pending {
+		if m := p.pending[part].marks; len(m) > 0 {
+			f.dropEdges(part, m[len(m)/2].seq)
+		}
+	}
+}
+
+// sweep deletes the payloads that no head has and no edge can announce.
+func (p *Projector) sweep(f *fold) {
+	p.state.payloads.sweep(oldest(p.pending, p.cursor.seq+1), func(r retirement, gone bool) {
+		f.delete(retiredKey(r))
+		if gone {
+			f.delete(payloadKey(r.fp))
+		}
+	})
+}
+
+// EdgesAbove counts a partition's edges of sequences above seq.
+func (p *Projector) EdgesAbove(partition int, seq uint64) (n int) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	marks := p.pending[partition].marks
+	for i := len(marks) - 1; i >= 0 && marks[i].seq > seq; i-- {
+		n += marks[i].count
+	}
+	return n
+}
