@@ -1,0 +1,220 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// Types of the events a node receives (plexsphere 3.1).
+const (
+	eventPolicyUpdated = "policy_updated"
+	eventStateUpdated  = "node_state_updated"
+)
+
+// ErrBadLastEventID: the header is not a non-negative decimal integer; answer
+// 400 bad_last_event_id.
+var ErrBadLastEventID = errors.New("Last-Event-ID must be a non-negative decimal integer")
+
+// leastStream is how long a stream that must end is held open: clients come
+// back at once after a 200 that ends (plexsphere 3.3).
+const leastStream = time.Second
+
+// ServeEvents answers GET /v1/nodes/{id}/events for a node that exists. An
+// error means that nothing was written yet: ErrBadLastEventID (400),
+// *NotReadyError or any other (503 with Retry-After). Once the stream is open
+// it ends with the request, with the process, when the client does not read
+// within a write timeout, or when the node stream is found remade.
+func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node policy.NodeID) error {
+	n, given, err := lastEventID(req)
+	if err != nil {
+		return err
+	}
+	h := r.hub.Load()
+	if h == nil {
+		return &NotReadyError{"the node stream is not open yet"}
+	}
+	sub, p, err := h.open(req.Context(), node, n, given)
+	if err != nil {
+		return err
+	}
+	defer h.unsubscribe(sub)
+	r.opt.Metrics.Resumed(p.source)
+	r.opt.Metrics.Clients(1)
+	defer r.opt.Metrics.Clients(-1)
+
+	began := time.Now()
+	s := &eventStream{
+		w: w, rc: http.NewResponseController(w), node: node, signer: r.signer,
+		metrics: r.opt.Metrics, timeout: r.opt.WriteTimeout,
+	}
+	if err := s.serve(req.Context(), sub, p, r.opt.KeepAlive); err != nil {
+		r.opt.Log.Debug("an event stream ended", "node", node, "error", err)
+	}
+	sleep(req.Context(), leastStream-time.Since(began))
+	return nil
+}
+
+// open subscribes a client: after n, or live from now.
+func (h *hub) open(ctx context.Context, node policy.NodeID, n uint64, given bool) (*subscriber, past, error) {
+	if !given {
+		s, at, err := h.subscribe(node)
+		return s, past{upTo: at, source: SourceLive, messages: none}, err
+	}
+	return h.resume(ctx, node, n)
+}
+
+// lastEventID reads the header; absent and empty are the same. A number too
+// large for any stream is beyond every end.
+func lastEventID(req *http.Request) (n uint64, given bool, err error) {
+	text := req.Header.Get("Last-Event-ID")
+	if text == "" {
+		return 0, false, nil
+	}
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, false, ErrBadLastEventID
+		}
+	}
+	if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+		n = math.MaxUint64
+	}
+	return n, true, nil
+}
+
+// eventStream writes one SSE response. Only its own goroutine uses it.
+type eventStream struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	node    policy.NodeID
+	signer  *artifact.Signer
+	metrics Metrics
+	timeout time.Duration
+	buf     []byte
+}
+
+// serve writes the past and then what is live until either side ends.
+func (s *eventStream) serve(ctx context.Context, sub *subscriber, p past, keepAlive time.Duration) error {
+	if err := s.head(); err != nil {
+		return err
+	}
+	if p.pull {
+		if _, err := s.send(resync(p.pullID)); err != nil {
+			return err
+		}
+	}
+	for m, err := range p.messages {
+		if err != nil {
+			return err
+		}
+		if _, err := s.send(m); err != nil {
+			return err
+		}
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.live(ctx, sub, keepAlive)
+}
+
+// live writes what the hub pushes.
+func (s *eventStream) live(ctx context.Context, sub *subscriber, keepAlive time.Duration) error {
+	ticker := time.NewTicker(keepAlive)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if err := s.write([]byte(":keep-alive\n\n")); err != nil {
+				return err
+			}
+		case <-sub.wake:
+			msgs, ended := sub.drain()
+			for _, m := range msgs {
+				cause, err := s.send(m)
+				if err != nil {
+					return err
+				}
+				if !cause.IsZero() {
+					s.metrics.Delivered(time.Since(cause))
+				}
+			}
+			s.buf = nil // a silent stream holds no memory
+			if ended {
+				return s.flush()
+			}
+			ticker.Reset(keepAlive)
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *eventStream) head() error {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Plexsphere-API-Version", "v1")
+	h.Set("X-Accel-Buffering", "no")
+	s.deadline()
+	s.w.WriteHeader(http.StatusOK)
+	return s.flush()
+}
+
+// send writes the frame of one message, signed now: agents refuse what was
+// signed five minutes ago (plexsphere 3.2). cause is when the log stored what
+// the message tells; zero: the message is ours.
+func (s *eventStream) send(m streams.Message) (cause time.Time, err error) {
+	n := artifact.Notice{ID: edictID(m), Type: eventPolicyUpdated, Scope: "node:" + string(s.node), IssuedAt: time.Now().UTC()}
+	if isResync(m) {
+		n.ID, n.Type = string(s.node)+".resync."+strconv.FormatUint(m.Seq, 10), eventStateUpdated
+		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"resync"}`)
+	} else {
+		var e stored
+		if err := json.Unmarshal(m.Body, &e); err != nil {
+			return cause, fmt.Errorf("message %d of the node stream: %w", m.Seq, err)
+		}
+		if e.Plane != artifact.PlanePolicy || e.Kind != artifact.KindPolicy {
+			return cause, nil // not for this transport
+		}
+		n.Payload, cause = e.Payload, e.GeneratedAt
+	}
+	data, err := s.signer.Notify(n)
+	if err != nil {
+		return cause, fmt.Errorf("sign event %d: %w", m.Seq, err)
+	}
+	s.buf = appendFrame(s.buf[:0], m.Seq, n.Type, data)
+	return cause, s.write(s.buf)
+}
+
+func edictID(m streams.Message) string {
+	if v := m.Header[streams.HeaderEdictID]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func (s *eventStream) write(b []byte) error {
+	s.deadline()
+	_, err := s.w.Write(b)
+	return err
+}
+
+// deadline ends the stream of a reader that takes nothing for a write timeout.
+func (s *eventStream) deadline() {
+	// A writer that knows no deadlines, as in tests, goes without.
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.timeout))
+}
+
+func (s *eventStream) flush() error { return s.rc.Flush() }

@@ -1,0 +1,222 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+	"github.com/google/uuid"
+)
+
+// comparison is one reading of the node stream against the rows at one log
+// sequence. It serves every partition that is being synced, and is kept, with
+// its outbox, until the last of them is done with it.
+type comparison struct {
+	rows   projector.SyncRows
+	source Outbox
+	users  atomic.Int32
+}
+
+// syncing is a comparison's result for one partition: what the stream says
+// otherwise than the rows do, ascending by key.
+type syncing struct {
+	of    *comparison
+	diffs []announcement
+}
+
+// seq is S: the sequence whose rows were compared, and the version of every
+// difference.
+func (s *syncing) seq() uint64 { return s.of.rows.Seq }
+
+func (s *syncing) release() { s.of.drop() }
+
+func (c *comparison) drop() {
+	if c.users.Add(-1) == 0 {
+		c.source.Close() // nothing was written through it
+	}
+}
+
+// rest are the differences still to be told, given the fence that stands.
+// Before the first batch of this sync the fence may name a position of an
+// earlier life of the partition, which says nothing about these differences.
+func (s *syncing) rest(stands Fence) []announcement {
+	if stands.Mode != Sync {
+		return s.diffs
+	}
+	i := sort.Search(len(s.diffs), func(i int) bool { return s.diffs[i].key.Compare(stands.After) > 0 })
+	return s.diffs[i:]
+}
+
+// compare starts the sync of ps, whose claims stand: one scan of the stream up
+// to the last of their fences. Messages of an owner that took one of ps since
+// may be among them; its fence will refuse what is made of that.
+func compare(ctx context.Context, stream Stream, store Store, ps []*partition, partitions int) error {
+	ids := make([]int, len(ps))
+	var upTo, least uint64
+	for i, p := range ps {
+		ids[i] = p.id
+		upTo = max(upTo, p.fence.Seq)
+		least = max(least, p.fence.After.Seq)
+	}
+	rows, source := store.SyncRows(ids)
+	c := &comparison{rows: rows, source: source}
+	c.users.Add(1)
+	defer c.drop()
+	if rows.Seq < least {
+		return fmt.Errorf("rows at %d are older than what is announced, %d", rows.Seq, least)
+	}
+	d := newDifference(c.rows, ids, partitions)
+	for msgs, err := range stream.Read(ctx, stream.First(), upTo, allNodes) {
+		if err != nil {
+			return fmt.Errorf("read the node stream up to %d: %w", upTo, err)
+		}
+		for _, m := range msgs {
+			d.told(m)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	diffs := d.untold()
+	for _, p := range ps {
+		c.users.Add(1)
+		p.sync = &syncing{of: c, diffs: diffs[p.id]}
+		p.need = false
+	}
+	return nil
+}
+
+// difference collects what the stream says otherwise than the rows.
+type difference struct {
+	rows       projector.SyncRows
+	partitions int
+	wanted     map[int]bool
+	first      []int  // of rows.Nodes[i]: index of its first row in said
+	said       []bool // rows, in order of node and policy: the stream says the same
+	diffs      map[int][]announcement
+}
+
+func newDifference(rows projector.SyncRows, ids []int, partitions int) *difference {
+	d := &difference{rows: rows, partitions: partitions, wanted: map[int]bool{}, diffs: map[int][]announcement{}}
+	for _, id := range ids {
+		d.wanted[id] = true
+	}
+	n := 0
+	d.first = make([]int, len(rows.Nodes))
+	for i, node := range rows.Nodes {
+		d.first[i] = n
+		n += len(node.Rows)
+	}
+	d.said = make([]bool, n)
+	return d
+}
+
+// told takes the last message of one subject. A missing message and a
+// tombstone both say that there is no row, so an expired tombstone changes
+// nothing.
+func (d *difference) told(m streams.Message) {
+	node, name, ok := splitNodeSubject(m.Subject)
+	if !ok || !d.wanted[node.Partition(d.partitions)] {
+		return
+	}
+	id, err := uuid.Parse(name)
+	if err != nil {
+		return // not a policy's
+	}
+	says, known := fingerprintOf(m.Body)
+	if i, j, has := d.row(node, id); has {
+		if known && says == d.rows.Nodes[i].Rows[j].Fingerprint {
+			d.said[d.first[i]+j] = true
+		}
+		return
+	}
+	if !known || says != compiler.Empty.Fingerprint {
+		d.add(node, announcement{
+			key:         Key{d.rows.Seq, id.String(), node},
+			policy:      id,
+			revision:    d.rows.Heads[id],
+			fingerprint: compiler.Empty.Fingerprint,
+			time:        d.rows.Time,
+			gone:        true,
+		})
+	}
+}
+
+// row finds the row of a node and a policy.
+func (d *difference) row(node policy.NodeID, id uuid.UUID) (i, j int, ok bool) {
+	i, ok = slices.BinarySearchFunc(d.rows.Nodes, node, func(n projector.SyncNode, id policy.NodeID) int {
+		return strings.Compare(string(n.ID), string(id))
+	})
+	if !ok {
+		return 0, 0, false
+	}
+	j, ok = slices.BinarySearchFunc(d.rows.Nodes[i].Rows, id, func(r projector.Row, id uuid.UUID) int {
+		return bytes.Compare(r.Policy[:], id[:])
+	})
+	return i, j, ok
+}
+
+// untold adds the rows that the stream does not say and returns all
+// differences per partition, ascending by key.
+func (d *difference) untold() map[int][]announcement {
+	for i, node := range d.rows.Nodes {
+		for j, r := range node.Rows {
+			if d.said[d.first[i]+j] {
+				continue
+			}
+			d.add(node.ID, announcement{
+				key:         Key{d.rows.Seq, r.Policy.String(), node.ID},
+				policy:      r.Policy,
+				revision:    r.Revision,
+				fingerprint: r.Fingerprint,
+				time:        d.rows.Time,
+			})
+		}
+	}
+	for _, diffs := range d.diffs {
+		slices.SortFunc(diffs, func(a, b announcement) int { return a.key.Compare(b.key) })
+	}
+	return d.diffs
+}
+
+func (d *difference) add(node policy.NodeID, a announcement) {
+	p := node.Partition(d.partitions)
+	d.diffs[p] = append(d.diffs[p], a)
+}
+
+// splitNodeSubject takes edict.node.<node>.<name> apart.
+func splitNodeSubject(subject string) (node policy.NodeID, name string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, nodePrefix)
+	if !ok {
+		return "", "", false
+	}
+	id, name, ok := strings.Cut(rest, ".")
+	return policy.NodeID(id), name, ok
+}
+
+// fingerprintOf finds the fingerprint in a stored envelope without parsing its
+// rules: no value before it can hold these bytes. Not known means: announce
+// again.
+func fingerprintOf(body []byte) (fp compiler.Fingerprint, known bool) {
+	_, rest, ok := bytes.Cut(body, []byte(`"fingerprint":"`))
+	const size = 44 // base64 of 32 bytes
+	if !ok || len(rest) < size {
+		return fp, false
+	}
+	var raw [33]byte // DecodedLen counts the padding
+	n, err := base64.StdEncoding.Decode(raw[:], rest[:size])
+	if err != nil || n != len(fp) {
+		return fp, false
+	}
+	copy(fp[:], raw[:])
+	return fp, true
+}
