@@ -1,0 +1,210 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/snapshot"
+)
+
+const (
+	patternState    = "/v1/nodes/{node}/state"
+	patternRulesets = "/v1/nodes/{node}/rulesets"
+	patternEvents   = "/v1/nodes/{node}/events"
+)
+
+// apiVersion is what agents read from X-Plexsphere-API-Version.
+const apiVersion = "v1"
+
+func agentRoutes() []Route {
+	minSeq := Param{"min_seq", "query", "answer once the fold has passed this log sequence; the log's head when absent", "integer"}
+	lags := []string{CodeNodeNotFound, policy.CodeInvalidNodeID, CodeProjectionBehind, CodeStarting, CodeLogUnavailable}
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node",
+			Summary:  "Read a node's whole desired state",
+			Params:   []Param{minSeq, {"If-None-Match", "header", "an ETag; equal state is 304", "string"}},
+			Answers:  append(jsonAnswer(http.StatusOK, resource.NodeState{}), Answer{Status: http.StatusNotModified}),
+			Problems: lags, serve: (*plane).getState,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node",
+			Summary:  "List a node's compiled rulesets by policy id",
+			Params:   []Param{minSeq},
+			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
+			Problems: lags, serve: (*plane).getRulesets,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node",
+			Summary:  "Follow a node's signed events",
+			Params:   []Param{{"Last-Event-ID", "header", "resume after this id; live from now when absent", "string"}},
+			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE}},
+			Problems: append(lags, CodeBadLastEventID),
+			serve:    (*plane).serveEvents,
+		},
+	}
+}
+
+// fresh waits until the read model shows what was in the log when the request
+// came, or min_seq when the client knows what it waits for. Nodes never get an
+// older answer, and never a 404 that a later event would take back.
+func (p *plane) fresh(c *call) error {
+	minSeq, err := c.queryUint("min_seq", 0)
+	if err != nil {
+		return err
+	}
+	return p.catchUp(c.r.Context(), minSeq)
+}
+
+func starting(err error) error {
+	return problem(http.StatusServiceUnavailable, CodeStarting, "this worker cannot serve nodes now: %v", err)
+}
+
+func (p *plane) getState(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if err := p.fresh(c); err != nil {
+		return err
+	}
+	// Before the rows: what is announced between the two comes again on the
+	// stream, which is harmless; the other way round it would be missed.
+	position, err := p.Relay.Position()
+	if err != nil {
+		return starting(err)
+	}
+	var s snapshot.State
+	var ok bool
+	p.Model.Read(func(v *projector.View) { s, ok, err = p.Composer.State(v, id) })
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return nodeNotFound(id)
+	}
+	h := c.w.Header()
+	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
+	h.Set("ETag", s.ETag)
+	h.Set("Cache-Control", "no-cache")
+	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	c.bytes(http.StatusOK, mediaJSON, s.Body)
+	return nil
+}
+
+// noneMatch reports whether a client's If-None-Match names etag. Agents that
+// send none always get the body.
+func noneMatch(headers []string, etag string) bool {
+	for _, h := range headers {
+		for tag := range strings.SplitSeq(h, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *plane) getRulesets(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if err := p.fresh(c); err != nil {
+		return err
+	}
+	var sets []snapshot.Ruleset
+	var ok bool
+	p.Model.Read(func(v *projector.View) { sets, ok, err = snapshot.Rulesets(v, id) })
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return nodeNotFound(id)
+	}
+	out := resource.Items[resource.Ruleset]{Items: make([]resource.Ruleset, 0, len(sets))}
+	for _, s := range sets {
+		out.Items = append(out.Items, resource.Ruleset{
+			PolicyID:    s.Policy,
+			RevisionID:  s.Revision,
+			Fingerprint: s.Fingerprint.String(),
+			RulePayload: string(s.Payload),
+			CompiledAt:  s.CompiledAt.UTC(),
+		})
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func (p *plane) serveEvents(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if !decimal(c.r.Header.Get("Last-Event-ID")) {
+		return problem(http.StatusBadRequest, CodeBadLastEventID,
+			"Last-Event-ID is the id of an event of this stream, a non-negative decimal number")
+	}
+	// A node that is known here may be served from here at once: the relay
+	// holds back what the read model does not show yet.
+	known := func() (ok bool) {
+		p.Model.Read(func(v *projector.View) { _, ok = v.Node(id) })
+		return ok
+	}
+	if !known() {
+		if err := p.catchUp(c.r.Context(), 0); err != nil {
+			return err
+		}
+		if !known() {
+			return nodeNotFound(id)
+		}
+	}
+	if err := p.Relay.Ready(); err != nil {
+		return starting(err)
+	}
+	c.w.Header().Set("X-Plexsphere-API-Version", apiVersion)
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set("Content-Type", mediaSSE)
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	ctx, cancel := streamContext(c.r.Context())
+	defer cancel()
+	if err := p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id); err != nil {
+		var pr *resource.Problem
+		if errors.As(err, &pr) {
+			return pr
+		}
+		return starting(err)
+	}
+	return nil
+}
+
+// decimal reports whether s is empty or digits alone.
+func decimal(s string) bool {
+	return strings.Trim(s, "0123456789") == ""
+}
+
+// drainKey finds, in a request's context, the context that ends when the server
+// stops: a stream would keep it from stopping.
+type drainKey struct{}
+
+// streamContext ends with the request or when the server stops.
+func streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	drain, ok := ctx.Value(drainKey{}).(context.Context)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(drain, cancel)
+	return ctx, func() { stop(); cancel() }
+}

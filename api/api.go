@@ -1,0 +1,136 @@
+// Package api is the plane over HTTP: authors write policies and nodes, nodes
+// read their state and their events, operators read how the plane is doing.
+//
+// It is thin. An author's write becomes one event of the log; the fold judges
+// it, and the answer is the fold's verdict. What this package adds is form:
+// strict inputs, stable codes, RFC 9457 problems for every error, and answers
+// that are never older than what a client was told before. Routes lists every
+// route with the types it takes and gives.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/streams"
+)
+
+// Log is what the API asks of the log; *streams.Log is one.
+type Log interface {
+	State(ctx context.Context) (streams.State, error)
+	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
+	PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
+	Created() time.Time
+}
+
+// Model is what the API asks of the read model; *projector.Projector is one.
+type Model interface {
+	Applied() uint64
+	Wait(ctx context.Context, seq uint64) error
+	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
+	Read(f func(v *projector.View))
+	Rejections(after uint64, limit int) ([]streams.Rejection, error)
+	Digest(ctx context.Context) (projector.Digest, error)
+}
+
+// Relay is what the API asks of whoever serves nodes live.
+type Relay interface {
+	// Position is the node stream's sequence up to which the read model here
+	// holds what the messages tell. It is taken before a state is read, so that
+	// a stream opened after it misses nothing. An error means not yet.
+	Position() (uint64, error)
+	// Ready says why nodes cannot be served now.
+	Ready() error
+	// ServeEvents serves a node's event stream until either side ends it. It
+	// returns an error only when nothing was written.
+	ServeEvents(w http.ResponseWriter, r *http.Request, node policy.NodeID) error
+}
+
+// Check is one thing a worker needs in order to serve. Probe returns quickly,
+// with the reason when it is not there.
+type Check struct {
+	Name  string
+	Probe func(ctx context.Context) error
+}
+
+// Deps are the parts the API stands on. Log, Model and Relay are required.
+type Deps struct {
+	Log      Log
+	Model    Model
+	Relay    Relay
+	Composer *snapshot.Composer // nil: one of its own
+
+	Name       string        // of this worker, in /v1/status
+	Durability func() string // strict, relaxed or unknown; nil: unknown
+	Partitions func() ([]resource.Partition, error)
+	Workers    func() []resource.Worker // all workers known; nil: this one
+	Keys       func() []resource.Key
+	// Writable says why the plane takes no writes now (507 storage_low).
+	Writable func() error
+	Checks   []Check // further ones for /readyz
+
+	MetricsPage http.Handler // /metrics; nil: 404
+	Metrics     *Metrics     // nil: quiet
+	Trace       *slog.Logger // nil: silent
+
+	// Clock and NewID are the wall clock and UUIDv7, unless a test says
+	// otherwise.
+	Clock func() time.Time
+	NewID func() (uuid.UUID, error)
+
+	// Patience of a write for its verdict (0: 10 s), and of a node's read for
+	// the log's head (0: 2 s).
+	WritePatience, ReadPatience time.Duration
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Composer == nil {
+		d.Composer = snapshot.NewComposer(snapshot.Options{})
+	}
+	if d.Durability == nil {
+		d.Durability = func() string { return "unknown" }
+	}
+	if d.Metrics == nil {
+		d.Metrics = NewMetrics(nil)
+	}
+	if d.Trace == nil {
+		d.Trace = slog.New(slog.DiscardHandler)
+	}
+	if d.Clock == nil {
+		d.Clock = time.Now
+	}
+	if d.NewID == nil {
+		d.NewID = uuid.NewV7
+	}
+	if d.WritePatience == 0 {
+		d.WritePatience = 10 * time.Second
+	}
+	if d.ReadPatience == 0 {
+		d.ReadPatience = 2 * time.Second
+	}
+	return d
+}
+
+// plane is the handler's state: its parts, and two small things of its own
+// that every process may lose.
+type plane struct {
+	Deps
+	head   *headReader
+	recent *recentWrites
+}
+
+// New returns the handler of every route in Routes. It starts nothing that
+// outlives a request by more than a read of the log's head.
+func New(d Deps) http.Handler {
+	d = d.withDefaults()
+	p := &plane{Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096)}
+	return newDispatcher(p, Routes())
+}

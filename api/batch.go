@@ -1,0 +1,310 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+const (
+	maxLine      = 64 << 10 // bytes of a line without its end
+	chunkEvents  = 1000     // events published together
+	maxRejected  = 10_000   // rejected lines an answer lists
+	deadlineEach = 64       // lines between two moves of the read deadline
+)
+
+// batch is one run through a body of node lines. Lines become chunks of
+// events; while the log and the fold take one chunk, the next is read, so
+// memory holds two chunks however long the body is.
+type batch struct {
+	p       *plane
+	c       *call
+	project uuid.UUID
+	lines   int
+	result  resource.BatchResult
+	before  *chunk // published, verdicts not collected
+	now     *chunk // being read
+}
+
+// chunk is a run of lines that change something.
+type chunk struct {
+	writes  []*lineWrite
+	events  []streams.Append
+	seqs    []uint64
+	last    map[policy.NodeID]*lineWrite // the last write to each node
+	repeats []repeat
+}
+
+// lineWrite is one event of a chunk, and what the fold made of it.
+type lineWrite struct {
+	line    int
+	node    policy.NodeID
+	facts   policy.Facts
+	refused *streams.Rejection
+}
+
+// repeat is a line that says what a write before it, still under way, says
+// too: it shares that write's fate.
+type repeat struct {
+	line int
+	of   *lineWrite
+}
+
+func newChunk() *chunk { return &chunk{last: map[policy.NodeID]*lineWrite{}} }
+
+func (p *plane) putNodes(c *call) error {
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	if err := c.mediaType(mediaNDJSON); err != nil {
+		return err
+	}
+	c.expectBytes()
+	defer c.expectNothing()
+	body, err := c.inflated()
+	if err != nil {
+		return err
+	}
+	if c.r.Header.Get("Content-Encoding") != "" {
+		body = &capped{body, maxBatch}
+	}
+	// Unchanged is said of a node as it is at some moment after the request
+	// came, so the view must hold what was written before it.
+	if err := p.catchUp(c.r.Context(), 0); err != nil {
+		return err
+	}
+	b := &batch{p: p, c: c, project: project, before: newChunk(), now: newChunk()}
+	b.result.Rejected = []resource.RejectedLine{}
+	if err := b.run(body); err != nil {
+		return err
+	}
+	byLine := func(x, y resource.RejectedLine) int { return cmp.Compare(x.Line, y.Line) }
+	slices.SortFunc(b.result.Rejected, byLine)
+	return c.json(http.StatusOK, b.result)
+}
+
+func (b *batch) run(body io.Reader) error {
+	in := bufio.NewReaderSize(body, maxLine+2) // with its end
+	for {
+		if b.lines%deadlineEach == 0 {
+			b.c.expectBytes()
+		}
+		line, err := in.ReadSlice('\n')
+		if err != nil && errors.Is(err, bufio.ErrBufferFull) {
+			line, err = nil, skipLine(in)
+			b.lines++
+			b.reject(b.lines, "", CodeBodyTooLarge, "a line is at most 65536 bytes")
+		} else if len(line) > 0 {
+			b.lines++
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			if err := b.take(text); err != nil {
+				return err
+			}
+		}
+		if len(b.result.Rejected) > maxRejected {
+			return problem(http.StatusUnprocessableEntity, CodeTooManyRejections,
+				"more than %d of the first %d lines were rejected; the others of these are applied", maxRejected, b.lines)
+		}
+		if len(b.now.events) >= chunkEvents || err != nil {
+			if err := b.turn(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return b.finish(err)
+		}
+	}
+}
+
+// skipLine reads to the end of a line.
+func skipLine(in *bufio.Reader) error {
+	for {
+		_, err := in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// take makes an event of one line, if it changes anything.
+func (b *batch) take(line []byte) error {
+	if len(line) > maxLine {
+		b.reject(b.lines, "", CodeBodyTooLarge, "a line is at most 65536 bytes")
+		return nil
+	}
+	id, facts, err := policy.DecodeNodeLine(line)
+	if err != nil {
+		b.rejectInvalid(id, err)
+		return nil
+	}
+	write, pending := b.pending(id)
+	switch {
+	case pending && sameFacts(projector.NodeInfo{Node: policy.Node{
+		Labels: write.facts.Labels, Addresses: write.facts.Addresses,
+	}}, facts):
+		b.now.repeats = append(b.now.repeats, repeat{b.lines, write})
+		return nil
+	case !pending:
+		var had projector.NodeInfo
+		var known bool
+		b.p.Model.Read(func(v *projector.View) { had, known = v.Node(id) })
+		if err := owned(had, known, b.project); err != nil {
+			b.reject(b.lines, id, projector.CodeNodeIDTaken, err.Error())
+			return nil
+		}
+		if known && sameFacts(had, facts) {
+			b.result.Unchanged++
+			return nil
+		}
+	}
+	return b.add(id, facts)
+}
+
+// pending is the last write to a node that the view may not show yet.
+func (b *batch) pending(id policy.NodeID) (*lineWrite, bool) {
+	if w, ok := b.now.last[id]; ok {
+		return w, true
+	}
+	w, ok := b.before.last[id]
+	return w, ok
+}
+
+func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
+	event, err := b.p.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
+	if err != nil {
+		return err
+	}
+	w := &lineWrite{line: b.lines, node: id, facts: facts}
+	b.now.writes = append(b.now.writes, w)
+	b.now.last[id] = w
+	b.now.events = append(b.now.events, streams.Append{
+		Event: policy.NodeUpdated{
+			ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses,
+		},
+		Traceparent: b.c.traceparent(),
+		Bulk:        true,
+	})
+	return nil
+}
+
+// turn publishes the chunk that was read and collects the one before it.
+func (b *batch) turn() error {
+	if err := b.publish(b.now); err != nil {
+		return err
+	}
+	if err := b.collect(b.before); err != nil {
+		return err
+	}
+	b.before, b.now = b.now, newChunk()
+	return nil
+}
+
+// finish ends a batch whose body ended with err: well, if that is its end.
+func (b *batch) finish(err error) error {
+	if collected := b.collect(b.before); collected != nil {
+		return collected
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	var p *resource.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return problem(http.StatusBadRequest, policy.CodeMalformedJSON,
+		"the body broke off after line %d: %v; lines before it are applied, and sending them again changes nothing", b.lines, err)
+}
+
+func (b *batch) publish(k *chunk) error {
+	if len(k.events) == 0 {
+		return nil
+	}
+	if err := b.p.writable(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
+	defer cancel()
+	seqs, err := b.p.Log.PublishAll(ctx, k.events)
+	if err != nil {
+		return unpublished(err)
+	}
+	k.seqs, k.events = seqs, nil
+	return nil
+}
+
+// collect waits for the verdicts of a chunk and counts them.
+func (b *batch) collect(k *chunk) error {
+	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
+	defer cancel()
+	for i, seq := range k.seqs {
+		v, err := b.p.verdict(ctx, seq)
+		switch {
+		case v.Rejection != nil:
+			w := k.writes[i]
+			w.refused = v.Rejection
+			b.reject(w.line, w.node, v.Rejection.Code, v.Rejection.Detail)
+		case err != nil:
+			return err
+		case v.Duplicate:
+			b.result.Unchanged++
+		default:
+			b.result.Applied++
+		}
+	}
+	for _, r := range k.repeats {
+		if x := r.of.refused; x != nil {
+			b.reject(r.line, r.of.node, x.Code, x.Detail)
+			continue
+		}
+		b.result.Unchanged++
+	}
+	return nil
+}
+
+func (b *batch) reject(line int, id policy.NodeID, code, detail string) {
+	b.result.Rejected = append(b.result.Rejected,
+		resource.RejectedLine{Line: line, ID: string(id), Code: code, Detail: detail})
+}
+
+func (b *batch) rejectInvalid(id policy.NodeID, err error) {
+	var faults policy.Violations
+	if !errors.As(err, &faults) || len(faults) == 0 {
+		b.reject(b.lines, id, policy.CodeMalformedJSON, err.Error())
+		return
+	}
+	first := faults[0]
+	if shape, ok := faults.Shape(); ok {
+		first = shape
+	}
+	b.reject(b.lines, id, first.Code, at(first.Pointer)+": "+first.Detail)
+}
+
+// capped ends a reader with a problem after n bytes.
+type capped struct {
+	r io.Reader
+	n int64
+}
+
+func (c *capped) Read(b []byte) (int, error) {
+	if c.n <= 0 {
+		return 0, problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "a compressed batch inflates to at most %d bytes", int64(maxBatch))
+	}
+	n, err := c.r.Read(b[:min(int64(len(b)), c.n)])
+	c.n -= int64(n)
+	return n, err
+}

@@ -1,0 +1,147 @@
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
+
+// server answers as told and remembers the last request.
+type server struct {
+	*client.Client
+	last   *http.Request
+	asked  atomic.Int32
+	answer func(w http.ResponseWriter, r *http.Request, n int)
+}
+
+func newServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n int)) *server {
+	t.Helper()
+	s := &server{answer: answer}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.last = r
+		s.answer(w, r, int(s.asked.Add(1)))
+	}))
+	t.Cleanup(h.Close)
+	c, err := client.New(h.URL, client.Options{HTTP: h.Client(), Principal: "ann"})
+	require.NoError(t, err)
+	s.Client = c
+	return s
+}
+
+func TestAProblemIsTypedAndListsItsFaults(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.WriteHeader(422)
+		_, _ = w.Write([]byte(`{"status":422,"code":"invalid_slug","detail":"no","errors":[{"pointer":"/slug","code":"invalid_slug","detail":"no"}]}`))
+	})
+	_, err := s.CreatePolicy(t.Context(), project, resource.Draft{}, client.Key("k"), client.Correlation("c"))
+	var p *client.Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, 422, p.Status)
+	require.Equal(t, "invalid_slug", p.Code)
+	require.Len(t, p.Errors, 1)
+	require.Equal(t, "no (invalid_slug)\n/slug: no (invalid_slug)", err.Error())
+	require.Equal(t, "k", s.last.Header.Get("Idempotency-Key"))
+	require.Equal(t, "c", s.last.Header.Get("X-Correlation-Id"))
+	require.Equal(t, "ann", s.last.Header.Get("X-Edict-Principal"))
+}
+
+func TestAnErrorOfSomethingBetweenKeepsItsStatus(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		http.Error(w, "<html>bad gateway", http.StatusBadGateway)
+	})
+	_, err := s.Keys(t.Context())
+	var p *client.Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, 502, p.Status)
+}
+
+func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
+	behind := func(w http.ResponseWriter, r *http.Request, n int) {
+		if n < 3 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(`{"status":503,"code":"projection_behind"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	}
+	s := newServer(t, behind)
+	_, err := s.Keys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int32(3), s.asked.Load())
+
+	t.Run("writes do not", func(t *testing.T) {
+		s := newServer(t, behind)
+		require.Error(t, s.DeleteNode(t.Context(), project, "n1"))
+		require.Equal(t, int32(1), s.asked.Load())
+	})
+	t.Run("readiness is asked once", func(t *testing.T) {
+		s := newServer(t, behind)
+		_, err := s.Ready(t.Context())
+		require.Error(t, err)
+		require.Equal(t, int32(1), s.asked.Load())
+	})
+	t.Run("and nobody waits longer than the caller", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Retry-After", "5")
+			w.WriteHeader(503)
+			cancel()
+		})
+		_, err := s.Keys(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestPathsAreEscaped(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write([]byte(`{}`)) })
+	for id, want := range map[string]string{"a b": "a%20b", "a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "a>": "a%3E", "": ""} {
+		_, err := s.Rulesets(t.Context(), id)
+		require.NoError(t, err, id)
+		require.Equal(t, "/v1/nodes/"+want+"/rulesets", s.last.URL.EscapedPath())
+	}
+}
+
+func TestListsAreWalkedToTheirEnd(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		switch r.URL.Query().Get("cursor") {
+		case "":
+			_, _ = w.Write([]byte(`{"items":[{"id":"a"},{"id":"b"}],"next_cursor":"x"}`))
+		case "x":
+			_, _ = w.Write([]byte(`{"items":[{"id":"c"}],"next_cursor":null}`))
+		}
+	})
+	var got []string
+	for n, err := range s.AllNodes(t.Context(), project, "role=web") {
+		require.NoError(t, err)
+		got = append(got, n.ID)
+	}
+	require.Equal(t, "a b c", strings.Join(got, " "))
+	require.Equal(t, "role=web", s.last.URL.Query().Get("label_selector"))
+}
+
+func TestNobodyThereIsSaid(t *testing.T) {
+	h := httptest.NewServer(http.NotFoundHandler())
+	h.Close()
+	c, err := client.New(h.URL, client.Options{})
+	require.NoError(t, err)
+	_, err = c.Keys(t.Context())
+	var gone *client.UnavailableError
+	require.ErrorAs(t, err, &gone)
+	require.Contains(t, err.Error(), h.URL)
+	for _, bad := range []string{"", "127.0.0.1:80", "ftp://x", "http://"} {
+		_, err := client.New(bad, client.Options{})
+		require.Error(t, err, bad)
+	}
+}

@@ -1,0 +1,59 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+// Status says how the plane is doing. With digest it reads the whole state.
+func (c *Client) Status(ctx context.Context, digest bool) (resource.Status, error) {
+	var q url.Values
+	if digest {
+		q = url.Values{"digest": {"true"}}
+	}
+	return get[resource.Status](ctx, c, q, "v1", "status")
+}
+
+// Rejected lists events that the fold refused, those above the log sequence
+// after, at most limit (0: the server's choice).
+func (c *Client) Rejected(ctx context.Context, after uint64, limit int) (resource.Page[resource.Rejection], error) {
+	q := Page{Limit: limit}.query()
+	q.Set("after", strconv.FormatUint(after, 10))
+	return listIn[resource.Rejection](ctx, c, q, "v1", "rejected")
+}
+
+// Keys lists the plane's public keys.
+func (c *Client) Keys(ctx context.Context) ([]resource.Key, error) {
+	out, err := get[resource.Items[resource.Key]](ctx, c, nil, "v1", "keys")
+	return out.Items, err
+}
+
+// Live returns nil when the process answers.
+func (c *Client) Live(ctx context.Context) error {
+	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"livez"}}, nil)
+	return err
+}
+
+// Ready runs the worker's checks. One that fails is a *Problem with Checks.
+func (c *Client) Ready(ctx context.Context) (resource.Readiness, error) {
+	var out resource.Readiness
+	_, err := c.do(ctx, request{
+		method: http.MethodGet, path: []string{"readyz"}, query: url.Values{"verbose": {"true"}}, once: true,
+	}, &out)
+	return out, err
+}
+
+// Metrics is the worker's page for Prometheus.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	res, err := c.send(ctx, request{method: http.MethodGet, path: []string{"metrics"}})
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	return io.ReadAll(res.Body)
+}

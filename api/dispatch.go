@@ -1,0 +1,200 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Headers of requests and answers.
+const (
+	HeaderCorrelation = "X-Correlation-Id"
+	// HeaderPrincipal names who writes. Nothing checks it: the plane listens on
+	// loopback alone until access is configured, and whoever reaches it is
+	// trusted with the name.
+	HeaderPrincipal   = "X-Edict-Principal"
+	HeaderIdempotency = "Idempotency-Key"
+	HeaderNodeSeq     = "Edict-Node-Seq"
+	HeaderTraceparent = "traceparent"
+)
+
+// anonymous writes when nobody said who does.
+const anonymous = "anonymous"
+
+// call is one request on its way through a route.
+type call struct {
+	w           *response
+	r           *http.Request
+	route       *Route
+	correlation string // echoed; made here when the client gave none
+	given       string // the client's own, empty when it gave none
+	principal   string
+	key         string // Idempotency-Key, empty when there is none
+}
+
+// dispatcher finds the route of a request, and answers with a problem when
+// there is none.
+type dispatcher struct {
+	plane *plane
+	mux   *http.ServeMux
+}
+
+// endpoint is a route with its plane.
+type endpoint struct {
+	plane *plane
+	route Route
+}
+
+func newDispatcher(p *plane, routes []Route) *dispatcher {
+	d := &dispatcher{p, http.NewServeMux()}
+	for _, r := range routes {
+		d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, r})
+	}
+	return d
+}
+
+func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, _ := d.mux.Handler(r)
+	if _, ok := h.(*endpoint); ok {
+		d.mux.ServeHTTP(w, r) // again, for the path's values
+		return
+	}
+	// The mux would answer 404, 405 or a redirect to a cleaner path; it tells
+	// which to a writer that keeps headers alone.
+	probe := &headerProbe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	none := endpoint{d.plane, Route{Pattern: "none", serve: func(_ *plane, c *call) error {
+		if probe.status != http.StatusMethodNotAllowed {
+			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")
+		}
+		allow := probe.header.Get("Allow")
+		c.w.Header().Set("Allow", allow)
+		return problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "this route takes %s", allow)
+	}}}
+	none.ServeHTTP(w, r)
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{w: &response{ResponseWriter: w}, r: r, route: &e.route}
+	began := time.Now()
+	err := e.serve(c)
+	if err != nil && !c.w.wrote() {
+		e.plane.writeProblem(c, err)
+	}
+	if e.route.Pattern != patternEvents { // lasts as long as its client likes
+		e.plane.Metrics.answered(&e.route, c.w.status, time.Since(began))
+	}
+}
+
+// serve runs the route, and contains what goes wrong in it.
+func (e *endpoint) serve(c *call) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler {
+			panic(v)
+		}
+		err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	}()
+	if err := c.readHeaders(); err != nil {
+		return err
+	}
+	return e.route.serve(e.plane, c)
+}
+
+// readHeaders takes what every route may be told in headers.
+func (c *call) readHeaders() error {
+	given := c.r.Header.Get(HeaderCorrelation)
+	c.correlation = given
+	if given == "" || !printable(given) {
+		c.correlation = uuid.NewString()
+	}
+	c.w.Header().Set(HeaderCorrelation, c.correlation)
+	c.given = given
+	c.key = c.r.Header.Get(HeaderIdempotency)
+	c.principal = c.r.Header.Get(HeaderPrincipal)
+	if c.principal == "" {
+		c.principal = anonymous
+	}
+	for _, h := range [...]struct{ name, value string }{
+		{HeaderCorrelation, given}, {HeaderIdempotency, c.key}, {HeaderPrincipal, c.principal},
+	} {
+		if !printable(h.value) {
+			return problem(http.StatusBadRequest, CodeBadHeader,
+				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= policy.MaxCreatedBy
+}
+
+// json answers with a body.
+func (c *call) json(status int, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	c.bytes(status, mediaJSON, append(b, '\n'))
+	return nil
+}
+
+func (c *call) bytes(status int, media string, body []byte) {
+	h := c.w.Header()
+	h.Set("Content-Type", media)
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // the client may be gone
+}
+
+// response remembers the status that was sent.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *response) wrote() bool { return w.status != 0 }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// headerProbe takes an answer's status and headers, and drops the rest.
+type headerProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *headerProbe) Header() http.Header         { return p.header }
+func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *headerProbe) WriteHeader(status int)      { p.status = status }

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"compress/gzip"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+const (
+	maxBody   = 1 << 20 // bytes of a document, inflated too
+	maxBatch  = 2 << 30 // bytes a compressed batch may inflate to
+	maxDrain  = 16 << 20
+	bodyQuiet = 30 * time.Second // a body must arrive within, or each chunk of a stream
+)
+
+// document reads a JSON body of at most maxBody bytes.
+func (c *call) document() ([]byte, error) {
+	if err := c.mediaType(mediaJSON); err != nil {
+		return nil, err
+	}
+	if c.r.ContentLength > maxBody {
+		return nil, c.tooLarge()
+	}
+	c.expectBytes()
+	defer c.expectNothing()
+	body, err := c.inflated()
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if len(b) > maxBody {
+		return nil, c.tooLarge()
+	}
+	return b, nil
+}
+
+// mediaType checks what the body claims to be.
+func (c *call) mediaType(want string) error {
+	got := c.r.Header.Get("Content-Type")
+	media, params, err := mime.ParseMediaType(got)
+	if err != nil || media != want {
+		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia,
+			"Content-Type is %q; this route takes %s", got, want)
+	}
+	if set := params["charset"]; set != "" && !strings.EqualFold(set, "utf-8") {
+		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "charset is %q; send UTF-8", set)
+	}
+	return nil
+}
+
+// inflated is the body as its author wrote it.
+func (c *call) inflated() (io.Reader, error) {
+	switch encoding := strings.ToLower(c.r.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+		return c.r.Body, nil
+	case "gzip":
+		z, err := gzip.NewReader(c.r.Body)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		return z, nil
+	default:
+		return nil, problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia,
+			"Content-Encoding is %q; send gzip or nothing", encoding)
+	}
+}
+
+func unreadable(err error) error {
+	return problem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: %v", err)
+}
+
+// tooLarge reads on for a while, so that a client that sends first and listens
+// later gets to hear the answer.
+func (c *call) tooLarge() error {
+	c.expectBytes()
+	defer c.expectNothing()
+	_, _ = io.CopyN(io.Discard, c.r.Body, maxDrain)
+	return problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "a body is at most %d bytes", maxBody)
+}
+
+// expectBytes bounds the time until the next read of the body ends, and
+// expectNothing lifts the bound, which would end the request otherwise. Writers
+// that know no deadline (in tests) have no slow clients either.
+func (c *call) expectBytes() {
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyQuiet))
+}
+
+func (c *call) expectNothing() {
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+}
+
+// pathID reads a UUID of the path.
+func (c *call) pathID(name string) (uuid.UUID, error) {
+	id, ok := parseID(c.r.PathValue(name))
+	if !ok {
+		return uuid.Nil, broken(http.StatusUnprocessableEntity, policy.CodeInvalidUUID, "/"+name,
+			"the %s in the path is not a UUID", name)
+	}
+	return id, nil
+}
+
+// pathIDs reads the project and another UUID of the path.
+func (c *call) pathIDs(name string) (project, id uuid.UUID, err error) {
+	if project, err = c.pathID("project"); err == nil {
+		id, err = c.pathID(name)
+	}
+	return project, id, err
+}
+
+// queryID reads a UUID that the query must have.
+func (c *call) queryID(name string) (uuid.UUID, error) {
+	text := c.r.URL.Query().Get(name)
+	if text == "" {
+		return uuid.Nil, broken(http.StatusUnprocessableEntity, policy.CodeMissing, "/"+name, "the query needs %s", name)
+	}
+	id, ok := parseID(text)
+	if !ok {
+		return uuid.Nil, broken(http.StatusUnprocessableEntity, policy.CodeInvalidUUID, "/"+name, "%s is not a UUID", name)
+	}
+	return id, nil
+}
+
+// parseID reads the one text form ids have here.
+func parseID(s string) (uuid.UUID, bool) {
+	if len(s) != 36 {
+		return uuid.Nil, false
+	}
+	id, err := uuid.Parse(s)
+	return id, err == nil && id != uuid.Nil
+}
+
+// pathNode reads the node id of the path.
+func (c *call) pathNode() (policy.NodeID, error) {
+	id, err := policy.ParseNodeID(c.r.PathValue("node"))
+	if err != nil {
+		return "", broken(http.StatusUnprocessableEntity, policy.CodeInvalidNodeID, "/node",
+			"a node id is a DNS label: 1 to 63 of a-z, 0-9 and '-', not at its ends")
+	}
+	return id, nil
+}
+
+// queryUint reads a number of the query; def when it is absent.
+func (c *call) queryUint(name string, def uint64) (uint64, error) {
+	text := c.r.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%s is not a non-negative number", name)
+	}
+	return n, nil
+}
+
+// queryFlag reads a switch of the query: absent is off, present without a value on.
+func (c *call) queryFlag(name string) (bool, error) {
+	q := c.r.URL.Query()
+	if !q.Has(name) {
+		return false, nil
+	}
+	if q.Get(name) == "" {
+		return true, nil
+	}
+	on, err := strconv.ParseBool(q.Get(name))
+	if err != nil {
+		return false, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%s is neither true nor false", name)
+	}
+	return on, nil
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+func operatorRoutes() []Route {
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane",
+			Summary:  "Say how the plane is doing, as this worker sees it",
+			Params:   []Param{{"digest", "query", "add the digest of the state at applied; this reads all of it", "boolean"}},
+			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
+			Problems: []string{CodeLogUnavailable},
+			serve:    (*plane).getStatus,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/v1/rejected", ID: "listRejected", Tag: "plane",
+			Summary: "List the events that the fold rejected, by log sequence",
+			Params: []Param{
+				limitParam,
+				{"after", "query", "those above this log sequence; next_cursor is one", "integer"},
+			},
+			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Rejection]{}),
+			serve:   (*plane).listRejected,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane",
+			Summary: "List the plane's public keys, current and still trusted",
+			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
+			serve:   (*plane).listKeys,
+		},
+	}
+}
+
+func (p *plane) getStatus(c *call) error {
+	digest, err := c.queryFlag("digest")
+	if err != nil {
+		return err
+	}
+	log, err := p.Log.State(c.r.Context())
+	if err != nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log's head cannot be read: %v", err)
+	}
+	out := resource.Status{
+		Log:        resource.LogStatus{Created: p.Log.Created().UTC(), Bytes: log.Bytes},
+		Durability: p.Durability(),
+	}
+	var counts projector.Counts
+	p.Model.Read(func(v *projector.View) {
+		out.Applied = v.Seq()
+		counts = v.Counts()
+	})
+	out.Rejected, out.Nodes = counts.Rejected, counts.Nodes
+	out.Identities, out.Policies = counts.Identities, counts.Policies
+	if digest {
+		d, err := p.Model.Digest(c.r.Context())
+		if err != nil {
+			return err
+		}
+		out.Applied, out.Digest = d.Seq, hex.EncodeToString(d.Sum[:])
+	}
+	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
+	p.Metrics.sawHead(out.Head)
+	if out.Partitions, err = p.partitions(counts); err != nil {
+		return err
+	}
+	out.Workers = p.workers(out)
+	return c.json(http.StatusOK, out)
+}
+
+// partitions as the relay knows them; without it, what waits in each.
+func (p *plane) partitions(counts projector.Counts) ([]resource.Partition, error) {
+	if p.Partitions != nil {
+		return p.Partitions()
+	}
+	out := make([]resource.Partition, 0, len(counts.Edges))
+	for id, edges := range counts.Edges {
+		out = append(out, resource.Partition{ID: id, Edges: edges})
+	}
+	return out, nil
+}
+
+func (p *plane) workers(s resource.Status) []resource.Worker {
+	if p.Workers != nil {
+		if list := p.Workers(); len(list) > 0 {
+			return list
+		}
+	}
+	return []resource.Worker{{Name: p.Name, Applied: s.Applied, Lag: s.Head - s.Applied}}
+}
+
+func (p *plane) listRejected(c *call) error {
+	limit, err := c.limit()
+	if err != nil {
+		return err
+	}
+	after, err := c.queryUint("after", 0)
+	if err != nil {
+		return err
+	}
+	items, err := p.Model.Rejections(after, limit+1)
+	if err != nil {
+		return err
+	}
+	page := resource.Page[resource.Rejection]{Items: make([]resource.Rejection, 0, len(items))}
+	if len(items) > limit {
+		items = items[:limit]
+		next := strconv.FormatUint(items[limit-1].Seq, 10)
+		page.NextCursor = &next
+	}
+	for _, r := range items {
+		page.Items = append(page.Items, showRejection(r))
+	}
+	return c.json(http.StatusOK, page)
+}
+
+func showRejection(r streams.Rejection) resource.Rejection {
+	out := resource.Rejection{
+		Seq: r.Seq, Subject: r.Subject, EventID: r.EventID, Type: r.Type,
+		Code: r.Code, Detail: r.Detail, Time: r.Time.UTC(),
+	}
+	if len(r.Violations) > 0 {
+		out.Violations = faultsOf(r.Violations)
+	}
+	return out
+}
+
+func (p *plane) listKeys(c *call) error {
+	out := resource.Items[resource.Key]{Items: []resource.Key{}}
+	if p.Keys != nil {
+		out.Items = append(out.Items, p.Keys()...)
+	}
+	return c.json(http.StatusOK, out)
+}

@@ -1,0 +1,119 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func TestEventsThatWentPastTheAPIAreListed(t *testing.T) {
+	p := newPlane(t)
+	p.log.mu.Lock()
+	for range 3 {
+		p.log.store("edict.log."+project+".node.n1", []byte(`{"id":`))
+	}
+	p.log.mu.Unlock()
+	page := into[resource.Page[resource.Rejection]](t, p.do("GET", "/v1/rejected?limit=2", ""))
+	require.Len(t, page.Items, 2)
+	require.Equal(t, "undecodable", page.Items[0].Code)
+	require.Equal(t, "2", *page.NextCursor)
+	page = into[resource.Page[resource.Rejection]](t, p.do("GET", "/v1/rejected?after="+*page.NextCursor, ""))
+	require.Len(t, page.Items, 1)
+	require.Nil(t, page.NextCursor)
+	require.Equal(t, uint64(3), page.Items[0].Seq)
+	require.Equal(t, uint64(3), into[resource.Status](t, p.do("GET", "/v1/status", "")).Rejected)
+}
+
+func TestStatusTellsLag(t *testing.T) {
+	p := newPlane(t, impatient)
+	p.put("n1", `{}`)
+	p.log.Hold()
+	p.do("PUT", nodes+"/n2", `{}`)
+	s := into[resource.Status](t, p.do("GET", "/v1/status", ""))
+	require.Equal(t, []resource.Worker{{Name: "w1", Applied: 1, Lag: 1}}, s.Workers)
+	require.Len(t, s.Partitions, 4, "without a relay's word, what waits in each")
+	require.Empty(t, s.Digest)
+	d := into[resource.Status](t, p.do("GET", "/v1/status?digest", ""))
+	require.Len(t, d.Digest, 64)
+	require.Equal(t, uint64(1), d.Applied)
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	p := newPlane(t, impatient, func(d *api.Deps) {
+		d.Checks = []api.Check{{Name: "clock", Probe: func(context.Context) error { return nil }}}
+	})
+	p.want(http.StatusOK, "", p.do("GET", "/livez", ""))
+	p.want(http.StatusOK, "", p.do("GET", "/readyz", ""))
+	ready := into[resource.Readiness](t, p.do("GET", "/readyz?verbose", ""))
+	require.Equal(t, resource.Check{Name: "durability", Status: "info", Detail: "strict"}, ready.Checks[len(ready.Checks)-1])
+	require.Contains(t, ready.Checks, resource.Check{Name: "clock", Status: "ok"})
+
+	p.relay.set(0, errors.New("the gate is shut"))
+	a := p.do("GET", "/readyz?verbose", "")
+	p.want(http.StatusServiceUnavailable, "starting", a)
+	require.Contains(t, a.problem(t).Checks, resource.Check{Name: "relay", Status: "failed", Detail: "the gate is shut"})
+	require.Contains(t, a.problem(t).Detail, "relay (the gate is shut)")
+	p.relay.set(7, nil)
+
+	p.log.Fail(errDown)
+	a = p.do("GET", "/readyz", "")
+	p.want(http.StatusServiceUnavailable, "starting", a)
+	require.Contains(t, a.problem(t).Detail, "log (connection refused)")
+	p.want(http.StatusOK, "", p.do("GET", "/livez", ""))
+}
+
+func TestAPanicIsContained(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Durability = func() string { panic("boom") } })
+	a := p.do("GET", "/v1/status", "")
+	p.want(http.StatusInternalServerError, "internal", a)
+	require.NotContains(t, string(a.body), "boom")
+	p.want(http.StatusOK, "", p.do("GET", "/livez", ""))
+}
+
+func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := api.NewMetrics(reg)
+	p := newPlane(t, func(d *api.Deps) {
+		d.Metrics = m
+		d.MetricsPage = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	})
+	m.Watch(p.fold)
+	m.Durability("strict")
+	m.Folded(3, 0.01)
+	m.Rejected("invalid")
+	m.Announced(9, 10)
+	m.FenceConflict()
+	m.Clients(1)
+	m.Resumed("live")
+	m.Delivered(1)
+	p.put("node-with-a-name", `{}`)
+	p.do("GET", "/v1/nodes/node-with-a-name/state", "")
+	p.do("BREW", "/v1/wishes", "")
+
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	a := p.do("GET", "/metrics", "")
+	p.want(http.StatusOK, "", a)
+	text := string(a.body)
+	for _, line := range []string{
+		"edict_log_head_sequence 1", "edict_log_applied_sequence 1", "edict_nodes 1", "edict_identities 1",
+		`edict_durability_info{mode="strict"} 1`, `edict_rejected_events_total{code="invalid"} 1`,
+		`edict_sse_resumes_total{source="live"} 1`, "edict_announcement_batch_messages_sum 10",
+		`edict_http_requests_total{method="none",route="none",status="404"} 1`,
+		`edict_http_requests_total{method="GET",route="/v1/nodes/{node}/state",status="200"} 1`,
+	} {
+		require.Contains(t, text, line+"\n")
+	}
+	require.NotContains(t, text, "node-with-a-name")
+	require.NotContains(t, text, "BREW")
+}

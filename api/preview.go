@@ -1,0 +1,118 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+)
+
+// sides are the nodes that each side of a selector matches, ascending by id.
+type sides struct{ source, destination []projector.Member }
+
+func (p *plane) dryRun(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	sel, rules, err := policy.DecodePreview(body)
+	if err != nil {
+		return invalid(err)
+	}
+	var head policy.Revision
+	var before, after sides
+	err = p.settled(c.r.Context(), func(v *projector.View) error {
+		pol, err := livePolicy(v, project, id)
+		if err != nil {
+			return err
+		}
+		head = pol.Head
+		before.source, before.destination = v.Match(project, head.Selector)
+		after.source, after.destination = v.Match(project, sel)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	same := compiler.Compile(head.Rules).Fingerprint == compiler.Compile(rules).Fingerprint
+	out := resource.DryRun{
+		RuleDiff:           showDiff(compiler.Compare(head.Rules, rules)),
+		PeerPairsAffected:  pairsAffected(before, after, same),
+		MatchedNodeIDs:     []string{},
+		UnreachableNodeIDs: []string{},
+	}
+	for m := range union(after.source, after.destination) {
+		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
+		if !m.Addressed {
+			out.UnreachableNodeIDs = append(out.UnreachableNodeIDs, string(m.ID))
+		}
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// pairsAffected counts the (source node, destination node) pairs of two
+// different nodes whose rules a change alters. The pairs of a selector are the
+// product of its sides, and the pairs of two selectors the product of the
+// sides' intersections, so sets are counted and pairs never listed. Under
+// equal rules a pair changes when it is in one product alone, else when it is
+// in either.
+func pairsAffected(before, after sides, sameRules bool) uint64 {
+	both := sides{
+		source:      intersection(before.source, after.source),
+		destination: intersection(before.destination, after.destination),
+	}
+	n := before.pairs() + after.pairs() - both.pairs()
+	if sameRules {
+		n -= both.pairs()
+	}
+	return n
+}
+
+// pairs of two different nodes.
+func (s sides) pairs() uint64 {
+	self := len(intersection(s.source, s.destination))
+	return uint64(len(s.source))*uint64(len(s.destination)) - uint64(self)
+}
+
+// intersection of two lists that ascend by id.
+func intersection(a, b []projector.Member) []projector.Member {
+	var out []projector.Member
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].ID < b[0].ID:
+			a = a[1:]
+		case a[0].ID > b[0].ID:
+			b = b[1:]
+		default:
+			out = append(out, a[0])
+			a, b = a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// union yields the members of two lists that ascend by id, each once.
+func union(a, b []projector.Member) func(yield func(projector.Member) bool) {
+	return func(yield func(projector.Member) bool) {
+		for len(a) > 0 || len(b) > 0 {
+			var m projector.Member
+			switch {
+			case len(b) == 0 || len(a) > 0 && a[0].ID < b[0].ID:
+				m, a = a[0], a[1:]
+			case len(a) == 0 || b[0].ID < a[0].ID:
+				m, b = b[0], b[1:]
+			default:
+				m, a, b = a[0], a[1:], b[1:]
+			}
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+)
+
+// showPolicy is a policy with its head hydrated.
+func showPolicy(p policy.Policy) resource.Policy {
+	out := listPolicy(p)
+	head := showRevision(p.ID, p.Head)
+	out.Head = &head
+	return out
+}
+
+// listPolicy is a policy as lists show it.
+func listPolicy(p policy.Policy) resource.Policy {
+	return resource.Policy{
+		ID:             p.ID,
+		ProjectID:      p.Project,
+		Slug:           p.Slug,
+		DisplayName:    p.DisplayName,
+		HeadRevisionID: p.Head.ID,
+		CreatedAt:      p.CreatedAt.UTC(),
+		UpdatedAt:      p.UpdatedAt.UTC(),
+	}
+}
+
+func showRevision(of uuid.UUID, r policy.Revision) resource.Revision {
+	out := resource.Revision{
+		ID:        r.ID,
+		PolicyID:  of,
+		Selector:  showSelector(r.Selector),
+		Rules:     showRules(r.Rules),
+		CreatedAt: r.CreatedAt.UTC(),
+		CreatedBy: r.CreatedBy,
+	}
+	if r.Parent != uuid.Nil {
+		out.ParentID = &r.Parent
+	}
+	if r.CorrelationID != "" {
+		out.CorrelationID = &r.CorrelationID
+	}
+	return out
+}
+
+func showSelector(s policy.Selector) resource.Selector {
+	return resource.Selector{Source: s.Source.String(), Destination: s.Destination.String()}
+}
+
+func showRules(rules []policy.Rule) []resource.Rule {
+	out := make([]resource.Rule, 0, len(rules))
+	for _, r := range rules {
+		out = append(out, showRule(r))
+	}
+	return out
+}
+
+func showRule(r policy.Rule) resource.Rule {
+	out := resource.Rule{
+		Action:          string(r.Action),
+		Protocol:        string(r.Protocol),
+		SourceCIDR:      r.Source.String(),
+		DestinationCIDR: r.Destination.String(),
+	}
+	if r.Ports != (policy.Ports{}) {
+		out.Ports = &resource.Ports{From: r.Ports.From, To: r.Ports.To}
+	}
+	return out
+}
+
+func showDiff(d compiler.Diff) resource.Diff {
+	out := resource.Diff{
+		Added:    showRules(d.Added),
+		Removed:  showRules(d.Removed),
+		Modified: make([]resource.Modified, 0, len(d.Modified)),
+	}
+	for _, m := range d.Modified {
+		out.Modified = append(out.Modified, resource.Modified{Before: showRule(m.Before), After: showRule(m.After)})
+	}
+	return out
+}
+
+func showNode(n projector.NodeInfo) resource.Node {
+	out := resource.Node{
+		ID:        string(n.ID),
+		ProjectID: n.Project,
+		Labels:    n.Labels.Map(),
+		Addresses: make([]string, 0, len(n.Addresses)),
+		Version:   n.Version,
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	for _, a := range n.Addresses {
+		out.Addresses = append(out.Addresses, a.String())
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package resource
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Problem is an RFC 9457 problem document. Code is stable and made for
+// programs, Detail is made for people and may change.
+type Problem struct {
+	Type          string  `json:"type"`
+	Title         string  `json:"title"`
+	Status        int     `json:"status"`
+	Detail        string  `json:"detail"`
+	Instance      string  `json:"instance"`
+	Code          string  `json:"code"`
+	CorrelationID string  `json:"correlation_id,omitempty"`
+	Errors        []Fault `json:"errors,omitempty"`
+	// Sequence is the log sequence of a write that was stored but is not
+	// visible yet, or the one a read waited for in vain.
+	Sequence uint64 `json:"sequence,omitempty"`
+	// Checks are those of a worker that is not ready.
+	Checks []Check `json:"checks,omitempty"`
+}
+
+// Fault is one fault of an input: where (a JSON pointer into the body, or the
+// name of a parameter after a slash), which rule, and what to do about it.
+type Fault struct {
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+}
+
+// NewProblem is a problem of the given status and code; its title is the code
+// in words.
+func NewProblem(status int, code, format string, args ...any) *Problem {
+	return &Problem{
+		Type:   "urn:edict:problem:" + code,
+		Title:  title(code, status),
+		Status: status,
+		Detail: fmt.Sprintf(format, args...),
+		Code:   code,
+	}
+}
+
+// Error is the detail, with a line for each fault below it.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Detail)
+	if p.Detail == "" {
+		fmt.Fprintf(&b, "%d %s", p.Status, http.StatusText(p.Status))
+	}
+	if p.Code != "" {
+		fmt.Fprintf(&b, " (%s)", p.Code)
+	}
+	for _, f := range p.Errors {
+		fmt.Fprintf(&b, "\n%s: %s (%s)", f.Pointer, f.Detail, f.Code)
+	}
+	return b.String()
+}
+
+func title(code string, status int) string {
+	if code == "" {
+		return http.StatusText(status)
+	}
+	words := strings.ReplaceAll(code, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}

@@ -1,0 +1,263 @@
+// Package resource is the JSON that travels between the plane's HTTP API and
+// its clients: resources, pages and problems, and nothing that computes. The
+// server writes these types and the client reads them, so that the two cannot
+// drift apart.
+package resource
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Page is one page of a list. NextCursor is nil on the last one.
+type Page[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+// Items is a list that is never cut into pages.
+type Items[T any] struct {
+	Items []T `json:"items"`
+}
+
+// Ports is an inclusive range of ports.
+type Ports struct {
+	From uint16 `json:"from"`
+	To   uint16 `json:"to"`
+}
+
+// Rule is one line of a policy, as its author writes it.
+type Rule struct {
+	Action          string `json:"action"`
+	Protocol        string `json:"protocol"`
+	SourceCIDR      string `json:"source_cidr"`
+	DestinationCIDR string `json:"destination_cidr"`
+	Ports           *Ports `json:"ports,omitempty"`
+}
+
+// Selector names the nodes that take part in a policy, a side each.
+type Selector struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
+
+// Draft is what an author sends to create a policy.
+type Draft struct {
+	Slug        string   `json:"slug"`
+	DisplayName string   `json:"display_name,omitempty"`
+	Selector    Selector `json:"selector"`
+	Rules       []Rule   `json:"rules"`
+}
+
+// Patch is what an author sends to revise a policy; what is nil stays as it
+// is. ExpectedRevisionID makes the change conditional on the head.
+type Patch struct {
+	DisplayName        *string    `json:"display_name,omitempty"`
+	Selector           *Selector  `json:"selector,omitempty"`
+	Rules              []Rule     `json:"rules,omitzero"`
+	ExpectedRevisionID *uuid.UUID `json:"expected_revision_id,omitempty"`
+}
+
+// Preview is what an author sends to a dry run.
+type Preview struct {
+	Selector Selector `json:"selector"`
+	Rules    []Rule   `json:"rules"`
+}
+
+// Policy is the aggregate. Head is nil in lists. The times are log timestamps.
+type Policy struct {
+	ID             uuid.UUID `json:"id"`
+	ProjectID      uuid.UUID `json:"project_id"`
+	Slug           string    `json:"slug"`
+	DisplayName    string    `json:"display_name"`
+	HeadRevisionID uuid.UUID `json:"head_revision_id"`
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+	Head           *Revision `json:"head,omitempty"`
+}
+
+// Revision is one published state of a policy.
+type Revision struct {
+	ID            uuid.UUID  `json:"id"`
+	PolicyID      uuid.UUID  `json:"policy_id"`
+	ParentID      *uuid.UUID `json:"parent_id"`
+	Selector      Selector   `json:"selector"`
+	Rules         []Rule     `json:"rules"`
+	CreatedAt     time.Time  `json:"created_at"`
+	CreatedBy     string     `json:"created_by"`
+	CorrelationID *string    `json:"correlation_id"`
+}
+
+// Diff is the change between two rule lists, in canonical order. Rules that
+// differ in nothing but the action are Modified.
+type Diff struct {
+	Added    []Rule     `json:"added"`
+	Removed  []Rule     `json:"removed"`
+	Modified []Modified `json:"modified"`
+}
+
+// Modified is one rule whose action changed.
+type Modified struct {
+	Before Rule `json:"before"`
+	After  Rule `json:"after"`
+}
+
+// DryRun is what a revision would do, were it published now.
+type DryRun struct {
+	MatchedNodeIDs     []string `json:"matched_node_ids"`
+	RuleDiff           Diff     `json:"rule_diff"`
+	PeerPairsAffected  uint64   `json:"peer_pairs_affected"`
+	UnreachableNodeIDs []string `json:"unreachable_node_ids"`
+}
+
+// Facts are what a node is registered with.
+type Facts struct {
+	Labels    map[string]string `json:"labels"`
+	Addresses []string          `json:"addresses"`
+}
+
+// NodeLine is one line of a batch of nodes.
+type NodeLine struct {
+	ID        string            `json:"id"`
+	Labels    map[string]string `json:"labels"`
+	Addresses []string          `json:"addresses"`
+}
+
+// Node is a registered node. Version is the log sequence of the event that
+// gave it its present facts.
+type Node struct {
+	ID        string            `json:"id"`
+	ProjectID uuid.UUID         `json:"project_id"`
+	Labels    map[string]string `json:"labels"`
+	Addresses []string          `json:"addresses"`
+	Version   uint64            `json:"version"`
+}
+
+// BatchResult says what became of the lines of a batch of nodes.
+type BatchResult struct {
+	Applied   int            `json:"applied"`
+	Unchanged int            `json:"unchanged"`
+	Rejected  []RejectedLine `json:"rejected"`
+}
+
+// RejectedLine is a line that changed nothing; lines count from 1. ID is empty
+// when the line was too broken to name one.
+type RejectedLine struct {
+	Line   int    `json:"line"`
+	ID     string `json:"id"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// NodeState is a node's whole desired state. Edict fills Policy, the other
+// members keep their places for whoever will own them.
+type NodeState struct {
+	Peers        []json.RawMessage `json:"peers"`
+	Reachability json.RawMessage   `json:"reachability"`
+	Policy       *NodePolicy       `json:"policy"`
+	Bridge       json.RawMessage   `json:"bridge"`
+	State        json.RawMessage   `json:"state"`
+	Reports      json.RawMessage   `json:"reports"`
+	Executions   []json.RawMessage `json:"executions"`
+	Sessions     json.RawMessage   `json:"sessions"`
+}
+
+// NodePolicy is a node's merged policy block: of all policies that match it,
+// by ascending policy id.
+type NodePolicy struct {
+	RevisionID  uuid.UUID `json:"revision_id"`
+	Fingerprint string    `json:"fingerprint"`
+	Rules       []Rule    `json:"rules"`
+}
+
+// Ruleset is one policy's compiled rules on one node. RulePayload is verbatim:
+// its SHA-256 is the fingerprint.
+type Ruleset struct {
+	PolicyID    uuid.UUID `json:"policy_id"`
+	RevisionID  uuid.UUID `json:"revision_id"`
+	Fingerprint string    `json:"fingerprint"`
+	RulePayload string    `json:"rule_payload"`
+	CompiledAt  time.Time `json:"compiled_at"`
+}
+
+// Rejection is an event of the log that the fold refused.
+type Rejection struct {
+	Seq        uint64    `json:"seq"`
+	Subject    string    `json:"subject"`
+	EventID    string    `json:"event_id"`
+	Type       string    `json:"type"`
+	Code       string    `json:"code"`
+	Detail     string    `json:"detail"`
+	Violations []Fault   `json:"violations,omitempty"`
+	Time       time.Time `json:"time"`
+}
+
+// Key is a public key of the plane, current or still trusted.
+type Key struct {
+	KeyID     string     `json:"key_id"`
+	Alg       string     `json:"alg"`
+	Plane     string     `json:"plane"`
+	PublicKey string     `json:"public_key"` // base64 of the raw 32 bytes
+	Status    string     `json:"status"`     // current or previous
+	NotAfter  *time.Time `json:"not_after"`
+}
+
+// Status is the plane as its operator sees it from one worker.
+type Status struct {
+	Head       uint64      `json:"head"`
+	Applied    uint64      `json:"applied"`
+	Log        LogStatus   `json:"log"`
+	Workers    []Worker    `json:"workers"`
+	Partitions []Partition `json:"partitions"`
+	Rejected   uint64      `json:"rejected"`
+	Nodes      int         `json:"nodes"`
+	Identities int         `json:"identities"`
+	Policies   int         `json:"policies"`
+	Durability string      `json:"durability"`
+	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
+}
+
+// LogStatus is the log's birth and its size on disk.
+type LogStatus struct {
+	Created time.Time `json:"created"`
+	Bytes   uint64    `json:"bytes"`
+}
+
+// Worker is one process that folds the log.
+type Worker struct {
+	Name    string `json:"name"`
+	Applied uint64 `json:"applied"`
+	Lag     uint64 `json:"lag"`
+}
+
+// Partition is who announces to a part of the nodes, and how far.
+type Partition struct {
+	ID    int    `json:"id"`
+	Owner string `json:"owner"`
+	Epoch uint64 `json:"epoch"`
+	Mode  string `json:"mode"`
+	After After  `json:"after"`
+	Edges int    `json:"edges"` // announcements not yet known to be made
+}
+
+// After is the place of a partition's last announcement in their total order.
+type After struct {
+	Seq    uint64 `json:"seq"`
+	Policy string `json:"policy"`
+	Node   string `json:"node"`
+}
+
+// Readiness is the verbose answer of /readyz.
+type Readiness struct {
+	Status string  `json:"status"` // ready
+	Checks []Check `json:"checks"`
+}
+
+// Check is one thing a worker needs in order to serve.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, failed or info
+	Detail string `json:"detail,omitempty"`
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// ExposedError means that the plane was told to listen where others than this
+// machine reach it. Until access is configured it does not (design section 7).
+type ExposedError struct{ Addr string }
+
+// Error says what to do.
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("refusing to listen on %s: access is not configured, so whoever reaches the API may write policy; "+
+		"listen on 127.0.0.1 or [::1], or configure access first", e.Addr)
+}
+
+// Listen opens a loopback address, port 0 taking a free one. Any other address
+// is *ExposedError, a port in use the system's error.
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, &ExposedError{addr}
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	// A name is what the system says it is: look where it led.
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return nil, errors.Join(&ExposedError{addr}, l.Close())
+	}
+	return l, nil
+}
+
+// Server serves the API on one listener.
+type Server struct {
+	// Handler is what New returned.
+	Handler http.Handler
+	// Grace is how long requests may go on after the server was told to stop;
+	// 0 is 10 s. Event streams end at once.
+	Grace time.Duration
+	// Trace gets what net/http has to say; nil: silent.
+	Trace *slog.Logger
+}
+
+// Run serves until ctx ends, then lets requests finish and returns nil. There
+// is no write timeout, because event streams last: whoever writes a stream
+// sets its own deadlines.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	trace := s.Trace
+	if trace == nil {
+		trace = slog.New(slog.DiscardHandler)
+	}
+	drain, stopStreams := context.WithCancel(context.Background())
+	defer stopStreams()
+	srv := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), drainKey{}, drain)
+		},
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	stopStreams()
+	grace := s.Grace
+	if grace == 0 {
+		grace = 10 * time.Second
+	}
+	late, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if err := srv.Shutdown(late); err != nil {
+		trace.Warn("requests were cut off", "after", grace)
+		_ = srv.Close() // they had their time
+	}
+	<-failed
+	return nil
+}

@@ -1,0 +1,113 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/edictdev/edict/api"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestThePlaneListensOnLoopbackAlone(t *testing.T) {
+	for _, addr := range []string{":8080", "0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.com:80"} {
+		_, err := api.Listen(addr)
+		var exposed *api.ExposedError
+		require.ErrorAs(t, err, &exposed, addr)
+		require.Contains(t, err.Error(), addr)
+	}
+	_, err := api.Listen("nonsense")
+	require.ErrorContains(t, err, "want host:port")
+	for _, addr := range []string{"127.0.0.1:0", "localhost:0", "127.8.8.8:0"} {
+		l, err := api.Listen(addr)
+		require.NoError(t, err, addr)
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestAPortInUseIsSaid(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = api.Listen(l.Addr().String())
+	require.ErrorContains(t, err, l.Addr().String())
+}
+
+func TestRequestsUnderWayFinishWhenTheServerStops(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	entered, leave := make(chan bool), make(chan bool)
+	s := api.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		entered <- true
+		<-leave
+		_, _ = io.WriteString(w, "done")
+	})}
+	served, answered := make(chan error, 1), make(chan string, 1)
+	go func() { served <- s.Run(ctx, l) }()
+	go func() {
+		res, err := http.Get("http://" + l.Addr().String())
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		answered <- string(b)
+	}()
+	<-entered
+	stop()
+	close(leave)
+	require.Equal(t, "done", <-answered)
+	require.NoError(t, <-served)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// A client that sends all of a body that is too large before it listens must
+// hear why, not find its connection cut.
+func TestTheAnswerToALargeBodyArrives(t *testing.T) {
+	p := newPlane(t)
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+	const size = 10 << 20
+	for _, length := range []string{fmt.Sprintf("Content-Length: %d", size), "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n\r\n", policies, length)
+		require.NoError(t, err)
+		body := strings.Repeat("x", size)
+		if strings.HasPrefix(length, "Transfer") {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
+		}
+		_, err = io.WriteString(conn, body)
+		require.NoError(t, err, "the server takes all of it")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode)
+		require.NoError(t, conn.Close())
+	}
+	stop()
+	require.NoError(t, <-served)
+}
+
+func TestAListenerThatFailsIsAnError(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	err = (&api.Server{Handler: http.NotFoundHandler()}).Run(context.Background(), l)
+	require.Error(t, err)
+	require.False(t, errors.Is(err, http.ErrServerClosed))
+}

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+// errUnchanged ends a check with: the facts are so already, write nothing.
+var errUnchanged = errors.New("unchanged")
+
+// commit appends one event and waits for the fold's verdict. An error is the
+// problem to answer with: the fold's refusal, or that no verdict came in time.
+// created is remembered for a retry under the same key.
+func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict, error) {
+	if err := p.writable(); err != nil {
+		return projector.Verdict{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
+	defer cancel()
+	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: c.traceparent()})
+	if err != nil {
+		return projector.Verdict{}, unpublished(err)
+	}
+	if c.key != "" {
+		p.recent.put(e.EventID(), recentWrite{seq, created})
+	}
+	return p.verdict(ctx, seq)
+}
+
+// madeBefore finds a keyed write that this process made lately.
+func (p *plane) madeBefore(c *call, e policy.Event) (seq uint64, created, ok bool) {
+	if c.key == "" {
+		return 0, false, false
+	}
+	w, ok := p.recent.get(e.EventID())
+	return w.seq, w.created, ok
+}
+
+// await is the verdict of an event that was appended before.
+func (p *plane) await(c *call, seq uint64) (projector.Verdict, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
+	defer cancel()
+	return p.verdict(ctx, seq)
+}
+
+// verdict waits for the fold. A verdict that is forgotten was given long ago
+// to an event sent again, and was no refusal: those are kept.
+func (p *plane) verdict(ctx context.Context, seq uint64) (projector.Verdict, error) {
+	v, err := p.Model.Verdict(ctx, seq)
+	switch {
+	case errors.Is(err, projector.ErrForgotten):
+		return projector.Verdict{Seq: seq, Duplicate: true}, nil
+	case err != nil && ctx.Err() != nil:
+		return v, behind(seq, p.Model.Applied())
+	case err != nil:
+		return v, err
+	case v.Rejection != nil:
+		return v, refused(v.Rejection)
+	}
+	return v, nil
+}
+
+func (p *plane) writable() error {
+	if p.Writable == nil {
+		return nil
+	}
+	if err := p.Writable(); err != nil {
+		return problem(http.StatusInsufficientStorage, CodeStorageLow, "the plane takes no writes now: %v", err)
+	}
+	return nil
+}
+
+// unpublished is an append that was not acknowledged. Unless the log said that
+// it is full, it may be stored all the same: only a retry under the same
+// Idempotency-Key is the same write.
+func unpublished(err error) *resource.Problem {
+	if errors.Is(err, streams.ErrStorage) {
+		return problem(http.StatusInsufficientStorage, CodeStorageLow, "the log takes no more events: %v", err)
+	}
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
+		"the log did not acknowledge the write, which may be stored or not (%v); "+
+			"a retry with the same Idempotency-Key is the same write", err)
+}
+
+// settled runs check, which says from a view why nothing is to be written: the
+// request must fail, or changes nothing. A worker may lag behind what its client
+// did elsewhere, so before such an answer stands, the fold catches up with the
+// log's head as it is now.
+func (p *plane) settled(ctx context.Context, check func(v *projector.View) error) error {
+	var err error
+	p.Model.Read(func(v *projector.View) { err = check(v) })
+	if err == nil {
+		return nil
+	}
+	if lag := p.catchUp(ctx, 0); lag != nil {
+		return lag
+	}
+	p.Model.Read(func(v *projector.View) { err = check(v) })
+	return err
+}
+
+// catchUp waits until the fold has passed sequence seq, or, when that is 0,
+// the log's head as it is now.
+func (p *plane) catchUp(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, p.ReadPatience)
+	defer cancel()
+	if seq == 0 {
+		head, err := p.head.Last(ctx)
+		if err != nil {
+			return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
+				"the log's head cannot be read, so what is here may be old: %v", err)
+		}
+		p.Metrics.sawHead(head)
+		seq = head
+	}
+	if p.Model.Applied() >= seq {
+		return nil
+	}
+	if err := p.Model.Wait(ctx, seq); err != nil {
+		return behind(seq, p.Model.Applied())
+	}
+	return nil
+}
+
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceparent is the caller's trace, if it is one (W3C Trace Context).
+func (c *call) traceparent() string {
+	t := c.r.Header.Get(HeaderTraceparent)
+	if !traceparent.MatchString(t) {
+		return ""
+	}
+	return t
+}
+
+// recentWrites remembers the last keyed writes by event id. It answers a retry
+// whose traces are gone from the read model, such as a deletion's. Losing it
+// costs such a retry its first answer, nothing else.
+type recentWrites struct {
+	mu     sync.Mutex
+	writes map[uuid.UUID]recentWrite
+	ring   []uuid.UUID
+	next   int
+}
+
+type recentWrite struct {
+	seq     uint64
+	created bool // the answer was 201
+}
+
+func newRecentWrites(n int) *recentWrites {
+	return &recentWrites{writes: map[uuid.UUID]recentWrite{}, ring: make([]uuid.UUID, n)}
+}
+
+func (r *recentWrites) put(event uuid.UUID, w recentWrite) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.writes[event]; known {
+		return
+	}
+	delete(r.writes, r.ring[r.next])
+	r.ring[r.next] = event
+	r.writes[event] = w
+	r.next = (r.next + 1) % len(r.ring)
+}
+
+func (r *recentWrites) get(event uuid.UUID) (w recentWrite, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok = r.writes[event]
+	return w, ok
+}
