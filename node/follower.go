@@ -1,0 +1,356 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
+)
+
+// Options has a useful zero value: pull first, trust the keys the plane names,
+// wait between 200 ms and 10 s for a server that is away.
+type Options struct {
+	// From is the Last-Event-ID to begin after. Nil: pull the state, and begin
+	// after it, so that the rows are complete from the start.
+	From *uint64
+	// Trust holds the keys to verify with. Nil: those the plane names at
+	// /v1/keys, asked again when a notice names an unknown one.
+	Trust *artifact.TrustSet
+	// HTTP must not time a request out as a whole: streams have no end.
+	HTTP *http.Client
+	// MinWait and MaxWait bound the pause before a new try.
+	MinWait, MaxWait time.Duration
+	// Silence is how long a stream may say nothing, not even a comment, before
+	// it is taken for dead; 0 is 60 s, twice what the plane promises.
+	Silence time.Duration
+	// Connected hears that a stream is open; nil: nobody does.
+	Connected func()
+	// Trouble hears why a connection ended and how long the pause will be. Nil:
+	// only Log hears.
+	Trouble func(err error, pause time.Duration)
+	Log     *slog.Logger
+	Now     func() time.Time // to judge the age of notices; nil: time.Now
+}
+
+func (o Options) withDefaults() Options {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.MinWait, 200*time.Millisecond)
+	def(&o.MaxWait, 10*time.Second)
+	def(&o.Silence, time.Minute)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Connected == nil {
+		o.Connected = func() {}
+	}
+	if o.Trouble == nil {
+		o.Trouble = func(error, time.Duration) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// refusals is how often in a row the same event may be refused before a
+// Follower gives up: asking again cures what happened on the way, not what
+// the server holds.
+const refusals = 3
+
+// Follower follows one node. Run or Events may be called once at a time; Rows,
+// Merged and Cursor at any time from any goroutine.
+type Follower struct {
+	server   string
+	id       policy.NodeID
+	opt      Options
+	http     *http.Client
+	own      *http.Transport // made here, closed here
+	trust    *artifact.TrustSet
+	askKeys  bool // whether the plane is asked for keys
+	haveKeys bool
+	begun    bool   // the cursor says where to go on
+	seen     uint64 // the last event handled
+	pulled   uint64 // the rows stand at or after this place of the stream
+	cursor   atomic.Uint64
+	rows     set
+	refused  int // events refused in a row
+}
+
+// NewFollower makes a follower of node id at a server such as
+// http://127.0.0.1:8080. Nothing is started.
+func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
+	opt = opt.withDefaults()
+	f := &Follower{
+		server: strings.TrimRight(server, "/"), id: id, opt: opt,
+		http: opt.HTTP, trust: opt.Trust, askKeys: opt.Trust == nil,
+	}
+	if f.http == nil {
+		f.own = http.DefaultTransport.(*http.Transport).Clone()
+		f.own.ResponseHeaderTimeout = opt.Silence
+		f.http = &http.Client{Transport: f.own}
+	}
+	if f.askKeys {
+		f.trust = artifact.NewTrustSet()
+	}
+	if opt.From != nil {
+		f.moveTo(*opt.From)
+		f.begun = true
+	}
+	return f
+}
+
+// Rows are the node's rows as far as it was told, by ascending policy id. They
+// are complete once a pull or a resume from 0 has passed.
+func (f *Follower) Rows() []Row { return f.rows.list() }
+
+// Merged is the set of rules the node must apply.
+func (f *Follower) Merged() Merged { return Merge(f.rows.list()) }
+
+// Cursor is the place in the node stream to resume after: nothing up to it is
+// missing from Rows.
+func (f *Follower) Cursor() uint64 { return f.cursor.Load() }
+
+// Run calls yield for every event until ctx ends, when it returns nil, or
+// yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
+// *StatusError), or it keeps sending what does not verify.
+func (f *Follower) Run(ctx context.Context, yield func(Event) error) error {
+	for e, err := range f.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := yield(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events yields every event, resuming after each cut, until ctx ends. An error
+// is the last thing it yields.
+func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if f.own != nil {
+			defer f.own.CloseIdleConnections()
+		}
+		for wait := f.opt.MinWait; ctx.Err() == nil; {
+			progress, err := f.connect(ctx, yield)
+			if errors.Is(err, errStopped) || ctx.Err() != nil {
+				return
+			}
+			if f.final(err) {
+				yield(Event{}, fmt.Errorf("follow node %s: %w", f.id, err))
+				return
+			}
+			if progress {
+				wait = f.opt.MinWait
+			}
+			pause := f.pause(wait, err)
+			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause", pause, "error", err)
+			f.opt.Trouble(err, pause)
+			sleep(ctx, pause)
+			wait = min(2*wait, f.opt.MaxWait)
+		}
+	}
+}
+
+// errStopped: the caller wants no more events.
+var errStopped = errors.New("stopped")
+
+// final reports whether err ends the following.
+func (f *Follower) final(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.final()
+	}
+	var r *refusal
+	if !errors.As(err, &r) {
+		return false
+	}
+	f.refused++
+	return f.refused >= refusals
+}
+
+// pause is how long to wait before the next try: what the server asked for, or
+// the backoff, and a part of it by chance, so that nodes cut off together do
+// not come back together.
+func (f *Follower) pause(wait time.Duration, err error) time.Duration {
+	var status *StatusError
+	if errors.As(err, &status) && status.RetryAfter > 0 {
+		const most = time.Minute // a server that says a day is not believed
+		wait = min(status.RetryAfter, most)
+		return wait + rand.N(wait/4+1)
+	}
+	return wait/2 + rand.N(wait/2+1)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// connect follows one connection to its end. progress tells whether it brought
+// anything new, or lived long enough to count as a good one.
+func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (progress bool, err error) {
+	if err := f.prepare(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, err := f.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	f.opt.Connected()
+	began, before := time.Now(), f.Cursor()
+	body := newWatched(resp.Body, f.opt.Silence, func() { cancel(errSilent) })
+	err = f.read(ctx, newFrames(body), yield)
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		err = cause
+	}
+	return f.Cursor() != before || time.Since(began) > f.opt.MaxWait, err
+}
+
+// prepare does what must precede the first stream: keys to verify with, and a
+// place to begin.
+func (f *Follower) prepare(ctx context.Context) error {
+	if f.askKeys && !f.haveKeys {
+		if err := f.fetchKeys(ctx); err != nil {
+			return err
+		}
+		f.haveKeys = true
+	}
+	if f.begun {
+		return nil
+	}
+	s, err := f.pull(ctx)
+	if err != nil {
+		return err
+	}
+	f.take(s)
+	f.moveTo(s.Seq)
+	f.begun = true
+	return nil
+}
+
+func (f *Follower) take(s State) {
+	f.rows.replace(s.Rows)
+	f.pulled = s.Seq
+}
+
+// moveTo marks the event at seq as handled. After a pull the next connection
+// begins where the pull stands, though this one may still bring what came
+// before it.
+func (f *Follower) moveTo(seq uint64) {
+	f.seen = seq
+	f.cursor.Store(max(seq, f.pulled))
+}
+
+func (f *Follower) open(ctx context.Context) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server+"/v1/nodes/"+string(f.id)+"/events", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Cache-Control", "no-cache")
+	req.Header.Set("Last-Event-ID", strconv.FormatUint(f.Cursor(), 10))
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return nil, fmt.Errorf("the server answered with %.80q, not with an event stream", resp.Header.Get("Content-Type"))
+	}
+	return nil, newStatusError(resp)
+}
+
+// read handles the events of one connection.
+func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, error) bool) error {
+	for first := true; ; first = false {
+		fr, err := stream.next()
+		if errors.Is(err, io.EOF) {
+			return errors.New("the server ended the stream")
+		}
+		if err != nil {
+			return err
+		}
+		e, err := f.verify(ctx, fr)
+		if err != nil {
+			return err
+		}
+		f.refused = 0
+		// Only the word to pull that begins a stream may stand below the cursor:
+		// it tells that the cursor is of another incarnation, or was too old.
+		if e.Seq <= f.seen && !(first && e.Type == TypeStateUpdated) {
+			f.opt.Log.Warn("an event came twice, or out of order; skipping it", "node", f.id, "seq", e.Seq, "after", f.seen)
+			continue
+		}
+		if err := f.handle(ctx, &e); err != nil {
+			return err
+		}
+		if !yield(e, nil) {
+			return errStopped
+		}
+	}
+}
+
+// verify checks a frame's notice, with fresh keys when it names an unknown one.
+func (f *Follower) verify(ctx context.Context, fr frame) (Event, error) {
+	n, err := f.trust.Check(fr.data, f.opt.Now())
+	if errors.Is(err, artifact.ErrUnknownKey) && f.askKeys {
+		if err := f.fetchKeys(ctx); err != nil {
+			return Event{}, err
+		}
+		n, err = f.trust.Check(fr.data, f.opt.Now())
+	}
+	if err != nil {
+		return Event{}, &refusal{fr.id, err}
+	}
+	e, err := decodeEvent(f.id, fr, n)
+	if err != nil {
+		return Event{}, &refusal{fr.id, err}
+	}
+	return e, nil
+}
+
+// handle brings the rows up to e and moves the cursor.
+func (f *Follower) handle(ctx context.Context, e *Event) error {
+	switch e.Type {
+	case TypeStateUpdated:
+		s, err := f.pull(ctx)
+		if err != nil {
+			return err
+		}
+		f.take(s)
+		e.Pulled = &s
+	case TypePolicyUpdated:
+		if e.Covered = e.Seq <= f.pulled; !e.Covered && !f.rows.apply(*e) {
+			f.opt.Log.Warn("a policy's version fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "version", e.Version)
+		}
+	}
+	f.moveTo(e.Seq)
+	return nil
+}

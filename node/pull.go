@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// State is a node's whole state as it was pulled.
+type State struct {
+	// Seq is the place in the node stream after which nothing is missed by who
+	// holds this state.
+	Seq  uint64
+	Body json.RawMessage // the NodeStateSnapshot, verbatim
+	// Merged is the policy block of Body; zero when that is null.
+	Merged Merged
+	// Rows are what Merged is made of.
+	Rows []Row
+}
+
+// pullTries bounds how often a pull is begun again because the rows changed
+// between its two requests.
+const pullTries = 5
+
+// errMoving: the rows changed under every try of a pull.
+var errMoving = errors.New("the rows of the node kept changing while its state was pulled")
+
+// pull fetches the node's state, and its rows one by one, which a merged state
+// does not tell apart. The two must agree.
+func (f *Follower) pull(ctx context.Context) (State, error) {
+	for range pullTries {
+		s, err := f.pullState(ctx)
+		if err != nil {
+			return State{}, fmt.Errorf("pull the state: %w", err)
+		}
+		if s.Rows, err = f.pullRows(ctx); err != nil {
+			return State{}, fmt.Errorf("pull the rows: %w", err)
+		}
+		if Merge(s.Rows).Fingerprint == s.Merged.Fingerprint {
+			return s, nil
+		}
+	}
+	return State{}, errMoving
+}
+
+func (f *Follower) pullState(ctx context.Context) (State, error) {
+	body, header, err := f.get(ctx, "/v1/nodes/"+string(f.id)+"/state")
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Body: body}
+	if s.Seq, err = strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64); err != nil {
+		return State{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
+	}
+	var doc struct {
+		Policy *struct {
+			RevisionID  uuid.UUID       `json:"revision_id"`
+			Fingerprint string          `json:"fingerprint"`
+			Rules       json.RawMessage `json:"rules"`
+		} `json:"policy"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return State{}, err
+	}
+	if doc.Policy == nil {
+		return s, nil
+	}
+	s.Merged = Merged{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
+	s.Merged.Fingerprint, err = parseFingerprint(doc.Policy.Fingerprint)
+	return s, err
+}
+
+func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
+	body, _, err := f.get(ctx, "/v1/nodes/"+string(f.id)+"/rulesets")
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Items []struct {
+			PolicyID    uuid.UUID `json:"policy_id"`
+			RevisionID  uuid.UUID `json:"revision_id"`
+			Fingerprint string    `json:"fingerprint"`
+			RulePayload string    `json:"rule_payload"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, err
+	}
+	out := make([]Row, 0, len(doc.Items))
+	for _, item := range doc.Items {
+		fp, err := parseFingerprint(item.Fingerprint)
+		if err != nil {
+			return nil, err
+		}
+		rules := json.RawMessage(item.RulePayload)
+		if sha256.Sum256(rules) != fp || len(rules) < 2 || rules[0] != '[' {
+			return nil, fmt.Errorf("the rules of policy %s are not those of its fingerprint", item.PolicyID)
+		}
+		out = append(out, Row{item.PolicyID, item.RevisionID, fp, rules})
+	}
+	return out, nil
+}
+
+// fetchKeys takes the plane's keys into the trust set.
+func (f *Follower) fetchKeys(ctx context.Context) error {
+	body, _, err := f.get(ctx, "/v1/keys")
+	if err != nil {
+		return fmt.Errorf("fetch the plane's keys: %w", err)
+	}
+	var doc struct {
+		Items []struct {
+			KeyID     string     `json:"key_id"`
+			Alg       string     `json:"alg"`
+			Plane     string     `json:"plane"`
+			PublicKey []byte     `json:"public_key"`
+			NotAfter  *time.Time `json:"not_after"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return fmt.Errorf("fetch the plane's keys: %w", err)
+	}
+	for _, k := range doc.Items {
+		if k.Alg != "ed25519" {
+			continue // of a plane newer than this client
+		}
+		var until time.Time
+		if k.NotAfter != nil {
+			until = *k.NotAfter
+		}
+		if err := f.trust.Add(k.Plane, k.KeyID, k.PublicKey, until); err != nil {
+			return fmt.Errorf("fetch the plane's keys: %w", err)
+		}
+	}
+	return nil
+}
+
+func parseFingerprint(s string) (fp [sha256.Size]byte, err error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil || len(raw) != len(fp) {
+		return fp, fmt.Errorf("fingerprint %.60q is not the base64 of 32 bytes", s)
+	}
+	return [sha256.Size]byte(raw), nil
+}
+
+// get fetches a document of at most maxFrame bytes.
+func (f *Follower) get(ctx context.Context, path string) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.opt.Silence)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server+path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, newStatusError(resp)
+	}
+	body, err := readBounded(resp.Body)
+	return body, resp.Header, err
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Row is what one policy says to the node now.
+type Row struct {
+	Policy      uuid.UUID
+	Revision    uuid.UUID
+	Fingerprint [sha256.Size]byte
+	Rules       json.RawMessage // the compiled payload, verbatim: a compact JSON array, never "[]"
+}
+
+// Merged is what a node must apply: the rules of all its rows, by ascending
+// policy id (design section 4). The zero value is that of a node without rows,
+// to which no policy says anything.
+type Merged struct {
+	Revision    uuid.UUID // of the first row
+	Fingerprint [sha256.Size]byte
+	Rules       json.RawMessage // a JSON array; nil without rows
+}
+
+// set is the rows of one node, as far as it was told.
+type set struct {
+	mu    sync.RWMutex
+	byID  map[uuid.UUID]Row
+	since map[uuid.UUID]uint64 // versions told, so that none falls back
+}
+
+// replace puts what a pull brought in place of everything told before.
+func (r *set) replace(all []Row) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID = make(map[uuid.UUID]Row, len(all))
+	for _, row := range all {
+		r.byID[row.Policy] = row
+	}
+}
+
+// apply takes a policy_updated. It reports false, and changes nothing, when the
+// event is older than one applied before.
+func (r *set) apply(e Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := e.Policy
+	if e.Version < r.since[p.PolicyID] {
+		return false
+	}
+	if r.byID == nil {
+		r.byID = map[uuid.UUID]Row{}
+	}
+	if r.since == nil {
+		r.since = map[uuid.UUID]uint64{}
+	}
+	r.since[p.PolicyID] = e.Version
+	if withdrawn(p.Rules) {
+		delete(r.byID, p.PolicyID)
+	} else {
+		r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, p.Fingerprint, p.Rules}
+	}
+	return true
+}
+
+// withdrawn reports whether rules are none: the policy says nothing any more.
+func withdrawn(rules json.RawMessage) bool {
+	return len(rules) >= 2 && len(bytes.TrimSpace(rules[1:len(rules)-1])) == 0
+}
+
+// list returns the rows by ascending policy id.
+func (r *set) list() []Row {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.byID), func(a, b Row) int {
+		return bytes.Compare(a.Policy[:], b.Policy[:])
+	})
+}
+
+// Merge makes the set a node applies out of rows in ascending policy id.
+func Merge(rows []Row) Merged {
+	if len(rows) == 0 {
+		return Merged{}
+	}
+	block := sha256.New()
+	rules := json.RawMessage{'['}
+	for _, row := range rows {
+		block.Write(row.Rules)
+		if inner := row.Rules[1 : len(row.Rules)-1]; len(inner) > 0 {
+			if len(rules) > 1 {
+				rules = append(rules, ',')
+			}
+			rules = append(rules, inner...)
+		}
+	}
+	return Merged{rows[0].Revision, [sha256.Size]byte(block.Sum(nil)), append(rules, ']')}
+}
