@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/edictdev/edict/api/client"
+)
+
+// defaultProject is the project of who names none (design section 3).
+const defaultProject = "00000000-0000-4000-8000-000000000000"
+
+const defaultServer = "http://127.0.0.1:8080"
+
+// app is what every command shares: its streams, and the flags of all.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	server  string
+	project string
+	format  string
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "edict",
+		Short: "An event-sourced policy plane",
+		Long: `Edict is an event-sourced policy plane: authors publish policies, every node
+is told what it must apply, signed, in order and resumable.
+
+Start with "edict demo", or "edict serve" and then "edict policy apply".
+
+Exit codes: 0 fine, 1 differs, invalid by the rules or refused, 2 usage, 3 input
+cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(),
+		a.statusCommand(), a.replayCommand(), a.versionCommand())
+	return root
+}
+
+// noCommand refuses a word that is no command, with the words that are close.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return usage(cmd, "unknown command %q%s", args[0], hint)
+}
+
+// args checks how many arguments a command got, and says which it takes.
+func args(from, to int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < from || to >= 0 && len(args) > to {
+			return usage(cmd, "got %d arguments; usage: %s", len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Args: noCommand, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// clientFlags gives a command the flags of those who speak to a plane.
+func (a *app) clientFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.server, "server", defaultServer, "address of the plane (EDICT_SERVER)")
+	fromEnvironment(cmd, "server")
+}
+
+// projectFlag gives a command the flag of those who work in one project.
+func (a *app) projectFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.project, "project", defaultProject, "project, a UUID (EDICT_PROJECT)")
+	fromEnvironment(cmd, "project")
+}
+
+// fromEnvironment has flags take their value from EDICT_<FLAG> where the
+// command line gives none. Without names: all of the command's flags.
+func fromEnvironment(cmd *cobra.Command, names ...string) {
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if err == nil && !f.Changed && f.Name != "help" && (len(names) == 0 || f.Name == names[0]) {
+				err = setFromEnvironment(cmd, f)
+			}
+		})
+		if err == nil && before != nil {
+			err = before(cmd, args)
+		}
+		return err
+	}
+}
+
+func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
+	name := "EDICT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	value, ok := os.LookupEnv(name)
+	if !ok || value == "" {
+		return nil
+	}
+	if err := cmd.Flags().Set(f.Name, value); err != nil {
+		return usage(cmd, "%s=%q: %v", name, value, err)
+	}
+	return nil
+}
+
+// client speaks to the plane of --server.
+func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
+	server := a.server
+	if !strings.Contains(server, "://") {
+		server = "http://" + server
+	}
+	c, err := client.New(server, client.Options{UserAgent: "edict/" + version()})
+	if err != nil {
+		return nil, usage(cmd, "%v", err)
+	}
+	return c, nil
+}
+
+// projectID is the project of --project.
+func (a *app) projectID(cmd *cobra.Command) (uuid.UUID, error) {
+	id, err := uuid.Parse(a.project)
+	if err != nil {
+		return uuid.Nil, usage(cmd, "--project %q is not a UUID", a.project)
+	}
+	return id, nil
+}
+
+// plane is what most client commands begin with.
+func (a *app) plane(cmd *cobra.Command) (*client.Client, uuid.UUID, error) {
+	c, err := a.client(cmd)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	project, err := a.projectID(cmd)
+	return c, project, err
+}

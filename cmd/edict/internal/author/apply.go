@@ -1,0 +1,166 @@
+package author
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+// Plane is the little an author asks of the API.
+type Plane interface {
+	AllPolicies(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error]
+	CreatePolicy(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...client.Call) (resource.Policy, error)
+	RevisePolicy(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...client.Call) (resource.Policy, error)
+}
+
+// What became of a draft.
+const (
+	Created    = "created"
+	Configured = "configured"
+	Unchanged  = "unchanged"
+)
+
+// Result is what became of one draft. Err is set when nothing did, or when it
+// was not tried because the plane went away.
+type Result struct {
+	Outcome string
+	Policy  resource.Policy
+	Err     error
+}
+
+// ErrNotTried: an earlier draft found the plane gone.
+var ErrNotTried = errors.New("not tried: the plane is gone")
+
+// workers bounds the requests in flight. The log makes one batch out of what
+// waits together, so more of them cost little and gain little.
+const workers = 24
+
+// tries of a write that the plane could not answer yet, under one key.
+const tries = 4
+
+// Apply creates or revises every draft. Results stand in the drafts' order;
+// done is called as each is known, from any goroutine.
+func Apply(ctx context.Context, p Plane, project uuid.UUID, drafts []Draft, done func()) ([]Result, error) {
+	a := applier{plane: p, project: project}
+	if err := a.look(ctx); err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(drafts))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, d := range drafts {
+		g.Go(func() error {
+			if gctx.Err() != nil {
+				results[i].Err = ErrNotTried
+				return nil
+			}
+			results[i] = a.apply(gctx, d)
+			done()
+			return gone(results[i].Err)
+		})
+	}
+	if g.Wait() != nil || ctx.Err() != nil {
+		return results, ctx.Err() // each result says what happened to it
+	}
+	return results, nil
+}
+
+// gone is err when it means that trying others is of no use.
+func gone(err error) error {
+	var away *client.UnavailableError
+	if errors.As(err, &away) {
+		return err
+	}
+	return nil
+}
+
+// applier knows the policies that exist, by slug.
+type applier struct {
+	plane   Plane
+	project uuid.UUID
+	mu      sync.Mutex
+	known   map[string]resource.Policy
+}
+
+func (a *applier) look(ctx context.Context) error {
+	known := map[string]resource.Policy{}
+	for p, err := range a.plane.AllPolicies(ctx, a.project) {
+		if err != nil {
+			return err
+		}
+		known[p.Slug] = p
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known = known
+	return nil
+}
+
+func (a *applier) find(slug string) (resource.Policy, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p, ok := a.known[slug]
+	return p, ok
+}
+
+// apply brings one policy to its draft. Another author may be at work: what
+// was there can be gone, and the reverse, so it looks a second time.
+func (a *applier) apply(ctx context.Context, d Draft) Result {
+	r := a.attempt(ctx, d)
+	var p *client.Problem
+	if errors.As(r.Err, &p) && (p.Code == "policy_slug_taken" || p.Code == "policy_not_found") {
+		if err := a.look(ctx); err != nil {
+			return Result{Err: err}
+		}
+		r = a.attempt(ctx, d)
+	}
+	return r
+}
+
+func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
+	before, exists := a.find(d.Slug)
+	r.Err = patiently(ctx, func(call client.Call) (err error) {
+		if !exists {
+			r.Outcome = Created
+			r.Policy, err = a.plane.CreatePolicy(ctx, a.project, d.Draft, call)
+			return err
+		}
+		patch := resource.Patch{Selector: &d.Selector, Rules: d.Rules}
+		if d.DisplayName != "" {
+			patch.DisplayName = &d.DisplayName
+		}
+		r.Policy, err = a.plane.RevisePolicy(ctx, a.project, before.ID, patch, call)
+		if r.Outcome = Configured; r.Policy.HeadRevisionID == before.HeadRevisionID {
+			r.Outcome = Unchanged
+		}
+		return err
+	})
+	return r
+}
+
+// patiently repeats a write that the plane has stored but not seen yet, or
+// could not store yet. Under one key it stays one write.
+func patiently(ctx context.Context, write func(client.Call) error) error {
+	call := client.Key(uuid.NewString())
+	for try := 1; ; try++ {
+		err := write(call)
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || try == tries {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package document
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// extensions are those of the files a directory is searched for.
+var extensions = []string{".yaml", ".yml", ".json", ".ndjson", ".jsonl"}
+
+// Load reads files, directories (the files below them, by name, that are YAML
+// or JSON by their names) and "-", which is stdin.
+func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
+	for _, path := range paths {
+		files, err := expand(path)
+		if err != nil {
+			faults = append(faults, unreadable(path, err))
+			continue
+		}
+		if len(files) == 0 {
+			faults = append(faults, Fault{
+				File: path, Unreadable: true,
+				Message: "no file below this directory ends with " + strings.Join(extensions, ", "),
+			})
+		}
+		for _, file := range files {
+			text, name, err := read(file, stdin)
+			if err != nil {
+				faults = append(faults, unreadable(name, err))
+				continue
+			}
+			d, f := Parse(name, text)
+			docs, faults = append(docs, d...), append(faults, f...)
+		}
+	}
+	return docs, faults
+}
+
+func unreadable(file string, err error) Fault {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err // the path is said already
+	}
+	return Fault{File: file, Message: err.Error(), Unreadable: true}
+}
+
+func read(file string, stdin io.Reader) (text []byte, name string, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(stdin)
+		return text, "stdin", err
+	}
+	text, err = os.ReadFile(file)
+	return text, file, err
+}
+
+func expand(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(d.Name(), ".") && p != path
+		if d.IsDir() && hidden {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && !hidden && slices.Contains(extensions, filepath.Ext(p)) {
+			files = append(files, p)
+		}
+		return nil
+	})
+	return files, err
+}

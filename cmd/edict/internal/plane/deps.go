@@ -1,0 +1,108 @@
+package plane
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
+)
+
+// deps are the parts the API stands on.
+func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
+	d := api.Deps{
+		Log: p.stream, Model: p.store, Relay: p.relay,
+		Name:       p.opt.Name,
+		Durability: p.conn.Durability,
+		Partitions: p.partitions,
+		Keys:       p.keys,
+		Checks: []api.Check{{Name: "nats", Probe: func(context.Context) error {
+			if !p.conn.Connected() {
+				return errors.New("not connected to NATS")
+			}
+			return nil
+		}}},
+		MetricsPage: page, Metrics: metrics, Trace: p.log,
+	}
+	if p.opt.MinFree > 0 && p.opt.NATS == "" {
+		d.Writable = newDisk(p.opt.Data, p.opt.MinFree).writable
+	}
+	return d
+}
+
+func (p *Plane) partitions() ([]resource.Partition, error) {
+	all, err := p.relay.Partitions()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]resource.Partition, len(all))
+	for i, s := range all {
+		out[i] = resource.Partition{
+			ID: s.ID, Owner: s.Owner, Epoch: s.Epoch, Mode: string(s.Mode), Edges: s.Edges,
+			After: resource.After{Seq: s.After.Seq, Policy: s.After.Policy, Node: string(s.After.Node)},
+		}
+	}
+	return out, nil
+}
+
+func publicKey(s *artifact.Signer) resource.Key {
+	return resource.Key{
+		KeyID: s.KeyID(), Alg: artifact.AlgEd25519, Plane: artifact.PlanePolicy,
+		PublicKey: base64.StdEncoding.EncodeToString(s.PublicKey()), Status: "current",
+	}
+}
+
+// checkAddresses refuses to serve whoever is not on this machine: access is
+// not configured (design section 7).
+func (p *Plane) checkAddresses() error {
+	if !p.opt.NoAPI {
+		if err := checkLoopback(p.opt.HTTP); err != nil {
+			return err
+		}
+	}
+	if p.opt.NATS != "" || p.opt.NATSListen == "" || p.opt.NATSListen == "none" {
+		return nil
+	}
+	return checkLoopback(p.opt.NATSListen)
+}
+
+func checkLoopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return &AddressError{fmt.Sprintf("listen address %q: want host:port, such as 127.0.0.1:8080", addr)}
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return &AddressError{(&api.ExposedError{Addr: addr}).Error()}
+	}
+	return nil
+}
+
+// AddressError is an address the plane does not listen on.
+type AddressError struct{ Detail string }
+
+// Error says what to give instead.
+func (e *AddressError) Error() string { return e.Detail }
+
+// InUseError means that another process has what this one needs.
+type InUseError struct{ Detail string }
+
+// Error says what is in use and what to do.
+func (e *InUseError) Error() string { return e.Detail }
+
+// inUse makes the system's word for a taken address or directory one that says
+// what to do.
+func inUse(err error, flag, what string) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return &InUseError{fmt.Sprintf("%s is in use by another process; stop it, or choose another with %s (port 0 takes a free one)", what, flag)}
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return &InUseError{fmt.Sprintf("data directory %s is in use by another process; stop it, or choose another with --data", what)}
+	}
+	return err
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package plane
+
+import "errors"
+
+// freeBytes is not known here, so nothing is refused.
+func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

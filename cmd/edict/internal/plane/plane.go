@@ -1,0 +1,366 @@
+// Package plane assembles one process of the plane: the log and its server,
+// the fold, the relay and the API, opened in the order they need each other
+// and stopped in the reverse one. What each part does is its own package's
+// business.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+// Options say what one process does. Data is required, and HTTP when API is
+// set; the rest has a useful zero value.
+type Options struct {
+	Data string // directory of the log, the read model and the signing key
+	Name string // of this worker; empty: the host's name
+
+	HTTP       string // host:port of the API, loopback
+	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
+	NATS       string // URL of an external server; empty: the embedded one
+	SigningKey string // PKCS#8 PEM; empty: made in Data
+
+	NoAPI    bool  // serve no HTTP
+	Announce []int // partitions to announce; nil: all, empty: none
+	Relaxed  bool  // leave fsync to the operating system
+
+	EdgesMax     int           // 0: the projector's choice
+	TombstoneTTL time.Duration // 0: 30 days
+	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
+
+	// Ready is called once, when everything answers.
+	Ready func(Addresses)
+	Log   *slog.Logger
+}
+
+// Addresses are where a plane answers.
+type Addresses struct {
+	HTTP string // host:port; empty: not served
+	NATS string // URL; empty: not served
+	// Durability is what the server does, as far as that can be known.
+	Durability string
+}
+
+// Plane is one process with everything open. Run starts it, Close ends it.
+type Plane struct {
+	opt      Options
+	log      *slog.Logger
+	closers  []func() // to be called from the last to the first
+	listener net.Listener
+	conn     *streams.Conn
+	stream   *streams.Log
+	rejected *streams.Rejected
+	store    *projector.Projector
+	signer   *artifact.Signer
+	relay    *relay.Relay
+	handler  http.Handler
+	natsURL  string
+}
+
+// Run opens a plane, runs it until ctx ends, and closes it.
+func Run(ctx context.Context, opt Options) error {
+	p, err := Open(ctx, opt)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return p.Run(ctx)
+}
+
+// Open opens every part. After an error nothing is left open.
+func Open(ctx context.Context, opt Options) (*Plane, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Name == "" {
+		opt.Name, _ = os.Hostname() // shown to people only
+	}
+	p := &Plane{opt: opt, log: opt.Log}
+	if err := p.open(ctx); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Plane) open(ctx context.Context) error {
+	// Faults of the command line first, then the lock on the data, then ports:
+	// who starts a second plane on one directory should hear that.
+	if err := p.checkAddresses(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.openStore, p.listen} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	p.assemble()
+	return nil
+}
+
+// onClose has f called when the plane is closed.
+func (p *Plane) onClose(f func()) { p.closers = append(p.closers, f) }
+
+// Close closes what Open opened, in reverse order. Run must have returned.
+func (p *Plane) Close() {
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		p.closers[i]()
+	}
+	p.closers = nil
+}
+
+// Addresses are where the plane answers.
+func (p *Plane) Addresses() (a Addresses) {
+	a.Durability = p.conn.Durability()
+	if p.listener != nil {
+		a.HTTP = p.listener.Addr().String()
+	}
+	a.NATS = p.natsURL
+	return a
+}
+
+func (p *Plane) connect(ctx context.Context) error {
+	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Log: p.log}
+	p.natsURL = p.opt.NATS
+	if opt.URL == "" {
+		server, err := streams.StartServer(streams.ServerOptions{
+			Dir: filepath.Join(p.opt.Data, "nats"), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log,
+		})
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return inUse(err, "--data", p.opt.Data)
+		}
+		if err != nil {
+			return inUse(err, "--nats-listen", p.opt.NATSListen)
+		}
+		p.onClose(server.Close)
+		opt.Server, p.natsURL = server, server.ClientURL()
+	}
+	conn, err := streams.Connect(ctx, opt)
+	if err != nil {
+		return err
+	}
+	p.onClose(conn.Close)
+	p.conn = conn
+	return nil
+}
+
+func (p *Plane) openStreams(ctx context.Context) (err error) {
+	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
+		return err
+	}
+	p.rejected, err = streams.OpenRejected(ctx, p.conn, 0)
+	return err
+}
+
+// openNodes opens the node stream; one that carries another log's
+// announcements is made anew, since it is derived.
+func (p *Plane) openNodes(ctx context.Context, above uint64) (relay.Stream, error) {
+	opt := streams.NodesOptions{TombstoneTTL: p.opt.TombstoneTTL, LogID: p.stream.ID(), Above: above}
+	n, made, err := streams.OpenNodes(ctx, p.conn, opt)
+	var other *streams.OtherLogError
+	if errors.As(err, &other) {
+		p.log.Warn("the node stream belongs to another log; making it anew", "detail", other.Error())
+		n, made, err = streams.RemakeNodes(ctx, p.conn, opt, other.First)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		p.log.Info("made the node stream", "first", n.First())
+	}
+	return n, nil
+}
+
+func (p *Plane) openSigner(context.Context) (err error) {
+	if p.opt.SigningKey != "" {
+		p.signer, err = artifact.LoadSigner(p.opt.SigningKey)
+	} else {
+		p.signer, err = artifact.LoadOrCreateSigner(filepath.Join(p.opt.Data, "signing.key"))
+	}
+	return err
+}
+
+func (p *Plane) openStore(context.Context) (err error) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := api.NewMetrics(reg)
+	metrics.Durability(p.conn.Durability())
+	p.store, err = projector.Open(filepath.Join(p.opt.Data, "store"), projector.Options{
+		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
+		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Metrics: metrics.Projector(),
+	})
+	if err != nil {
+		return err
+	}
+	p.onClose(func() {
+		if err := p.store.Close(); err != nil {
+			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
+		}
+	})
+	metrics.Watch(p.store)
+	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), relay.Options{
+		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
+	})
+	p.handler = api.New(p.deps(metrics, promhttp.HandlerFor(reg, promhttp.HandlerOpts{})))
+	return nil
+}
+
+func (p *Plane) listen(context.Context) (err error) {
+	if p.opt.NoAPI {
+		return nil
+	}
+	if p.listener, err = api.Listen(p.opt.HTTP); err != nil {
+		return inUse(err, "--http", p.opt.HTTP)
+	}
+	p.onClose(func() { _ = p.listener.Close() }) // closed already, once served
+	return nil
+}
+
+// assemble is what is left once every part is open.
+func (p *Plane) assemble() {
+	if p.conn.Durability() == streams.Relaxed {
+		p.log.Warn("durability is relaxed: a power failure may take acknowledged writes of the last two minutes")
+	}
+}
+
+// errStopped ends the parts below the API once it has stopped.
+var errStopped = errors.New("stopped")
+
+// Run runs the plane until ctx ends, or a part cannot go on. The API stops
+// first, while the parts its last requests wait for still work.
+func (p *Plane) Run(ctx context.Context) error {
+	g, parts := errgroup.WithContext(context.WithoutCancel(ctx))
+	front, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(parts, cancel)
+
+	g.Go(func() error { return p.store.Run(parts, p.stream) })
+	g.Go(func() error { return p.relay.Run(parts) })
+	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.announceReady(front) })
+	g.Go(func() error {
+		if p.opt.NoAPI {
+			<-front.Done()
+			return errStopped
+		}
+		server := api.Server{Handler: p.handler, Trace: p.log}
+		if err := server.Run(front, p.listener); err != nil {
+			return err
+		}
+		return errStopped
+	})
+	if err := g.Wait(); !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
+}
+
+// ready says why the plane cannot serve now.
+func (p *Plane) ready(ctx context.Context) error {
+	if p.opt.NoAPI {
+		return p.relay.Ready()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.listener.Addr().String()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	req.Close = true
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	const most = 4 << 10
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, most))
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return nil
+}
+
+// settling is how long a process that answers waits, before it calls itself
+// ready, for the partitions it announces to be its own or another's. It serves
+// meanwhile.
+const settling = 5 * time.Second
+
+// settled says which partition is not announced by anybody yet.
+func (p *Plane) settled() error {
+	announced := map[int]bool{}
+	for _, id := range p.opt.Announce {
+		announced[id] = true
+	}
+	all, err := p.relay.Partitions()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if (p.opt.Announce == nil || announced[s.ID]) && (s.Owner == "" || s.Mode != relay.Follow) {
+			return fmt.Errorf("partition %d is being taken", s.ID)
+		}
+	}
+	return nil
+}
+
+// announceReady asks until everything answers, and tells how far a long start
+// has come.
+func (p *Plane) announceReady(ctx context.Context) error {
+	const (
+		pause = 10 * time.Millisecond
+		tell  = 2 * time.Second
+	)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	began := time.Now()
+	for told := began; ; {
+		err := p.ready(ctx)
+		if err == nil && time.Since(began) < settling {
+			err = p.settled()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			break
+		}
+		if time.Since(told) > tell {
+			told = time.Now()
+			p.log.Info("starting", "folded", p.store.Applied(), "waiting", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if p.opt.Ready != nil {
+		p.opt.Ready(p.Addresses())
+	}
+	return nil
+}
+
+// keys are the plane's public keys.
+func (p *Plane) keys() []resource.Key { return []resource.Key{publicKey(p.signer)} }

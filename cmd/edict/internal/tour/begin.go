@@ -1,0 +1,132 @@
+package tour
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// start brings a plane up.
+func (t *tour) start(ctx context.Context) (err error) {
+	if t.world, err = newWorld(t.opt.Nodes); err != nil {
+		return err
+	}
+	t.serve = newServe(t.opt.Binary, t.dir)
+	took, err := t.serve.start(ctx)
+	if err != nil {
+		return err
+	}
+	t.tell("A plane was started: one process, its log on an embedded NATS server. It answered after %s.", ms(took))
+	t.client, err = client.New("http://"+t.serve.http, client.Options{Principal: "demo"})
+	return err
+}
+
+// open connects what listens to the plane from outside.
+func (t *tour) open(ctx context.Context, g *errgroup.Group) error {
+	conn, err := streams.Connect(ctx, streams.ConnectOptions{URL: "nats://" + t.serve.nats, Name: "edict demo"})
+	if err != nil {
+		return err
+	}
+	t.conn = conn
+	nodes, _, err := streams.OpenNodes(ctx, conn, streams.NodesOptions{})
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	t.tap = newTap(nodes)
+	t.crowd = newCrowd(t.client.Server())
+	t.group = g
+	g.Go(func() error {
+		defer conn.Close()
+		return t.tap.run(ctx)
+	})
+	return nil
+}
+
+// publish writes the shipped policies.
+func (t *tour) publish(ctx context.Context) error {
+	began := time.Now()
+	results, err := author.Apply(ctx, t.client, t.opt.Project, t.world.drafts, func() {})
+	if err != nil {
+		return err
+	}
+	rules := 0
+	for i, r := range results {
+		if r.Err != nil {
+			return fmt.Errorf("policy %s: %w", t.world.drafts[i].Slug, r.Err)
+		}
+		if err := t.world.published(r.Policy, t.world.drafts[i].Selector); err != nil {
+			return err
+		}
+		rules += len(t.world.drafts[i].Rules)
+	}
+	t.tell("%d policies with %d rules were published in %s.", len(results), rules, ms(time.Since(began)))
+	return nil
+}
+
+// register imports the machines and waits until each was told.
+func (t *tour) register(ctx context.Context) error {
+	began := time.Now()
+	result, err := t.client.ImportNodes(ctx, t.opt.Project, bytes.NewReader(t.world.lines()))
+	if err != nil {
+		return err
+	}
+	imported := time.Since(began)
+	if err := check("nodes imported", len(t.world.nodes), result.Applied); err != nil {
+		return err
+	}
+	want := t.world.rows()
+	err = t.tap.await(ctx, "not every node was told", func() bool { return len(t.tap.rows) >= len(want) })
+	if err != nil {
+		return err
+	}
+	told := time.Since(began)
+	extra, missing := t.tap.differences(want)
+	if err := check("rows told that nobody should have, or that are missing", 0, extra+missing); err != nil {
+		return err
+	}
+	status, err := t.client.Status(ctx, false)
+	if err != nil {
+		return err
+	}
+	sets, _ := t.world.labelSets(func(policy.Labels) bool { return true })
+	if err := check("label sets", sets, status.Identities); err != nil {
+		return err
+	}
+	t.tell("%s nodes were registered in %s. They have %d label sets; selectors meet those, not the nodes.", thousands(result.Applied), ms(imported), sets)
+	t.more("%s announcements, one for each node and policy, each signed; the last was out %s after the first node came.",
+		thousands(t.tap.messages()), ms(told))
+	return nil
+}
+
+// followed is about how many nodes are followed to the end of the tour.
+const followed = 200
+
+// follow plays the agents of some nodes.
+func (t *tour) follow(ctx context.Context) error {
+	step := max(1, len(t.world.nodes)/followed)
+	for i, n := range t.world.nodes {
+		if (i%step == 0 || i == t.world.mover) && i != t.world.traveller {
+			t.crowd.follow(ctx, t.group, n.ID, nil)
+		}
+	}
+	if err := t.crowd.connected(ctx, 1); err != nil {
+		return err
+	}
+	state, err := t.client.NodeState(ctx, t.world.nodes[t.world.traveller].ID, client.StateQuery{})
+	if err != nil {
+		return err
+	}
+	t.left = state.NodeSeq
+	t.tell("The agents of %d nodes follow their event streams and verify every signature. Another, %s, just went away.",
+		len(t.crowd.members), t.world.nodes[t.world.traveller].ID)
+	return nil
+}

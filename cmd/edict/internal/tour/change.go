@@ -1,0 +1,174 @@
+package tour
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+)
+
+// What the tour changes: a policy of many nodes, one of all kinds of nodes,
+// and a web machine that becomes a database.
+const (
+	revisedSlug = "shop-web-to-app"
+	removedSlug = "monitoring-scrape"
+)
+
+// head is the log's last sequence: nobody else writes, so it is that of the
+// change just made.
+func (t *tour) head(ctx context.Context) (uint64, error) {
+	s, err := t.client.Status(ctx, false)
+	return s.Head, err
+}
+
+// told is how the plane told its nodes about one event.
+type told struct {
+	rows, followed     int
+	onStream, verified time.Duration // until the last, since the change was asked for
+}
+
+// told waits until the plane has told exactly the rows that the event at a log
+// sequence must change, and those of their nodes that are followed have it.
+func (t *tour) told(ctx context.Context, seq uint64, want map[pair]bool, began time.Time) (r told, err error) {
+	err = t.tap.await(ctx, fmt.Sprintf("event %d was not told to all", seq), func() bool {
+		return t.tap.told[seq] != nil && len(t.tap.told[seq].rows) >= len(want)
+	})
+	if err != nil {
+		return r, err
+	}
+	rows, last := t.tap.tally(seq)
+	if !maps.Equal(rows, want) {
+		return r, fmt.Errorf("%w: event %d must change %d rows, others were told (%d)", errDiffers, seq, len(want), len(rows))
+	}
+	var heard time.Time
+	if r.followed, heard, err = t.crowd.heard(ctx, seq, perNode(want)); err != nil {
+		return r, err
+	}
+	r.rows, r.onStream = len(rows), last.Sub(began)
+	if r.followed > 0 {
+		r.verified = heard.Sub(began)
+	}
+	t.causes = append(t.causes, seq)
+	return r, nil
+}
+
+// perNode counts the rows of each node.
+func perNode(rows map[pair]bool) map[string]int {
+	n := map[string]int{}
+	for r := range rows {
+		n[r.node]++
+	}
+	return n
+}
+
+// pairs makes pairs of nodes with one policy.
+func pairs(nodes []string, id uuid.UUID) map[pair]bool {
+	all := make(map[pair]bool, len(nodes))
+	for _, n := range nodes {
+		all[pair{n, id}] = true
+	}
+	return all
+}
+
+// reviseWith publishes a revision of the policy with one rule more.
+func (t *tour) reviseWith(ctx context.Context, port uint16) (r told, answered time.Duration, err error) {
+	d := t.world.draft(revisedSlug)
+	rules := append(slices.Clone(d.Rules), resource.Rule{
+		Action: "allow", Protocol: "tcp", SourceCIDR: "10.16.0.0/15", DestinationCIDR: "10.16.0.0/15",
+		Ports: &resource.Ports{From: port, To: port},
+	})
+	p := t.world.policies[revisedSlug]
+	began := time.Now()
+	if _, err := t.client.RevisePolicy(ctx, t.opt.Project, p.id, resource.Patch{Rules: rules}); err != nil {
+		return r, 0, err
+	}
+	answered = time.Since(began)
+	seq, err := t.head(ctx)
+	if err != nil {
+		return r, 0, err
+	}
+	r, err = t.told(ctx, seq, pairs(t.world.matched(revisedSlug), p.id), began)
+	return r, answered, err
+}
+
+// revise publishes a revision.
+func (t *tour) revise(ctx context.Context) error {
+	r, answered, err := t.reviseWith(ctx, 9443)
+	if err != nil {
+		return err
+	}
+	sets, _ := t.world.labelSets(t.world.policies[revisedSlug].selector.Matches)
+	t.tell("Policy %s was revised: compiled once, for %d label sets; %s nodes told and no other. Acknowledged after %s,",
+		revisedSlug, sets, thousands(r.rows), ms(answered))
+	t.more("the last node's message on the stream after %s, the last of the %d followed had verified it after %s.",
+		ms(r.onStream), r.followed, ms(r.verified))
+	return nil
+}
+
+// relabel gives one node other labels.
+func (t *tour) relabel(ctx context.Context) error {
+	n := &t.world.nodes[t.world.mover]
+	before := t.world.rowsOf(*n)
+	changed := maps.Clone(n.Labels)
+	changed["role"], changed["team"] = "db", "data"
+	n.Labels = changed
+	after := t.world.rowsOf(*n)
+	want, gained, lost := map[pair]bool{}, 0, 0
+	for id := range after {
+		if !before[id] {
+			want[pair{n.ID, id}] = true
+			gained++
+		}
+	}
+	for id := range before {
+		if !after[id] {
+			want[pair{n.ID, id}] = true
+			lost++
+		}
+	}
+	began := time.Now()
+	put, _, err := t.client.PutNode(ctx, t.opt.Project, n.ID, resource.Facts{Labels: n.Labels, Addresses: n.Addresses})
+	if err != nil {
+		return err
+	}
+	r, err := t.told(ctx, put.Version, want, began)
+	if err != nil {
+		return err
+	}
+	if err := t.equalsState(ctx, n.ID); err != nil {
+		return err
+	}
+	t.tell("Node %s became a database: %d policies came, %d went, %d stayed and were not told again.", n.ID, gained, lost, len(after)-gained)
+	t.more("It had all of it, verified, after %s; nobody else heard of it.", ms(r.verified))
+	return nil
+}
+
+// remove deletes a policy.
+func (t *tour) remove(ctx context.Context) error {
+	p := t.world.policies[removedSlug]
+	nodes := t.world.matched(removedSlug)
+	sets, _ := t.world.labelSets(func(l policy.Labels) bool { return p.selector.Matches(l) })
+	began := time.Now()
+	if err := t.client.DeletePolicy(ctx, t.opt.Project, p.id); err != nil {
+		return err
+	}
+	seq, err := t.head(ctx)
+	if err != nil {
+		return err
+	}
+	delete(t.world.policies, removedSlug)
+	r, err := t.told(ctx, seq, pairs(nodes, p.id), began)
+	if err != nil {
+		return err
+	}
+	t.gone = p.id
+	t.tell("Policy %s was deleted: %s nodes of %d label sets were told to drop its rules, the last after %s (followed: %s).",
+		removedSlug, thousands(r.rows), sets, ms(r.onStream), ms(r.verified))
+	return nil
+}

@@ -1,0 +1,113 @@
+package tour
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/streams"
+)
+
+// compare holds what every node was told last against labels and selectors,
+// and what followed nodes hold against the plane's states.
+func (t *tour) compare(ctx context.Context) error {
+	want := t.world.rows()
+	err := t.tap.await(ctx, "the rows do not settle", func() bool { return len(t.tap.rows) == len(want) })
+	if err != nil {
+		return err
+	}
+	extra, missing := t.tap.differences(want)
+	if err := check("rows told that nobody should have, or that are missing", 0, extra+missing); err != nil {
+		return err
+	}
+	if err := t.crowd.rising(); err != nil {
+		return err
+	}
+	for _, seq := range t.causes {
+		if err := t.tellsNobodyElse(seq); err != nil {
+			return err
+		}
+	}
+	compared := 0
+	for id := range t.crowd.members {
+		if id == t.world.nodes[t.world.traveller].ID {
+			continue // it resumed, and knows what changed since alone
+		}
+		if err := t.equalsState(ctx, id); err != nil {
+			return err
+		}
+		compared++
+	}
+	t.tell("%s rows that nodes were told last equal what labels and selectors say; %d agents hold what their states say,",
+		thousands(len(want)), compared)
+	t.more("their events in order, none twice.")
+	return nil
+}
+
+// tellsNobodyElse checks that followed nodes heard of an event if, and only
+// if, it changed a row of theirs.
+func (t *tour) tellsNobodyElse(seq uint64) error {
+	rows, _ := t.tap.tally(seq)
+	concerned := perNode(rows)
+	t.crowd.mu.Lock()
+	defer t.crowd.mu.Unlock()
+	for id, m := range t.crowd.members {
+		if id == t.world.nodes[t.world.traveller].ID {
+			continue
+		}
+		heard, _ := m.heard(seq)
+		if err := check(fmt.Sprintf("messages about event %d to node %s", seq, id), concerned[id], heard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay folds the log again and compares digests.
+func (t *tour) replay(ctx context.Context) error {
+	log, err := streams.OpenLog(ctx, t.conn, streams.LogOptions{})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	r, err := snapshot.Replay(ctx, log, filepath.Join(t.dir, "replay"), projector.Options{
+		Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	live, err := t.client.Status(ctx, true)
+	if err != nil {
+		return err
+	}
+	if live.Applied != r.Seq || live.Digest != r.Digest {
+		return fmt.Errorf("%w: the replay has digest %s at %d, the plane %s at %d", errDiffers, r.Digest, r.Seq, live.Digest, live.Applied)
+	}
+	t.tell("The log, %s events, was folded again into an empty directory in %s: %s rows, and the plane's own digest,",
+		thousands(int(r.Seq)), ms(took), thousands(r.Rows))
+	t.more("%s.", r.Digest)
+	return nil
+}
+
+func stateFingerprint(body []byte) (string, error) {
+	var s resource.NodeState
+	if err := json.Unmarshal(body, &s); err != nil || s.Policy == nil {
+		return "", err
+	}
+	return s.Policy.Fingerprint, nil
+}
+
+func fingerprintText(m node.Merged) string {
+	if m.Rules == nil {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(m.Fingerprint[:])
+}

@@ -1,0 +1,148 @@
+// Package tour shows what a plane does, on one that it starts for the purpose:
+// a company of ten thousand machines is registered, policies are revised and
+// deleted, a node is away, the process is killed, the log is replayed. It
+// measures what it tells, and checks it: every number is compared with what
+// the tour works out from labels and selectors on its own.
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/streams"
+)
+
+// Options say how large the tour is and where it tells its story.
+type Options struct {
+	Binary string // the edict to run
+	Out    io.Writer
+	Nodes  int  // LeastNodes to MostNodes
+	Keep   bool // leave the plane serving until ctx ends
+	// Project is where the policies and nodes live.
+	Project uuid.UUID
+}
+
+// Bounds of Options.Nodes: below, some step would have nobody to show.
+const (
+	LeastNodes = 200
+	MostNodes  = demodata.Nodes
+)
+
+// patience bounds the wait for anything the plane should do.
+const patience = time.Minute
+
+// tour is the state of a tour under way.
+type tour struct {
+	opt    Options
+	dir    string
+	began  time.Time
+	step   int
+	serve  *serve
+	client *client.Client
+	world  *world
+	conn   *streams.Conn
+	tap    *tap
+	crowd  *crowd
+	group  *errgroup.Group
+	left   uint64    // where the node that goes away was
+	gone   uuid.UUID // the policy that was deleted
+	causes []uint64  // log sequences of the changes shown
+}
+
+// Run gives the tour. An error says what differed from what was claimed.
+func Run(ctx context.Context, opt Options) (err error) {
+	dir, err := os.MkdirTemp("", "edict-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	t := &tour{opt: opt, dir: dir, began: time.Now()}
+	fmt.Fprintf(opt.Out, "A tour of edict: %s machines of a made up company, on temporary data.\n\n", thousands(opt.Nodes))
+	if err := t.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.serve.stop()) }()
+
+	g, gctx := errgroup.WithContext(ctx)
+	all, cancel := context.WithCancel(gctx)
+	defer cancel()
+	if err := t.open(all, g); err != nil {
+		cancel()
+		return errors.Join(err, g.Wait())
+	}
+	g.Go(func() error {
+		defer cancel()
+		return t.steps(all)
+	})
+	return g.Wait()
+}
+
+// steps are the story.
+func (t *tour) steps(ctx context.Context) error {
+	for _, s := range []func(context.Context) error{
+		t.publish, t.register, t.follow, t.revise, t.relabel, t.remove, t.comeBack, t.kill, t.goOn, t.compare, t.replay,
+	} {
+		if err := s(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(t.opt.Out, "\nEverything was as claimed. The tour took %s.\n", ms(time.Since(t.began)))
+	if !t.opt.Keep {
+		return nil
+	}
+	fmt.Fprintf(t.opt.Out, "\nThe plane goes on serving until it is interrupted. Try:\n"+
+		"  export EDICT_SERVER=%s\n  edict status\n  edict policy list\n  edict node watch %s\n", t.client.Server(), t.world.nodes[0].ID)
+	<-ctx.Done()
+	return nil
+}
+
+// tell narrates one step.
+func (t *tour) tell(format string, args ...any) {
+	t.step++
+	fmt.Fprintf(t.opt.Out, "%2d. %s\n", t.step, fmt.Sprintf(format, args...))
+}
+
+// more adds a line to a step.
+func (t *tour) more(format string, args ...any) {
+	fmt.Fprintf(t.opt.Out, "    %s\n", fmt.Sprintf(format, args...))
+}
+
+// errDiffers: the plane did not do what the tour claims that it does.
+var errDiffers = errors.New("the demo found a difference")
+
+// check compares what was claimed with what is.
+func check(what string, want, got int) error {
+	if want != got {
+		return fmt.Errorf("%w: %s: worked out %d, found %d", errDiffers, what, want, got)
+	}
+	return nil
+}
+
+// ms prints a duration to a person's precision.
+func ms(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// thousands prints 10000 as 10,000.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) nodeCommand() *cobra.Command {
+	return group("node", "Register nodes, and see what they are told",
+		a.nodeApplyCommand(), a.nodeImportCommand(), a.nodeListCommand(), a.nodeGetCommand(),
+		a.nodeDeleteCommand(), a.nodeStateCommand(), a.nodeWatchCommand())
+}
+
+func (a *app) nodeApplyCommand() *cobra.Command {
+	var labels, addresses []string
+	cmd := &cobra.Command{
+		Use:   "apply ID",
+		Short: "Register a node, or give it other facts",
+		Long: `Register a node, or give it other facts. The facts are stated whole: labels and
+addresses that are not given are taken away.`,
+		Example: `  edict node apply web-1 --label role=web --label env=prod --address 10.0.0.7`,
+		Args:    args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			facts := resource.Facts{Labels: map[string]string{}, Addresses: addresses}
+			for _, l := range labels {
+				key, value, found := strings.Cut(l, "=")
+				if _, twice := facts.Labels[key]; !found || twice {
+					return usage(cmd, "--label %q: want key=value, each key once", l)
+				}
+				facts.Labels[key] = value
+			}
+			outcome, err := applyNode(cmd.Context(), c, project, args[0], facts)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "node/%s %s\n", args[0], outcome)
+			return err
+		},
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	cmd.Flags().StringArrayVarP(&labels, "label", "l", nil, "label, key=value; may be repeated")
+	cmd.Flags().StringArrayVarP(&addresses, "address", "a", nil, "IP address; may be repeated")
+	return cmd
+}
+
+// applyNode states a node's facts and says what that changed.
+func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (string, error) {
+	before, err := c.Node(ctx, project, id)
+	var p *client.Problem
+	if err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
+		return "", err
+	}
+	after, created, err := c.PutNode(ctx, project, id, facts)
+	switch {
+	case err != nil:
+		return "", err
+	case created:
+		return "created", nil
+	case after.Version == before.Version:
+		return "unchanged", nil
+	}
+	return "configured", nil
+}
+
+func (a *app) nodeDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete ID...", Short: "Remove nodes", Args: args(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			return each(args, func(id string) error {
+				if err := c.DeleteNode(cmd.Context(), project, id); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.stdout, "node/%s deleted\n", id)
+				return err
+			})
+		},
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+)
+
+func (a *app) nodeImportCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "import -f FILE",
+		Short: "Register many nodes from NDJSON",
+		Long: `Register many nodes, or give them other facts, from lines such as
+  {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
+Lines that are wrong are told and change nothing; the others are applied.`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file) },
+	}
+	a.nodeClient(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file to read, - for stdin")
+	return cmd
+}
+
+func (a *app) nodeImport(cmd *cobra.Command, file string) error {
+	if file == "" {
+		return usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
+	}
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return err
+	}
+	input, name, total, err := a.lines(file)
+	if err != nil {
+		return failed(exitUnreadable, "%v", err)
+	}
+	defer input.Close()
+	bar := progress.Start(a.stderr, "importing", "lines", total)
+	result, err := c.ImportNodes(cmd.Context(), project, &lineCounter{input, bar})
+	bar.Stop()
+	if err != nil {
+		return err
+	}
+	for _, r := range result.Rejected {
+		fmt.Fprintf(a.stderr, "%s:%d: node/%s: %s (%s)\n", name, r.Line, r.ID, r.Detail, r.Code)
+	}
+	if err := a.print(result, func(w io.Writer) { writeImported(w, result) }); err != nil {
+		return err
+	}
+	if len(result.Rejected) > 0 {
+		return said(exitDiffers)
+	}
+	return nil
+}
+
+func writeImported(w io.Writer, r resource.BatchResult) {
+	fmt.Fprintf(w, "%d nodes applied, %d unchanged, %d rejected\n", r.Applied, r.Unchanged, len(r.Rejected))
+}
+
+// lines opens the input and counts its lines; those of stdin are not known.
+func (a *app) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
+	if file == "-" {
+		return io.NopCloser(a.stdin), "stdin", 0, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := f.Read(buf)
+		total += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			f.Close()
+			return nil, "", 0, err
+		}
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, file, total, err
+}
+
+// lineCounter shows how many lines were sent.
+type lineCounter struct {
+	r   io.Reader
+	bar *progress.Work
+}
+
+func (c *lineCounter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.bar.Add(int64(bytes.Count(p[:n], []byte{'\n'})))
+	return n, err
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) nodeListCommand() *cobra.Command {
+	var selector string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List nodes, all or those a selector matches", Args: args(0, 0),
+		Example: `  edict node list -l 'role in (web,app),env=prod'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			all := []resource.Node{}
+			for n, err := range c.AllNodes(cmd.Context(), project, selector) {
+				if err != nil {
+					return err
+				}
+				all = append(all, n)
+			}
+			return a.print(all, func(w io.Writer) { writeNodes(w, all) })
+		},
+	}
+	a.nodeClient(cmd)
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector, such as role=web,!canary")
+	return cmd
+}
+
+// nodeClient gives a command the flags of those who read nodes of a project.
+func (a *app) nodeClient(cmd *cobra.Command) *cobra.Command {
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func writeNodes(w io.Writer, all []resource.Node) {
+	rows := make([][]string, len(all))
+	for i, n := range all {
+		rows[i] = []string{n.ID, labelText(n.Labels), strings.Join(n.Addresses, ","), fmt.Sprint(n.Version)}
+	}
+	columns(w, []string{"id", "labels", "addresses", "version"}, rows)
+}
+
+func labelText(labels map[string]string) string {
+	parts := make([]string, 0, len(labels))
+	for k, v := range labels {
+		parts = append(parts, k+"="+v)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+func (a *app) nodeGetCommand() *cobra.Command {
+	return a.nodeClient(&cobra.Command{
+		Use: "get ID", Short: "Show a node's facts", Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			n, err := c.Node(cmd.Context(), project, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(n, func(w io.Writer) { writeNodes(w, []resource.Node{n}) })
+		},
+	})
+}
+
+func (a *app) nodeStateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "state ID", Short: "Show what a node must apply now", Args: args(1, 1),
+		Long: `Show what a node must apply now, as its agent pulls it. With -o json the answer
+is printed byte for byte.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			s, err := c.NodeState(cmd.Context(), args[0], client.StateQuery{})
+			if err != nil {
+				return err
+			}
+			return a.writeState(s.Body)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) writeState(body []byte) error {
+	if a.format == formatJSON {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", body)
+		return err
+	}
+	if a.format == formatYAML {
+		return a.printYAML(json.RawMessage(body))
+	}
+	var s resource.NodeState
+	if err := json.Unmarshal(body, &s); err != nil {
+		return err
+	}
+	if s.Policy == nil {
+		fmt.Fprintln(a.stderr, "no policy matches this node")
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "Fingerprint:  %s\nRules:        %d\n\n", s.Policy.Fingerprint, len(s.Policy.Rules))
+	writeRules(a.stdout, s.Policy.Rules)
+	return nil
+}

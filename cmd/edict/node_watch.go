@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/policy"
+)
+
+// watched is one line of watch (contracts, Commands).
+type watched struct {
+	Seq         uint64          `json:"seq"`
+	Type        string          `json:"type"`
+	PolicyID    *uuid.UUID      `json:"policy_id"`
+	RevisionID  *uuid.UUID      `json:"revision_id"`
+	Fingerprint *string         `json:"fingerprint"`
+	Rules       json.RawMessage `json:"rules"`
+	Verified    bool            `json:"verified"` // what does not verify is never shown
+}
+
+func (a *app) nodeWatchCommand() *cobra.Command {
+	var from uint64
+	var count int
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow what a node is told",
+		Long: `Follow what a node is told, from now on or after --from. Every event's signature
+is verified with the plane's keys. When the plane goes away, watch resumes where
+it was. SIGINT ends it.
+
+With -o json, each event is one line:
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}`,
+		Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opt := node.Options{Trouble: a.tellTrouble}
+			if cmd.Flags().Changed("from") {
+				opt.From = &from
+			}
+			return a.watch(cmd, args[0], opt, count)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	cmd.Flags().Uint64Var(&from, "from", 0, "node stream sequence to begin after; 0 for everything retained (default now)")
+	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
+	return cmd
+}
+
+func (a *app) tellTrouble(err error, pause time.Duration) {
+	fmt.Fprintf(a.stderr, "edict: %v; resuming in %s\n", err, pause.Round(time.Millisecond))
+}
+
+// errEnough ends a watch that has seen what it should.
+var errEnough = errors.New("enough")
+
+func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) error {
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	nodeID, err := policy.ParseNodeID(id)
+	if err != nil {
+		return usage(cmd, "%q is not a node id", id)
+	}
+	if a.format == formatTable {
+		fmt.Fprintf(a.stdout, "%-18s %-20s %-38s %6s  %s\n", "SEQ", "EVENT", "POLICY", "RULES", "FINGERPRINT")
+	}
+	seen := 0
+	err = node.NewFollower(c.Server(), nodeID, opt).Run(cmd.Context(), func(e node.Event) error {
+		if err := a.tellEvent(e); err != nil {
+			return err
+		}
+		if seen++; seen == count {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+func (a *app) tellEvent(e node.Event) error {
+	w := watched{Seq: e.Seq, Type: e.Type, Verified: true}
+	if p := e.Policy; p != nil {
+		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
+		w.PolicyID, w.RevisionID, w.Fingerprint, w.Rules = &p.PolicyID, &p.RevisionID, &fp, p.Rules
+	}
+	switch a.format {
+	case formatJSON:
+		return json.NewEncoder(a.stdout).Encode(w)
+	case formatYAML:
+		fmt.Fprintln(a.stdout, "---")
+		return a.printYAML(w)
+	}
+	return a.tellEventTo(w, e.Pulled)
+}
+
+func (a *app) tellEventTo(w watched, pulled *node.State) error {
+	id, rules, fp := "-", "-", "-"
+	if w.PolicyID != nil {
+		var list []json.RawMessage
+		if err := json.Unmarshal(w.Rules, &list); err != nil {
+			return err
+		}
+		id, rules, fp = w.PolicyID.String(), fmt.Sprint(len(list)), *w.Fingerprint
+	} else if pulled != nil {
+		id = fmt.Sprintf("(pulled: %d policies)", len(pulled.Rows))
+		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
+	}
+	_, err := fmt.Fprintf(a.stdout, "%-18d %-20s %-38s %6s  %s\n", w.Seq, w.Type, id, rules, fp)
+	return err
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+)
+
+// Formats of -o.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+// outputFlag gives a command -o.
+func (a *app) outputFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&a.format, "output", "o", formatTable, "table, json or yaml")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		switch a.format {
+		case formatTable, formatJSON, formatYAML:
+		default:
+			return usage(cmd, "-o %q: want table, json or yaml", a.format)
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", // the flag was just made
+		cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// print writes v as JSON or YAML, or lets people have their form of it.
+func (a *app) print(v any, people func(w io.Writer)) error {
+	switch a.format {
+	case formatJSON:
+		return a.printJSON(v)
+	case formatYAML:
+		return a.printYAML(v)
+	}
+	people(a.stdout)
+	return nil
+}
+
+func (a *app) printJSON(v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
+	return err
+}
+
+// printYAML writes the same document as JSON would: the same names, in the
+// same order.
+func (a *app) printYAML(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return err
+	}
+	blockStyle(&doc)
+	out, err := yaml.Dump(&doc)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(out)
+	return err
+}
+
+// blockStyle has the text laid out as people write YAML, quotes where they are
+// needed alone.
+func blockStyle(n *yaml.Node) {
+	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
+	if len(n.Content) == 0 && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode) {
+		n.Style |= yaml.FlowStyle
+	}
+	for _, c := range n.Content {
+		blockStyle(c)
+	}
+}
+
+// columns writes a table as operators know it: no lines, wide gaps.
+func columns(w io.Writer, header []string, rows [][]string) {
+	t := table.NewWriter()
+	t.SetOutputMirror(trimmed{w})
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Format.Header = text.FormatUpper
+	t.SetStyle(style)
+	t.AppendHeader(row(header))
+	for _, r := range rows {
+		t.AppendRow(row(r))
+	}
+	t.Render()
+}
+
+func row(cells []string) table.Row {
+	r := make(table.Row, len(cells))
+	for i, c := range cells {
+		r[i] = c
+	}
+	return r
+}
+
+// trimmed takes the padding off the ends of lines.
+type trimmed struct{ w io.Writer }
+
+func (t trimmed) Write(p []byte) (int, error) {
+	lines := strings.Split(string(p), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	_, err := io.WriteString(t.w, strings.Join(lines, "\n"))
+	return len(p), err
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	return group("policy", "Write and read policies",
+		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
+		a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand())
+}
+
+// policyClient gives a command the flags of those who read or write policies.
+func (a *app) policyClient(cmd *cobra.Command) *cobra.Command {
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+// findPolicy reads a policy by its slug or its id.
+func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name string) (resource.Policy, error) {
+	if id, err := uuid.Parse(name); err == nil {
+		return c.Policy(ctx, project, id)
+	}
+	for p, err := range c.AllPolicies(ctx, project) {
+		if err != nil {
+			return resource.Policy{}, err
+		}
+		if p.Slug == name {
+			return c.Policy(ctx, project, p.ID)
+		}
+	}
+	return resource.Policy{}, failed(exitNotFound, "no policy %q in project %s; see 'edict policy list'", name, project)
+}
+
+// each runs f for every name and goes on after an error; the first decides.
+func each(names []string, f func(name string) error) (err error) {
+	for _, name := range names {
+		err = errors.Join(err, f(name))
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+)
+
+func (a *app) policyApplyCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE...",
+		Short: "Create or revise policies by slug",
+		Long: `Create or revise policies by slug, from YAML, JSON or NDJSON, one or many a file.
+Every document is checked before any is sent: one fault, and nothing is.`,
+		Example: `  edict policy apply -f web.yaml
+  edict policy apply -f policies/ -f extra.ndjson
+  generate | edict policy apply -f -`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files) },
+	}
+	a.policyClient(cmd)
+	filesFlag(cmd, &files)
+	return cmd
+}
+
+// filesFlag gives a command -f, which it needs.
+func filesFlag(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file or directory to read, - for stdin; may be repeated")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if len(*files) == 0 {
+			return usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
+		}
+		return before(cmd, args)
+	}
+}
+
+// drafts reads and checks files, and tells every fault.
+func (a *app) drafts(files []string) ([]author.Draft, error) {
+	docs, faults := document.Load(files, a.stdin)
+	drafts, broken := author.Drafts(docs)
+	faults = append(faults, broken...)
+	code := exitFine
+	for _, f := range faults {
+		fmt.Fprintln(a.stderr, f)
+		if code = max(code, exitDiffers); f.Unreadable {
+			code = exitUnreadable
+		}
+	}
+	if code != exitFine {
+		fmt.Fprintf(a.stderr, "edict: %d faults; nothing was sent\n", len(faults))
+		return nil, said(code)
+	}
+	if len(drafts) == 0 {
+		return nil, failed(exitUnreadable, "no policy in the input")
+	}
+	return drafts, nil
+}
+
+// applied is one line of apply's output.
+type applied struct {
+	Slug       string     `json:"slug"`
+	Outcome    string     `json:"outcome"`
+	ID         *uuid.UUID `json:"id"`
+	RevisionID *uuid.UUID `json:"revision_id"`
+	Error      string     `json:"error,omitempty"`
+}
+
+func (a *app) policyApply(cmd *cobra.Command, files []string) error {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return err
+	}
+	drafts, err := a.drafts(files)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	bar := progress.Start(a.stderr, "applying", "policies", int64(len(drafts)))
+	results, err := author.Apply(cmd.Context(), c, project, drafts, func() { bar.Add(1) })
+	bar.Stop()
+	if results == nil {
+		return err
+	}
+	return errors.Join(a.tellApplied(drafts, results, time.Since(began)), err)
+}
+
+// tellApplied prints what became of every draft, in the order they were given.
+func (a *app) tellApplied(drafts []author.Draft, results []author.Result, took time.Duration) error {
+	lines := make([]applied, len(results))
+	count := map[string]int{}
+	var worst error
+	for i, r := range results {
+		lines[i] = applied{Slug: drafts[i].Slug, Outcome: r.Outcome}
+		if r.Err != nil {
+			lines[i].Outcome, lines[i].Error = "failed", r.Err.Error()
+			d := drafts[i].At
+			fmt.Fprintf(a.stderr, "%s:%d: policy/%s: %v\n", d.File, d.Line, drafts[i].Slug, r.Err)
+			if worst == nil && !errors.Is(r.Err, author.ErrNotTried) && !errors.Is(r.Err, context.Canceled) {
+				worst = r.Err
+			}
+		} else {
+			lines[i].ID, lines[i].RevisionID = &r.Policy.ID, &r.Policy.HeadRevisionID
+		}
+		count[lines[i].Outcome]++
+	}
+	err := a.print(lines, func(w io.Writer) {
+		for _, l := range lines {
+			if l.Error == "" {
+				fmt.Fprintf(w, "policy/%s %s\n", l.Slug, l.Outcome)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(lines) > 1 {
+		fmt.Fprintf(a.stderr, "%d policies in %s: %d created, %d configured, %d unchanged, %d failed\n", len(lines),
+			took.Round(time.Millisecond), count[author.Created], count[author.Configured], count[author.Unchanged], count["failed"])
+	}
+	if worst != nil {
+		return said(codeOf(worst))
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete NAME|ID...", Short: "Delete policies", Args: args(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			return each(args, func(name string) error {
+				p, err := findPolicy(cmd.Context(), c, project, name)
+				if err != nil {
+					return err
+				}
+				if err := c.DeletePolicy(cmd.Context(), project, p.ID); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.stdout, "policy/%s deleted\n", p.Slug)
+				return err
+			})
+		},
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) policyDiffCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "diff NAME|ID",
+		Short: "Compare the rules of two revisions",
+		Long: `Compare the rules of two revisions: the head with the one before it, unless told
+otherwise. Order does not count. Exit code 1 when they differ.`,
+		Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := findPolicy(cmd.Context(), c, project, args[0])
+			if err != nil {
+				return err
+			}
+			older, newer, err := ends(cmd, c, p, from, to)
+			if err != nil {
+				return err
+			}
+			d, err := c.Diff(cmd.Context(), project, p.ID, older, newer)
+			if err != nil {
+				return err
+			}
+			if err := a.print(d, func(w io.Writer) { writeDiff(w, d) }); err != nil {
+				return err
+			}
+			return differs(d)
+		},
+	}
+	a.policyClient(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "older revision (default the one before --to)")
+	cmd.Flags().StringVar(&to, "to", "", "newer revision (default the head)")
+	return cmd
+}
+
+// ends are the two revisions to compare.
+func ends(cmd *cobra.Command, c *client.Client, p resource.Policy, from, to string) (older, newer uuid.UUID, err error) {
+	newer = p.HeadRevisionID
+	if to != "" {
+		if newer, err = uuid.Parse(to); err != nil {
+			return older, newer, usage(cmd, "--to %q is not a UUID", to)
+		}
+	}
+	if from != "" {
+		if older, err = uuid.Parse(from); err != nil {
+			return older, newer, usage(cmd, "--from %q is not a UUID", from)
+		}
+		return older, newer, nil
+	}
+	older, err = parent(cmd.Context(), c, p, newer)
+	return older, newer, err
+}
+
+func parent(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (uuid.UUID, error) {
+	r, err := c.Revision(ctx, p.ProjectID, p.ID, revision)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if r.ParentID == nil {
+		return uuid.Nil, failed(exitNotFound, "revision %s is the first of policy %s: there is nothing before it", revision, p.Slug)
+	}
+	return *r.ParentID, nil
+}
+
+// differs is exit code 1 when there is a difference.
+func differs(d resource.Diff) error {
+	if len(d.Added)+len(d.Removed)+len(d.Modified) == 0 {
+		return nil
+	}
+	return said(exitDiffers)
+}
+
+// writeDiff writes lines that begin with +, - or ~.
+func writeDiff(w io.Writer, d resource.Diff) {
+	line := func(sign string, r resource.Rule, more string) {
+		cells := ruleCells(r)
+		fmt.Fprintf(w, "%s %s %s %s %s -> %s%s\n", sign, cells[0], cells[1], cells[2], cells[3], cells[4], more)
+	}
+	for _, r := range d.Removed {
+		line("-", r, "")
+	}
+	for _, r := range d.Added {
+		line("+", r, "")
+	}
+	for _, m := range d.Modified {
+		line("~", m.After, " (was "+m.Before.Action+")")
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+)
+
+// dryRun is what one document would do.
+type dryRun struct {
+	Slug string `json:"slug"`
+	resource.DryRun
+}
+
+func (a *app) policyDryRunCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "dry-run -f FILE...",
+		Short: "Say what applying files would change, and change nothing",
+		Long: `Say what applying files would change: which nodes the policy would match, which
+rules would come and go. Nothing is written. Exit code 1 when rules would change.
+The policies must exist.`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			drafts, err := a.drafts(files)
+			if err != nil {
+				return err
+			}
+			all, err := dryRuns(cmd.Context(), c, project, drafts)
+			if err != nil {
+				return err
+			}
+			if err := a.print(all, func(w io.Writer) { writeDryRuns(w, all) }); err != nil {
+				return err
+			}
+			for _, d := range all {
+				if err := differs(d.RuleDiff); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	a.policyClient(cmd)
+	filesFlag(cmd, &files)
+	return cmd
+}
+
+func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) ([]dryRun, error) {
+	ids := map[string]uuid.UUID{}
+	for p, err := range c.AllPolicies(ctx, project) {
+		if err != nil {
+			return nil, err
+		}
+		ids[p.Slug] = p.ID
+	}
+	all := make([]dryRun, 0, len(drafts))
+	for _, d := range drafts {
+		id, ok := ids[d.Slug]
+		if !ok {
+			return nil, failed(exitNotFound, "%s:%d: policy %q does not exist yet; a dry run compares with what is there", d.At.File, d.At.Line, d.Slug)
+		}
+		r, err := c.DryRun(ctx, project, id, resource.Preview{Selector: d.Selector, Rules: d.Rules})
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", d.Slug, err)
+		}
+		all = append(all, dryRun{d.Slug, r})
+	}
+	return all, nil
+}
+
+func writeDryRuns(w io.Writer, all []dryRun) {
+	for _, d := range all {
+		fmt.Fprintf(w, "policy/%s would match %d nodes (%d without an address); rules: %d added, %d removed, %d modified; %d pairs of nodes affected\n",
+			d.Slug, len(d.MatchedNodeIDs), len(d.UnreachableNodeIDs),
+			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), d.PeerPairsAffected)
+		writeDiff(w, d.RuleDiff)
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/plane"
+)
+
+// serveFlags are what `serve` was told.
+type serveFlags struct {
+	opt         plane.Options
+	roles       []string
+	partitions  string
+	durability  string
+	readyFile   string
+	logFormat   string
+	logLevel    string
+	minFreeText string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the plane",
+		Long: `Run the plane: everything in one process, the log on an embedded NATS server.
+With --nats the process is a worker on a server that runs elsewhere.
+
+Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN.
+SIGINT and SIGTERM stop it in order, with exit code 0.`,
+		Example: `  edict serve --data ./data
+  edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
+  edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.opt.Data, "data", "data", "directory of the log, the read model and the signing key")
+	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "loopback address of the API; port 0 takes a free one")
+	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "loopback address of the embedded server for native clients, or none")
+	flags.StringVar(&f.opt.NATS, "nats", "", "URL of an external NATS server; replaces the embedded one")
+	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
+	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
+	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, such as 0-31,40 (default all)")
+	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
+	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
+	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
+	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
+	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused")
+	fromEnvironment(cmd)
+	return cmd
+}
+
+func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
+	log, err := a.logger(cmd, f)
+	if err != nil {
+		return err
+	}
+	if err := f.settle(cmd); err != nil {
+		return err
+	}
+	f.opt.Log = log
+	f.opt.Ready = func(at plane.Addresses) {
+		log.Info("ready", "http", at.HTTP, "nats", at.NATS, "data", f.opt.Data, "durability", at.Durability)
+		if err := writeReady(f.readyFile, at); err != nil {
+			log.Error("the ready file cannot be written; who waits for it waits in vain", "error", err)
+		}
+	}
+	if f.readyFile != "" {
+		// What an earlier process left would be taken for this one's word.
+		if err := os.Remove(f.readyFile); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("ready file: %w", err)
+		}
+		defer os.Remove(f.readyFile)
+	}
+	err = plane.Run(cmd.Context(), f.opt)
+	if err != nil && (cmd.Context().Err() == nil || !errors.Is(err, context.Canceled)) {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// settle checks flags against each other and fills in what follows from them.
+func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
+	switch f.durability {
+	case "strict", "relaxed":
+		f.opt.Relaxed = f.durability == "relaxed"
+	default:
+		return usage(cmd, "--durability %q: want strict or relaxed", f.durability)
+	}
+	if f.opt.NATS != "" {
+		if cmd.Flags().Changed("nats-listen") && f.opt.NATSListen != "none" {
+			return usage(cmd, "--nats and --nats-listen exclude each other: with an external server there is no embedded one")
+		}
+		if f.opt.SigningKey == "" {
+			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; "+
+				"make one with: openssl genpkey -algorithm ed25519 -out plane.pem")
+		}
+	}
+	relay := false
+	f.opt.NoAPI = true
+	for _, role := range f.roles {
+		switch role {
+		case "api":
+			f.opt.NoAPI = false
+		case "relay":
+			relay = true
+		default:
+			return usage(cmd, "--roles %q: want api, relay, or api,relay", role)
+		}
+	}
+	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
+		return usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
+	}
+	if !relay {
+		f.opt.Announce = []int{}
+		return nil
+	}
+	if f.opt.Announce, err = parseRanges(f.partitions); err != nil {
+		return usage(cmd, "--partitions %q: %v", f.partitions, err)
+	}
+	return nil
+}
+
+// parseRanges reads 0-31,40. Nothing is nil: all.
+func parseRanges(s string) (all []int, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	for _, part := range strings.Split(s, ",") {
+		from, to, found := strings.Cut(part, "-")
+		if !found {
+			to = from
+		}
+		low, err1 := strconv.ParseUint(from, 10, 12)
+		high, err2 := strconv.ParseUint(to, 10, 12)
+		if err1 != nil || err2 != nil || low > high {
+			return nil, fmt.Errorf("%q is no range; want numbers and ranges such as 0-31,40", part)
+		}
+		for n := low; n <= high; n++ {
+			all = append(all, int(n))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// parseSize reads a number of bytes, with KiB, MiB or GiB behind it.
+func parseSize(s string) (uint64, error) {
+	unit := uint64(1)
+	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
+		if rest, ok := strings.CutSuffix(s, suffix); ok {
+			s, unit = rest, 1<<(10*(i+1))
+		}
+	}
+	const bits = 33 // times a GiB is 63
+	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, bits)
+	return n * unit, err
+}
+
+func (a *app) logger(cmd *cobra.Command, f serveFlags) (*slog.Logger, error) {
+	var opt slog.HandlerOptions
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", f.logLevel)
+	}
+	opt.Level = level
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
+	}
+	return nil, usage(cmd, "--log-format %q: want text or json", f.logFormat)
+}
+
+// ready is the content of a ready file (contracts, Commands).
+type ready struct {
+	HTTP string  `json:"http"`
+	NATS *string `json:"nats"`
+	PID  int     `json:"pid"`
+}
+
+// writeReady writes the file whole or not at all.
+func writeReady(path string, at plane.Addresses) error {
+	if path == "" {
+		return nil
+	}
+	r := ready{HTTP: at.HTTP, PID: os.Getpid()}
+	if at.NATS != "" {
+		r.NATS = &at.NATS
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+strconv.FormatInt(time.Now().UnixNano(), 36))
+	if err := os.WriteFile(temp, append(body, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

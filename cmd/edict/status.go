@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var rejected, digest bool
+	var after uint64
+	cmd := &cobra.Command{
+		Use: "status", Short: "Say how the plane is doing", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			if rejected {
+				return a.statusRejected(cmd, c, after)
+			}
+			s, err := c.Status(cmd.Context(), digest)
+			if err != nil {
+				return err
+			}
+			return a.print(s, func(w io.Writer) { writeStatus(w, s) })
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	cmd.Flags().BoolVar(&rejected, "rejected", false, "list the events that the fold rejected, and why")
+	cmd.Flags().Uint64Var(&after, "after", 0, "with --rejected: those above this log sequence")
+	cmd.Flags().BoolVar(&digest, "digest", false, "add the digest of the state, to compare with a replay's")
+	return cmd
+}
+
+func (a *app) statusRejected(cmd *cobra.Command, c *client.Client, after uint64) error {
+	const page = 200
+	all := []resource.Rejection{}
+	for {
+		got, err := c.Rejected(cmd.Context(), after, page)
+		if err != nil {
+			return err
+		}
+		all = append(all, got.Items...)
+		if got.NextCursor == nil || len(got.Items) == 0 {
+			break
+		}
+		after = got.Items[len(got.Items)-1].Seq
+	}
+	return a.print(all, func(w io.Writer) {
+		rows := make([][]string, len(all))
+		for i, r := range all {
+			rows[i] = []string{fmt.Sprint(r.Seq), stamp(r.Time), r.Code, r.Subject, r.Detail}
+		}
+		columns(w, []string{"seq", "time", "code", "subject", "detail"}, rows)
+	})
+}
+
+func writeStatus(w io.Writer, s resource.Status) {
+	const mib = 1 << 20
+	fmt.Fprintf(w, "Log:         head %d, applied %d, %.1f MiB, created %s\n", s.Head, s.Applied, float64(s.Log.Bytes)/mib, stamp(s.Log.Created))
+	fmt.Fprintf(w, "State:       %d policies, %d nodes of %d label sets\n", s.Policies, s.Nodes, s.Identities)
+	fmt.Fprintf(w, "Rejected:    %d events\n", s.Rejected)
+	fmt.Fprintf(w, "Durability:  %s\n", s.Durability)
+	if s.Digest != "" {
+		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
+	}
+	for _, x := range s.Workers {
+		fmt.Fprintf(w, "Worker:      %s, applied %d, %d behind\n", x.Name, x.Applied, x.Lag)
+	}
+	fmt.Fprintf(w, "Partitions:  %s\n", partitionText(s.Partitions))
+}
+
+// partitionText sums the partitions up: who announces how many, and what is
+// left to announce.
+func partitionText(all []resource.Partition) string {
+	owners := map[string]int{}
+	edges, syncing := 0, 0
+	for _, p := range all {
+		owners[p.Owner]++
+		edges += p.Edges
+		if p.Mode != "follow" {
+			syncing++
+		}
+	}
+	text := fmt.Sprint(len(all))
+	names := make([]string, 0, len(owners))
+	for o := range owners {
+		names = append(names, o)
+	}
+	slices.Sort(names)
+	for _, o := range names {
+		if o == "" {
+			text += fmt.Sprintf(", %d without an owner", owners[o])
+		} else {
+			text += fmt.Sprintf(", %d of %s", owners[o], o)
+		}
+	}
+	if syncing > 0 {
+		text += fmt.Sprintf(", %d being compared", syncing)
+	}
+	return text + fmt.Sprintf("; outbox %d", edges)
+}
