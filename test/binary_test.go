@@ -1,0 +1,234 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/test/gen"
+)
+
+// edict is the path of the product's binary, built once for all tests.
+var edict = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "edict-test-")
+	if err != nil {
+		return "", err
+	}
+	return build(dir)
+})
+
+// build builds the product into dir.
+func build(dir string, flags ...string) (bin string, err error) {
+	root, err := gen.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	bin = filepath.Join(dir, "edict")
+	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", bin}, flags...), "./cmd/edict")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build edict: %w\n%s", err, out)
+	}
+	return bin, nil
+}
+
+// turned builds the product with one piece of one source file replaced.
+func turned(t *testing.T, file, from, to string) (bin string) {
+	t.Helper()
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	path, dir := filepath.Join(root, file), t.TempDir()
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 1, bytes.Count(source, []byte(from)), "%s holds %q once", file, from)
+	changed := filepath.Join(dir, "changed.go")
+	require.NoError(t, os.WriteFile(changed, bytes.Replace(source, []byte(from), []byte(to), 1), 0o600))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	bin, err = build(dir, "-overlay", filepath.Join(dir, "overlay.json"))
+	require.NoError(t, err)
+	return bin
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if bin, err := edict(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+	os.Exit(code)
+}
+
+// process is one `edict serve`, that can be killed and started again on the
+// same data and addresses.
+type process struct {
+	t    *testing.T
+	bin  string
+	data string
+	args []string
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when cmd has ended
+	log  bytes.Buffer  // of every run; read it when gone is closed
+	http string
+	nats string
+}
+
+// serve starts a plane on temporary data and free ports.
+func serve(t *testing.T, args ...string) *process {
+	bin, err := edict()
+	require.NoError(t, err)
+	return serveBinary(t, bin, args...)
+}
+
+func serveBinary(t *testing.T, bin string, args ...string) *process {
+	p := &process{t: t, bin: bin, data: t.TempDir(), args: args, http: anyPort, nats: anyPort}
+	p.start()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("what serve printed:\n%s", p.log.String())
+		}
+	})
+	return p
+}
+
+// start runs the binary and waits for its ready file.
+func (p *process) start() {
+	p.t.Helper()
+	ready := filepath.Join(p.t.TempDir(), "ready.json")
+	args := append([]string{"serve", "--data", p.data, "--http", p.http, "--nats-listen", p.nats, "--ready-file", ready}, p.args...)
+	p.cmd = exec.Command(p.bin, args...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	require.NoError(p.t, p.cmd.Start())
+	cmd, gone := p.cmd, make(chan struct{})
+	p.gone = gone
+	go func() { cmd.Wait(); close(gone) }()
+	var at struct{ HTTP, NATS string }
+	ok := waitFor(30*time.Second, func() bool {
+		b, err := os.ReadFile(ready)
+		return err == nil && json.Unmarshal(b, &at) == nil || p.ended()
+	})
+	require.True(p.t, ok && !p.ended(), "serve does not get ready")
+	if p.http == anyPort { // after a restart it must be where it was
+		p.http, p.nats = at.HTTP, trimScheme(at.NATS)
+	}
+}
+
+const anyPort = "127.0.0.1:0"
+
+func (p *process) ended() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+func trimScheme(url string) string { return url[len("nats://"):] }
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	p.cmd.Process.Kill() // fails when it has ended
+	<-p.gone
+}
+
+// terminate ends it as an operator does, and wants exit 0.
+func (p *process) terminate() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.True(p.t, waitFor(20*time.Second, p.ended), "serve does not stop")
+	require.Zero(p.t, p.cmd.ProcessState.ExitCode())
+}
+
+// run runs the binary's other commands against this plane.
+func (p *process) run(args ...string) (stdout string, code int) {
+	p.t.Helper()
+	cmd := exec.Command(p.bin, args...)
+	cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http, "EDICT_NATS=nats://"+p.nats)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		require.NoError(p.t, err)
+	}
+	if errs.Len() > 0 {
+		p.t.Logf("edict %v: %s", args[:2], errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+const defaultProject = "00000000-0000-4000-8000-000000000000"
+
+// do sends one request and wants a status.
+func (p *process) do(method, path string, body any, status int) []byte {
+	p.t.Helper()
+	var r io.Reader
+	if body != nil {
+		b, ok := body.([]byte)
+		if !ok {
+			var err error
+			b, err = json.Marshal(body)
+			require.NoError(p.t, err)
+		}
+		r = bytes.NewReader(b)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+p.http+path, r)
+	require.NoError(p.t, err)
+	if r != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	require.NoError(p.t, err)
+	require.Equal(p.t, status, resp.StatusCode, "%s %s: %s", method, path, out)
+	return out
+}
+
+// state is a node's snapshot and where its stream goes on.
+func (p *process) state(node string) (body string, next uint64) {
+	p.t.Helper()
+	resp, err := http.Get("http://" + p.http + "/v1/nodes/" + node + "/state")
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, resp.StatusCode, "%s", b)
+	next, err = strconv.ParseUint(resp.Header.Get("Edict-Node-Seq"), 10, 64)
+	require.NoError(p.t, err)
+	return string(bytes.TrimRight(b, "\n")), next
+}
+
+// publicKeys are the plane's keys by id, as GET /v1/keys gives them.
+func (p *process) publicKeys() map[string][]byte {
+	p.t.Helper()
+	var list struct {
+		Items []struct {
+			KeyID     string `json:"key_id"`
+			PublicKey []byte `json:"public_key"`
+		} `json:"items"`
+	}
+	require.NoError(p.t, json.Unmarshal(p.do("GET", "/v1/keys", nil, 200), &list))
+	keys := map[string][]byte{}
+	for _, k := range list.Items {
+		keys[k.KeyID] = k.PublicKey
+	}
+	return keys
+}

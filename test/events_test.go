@@ -1,0 +1,172 @@
+package test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/test/gen"
+)
+
+// closedSet reads the event types of policy out of its source: the types that
+// implement the Event interface by isEvent, each with the name on the wire that
+// its EventType method returns.
+func closedSet(t *testing.T, all []source) map[string]string {
+	t.Helper()
+	names := map[string]string{} // constant → its text
+	wire := map[string]string{}  // type → constant
+	set := map[string]string{}
+	for _, s := range all {
+		if s.dir() != "policy" || s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if i < len(n.Values) {
+						if lit, ok := n.Values[i].(*ast.BasicLit); ok {
+							names[name.Name], _ = strconv.Unquote(lit.Value)
+						}
+					}
+				}
+			case *ast.FuncDecl:
+				if n.Recv == nil {
+					break
+				}
+				switch n.Name.Name {
+				case "isEvent":
+					set[receiver(n)] = ""
+				case "EventType":
+					if ret, ok := n.Body.List[len(n.Body.List)-1].(*ast.ReturnStmt); ok {
+						wire[receiver(n)] = typeName(ret.Results[0])
+					}
+				}
+			}
+			return true
+		})
+	}
+	for event := range set {
+		set[event] = names[wire[event]]
+		require.NotEmpty(t, set[event], "policy.%s: EventType must return a constant of the package", event)
+	}
+	require.GreaterOrEqual(t, len(set), 4)
+	return set
+}
+
+// arms are the names of policy that stand in a case of projector's switches.
+func arms(all []source) map[string]bool {
+	found := map[string]bool{}
+	for _, s := range all {
+		if s.room != "projector" || s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			c, ok := n.(*ast.CaseClause)
+			if !ok {
+				return true
+			}
+			for _, e := range c.List {
+				if star, ok := e.(*ast.StarExpr); ok {
+					e = star.X
+				}
+				if sel, ok := e.(*ast.SelectorExpr); ok {
+					found[sel.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// TestEveryEventIsFoldedAndExplained fails when an event type lacks a fold arm,
+// a section in docs/events.md or an example there that the decoder accepts.
+func TestEveryEventIsFoldedAndExplained(t *testing.T) {
+	all := house(t)
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "events.md"))
+	require.NoError(t, err)
+	sections := regexp.MustCompile(`(?m)^### `).Split(string(page), -1)
+	folded := arms(all)
+	for event, name := range closedSet(t, all) {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, folded[event], "projector has no case for policy.%s", event)
+			section := ""
+			for _, s := range sections {
+				if strings.HasPrefix(s, "`"+name+"`") {
+					section = s
+				}
+			}
+			require.NotEmpty(t, section, "docs/events.md has no heading \"### `%s`\"", name)
+			examples := fenced(section, "json")
+			require.NotEmpty(t, examples, "docs/events.md shows no example of %s", name)
+			for _, example := range examples {
+				e, err := policy.Decode([]byte(example))
+				require.NoError(t, err, example)
+				require.Equal(t, name, e.EventType())
+				requireFieldsExplained(t, section, example)
+			}
+		})
+	}
+}
+
+// requireFieldsExplained asks that each member of the example's top level is
+// named in the section's text.
+func requireFieldsExplained(t *testing.T, section, example string) {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(example), &fields))
+	for field := range fields {
+		if field == "id" || field == "type" || field == "project_id" {
+			continue // explained once for all events
+		}
+		require.Contains(t, section, "`"+field+"`")
+	}
+}
+
+// fenced are the code blocks of a language in a Markdown text.
+func fenced(text, language string) []string {
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+// TestEveryFoldCodeIsExplained reads the codes out of policy and projector and
+// looks for each in the table of docs/events.md.
+func TestEveryFoldCodeIsExplained(t *testing.T) {
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "events.md"))
+	require.NoError(t, err)
+	codes := []string{policy.Undecodable, policy.UnknownType, policy.Invalid}
+	for _, s := range house(t) {
+		if s.room != "projector" || s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 && strings.HasPrefix(v.Names[0].Name, "Code") {
+				if lit, ok := v.Values[0].(*ast.BasicLit); ok {
+					code, _ := strconv.Unquote(lit.Value)
+					codes = append(codes, code)
+				}
+			}
+			return true
+		})
+	}
+	require.GreaterOrEqual(t, len(codes), 10)
+	for _, code := range codes {
+		require.True(t, strings.Contains(string(page), "\n| `"+code+"` | "), "docs/events.md does not explain %s", code)
+	}
+}

@@ -1,0 +1,259 @@
+package test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/test/gen"
+)
+
+const module = "github.com/edictdev/edict"
+
+// rooms are the folders at the top, each with the others it may import.
+var rooms = map[string][]string{
+	"policy":    {},
+	"compiler":  {"policy"},
+	"streams":   {"policy"},
+	"artifact":  {"policy"},
+	"projector": {"streams", "compiler", "artifact", "policy"},
+	"relay":     {"projector", "streams", "compiler", "artifact", "policy"},
+	"snapshot":  {"projector", "streams", "compiler", "artifact", "policy"},
+	"admission": {"projector", "streams", "compiler", "artifact", "policy"},
+	"access":    {"projector", "streams", "compiler", "artifact", "policy"},
+	"api":       {"relay", "snapshot", "admission", "access", "projector", "streams", "compiler", "artifact", "policy"},
+	"node":      {"artifact", "policy"},
+	"enforce":   {"policy"},
+	"cmd": {
+		"api", "node", "enforce", "relay", "snapshot", "admission", "access",
+		"projector", "streams", "compiler", "artifact", "policy",
+	},
+	"deploy": {},
+}
+
+// keepers names, for a library by the start of its path, the rooms that may
+// import it.
+var keepers = map[string][]string{
+	"github.com/cockroachdb/pebble": {"projector", "snapshot"},
+	"github.com/nats-io/nats":       {"streams", "relay", "node"}, // nats.go and nats-server
+	"github.com/nats-io/jwt":        {"access"},
+	"github.com/nats-io/nkeys":      {"access"},
+}
+
+// forbidden names what a pure room must not reach for: it reads files through
+// fs.FS and knows neither disk nor network.
+var forbidden = map[string][]string{
+	"policy":   {"os", "net", "net/http", "os/exec", "math/rand", "math/rand/v2", "log/slog"},
+	"compiler": {"os", "net", "net/http", "os/exec", "math/rand", "math/rand/v2", "log/slog"},
+}
+
+// libraries the plane is built from; another earns its place in
+// docs/decisions.md first. The second list is for tests alone.
+var (
+	libraries = []string{
+		"github.com/nats-io/", "github.com/cockroachdb/pebble/v2", "github.com/google/uuid",
+		"github.com/prometheus/client_golang", "github.com/RoaringBitmap/roaring/v2",
+		"github.com/go-json-experiment/json", "github.com/spf13/cobra", "github.com/spf13/pflag", // cobra's flags
+		"github.com/jedib0t/go-pretty/v6",
+		"go.yaml.in/yaml/v4", "github.com/klauspost/compress", "golang.org/x/", "github.com/transparency-dev/merkle",
+	}
+	testLibraries = []string{
+		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
+		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
+	}
+)
+
+// source is one parsed Go file of the module.
+type source struct {
+	path  string // below the module root, with slashes
+	room  string
+	lines int
+	file  *ast.File
+}
+
+func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
+func (s source) dir() string {
+	return filepath.ToSlash(filepath.Dir(s.path))
+}
+
+func (s source) imports() []string {
+	var paths []string
+	for _, i := range s.file.Imports {
+		path, _ := strconv.Unquote(i.Path.Value)
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// house is every Go file of the module.
+func house(t *testing.T) []source {
+	t.Helper()
+	all, err := parseHouse()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 10, "the walk found the module")
+	return all
+}
+
+var parseHouse = sync.OnceValues(func() ([]source, error) {
+	root, err := gen.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	var all []source
+	fset := token.NewFileSet()
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			name := d.Name()
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "tools" || name == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		top, _, _ := strings.Cut(rel, "/")
+		all = append(all, source{rel, top, strings.Count(string(text), "\n"), file})
+		return nil
+	})
+	return all, err
+})
+
+// TestArrowsPointDown holds the picture of ARCHITECTURE.md against the imports.
+// Tests of a room may reach anywhere but into cmd: they set rooms side by side.
+func TestArrowsPointDown(t *testing.T) {
+	for _, s := range house(t) {
+		if s.room == "test" || s.room == "docs" {
+			continue
+		}
+		allowed, known := rooms[s.room]
+		if !known {
+			t.Errorf("%s: %q is no room of the house; add it to the picture and to this test", s.path, s.room)
+			continue
+		}
+		for _, path := range s.imports() {
+			below, ours := strings.CutPrefix(path, module+"/")
+			if !ours {
+				continue
+			}
+			to, _, _ := strings.Cut(below, "/")
+			switch {
+			case to == s.room, slices.Contains(allowed, to):
+			case s.test() && to != "cmd":
+			default:
+				t.Errorf("%s imports %s: %s may import %v of ours. Declare an interface where it is needed instead", s.path, path, s.room, allowed)
+			}
+		}
+	}
+}
+
+func TestLibrariesHaveTheirKeepers(t *testing.T) {
+	for _, s := range house(t) {
+		free := s.test() || s.room == "test" || s.room == "docs"
+		for _, path := range s.imports() {
+			if slices.Contains(forbidden[s.room], path) && !free {
+				t.Errorf("%s imports %s: %s is pure", s.path, path, s.room)
+			}
+			for library, keep := range keepers {
+				if strings.HasPrefix(path, library) && !slices.Contains(keep, s.room) && !free {
+					t.Errorf("%s imports %s: only %v may", s.path, path, keep)
+				}
+			}
+			first, _, _ := strings.Cut(path, "/")
+			if !strings.Contains(first, ".") || strings.HasPrefix(path, module) {
+				continue // the standard library, or ours
+			}
+			listed := func(list []string) bool {
+				return slices.ContainsFunc(list, func(l string) bool { return strings.HasPrefix(path, l) })
+			}
+			if !listed(libraries) && !(free && listed(testLibraries)) {
+				t.Errorf("%s imports %s, which is not a library of the house; docs/decisions.md says what it takes", s.path, path)
+			}
+		}
+	}
+}
+
+// TestTheOracleStandsAlone keeps the judge from sharing code with the accused.
+func TestTheOracleStandsAlone(t *testing.T) {
+	for _, s := range house(t) {
+		if s.test() || s.dir() != "test/oracle" && s.dir() != "test/gen" {
+			continue
+		}
+		for _, path := range s.imports() {
+			if strings.HasPrefix(path, module) {
+				t.Errorf("%s imports %s", s.path, path)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	docs := map[string]string{}
+	for _, s := range house(t) {
+		if s.test() {
+			continue
+		}
+		if _, seen := docs[s.dir()]; !seen {
+			docs[s.dir()] = ""
+		}
+		if s.file.Doc != nil {
+			if docs[s.dir()] != "" {
+				t.Errorf("%s: the package has its doc in another file already", s.path)
+			}
+			docs[s.dir()] += s.file.Doc.Text()
+		}
+	}
+	for dir, doc := range docs {
+		if len(strings.Fields(doc)) < 8 {
+			t.Errorf("%s: no package doc that says what the package is for", dir)
+		}
+	}
+}
+
+func TestNoFileOutgrowsItsNoun(t *testing.T) {
+	const wish, limit = 500, 600
+	for _, s := range house(t) {
+		switch {
+		case s.test():
+		case s.lines > limit:
+			t.Errorf("%s has %d lines, more than %d: move its second noun out", s.path, s.lines, limit)
+		case s.lines > wish:
+			t.Logf("%s has %d lines: is it about one noun still?", s.path, s.lines)
+		}
+	}
+}
+
+func TestNoRoomForOddments(t *testing.T) {
+	for _, s := range house(t) {
+		name := strings.TrimSuffix(s.file.Name.Name, "_test")
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "misc", "shared", "base"}, name) {
+			t.Errorf("%s: package %s says nothing about what is in it", s.path, name)
+		}
+	}
+}

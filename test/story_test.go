@@ -1,0 +1,234 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/test/oracle"
+)
+
+// story drives one plane and, beside it, the oracle.
+type story struct {
+	*process
+	plane    oracle.Plane
+	policies map[string]head // by slug
+	keys     map[string][]byte
+	sse      map[string]*ledger
+	native   map[string]*ledger
+}
+
+type head struct{ id, revision string }
+
+var storyNodes = map[string]map[string]string{
+	"web-1": {"role": "web", "env": "prod"}, "web-2": {"role": "web", "env": "test"}, "web-3": {"role": "web"},
+	"db-1": {"role": "db", "env": "prod"}, "db-2": {"role": "db", "env": "test"}, "idle": {},
+}
+
+// create and revise send what the API takes and tell the oracle what it answers.
+func (s *story) create(slug, source, destination string, rules []oracle.Rule) {
+	s.t.Helper()
+	var body oracle.Body
+	body.Selector.Source, body.Selector.Destination, body.Rules = source, destination, rules
+	s.learn(slug, body, s.do("POST", "/v1/projects/"+defaultProject+"/policies", map[string]any{
+		"slug": slug, "display_name": slug, "selector": body.Selector, "rules": wire(rules),
+	}, 201))
+}
+
+func (s *story) revise(slug, source, destination string, rules []oracle.Rule) {
+	s.t.Helper()
+	var body oracle.Body
+	body.Selector.Source, body.Selector.Destination, body.Rules = source, destination, rules
+	s.learn(slug, body, s.do("PATCH", "/v1/projects/"+defaultProject+"/policies/"+s.policies[slug].id, map[string]any{
+		"selector": body.Selector, "rules": wire(rules), "expected_revision_id": s.policies[slug].revision,
+	}, 200))
+}
+
+func (s *story) learn(slug string, body oracle.Body, answer []byte) {
+	s.t.Helper()
+	var p struct {
+		ID   string `json:"id"`
+		Head struct {
+			ID string `json:"id"`
+		} `json:"head"`
+	}
+	require.NoError(s.t, json.Unmarshal(answer, &p))
+	s.policies[slug] = head{p.ID, p.Head.ID}
+	require.NoError(s.t, s.plane.SetPolicy(defaultProject, p.ID, p.Head.ID, body))
+}
+
+func (s *story) remove(slug string) {
+	s.t.Helper()
+	s.do("DELETE", "/v1/projects/"+defaultProject+"/policies/"+s.policies[slug].id, nil, 204)
+	s.plane.DeletePolicy(s.policies[slug].id)
+}
+
+func (s *story) label(node string, labels map[string]string) {
+	s.t.Helper()
+	status := 200
+	if _, known := s.plane.State(node); !known {
+		status = 201
+	}
+	s.do("PUT", "/v1/projects/"+defaultProject+"/nodes/"+node, map[string]any{"labels": labels, "addresses": []string{}}, status)
+	s.plane.SetNode(defaultProject, node, labels)
+}
+
+// wire spells rules as JSON does, without ports where there are none.
+func wire(rules []oracle.Rule) []map[string]any {
+	out := []map[string]any{}
+	for _, r := range rules {
+		m := map[string]any{"action": r.Action, "protocol": r.Protocol, "source_cidr": r.SourceCIDR, "destination_cidr": r.DestinationCIDR}
+		if r.Ports != nil {
+			m["ports"] = r.Ports
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func tcp(port int) oracle.Rule {
+	r := oracle.Rule{Action: "allow", Protocol: "tcp", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.1.0.0/16"}
+	r.Ports = &struct {
+		From int `json:"from"`
+		To   int `json:"to"`
+	}{port, port}
+	return r
+}
+
+func manyRules(n int) []oracle.Rule {
+	rules := make([]oracle.Rule, n)
+	for i := range rules {
+		rules[i] = tcp(1 + i)
+		rules[i].DestinationCIDR = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
+	}
+	return rules
+}
+
+// settled waits until every node, over both transports, holds what the oracle
+// wants, and checks that its state is that to the byte.
+func (s *story) settled() {
+	s.t.Helper()
+	for node := range storyNodes {
+		want := s.plane.Rows(node)
+		for over, l := range map[string]*ledger{"SSE": s.sse[node], "NATS": s.native[node]} {
+			last := ""
+			ok := waitFor(20*time.Second, func() bool { last = l.differs(want); return last == "" })
+			require.True(s.t, ok, "over %s: %s", over, last)
+		}
+		body, known := s.plane.State(node)
+		require.True(s.t, known)
+		got, _ := s.state(node)
+		require.Equal(s.t, body, got, "state of %s", node)
+	}
+}
+
+func waitFor(limit time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+// resumes opens a second stream after a cursor and wants exactly what the first
+// one was told since: the newest message of each policy, nothing else.
+func (s *story) resumes(node string, cursor uint64) {
+	s.t.Helper()
+	want := s.sse[node].since(cursor)
+	if len(want) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var got []told
+	err := stream(ctx, s.process, node, strconv.FormatUint(cursor, 10), s.keys, func(m told) bool {
+		got = append(got, m)
+		return m.seq < want[len(want)-1].seq
+	})
+	require.NoError(s.t, err)
+	if got[0].pull && s.sse[node].pulledFrom(cursor) { // a sync ended in between: the first one was told, too
+		got = got[1:]
+	}
+	require.Equal(s.t, want, got, "%s resumes after %d", node, cursor)
+}
+
+// TestTheStory takes a plane through the life of its policies and kills it
+// between any two steps, right after the write was acknowledged. Every node
+// follows over SSE and over NATS through all of it.
+func TestTheStory(t *testing.T) {
+	s := &story{process: serve(t), policies: map[string]head{}, sse: map[string]*ledger{}, native: map[string]*ledger{}}
+	s.keys = s.publicKeys()
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"register the nodes", func() {
+			for _, id := range slices.Sorted(maps.Keys(storyNodes)) {
+				s.label(id, storyNodes[id])
+			}
+		}},
+		{"create a policy", func() { s.create("web", "role=web", "role=nobody", []oracle.Rule{tcp(80), tcp(443)}) }},
+		{"narrow its selector", func() { s.revise("web", "role=web,env=prod", "role=nobody", []oracle.Rule{tcp(80), tcp(443)}) }},
+		{"widen it with other rules", func() { s.revise("web", "role=web", "role=db", []oracle.Rule{tcp(8443)}) }},
+		{"flip a label there and back within two seconds", func() {
+			s.label("web-1", map[string]string{"role": "cache"})
+			s.label("web-1", storyNodes["web-1"])
+		}},
+		{"put a second policy on the same nodes", func() { s.create("audit", "env=prod", "env in (prod, test)", []oracle.Rule{tcp(9000)}) }},
+		{"publish 1,024 rules", func() { s.create("large", "role=web", "!role", manyRules(1024)) }},
+		{"revise to the same rules in another order", func() {
+			rules := manyRules(1024)
+			slices.Reverse(rules)
+			s.revise("large", "role=web", "!role", rules)
+		}},
+		{"relabel a node away", func() { s.label("web-2", map[string]string{"role": "db", "env": "test"}) }},
+		{"delete a policy", func() { s.remove("web") }},
+		{"create it anew under the same slug", func() { s.create("web", "role!=db", "role=db", []oracle.Rule{tcp(22)}) }},
+		{"delete the large one", func() { s.remove("large") }},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	followers := 0
+	kills := 0
+	for i, step := range steps {
+		t.Logf("step %d: %s", i+1, step.name)
+		cursors := map[string]uint64{}
+		for node, l := range s.sse {
+			cursors[node] = l.cursor()
+		}
+		step.do()
+		if i == 0 {
+			for node := range storyNodes {
+				sse, native := newLedger(node), newLedger(node)
+				s.sse[node], s.native[node] = sse, native
+				followers += 2
+				go func() { followSSE(ctx, s.process, sse, s.keys); done <- struct{}{} }()
+				go func() { followNATS(ctx, s.process, native, s.keys); done <- struct{}{} }()
+			}
+		}
+		if i+1 < len(steps) {
+			s.kill()
+			kills++
+			t.Logf("kill -9 between step %d and step %d", i+1, i+2)
+			s.start()
+		}
+		s.settled()
+		for node, cursor := range cursors {
+			s.resumes(node, cursor)
+		}
+	}
+	require.Equal(t, len(steps)-1, kills, "a pair of steps lacks its kill")
+	cancel()
+	for range followers {
+		<-done
+	}
+	s.terminate()
+}
