@@ -66,6 +66,46 @@ func (s *Signer) Notify(n Notice) ([]byte, error) {
 	return append(b, `"}`...), nil
 }
 
+// NoticePayload is a payload as notices carry it: compact, and escaped for HTML
+// as encoding/json does it.
+func NoticePayload(payload []byte) ([]byte, error) {
+	b, err := json.Marshal(json.RawMessage(payload))
+	if err != nil {
+		return nil, fmt.Errorf("payload of a notice: %w", err)
+	}
+	return b, nil
+}
+
+// AppendNotice appends what Notify would return. n.Payload must be in the form
+// of NoticePayload already, which many notices may share: nothing is parsed,
+// and IssuedAt must be in the years 0 to 9999.
+func (s *Signer) AppendNotice(b []byte, n Notice) []byte {
+	start := len(b)
+	b = appendText(append(b, `{"id":`...), n.ID)
+	b = appendText(append(b, `,"type":`...), n.Type)
+	b = appendText(append(b, `,"scope":`...), n.Scope)
+	b = appendText(append(b, `,"key_id":`...), s.keyID)
+	b = n.IssuedAt.UTC().AppendFormat(append(b, `,"issued_at":"`...), time.RFC3339Nano)
+	b = append(append(b, `","payload":`...), n.Payload...)
+	b = append(b, '}')
+	signature := s.Sign(b[start:])
+	b = append(b[:len(b)-1], `,"signature":"`...)
+	b = base64.StdEncoding.AppendEncode(b, signature)
+	return append(b, `"}`...)
+}
+
+// appendText appends s as encoding/json quotes it.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // a string always marshals
+			return append(b, quoted...)
+		}
+	}
+	b = append(append(b, '"'), s...)
+	return append(b, '"')
+}
+
 // Check verifies a notice as agents do, in their order: signed, dated, within
 // NoticeWindow of now, key known to plane "policy", signature good. White space
 // in doc does not matter, unknown members are ignored.

@@ -161,3 +161,24 @@ func BenchmarkNotify(b *testing.B) {
 		_, _ = s.Notify(n)
 	}
 }
+
+func TestAppendNoticeWritesWhatNotifyWrites(t *testing.T) {
+	s, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		n := artifact.Notice{
+			ID: rapid.String().Draw(t, "id"), Type: rapid.StringMatching(`[a-z_]*`).Draw(t, "type"), Scope: rapid.String().Draw(t, "scope"),
+			IssuedAt: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")),
+		}
+		text, err := json.Marshal(map[string]any{"t": rapid.String().Draw(t, "text"), "n": []any{1, nil, true}})
+		require.NoError(t, err)
+		n.Payload = append(text, ' ')
+		want, err := s.Notify(n)
+		require.NoError(t, err)
+		n.Payload, err = artifact.NoticePayload(n.Payload)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(s.AppendNotice([]byte("x"), n)[1:]))
+	})
+	_, err = artifact.NoticePayload([]byte("{"))
+	require.Error(t, err)
+}
