@@ -85,7 +85,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	}
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", where(opt.URL), err)
+		return nil, &ConnectError{Server: where(opt.URL), Err: err}
 	}
 	c.nc = nc
 	c.request = nc.RequestMsgWithContext
@@ -95,6 +95,20 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	}
 	return c, nil
 }
+
+// ConnectError means that a server was not reached, or lets nobody in.
+type ConnectError struct {
+	Server string // its URL without a password
+	Err    error
+}
+
+// Error says which server, and why.
+func (e *ConnectError) Error() string {
+	return fmt.Sprintf("connect to NATS at %s: %v; is it running there?", e.Server, e.Err)
+}
+
+// Unwrap is the client's reason.
+func (e *ConnectError) Unwrap() error { return e.Err }
 
 // where names a server in an error, without the password its URL may hold.
 func where(url string) string {

@@ -58,7 +58,7 @@ func (f follower) follow(ctx context.Context) iter.Seq2[[]Message, error] {
 				yield(nil, fmt.Errorf("follow %s from %d: %w", f.stream, f.next, err))
 				return
 			}
-			f.c.log.Debug("following again", "stream", f.stream, "from", f.next, "because", err)
+			f.c.log.Debug("following again", "stream", f.stream, "seq", f.next, "error", err)
 			if f.retry.pause(ctx) != nil {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,6 +26,11 @@ const (
 	embeddedMaxBuffered     = 256 << 10
 	embeddedMaxBufferedSize = 512 << 20
 
+	// The server would take three quarters of what is free when it starts for
+	// the most its streams may ever hold. How full the disk may get is the
+	// business of whoever calls Refuse.
+	embeddedMaxStore = math.MaxInt64 / 4
+
 	serverStartTimeout = 2 * time.Minute // a million subjects are read in seconds, after a crash in tens of them
 )
 
@@ -43,7 +49,9 @@ type Server struct {
 
 	mu     sync.RWMutex
 	run    *server.Server // nil while it is down
+	lines  *serverLog     // of run
 	listen string         // with the port that was taken
+	refuse bool           // what Refuse said last
 }
 
 // StartServer starts a server on opt.Dir and returns when it answers. A
@@ -62,7 +70,7 @@ func StartServer(opt ServerOptions) (*Server, error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded server: make the store directory: %w", err)
 	}
-	lock, err := lockDir(filepath.Join(opt.Dir, "server.lock"))
+	lock, err := lockDir(filepath.Join(opt.Dir, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("embedded server: store directory %s is in use by another process; stop it or choose another directory: %w", opt.Dir, err)
 	}
@@ -81,6 +89,7 @@ func (s *Server) options() (*server.Options, error) {
 		NoSigs:                true,
 		JetStream:             true,
 		StoreDir:              s.opt.Dir,
+		JetStreamMaxStore:     embeddedMaxStore,
 		SyncAlways:            !s.opt.Relaxed,
 		MaxPayload:            embeddedMaxPayload,
 		StreamMaxBufferedMsgs: embeddedMaxBuffered,
@@ -137,7 +146,10 @@ func (s *Server) start() error {
 	if a, ok := ns.Addr().(*net.TCPAddr); ok && a != nil {
 		s.listen = net.JoinHostPort(o.Host, strconv.Itoa(a.Port))
 	}
-	s.run = ns
+	s.run, s.lines = ns, lines
+	if s.refuse {
+		return s.limit()
+	}
 	return nil
 }
 

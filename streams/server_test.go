@@ -96,7 +96,7 @@ func TestTheServersLinesReachTheLogAtTheirLevel(t *testing.T) {
 	l.Errorf("bad block")
 	l.Fatalf("cannot %s", "listen")
 	l.Fatalf("nor this")
-	assert.Contains(t, out.String(), `level=WARN msg="slow consumer" component=nats-server`)
+	assert.Contains(t, out.String(), `level=WARN msg="the NATS server reports" detail="slow consumer" component=nats-server`)
 	assert.Equal(t, 3, strings.Count(out.String(), "level=ERROR"))
 	assert.EqualError(t, l.failure(), "cannot listen")
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -16,6 +18,29 @@ type serverLog struct {
 
 	mu    sync.Mutex
 	fatal error
+	store error // the first line that says that a store takes nothing more
+}
+
+// storeFailures are what the server says when a stream could not write. It
+// tells publishers nothing then: their messages stay without an answer.
+var storeFailures = []string{"Critical write error", "failed to store a msg", "will be DISABLED", "disabling JetStream", "no space left"}
+
+// storeFailure is the first such line.
+func (l *serverLog) storeFailure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.store
+}
+
+func (l *serverLog) noteStore(text string) {
+	if !slices.ContainsFunc(storeFailures, func(s string) bool { return strings.Contains(text, s) }) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		l.store = errors.New(text)
+	}
 }
 
 func (l *serverLog) failure() error {
@@ -24,17 +49,25 @@ func (l *serverLog) failure() error {
 	return l.fatal
 }
 
+// routine is what the server warns of at every start after a kill: it reads the
+// node stream once to learn when tombstones expire.
+const routine = "TTL state is outdated"
+
 func (l *serverLog) line(level slog.Level, format string, v []any) string {
 	text := fmt.Sprintf(format, v...)
-	l.log.Log(context.Background(), level, text, "component", "nats-server")
+	if strings.Contains(text, routine) {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, "the NATS server reports", "detail", text, "component", "nats-server")
 	return text
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.line(slog.LevelDebug, format, v) }
-func (l *serverLog) Warnf(format string, v ...any)   { l.line(slog.LevelWarn, format, v) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.line(slog.LevelError, format, v) }
-func (l *serverLog) Debugf(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
-func (l *serverLog) Tracef(format string, v ...any)  {}
+func (l *serverLog) Warnf(format string, v ...any)   { l.noteStore(l.line(slog.LevelWarn, format, v)) }
+
+func (l *serverLog) Errorf(format string, v ...any) { l.noteStore(l.line(slog.LevelError, format, v)) }
+func (l *serverLog) Debugf(format string, v ...any) { l.line(slog.LevelDebug, format, v) }
+func (l *serverLog) Tracef(format string, v ...any) {}
 
 func (l *serverLog) Fatalf(format string, v ...any) {
 	text := l.line(slog.LevelError, format, v)
