@@ -68,15 +68,24 @@ func (e *OtherLogError) Error() string {
 	return fmt.Sprintf("%s was folded from another log: %s; move the directory away to rebuild it from this log, or connect to the log it belongs to", e.Dir, e.Detail)
 }
 
-// SchemaError means that the store was written by a newer binary.
+// SchemaError means that the store was written by a newer binary, or by an
+// older one whose layout this one does not read.
 type SchemaError struct {
 	Dir        string
 	Have, Know uint32
+	Format     bool // the numbers are versions of Pebble's format
 }
 
 // Error names both versions.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("%s has store schema %d, this binary knows %d: run the newer binary, or move the directory away to rebuild it", e.Dir, e.Have, e.Know)
+	what := "schema"
+	if e.Format {
+		what = "format"
+	}
+	if e.Have < e.Know {
+		return fmt.Sprintf("%s has store %s %d, older than this binary's %d: move the directory away to rebuild it", e.Dir, what, e.Have, e.Know)
+	}
+	return fmt.Sprintf("%s has store %s %d, this binary knows %d: run the newer binary, or move the directory away to rebuild it", e.Dir, what, e.Have, e.Know)
 }
 
 // LockedError means that another process has the store open.

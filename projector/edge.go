@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // Edge is one entry of the outbox: in one partition, what the event at Seq
@@ -22,6 +23,7 @@ type Edge struct {
 	Fingerprint compiler.Fingerprint
 	Have        []policy.NodeID // nodes that have the row now, ascending
 	Lost        []policy.NodeID // nodes that lost it, ascending
+	Trace       streams.Trace   // of the event; it says nothing about the change
 }
 
 // A set of places within a partition is stored in one of two forms, whichever
@@ -142,7 +144,8 @@ func (r *reader) vector(words, limit uint64) []uint32 {
 	return out
 }
 
-// appendEdgeHead writes the start of an edge's value; have and lost follow.
+// appendEdgeHead writes the start of an edge's value; have and lost follow, and
+// then the event's trace, if there is one.
 func appendEdgeHead(b []byte, time int64, revision uuid.UUID, fp compiler.Fingerprint) []byte {
 	b = append(appendU64(b, uint64(time)), revision[:]...)
 	return append(b, fp[:]...)

@@ -34,6 +34,7 @@ type entry struct {
 	fault   *policy.DecodeError
 	ruleset compiler.Ruleset // of a revision without fault
 	body    [32]byte         // sha256 of the body
+	trace   streams.Trace    // of the request that caused it, if it says
 }
 
 // knownSchema is the newest ce-dataschema this binary folds: edict/v1.
@@ -55,6 +56,9 @@ func prepare(m streams.Message) (entry, error) {
 	e := entry{msg: m, body: sha256.Sum256(m.Body)}
 	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && newer(v[0]) {
 		return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+	}
+	if t := m.Get(streams.HeaderTraceparent); t != "" {
+		e.trace, _ = streams.ParseTrace(t)
 	}
 	ev, err := policy.Decode(m.Body)
 	e.event = ev

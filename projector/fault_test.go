@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -168,4 +170,36 @@ func TestReadersMayLookWhileTheFoldGoesOn(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
+}
+
+// TestAFullDiskIsWaitedOut lets every write fail for want of space until there
+// is some again.
+func TestAFullDiskIsWaitedOut(t *testing.T) {
+	var full atomic.Bool
+	waiting, room := make(chan struct{}), make(chan struct{})
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	p, err := Open("store", Options{Partitions: testPartitions, Created: time.Unix(1, 0), fs: fs, Full: func() {
+		close(waiting)
+		<-room
+	}})
+	require.NoError(t, err)
+	j := &journal{}
+	verdict(t, p, j.add(update(t, 1, 1, "a", "role", "web")))
+	full.Store(true)
+	applied := make(chan error, 1)
+	next := j.add(update(t, 2, 1, "b", "role", "web"))
+	go func() { applied <- p.Apply([]streams.Message{next}) }()
+	<-waiting
+	p.Read(func(v *View) { require.Equal(t, 2, v.Counts().Nodes) }) // readers do not wait
+	require.Equal(t, uint64(1), p.Applied(), "nothing that is not on disk is shown as applied")
+	full.Store(false)
+	close(room)
+	require.NoError(t, <-applied)
+	require.Equal(t, uint64(2), p.Applied())
+	require.NoError(t, p.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // fold applies events, one by one, to memory and to one Pebble batch.
@@ -15,6 +16,7 @@ type fold struct {
 	fresh   map[string]struct{}
 	seq     uint64
 	time    int64
+	trace   streams.Trace
 	scratch []byte // for one edge's value
 	err     error  // the store could not be read: the batch must not be written
 }
@@ -100,6 +102,9 @@ func (f *fold) edgeHead(p *policyState) []byte {
 }
 
 func (f *fold) edge(partition int, p *policyState, value []byte) {
+	if !f.trace.IsZero() {
+		value = append(value, f.trace[:]...)
+	}
 	f.scratch = value // the batch copies it
 	f.set(edgeKey(partition, f.seq, p.id), value)
 	f.pending[partition].add(f.seq)

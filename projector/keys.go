@@ -9,8 +9,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// schemaVersion is the layout below. A store of a newer one is refused.
-const schemaVersion = 1
+// SchemaVersion is the layout below. A store of a newer one is refused, one of
+// an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
+// of places.
+const SchemaVersion = 2
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (

@@ -40,28 +40,35 @@ func (p *Projector) loadSchema() (fresh bool, err error) {
 		p.cursor = cursor{created: p.opt.Created.UnixNano(), first: p.opt.First}
 		b := p.db.NewBatch()
 		defer b.Close()
-		schema := appendU32(appendU32(nil, schemaVersion), uint32(p.opt.Partitions))
+		schema := appendU32(appendU32(nil, SchemaVersion), uint32(p.opt.Partitions))
 		err = errors.Join(b.Set(schemaKey(), schema, nil), b.Set(cursorKey(), p.cursor.append(nil), nil), b.Commit(pebble.Sync))
 		return true, err
 	}
 	if err != nil {
 		return false, err
 	}
-	r := reader{b: v}
-	have, parts := r.u32(), r.u32()
+	have, parts, err := readSchema(v)
 	switch {
-	case r.err != nil:
-		return false, r.err
-	case have > schemaVersion:
-		return false, &SchemaError{Dir: p.dir, Have: have, Know: schemaVersion}
+	case err != nil:
+		return false, err
+	case have != SchemaVersion:
+		return false, &SchemaError{Dir: p.dir, Have: have, Know: SchemaVersion}
 	case int(parts) != p.opt.Partitions:
 		return false, &OtherLogError{p.dir, fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
 	}
 	return false, nil
 }
 
-func (p *Projector) get(key []byte) ([]byte, error) {
-	v, closer, err := p.db.Get(key)
+func readSchema(v []byte) (version, partitions uint32, err error) {
+	r := reader{b: v}
+	version, partitions = r.u32(), r.u32()
+	return version, partitions, r.err
+}
+
+func (p *Projector) get(key []byte) ([]byte, error) { return get(p.db, key) }
+
+func get(db *pebble.DB, key []byte) ([]byte, error) {
+	v, closer, err := db.Get(key)
 	if err != nil {
 		return nil, err
 	}
@@ -274,10 +281,10 @@ type pebbleLog struct{ log *slog.Logger }
 func (pebbleLog) Infof(string, ...any) {}
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.log.Error("store: " + fmt.Sprintf(format, args...))
+	l.log.Error("the store reports an error", "detail", fmt.Sprintf(format, args...), "component", "pebble")
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	l.log.Error("store cannot go on: " + fmt.Sprintf(format, args...))
+	l.log.Error("the store cannot go on; the process ends", "detail", fmt.Sprintf(format, args...), "component", "pebble")
 	os.Exit(1)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -34,6 +33,13 @@ type Options struct {
 	EdgesMax   int       // edges kept; 0 is 4,000,000
 	Log        *slog.Logger
 	Metrics    Metrics
+	// Full is called when a write meets a full disk. Writes wait until it
+	// returns, then the one that failed is tried once more; when that fails too
+	// the process ends, as it does at once when Full is nil.
+	Full func()
+	// Room says whether the disk has room for what Close would like to write;
+	// nil: it has.
+	Room func() bool
 
 	fs vfs.FS // nil: the disk; tests put memory in its place
 }
@@ -44,6 +50,9 @@ type Metrics struct {
 	Folded func(events int, seconds float64)
 	// Rejected is called for each rejected event with its code.
 	Rejected func(code string)
+	// Traced is called once a batch is on disk, for each run of its events
+	// that carry one trace.
+	Traced func(Traced)
 }
 
 // Projector folds the log into a Pebble store and the indexes above it.
@@ -53,6 +62,8 @@ type Projector struct {
 	db   *pebble.DB
 	lock *pebble.Lock
 	log  *slog.Logger
+
+	unflushed chan error // what a flush or a compaction failed with, the first not asked for
 
 	// mu guards memory and Pebble together: whoever holds it for reading sees
 	// both at one sequence.
@@ -82,11 +93,12 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
-	db, lock, err := openDB(dir, opt)
+	unflushed := make(chan error, 1)
+	db, lock, err := openDB(dir, opt, unflushed)
 	if err != nil {
 		return nil, err
 	}
-	p := &Projector{dir: dir, opt: opt, db: db, lock: lock, log: opt.Log, changed: make(chan struct{})}
+	p := &Projector{dir: dir, opt: opt, db: db, lock: lock, log: opt.Log, changed: make(chan struct{}), unflushed: unflushed}
 	if err := p.load(); err != nil {
 		return nil, errors.Join(err, db.Close(), lock.Close())
 	}
@@ -94,7 +106,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 	return p, nil
 }
 
-func openDB(dir string, opt Options) (*pebble.DB, *pebble.Lock, error) {
+func openDB(dir string, opt Options, unflushed chan<- error) (*pebble.DB, *pebble.Lock, error) {
 	if err := opt.fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -102,20 +114,17 @@ func openDB(dir string, opt Options) (*pebble.DB, *pebble.Lock, error) {
 	if err != nil {
 		return nil, nil, &LockedError{Dir: dir}
 	}
-	cache := pebble.NewCache(64 << 20)
-	defer cache.Unref()
-	opts := &pebble.Options{
-		FormatMajorVersion:    formatVersion,
-		Cache:                 cache,
-		MemTableSize:          32 << 20,
-		L0CompactionThreshold: 4,
-		FS:                    opt.fs,
-		Lock:                  lock,
-		Logger:                pebbleLog{opt.Log},
+	fs := opt.fs
+	if opt.Full != nil {
+		fs = vfs.OnDiskFull(fs, opt.Full)
 	}
-	for i := range opts.Levels {
-		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-	}
+	opts := pebbleOptions(fs, lock, opt.Log)
+	opts.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
+		select {
+		case unflushed <- err:
+		default:
+		}
+	}}
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
@@ -123,97 +132,73 @@ func openDB(dir string, opt Options) (*pebble.DB, *pebble.Lock, error) {
 	return db, lock, nil
 }
 
+func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
+	opts := &pebble.Options{
+		FormatMajorVersion:    formatVersion,
+		CacheSize:             64 << 20,
+		MemTableSize:          32 << 20,
+		L0CompactionThreshold: 8, // a rebuild writes faster than it is read
+		FS:                    fs,
+		Lock:                  lock,
+		Logger:                pebbleLog{log},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return opts
+}
+
 // Close flushes, so that the next start need not replay the write-ahead log.
+// Where the disk has no room for that, it does without.
 func (p *Projector) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(p.db.Flush(), p.db.Close(), p.lock.Close())
+	return errors.Join(p.flush(), p.db.Close(), p.lock.Close())
 }
 
-// Log is what Run asks of the log.
-type Log interface {
-	// Follow yields contiguous batches of events, oldest first, until ctx ends.
-	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
-	getter
-}
-
-type getter interface {
-	// Get returns one event, or streams.ErrNotFound.
-	Get(ctx context.Context, seq uint64) (streams.Message, error)
-}
-
-// Run checks that log is the one the store was folded from, then folds until
-// ctx ends, when it returns nil.
-func (p *Projector) Run(ctx context.Context, log Log) error {
-	if err := p.verify(ctx, log); err != nil {
-		return err
-	}
-	for msgs, err := range log.Follow(ctx, p.next()) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("follow log: %w", err)
-		}
-		if err := p.Apply(msgs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// next is the sequence the fold waits for.
-func (p *Projector) next() uint64 { return max(p.Applied()+1, p.opt.First) }
-
-// verify has the event at the cursor prove that this log is the one folded: it
-// must exist and continue the chain hash as it did.
-func (p *Projector) verify(ctx context.Context, log getter) error {
-	p.mu.RLock()
-	c := p.cursor
-	p.mu.RUnlock()
-	if c.seq == 0 {
+// flush tries once: Pebble itself tries for ever, and panics when the
+// write-ahead log cannot be ended. What it would write is in that log.
+func (p *Projector) flush() error {
+	if p.opt.Room != nil && !p.opt.Room() {
 		return nil
 	}
-	m, err := log.Get(ctx, c.seq)
-	if errors.Is(err, streams.ErrNotFound) {
-		return &OtherLogError{p.dir, fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq)}
+	select {
+	case <-p.unflushed: // long ago
+	default:
 	}
-	if err != nil {
-		return fmt.Errorf("read event %d: %w", c.seq, err)
-	}
-	e, err := prepare(m)
+	flushed, err := p.db.AsyncFlush()
 	if err != nil {
 		return err
 	}
-	if link(c.prev, m.Seq, m.Subject, e.eventID(), e.body) != c.chain {
-		return &OtherLogError{p.dir, fmt.Sprintf("event %d differs from the one it folded", c.seq)}
+	select {
+	case <-flushed:
+		return nil
+	case err := <-p.unflushed:
+		return err
 	}
-	return nil
 }
 
 // Apply folds messages, oldest first, in one atomic batch. Messages at or
 // below the cursor are skipped, so an event seen twice counts once. An error
 // means that the store no longer follows the log: the projector must be closed.
 // What came before the message at fault is folded, unless the store failed.
+// It must not be called while Run runs.
 func (p *Projector) Apply(msgs []streams.Message) error {
-	start := time.Now()
-	entries, stop := p.admit(msgs)
-	made, err := p.commit(entries)
+	entries, stop := admit(msgs, p.next())
+	w, err := p.write(entries)
 	if err != nil {
 		return err
 	}
-	p.announce(made)
-	if p.opt.Metrics.Folded != nil {
-		p.opt.Metrics.Folded(len(made), time.Since(start).Seconds())
+	if err := p.acknowledge(w); err != nil {
+		return err
 	}
 	return stop
 }
 
-// admit prepares the messages above the cursor, up to the first that cannot be
-// folded: what is refused here has touched nothing.
-func (p *Projector) admit(msgs []streams.Message) ([]entry, error) {
+// admit prepares the messages from sequence next on, up to the first that
+// cannot be folded: what is refused here has touched nothing.
+func admit(msgs []streams.Message, next uint64) ([]entry, error) {
 	entries := make([]entry, 0, len(msgs))
-	next := p.next()
 	for _, m := range msgs {
 		if m.Seq < next {
 			continue
@@ -231,35 +216,77 @@ func (p *Projector) admit(msgs []streams.Message) ([]entry, error) {
 	return entries, nil
 }
 
-// commit folds under the lock; the disk's acknowledgement is awaited outside.
-func (p *Projector) commit(entries []entry) ([]Verdict, error) {
+// written is a batch that memory and Pebble hold, and the disk perhaps not yet.
+type written struct {
+	batch *pebble.Batch // nil: there was nothing to write
+	began time.Time
+	made  []Verdict
+	trace []Traced
+}
+
+// batchRoom is about what an event of a busy log takes in a batch. A batch that
+// grows copies what it holds, again and again.
+const batchRoom = 640
+
+// write folds under the lock. The disk's acknowledgement is awaited by
+// acknowledge, outside of it.
+func (p *Projector) write(entries []entry) (w written, err error) {
+	w.began = time.Now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.failed != nil || len(entries) == 0 {
-		defer p.mu.Unlock()
-		return nil, p.failed
+		return w, p.failed
 	}
-	b := p.db.NewBatchWithSize(64 << 10)
-	made, err := p.foldAll(b, entries)
-	wait := func() error { return nil }
+	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
+	w.made, err = p.foldAll(w.batch, entries)
+	if p.opt.Metrics.Traced != nil && err == nil {
+		w.trace = traces(entries, w.made, w.began)
+	}
 	switch {
 	case err != nil:
 	case p.opt.Relaxed:
-		err = p.db.Apply(b, pebble.NoSync)
+		err = p.db.Apply(w.batch, pebble.NoSync)
 	default:
-		err = p.db.ApplyNoSyncWait(b, pebble.Sync)
-		wait = b.SyncWait
+		err = p.db.ApplyNoSyncWait(w.batch, pebble.Sync)
 	}
-	p.failed = err
-	p.mu.Unlock()
-	if err == nil {
-		err = wait()
+	if err != nil {
+		p.failed = errors.Join(err, w.batch.Close())
 	}
-	if err = errors.Join(err, b.Close()); err != nil {
+	return w, p.failed
+}
+
+// acknowledge waits until the batch is durable and makes it visible. Batches
+// are acknowledged in the order they were written.
+func (p *Projector) acknowledge(w written) (err error) {
+	if w.batch != nil {
+		if !p.opt.Relaxed {
+			err = w.batch.SyncWait()
+		}
+		err = errors.Join(err, w.batch.Close())
+	}
+	if err != nil {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.failed = err
-		p.mu.Unlock()
+		return err
 	}
-	return made, err
+	p.announce(w.made)
+	if p.opt.Metrics.Folded != nil {
+		p.opt.Metrics.Folded(len(w.made), time.Since(w.began).Seconds())
+	}
+	for _, t := range w.trace {
+		p.opt.Metrics.Traced(t)
+	}
+	return nil
+}
+
+// abandon waits for a batch that must not be seen, because the one before it
+// did not reach the disk.
+func (w written) abandon() {
+	if w.batch != nil {
+		_ = w.batch.SyncWait() // the failure before it is the one to report
+		_ = w.batch.Close()
+	}
 }
 
 // foldAll folds entries into memory and b, the cursor included.
@@ -269,7 +296,7 @@ func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error)
 	c := p.cursor
 	for i := range entries {
 		e := &entries[i]
-		f.seq, f.time = e.msg.Seq, e.msg.Time.UnixNano()
+		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
 		v := f.event(e)
 		v.Seq = f.seq
 		if v.Rejection != nil {

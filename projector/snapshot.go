@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // Snapshot is the outbox at one moment. Close it.
@@ -86,6 +87,9 @@ func (s *Snapshot) edge(key, value []byte) (Edge, error) {
 	e.Time, e.Revision, e.Fingerprint = logTime(r.time()), r.id(), r.hash()
 	e.Have = names(nodes, r.places(len(nodes)))
 	e.Lost = names(nodes, r.places(len(nodes)))
+	if len(r.b) > 0 {
+		e.Trace = streams.Trace(r.take(len(e.Trace)))
+	}
 	return e, r.err
 }
 

@@ -1,0 +1,95 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Identity says which log a store was folded from, and in which layout.
+type Identity struct {
+	Schema     uint32
+	Partitions int
+	Created    time.Time // of the log
+}
+
+// Inspect reads the identity of the store in dir and changes nothing. found is
+// false when there is none. It fails with *LockedError when the store is in
+// use, and with *SchemaError when a newer Pebble wrote it; an older or newer
+// schema is the caller's to judge.
+func Inspect(dir string) (id Identity, found bool, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return id, false, nil
+	}
+	if err := known(dir); err != nil {
+		return id, false, err
+	}
+	lock, err := pebble.LockDirectory(dir, vfs.Default)
+	if err != nil {
+		return id, false, &LockedError{Dir: dir}
+	}
+	opts := pebbleOptions(vfs.Default, lock, slog.New(slog.DiscardHandler))
+	opts.ReadOnly = true
+	opts.ErrorIfNotExists = true
+	db, err := pebble.Open(dir, opts)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return id, false, lock.Close()
+	}
+	if err != nil {
+		return id, false, errors.Join(fmt.Errorf("read store %s: %w", dir, err), lock.Close())
+	}
+	id, found, err = readIdentityOf(db)
+	if err != nil {
+		err = fmt.Errorf("read store %s: %w", dir, err)
+	}
+	return id, found, errors.Join(err, db.Close(), lock.Close())
+}
+
+// known refuses a store in a format newer than ours.
+func known(dir string) error {
+	desc, err := pebble.Peek(dir, vfs.Default)
+	if err != nil {
+		var have uint32
+		if _, format, ok := strings.Cut(err.Error(), "unknown format major version "); ok {
+			if _, serr := fmt.Sscan(format, &have); serr == nil {
+				return &SchemaError{Dir: dir, Have: have, Know: uint32(formatVersion), Format: true}
+			}
+		}
+		return fmt.Errorf("read store %s: %w", dir, err)
+	}
+	if desc.Exists && desc.FormatMajorVersion > formatVersion {
+		return &SchemaError{Dir: dir, Have: uint32(desc.FormatMajorVersion), Know: uint32(formatVersion), Format: true}
+	}
+	return nil
+}
+
+func readIdentityOf(db *pebble.DB) (id Identity, found bool, err error) {
+	v, err := get(db, schemaKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return id, false, nil
+	}
+	if err != nil {
+		return id, false, err
+	}
+	schema, parts, err := readSchema(v)
+	if err != nil {
+		return id, false, err
+	}
+	id.Schema, id.Partitions = schema, int(parts)
+	if schema > SchemaVersion {
+		return id, true, nil // what else it holds is for the newer binary to read
+	}
+	if v, err = get(db, cursorKey()); err != nil {
+		return id, false, err
+	}
+	c, err := readCursor(v)
+	id.Created = time.Unix(0, c.created).UTC()
+	return id, true, err
+}

@@ -1,0 +1,153 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/edictdev/edict/streams"
+)
+
+// Log is what Run asks of the log.
+type Log interface {
+	// Follow yields contiguous batches of events, oldest first, until ctx ends.
+	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
+	getter
+}
+
+type getter interface {
+	// Get returns one event, or streams.ErrNotFound.
+	Get(ctx context.Context, seq uint64) (streams.Message, error)
+}
+
+// A fold under way: so many batches may be prepared before their turn, and so
+// many wait for the disk. One sync acknowledges all that were written before
+// it, so a slow disk is waited for together.
+const (
+	preparedAhead = 2
+	unsyncedMost  = 16
+)
+
+// prepared is a batch made ready for the fold; err is what follows it.
+type prepared struct {
+	entries []entry
+	err     error
+}
+
+// Run checks that log is the one the store was folded from, then folds until
+// ctx ends, when it returns nil. What the log yields is decoded while what came
+// before it is folded, and folded while what came before that is synced;
+// Applied rises only with what is on disk.
+func (p *Projector) Run(ctx context.Context, log Log) error {
+	if err := p.verify(ctx, log); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches := make(chan prepared, preparedAhead)
+	go func() {
+		defer close(batches)
+		prepareAll(ctx, log, p.next(), batches)
+	}()
+	unsynced := make(chan written, unsyncedMost)
+	synced := make(chan error, 1)
+	go func() { synced <- p.acknowledgeEach(unsynced, cancel) }()
+	err := p.foldEach(batches, unsynced)
+	close(unsynced)
+	cancel()
+	for range batches { // its reader is to have ended, too
+	}
+	if failed := <-synced; failed != nil {
+		return failed
+	}
+	return err
+}
+
+// acknowledgeEach makes batches visible as they become durable, and stops the
+// fold when one cannot. The rest is waited for all the same: who closes the
+// store must find no write of ours under way.
+func (p *Projector) acknowledgeEach(unsynced <-chan written, stop func()) (err error) {
+	for w := range unsynced {
+		if err != nil {
+			w.abandon()
+			continue
+		}
+		if err = p.acknowledge(w); err != nil {
+			stop()
+		}
+	}
+	return err
+}
+
+// prepareAll makes ready what the log yields from sequence next on, until ctx
+// ends or an error has been passed on.
+func prepareAll(ctx context.Context, log Log, next uint64, to chan<- prepared) {
+	pass := func(b prepared) bool {
+		select {
+		case to <- b:
+			return b.err == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for msgs, err := range log.Follow(ctx, next) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			pass(prepared{err: fmt.Errorf("follow log: %w", err)})
+			return
+		}
+		var b prepared
+		b.entries, b.err = admit(msgs, next)
+		next += uint64(len(b.entries))
+		if !pass(b) {
+			return
+		}
+	}
+}
+
+// foldEach writes batches until there are no more, or one cannot be.
+func (p *Projector) foldEach(batches <-chan prepared, unsynced chan<- written) error {
+	for b := range batches {
+		w, err := p.write(b.entries)
+		if err != nil {
+			return err
+		}
+		unsynced <- w
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return nil
+}
+
+// next is the sequence the fold waits for.
+func (p *Projector) next() uint64 { return max(p.Applied()+1, p.opt.First) }
+
+// verify has the event at the cursor prove that this log is the one folded: it
+// must exist and continue the chain hash as it did.
+func (p *Projector) verify(ctx context.Context, log getter) error {
+	p.mu.RLock()
+	c := p.cursor
+	p.mu.RUnlock()
+	if c.seq == 0 {
+		return nil
+	}
+	m, err := log.Get(ctx, c.seq)
+	if errors.Is(err, streams.ErrNotFound) {
+		return &OtherLogError{p.dir, fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq)}
+	}
+	if err != nil {
+		return fmt.Errorf("read event %d: %w", c.seq, err)
+	}
+	e, err := prepare(m)
+	if err != nil {
+		return err
+	}
+	if link(c.prev, m.Seq, m.Subject, e.eventID(), e.body) != c.chain {
+		return &OtherLogError{p.dir, fmt.Sprintf("event %d differs from the one it folded", c.seq)}
+	}
+	return nil
+}
