@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/streams"
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 )
 
 // announcement tells one node what one policy is to it from one log sequence
@@ -21,23 +23,19 @@ type announcement struct {
 	fingerprint compiler.Fingerprint
 	time        time.Time // log timestamp of key.Seq
 	gone        bool      // the node has no row any more: rules are []
+	trace       streams.Trace
 }
 
 func (a announcement) id() string {
 	return string(a.key.Node) + "." + a.key.Policy + "." + strconv.FormatUint(a.key.Seq, 10)
 }
 
-// ruleset is a rule payload as it travels, and in the form that is signed.
-type ruleset struct {
-	wire      []byte // section 4's payload, verbatim
-	canonical []byte // RFC 8785
-}
-
 // envelopeRoom is more than an announcement takes on the wire beside its rules:
-// subject, headers and the fields of the envelope.
-const envelopeRoom = 1280
+// subject, headers, the fields of the envelope and a proof of six hashes.
+const envelopeRoom = 1536
 
-func (r *ruleset) size() int { return len(r.wire) + envelopeRoom }
+// room is what an announcement with these rules takes of a batch, in bytes.
+func room(r *artifact.PreparedRules) int { return len(r.Payload()) + envelopeRoom }
 
 // sealer turns announcements into signed messages. Safe for many goroutines.
 type sealer struct {
@@ -46,7 +44,7 @@ type sealer struct {
 	ttl    time.Duration // of tombstones
 
 	mu    sync.Mutex
-	rules map[compiler.Fingerprint]*ruleset
+	rules map[compiler.Fingerprint]*artifact.PreparedRules
 	held  int // bytes in rules
 }
 
@@ -55,12 +53,12 @@ type sealer struct {
 const rulesHeld = 64 << 20
 
 func newSealer(signer *artifact.Signer, log string, tombstones time.Duration) *sealer {
-	return &sealer{signer: signer, log: log, ttl: tombstones, rules: map[compiler.Fingerprint]*ruleset{}}
+	return &sealer{signer: signer, log: log, ttl: tombstones, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
 }
 
-// ruleset finds the rules of an announcement; canonical form is made once per
-// fingerprint.
-func (s *sealer) ruleset(a announcement, source Outbox) (*ruleset, error) {
+// prepared finds the rules of an announcement; the form that is signed is made
+// once per fingerprint.
+func (s *sealer) prepared(a announcement, source Outbox) (*artifact.PreparedRules, error) {
 	fp := a.fingerprint
 	s.mu.Lock()
 	r := s.rules[fp]
@@ -75,11 +73,13 @@ func (s *sealer) ruleset(a announcement, source Outbox) (*ruleset, error) {
 			return nil, fmt.Errorf("rules of policy %s at %d: %w", a.key.Policy, a.key.Seq, err)
 		}
 	}
-	canonical, err := artifact.Canonical(wire)
-	if err != nil {
-		return nil, fmt.Errorf("rules of policy %s at %d: %w", a.key.Policy, a.key.Seq, err)
+	r, err := artifact.PrepareRules(wire)
+	if err == nil && r.Fingerprint() != fp {
+		err = fmt.Errorf("the read model gives %s for it: rebuild it", compiler.Fingerprint(r.Fingerprint()))
 	}
-	r = &ruleset{wire: wire, canonical: canonical}
+	if err != nil {
+		return nil, fmt.Errorf("rules of policy %s at %d, fingerprint %s: %w", a.key.Policy, a.key.Seq, fp, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held > rulesHeld {
@@ -87,39 +87,53 @@ func (s *sealer) ruleset(a announcement, source Outbox) (*ruleset, error) {
 		s.held = 0
 	}
 	s.rules[fp] = r
-	s.held += len(r.wire) + len(r.canonical)
+	s.held += r.Size()
 	return r, nil
 }
 
-// message is the announcement as it is published.
-func (s *sealer) message(a announcement, r *ruleset) (streams.Outgoing, error) {
-	body, err := s.body(a, r)
-	if err != nil {
-		return streams.Outgoing{}, fmt.Errorf("announce %s: %w", a.id(), err)
+// seal fills out[i] from lines[i]: signed in runs, which are cut from the first
+// line on, on every core.
+func (s *sealer) seal(lines []line, out []streams.Outgoing) error {
+	runs := (len(lines) + artifact.MaxRun - 1) / artifact.MaxRun
+	cores := runtime.GOMAXPROCS(0)
+	share := max(1, (runs+cores-1)/cores) * artifact.MaxRun
+	var g errgroup.Group
+	for from := 0; from < len(lines); from += share {
+		to := min(from+share, len(lines))
+		g.Go(func() error { return s.sealShare(lines[from:to], out[from:to]) })
 	}
-	m := streams.Outgoing{
-		Subject: streams.NodeSubject(a.key.Node, a.key.Policy),
-		Header: []string{
-			streams.HeaderEdictID, a.id(),
-			streams.HeaderEdictLogSeq, strconv.FormatUint(a.key.Seq, 10),
-			streams.HeaderEdictLog, s.log,
-		},
-		Body: body,
-	}
-	if a.gone {
-		m.TTL = s.ttl
-	}
-	return m, nil
+	return g.Wait()
 }
 
-// body is the signed envelope.
-func (s *sealer) body(a announcement, r *ruleset) ([]byte, error) {
-	p := artifact.PolicyPayload{
-		NodeID: a.key.Node, PolicyID: a.policy, RevisionID: a.revision, Fingerprint: a.fingerprint, Rules: r.wire,
+func (s *sealer) sealShare(lines []line, out []streams.Outgoing) error {
+	list := make([]artifact.Announcement, len(lines))
+	for i, l := range lines {
+		list[i] = artifact.Announcement{
+			Node: l.key.Node, Policy: l.policy, Revision: l.revision,
+			Version: l.key.Seq, GeneratedAt: l.time, Rules: l.rules,
+		}
 	}
-	return s.signer.SealCanonical(artifact.Envelope{
-		Plane: artifact.PlanePolicy, Kind: artifact.KindPolicy, Name: a.key.Policy,
-		Version: a.key.Seq, Node: string(a.key.Node), GeneratedAt: a.time,
-		Payload: p.Append(make([]byte, 0, r.size())),
-	}, p.AppendCanonical(make([]byte, 0, r.size()), r.canonical))
+	var seq string // most share it
+	_, err := s.signer.SealRuns(nil, list, func(i int, wire []byte) {
+		l := &lines[i]
+		if i == 0 || l.key.Seq != lines[i-1].key.Seq {
+			seq = strconv.FormatUint(l.key.Seq, 10)
+		}
+		out[i] = streams.Outgoing{
+			Subject: streams.NodeSubject(l.key.Node, l.key.Policy),
+			Header: []string{
+				streams.HeaderEdictID, string(l.key.Node) + "." + l.key.Policy + "." + seq,
+				streams.HeaderEdictLogSeq, seq,
+				streams.HeaderEdictLog, s.log,
+			},
+			Body: wire,
+		}
+		if l.gone {
+			out[i].TTL = s.ttl
+		}
+		if !l.trace.IsZero() {
+			out[i].Header = append(out[i].Header, streams.HeaderTraceparent, l.trace.String())
+		}
+	})
+	return err
 }

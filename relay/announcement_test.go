@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -31,10 +32,9 @@ func TestAnAnnouncementIsAnEnvelopeANodeCanOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a.key = Key{42, policyIDs[0].String(), "web-1"}
 			a.policy, a.revision, a.time = policyIDs[0], policyIDs[2], timeOf(42)
-			r, err := s.ruleset(a, box)
+			r, err := s.prepared(a, box)
 			require.NoError(t, err)
-			m, err := s.message(a, r)
-			require.NoError(t, err)
+			m := sealed(t, s, line{a, r})[0]
 			require.Equal(t, "edict.node.web-1."+policyIDs[0].String(), m.Subject)
 			require.Equal(t, []string{"Edict-Id", "web-1." + policyIDs[0].String() + ".42", "Edict-Log-Seq", "42", "Edict-Log", "17"}, m.Header)
 			require.False(t, m.HasExpect)
@@ -56,6 +56,57 @@ func TestAnAnnouncementIsAnEnvelopeANodeCanOpen(t *testing.T) {
 		})
 	}
 }
+
+// sealed are the messages of lines.
+func sealed(t *testing.T, s *sealer, lines ...line) []streams.Outgoing {
+	t.Helper()
+	out := make([]streams.Outgoing, len(lines))
+	require.NoError(t, s.seal(lines, out))
+	return out
+}
+
+func TestABatchIsSealedInRunsAndEachMessageVerifiesAlone(t *testing.T) {
+	s := newSealer(testSigner, "17", 30*day)
+	rules, err := artifact.PrepareRules(rulesets[1].Payload)
+	require.NoError(t, err)
+	for _, n := range []int{1, 2, 64, 65, 130, 1000} {
+		lines := make([]line, n)
+		for i := range lines {
+			lines[i] = line{announcement{
+				key:    Key{42, policyIDs[0].String(), policy.NodeID(fmt.Sprintf("n%04d", i))},
+				policy: policyIDs[0], revision: policyIDs[2], fingerprint: rules.Fingerprint(), time: timeOf(42),
+			}, rules}
+		}
+		signatures := map[string]int{}
+		for i, m := range sealed(t, s, lines...) {
+			trust := artifact.NewTrustSet() // remembers nothing of the others
+			require.NoError(t, trust.Add(artifact.PlanePolicy, testSigner.KeyID(), testSigner.PublicKey(), time.Time{}))
+			e, err := trust.Open(m.Body)
+			require.NoError(t, err)
+			require.Equal(t, string(lines[i].key.Node), e.Node, "the order is kept")
+			signatures[e.Signature.Value]++
+			if n%artifact.MaxRun == 1 && i == n-1 {
+				require.Equal(t, artifact.AlgEd25519, e.Signature.Alg, "a run of one is signed plainly")
+			} else {
+				require.Equal(t, artifact.AlgEd25519Merkle, e.Signature.Alg)
+			}
+		}
+		require.Len(t, signatures, (n+artifact.MaxRun-1)/artifact.MaxRun, "one signature for a run")
+	}
+}
+
+func TestRulesThatAreNotThoseOfTheirFingerprintAreNotTold(t *testing.T) {
+	store := newFakeStore(&fakeLog{})
+	box := store.Outbox()
+	defer box.Close()
+	_, err := newSealer(testSigner, "17", day).prepared(announcement{fingerprint: rulesets[1].Fingerprint}, lyingBox{box})
+	require.ErrorContains(t, err, "rebuild")
+}
+
+// lyingBox has the rules of another fingerprint.
+type lyingBox struct{ Outbox }
+
+func (lyingBox) Payload(compiler.Fingerprint) ([]byte, error) { return rulesets[2].Payload, nil }
 
 func TestAnEdgeExpandsInNodeOrder(t *testing.T) {
 	e := projector.Edge{

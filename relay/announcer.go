@@ -24,6 +24,7 @@ type announcer struct {
 	seal       *sealer
 	board      *board
 	metrics    Metrics
+	traced     func(Traced)
 	log        *slog.Logger
 	partitions int           // of the plane
 	pause      time.Duration // before a contested partition is taken anew
@@ -47,7 +48,7 @@ const (
 
 func newAnnouncer(r *Relay, stream Stream) *announcer {
 	a := &announcer{
-		store: r.store, stream: stream, board: r.board, metrics: r.opt.Metrics, log: r.opt.Log,
+		store: r.store, stream: stream, board: r.board, metrics: r.opt.Metrics, traced: r.opt.Traced, log: r.opt.Log,
 		seal:       newSealer(r.signer, r.logID, stream.TombstoneTTL()),
 		partitions: r.opt.Partitions, pause: r.opt.Contested,
 	}
@@ -78,10 +79,12 @@ func (a *announcer) take(ctx context.Context) error {
 	for _, p := range a.parts {
 		due[p] = time.Time{}
 	}
+	say := newHoldings(a.log, a.pause)
 	for ctx.Err() == nil {
 		ready, next := dueBy(due, time.Now())
 		if len(ready) > 0 {
 			for p, as := range a.takeNow(ctx, ready) {
+				say.note(p.id, as)
 				if as == kept {
 					delete(due, p)
 					a.lanes[p.id%len(a.lanes)].inbox <- p
@@ -89,14 +92,20 @@ func (a *announcer) take(ctx context.Context) error {
 					due[p] = a.again(p, as)
 				}
 			}
+			say.tell()
 			continue
+		}
+		if say.waits() {
+			next = min(next, gatherLosses)
 		}
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 		case x := <-a.returned:
+			say.note(x.p.id, x.as)
 			due[x.p] = a.again(x.p, x.as)
 		case <-timer.C:
+			say.tell()
 		}
 		timer.Stop()
 	}
@@ -116,15 +125,13 @@ func dueBy(due map[*partition]time.Time, now time.Time) (ready []*partition, nex
 	return ready, next
 }
 
-// again says when a partition that was not kept is taken anew, and reports one
+// again says when a partition that was not kept is taken anew, and notes one
 // that another owner holds.
 func (a *announcer) again(p *partition, as outcome) time.Time {
 	now := time.Now()
 	if as != contested {
 		return now.Add(backoffLeast)
 	}
-	a.log.Warn("another process announces this partition; it is tried again",
-		"code", "partition_contested", "partition", p.id, "in", a.pause)
 	a.board.lost(p.id, now)
 	return now.Add(a.pause)
 }
@@ -263,7 +270,7 @@ func (a *announcer) claimAlone(ctx context.Context, p *partition) (outcome, erro
 // was lost, and returns the partitions that are not ours after it.
 func (a *announcer) settle(ctx context.Context, ps []*partition, cause error) (map[*partition]outcome, error) {
 	a.metrics.FenceConflict()
-	a.log.Debug("a batch was refused or is in doubt; reading its fences", "partitions", len(ps), "cause", cause)
+	a.log.Debug("a batch was refused or is in doubt; reading its fences", "partitions", len(ps), "error", cause)
 	fences, err := lastFences(ctx, a.stream, a.partitions)
 	if err != nil {
 		return nil, err
@@ -294,8 +301,24 @@ func (a *announcer) setOut(ctx context.Context, taken []*partition) error {
 	if len(behind) == 0 {
 		return nil
 	}
-	a.log.Info("comparing the node stream with the rows", "partitions", len(behind))
-	return compare(ctx, a.stream, a.store, behind, a.partitions)
+	began := time.Now()
+	a.log.Info("sync begun: the node stream is compared with the rows", "partitions", len(behind))
+	if err := compare(ctx, a.stream, a.store, behind, a.partitions); err != nil {
+		return err
+	}
+	c, differences := behind[0].sync.of, 0
+	for _, p := range behind {
+		differences += len(p.sync.diffs)
+	}
+	c.after = func(told int) {
+		if told < len(behind) {
+			a.log.Info("sync broken off", "partitions", len(behind)-told, "seq", c.rows.Seq)
+			return
+		}
+		a.log.Info("sync ended: the differences are announced", "partitions", told, "seq", c.rows.Seq,
+			"differences", differences, "seconds", time.Since(began).Seconds())
+	}
+	return nil
 }
 
 // lastFences reads the fences of all partitions. The day marks are asked for

@@ -2,11 +2,10 @@ package relay
 
 import (
 	"encoding/json"
-	"runtime"
 	"strconv"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
-	"golang.org/x/sync/errgroup"
 )
 
 // batchBytes bounds one atomic batch (design section 6).
@@ -15,7 +14,7 @@ const batchBytes = 8 << 20
 // line is one announcement of a batch, with its rules.
 type line struct {
 	announcement
-	rules *ruleset
+	rules *artifact.PreparedRules
 }
 
 // part is what a batch carries for one partition: the fence that states where
@@ -52,7 +51,7 @@ func (b *batch) add(x part) {
 		b.bytes += envelopeRoom
 	}
 	for _, l := range x.lines {
-		b.bytes += l.rules.size()
+		b.bytes += room(l.rules)
 	}
 }
 
@@ -98,7 +97,7 @@ func (b *batch) build(s *sealer) ([]streams.Outgoing, error) {
 	}
 	at := len(msgs)
 	msgs = msgs[:at+len(lines)]
-	if err := seal(s, lines, msgs[at:]); err != nil {
+	if err := s.seal(lines, msgs[at:]); err != nil {
 		return nil, err
 	}
 	for _, x := range b.parts {
@@ -107,23 +106,6 @@ func (b *batch) build(s *sealer) ([]streams.Outgoing, error) {
 		}
 	}
 	return msgs, nil
-}
-
-// seal fills out[i] from lines[i].
-func seal(s *sealer, lines []line, out []streams.Outgoing) error {
-	const atLeast = 32 // below, a goroutine costs more than it saves
-	var g errgroup.Group
-	run := max(atLeast, (len(lines)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-	for from := 0; from < len(lines); from += run {
-		to := min(from+run, len(lines))
-		g.Go(func() (err error) {
-			for i := from; i < to && err == nil; i++ {
-				out[i], err = s.message(lines[i].announcement, lines[i].rules)
-			}
-			return err
-		})
-	}
-	return g.Wait()
 }
 
 // stored tells the partitions that the batch stands, its first message at seq.

@@ -1,31 +1,41 @@
 package relay
 
 import (
-	"encoding/json"
+	"slices"
 	"strconv"
-	"time"
 )
 
 // dataRoom is the most bytes of JSON on one data: line. Agents read lines of
 // less than 64 KiB, the field name included (plexsphere 3.3).
 const dataRoom = 60 << 10
 
-// appendFrame appends an SSE frame. Its data is split over lines at JSON token
-// boundaries, where the line feed that joins them again is white space.
-func appendFrame(b []byte, id uint64, event string, data []byte) []byte {
+// appendFrame appends an SSE frame with the data that add appends. Data is
+// split over lines at JSON token boundaries, where the line feed that joins
+// them again is white space.
+func appendFrame(b []byte, id uint64, event string, add func([]byte) []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, id, 10)
 	b = append(b, "\nevent: "...)
 	b = append(b, event...)
-	b = append(b, '\n')
-	for len(data) > 0 {
-		n := cutJSON(data, dataRoom)
-		b = append(b, "data: "...)
-		b = append(b, data[:n]...)
-		b = append(b, '\n')
-		data = data[n:]
+	b = append(b, "\ndata: "...)
+	from := len(b)
+	b = add(b)
+	if len(b)-from > dataRoom {
+		b = appendLines(b[:from], slices.Clone(b[from:]))
 	}
-	return append(b, '\n')
+	return append(b, "\n\n"...)
+}
+
+// appendLines appends data as lines of dataRoom at most.
+func appendLines(b, data []byte) []byte {
+	for {
+		n := cutJSON(data, dataRoom)
+		b = append(b, data[:n]...)
+		if data = data[n:]; len(data) == 0 {
+			return b
+		}
+		b = append(b, "\ndata: "...)
+	}
 }
 
 // cutJSON is where to cut a compact JSON text so that the first piece ends at
@@ -49,12 +59,4 @@ func cutJSON(text []byte, room int) int {
 		}
 	}
 	return len(text)
-}
-
-// stored is what a frame needs of a stored envelope.
-type stored struct {
-	Plane       string          `json:"plane"`
-	Kind        string          `json:"kind"`
-	GeneratedAt time.Time       `json:"generated_at"`
-	Payload     json.RawMessage `json:"payload"`
 }

@@ -41,18 +41,18 @@ func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
 		key: Key{7, policyIDs[0].String(), "n0"}, policy: policyIDs[0], revision: policyIDs[1],
 		fingerprint: rs.Fingerprint, time: timeOf(7),
 	}
-	canonical, err := artifact.Canonical(rs.Payload)
+	rules, err := artifact.PrepareRules(rs.Payload)
 	require.NoError(t, err)
-	m, err := s.message(a, &ruleset{wire: rs.Payload, canonical: canonical})
-	require.NoError(t, err)
+	m := sealed(t, s, line{a, rules})[0]
 
 	e := &events{}
 	st := &eventStream{w: e, rc: newController(e), node: "n0", signer: testSigner, metrics: quiet{}, timeout: time.Second}
-	cause, err := st.send(streams.Message{
+	cause, err := st.add(&news{Message: streams.Message{
 		Seq: 9, Subject: m.Subject, Body: m.Body,
 		Header: map[string][]string{streams.HeaderEdictID: {a.id()}},
-	})
+	}})
 	require.NoError(t, err)
+	require.NoError(t, st.send())
 	require.True(t, cause.Equal(timeOf(7)))
 	for line := range strings.Lines(e.text()) {
 		require.Less(t, len(line), 65536)

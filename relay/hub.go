@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ type hub struct {
 	shut     time.Time
 	subs     map[policy.NodeID][]*subscriber
 	days     []dayMark // ascending by seq
+	ring     *ring
 	ended    bool
 }
 
@@ -62,6 +64,7 @@ func newHub(r *Relay, stream Stream) *hub {
 		scans: semaphore.NewWeighted(scansAtOnce),
 		drops: newDropper(r.store, r.opt.Log),
 		subs:  map[policy.NodeID][]*subscriber{},
+		ring:  newRing(r.opt.Ring, math.MaxUint64), // covers nothing before the start
 	}
 }
 
@@ -130,6 +133,8 @@ func (h *hub) start(ctx context.Context) (from uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.released, h.ready = state.Last, true
+	h.ring.floor = state.Last
+	h.log.Info("nodes are served", "node_seq", state.Last, "applied", h.store.Applied())
 	return state.Last + 1, nil
 }
 
@@ -241,7 +246,13 @@ func (h *hub) gate(ctx context.Context, seq uint64) {
 	}
 	h.setShut(time.Now())
 	defer h.setShut(time.Time{})
+	long := time.AfterFunc(h.patience, func() {
+		h.log.Warn("gate shut: the read model is behind the node stream, and announcements wait", "applied", h.store.Applied(), "seq", seq)
+	})
 	_ = h.store.Wait(ctx, seq) // fails only when ctx ends
+	if !long.Stop() && ctx.Err() == nil {
+		h.log.Info("gate open: announcements go on", "applied", h.store.Applied(), "seq", seq)
+	}
 }
 
 func (h *hub) setShut(at time.Time) {
@@ -250,26 +261,30 @@ func (h *hub) setShut(at time.Time) {
 	h.shut = at
 }
 
-// dispatch hands m to the live streams it concerns.
+// dispatch hands m to the ring and to the live streams it concerns.
 func (h *hub) dispatch(m streams.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.released = m.Seq
 	if node, _, ok := splitNodeSubject(m.Subject); ok {
+		e := &news{Message: m}
+		h.ring.add(node, e)
 		for _, s := range h.subs[node] {
-			s.push(m)
+			s.push(e)
 		}
 		return
 	}
 	if p, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
+		h.ring.mark(p, m.Seq)
 		// A sync told differences only: a node may have pulled a row that the
 		// stream never told and that is gone since.
+		pull := resync(m.Seq)
 		for node, subs := range h.subs {
 			if node.Partition(h.partitions) != p {
 				continue
 			}
 			for _, s := range subs {
-				s.push(resync(m.Seq))
+				s.push(pull)
 			}
 		}
 	}

@@ -84,10 +84,14 @@ func (l *lane) step(ctx context.Context) (did bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errStore, err)
 	}
+	began := time.Now()
 	first, err := l.a.stream.PublishBatch(ctx, msgs)
 	switch {
 	case err == nil:
 		b.stored(first)
+		if l.a.traced != nil {
+			b.report(l.a.traced, began)
+		}
 		l.doubt = 0
 		l.limit = min(2*l.limit, l.a.stream.MaxBatch())
 		l.a.metrics.Announced(b.announcements(), len(msgs))
@@ -203,23 +207,23 @@ func (l *lane) part(p *partition, box Outbox, b *batch) (*part, error) {
 func (l *lane) syncPart(p *partition, b *batch) (*part, error) {
 	x := &part{p: p, fence: p.fence.Fence}
 	rest := p.sync.rest(p.fence.Fence)
-	room := b.room() - 1 // its fence
+	left := b.room() - 1 // its fence
 	bytes := b.bytes
 	for _, d := range rest {
-		if len(x.lines) == room || bytes >= batchBytes {
+		if len(x.lines) == left || bytes >= batchBytes {
 			break
 		}
-		r, err := l.a.seal.ruleset(d, p.sync.of.source)
+		r, err := l.a.seal.prepared(d, p.sync.of.source)
 		if err != nil {
 			return nil, err
 		}
-		if len(x.lines) > 0 && bytes+r.size() > batchBytes {
+		if len(x.lines) > 0 && bytes+room(r) > batchBytes {
 			break
 		}
 		x.lines = append(x.lines, line{d, r})
-		bytes += r.size()
+		bytes += room(r)
 	}
-	if len(x.lines) == len(rest) && len(x.lines) < room {
+	if len(x.lines) == len(rest) && len(x.lines) < left {
 		x.ends = true
 		x.fence.Mode, x.fence.After = Follow, End(p.sync.seq())
 		return x, nil
@@ -234,7 +238,7 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 		return nil, nil
 	}
 	x := &part{p: p, fence: p.fence.Fence}
-	room := b.room() - 1 // its fence
+	left := b.room() - 1 // its fence
 	bytes := b.bytes
 	cut := false
 	for e, err := range box.Edges(p.id, p.fence.After.Seq) {
@@ -245,16 +249,16 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 			if a.key.Compare(p.fence.After) <= 0 {
 				continue
 			}
-			r, err := l.a.seal.ruleset(a, box)
+			r, err := l.a.seal.prepared(a, box)
 			if err != nil {
 				return nil, err
 			}
-			tooBig := bytes > 0 && bytes+r.size() > batchBytes
-			if cut = len(x.lines) == room || tooBig; cut {
+			tooBig := bytes > 0 && bytes+room(r) > batchBytes
+			if cut = len(x.lines) == left || tooBig; cut {
 				break
 			}
 			x.lines = append(x.lines, line{a, r})
-			bytes += r.size()
+			bytes += room(r)
 		}
 		if cut {
 			break
@@ -280,7 +284,7 @@ func expand(e projector.Edge) func(yield func(announcement) bool) {
 		have, lost := e.Have, e.Lost
 		name := e.Policy.String()
 		for len(have)+len(lost) > 0 {
-			a := announcement{policy: e.Policy, revision: e.Revision, fingerprint: e.Fingerprint, time: e.Time}
+			a := announcement{policy: e.Policy, revision: e.Revision, fingerprint: e.Fingerprint, time: e.Time, trace: e.Trace}
 			if len(lost) == 0 || len(have) > 0 && have[0] < lost[0] {
 				a.key = Key{e.Seq, name, have[0]}
 				have = have[1:]

@@ -13,7 +13,7 @@ type Metrics interface {
 	// Clients: an SSE stream began (+1) or ended (-1).
 	Clients(delta int)
 	// Resumed: a stream was opened, its past answered from source: SourceLive,
-	// SourceDirect or SourceConsumer.
+	// SourceRing, SourceDirect or SourceConsumer.
 	Resumed(source string)
 	// Delivered: a live announcement was written to a client this long after
 	// the log stored its cause.
@@ -23,6 +23,7 @@ type Metrics interface {
 // Sources of the past of a stream.
 const (
 	SourceLive     = "live"     // nothing was missed, or nothing was asked for
+	SourceRing     = "ring"     // the hub still had all of it in memory
 	SourceDirect   = "direct"   // one direct get of last messages
 	SourceConsumer = "consumer" // a temporary consumer: too many subjects for one get
 )

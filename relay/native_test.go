@@ -76,7 +76,7 @@ func TestAClientThatNeverReadsIsLetGo(t *testing.T) {
 	p := newPlane(t)
 	p.node("n0", "role=a")
 	count := &clients{}
-	w := p.start(t.TempDir(), relay.Options{Metrics: count, WriteTimeout: 50 * time.Millisecond})
+	w := p.start(t.TempDir(), relay.Options{Metrics: count, WriteTimeout: 300 * time.Millisecond})
 	p.ready(w)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.http.URL, "http://"))
 	require.NoError(t, err)

@@ -45,13 +45,19 @@ type plane struct {
 
 func newPlane(t testing.TB) *plane {
 	t.Helper()
-	server, err := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Relaxed: true})
+	return newPlaneOf(t, streams.ServerOptions{Listen: "127.0.0.1:0", Relaxed: true}, 4)
+}
+
+func newPlaneOf(t testing.TB, opt streams.ServerOptions, partitions int) *plane {
+	t.Helper()
+	opt.Dir = t.TempDir()
+	server, err := streams.StartServer(opt)
 	require.NoError(t, err)
 	t.Cleanup(server.Close)
 	conn, err := streams.Connect(t.Context(), streams.ConnectOptions{Server: server})
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	log, err := streams.OpenLog(t.Context(), conn, streams.LogOptions{Partitions: 4})
+	log, err := streams.OpenLog(t.Context(), conn, streams.LogOptions{Partitions: partitions})
 	require.NoError(t, err)
 	signer, err := artifact.GenerateSigner()
 	require.NoError(t, err)
@@ -103,7 +109,7 @@ type worker struct {
 
 func (p *plane) start(dir string, opt relay.Options) *worker {
 	p.t.Helper()
-	store, err := projector.Open(dir, projector.Options{Partitions: p.log.Partitions(), Created: p.log.Created(), First: p.log.First(), Relaxed: true})
+	store, err := projector.Open(dir, projector.Options{Partitions: p.log.Partitions(), Created: p.log.Created(), First: p.log.First(), Relaxed: p.conn.Durability() == streams.Relaxed})
 	require.NoError(p.t, err)
 	opt.Partitions, opt.Replier = p.log.Partitions(), p.conn
 	r := relay.New(relay.FromProjector(store), relay.NodeStream(p.conn, streams.NodesOptions{LogID: p.log.ID()}), p.signer, p.log.Created(), opt)
@@ -219,7 +225,7 @@ func (c *client) last() string {
 
 func (p *plane) eventually(f func() bool, what string) {
 	p.t.Helper()
-	require.Eventually(p.t, f, 10*time.Second, 2*time.Millisecond, what)
+	require.Eventually(p.t, f, 30*time.Second, 2*time.Millisecond, what)
 }
 
 func (p *plane) ready(w *worker) {

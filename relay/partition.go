@@ -90,6 +90,7 @@ func (p *partition) settle(f placed) outcome {
 // endSync drops the differences once the batch that ends the sync stands.
 func (p *partition) endSync() {
 	if p.sync != nil && p.fence.Mode == Follow && p.fence.After == End(p.sync.seq()) {
+		p.sync.of.told.Add(1)
 		p.dropSync()
 		p.startFollow()
 	}

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // subscriber is one live stream of one node. The hub pushes, the stream's own
@@ -16,10 +15,10 @@ type subscriber struct {
 	wake chan struct{} // has room for one: something waits, or the end came
 
 	mu      sync.Mutex
-	floor   uint64 // nothing at or below it is wanted
-	waiting []streams.Message
+	floor   uint64         // nothing at or below it is wanted
+	waiting []*news        // nil: superseded
 	at      map[string]int // subject → index in waiting; made when something waits
-	holes   int            // superseded entries of waiting, Seq 0
+	holes   int            // superseded entries of waiting
 	ended   bool
 }
 
@@ -27,40 +26,35 @@ func newSubscriber(node policy.NodeID) *subscriber {
 	return &subscriber{node: node, wake: make(chan struct{}, 1)}
 }
 
-// resync is the message that makes the node pull; it has no subject.
-func resync(seq uint64) streams.Message { return streams.Message{Seq: seq} }
-
-func isResync(m streams.Message) bool { return m.Subject == "" }
-
-// push adds m, in place of what waits under the same subject.
-func (s *subscriber) push(m streams.Message) {
+// push adds e, in place of what waits under the same subject.
+func (s *subscriber) push(e *news) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || m.Seq <= s.floor {
+	if s.ended || e.Seq <= s.floor {
 		return
 	}
 	if s.at == nil {
 		s.at = map[string]int{}
 	}
-	if i, ok := s.at[m.Subject]; ok {
-		s.waiting[i] = streams.Message{}
+	if i, ok := s.at[e.Subject]; ok {
+		s.waiting[i] = nil
 		s.holes++
 		if s.holes > len(s.waiting)/2 {
 			s.compact()
 		}
 	}
-	s.at[m.Subject] = len(s.waiting)
-	s.waiting = append(s.waiting, m)
+	s.at[e.Subject] = len(s.waiting)
+	s.waiting = append(s.waiting, e)
 	s.signal()
 }
 
 // compact closes the holes.
 func (s *subscriber) compact() {
 	kept := s.waiting[:0]
-	for _, m := range s.waiting {
-		if m.Seq > 0 {
-			s.at[m.Subject] = len(kept)
-			kept = append(kept, m)
+	for _, e := range s.waiting {
+		if e != nil {
+			s.at[e.Subject] = len(kept)
+			kept = append(kept, e)
 		}
 	}
 	clear(s.waiting[len(kept):])
@@ -68,15 +62,15 @@ func (s *subscriber) compact() {
 }
 
 // drain takes everything that waits. ended: nothing will come any more.
-func (s *subscriber) drain() (msgs []streams.Message, ended bool) {
+func (s *subscriber) drain() (events []*news, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.holes > 0 {
 		s.compact()
 	}
-	msgs = s.waiting
+	events = s.waiting
 	s.waiting, s.at = nil, nil
-	return msgs, s.ended
+	return events, s.ended
 }
 
 // skipTo drops what waits at or below seq, and will come.
@@ -85,9 +79,9 @@ func (s *subscriber) skipTo(seq uint64) {
 	defer s.mu.Unlock()
 	s.floor = max(s.floor, seq)
 	for i := range s.waiting {
-		if m := s.waiting[i]; m.Seq > 0 && m.Seq <= s.floor {
-			delete(s.at, m.Subject)
-			s.waiting[i] = streams.Message{}
+		if e := s.waiting[i]; e != nil && e.Seq <= s.floor {
+			delete(s.at, e.Subject)
+			s.waiting[i] = nil
 			s.holes++
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func TestAQueueKeepsTheNewestMessageOfEachSubjectAtItsTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSubscriber("n0")
-		var want []streams.Message // the honest queue: delete the older one, append
+		var want []*news // the honest queue: delete the older one, append
 		floor, seq := uint64(0), uint64(0)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 20).Draw(t, "what") {
@@ -27,7 +27,7 @@ func TestAQueueKeepsTheNewestMessageOfEachSubjectAtItsTail(t *testing.T) {
 			case 1:
 				floor = max(floor, uint64(rapid.IntRange(0, int(seq)+3).Draw(t, "floor")))
 				s.skipTo(floor)
-				var kept []streams.Message
+				var kept []*news
 				for _, m := range want {
 					if m.Seq > floor {
 						kept = append(kept, m)
@@ -36,7 +36,7 @@ func TestAQueueKeepsTheNewestMessageOfEachSubjectAtItsTail(t *testing.T) {
 				want = kept
 			default:
 				seq++
-				m := streams.Message{Seq: seq}
+				m := resync(seq)
 				if i := rapid.IntRange(0, 5).Draw(t, "subject"); i > 0 {
 					m.Subject = fmt.Sprint("s", i) // 0: a word to pull
 				}
@@ -44,7 +44,7 @@ func TestAQueueKeepsTheNewestMessageOfEachSubjectAtItsTail(t *testing.T) {
 				if seq <= floor {
 					continue
 				}
-				var kept []streams.Message
+				var kept []*news
 				for _, x := range want {
 					if x.Subject != m.Subject {
 						kept = append(kept, x)
@@ -59,9 +59,9 @@ func TestAQueueKeepsTheNewestMessageOfEachSubjectAtItsTail(t *testing.T) {
 
 func TestAQueueThatEndedTakesNothingMore(t *testing.T) {
 	s := newSubscriber("n0")
-	s.push(streams.Message{Seq: 1, Subject: "a"})
+	s.push(&news{Message: streams.Message{Seq: 1, Subject: "a"}})
 	s.end()
-	s.push(streams.Message{Seq: 2, Subject: "b"})
+	s.push(&news{Message: streams.Message{Seq: 2, Subject: "b"}})
 	<-s.wake
 	msgs, ended := s.drain()
 	require.Len(t, msgs, 1)

@@ -30,8 +30,10 @@ type Options struct {
 	Partitions int   // of the plane, as the log was created with; 0 is 64
 	Announce   []int // partitions this process tries to announce; nil: all, empty: none
 	Lanes      int   // batches in flight, at most 8; 0 is 4
+	Ring       int   // bytes of recent messages kept to answer resumes from; 0 is 64 MiB, below 0 none
 	Replier    Replier
 	Metrics    Metrics
+	Traced     func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
 	Log        *slog.Logger
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
@@ -58,6 +60,9 @@ func (o Options) withDefaults() Options {
 		o.Lanes = 4
 	}
 	o.Lanes = min(o.Lanes, 8)
+	if o.Ring == 0 {
+		o.Ring = 64 << 20
+	}
 	if o.Metrics == nil {
 		o.Metrics = quiet{}
 	}

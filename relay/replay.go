@@ -62,7 +62,7 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	if err != nil {
 		return err
 	}
-	for m, err := range p.messages {
+	for m, err := range p.events {
 		if err != nil {
 			return err
 		}

@@ -19,11 +19,11 @@ const resumePatience = 5 * time.Second
 // most one word to pull, first, and then every message retained after n up to
 // the place where the hub takes over.
 type past struct {
-	pull     bool
-	pullID   uint64 // sequence of the word to pull; what follows is above it
-	upTo     uint64 // live messages are above it
-	source   string
-	messages iter.Seq2[streams.Message, error]
+	pull   bool
+	pullID uint64 // sequence of the word to pull; what follows is above it
+	upTo   uint64 // live messages are above it
+	source string
+	events iter.Seq2[*news, error]
 }
 
 // resume opens a live stream that goes on after n (design sections 6 and 7).
@@ -44,7 +44,7 @@ func (h *hub) resume(ctx context.Context, node policy.NodeID, n uint64) (*subscr
 
 // past answers what came after n, up to at, where the hub is.
 func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past, error) {
-	p := past{upTo: at, source: SourceLive, messages: none}
+	p := past{upTo: at, source: SourceLive, events: none}
 	first := h.stream.First()
 	if n > at {
 		return h.beyond(ctx, n, p)
@@ -59,33 +59,47 @@ func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past,
 	if n == at {
 		return p, nil
 	}
+	id := node.Partition(h.partitions)
+	h.mu.Lock()
+	owed, synced, covered := h.ring.since(node, id, n, at)
+	h.mu.Unlock()
+	if covered {
+		p.source, p.events = SourceRing, each(owed)
+		p.pull = p.pull || synced
+		return p, nil
+	}
+	return h.asked(ctx, node, n, p)
+}
+
+// asked completes p with what the server retains for the node above n.
+func (h *hub) asked(ctx context.Context, node policy.NodeID, n uint64, p past) (past, error) {
 	quick, cancel := context.WithTimeout(ctx, resumePatience)
 	defer cancel()
-	id := node.Partition(h.partitions)
+	at, id := p.upTo, node.Partition(h.partitions)
 	own := nodePrefix + string(node) + ".>"
 	msgs, err := h.last(quick, n, at, id, own)
 	p.source = SourceDirect
 	if errors.Is(err, streams.ErrTooMany) {
 		p.source = SourceConsumer
 		msgs, err = h.last(quick, n, at, id)
-		p.messages = h.scan(ctx, n+1, at, own)
+		p.events = h.scan(ctx, n+1, at, own)
 	}
 	if err != nil {
 		return past{}, fmt.Errorf("resume after %d: %w", n, err)
 	}
-	var owed []streams.Message
+	var owed []*news
 	for _, m := range msgs {
 		if m.Seq <= n || m.Seq > at {
 			continue
 		}
 		if _, _, ok := splitNodeSubject(m.Subject); ok {
-			owed = append(owed, m)
+			owed = append(owed, &news{Message: m})
 		} else if _, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
 			p.pull = true
 		}
 	}
 	if p.source == SourceDirect {
-		p.messages = each(owed)
+		p.events = each(owed)
 	}
 	return p, nil
 }
@@ -131,20 +145,20 @@ func (h *hub) last(ctx context.Context, n, at uint64, partition int, more ...str
 }
 
 // scan reads the messages of one node by a temporary consumer.
-func (h *hub) scan(ctx context.Context, from, to uint64, filter string) iter.Seq2[streams.Message, error] {
-	return func(yield func(streams.Message, error) bool) {
+func (h *hub) scan(ctx context.Context, from, to uint64, filter string) iter.Seq2[*news, error] {
+	return func(yield func(*news, error) bool) {
 		if err := h.scans.Acquire(ctx, 1); err != nil {
-			yield(streams.Message{}, err)
+			yield(nil, err)
 			return
 		}
 		defer h.scans.Release(1)
 		for msgs, err := range h.stream.Read(ctx, from, to, filter) {
 			if err != nil {
-				yield(streams.Message{}, err)
+				yield(nil, err)
 				return
 			}
 			for _, m := range msgs {
-				if !yield(m, nil) {
+				if !yield(&news{Message: m}, nil) {
 					return
 				}
 			}
@@ -167,12 +181,12 @@ func (h *hub) oldestMark(now time.Time) uint64 {
 	return math.MaxUint64
 }
 
-func none(func(streams.Message, error) bool) {}
+func none(func(*news, error) bool) {}
 
-func each(msgs []streams.Message) iter.Seq2[streams.Message, error] {
-	return func(yield func(streams.Message, error) bool) {
-		for _, m := range msgs {
-			if !yield(m, nil) {
+func each(events []*news) iter.Seq2[*news, error] {
+	return func(yield func(*news, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"testing"
@@ -46,6 +47,7 @@ func TestAResumeSendsExactlyWhatCameAfterOrOneWordToPull(t *testing.T) {
 		p0, p1 := "P0=rules1"+at(0), "P1=rules2"+at(1)
 		pull := func(n uint64) string { return "pull@" + strconv.FormatUint(n, 10) }
 
+		answered := map[string]int{}
 		for _, tc := range []struct {
 			name, lastID string
 			want         []string
@@ -63,9 +65,10 @@ func TestAResumeSendsExactlyWhatCameAfterOrOneWordToPull(t *testing.T) {
 			{"beyond the end", strconv.FormatUint(last+1, 10), []string{pull(last)}, SourceLive},
 			{"no stream ends so late", "99999999999999999999999999", []string{pull(last)}, SourceLive},
 		} {
-			for _, way := range []string{"direct", "a replica that lags", "too many subjects"} {
+			for _, way := range []string{"ring", "direct", "a replica that lags", "too many subjects"} {
 				t.Log(tc.name, "/", way)
 				metrics.sources = nil
+				covers := p.reach(way == "ring")
 				w.server.lag, w.server.tooMany = 0, way == "too many subjects"
 				if way == "a replica that lags" {
 					w.server.lag = last - first
@@ -76,16 +79,38 @@ func TestAResumeSendsExactlyWhatCameAfterOrOneWordToPull(t *testing.T) {
 				require.Equal(t, http.StatusOK, e.status, tc.name)
 				require.Equal(t, tc.want, e.kinds(t), tc.name)
 				source := tc.source
+				if n, err := strconv.ParseUint(tc.lastID, 10, 64); err == nil && n >= covers && source == SourceDirect {
+					source = SourceRing
+				}
 				if source == SourceDirect && w.server.tooMany {
 					source = SourceConsumer
 				}
 				require.Equal(t, []string{source}, metrics.sources)
+				answered[source]++
 				e.cancel()
 				require.NoError(t, <-e.done)
 			}
 		}
+		for source, n := range map[string]int{SourceRing: 4, SourceDirect: 3 + 2*7, SourceConsumer: 7} {
+			require.Equal(t, n, answered[source], source)
+		}
 		w.clean(t)
 	})
+}
+
+// reach makes the ring forget everything, or remember it again, and says from
+// where on it answers.
+func (p *process) reach(whole bool) uint64 {
+	h := p.hub.Load()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p.ring == nil {
+		p.ring = h.ring
+	}
+	if h.ring = p.ring; !whole {
+		h.ring = newRing(-1, math.MaxUint64)
+	}
+	return h.ring.floor
 }
 
 func TestAResumeFromBeforeTombstonesExpirePulls(t *testing.T) {

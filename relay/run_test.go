@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 type process struct {
 	*Relay
 	store *fakeStore
+	ring  *ring // set aside by reach
 	stop  func()
 }
 
@@ -345,6 +347,12 @@ func (c *captured) Handle(_ context.Context, r slog.Record) error {
 }
 func (c *captured) Enabled(context.Context, slog.Level) bool { return true }
 
+func (c *captured) seen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.codes)
+}
+
 func TestOfTwoProcessesThatAnnounceEverythingTheLoserWaitsAndSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(0, 0)
@@ -365,7 +373,9 @@ func TestOfTwoProcessesThatAnnounceEverythingTheLoserWaitsAndSaysSo(t *testing.T
 		a.store.foldAll()
 		b.store.foldAll()
 		synctest.Wait()
-		require.Contains(t, lines.codes, "partition_contested")
+		time.Sleep(2 * gatherLosses)
+		synctest.Wait()
+		require.Equal(t, []string{"partition_contested"}, lines.seen(), "one line for many")
 		require.True(t, a.status(t)[0].Contested)
 		require.Equal(t, b.Owner(), a.status(t)[0].Owner, "not before 10 seconds")
 		time.Sleep(11 * time.Second)

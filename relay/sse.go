@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
@@ -68,7 +69,7 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 func (h *hub) open(ctx context.Context, node policy.NodeID, n uint64, given bool) (*subscriber, past, error) {
 	if !given {
 		s, at, err := h.subscribe(node)
-		return s, past{upTo: at, source: SourceLive, messages: none}, err
+		return s, past{upTo: at, source: SourceLive, events: none}, err
 	}
 	return h.resume(ctx, node, n)
 }
@@ -99,7 +100,8 @@ type eventStream struct {
 	signer  *artifact.Signer
 	metrics Metrics
 	timeout time.Duration
-	buf     []byte
+	buf     []byte      // frames not written yet; nil while the stream is silent
+	held    []time.Time // causes of live events in buf; zero: none
 }
 
 // serve writes the past and then what is live until either side ends.
@@ -107,23 +109,33 @@ func (s *eventStream) serve(ctx context.Context, sub *subscriber, p past, keepAl
 	if err := s.head(); err != nil {
 		return err
 	}
-	if p.pull {
-		if _, err := s.send(resync(p.pullID)); err != nil {
-			return err
-		}
-	}
-	for m, err := range p.messages {
-		if err != nil {
-			return err
-		}
-		if _, err := s.send(m); err != nil {
-			return err
-		}
-	}
-	if err := s.flush(); err != nil {
+	if err := s.past(p); err != nil {
 		return err
 	}
 	return s.live(ctx, sub, keepAlive)
+}
+
+// past writes what the client missed.
+func (s *eventStream) past(p past) error {
+	s.begin()
+	defer s.rest()
+	if p.pull {
+		if _, err := s.add(resync(p.pullID)); err != nil {
+			return err
+		}
+	}
+	for e, err := range p.events {
+		if err != nil {
+			return err
+		}
+		if _, err := s.add(e); err != nil {
+			return err
+		}
+		if err := s.sendFull(); err != nil {
+			return err
+		}
+	}
+	return s.send()
 }
 
 // live writes what the hub pushes.
@@ -138,27 +150,34 @@ func (s *eventStream) live(ctx context.Context, sub *subscriber, keepAlive time.
 			if err := s.write([]byte(":keep-alive\n\n")); err != nil {
 				return err
 			}
-		case <-sub.wake:
-			msgs, ended := sub.drain()
-			for _, m := range msgs {
-				cause, err := s.send(m)
-				if err != nil {
-					return err
-				}
-				if !cause.IsZero() {
-					s.metrics.Delivered(time.Since(cause))
-				}
+			if err := s.flush(); err != nil {
+				return err
 			}
-			s.buf = nil // a silent stream holds no memory
-			if ended {
-				return s.flush()
+		case <-sub.wake:
+			events, ended := sub.drain()
+			if err := s.all(events); err != nil || ended {
+				return err
 			}
 			ticker.Reset(keepAlive)
 		}
-		if err := s.flush(); err != nil {
+	}
+}
+
+// all writes events in as few writes as it may.
+func (s *eventStream) all(events []*news) error {
+	s.begin()
+	defer s.rest()
+	for _, e := range events {
+		cause, err := s.add(e)
+		if err != nil {
+			return err
+		}
+		s.held = append(s.held, cause)
+		if err := s.sendFull(); err != nil {
 			return err
 		}
 	}
+	return s.send()
 }
 
 func (s *eventStream) head() error {
@@ -172,37 +191,69 @@ func (s *eventStream) head() error {
 	return s.flush()
 }
 
-// send writes the frame of one message, signed now: agents refuse what was
-// signed five minutes ago (plexsphere 3.2). cause is when the log stored what
-// the message tells; zero: the message is ours.
-func (s *eventStream) send(m streams.Message) (cause time.Time, err error) {
-	n := artifact.Notice{ID: edictID(m), Type: eventPolicyUpdated, Scope: "node:" + string(s.node), IssuedAt: time.Now().UTC()}
-	if isResync(m) {
-		n.ID, n.Type = string(s.node)+".resync."+strconv.FormatUint(m.Seq, 10), eventStateUpdated
-		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"resync"}`)
-	} else {
-		var e stored
-		if err := json.Unmarshal(m.Body, &e); err != nil {
-			return cause, fmt.Errorf("message %d of the node stream: %w", m.Seq, err)
-		}
-		if e.Plane != artifact.PlanePolicy || e.Kind != artifact.KindPolicy {
-			return cause, nil // not for this transport
-		}
-		n.Payload, cause = e.Payload, e.GeneratedAt
+// frames are buffers of streams that write; a stream that is silent has none.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// framesHeld is how many bytes of frames are gathered for one write.
+const framesHeld = 16 << 10
+
+func (s *eventStream) begin() { s.buf = (*frames.Get().(*[]byte))[:0] }
+
+func (s *eventStream) rest() {
+	b := s.buf
+	s.buf, s.held = nil, nil
+	if cap(b) <= 4*framesHeld { // a rare giant is not kept
+		frames.Put(&b)
 	}
-	data, err := s.signer.Notify(n)
-	if err != nil {
-		return cause, fmt.Errorf("sign event %d: %w", m.Seq, err)
-	}
-	s.buf = appendFrame(s.buf[:0], m.Seq, n.Type, data)
-	return cause, s.write(s.buf)
 }
 
-func edictID(m streams.Message) string {
-	if v := m.Header[streams.HeaderEdictID]; len(v) > 0 {
-		return v[0]
+// add appends the frame of one event, signed now: agents refuse what was
+// signed five minutes ago (plexsphere 3.2). cause is when the log stored what
+// the event tells; zero: the event is ours.
+func (s *eventStream) add(e *news) (cause time.Time, err error) {
+	n := artifact.Notice{ID: e.Get(streams.HeaderEdictID), Type: eventPolicyUpdated, Scope: "node:" + string(s.node), IssuedAt: time.Now()}
+	if e.isResync() {
+		n.ID, n.Type = string(s.node)+".resync."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
+		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"resync"}`)
+	} else {
+		t, err := e.read()
+		if err != nil {
+			return cause, fmt.Errorf("message %d of the node stream: %w", e.Seq, err)
+		}
+		if t.payload == nil {
+			return cause, nil // not for this transport
+		}
+		n.Payload, cause = t.payload, t.cause
 	}
-	return ""
+	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
+	return cause, nil
+}
+
+// sendFull is send when enough frames are gathered.
+func (s *eventStream) sendFull() error {
+	if len(s.buf) < framesHeld {
+		return nil
+	}
+	return s.send()
+}
+
+// send writes the frames gathered and lets them go out.
+func (s *eventStream) send() error {
+	if len(s.buf) > 0 {
+		if err := s.write(s.buf); err != nil {
+			return err
+		}
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	for _, cause := range s.held {
+		if !cause.IsZero() {
+			s.metrics.Delivered(time.Since(cause))
+		}
+	}
+	s.buf, s.held = s.buf[:0], s.held[:0]
+	return nil
 }
 
 func (s *eventStream) write(b []byte) error {

@@ -24,6 +24,8 @@ type comparison struct {
 	rows   projector.SyncRows
 	source Outbox
 	users  atomic.Int32
+	told   atomic.Int32   // of the partitions, those whose differences all are
+	after  func(told int) // called once nobody needs it; nil: nobody wants to know
 }
 
 // syncing is a comparison's result for one partition: what the stream says
@@ -42,6 +44,9 @@ func (s *syncing) release() { s.of.drop() }
 func (c *comparison) drop() {
 	if c.users.Add(-1) == 0 {
 		c.source.Close() // nothing was written through it
+		if c.after != nil {
+			c.after(int(c.told.Load()))
+		}
 	}
 }
 

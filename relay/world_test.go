@@ -22,6 +22,7 @@ type world struct {
 	workers []*worker
 	clients []*client
 	broken  []string
+	boots   int
 }
 
 var testSigner = func() *artifact.Signer {
@@ -67,11 +68,16 @@ type worker struct {
 	limit int // of the next batches
 }
 
+// rings are the sizes of rings that processes live with: none, one for a few
+// messages, one for all.
+var rings = []int{-1, 5 * ringedRoom, 0}
+
 func (k *worker) boot() {
 	k.store.mu.Lock()
 	clear(k.store.opened[:])
 	k.store.mu.Unlock()
-	k.relay = New(k.store, nil, k.world.signer, epoch, Options{Partitions: worldParts, Lanes: 1})
+	k.world.boots++
+	k.relay = New(k.store, nil, k.world.signer, epoch, Options{Partitions: worldParts, Lanes: 1, Ring: rings[k.world.boots%len(rings)]})
 	k.announce()
 	k.stopHub()
 }
@@ -270,7 +276,7 @@ func (c *client) resume(k *worker) bool {
 		c.pull = true
 		c.pos = p.pullID
 	}
-	for m, err := range p.messages {
+	for m, err := range p.events {
 		if err != nil {
 			c.detach()
 			return false
@@ -288,12 +294,12 @@ func (c *client) drain() {
 	}
 }
 
-func (c *client) got(m streams.Message) {
+func (c *client) got(m *news) {
 	if m.Seq <= c.pos {
 		c.world.breaks("promise 2: node %s meets sequence %d after %d", nodeIDs[c.node], m.Seq, c.pos)
 	}
 	c.pos = m.Seq
-	if isResync(m) {
+	if m.isResync() {
 		c.pull = true
 		return
 	}
@@ -306,8 +312,8 @@ func (c *client) got(m streams.Message) {
 		c.world.breaks("promise 3: node %s gets a message of %s", nodeIDs[c.node], node)
 	}
 	for p, id := range policyIDs {
-		if id.String() == name && needs(m) >= c.maxv[p] {
-			c.maxv[p] = needs(m)
+		if id.String() == name && needs(m.Message) >= c.maxv[p] {
+			c.maxv[p] = needs(m.Message)
 			c.rows[p], _ = fingerprintOf(m.Body)
 		}
 	}
