@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 )
@@ -19,18 +20,25 @@ const (
 	patternEvents   = "/v1/nodes/{node}/events"
 )
 
-// apiVersion is what agents read from X-Plexsphere-API-Version.
-const apiVersion = "v1"
+// apiVersion is what agents read from headerAPIVersion.
+const (
+	apiVersion       = "v1"
+	headerAPIVersion = "X-Plexsphere-API-Version"
+)
 
 func agentRoutes() []Route {
-	minSeq := Param{"min_seq", "query", "answer once the fold has passed this log sequence; the log's head when absent", "integer"}
-	lags := []string{CodeNodeNotFound, policy.CodeInvalidNodeID, CodeProjectionBehind, CodeStarting, CodeLogUnavailable}
+	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
+	stateHeaders := []string{HeaderNodeSeq, "ETag"}
+	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node",
-			Summary:  "Read a node's whole desired state",
-			Params:   []Param{minSeq, {"If-None-Match", "header", "an ETag; equal state is 304", "string"}},
-			Answers:  append(jsonAnswer(http.StatusOK, resource.NodeState{}), Answer{Status: http.StatusNotModified}),
+			Summary: "Read a node's whole desired state",
+			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; equal state is 304.", Schema: &openapi.Schema{Type: "string"}}},
+			Answers: []Answer{
+				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.NodeState{}, Headers: stateHeaders},
+				{Status: http.StatusNotModified, Headers: stateHeaders},
+			},
 			Problems: lags, serve: (*plane).getState,
 		},
 		{
@@ -42,10 +50,13 @@ func agentRoutes() []Route {
 		},
 		{
 			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node",
-			Summary:  "Follow a node's signed events",
-			Params:   []Param{{"Last-Event-ID", "header", "resume after this id; live from now when absent", "string"}},
-			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE}},
-			Problems: append(lags, CodeBadLastEventID),
+			Summary: "Follow a node's signed events",
+			Params: []Param{{
+				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
+				Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"},
+			}},
+			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: resource.Event{}, Headers: []string{headerAPIVersion}}},
+			Problems: append(slices.Clip(lags), CodeBadLastEventID),
 			serve:    (*plane).serveEvents,
 		},
 	}
@@ -171,7 +182,7 @@ func (p *plane) serveEvents(c *call) error {
 	if err := p.Relay.Ready(); err != nil {
 		return starting(err)
 	}
-	c.w.Header().Set("X-Plexsphere-API-Version", apiVersion)
+	c.w.Header().Set(headerAPIVersion, apiVersion)
 	if c.r.Method == http.MethodHead {
 		c.w.Header().Set("Content-Type", mediaSSE)
 		c.w.WriteHeader(http.StatusOK)

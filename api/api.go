@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,6 +81,7 @@ type Deps struct {
 	MetricsPage http.Handler // /metrics; nil: 404
 	Metrics     *Metrics     // nil: quiet
 	Trace       *slog.Logger // nil: silent
+	Tracer      Tracer       // nil: nothing is recorded
 
 	// Clock and NewID are the wall clock and UUIDv7, unless a test says
 	// otherwise.
@@ -125,12 +127,17 @@ type plane struct {
 	Deps
 	head   *headReader
 	recent *recentWrites
+	// document is the OpenAPI document's bytes.
+	document func() ([]byte, error)
 }
 
 // New returns the handler of every route in Routes. It starts nothing that
 // outlives a request by more than a read of the log's head.
 func New(d Deps) http.Handler {
 	d = d.withDefaults()
-	p := &plane{Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096)}
+	p := &plane{
+		Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096),
+		document: sync.OnceValues(func() ([]byte, error) { return Describe().Encode() }),
+	}
 	return newDispatcher(p, Routes())
 }

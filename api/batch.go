@@ -196,8 +196,7 @@ func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
 		Event: policy.NodeUpdated{
 			ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses,
 		},
-		Traceparent: b.c.traceparent(),
-		Bulk:        true,
+		Bulk: true,
 	})
 	return nil
 }
@@ -239,7 +238,16 @@ func (b *batch) publish(k *chunk) error {
 	}
 	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
 	defer cancel()
+	trace, done := b.p.publishing(b.c, policy.TypeNodeUpdated, len(k.events))
+	for i := range k.events {
+		k.events[i].Traceparent = trace.String()
+	}
 	seqs, err := b.p.Log.PublishAll(ctx, k.events)
+	var last uint64
+	if len(seqs) > 0 {
+		last = seqs[len(seqs)-1]
+	}
+	done(last, err)
 	if err != nil {
 		return unpublished(err)
 	}

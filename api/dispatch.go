@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // Headers of requests and answers.
@@ -35,7 +36,8 @@ type call struct {
 	correlation string // echoed; made here when the client gave none
 	given       string // the client's own, empty when it gave none
 	principal   string
-	key         string // Idempotency-Key, empty when there is none
+	key         string        // Idempotency-Key, empty when there is none
+	trace       streams.Trace // of the request
 }
 
 // dispatcher finds the route of a request, and answers with a problem when
@@ -83,6 +85,8 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{w: &response{ResponseWriter: w}, r: r, route: &e.route}
 	began := time.Now()
+	done := e.plane.tracing(c)
+	defer func() { done(c.w.status) }()
 	err := e.serve(c)
 	if err != nil && !c.w.wrote() {
 		e.plane.writeProblem(c, err)

@@ -33,7 +33,7 @@ func TestGoldenJSON(t *testing.T) {
 			}}, nil
 		}
 		d.Keys = func() []resource.Key {
-			return []resource.Key{{KeyID: "ed25519:0011223344556677", Alg: "ed25519", Plane: "policy", PublicKey: "AAAA", Status: "current"}}
+			return []resource.Key{{KeyID: "ed25519:0011223344556677", Alg: "ed25519", Plane: "policy", PublicKey: fingerprint("key"), Status: "current"}}
 		}
 	})
 	id := policies + "/01900000-0000-7000-8000-000000000001"

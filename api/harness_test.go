@@ -24,6 +24,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/contract"
 )
 
 const (
@@ -45,6 +46,8 @@ type memLog struct {
 	hold  bool
 	fails error // of every call
 	reads int   // of the head
+
+	traces []string // of what was published
 }
 
 func (l *memLog) Created() time.Time { return epoch }
@@ -86,6 +89,7 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	}
 	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event))
 	l.ids[a.Event.EventID()] = seq
+	l.traces = append(l.traces, a.Traceparent)
 	return seq, false, nil
 }
 
@@ -227,8 +231,27 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	for _, f := range set {
 		f(&p.deps)
 	}
-	p.Handler = api.New(p.deps)
+	p.Handler = judged(t, api.New(p.deps))
 	return p
+}
+
+// theContract judges every answer of every test here by the document that the
+// plane serves.
+var theContract = sync.OnceValues(func() (*contract.Contract, error) {
+	doc, err := api.Describe().Encode()
+	if err != nil {
+		return nil, err
+	}
+	return contract.New(doc)
+})
+
+func judged(t testing.TB, h http.Handler) http.Handler {
+	return described(t).Handler(h, func(err error) {
+		if _, fuzz := t.(*testing.F); fuzz {
+			panic(err) // inside the fuzz target, where f may not be told
+		}
+		t.Error(err)
+	})
 }
 
 // impatient makes a plane give up at once on what does not come.

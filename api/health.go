@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
+// tagHealth is the tag of routes for probes and scrapes.
+const tagHealth = "health"
+
 // checkPatience bounds one run of all checks.
 const checkPatience = 2 * time.Second
 
@@ -17,20 +21,26 @@ func healthRoutes() []Route {
 	text := []Answer{{Status: http.StatusOK, MediaType: mediaText}}
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/livez", ID: "livez", Tag: "health",
+			Method: http.MethodGet, Pattern: "/openapi.json", ID: "getDocument", Tag: tagHealth,
+			Summary: "Read this description of the API",
+			Answers: jsonAnswer(http.StatusOK, json.RawMessage{}),
+			serve:   (*plane).getDocument,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/livez", ID: "livez", Tag: tagHealth,
 			Summary: "Say that the process answers", Answers: text,
 			serve: func(_ *plane, c *call) error { c.bytes(http.StatusOK, mediaText, []byte("ok\n")); return nil },
 		},
 		{
-			Method: http.MethodGet, Pattern: "/readyz", ID: "readyz", Tag: "health",
+			Method: http.MethodGet, Pattern: "/readyz", ID: "readyz", Tag: tagHealth,
 			Summary: "Say whether this worker can serve; verbose, with each check as JSON",
-			Params:  []Param{{"verbose", "query", "show each check, durability among them", "boolean"}},
+			Params:  []Param{queryFlag("verbose", "Show each check, durability among them.")},
 			Answers: append(text, jsonAnswer(http.StatusOK, resource.Readiness{})...), Problems: []string{CodeStarting},
 			serve: (*plane).readyz,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/metrics", ID: "metrics", Tag: "health",
-			Summary: "Measurements for Prometheus", Answers: text,
+			Method: http.MethodGet, Pattern: "/metrics", ID: "metrics", Tag: tagHealth,
+			Summary: "Measurements for Prometheus", Answers: text, Problems: []string{CodeRouteNotFound},
 			serve: func(p *plane, c *call) error {
 				if p.MetricsPage == nil {
 					return problem(http.StatusNotFound, CodeRouteNotFound, "this worker shows no metrics")

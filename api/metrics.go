@@ -3,19 +3,22 @@ package api
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
 )
 
 // Metrics is everything the plane counts. Its methods name what happened, so
 // the parts that report it never see a label, and no label names a node, a
 // policy or a project: their number has no bound.
 type Metrics struct {
-	head       prometheus.Gauge
+	head       atomic.Uint64 // last known of the log
 	durability *prometheus.GaugeVec
 
 	foldEvents  prometheus.Counter
@@ -51,55 +54,42 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.HistogramOpts{Namespace: "edict", Name: name, Help: help, Buckets: buckets}
 	}
 	latency := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
-	return &Metrics{
-		head: gauge("log_head_sequence", "Last sequence of the log, as this process last read it. Applied below it is lag."),
+	m := &Metrics{
 		durability: f.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "edict", Name: "durability_info",
 			Help: "1 for the durability that the log's server reports: strict survives power loss, relaxed may lose the last writes.",
 		}, []string{"mode"}),
-		foldEvents:  counter("fold_events_total", "Events of the log that this process has folded."),
+		foldEvents:  counter("fold_events_total", "Events of the log that this process has folded. A rate below the log's is lag that grows."),
 		foldSeconds: counter("fold_seconds_total", "Time spent folding, commits included. Over fold_events it is the cost of an event."),
 		rejected:    counters("rejected_events_total", "Events that the fold refused, by code. Any is a producer that went past the API.", "code"),
-		announced:   counter("announcements_total", "Announcements that this process put into the node stream."),
-		batch: f.NewHistogram(opts("announcement_batch_messages", "Messages of an atomic batch of announcements, fences included.",
+		announced:   counter("announcements_total", "Announcements that this process put into the node stream: one for each node that an event touches."),
+		batch: f.NewHistogram(opts("announcement_batch_messages", "Messages of an atomic batch of announcements, fences included. A batch waits for the disk once, so small ones under load are dear.",
 			prometheus.ExponentialBuckets(1, 4, 8))),
 		conflicts: counter("fence_conflicts_total", "Batches that a fence refused or that were not acknowledged. Steady growth is two owners of one partition."),
-		clients:   gauge("sse_clients", "Nodes with an open event stream on this process."),
-		resumes:   counters("sse_resumes_total", "Event streams opened, by where the missed events came from.", "source"),
+		clients:   gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
+		resumes:   counters("sse_resumes_total", "Event streams opened, by where the missed events came from: live missed nothing, ring is memory, direct and consumer cost the server a read.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
-			"From an event's commit to the log until its announcement was written to a live node.", latency)),
-		requests: counters("http_requests_total", "Requests answered, by route and status.", "route", "method", "status"),
+			"From an event's commit to the log until its announcement was written to a live node: how old what nodes apply is.", latency)),
+		requests: counters("http_requests_total", "Requests answered, by route and status. 503 is a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
-			"Time to answer a request; event streams are left out.", latency), []string{"route", "method"}),
+			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
 		reg: reg,
 	}
+	// A series that appears with its first count hides that count from rate().
+	for _, code := range foldCodes {
+		m.rejected.WithLabelValues(code)
+	}
+	for _, source := range []string{relay.SourceLive, relay.SourceRing, relay.SourceDirect, relay.SourceConsumer} {
+		m.resumes.WithLabelValues(source)
+	}
+	return m
 }
 
-// Watch exposes what a read model knows whenever somebody asks.
-func (m *Metrics) Watch(model Model) {
-	f := promauto.With(m.reg)
-	gauge := func(name, help string, read func(v *projector.View) int) {
-		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "edict", Name: name, Help: help}, func() (n float64) {
-			model.Read(func(v *projector.View) { n = float64(read(v)) })
-			return n
-		})
-	}
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "edict", Name: "log_applied_sequence",
-		Help: "Last sequence of the log that this process has folded and committed.",
-	},
-		func() float64 { return float64(model.Applied()) })
-	gauge("nodes", "Nodes that exist now.", func(v *projector.View) int { return v.Counts().Nodes })
-	gauge("identities", "Distinct label sets of a project's nodes. The fold's cost grows with these, not with nodes.",
-		func(v *projector.View) int { return v.Counts().Identities })
-	gauge("policies", "Policies that exist now.", func(v *projector.View) int { return v.Counts().Policies })
-	gauge("outbox_edges", "Changes kept for announcing, those already announced but not yet dropped among them.",
-		func(v *projector.View) (n int) {
-			for _, edges := range v.Counts().Edges {
-				n += edges
-			}
-			return n
-		})
+// foldCodes is every code of a rejected event (contracts, fold codes).
+var foldCodes = []string{
+	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
+	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
+	projector.CodeNodeIDTaken, projector.CodeStaleEvent,
 }
 
 // Durability notes what the log's server reports.
@@ -140,7 +130,15 @@ func (m *Metrics) Resumed(source string) { m.resumes.WithLabelValues(source).Inc
 // Delivered notes how long after its commit a change was written to a node.
 func (m *Metrics) Delivered(after time.Duration) { m.delivered.Observe(after.Seconds()) }
 
-func (m *Metrics) sawHead(seq uint64) { m.head.Set(float64(seq)) }
+// sawHead notes a sequence that the log has reached.
+func (m *Metrics) sawHead(seq uint64) {
+	for {
+		have := m.head.Load()
+		if seq <= have || m.head.CompareAndSwap(have, seq) {
+			return
+		}
+	}
+}
 
 func (m *Metrics) answered(r *Route, status int, took time.Duration) {
 	if status == 0 {

@@ -26,7 +26,7 @@ func nodeRoutes() []Route {
 			Summary: "List a project's nodes by id",
 			Params: []Param{
 				limitParam, cursorParam,
-				{"label_selector", "query", "one side of a selector, such as role=web,!retired", "string"},
+				queryText("label_selector", "One side of a selector, such as role=web,!retired."),
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
 			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax},
@@ -35,7 +35,7 @@ func nodeRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes",
 			Summary: "Read a node's facts",
-			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: []string{CodeNodeNotFound},
+			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
 			serve: (*plane).getNode,
 		},
 		{
@@ -45,7 +45,7 @@ func nodeRoutes() []Route {
 			BodyType: mediaJSON, Body: resource.Facts{},
 			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
 				jsonAnswer(http.StatusOK, resource.Node{})...),
-			Problems: writeProblems(bodyProblems(projector.CodeNodeIDTaken, projector.CodeStaleEvent)...),
+			Problems: writeProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent)...)...),
 			serve:    (*plane).putNode,
 		},
 		{
@@ -61,7 +61,7 @@ func nodeRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.NodeLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
-			Problems: writeProblems(CodeUnsupportedMedia, CodeBodyTooLarge, CodeTooManyRejections),
+			Problems: writeProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
 			serve:    (*plane).putNodes,
 		},
 	}

@@ -15,7 +15,7 @@ func operatorRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane",
 			Summary:  "Say how the plane is doing, as this worker sees it",
-			Params:   []Param{{"digest", "query", "add the digest of the state at applied; this reads all of it", "boolean"}},
+			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it.")},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
 			Problems: []string{CodeLogUnavailable},
 			serve:    (*plane).getStatus,
@@ -25,7 +25,7 @@ func operatorRoutes() []Route {
 			Summary: "List the events that the fold rejected, by log sequence",
 			Params: []Param{
 				limitParam,
-				{"after", "query", "those above this log sequence; next_cursor is one", "integer"},
+				querySeq("after", "Those above this log sequence; next_cursor is one."),
 			},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Rejection]{}),
 			serve:   (*plane).listRejected,

@@ -3,9 +3,12 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -13,6 +16,8 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 func TestEventsThatWentPastTheAPIAreListed(t *testing.T) {
@@ -86,7 +91,13 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 		d.Metrics = m
 		d.MetricsPage = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	})
-	m.Watch(p.fold)
+	m.Watch(api.Deps{
+		Log: p.log, Model: p.fold, Writable: func() error { return errDown },
+		Partitions: func() ([]resource.Partition, error) {
+			return []resource.Partition{{Edges: 3, Owner: "o", Mode: "follow"}, {Edges: 4, Owner: "o", Mode: "sync"}, {}}, nil
+		},
+	})
+	m.Build("v1.2.3")
 	m.Durability("strict")
 	m.Folded(3, 0.01)
 	m.Rejected("invalid")
@@ -107,7 +118,9 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	text := string(a.body)
 	for _, line := range []string{
 		"edict_log_head_sequence 1", "edict_log_applied_sequence 1", "edict_nodes 1", "edict_identities 1",
+		"edict_outbox_edges 0", "edict_storage_low 1", "edict_outbox_pending_edges 7", "edict_partitions_unannounced 2",
 		`edict_durability_info{mode="strict"} 1`, `edict_rejected_events_total{code="invalid"} 1`,
+		`edict_rejected_events_total{code="stale_event"} 0`, `edict_sse_resumes_total{source="consumer"} 0`,
 		`edict_sse_resumes_total{source="live"} 1`, "edict_announcement_batch_messages_sum 10",
 		`edict_http_requests_total{method="none",route="none",status="404"} 1`,
 		`edict_http_requests_total{method="GET",route="/v1/nodes/{node}/state",status="200"} 1`,
@@ -117,3 +130,33 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	require.NotContains(t, text, "node-with-a-name")
 	require.NotContains(t, text, "BREW")
 }
+
+// TestAScrapeKnowsTheHeadByItself: nobody reads the API, and the head moves.
+func TestAScrapeKnowsTheHeadByItself(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	p := newPlane(t)
+	api.NewMetrics(reg).Watch(api.Deps{Log: p.log, Model: p.fold})
+	shows := func(head, applied int) {
+		t.Helper()
+		want := fmt.Sprintf("# HELP edict_log_head_sequence %s\n# TYPE edict_log_head_sequence gauge\nedict_log_head_sequence %d\n", headHelp, head) +
+			fmt.Sprintf("# HELP edict_log_applied_sequence %s\n# TYPE edict_log_applied_sequence gauge\nedict_log_applied_sequence %d\n", appliedHelp, applied)
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want), "edict_log_head_sequence", "edict_log_applied_sequence"))
+	}
+	shows(0, 0)
+	p.log.Hold()
+	for i := range 2 {
+		_, _, err := p.log.Publish(t.Context(), streams.Append{Event: policy.NodeUpdated{
+			ID: uuid.New(), Project: uuid.MustParse(project), Node: policy.NodeID(fmt.Sprintf("n%d", i)),
+		}})
+		require.NoError(t, err)
+	}
+	shows(2, 0)
+	p.log.Release()
+	p.log.Fail(errDown)
+	shows(2, 2)
+}
+
+const (
+	headHelp    = "Last sequence of the log, as its server says at the scrape; the last known one while it does not answer. Applied below it is lag."
+	appliedHelp = "Last sequence of the log that this process has folded and committed. Standing still below the head is a fold that is stuck."
+)

@@ -51,10 +51,7 @@ func newRealPlane(t *testing.T) *realPlane {
 	go func() { folded <- p.fold.Run(ctx, log) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-folded) })
 
-	h := api.New(api.Deps{
-		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability,
-		MetricsPage: http.NotFoundHandler(),
-	})
+	h := judged(t, api.New(api.Deps{Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
 		mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, req *http.Request) {
@@ -164,7 +161,10 @@ func (p *realPlane) operate(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	require.NoError(t, p.Live(ctx))
-	_, err := p.Ready(ctx)
+	doc, err := p.Document(ctx)
+	require.NoError(t, err)
+	require.Contains(t, string(doc), `"openapi"`)
+	_, err = p.Ready(ctx)
 	require.NoError(t, err)
 	_, err = p.Metrics(ctx)
 	require.Error(t, err)

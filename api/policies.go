@@ -26,9 +26,9 @@ func policyRoutes() []Route {
 			Summary:  "Publish a policy with its first revision",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
-			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}),
-			Problems: writeProblems(bodyProblems(projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
-				projector.CodeRevisionConflict)...),
+			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
+			Problems: writeProblems(bodyProblems(ruleFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
+				projector.CodeRevisionConflict)...)...),
 			serve: (*plane).createPolicy,
 		},
 		{
@@ -41,7 +41,7 @@ func policyRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies",
 			Summary: "Read a policy and its head revision",
-			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: []string{CodePolicyNotFound},
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: readProblems(CodePolicyNotFound),
 			serve: (*plane).getPolicy,
 		},
 		{
@@ -49,9 +49,10 @@ func policyRoutes() []Route {
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Patch{},
-			Answers:  jsonAnswer(http.StatusOK, resource.Policy{}),
-			Problems: writeProblems(bodyProblems(CodePolicyNotFound, projector.CodeRevisionConflict)...),
-			serve:    (*plane).revisePolicy,
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
+			Problems: writeProblems(bodyProblems(ruleFaults(CodePolicyNotFound, projector.CodeRevisionConflict,
+				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...),
+			serve: (*plane).revisePolicy,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternPolicy, ID: "deletePolicy", Tag: "policies",

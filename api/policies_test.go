@@ -89,8 +89,8 @@ func TestARetryUnderTheSameKeyIsTheSameWrite(t *testing.T) {
 	for name, between := range map[string]func(p *plane){
 		"at once":                      func(*plane) {},
 		"after the log's window":       func(p *plane) { p.log.Forget() },
-		"on another worker":            func(p *plane) { p.Handler = api.New(p.deps) },
-		"much later on another worker": func(p *plane) { p.log.Forget(); p.Handler = api.New(p.deps) },
+		"on another worker":            func(p *plane) { p.Handler = judged(p.t, api.New(p.deps)) },
+		"much later on another worker": func(p *plane) { p.log.Forget(); p.Handler = judged(p.t, api.New(p.deps)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlane(t)

@@ -107,7 +107,7 @@ func behind(seq, applied uint64) *resource.Problem {
 func (p *plane) writeProblem(c *call, err error) {
 	var pr *resource.Problem
 	if !errors.As(err, &pr) {
-		p.Trace.Error("request failed", "method", c.r.Method, "route", c.route.Pattern,
+		c.log(p.Trace).Error("request failed", "method", c.r.Method, "route", c.route.Pattern,
 			"correlation_id", c.correlation, "error", err)
 		pr = problem(http.StatusInternalServerError, CodeInternal,
 			"the plane failed to answer; its log has the reason under this correlation id")
@@ -125,7 +125,7 @@ func (p *plane) writeProblem(c *call, err error) {
 	}
 	body, err := json.Marshal(&out)
 	if err != nil { // strings and numbers alone: cannot happen
-		p.Trace.Error("encode a problem", "error", err)
+		c.log(p.Trace).Error("a problem could not be encoded", "error", err)
 	}
 	c.w.WriteHeader(out.Status)
 	_, _ = c.w.Write(append(body, '\n')) // the client may be gone

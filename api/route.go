@@ -1,26 +1,35 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/api/openapi"
+	"github.com/edictdev/edict/policy"
+)
 
 // Param is a parameter of a route beside its path: of the query, or a header.
 type Param struct {
-	Name    string
-	In      string // query or header
-	Summary string
-	Type    string // string, integer or boolean
+	Name     string
+	In       string // query or header
+	Summary  string
+	Required bool
+	Schema   *openapi.Schema
 }
 
 // Answer is one answer of a route that is not a problem. Body is a zero value
-// of its type, nil when there is none.
+// of its type, or of the parts of a stream; nil when there is none or it is no
+// JSON. Headers are those it always has beside the correlation id.
 type Answer struct {
 	Status    int
 	MediaType string
 	Body      any
+	Headers   []string
 }
 
 // Route is one operation of the API: enough to serve it and to describe it.
-// Problems are the codes it may answer with beside those that every route may
-// (bad headers, internal, and 404 and 405 of the router).
+// Problems are the codes it may answer with beside those that follow from its
+// form (its path, its parameters), that every route may (bad_header, internal)
+// and that are the router's (404 and 405).
 type Route struct {
 	Method, Pattern string
 	ID, Tag         string
@@ -59,12 +68,43 @@ func jsonAnswer(status int, body any) []Answer {
 func noContent() []Answer { return []Answer{{Status: http.StatusNoContent}} }
 
 var (
-	limitParam  = Param{"limit", "query", "items a page, 1 to 200; 50 when absent", "integer"}
-	cursorParam = Param{"cursor", "query", "next_cursor of the page before", "string"}
-	keyParam    = Param{"Idempotency-Key", "header", "makes a retry the same write", "string"}
-	whoParam    = Param{"X-Edict-Principal", "header", "who writes; anonymous when absent", "string"}
-	corrParam   = Param{"X-Correlation-Id", "header", "kept with a revision and echoed in answers", "string"}
+	limitParam = Param{
+		Name: "limit", In: "query", Summary: "Items a page; more than 200 are 200.",
+		Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLimit},
+	}
+	cursorParam = queryText("cursor", "next_cursor of the page before.")
+	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write.")
+	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent.")
+	corrParam   = headerText(HeaderCorrelation, "Echoed in answers, and kept with a revision.")
 )
+
+func queryText(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Schema: &openapi.Schema{Type: "string"}}
+}
+
+// headerText is a header that must be short and printable.
+func headerText(name, summary string) Param {
+	return Param{
+		Name: name, In: "header", Summary: summary,
+		Schema: &openapi.Schema{Type: "string", Pattern: "^[ -~]*$", MaxLength: openapi.N(policy.MaxCreatedBy)},
+	}
+}
+
+// queryFlag is on when it is there without a value, too.
+func queryFlag(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Schema: &openapi.Schema{Type: "boolean"}}
+}
+
+func querySeq(name, summary string) Param {
+	return Param{
+		Name: name, In: "query", Summary: summary,
+		Schema: &openapi.Schema{Type: "integer", Format: "uint64", Minimum: openapi.N(0)},
+	}
+}
+
+func queryUUID(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Required: true, Schema: &openapi.Schema{Type: "string", Format: "uuid"}}
+}
 
 func writeParams(more ...Param) []Param { return append(more, keyParam, whoParam, corrParam) }
 
@@ -75,6 +115,12 @@ func writeProblems(more ...string) []string {
 
 // bodyProblems are the codes any route with a body may answer with.
 func bodyProblems(more ...string) []string {
-	return append(more, "malformed_json", "duplicate_key", "unknown_field", "wrong_type",
+	return append(more, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, policy.CodeWrongType,
 		CodeBodyTooLarge, CodeUnsupportedMedia)
+}
+
+// readProblems are the codes of a read that waits for the log's head before it
+// says that something is not there.
+func readProblems(more ...string) []string {
+	return append(more, CodeProjectionBehind, CodeLogUnavailable)
 }

@@ -87,7 +87,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if err := srv.Shutdown(late); err != nil {
-		trace.Warn("requests were cut off", "after", grace)
+		trace.Warn("requests were cut off", "seconds", grace.Seconds())
 		_ = srv.Close() // they had their time
 	}
 	<-failed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"sync"
 
 	"github.com/google/uuid"
@@ -27,7 +26,9 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
 	defer cancel()
-	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: c.traceparent()})
+	trace, done := p.publishing(c, e.EventType(), 1)
+	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: trace.String()})
+	done(seq, err)
 	if err != nil {
 		return projector.Verdict{}, unpublished(err)
 	}
@@ -130,17 +131,6 @@ func (p *plane) catchUp(ctx context.Context, seq uint64) error {
 		return behind(seq, p.Model.Applied())
 	}
 	return nil
-}
-
-var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
-// traceparent is the caller's trace, if it is one (W3C Trace Context).
-func (c *call) traceparent() string {
-	t := c.r.Header.Get(HeaderTraceparent)
-	if !traceparent.MatchString(t) {
-		return ""
-	}
-	return t
 }
 
 // recentWrites remembers the last keyed writes by event id. It answers a retry

@@ -160,7 +160,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 				wait = f.opt.MinWait
 			}
 			pause := f.pause(wait, err)
-			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause", pause, "error", err)
+			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause_seconds", pause.Seconds(), "error", err)
 			f.opt.Trouble(err, pause)
 			sleep(ctx, pause)
 			wait = min(2*wait, f.opt.MaxWait)

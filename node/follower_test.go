@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -164,9 +165,9 @@ func TestWhatCameBeforeIsNotYieldedAgain(t *testing.T) {
 
 func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 	p, url := newPlane(t)
-	tries := 0
+	var tries atomic.Int32 // a try may begin before the aborted one has ended
 	p.serve = func(w http.ResponseWriter, r *http.Request, after uint64) {
-		switch tries++; tries {
+		switch tries.Add(1) {
 		case 1:
 			http.Error(w, `{"code":"starting","detail":"soon"}`, http.StatusServiceUnavailable)
 		case 2:

@@ -48,9 +48,17 @@ func (c *Client) Ready(ctx context.Context) (resource.Readiness, error) {
 	return out, err
 }
 
+// Document is the plane's description of its API, in OpenAPI 3.1.
+func (c *Client) Document(ctx context.Context) ([]byte, error) {
+	return c.raw(ctx, "openapi.json")
+}
+
 // Metrics is the worker's page for Prometheus.
-func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
-	res, err := c.send(ctx, request{method: http.MethodGet, path: []string{"metrics"}})
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return c.raw(ctx, "metrics") }
+
+// raw reads an answer as it is.
+func (c *Client) raw(ctx context.Context, path ...string) ([]byte, error) {
+	res, err := c.send(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/streams"
 )
 
 // Exit codes (design section 11).
@@ -102,14 +103,17 @@ func codeOfKind(err error) int {
 	var used *plane.InUseError
 	var schema *projector.SchemaError
 	var other *projector.OtherLogError
+	var unusable *plane.UnusableError
+	var full *plane.FullError
+	var unreached *streams.ConnectError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return exitUsage
-	case errors.As(err, &schema), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+	case errors.As(err, &schema), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return exitUnreadable
 	case errors.As(err, &other), errors.Is(err, snapshot.ErrNotEmpty):
 		return exitConflict
-	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used),
+	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
 		return exitUnavailable
 	}

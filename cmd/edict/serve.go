@@ -39,7 +39,17 @@ func (a *app) serveCommand() *cobra.Command {
 With --nats the process is a worker on a server that runs elsewhere.
 
 Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN.
-SIGINT and SIGTERM stop it in order, with exit code 0.`,
+SIGINT and SIGTERM stop it in order, with exit code 0.
+
+It refuses to start, in one line and before anything on disk is changed, with
+exit code 2 when a flag makes no sense or an address is not this machine's alone;
+3 when the key, the data directory or the place of the ready file cannot be used,
+others may read the key, or a newer edict wrote the read model; 6 when the read
+model was folded from another log; 7 when the data directory or an address is in
+use, the NATS server is away, or the disk is full.
+
+When the disk gets full, writes are refused (507) while reads go on, and taken
+again once there is room: nothing needs to be restarted.`,
 		Example: `  edict serve --data ./data
   edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
   edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem`,
@@ -61,7 +71,8 @@ SIGINT and SIGTERM stop it in order, with exit code 0.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
 	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
-	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused")
+	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
+	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
 	fromEnvironment(cmd)
 	return cmd
 }
@@ -74,21 +85,25 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
 	if err := f.settle(cmd); err != nil {
 		return err
 	}
-	f.opt.Log = log
+	f.opt.Log, f.opt.Version = log, version()
+	stopTracing := a.trace(cmd.Context(), &f.opt)
+	defer stopTracing()
 	f.opt.Ready = func(at plane.Addresses) {
 		log.Info("ready", "http", at.HTTP, "nats", at.NATS, "data", f.opt.Data, "durability", at.Durability)
 		if err := writeReady(f.readyFile, at); err != nil {
 			log.Error("the ready file cannot be written; who waits for it waits in vain", "error", err)
 		}
 	}
-	if f.readyFile != "" {
-		// What an earlier process left would be taken for this one's word.
-		if err := os.Remove(f.readyFile); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("ready file: %w", err)
-		}
-		defer os.Remove(f.readyFile)
+	mine := false
+	f.opt.Checked = func() error {
+		mine = true
+		return clearReady(f.readyFile)
 	}
+	go keepThrifty(cmd.Context())
 	err = plane.Run(cmd.Context(), f.opt)
+	if mine && f.readyFile != "" {
+		os.Remove(f.readyFile)
+	}
 	if err != nil && (cmd.Context().Err() == nil || !errors.Is(err, context.Canceled)) {
 		return err
 	}
@@ -195,6 +210,29 @@ type ready struct {
 	HTTP string  `json:"http"`
 	NATS *string `json:"nats"`
 	PID  int     `json:"pid"`
+}
+
+// clearReady removes what an earlier process left, which would be taken for
+// this one's word, and makes sure that a new file can be written there.
+func clearReady(path string) error {
+	if path == "" {
+		return nil
+	}
+	fault := func(err error) error { return &plane.UnusableError{What: "--ready-file", Err: err} }
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fault(fmt.Errorf("%s is a directory; name a file", path))
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".ready-*")
+	if err != nil {
+		return fault(fmt.Errorf("cannot be written, name a file in a directory that can be: %w", err))
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fault(err)
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return fault(err)
+	}
+	return nil
 }
 
 // writeReady writes the file whole or not at all.

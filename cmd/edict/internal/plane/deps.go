@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"syscall"
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
@@ -30,8 +29,9 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
-	if p.opt.MinFree > 0 && p.opt.NATS == "" {
-		d.Writable = newDisk(p.opt.Data, p.opt.MinFree).writable
+	d.Writable = p.room.writable
+	if p.opt.Tracing != nil {
+		d.Tracer = p.opt.Tracing
 	}
 	return d
 }
@@ -88,21 +88,3 @@ type AddressError struct{ Detail string }
 
 // Error says what to give instead.
 func (e *AddressError) Error() string { return e.Detail }
-
-// InUseError means that another process has what this one needs.
-type InUseError struct{ Detail string }
-
-// Error says what is in use and what to do.
-func (e *InUseError) Error() string { return e.Detail }
-
-// inUse makes the system's word for a taken address or directory one that says
-// what to do.
-func inUse(err error, flag, what string) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return &InUseError{fmt.Sprintf("%s is in use by another process; stop it, or choose another with %s (port 0 takes a free one)", what, flag)}
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return &InUseError{fmt.Sprintf("data directory %s is in use by another process; stop it, or choose another with --data", what)}
-	}
-	return err
-}

@@ -13,18 +13,15 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
@@ -35,6 +32,8 @@ import (
 type Options struct {
 	Data string // directory of the log, the read model and the signing key
 	Name string // of this worker; empty: the host's name
+	// Version of the binary, for metrics.
+	Version string
 
 	HTTP       string // host:port of the API, loopback
 	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
@@ -48,10 +47,16 @@ type Options struct {
 	EdgesMax     int           // 0: the projector's choice
 	TombstoneTTL time.Duration // 0: 30 days
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
+	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
+	// Checked is called once, when nothing stands against a start and nothing
+	// was changed yet. Its error ends the start.
+	Checked func() error
 	// Ready is called once, when everything answers.
 	Ready func(Addresses)
 	Log   *slog.Logger
+	// Tracing records what a change of policy does; nil: nothing does.
+	Tracing *tracing.Tracing
 }
 
 // Addresses are where a plane answers.
@@ -67,6 +72,8 @@ type Plane struct {
 	opt      Options
 	log      *slog.Logger
 	closers  []func() // to be called from the last to the first
+	room     *room
+	found    *projector.Identity // of the store that was there
 	listener net.Listener
 	conn     *streams.Conn
 	stream   *streams.Log
@@ -105,15 +112,15 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 }
 
 func (p *Plane) open(ctx context.Context) error {
-	// Faults of the command line first, then the lock on the data, then ports:
-	// who starts a second plane on one directory should hear that.
-	if err := p.checkAddresses(); err != nil {
+	if err := p.preflight(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return &UnusableError{"--data", err}
 	}
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.openStore, p.listen} {
+	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
+	defer context.AfterFunc(ctx, p.room.release)()
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -148,7 +155,7 @@ func (p *Plane) connect(ctx context.Context) error {
 	p.natsURL = p.opt.NATS
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
-			Dir: filepath.Join(p.opt.Data, "nats"), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log,
+			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log,
 		})
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return inUse(err, "--data", p.opt.Data)
@@ -158,6 +165,7 @@ func (p *Plane) connect(ctx context.Context) error {
 		}
 		p.onClose(server.Close)
 		opt.Server, p.natsURL = server, server.ClientURL()
+		p.room.server = server
 	}
 	conn, err := streams.Connect(ctx, opt)
 	if err != nil {
@@ -169,6 +177,16 @@ func (p *Plane) connect(ctx context.Context) error {
 }
 
 func (p *Plane) openStreams(ctx context.Context) (err error) {
+	if p.found != nil && p.opt.NATS != "" {
+		// Before a log is made where there is none.
+		created, there, err := streams.LogCreated(ctx, p.conn)
+		if err != nil {
+			return err
+		}
+		if err := p.checkLog(created, there); err != nil {
+			return err
+		}
+	}
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
@@ -190,30 +208,34 @@ func (p *Plane) openNodes(ctx context.Context, above uint64) (relay.Stream, erro
 		return nil, err
 	}
 	if made {
-		p.log.Info("made the node stream", "first", n.First())
+		p.log.Info("made the node stream", "seq", n.First())
 	}
 	return n, nil
 }
 
 func (p *Plane) openSigner(context.Context) (err error) {
-	if p.opt.SigningKey != "" {
-		p.signer, err = artifact.LoadSigner(p.opt.SigningKey)
+	path, ours := p.keyFile()
+	if ours {
+		p.signer, err = artifact.LoadOrCreateSigner(path)
 	} else {
-		p.signer, err = artifact.LoadOrCreateSigner(filepath.Join(p.opt.Data, "signing.key"))
+		p.signer, err = artifact.LoadSigner(path)
 	}
 	return err
 }
 
-func (p *Plane) openStore(context.Context) (err error) {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := api.NewMetrics(reg)
-	metrics.Durability(p.conn.Durability())
-	p.store, err = projector.Open(filepath.Join(p.opt.Data, "store"), projector.Options{
+// storeOptions tie a store to the log.
+func (p *Plane) storeOptions() projector.Options {
+	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
-		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Metrics: metrics.Projector(),
-	})
-	if err != nil {
+		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+	}
+}
+
+func (p *Plane) openStore(context.Context) (err error) {
+	metrics, page := p.newMetrics()
+	opt := p.storeOptions()
+	opt.Metrics = p.foldMetrics(metrics)
+	if p.store, err = projector.Open(p.storeDir(), opt); err != nil {
 		return err
 	}
 	p.onClose(func() {
@@ -221,11 +243,13 @@ func (p *Plane) openStore(context.Context) (err error) {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
-	metrics.Watch(p.store)
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
+		Traced: p.announced(),
 	})
-	p.handler = api.New(p.deps(metrics, promhttp.HandlerFor(reg, promhttp.HandlerOpts{})))
+	deps := p.deps(metrics, page)
+	metrics.Watch(deps)
+	p.handler = api.New(deps)
 	return nil
 }
 
@@ -258,7 +282,9 @@ func (p *Plane) Run(ctx context.Context) error {
 	defer cancel()
 	context.AfterFunc(parts, cancel)
 
-	g.Go(func() error { return p.store.Run(parts, p.stream) })
+	context.AfterFunc(parts, p.room.release)
+	g.Go(func() error { return p.room.Run(parts) })
+	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.announceReady(front) })
@@ -348,7 +374,7 @@ func (p *Plane) announceReady(ctx context.Context) error {
 		}
 		if time.Since(told) > tell {
 			told = time.Now()
-			p.log.Info("starting", "folded", p.store.Applied(), "waiting", err)
+			p.log.Info("starting", "applied", p.store.Applied(), "detail", err.Error())
 		}
 		select {
 		case <-tick.C:

@@ -128,9 +128,3 @@ func TestOnlyThisMachineIsServed(t *testing.T) {
 		require.NoError(t, checkLoopback(addr), addr)
 	}
 }
-
-func TestAFullDiskIsToldBeforeTheLogMeetsIt(t *testing.T) {
-	require.NoError(t, newDisk(t.TempDir(), 1).writable())
-	const tooMuch = 1 << 62
-	require.ErrorContains(t, newDisk(t.TempDir(), tooMuch).writable(), "--min-free")
-}

@@ -3,6 +3,8 @@ package plane
 import (
 	"context"
 	"time"
+
+	"github.com/edictdev/edict/streams"
 )
 
 // report puts what the fold rejected where producers look for it. The fold
@@ -43,8 +45,22 @@ func (p *Plane) reportAll(ctx context.Context) error {
 				return err
 			}
 		}
+		p.tellRejected(list)
 		if err := p.store.Reported(list[len(list)-1].Seq); err != nil {
 			return err
 		}
+	}
+}
+
+// tellRejected names the first few rejected events of a page, and counts the
+// rest: a producer that does everything wrong must not fill a disk with it.
+func (p *Plane) tellRejected(list []streams.Rejection) {
+	const most = 10
+	for i, r := range list {
+		if i == most {
+			p.log.Warn("more events rejected", "events", len(list)-most, "seq", list[len(list)-1].Seq)
+			return
+		}
+		p.log.Warn("event rejected", "seq", r.Seq, "code", r.Code, "subject", r.Subject)
 	}
 }

@@ -1,0 +1,128 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/test/contract"
+)
+
+// calls is every operation of the API by its method here; what it returns is
+// what it read.
+func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
+	id := uuid.MustParse("01900000-0000-7000-8000-000000000009")
+	read := func(b []byte, err error) (any, error) { return json.RawMessage(b), err }
+	done := func(err error) (any, error) { return nil, err }
+	return map[string]func(ctx context.Context) (any, error){
+		"createPolicy": func(ctx context.Context) (any, error) { return c.CreatePolicy(ctx, id, resource.Draft{}) },
+		"listPolicies": func(ctx context.Context) (any, error) { return c.Policies(ctx, id, client.Page{}) },
+		"getPolicy":    func(ctx context.Context) (any, error) { return c.Policy(ctx, id, id) },
+		"revisePolicy": func(ctx context.Context) (any, error) { return c.RevisePolicy(ctx, id, id, resource.Patch{}) },
+		"deletePolicy": func(ctx context.Context) (any, error) { return done(c.DeletePolicy(ctx, id, id)) },
+		"listRevisions": func(ctx context.Context) (any, error) {
+			return c.Revisions(ctx, id, id, client.Page{Limit: 3, Cursor: "x"})
+		},
+		"getRevision":   func(ctx context.Context) (any, error) { return c.Revision(ctx, id, id, id) },
+		"diffRevisions": func(ctx context.Context) (any, error) { return c.Diff(ctx, id, id, id, id) },
+		"dryRunPolicy":  func(ctx context.Context) (any, error) { return c.DryRun(ctx, id, id, resource.Preview{}) },
+		"listNodes":     func(ctx context.Context) (any, error) { return c.Nodes(ctx, id, "a", client.Page{}) },
+		"getNode":       func(ctx context.Context) (any, error) { return c.Node(ctx, id, "n1") },
+		"putNode": func(ctx context.Context) (any, error) {
+			n, _, err := c.PutNode(ctx, id, "n1", resource.Facts{})
+			return n, err
+		},
+		"deleteNode": func(ctx context.Context) (any, error) { return done(c.DeleteNode(ctx, id, "n1")) },
+		"putNodes":   func(ctx context.Context) (any, error) { return c.ImportNodes(ctx, id, strings.NewReader("{}")) },
+		"getNodeState": func(ctx context.Context) (any, error) {
+			s, err := c.NodeState(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
+			if err != nil {
+				return nil, err
+			}
+			var typed resource.NodeState // what callers read it into
+			return &typed, json.Unmarshal(s.Body, &typed)
+		},
+		"listNodeRulesets": func(ctx context.Context) (any, error) {
+			items, err := c.Rulesets(ctx, "n1")
+			return resource.Items[resource.Ruleset]{Items: items}, err
+		},
+		"followNode": func(ctx context.Context) (any, error) {
+			events, err := c.Events(ctx, "n1", "3")
+			if err != nil {
+				return nil, err
+			}
+			return nil, events.Close()
+		},
+		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
+		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
+		"listKeys": func(ctx context.Context) (any, error) {
+			items, err := c.Keys(ctx)
+			return resource.Items[resource.Key]{Items: items}, err
+		},
+		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },
+		"readyz":      func(ctx context.Context) (any, error) { return c.Ready(ctx) },
+		"metrics":     func(ctx context.Context) (any, error) { _, err := c.Metrics(ctx); return nil, err },
+		"getDocument": func(ctx context.Context) (any, error) { return read(c.Document(ctx)) },
+	}
+}
+
+// The client is written by hand; this proves it against the document. Every
+// operation has a method, which asks for what the operation takes, and reads an
+// answer made from the schema without losing a member.
+func TestTheClientSpeaksTheDocument(t *testing.T) {
+	doc, err := api.Describe().Encode()
+	require.NoError(t, err)
+	c, err := contract.New(doc)
+	require.NoError(t, err)
+	var asked string
+	var told []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op, res, body, err := c.Example(r)
+		if err == nil {
+			err = c.Check(r, nil, res, body)
+		}
+		if err == nil {
+			err = c.CheckParameters(r)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		asked, told = op, body
+		for name, v := range res.Header {
+			w.Header()[name] = v
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(res.StatusCode)
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(s.Close)
+	cl, err := client.New(s.URL, client.Options{HTTP: s.Client(), Principal: "ann"})
+	require.NoError(t, err)
+	methods := calls(cl)
+	for _, op := range c.Operations() {
+		t.Run(op, func(t *testing.T) {
+			call, ok := methods[op]
+			require.True(t, ok, "the client has no method for operation %s", op)
+			got, err := call(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, op, asked)
+			if got == nil {
+				return
+			}
+			again, err := json.Marshal(got)
+			require.NoError(t, err)
+			require.JSONEq(t, string(told), string(again), "nothing is lost in reading")
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+)
+
+// meaning is what a code stands for: the status it comes with, and a sentence
+// for readers of the description.
+type meaning struct {
+	status int
+	text   string
+}
+
+// meanings of every code that a route may answer with.
+func meanings() map[string]meaning {
+	all := map[string]meaning{
+		CodeRouteNotFound:     {http.StatusNotFound, "nothing is served at this path"},
+		CodeMethodNotAllowed:  {http.StatusMethodNotAllowed, "the path takes other methods; Allow lists them"},
+		CodeBodyTooLarge:      {http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB, or a compressed batch inflates to more than 2 GiB"},
+		CodeUnsupportedMedia:  {http.StatusUnsupportedMediaType, "the body is of another media type, charset or encoding than the route takes"},
+		CodeBadCursor:         {http.StatusBadRequest, "the cursor is no next_cursor of this list"},
+		CodeBadLastEventID:    {http.StatusBadRequest, "Last-Event-ID is not a non-negative decimal number"},
+		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII"},
+		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
+		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
+		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
+		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
+		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
+		CodeLogUnavailable:    {http.StatusServiceUnavailable, "the log did not answer; a write may be stored or not, and a retry under the same Idempotency-Key is the same write"},
+		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},
+		CodeTooManyRejections: {http.StatusUnprocessableEntity, "so many lines were rejected that the batch was given up; what was good before is applied"},
+		CodeInternal:          {http.StatusInternalServerError, "the plane failed; its log has the reason under the correlation id"},
+
+		projector.CodeRevisionConflict: {http.StatusConflict, "the head is another revision than the change expects"},
+		projector.CodePolicyIDUsed:     {http.StatusConflict, "the policy id is in use or was"},
+		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
+		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
+		projector.CodeStaleEvent:       {http.StatusConflict, "a newer write about the node came between"},
+	}
+	for code, text := range shapeFaults() {
+		all[code] = meaning{http.StatusBadRequest, text}
+	}
+	for code, text := range brokenRules() {
+		all[code] = meaning{http.StatusUnprocessableEntity, text}
+	}
+	return all
+}
+
+func shapeFaults() map[string]string {
+	return map[string]string{
+		policy.CodeMalformedJSON: "the body is no JSON text",
+		policy.CodeDuplicateKey:  "an object names a member twice",
+		policy.CodeUnknownField:  "an object has a member that the route does not know",
+		policy.CodeWrongType:     "a value is of another type than it must be",
+	}
+}
+
+func brokenRules() map[string]string {
+	return map[string]string{
+		policy.CodeMissing:            "something that must be given is not",
+		policy.CodeUnknownAction:      "an action is none of allow, deny and log",
+		policy.CodeUnknownProtocol:    "a protocol is none of tcp, udp, icmp and any",
+		policy.CodeInvalidCIDR:        "a prefix is no IPv4 or IPv6 CIDR",
+		policy.CodeCIDRNotMasked:      "a prefix has bits set beyond its length",
+		policy.CodeCIDRFamilyMismatch: "the prefixes of a rule are of two address families",
+		policy.CodePortsRequired:      "a rule for tcp or udp names no ports",
+		policy.CodePortsForbidden:     "a rule for icmp or any names ports",
+		policy.CodePortOutOfRange:     "a port is not 1 to 65535",
+		policy.CodePortRangeInverted:  "a range of ports ends before it begins",
+		policy.CodeRulesOutOfRange:    "there are no rules, or more than 1024",
+		policy.CodeSelectorSyntax:     "a selector cannot be read",
+		policy.CodeInvalidSlug:        "a slug is not 1 to 64 of a-z, 0-9 and '-' after a letter",
+		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters or has control characters",
+		policy.CodeInvalidUUID:        "an id is no UUID",
+		policy.CodeInvalidNodeID:      "a node id is no DNS label",
+		policy.CodeInvalidLabelKey:    "a label's key is not a key as Kubernetes has them",
+		policy.CodeInvalidLabelValue:  "a label's value has characters it must not have, or more than 256 bytes",
+		policy.CodeTooManyLabels:      "a node has more than 64 labels",
+		policy.CodeInvalidAddress:     "an address is no plain IPv4 or IPv6 address",
+		policy.CodeTooManyAddresses:   "a node has more than 64 addresses",
+	}
+}
+
+// ruleFaults are what a rule list and a selector may break.
+func ruleFaults(more ...string) []string {
+	return append(more, policy.CodeMissing, policy.CodeUnknownAction, policy.CodeUnknownProtocol, policy.CodeInvalidCIDR,
+		policy.CodeCIDRNotMasked, policy.CodeCIDRFamilyMismatch, policy.CodePortsRequired, policy.CodePortsForbidden,
+		policy.CodePortOutOfRange, policy.CodePortRangeInverted, policy.CodeRulesOutOfRange, policy.CodeSelectorSyntax)
+}
+
+// factFaults are what a node's facts may break.
+func factFaults(more ...string) []string {
+	return append(more, policy.CodeInvalidLabelKey, policy.CodeInvalidLabelValue, policy.CodeTooManyLabels,
+		policy.CodeInvalidAddress, policy.CodeTooManyAddresses)
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/edictdev/edict/projector"
+)
+
+// headScrape is how long a scrape waits for the log's server to say where the
+// log ends. Without an answer the last known sequence is shown.
+const headScrape = time.Second
+
+// Build notes which binary this is.
+func (m *Metrics) Build(version string) {
+	promauto.With(m.reg).NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "edict", Name: "build_info",
+		Help: "1 for the binary that runs: its version and the Go it was built with. Differs between workers during an upgrade.",
+	}, []string{"version", "goversion"}).WithLabelValues(version, runtime.Version()).Set(1)
+}
+
+// Watch exposes what the parts that d names know, whenever somebody asks.
+func (m *Metrics) Watch(d Deps) {
+	if m.reg != nil {
+		m.reg.MustRegister(&gauges{metrics: m, Deps: d})
+	}
+}
+
+// gauges reads a worker's position at each scrape.
+type gauges struct {
+	Deps
+	metrics *Metrics
+	one     sync.Mutex // scrape at a time: a slow log's server is asked by one
+}
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("edict_"+name, help, nil, nil)
+}
+
+var (
+	headDesc = desc("log_head_sequence",
+		"Last sequence of the log, as its server says at the scrape; the last known one while it does not answer. Applied below it is lag.")
+	appliedDesc     = desc("log_applied_sequence", "Last sequence of the log that this process has folded and committed. Standing still below the head is a fold that is stuck.")
+	nodesDesc       = desc("nodes", "Nodes that exist now, as far as this process has folded.")
+	identitiesDesc  = desc("identities", "Distinct label sets of a project's nodes. The fold's cost grows with these, not with nodes.")
+	policiesDesc    = desc("policies", "Policies that exist now, as far as this process has folded.")
+	keptDesc        = desc("outbox_edges", "Changes kept for announcing, told ones that are not yet dropped among them. Near --edges-max the oldest go, and partitions are compared whole.")
+	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
+	pendingDesc     = desc("outbox_pending_edges", "Changes that nobody has announced yet, whoever should. Growth is a relay that is behind or missing.")
+	unannouncedDesc = desc("partitions_unannounced", "Partitions that nobody is known to announce, or that are still being compared with the node stream. Above 0 for long, nodes miss changes.")
+)
+
+// Describe names the gauges.
+func (g *gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc} {
+		to <- d
+	}
+}
+
+// Collect reads them.
+func (g *gauges) Collect(to chan<- prometheus.Metric) {
+	g.one.Lock()
+	defer g.one.Unlock()
+	tell := func(d *prometheus.Desc, n float64) { to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n) }
+	ctx, cancel := context.WithTimeout(context.Background(), headScrape)
+	if s, err := g.Log.State(ctx); err == nil {
+		g.metrics.sawHead(s.Last)
+	}
+	cancel()
+	var applied uint64
+	var counts projector.Counts
+	g.Model.Read(func(v *projector.View) { counts = v.Counts() })
+	applied = g.Model.Applied()
+	g.metrics.sawHead(applied) // it may have passed the head since that was read
+	tell(headDesc, float64(g.metrics.head.Load()))
+	tell(appliedDesc, float64(applied))
+	tell(nodesDesc, float64(counts.Nodes))
+	tell(identitiesDesc, float64(counts.Identities))
+	tell(policiesDesc, float64(counts.Policies))
+	kept := 0
+	for _, edges := range counts.Edges {
+		kept += edges
+	}
+	tell(keptDesc, float64(kept))
+	low := 0.0
+	if g.Writable != nil && g.Writable() != nil {
+		low = 1
+	}
+	tell(lowDesc, low)
+	g.outbox(tell)
+}
+
+// outbox reads what the relay has still to do.
+func (g *gauges) outbox(tell func(*prometheus.Desc, float64)) {
+	if g.Partitions == nil {
+		return
+	}
+	all, err := g.Partitions()
+	if err != nil {
+		return // the read model cannot be read: the process is about to end
+	}
+	pending, unannounced := 0, 0
+	for _, p := range all {
+		pending += p.Edges
+		if p.Owner == "" || p.Mode != "follow" {
+			unannounced++
+		}
+	}
+	tell(pendingDesc, float64(pending))
+	tell(unannouncedDesc, float64(unannounced))
+}

@@ -1,0 +1,90 @@
+package api
+
+import "github.com/edictdev/edict/api/openapi"
+
+func planeHints() map[string]hint {
+	count := func(text string) hint { return hint{Schema: schema{Description: text, Minimum: openapi.N(0)}} }
+	return map[string]hint{
+		"Status":            says("The plane as one worker sees it."),
+		"Status.head":       says("The log's last sequence."),
+		"Status.applied":    says("How far this worker has folded it."),
+		"Status.log":        says("The log's birth and size."),
+		"Status.workers":    says("The workers known here."),
+		"Status.partitions": says("Who announces to which part of the nodes, and how far."),
+		"Status.rejected":   says("Events that the fold refused so far."),
+		"Status.nodes":      count("Registered nodes."),
+		"Status.identities": count("Distinct label sets among them."),
+		"Status.policies":   count("Live policies."),
+		"Status.durability": {Schema: schema{Description: "Whether an acknowledged write survives power loss.", Enum: []any{"strict", "relaxed", "unknown"}}},
+		"Status.digest":     {Schema: schema{Description: "SHA-256 over the state at applied, when asked for.", Pattern: "^[0-9a-f]{64}$"}},
+		"LogStatus":         says("The log's birth and size."),
+		"LogStatus.created": says("When the log was made: its identity."),
+		"LogStatus.bytes":   says("Its size on disk."),
+		"Worker":            says("A process that folds the log."),
+		"Worker.name":       says("Its name."),
+		"Worker.applied":    says("How far it has folded the log."),
+		"Worker.lag":        says("How many events it is behind."),
+		"Partition":         says("A part of the nodes."),
+		"Partition.id":      count("Its number."),
+		"Partition.owner":   says("The process that announces to it; empty when nobody does."),
+		"Partition.epoch":   says("How often it changed hands."),
+		"Partition.mode":    {Schema: schema{Description: "follow: announcements follow the log; sync: what nodes hold is compared first; empty: not taken yet.", Enum: []any{"", "follow", "sync"}}},
+		"Partition.after":   says("The place of its last announcement."),
+		"Partition.edges":   count("Changes whose announcements are not known to be made yet."),
+		"After":             says("A place in the total order of announcements."),
+		"After.seq":         says("The log sequence of the cause."),
+		"After.policy":      says("The policy it was about."),
+		"After.node":        says("The node it was for."),
+
+		"RejectionPage":             says("A page of rejected events."),
+		"RejectionPage.items":       says("Rejected events by log sequence."),
+		"RejectionPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),
+		"Rejection":                 says("An event of the log that the fold refused."),
+		"Rejection.seq":             says("Its log sequence."),
+		"Rejection.subject":         says("The subject it stands on."),
+		"Rejection.event_id":        says("Its own id; empty when none could be read."),
+		"Rejection.type":            says("Its type; empty when none could be read."),
+		"Rejection.code":            says("Why, for programs."),
+		"Rejection.detail":          says("Why, for people."),
+		"Rejection.violations":      says("Every rule that it breaks, when it breaks any."),
+		"Rejection.time":            logTime("When it was stored"),
+
+		"KeyItems":       says("The plane's public keys."),
+		"KeyItems.items": says("Keys, current and still trusted."),
+		"Key":            says("A public key of the plane."),
+		"Key.key_id":     keyIDHint(),
+		"Key.alg":        {Schema: schema{Description: "What it signs with.", Enum: []any{"ed25519"}}},
+		"Key.plane":      says("The plane of what it signs."),
+		"Key.public_key": {Schema: schema{Description: "Base64 of its 32 bytes.", Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}},
+		"Key.status":     {Schema: schema{Description: "current signs; previous is still trusted.", Enum: []any{"current", "previous"}}},
+		"Key.not_after":  says("When trust in it ends; null while it does not."),
+
+		"Readiness":        says("A worker that is ready, check by check."),
+		"Readiness.status": {Schema: schema{Description: "ready: a worker that is not answers with a problem.", Enum: []any{"ready"}}},
+		"Readiness.checks": says("What the worker needs in order to serve."),
+		"Check":            says("One thing a worker needs in order to serve."),
+		"Check.name":       says("What is checked."),
+		"Check.status":     {Schema: schema{Description: "info tells something and decides nothing.", Enum: []any{"ok", "failed", "info"}}},
+		"Check.detail":     says("Why it failed, or what it tells."),
+	}
+}
+
+func problemHints() map[string]hint {
+	return map[string]hint{
+		"Problem":                says("What went wrong (RFC 9457)."),
+		"Problem.type":           {Schema: schema{Description: "A URN that ends in the code.", Format: "uri", Examples: []any{"urn:edict:problem:policy_not_found"}}},
+		"Problem.title":          says("The code in words."),
+		"Problem.status":         {Schema: schema{Description: "The HTTP status.", Minimum: openapi.N(400), Maximum: openapi.N(599)}},
+		"Problem.detail":         says("What went wrong this time and what to do about it, for people."),
+		"Problem.instance":       says("The path that was asked."),
+		"Problem.code":           {Schema: schema{Description: "What went wrong, for programs. Codes are stable.", Pattern: "^[a-z_]+$", Examples: []any{"internal"}}},
+		"Problem.correlation_id": says("Names the request, here and in the plane's log."),
+		"Problem.errors":         says("Every fault of the input."),
+		"Problem.sequence":       says("The log sequence that is not visible here yet."),
+		"Problem.checks":         says("The checks of a worker that is not ready."),
+		"Fault":                  says("One fault of an input."),
+		"Fault.pointer":          says("Where: a JSON pointer into the body, or the name of a parameter after a slash."),
+		"Fault.code":             {Schema: schema{Description: "Which rule, for programs.", Pattern: "^[a-z_]+$", Examples: []any{"required"}}},
+		"Fault.detail":           says("What is wrong and what to do about it, for people."),
+	}
+}

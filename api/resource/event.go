@@ -1,0 +1,35 @@
+package resource
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Event is the data of one event of a node's stream: signed by the plane as it
+// is delivered.
+type Event struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Scope     string          `json:"scope"`
+	KeyID     string          `json:"key_id"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	Payload   json.RawMessage `json:"payload"` // PolicyUpdated or NodeStateUpdated, by Type
+	Signature string          `json:"signature"`
+}
+
+// PolicyUpdated tells a node the rules it has of one policy now.
+type PolicyUpdated struct {
+	NodeID      string    `json:"node_id"`
+	PolicyID    uuid.UUID `json:"policy_id"`
+	RevisionID  uuid.UUID `json:"revision_id"`
+	Fingerprint string    `json:"fingerprint"`
+	Rules       []Rule    `json:"rules"`
+}
+
+// NodeStateUpdated tells a node to read its whole state.
+type NodeStateUpdated struct {
+	NodeID string `json:"node_id"`
+	Reason string `json:"reason"`
+}

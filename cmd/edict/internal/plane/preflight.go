@@ -1,0 +1,177 @@
+package plane
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+// UnusableError is a file or directory that was given and cannot be used.
+type UnusableError struct {
+	What string // as the command line calls it
+	Err  error
+}
+
+// Error says which, and why.
+func (e *UnusableError) Error() string { return e.What + ": " + e.Err.Error() }
+
+// Unwrap is the reason.
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// FullError means that the disk has no room to start on.
+type FullError struct {
+	Dir        string
+	Free, Need uint64
+}
+
+// Error says how much is missing.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d KiB of disk are free below %s, a start needs %d MiB; make room and start again", e.Free/1024, e.Dir, e.Need/mib)
+}
+
+// preflight finds what stands against a start, before anything is changed.
+// Faults of the command line come first, then the lock on the data, then
+// ports: who starts a second plane on one directory should hear that.
+func (p *Plane) preflight() error {
+	for _, check := range []func() error{p.checkAddresses, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkRoom} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if p.opt.Checked != nil {
+		return p.opt.Checked()
+	}
+	return nil
+}
+
+func (p *Plane) checkData() error {
+	info, err := os.Stat(p.opt.Data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it is made
+	case err != nil:
+		return &UnusableError{"--data", err}
+	case !info.IsDir():
+		return &UnusableError{"--data", fmt.Errorf("%s is not a directory; name one, it is made when absent", p.opt.Data)}
+	}
+	return nil
+}
+
+func (p *Plane) checkLocks() error {
+	if p.opt.NATS != "" {
+		return nil // the store's own lock tells
+	}
+	return inUse(streams.CheckDir(p.natsDir()), "--data", p.opt.Data)
+}
+
+// keyFile is the signing key's, and whether it may be made.
+func (p *Plane) keyFile() (path string, ours bool) {
+	if p.opt.SigningKey != "" {
+		return p.opt.SigningKey, false
+	}
+	return filepath.Join(p.opt.Data, keyName), true
+}
+
+func (p *Plane) checkKey() error {
+	path, ours := p.keyFile()
+	_, err := artifact.LoadSigner(path)
+	if err == nil || ours && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &UnusableError{"--signing-key", err}
+}
+
+func (p *Plane) checkPorts() error {
+	if !p.opt.NoAPI {
+		if err := probe(p.opt.HTTP); err != nil {
+			return inUse(err, "--http", p.opt.HTTP)
+		}
+	}
+	if p.opt.NATS != "" || p.opt.NATSListen == "" || p.opt.NATSListen == "none" {
+		return nil
+	}
+	return inUse(probe(p.opt.NATSListen), "--nats-listen", p.opt.NATSListen)
+}
+
+func probe(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// checkStore refuses a store that a newer binary wrote, or that was folded
+// from another log than the one beside it.
+func (p *Plane) checkStore() error {
+	id, found, err := projector.Inspect(p.storeDir())
+	if err != nil || !found {
+		return err
+	}
+	if id.Schema > projector.SchemaVersion {
+		return &projector.SchemaError{Dir: p.storeDir(), Have: id.Schema, Know: projector.SchemaVersion}
+	}
+	p.found = &id
+	if p.opt.NATS != "" {
+		return nil // asked once connected
+	}
+	created, there, err := streams.StoredLog(p.natsDir())
+	if err != nil {
+		return &UnusableError{"--data", err}
+	}
+	return p.checkLog(created, there)
+}
+
+// checkLog holds the log at hand against the one the store was folded from.
+func (p *Plane) checkLog(created time.Time, there bool) error {
+	if p.found == nil || there && created.Equal(p.found.Created) {
+		return nil
+	}
+	detail := "there is no log here"
+	if there {
+		detail = fmt.Sprintf("this one was created %s", created.Format(time.RFC3339Nano))
+	}
+	return &projector.OtherLogError{Dir: p.storeDir(), Detail: fmt.Sprintf("that was created %s, %s", p.found.Created.Format(time.RFC3339Nano), detail)}
+}
+
+func (p *Plane) checkRoom() error {
+	dir := p.opt.Data
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	r := newRoom(dir, p.opt.MinFree, p.log)
+	if free := r.measure(); free < r.floor() {
+		return &FullError{Dir: dir, Free: free, Need: r.floor()}
+	}
+	return nil
+}
+
+// InUseError means that another process has what this one needs.
+type InUseError struct{ Detail string }
+
+// Error says what is in use and what to do.
+func (e *InUseError) Error() string { return e.Detail }
+
+// inUse makes the system's word for a taken address or directory one that says
+// what to do.
+func inUse(err error, flag, what string) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return &InUseError{fmt.Sprintf("%s is in use by another process; stop it, or choose another with %s (port 0 takes a free one)", what, flag)}
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return &InUseError{fmt.Sprintf("data directory %s is in use by another process; stop it, or choose another with --data", what)}
+	}
+	return err
+}

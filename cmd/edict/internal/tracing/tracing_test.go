@@ -1,0 +1,179 @@
+package tracing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+const (
+	author = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	silent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00" // not sampled
+	second = "00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+)
+
+func parse(t *testing.T, s string) streams.Trace {
+	x, ok := streams.ParseTrace(s)
+	require.True(t, ok)
+	return x
+}
+
+var quiet = Options{Instance: "w1", Version: "v1", Log: slog.New(slog.DiscardHandler)}
+
+func recording(t *testing.T) (*Tracing, *tracetest.InMemoryExporter) {
+	out := tracetest.NewInMemoryExporter()
+	x, err := start(t.Context(), quiet, sdk.WithSyncer(out))
+	require.NoError(t, err)
+	return x, out
+}
+
+func TestOneTraceHoldsRequestPublishFoldAndAnnouncement(t *testing.T) {
+	x, out := recording(t)
+	r := httptest.NewRequest(http.MethodPost, "/v1/projects/p/policies", nil)
+	r.Header.Set("traceparent", author)
+	r.Header.Set("tracestate", "vendor=1")
+	ctx, request, answered := x.Request(r, "createPolicy", "/v1/projects/{project}/policies")
+	event, published := x.Publish(ctx, "policy_revision_created", 1)
+	x.Folded(projector.Traced{Trace: event, First: 7, Last: 7, Logged: time.Now(), Began: time.Now()})
+	x.Announced(relay.Traced{Traces: []streams.Trace{event}, Announcements: 3, Began: time.Now()})
+	published(7, nil)
+	answered(201)
+	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", request.ID())
+	parents := map[string]string{}
+	for _, s := range out.GetSpans() {
+		require.Equal(t, "0af7651916cd43dd8448eb211c80319c", s.SpanContext.TraceID().String(), s.Name)
+		parents[s.Name] = s.Parent.SpanID().String()
+		if s.Name == "createPolicy" {
+			require.Equal(t, "vendor=1", s.SpanContext.TraceState().String())
+		}
+	}
+	require.Equal(t, map[string]string{
+		"createPolicy": "b7ad6b7169203331", "publish policy_revision_created": traceSpan(request), "fold": traceSpan(event), "announce": traceSpan(event),
+	}, parents)
+}
+
+func traceSpan(x streams.Trace) string { return contextOf(x).SpanID().String() }
+
+func TestABatchOfManyTracesLinksToThem(t *testing.T) {
+	x, out := recording(t)
+	x.Announced(relay.Traced{Traces: []streams.Trace{parse(t, author), parse(t, silent), parse(t, second)}})
+	require.Len(t, out.GetSpans(), 1)
+	s := out.GetSpans()[0]
+	require.False(t, s.Parent.IsValid())
+	require.Len(t, s.Links, 2)
+	require.Equal(t, parse(t, second).ID(), s.Links[1].SpanContext.TraceID().String())
+}
+
+func TestWhatNobodyAsksForIsNotRecorded(t *testing.T) {
+	x, out := recording(t)
+	x.Announced(relay.Traced{Traces: []streams.Trace{parse(t, silent)}})
+	x.Folded(projector.Traced{Trace: parse(t, silent), Logged: time.Now()})
+	x.Folded(projector.Traced{Trace: parse(t, author), Logged: time.Now().Add(-time.Hour)}) // a rebuild
+	require.Empty(t, out.GetSpans())
+}
+
+func TestTheEnvironmentDecides(t *testing.T) {
+	for _, c := range []struct {
+		name, env string
+		on        bool
+		fault     string
+	}{
+		{"nothing is said", "", false, ""},
+		{"an endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", true, ""},
+		{"an endpoint for traces", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://localhost:1/x", true, ""},
+		{"an exporter", "OTEL_TRACES_EXPORTER=otlp", true, ""},
+		{"the console", "OTEL_TRACES_EXPORTER=console", true, ""},
+		{"both", "OTEL_TRACES_EXPORTER=otlp, console", true, ""},
+		{"none, in spite of an endpoint", "OTEL_TRACES_EXPORTER=none OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", false, ""},
+		{"disabled, in spite of an endpoint", "OTEL_SDK_DISABLED=TRUE OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", false, ""},
+		{"an exporter nobody knows", "OTEL_TRACES_EXPORTER=zipkin", false, "OTEL_TRACES_EXPORTER"},
+		{"another protocol", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1 OTEL_EXPORTER_OTLP_PROTOCOL=grpc", false, "http/protobuf"},
+		{"no address", "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4317", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"headers without values", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_HEADERS=secret", false, "HEADERS"},
+		{"a timeout in words", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_TIMEOUT=1s", false, "TIMEOUT"},
+		{"a compression nobody knows", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_COMPRESSION=zip", false, "gzip"},
+		{"a certificate that is not there", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere", false, "CERTIFICATE"},
+		{"half a client certificate", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere", false, "CLIENT_CERTIFICATE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, pair := range strings.Split(strings.ReplaceAll(c.env, ", ", ","), " ") {
+				if name, value, ok := strings.Cut(pair, "="); ok {
+					t.Setenv(name, value)
+				}
+			}
+			opt := quiet
+			opt.Console = io.Discard
+			x, err := FromEnvironment(t.Context(), opt)
+			if c.fault != "" {
+				require.ErrorContains(t, err, c.fault)
+				require.NotContains(t, err.Error(), "secret")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.on, x != nil)
+			if x != nil {
+				require.NoError(t, x.Close(t.Context()))
+			}
+		})
+	}
+}
+
+func TestTheCollectorIsAskedAgainAndToldAsTheEnvironmentSays(t *testing.T) {
+	answers := []int{503, 200, 400, 400, 200}
+	var got []*tracepb.TracesData
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "/base/v1/traces", r.URL.Path)
+		require.Equal(t, "a b", r.Header.Get("X-Key"))
+		z, err := gzip.NewReader(r.Body)
+		require.NoError(t, err)
+		body, err := io.ReadAll(z)
+		require.NoError(t, err)
+		var data tracepb.TracesData
+		require.NoError(t, proto.Unmarshal(body, &data))
+		got = append(got, &data)
+		w.WriteHeader(answers[0])
+		answers = answers[1:]
+	}))
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/base")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, other=1")
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "9000")
+	var log bytes.Buffer
+	c, err := newCollector(slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	require.Equal(t, 9*time.Second, c.timeout)
+	spans := []*tracepb.ResourceSpans{{SchemaUrl: "x"}}
+	require.NoError(t, c.UploadTraces(t.Context(), spans))
+	require.Len(t, got, 2)
+	require.True(t, proto.Equal(got[0], got[1]))
+	require.Empty(t, log.String())
+	for range 2 {
+		require.ErrorContains(t, c.UploadTraces(t.Context(), spans), "400")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), "a failure is told once")
+	require.NoError(t, c.UploadTraces(t.Context(), spans))
+	require.Equal(t, 2, strings.Count(log.String(), "\n"), "and that it is over")
+	require.NoError(t, c.Stop(t.Context()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.True(t, errors.Is(c.UploadTraces(ended, spans), context.Canceled))
+}

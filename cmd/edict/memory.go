@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"time"
+)
+
+// A burst, such as a fleet being registered, leaves several times the memory
+// that the plane needs at rest, and the runtime is slow to give it back. thrift
+// bounds it with a soft limit that follows what is in use, collects seldom
+// below that limit, and gives memory back once things are quiet.
+type thrift struct {
+	every   time.Duration
+	read    func() (live, allocated uint64) // bytes: live after the last collection; allocated since the start
+	limit   func(int64) int64
+	release func()
+
+	last uint64 // allocated at the last look
+	busy bool   // since memory was last given back
+	rest int    // quiet looks in a row
+}
+
+const (
+	// leastLimit is the soft limit of a small plane.
+	leastLimit = 400 << 20
+	// seldom is the garbage, in percent of what is live, that may gather below
+	// the limit before it is collected.
+	seldom = 300
+	// quietBytes is what a plane at rest may allocate between two looks.
+	quietBytes = 4 << 20
+)
+
+// rests are the quiet looks in a row after which memory is given back: soon,
+// and again as the embedded server lets go, block by block, of what it keeps
+// for ten seconds after the last use.
+var rests = []int{2, 12, 25, 60}
+
+// keepThrifty runs until ctx ends, unless the operator has tuned the collector
+// with GOMEMLIMIT or GOGC.
+func keepThrifty(ctx context.Context) {
+	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(seldom)
+	t := thrift{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory}
+	t.run(ctx)
+}
+
+func (t *thrift) run(ctx context.Context) {
+	ticker := time.NewTicker(t.every)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		t.look()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (t *thrift) look() {
+	live, allocated := t.read()
+	t.limit(max(leastLimit, int64(live+live/2)))
+	quiet := allocated-t.last < quietBytes
+	t.last = allocated
+	switch {
+	case !quiet:
+		t.busy, t.rest = true, 0
+		return
+	case !t.busy:
+		return
+	}
+	if t.rest++; slices.Contains(rests, t.rest) {
+		t.release()
+	}
+	t.busy = t.rest < rests[len(rests)-1]
+}
+
+func readHeap() (live, allocated uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
+	var live, allocated uint64
+	var limits []int64
+	released := 0
+	m := thrift{
+		read:    func() (uint64, uint64) { return live, allocated },
+		limit:   func(n int64) int64 { limits = append(limits, n); return 0 },
+		release: func() { released++ },
+	}
+	for range 30 {
+		m.look()
+	}
+	require.Zero(t, released, "nothing to give back before anything was done")
+	for range 5 {
+		allocated += 100 << 20
+		m.look()
+	}
+	require.Zero(t, released, "not while there is work")
+	m.look()
+	require.Zero(t, released)
+	m.look()
+	require.Equal(t, 1, released)
+	for range 300 {
+		allocated += 1 << 20
+		m.look()
+	}
+	require.Equal(t, len(rests), released, "a few times more, and then no more")
+
+	require.Equal(t, int64(leastLimit), limits[0])
+	live = 1 << 30
+	m.look()
+	require.Equal(t, int64(3<<29), limits[len(limits)-1], "the limit follows what is in use")
+}
