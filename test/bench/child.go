@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/gen"
+)
+
+// child is a server in a process of its own, so that its memory is its own.
+type child struct {
+	cmd    *exec.Cmd
+	log    string // file of what it prints
+	exited chan struct{}
+	addr   string // host:port of its HTTP
+	nats   string // URL; of edict alone
+}
+
+// ready is what a ready file says.
+type ready struct {
+	HTTP string `json:"http"`
+	NATS string `json:"nats"`
+}
+
+// start runs a server that writes readyFile once it answers.
+func start(ctx context.Context, dir, name string, readyFile string, argv ...string) (*child, error) {
+	c := &child{log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
+	out, err := os.Create(c.log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	c.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.cmd.Stdout, c.cmd.Stderr = out, out
+	c.cmd.Env = plainEnvironment()
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = c.cmd.Wait() // how it ended shows in what it did
+		close(c.exited)
+	}()
+	const (
+		pause = 5 * time.Millisecond
+		most  = 30 * time.Second
+	)
+	for began := time.Now(); ; {
+		var r ready
+		if b, err := os.ReadFile(readyFile); err == nil && json.Unmarshal(b, &r) == nil {
+			c.addr, c.nats = r.HTTP, r.NATS
+			return c, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-c.exited:
+			return nil, fmt.Errorf("%s ended before it was ready: %s", name, c.tail())
+		}
+		if time.Since(began) > most {
+			return nil, errors.Join(fmt.Errorf("%s was not ready after %s: %s", name, most, c.tail()), c.stop())
+		}
+	}
+}
+
+// plainEnvironment is ours without what would change the product's flags.
+func plainEnvironment() (env []string) {
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "EDICT_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// startEdict builds the product unless it is there, and serves on e.dir.
+func startEdict(ctx context.Context, e *env, flags ...string) (*child, error) {
+	if e.binary == "" {
+		root, err := gen.ModuleRoot()
+		if err != nil {
+			return nil, err
+		}
+		e.binary = filepath.Join(e.home, "edict") // the next measure uses it too
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", e.binary, "./cmd/edict")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build edict: %w\n%s", err, out)
+		}
+	}
+	file := filepath.Join(e.dir, "edict.ready")
+	return start(ctx, e.dir, "edict", file, append([]string{
+		e.binary, "serve", "--data", filepath.Join(e.dir, "data"),
+		"--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--ready-file", file,
+	}, flags...)...)
+}
+
+// tail is the end of what the child printed.
+func (c *child) tail() string {
+	const most = 2000
+	b, _ := os.ReadFile(c.log) // the error at hand is told either way
+	return string(bytes.TrimSpace(b[max(0, len(b)-most):]))
+}
+
+// stop ends the child in order, or else at once.
+func (c *child) stop() error {
+	const patience = 20 * time.Second
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-c.exited:
+		return nil
+	case <-time.After(patience):
+	}
+	err := c.cmd.Process.Kill()
+	<-c.exited
+	return errors.Join(errors.New("a server did not stop when it was told to"), err)
+}
+
+// resident is the child's memory in bytes: now, and the most it ever was.
+func (c *child) resident() (now, most float64, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("resident memory is read from /proc: %w", err)
+	}
+	if now, err = statusBytes(string(b), "VmRSS"); err != nil {
+		return 0, 0, err
+	}
+	most, err = statusBytes(string(b), "VmHWM")
+	return now, most, err
+}
+
+// statusBytes reads a "Name:   123 kB" line.
+func statusBytes(status, name string) (float64, error) {
+	for line := range strings.Lines(status) {
+		rest, ok := strings.CutPrefix(line, name+":")
+		if !ok {
+			continue
+		}
+		kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+		return kb * 1024, err
+	}
+	return 0, fmt.Errorf("the status of a process has no %s", name)
+}
+
+// served is an edict process and a producer's connection to it.
+type served struct {
+	*child
+	conn *streams.Conn
+	log  *streams.Log
+}
+
+// serveEdict starts the product and connects to its log.
+func serveEdict(ctx context.Context, e *env, flags ...string) (*served, error) {
+	c, err := startEdict(ctx, e, flags...)
+	if err != nil {
+		return nil, err
+	}
+	s := &served{child: c}
+	if s.conn, err = streams.Connect(ctx, streams.ConnectOptions{URL: c.nats, Name: "bench"}); err == nil {
+		s.log, err = streams.OpenLog(ctx, s.conn, streams.LogOptions{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *served) close() error {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	return s.stop()
+}
+
+// publish appends events in order.
+func (s *served) publish(ctx context.Context, events []policy.Event) error {
+	as := make([]streams.Append, len(events))
+	for i, e := range events {
+		as[i] = streams.Append{Event: e, Bulk: true}
+	}
+	_, err := s.log.PublishAll(ctx, as)
+	return err
+}
+
+// released waits until the process has given its streams all that it announced:
+// stored is earlier than that.
+func (s *served) released(ctx context.Context, node policy.NodeID) error {
+	n, _, err := streams.OpenNodes(ctx, s.conn, streams.NodesOptions{LogID: s.log.ID()})
+	if err != nil {
+		return err
+	}
+	state, err := n.State(ctx)
+	if err != nil {
+		return err
+	}
+	const pause = 10 * time.Millisecond
+	for {
+		at, err := s.position(ctx, node)
+		if err != nil || at >= state.Last {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// position is how far the process has released the node stream, as it tells a
+// node that pulls.
+func (s *served) position(ctx context.Context, node policy.NodeID) (uint64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/v1/nodes/"+string(node)+"/state", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("GET state of %s: %s", node, resp.Status)
+	}
+	return strconv.ParseUint(resp.Header.Get("Edict-Node-Seq"), 10, 64)
+}
+
+// status is what the bench asks of GET /v1/status.
+type status struct {
+	Head       uint64 `json:"head"`
+	Applied    uint64 `json:"applied"`
+	Rejected   uint64 `json:"rejected"`
+	Nodes      int    `json:"nodes"`
+	Policies   int    `json:"policies"`
+	Partitions []struct {
+		Mode  string `json:"mode"`
+		Edges int    `json:"edges"`
+	} `json:"partitions"`
+}
+
+// settled waits until everything in the log is folded and announced.
+func (s *served) settled(ctx context.Context) (status, error) {
+	const pause = 50 * time.Millisecond
+	for {
+		var st status
+		if err := getJSON(ctx, "http://"+s.addr+"/v1/status", &st); err != nil {
+			return st, err
+		}
+		told := st.Head == st.Applied
+		for _, p := range st.Partitions {
+			told = told && p.Mode == "follow" && p.Edges == 0
+		}
+		if told {
+			if st.Rejected > 0 {
+				return st, fmt.Errorf("the fold rejected %d events of the bench", st.Rejected)
+			}
+			return st, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-s.exited:
+			return st, fmt.Errorf("edict ended: %s", s.tail())
+		case <-ctx.Done():
+			return st, ctx.Err()
+		}
+	}
+}
+
+func getJSON(ctx context.Context, url string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(v)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// machine is where the figures were taken.
+type machine struct {
+	Cores int    `json:"cores"`
+	Model string `json:"model,omitempty"`
+	Go    string `json:"go"`
+	OS    string `json:"os"`
+}
+
+func thisMachine() machine {
+	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH}
+	text, _ := os.ReadFile("/proc/cpuinfo") // absent elsewhere
+	if _, rest, ok := strings.Cut(string(text), "model name"); ok {
+		name, _, _ := strings.Cut(rest, "\n")
+		m.Model = strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+	}
+	return m
+}
+
+func (m machine) String() string {
+	s := fmt.Sprintf("%d cores, %s, %s", m.Cores, m.Go, m.OS)
+	if m.Model != "" {
+		s += ", " + m.Model
+	}
+	return s
+}
+
+// load is how busy the machine was before a measure. The average remembers the
+// measure before, so whether others disturb is told by the cores that were
+// busy while the bench itself stood still.
+type load struct {
+	Average float64 `json:"average"` // over one minute; -1: not known
+	Busy    float64 `json:"busy"`    // cores, just before; -1: not known
+}
+
+// quietCores is what a machine does for itself.
+const quietCores = 0.2
+
+func (l load) disturbed() bool { return l.Busy > quietCores }
+
+// loadNow looks for half a second.
+func loadNow(ctx context.Context) load {
+	l := load{Average: -1, Busy: -1}
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		l.Average = firstNumber(string(text))
+	}
+	const look = 500 * time.Millisecond
+	before, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return l
+	}
+	select {
+	case <-time.After(look):
+	case <-ctx.Done():
+		return l
+	}
+	after, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return l
+	}
+	l.Busy = busyShare(cpuTimes(before), cpuTimes(after)) * float64(runtime.NumCPU())
+	return l
+}
+
+func firstNumber(s string) float64 {
+	first, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+	v, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return -1
+	}
+	return v
+}
+
+// cpuTimes are the counters of the first line of /proc/stat: user, nice,
+// system, idle, iowait, irq, softirq, steal.
+func cpuTimes(stat []byte) (times []float64) {
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	fields := strings.Fields(string(line))
+	for _, f := range fields[min(1, len(fields)):] {
+		v, _ := strconv.ParseFloat(f, 64)
+		times = append(times, v)
+	}
+	return times[:min(len(times), 8)]
+}
+
+// busyShare is the share of all cores' time that was neither idle nor spent
+// waiting for a disk; -1 when the counters say nothing.
+func busyShare(before, after []float64) float64 {
+	const idle, wait = 3, 4
+	if len(before) <= wait || len(after) != len(before) {
+		return -1
+	}
+	total, still := 0.0, 0.0
+	for i := range after {
+		d := after[i] - before[i]
+		total += d
+		if i == idle || i == wait {
+			still += d
+		}
+	}
+	if total <= 0 {
+		return -1
+	}
+	return (total - still) / total
+}
+
+// cpuSeconds is what this process has used so far, of all cores. Unlike time
+// it hardly depends on who else is at work.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// measures are all measures, in the order they run: those that keep the
+// machine's memory busy stand last.
+var measures = []measure{
+	{"announce-relaxed", "one policy event to every node's announcement stored, relaxed durability", announceRelaxed},
+	{"announce-strict", "the same, fsynced", announceStrict},
+	{"fold", "a label-heavy log folded into the store", foldLog},
+	{"revise", "the fold of one policy revision", revise},
+	{"sse", "events over many open streams", sse},
+	{"storm", "every client reconnects at once, five events behind", storm},
+	{"memory", "the whole process, resident", memory},
+}
+
+// measure is one kind of work, measured several ways.
+type measure struct {
+	name string
+	what string
+	run  func(ctx context.Context, e *env) ([]line, error)
+}
+
+// env is what a measure is given.
+type env struct {
+	home   string // of the whole run
+	dir    string // empty, its own, removed afterwards
+	quick  bool   // a tenth of the work: to try the bench, not the product
+	times  int    // how often each figure is taken
+	binary string // edict; empty: built on first use
+}
+
+// scale is n, or a tenth of it for a quick run.
+func (e *env) scale(n int) int {
+	if e.quick {
+		return n / 10
+	}
+	return n
+}
+
+// rounds is how often a figure is taken.
+func (e *env) rounds() int { return e.times }
+
+// say tells whoever waits how far the bench is.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+type options struct {
+	only, json, cpuProfile, binary, temp string
+	quick, strict                        bool
+	rounds                               int
+}
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == hubCommand {
+		if err := serveHub(os.Args[2]); err != nil {
+			say("hub: %v", err)
+			os.Exit(1)
+		}
+		return
+	}
+	debug.SetGCPercent(300) // as serve does; the floors run under it too
+	var o options
+	var names []string
+	for _, m := range measures {
+		names = append(names, m.name)
+	}
+	flag.StringVar(&o.only, "only", "", "measures to run, comma separated: "+strings.Join(names, ", "))
+	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
+	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
+	flag.StringVar(&o.binary, "edict", "", "the product's `binary`; built from this module when not given")
+	flag.StringVar(&o.temp, "temp", "", "`directory` for temporary data, on the disk to be measured")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken; the median counts")
+	flag.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: tries the bench itself")
+	flag.BoolVar(&o.strict, "strict", false, "exit 1 when a target is missed")
+	flag.Parse()
+	if o.quick {
+		o.rounds = 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		say("bench: %v", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
+	}
+	if o.cpuProfile != "" {
+		f, err := os.Create(o.cpuProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	dir, err := os.MkdirTemp(o.temp, "edict-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	e := &env{home: dir, quick: o.quick, times: max(1, o.rounds), binary: o.binary}
+	t := table{Machine: thisMachine(), Quick: o.quick}
+	began := time.Now()
+	for _, m := range chosen {
+		t.Measures = append(t.Measures, take(ctx, m, e))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	t.Seconds = time.Since(began).Seconds()
+	if err := t.publish(o.json); err != nil {
+		return err
+	}
+	return t.verdict(o.strict)
+}
+
+// choose finds measures by name; no names: all.
+func choose(only string) ([]measure, error) {
+	if only == "" {
+		return measures, nil
+	}
+	var chosen []measure
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(measures, func(m measure) bool { return m.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no measure is called %q; see -help", name)
+		}
+		chosen = append(chosen, measures[i])
+	}
+	return chosen, nil
+}
+
+// take runs one measure in a directory of its own.
+func take(ctx context.Context, m measure, e *env) (r result) {
+	debug.FreeOSMemory() // what the one before left is not this one's
+	r = result{Name: m.name, What: m.what, Load: loadNow(ctx)}
+	if r.Load.disturbed() {
+		say("warning: other work takes %.1f cores (load average %.2f): figures of %s will be low", r.Load.Busy, r.Load.Average, m.name)
+	}
+	say("%s: %s", m.name, m.what)
+	began := time.Now()
+	own := *e
+	own.dir = filepath.Join(e.home, m.name)
+	err := os.Mkdir(own.dir, 0o700)
+	if err == nil {
+		r.Lines, err = m.run(ctx, &own)
+	}
+	e.binary = own.binary
+	err = errors.Join(err, os.RemoveAll(own.dir))
+	r.Seconds = time.Since(began).Seconds()
+	if err != nil {
+		r.Error = err.Error()
+		say("%s: FAILED: %v", m.name, err)
+	}
+	return r
+}
+
+// publish prints the table and writes it as JSON where that was asked for.
+func (t *table) publish(path string) error {
+	if path != "-" {
+		if err := t.text(os.Stdout); err != nil {
+			return err
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if path == "-" {
+		_, err = os.Stdout.Write(b)
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// memoryRest is how long the process is left alone before it is measured: the
+// embedded server keeps blocks in memory for ten seconds, compaction goes on
+// for some, and then serve gives back what is left over.
+const memoryRest = 45 * time.Second
+
+// memory measures the whole process, log, store, node stream and API, that
+// holds a fleet in which every node matches three policies.
+func memory(ctx context.Context, e *env) ([]line, error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	s, err := serveEdict(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := memoryOf(ctx, e, s)
+	return lines, errors.Join(err, s.close())
+}
+
+func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
+	empty, _, err := s.resident()
+	if err != nil {
+		return nil, err
+	}
+	h := newHistory(e.scale(foldNodes))
+	const chunk = 10_000
+	began := time.Now()
+	for total := h.apps*foldEach + h.all; h.n < total; {
+		var events []policy.Event
+		for range min(chunk, total-h.n) {
+			events = append(events, h.next())
+		}
+		if err := s.publish(ctx, events); err != nil {
+			return nil, err
+		}
+	}
+	st, err := s.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	if err := checkAnnounced(ctx, s, st, h); err != nil {
+		return nil, err
+	}
+	busy, _, err := s.resident()
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(memoryRest)
+	rest, peak, err := s.resident()
+	if err != nil {
+		return nil, err
+	}
+	const mib = 1 << 20
+	say("  %s MiB at rest, %s MiB at most", short(rest/mib), short(peak/mib))
+	l := figure("", "MiB", samples{rest / mib}).beside("the same process with an empty plane", samples{empty / mib}).atMost(450)
+	l.note("%s nodes, %d policies, %s rows; %s MiB when the last was announced, %s MiB at most; everything announced after %s s",
+		grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(h.rows())), short(busy/mib), short(peak/mib), short(took.Seconds()))
+	heap, err := goMemory(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	l.note("of it the Go heap: %s MiB live or not yet collected, %s MiB collected and kept; stacks %s MiB; the rest is the store's cache and memtables, and the binary",
+		short(heap["go_memstats_heap_alloc_bytes"]/mib), short((heap["go_memstats_heap_idle_bytes"]-heap["go_memstats_heap_released_bytes"])/mib),
+		short(heap["go_memstats_stack_inuse_bytes"]/mib))
+	return []line{*l}, nil
+}
+
+// goMemory reads what the process tells of its own memory, in bytes.
+func goMemory(ctx context.Context, s *served) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && strings.HasPrefix(name, "go_memstats_") {
+			values[name], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return values, nil
+}
+
+// checkAnnounced wants every node, every policy, and one announcement for each
+// row in the node stream, beside its fences and marks.
+func checkAnnounced(ctx context.Context, s *served, st status, h *history) error {
+	if st.Nodes != len(h.app) || st.Policies != h.apps*foldEach {
+		return fmt.Errorf("the plane has %d nodes and %d policies, not %d and %d", st.Nodes, st.Policies, len(h.app), h.apps*foldEach)
+	}
+	n, _, err := streams.OpenNodes(ctx, s.conn, streams.NodesOptions{LogID: s.log.ID()})
+	if err != nil {
+		return err
+	}
+	state, err := n.State(ctx)
+	if err != nil {
+		return err
+	}
+	others, _, err := n.Last(ctx, 0, streams.FenceFilter, streams.SyncMarkFilter, streams.DayMarkFilter)
+	if err != nil {
+		return err
+	}
+	if got := int(state.Messages) - len(others); got != h.rows() {
+		return fmt.Errorf("the node stream holds %d announcements, not %d", got, h.rows())
+	}
+	return nil
+}

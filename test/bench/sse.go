@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	sseEvents     = 10 // to every client, at each round: 10,000 over 1,000 connections
+	connectAtOnce = 64
+	// settle is how long a server is left alone before its memory is read.
+	settle = time.Second
+)
+
+// sse measures events from their publication until the last client has its
+// last: for the product through the log, the fold, the node stream and its
+// hub; for the floor through a map in memory. The load is that of the field's
+// own comparisons: message n goes to client n mod 1,000, from 8 publishers.
+// Beside it, the load a policy plane has: few events, each for every client.
+func sse(ctx context.Context, e *env) ([]line, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	plane, plain, err := stages(ctx, e, true)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := sseOn(ctx, e, plane, plain)
+	if err = errors.Join(err, plane.close(), plain.close()); err != nil {
+		return lines, err
+	}
+	memory, err := perConnection(ctx, e)
+	if err != nil {
+		return lines, err
+	}
+	return append(lines, *memory), nil
+}
+
+func sseOn(ctx context.Context, e *env, plane, plain *stage) ([]line, error) {
+	both := []*stage{plane, plain}
+	for _, s := range both {
+		s.crowd.keep = true
+		if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
+			return nil, err
+		}
+		defer s.crowd.part()
+	}
+	// One event that is not measured: the hub's take their size from it.
+	for _, s := range both {
+		if err := s.sendAll(ctx, 1); err != nil {
+			return nil, err
+		}
+		if err := s.crowd.await(ctx, clients); err != nil {
+			return nil, err
+		}
+	}
+	var each, all [2]samples
+	for range e.rounds() {
+		for i, s := range both {
+			if err := s.round(ctx, &each[i], s.oneEach()); err != nil {
+				return nil, err
+			}
+		}
+		for i, s := range both {
+			if err := s.round(ctx, &all[i], s.fanOut); err != nil {
+				return nil, err
+			}
+		}
+		say("  one each: %s events/s, hub %s; fan-out: %s, hub %s", short(last(each[0])), short(last(each[1])), short(last(all[0])), short(last(all[1])))
+	}
+	for _, s := range both {
+		s.crowd.part()
+		if err := s.crowd.check(s.want); err != nil {
+			return nil, err
+		}
+	}
+	return sseLines(plane, plain, each, all), nil
+}
+
+func last(s samples) float64 { return s[len(s)-1] }
+
+// oneEach prepares a round of events for one client each.
+func (s *stage) oneEach() func(context.Context) error {
+	send := s.toEach(sseEvents * clients)
+	return func(ctx context.Context) error { return s.sendEach(ctx, sseEvents*clients, send) }
+}
+
+// fanOut is a round of events for everybody.
+func (s *stage) fanOut(ctx context.Context) error { return s.sendAll(ctx, sseEvents) }
+
+// round publishes as fast as it is taken, and waits for the last client.
+func (s *stage) round(ctx context.Context, rates *samples, publish func(context.Context) error) error {
+	want := int(s.crowd.heard.Load()) + sseEvents*clients
+	began := time.Now()
+	if err := publish(ctx); err != nil {
+		return err
+	}
+	if err := s.crowd.await(ctx, want); err != nil {
+		return err
+	}
+	rates.rate(sseEvents*clients, time.Since(began))
+	return nil
+}
+
+// latencies are from an event's publication to its arrival, in ms; those of
+// events for everybody apart. The crowd must have parted.
+func (s *stage) latencies() (each, all samples) {
+	heard := map[uint64]int{}
+	for _, m := range s.crowd.members {
+		for _, a := range m.times {
+			heard[a.cause]++
+		}
+	}
+	for _, m := range s.crowd.members {
+		for _, a := range m.times {
+			ms := float64(a.at.Sub(s.began[a.cause]).Microseconds()) / 1000
+			if heard[a.cause] == 1 {
+				each = append(each, ms)
+			} else {
+				all = append(all, ms)
+			}
+		}
+	}
+	return each, all
+}
+
+func sseLines(plane, plain *stage, each, all [2]samples) []line {
+	ourEach, ourAll := plane.latencies()
+	hubEach, hubAll := plain.latencies()
+	const floor = "a plain hub in memory, unsigned events of the same size, in a process of its own"
+	one := figure("", "events/s", each[0]).beside(floor, each[1]).ratioAtLeast(0.6)
+	one.note("%s connections; %s publications, number n for client n mod %d, %d publishers; %d bytes of data an event; relaxed durability",
+		grouped(clients), grouped(sseEvents*clients), clients, publishers, plane.crowd.eventBytes())
+	one.note("publication to client, as fast as it is taken: p50 %s ms, p99 %s ms (hub: %s and %s)",
+		short(ourEach.at(0.5)), short(ourEach.at(0.99)), short(hubEach.at(0.5)), short(hubEach.at(0.99)))
+	many := figure("fan-out", "events/s", all[0]).beside(floor, all[1])
+	many.note("fan-out: %d publications, each for every client: p50 %s ms, p99 %s ms (hub: %s and %s)",
+		sseEvents, short(ourAll.at(0.5)), short(ourAll.at(0.99)), short(hubAll.at(0.5)), short(hubAll.at(0.99)))
+	return []line{*one, *many}
+}
+
+// perConnection has two new processes do the same work, one of them before
+// open streams: the difference is theirs.
+func perConnection(ctx context.Context, e *env) (*line, error) {
+	alone, err := servingMemory(ctx, e, "alone", false)
+	if err != nil {
+		return nil, err
+	}
+	crowded, err := servingMemory(ctx, e, "crowded", true)
+	if err != nil {
+		return nil, err
+	}
+	const kib, mib = 1 << 10, 1 << 20
+	l := figure("memory", "KiB/connection", samples{(crowded - alone) / clients / kib}).atMost(40)
+	return l.note("memory: the server holds %s MiB after %d events to %s clients, %s MiB after the same events to nobody",
+		short(crowded/mib), sseEvents, grouped(clients), short(alone/mib)), nil
+}
+
+// servingMemory is what a new process holds after events, with or without
+// clients.
+func servingMemory(ctx context.Context, e *env, name string, crowded bool) (bytes float64, err error) {
+	own := *e
+	own.dir = filepath.Join(e.dir, name)
+	if err := os.Mkdir(own.dir, 0o700); err != nil {
+		return 0, err
+	}
+	s, err := planeStage(ctx, &own, false)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if crowded {
+		if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
+			return 0, err
+		}
+		defer s.crowd.part()
+	}
+	if err := s.sendAll(ctx, sseEvents); err != nil {
+		return 0, err
+	}
+	if crowded {
+		if err := s.crowd.await(ctx, sseEvents*clients); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.quiet(ctx); err != nil {
+		return 0, err
+	}
+	time.Sleep(settle)
+	bytes, _, err = s.resident()
+	return bytes, err
+}
