@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/test/contract"
 	"github.com/edictdev/edict/test/gen"
 )
 
@@ -64,8 +65,17 @@ func turned(t *testing.T, file, from, to string) (bin string) {
 	return bin
 }
 
+// described judges every answer that a test gets over HTTP by the description
+// that the plane itself serves.
+var described = &contract.Transport{Next: http.DefaultTransport}
+
 func TestMain(m *testing.M) {
+	http.DefaultClient.Transport = described
 	code := m.Run()
+	for _, fault := range described.Faults() {
+		fmt.Fprintln(os.Stderr, fault)
+		code = 1
+	}
 	if bin, err := edict(); err == nil {
 		os.RemoveAll(filepath.Dir(bin))
 	}
@@ -75,15 +85,16 @@ func TestMain(m *testing.M) {
 // process is one `edict serve`, that can be killed and started again on the
 // same data and addresses.
 type process struct {
-	t    *testing.T
-	bin  string
-	data string
-	args []string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when cmd has ended
-	log  bytes.Buffer  // of every run; read it when gone is closed
-	http string
-	nats string
+	t      *testing.T
+	bin    string
+	data   string
+	args   []string
+	cmd    *exec.Cmd
+	gone   chan struct{} // closed when cmd has ended
+	log    bytes.Buffer  // of every run; read it when gone is closed
+	http   string
+	traced string // traceparent of further requests
+	nats   string
 }
 
 // serve starts a plane on temporary data and free ports.
@@ -192,6 +203,9 @@ func (p *process) do(method, path string, body any, status int) []byte {
 	require.NoError(p.t, err)
 	if r != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if p.traced != "" {
+		req.Header.Set("traceparent", p.traced)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(p.t, err)

@@ -48,6 +48,8 @@ var keepers = map[string][]string{
 	"github.com/nats-io/nats":       {"streams", "relay", "node"}, // nats.go and nats-server
 	"github.com/nats-io/jwt":        {"access"},
 	"github.com/nats-io/nkeys":      {"access"},
+	"go.opentelemetry.io/":          {"cmd"},
+	"google.golang.org/protobuf":    {"cmd"},
 }
 
 // forbidden names what a pure room must not reach for: it reads files through
@@ -66,10 +68,12 @@ var (
 		"github.com/go-json-experiment/json", "github.com/spf13/cobra", "github.com/spf13/pflag", // cobra's flags
 		"github.com/jedib0t/go-pretty/v6",
 		"go.yaml.in/yaml/v4", "github.com/klauspost/compress", "golang.org/x/", "github.com/transparency-dev/merkle",
+		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
+		"github.com/santhosh-tekuri/jsonschema/v6",
 	}
 )
 

@@ -6,7 +6,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"encoding/base64"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -385,15 +386,55 @@ func replayNATS(nc *nats.Conn, p *process, l *ledger, keys map[string][]byte) {
 	}
 }
 
+// proof is the signature of a native message: its own, or that of a run with
+// the way from its leaf to the root (RFC 9162, section 2.1.3).
+type proof struct {
+	Alg   string `json:"alg"`
+	KeyID string `json:"key_id"`
+	Value []byte `json:"value"`
+	Leaf  int    `json:"leaf"`
+	Size  int    `json:"size"`
+	Path  []byte `json:"path"`
+}
+
+func (p proof) holds(signed []byte, keys map[string][]byte) bool {
+	if p.Alg == "ed25519" {
+		return verifies(keys[p.KeyID], signed, p.Value)
+	}
+	root, rest, ok := rootOver(sha256.Sum256(append([]byte{0}, signed...)), p.Leaf, p.Size, p.Path)
+	text := append(binary.BigEndian.AppendUint64([]byte("edict/batch/v1\n"), uint64(p.Size)), root[:]...)
+	return ok && len(rest) == 0 && p.Alg == "ed25519-merkle" && p.Size > 1 && p.Size <= 64 && verifies(keys[p.KeyID], text, p.Value)
+}
+
+// rootOver hashes a leaf up to the root of a tree of size leaves. The left half
+// of a tree holds the largest power of two below its size; the sibling of the
+// upper half stands last in the path.
+func rootOver(at [32]byte, leaf, size int, path []byte) (root [32]byte, rest []byte, ok bool) {
+	if size == 1 {
+		return at, path, leaf == 0
+	}
+	half := 1
+	for half*2 < size {
+		half *= 2
+	}
+	if len(path) < 32 || leaf < 0 || leaf >= size {
+		return at, path, false
+	}
+	path, sibling := path[:len(path)-32], path[len(path)-32:]
+	if leaf < half {
+		at, rest, ok = rootOver(at, leaf, half, path)
+		return sha256.Sum256(slices.Concat([]byte{1}, at[:], sibling)), rest, ok
+	}
+	at, rest, ok = rootOver(at, leaf-half, size-half, path)
+	return sha256.Sum256(slices.Concat([]byte{1}, sibling, at[:])), rest, ok
+}
+
 // readEnvelope verifies a native message: the signed bytes are the envelope
 // without its signature, keys sorted, no white space.
 func readEnvelope(m *nats.Msg, node string, keys map[string][]byte) (told, error) {
 	var sealed struct {
 		Payload   json.RawMessage `json:"payload"`
-		Signature struct {
-			KeyID string `json:"key_id"`
-			Value string `json:"value"`
-		} `json:"signature"`
+		Signature proof           `json:"signature"`
 	}
 	if err := json.Unmarshal(m.Data, &sealed); err != nil {
 		return told{}, err
@@ -412,8 +453,7 @@ func readEnvelope(m *nats.Msg, node string, keys map[string][]byte) (told, error
 		return told{}, err
 	}
 	id := m.Header.Get("Edict-Id")
-	value, err := base64.StdEncoding.DecodeString(sealed.Signature.Value)
-	if err != nil || !verifies(keys[sealed.Signature.KeyID], bytes.TrimRight(signed.Bytes(), "\n"), value) {
+	if !sealed.Signature.holds(bytes.TrimRight(signed.Bytes(), "\n"), keys) {
 		return told{}, fmt.Errorf("envelope %s does not verify", id)
 	}
 	t, err := readPayload(sealed.Payload, id, node)

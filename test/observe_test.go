@@ -1,0 +1,192 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+const metricsPage = "docs/metrics.md"
+
+// TestASmallStoryAsAnOperatorSeesIt drives the built binary through a start, a
+// fleet that grows, a producer's fault, a kill -9 and a stop, and reads what it
+// shows meanwhile: its measurements, and its log.
+func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
+	p := serve(t, "--log-format=json", "--durability=relaxed")
+	p.importNodes(0, 10)
+	p.do("POST", "/v1/projects/"+defaultProject+"/policies", policyFor("web", 80), 201)
+	announcement(t, p, "n-1", 0)
+	p.publishNonsense()
+	p.do("GET", "/v1/nodes/n-1/state", nil, 200)
+	p.do("GET", "/metrics", nil, 200) // a route's series is there once it was asked for
+	few := p.scrape()
+	p.importNodes(10, 1000)
+	p.do("GET", "/v1/nodes/n-999/state", nil, 200)
+	many := p.scrape()
+
+	t.Run("metrics are well formed", func(t *testing.T) {
+		problems, err := promlint.New(bytes.NewReader(many.page)).Lint()
+		require.NoError(t, err)
+		require.Empty(t, problems)
+	})
+	t.Run("metrics are documented, and no others", func(t *testing.T) { many.documented(t) })
+	t.Run("a hundred times the nodes are not one more series", func(t *testing.T) {
+		require.EqualValues(t, 10, few.values["edict_nodes{}"])
+		require.EqualValues(t, 1000, many.values["edict_nodes{}"])
+		require.Equal(t, slices.Sorted(maps.Keys(few.values)), slices.Sorted(maps.Keys(many.values)))
+	})
+	t.Run("the head is the log's", func(t *testing.T) {
+		require.EqualValues(t, 1002, many.values["edict_log_head_sequence{}"]) // a thousand nodes, a policy, and nonsense
+		require.EqualValues(t, 1, many.values[`edict_rejected_events_total{code="undecodable"}`])
+	})
+
+	before := p.owner()
+	p.kill()
+	first := bytes.Clone(p.log.Bytes())
+	p.start()
+	p.do("GET", "/v1/nodes/n-1/state", nil, 200)
+	require.True(t, waitFor(10*time.Second, func() bool { return p.owner() != before }))
+	p.terminate()
+	for name, run := range map[string][]byte{"killed": first, "stopped": p.log.Bytes()[len(first):]} {
+		t.Run("the log of a process that was "+name, func(t *testing.T) { checkLog(t, run, name == "stopped") })
+	}
+}
+
+// checkLog reads one process's log.
+func checkLog(t *testing.T, run []byte, stopped bool) {
+	keys, messages := table(t, logsPage, "key"), table(t, logsPage, "message")
+	seen, told := map[string]bool{}, []string{}
+	for _, text := range strings.Split(strings.TrimSpace(string(run)), "\n") {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line), "%s", text)
+		for k := range line {
+			require.Contains(t, keys, k, "%s", text)
+		}
+		message := line["msg"].(string)
+		require.Contains(t, messages, message)
+		require.Equal(t, messages[message][0], strings.ToLower(line["level"].(string)), "%s", text)
+		require.NotContains(t, text, "role", "no labels")
+		require.NotContains(t, text, "TTL state", "that is how a start after a kill is")
+		delete(line, "time")
+		same := fmt.Sprint(line)
+		require.False(t, seen[same], "said before: %s", text)
+		seen[same] = true
+		told = append(told, message)
+	}
+	want := []string{"ready", "nodes are served", "partitions taken: this process announces them"}
+	if stopped {
+		want = append(want, "stopped")
+		require.Equal(t, "stopped", told[len(told)-1])
+	} else {
+		want = append(want, "made the node stream", "sync ended: the differences are announced", "event rejected")
+	}
+	for _, message := range want {
+		require.Equal(t, 1, strings.Count("|"+strings.Join(told, "|")+"|", "|"+message+"|"), "%q in %q", message, told)
+	}
+}
+
+func (p *process) importNodes(from, to int) {
+	p.t.Helper()
+	var b bytes.Buffer
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&b, `{"id":"n-%d","labels":{"role":"web","host":"h%d"},"addresses":[]}`+"\n", i, i%7)
+	}
+	resp, err := http.Post("http://"+p.http+"/v1/projects/"+defaultProject+"/nodes:batch", "application/x-ndjson", &b)
+	require.NoError(p.t, err)
+	require.NoError(p.t, resp.Body.Close())
+	require.Equal(p.t, http.StatusOK, resp.StatusCode)
+}
+
+// owner is who announces the last partition.
+func (p *process) owner() string {
+	p.t.Helper()
+	var status struct{ Partitions []struct{ Owner string } }
+	require.NoError(p.t, json.Unmarshal(p.do("GET", "/v1/status", nil, 200), &status))
+	return status.Partitions[len(status.Partitions)-1].Owner
+}
+
+// publishNonsense does what no producer should, and waits until it was judged.
+func (p *process) publishNonsense() {
+	p.t.Helper()
+	nc, err := nats.Connect("nats://" + p.nats)
+	require.NoError(p.t, err)
+	defer nc.Close()
+	_, err = nc.Request("edict.log."+defaultProject+".node.n-1", []byte("nonsense"), 5*time.Second)
+	require.NoError(p.t, err)
+	require.True(p.t, waitFor(10*time.Second, func() bool {
+		return bytes.Contains(p.do("GET", "/v1/rejected", nil, 200), []byte("undecodable"))
+	}))
+}
+
+// scraped is a page of measurements.
+type scraped struct {
+	page     []byte
+	values   map[string]float64 // by series; of a histogram, its count
+	families map[string][]string
+}
+
+func (p *process) scrape() scraped {
+	p.t.Helper()
+	s := scraped{page: p.do("GET", "/metrics", nil, 200), values: map[string]float64{}, families: map[string][]string{}}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(s.page))
+	require.NoError(p.t, err)
+	for name, f := range families {
+		labels := map[string]bool{}
+		for _, m := range f.GetMetric() {
+			var pairs []string
+			for _, l := range m.GetLabel() {
+				pairs = append(pairs, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+				labels["`"+l.GetName()+"`"] = true
+			}
+			sort.Strings(pairs)
+			value := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			s.values[name+"{"+strings.Join(pairs, ",")+"}"] = value
+		}
+		s.families[name] = []string{
+			strings.ToLower(f.GetType().String()), strings.Join(slices.Sorted(maps.Keys(labels)), " "), f.GetHelp(),
+		}
+	}
+	return s
+}
+
+// documented holds the page against the table, which says of each metric what
+// its help says.
+func (s scraped) documented(t *testing.T) {
+	rows := table(t, metricsPage, "metric")
+	for _, name := range slices.Sorted(maps.Keys(s.families)) {
+		is := s.families[name]
+		if !strings.HasPrefix(name, "edict_") {
+			require.True(t, strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_"), name)
+			continue
+		}
+		row := rows[name]
+		delete(rows, name)
+		if is[1] != "" {
+			is[1] = strings.Trim(is[1], "`") // as the table's reader does
+		}
+		if !slices.Equal(row, is) {
+			label := is[1]
+			if label != "" {
+				label = "`" + label + "`"
+			}
+			t.Errorf("%s wants the row\n| `%s` | %s | %s | %s |", metricsPage, name, is[0], label, is[2])
+		}
+	}
+	for name := range rows {
+		t.Errorf("%s has %s, which the plane does not show", metricsPage, name)
+	}
+}
