@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: all build demo test vet lint fmt fuzz clean
+.PHONY: all build demo bench test vet lint fmt fuzz clean
 
 all: build
 
@@ -14,6 +14,11 @@ build:
 # The tour: an embedded plane on temporary data, 10,000 nodes, a kill -9, a replay.
 demo: build
 	bin/edict demo
+
+# The table of speed and size, each figure beside its floor: five minutes or so on a quiet machine. BENCH takes its
+# flags: make bench BENCH="-only fold -json bench.json".
+bench:
+	$(GO) run ./test/bench $(BENCH)
 
 test: vet lint
 	$(GO) test -race ./...
