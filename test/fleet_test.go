@@ -112,7 +112,7 @@ func TestAFleetOnRealPolicies(t *testing.T) {
 
 	p.announced()
 	keys := p.publicKeys()
-	for i := 0; i < len(nodes); i += len(nodes) / 40 {
+	for i := 250; i < len(nodes); i += 251 { // the first one matches all policies, the others a few
 		p.hears(nodes[i].ID, plane.Rows(nodes[i].ID), keys)
 	}
 
