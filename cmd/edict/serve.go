@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/relay"
 )
 
 // serveFlags are what `serve` was told.
@@ -46,7 +47,8 @@ It refuses to start, in one line and before anything on disk is changed, with
 exit code 2 when a flag makes no sense or an address is not this machine's alone;
 3 when the key, the data directory or the place of the ready file cannot be used,
 others may read the key, or a newer edict wrote the read model; 6 when the read
-model was folded from another log; 7 when the data directory or an address is in
+model was folded from another log, the plane has another key, or its streams have
+settings that break its promises; 7 when the data directory or an address is in
 use, the NATS server is away, or the disk is full.
 
 When the disk gets full, writes are refused (507) while reads go on, and taken
@@ -66,7 +68,8 @@ again once there is room: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
-	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, such as 0-31,40 (default all)")
+	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is told)")
+	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
@@ -137,14 +140,17 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if f.opt.Replicas > 1 && f.opt.NATS == "" {
 		return usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
 	}
-	relay := false
+	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
+		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
+	}
+	announce := false
 	f.opt.NoAPI = true
 	for _, role := range f.roles {
 		switch role {
 		case "api":
 			f.opt.NoAPI = false
 		case "relay":
-			relay = true
+			announce = true
 		default:
 			return usage(cmd, "--roles %q: want api, relay, or api,relay", role)
 		}
@@ -152,7 +158,7 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
 		return usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
 	}
-	if !relay {
+	if !announce {
 		f.opt.Announce = []int{}
 		return nil
 	}
