@@ -519,7 +519,7 @@ func TestWorkersAndServersAgree(t *testing.T) {
 	require.Equal(t, "serve", worker.Args[0])
 	require.Equal(t, "nats://"+strings.Join(hosts, ":4222,nats://")+":4222", args["--nats"])
 	require.Equal(t, "$(POD_NAME)", args["--name"])
-	require.Regexp(t, `^127\.`, args["--http"], "serve refuses another before there is access control")
+	require.Equal(t, "127.0.0.1:8080", args["--http"], "where edict probe asks; and serve refuses what is not loopback")
 	require.Equal(t, 3, nats.Replicas)
 	require.Equal(t, "3", args["--replicas"])
 	for _, p := range []probe{worker.StartupProbe, worker.LivenessProbe, worker.ReadinessProbe} {
