@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -35,6 +37,7 @@ func TestStories(t *testing.T) {
 			"lines": awaitLines,
 
 			"authored": authoredPart,
+			"keys":     keepKeys,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "fixtures" {
@@ -96,6 +99,7 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("HTTP", r.HTTP)
 		if r.NATS != nil {
 			ts.Setenv("NATS", *r.NATS)
+			ts.Setenv("NATSLISTEN", strings.TrimPrefix(*r.NATS, "nats://"))
 		}
 		return true
 	})
@@ -129,6 +133,19 @@ func authoredPart(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := json.MarshalIndent(drafts, "", " ")
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o600))
+}
+
+// keepKeys is "keys FILE": it writes the keys that the plane shows.
+func keepKeys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keys FILE")
+	}
+	resp, err := http.Get(ts.Getenv("EDICT_SERVER") + "/v1/keys")
+	ts.Check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
 // await asks until cond holds.
