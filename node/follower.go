@@ -287,7 +287,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	}
 	f.take(s)
 	f.begin(s.Seq)
-	return nil
+	return f.save()
 }
 
 // errNoKeys: who follows without a server must bring the keys.

@@ -77,7 +77,7 @@ func (f *Follower) save() error {
 	}
 	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved()})
 	if err == nil {
-		err = replaceFile(f.opt.State, text)
+		err = replaceFile(f.opt.State, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("save the state: %w", err)
