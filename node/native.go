@@ -49,6 +49,8 @@ type session struct {
 	asked   uint64 // questions so far; each has a subject of its own
 	whole   bool   // one of them was answered
 	dropped int    // live messages known to be lost
+	doubt   int    // live messages to pass over: they came around what was lost
+	twice   bool   // what was lost is to be asked for twice
 	lag     time.Duration
 	yield   func(Event, error) bool
 }
@@ -125,12 +127,15 @@ func (s *session) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n, err := s.live.Dropped(); err == nil && n != s.dropped {
-			s.dropped = n
-			s.f.splice.cut()
+		if s.lost() {
 			next = time.Now()
+			continue
 		}
 		if m == nil {
+			continue
+		}
+		if s.doubt > 0 {
+			s.doubt--
 			continue
 		}
 		hole, err := s.take(ctx, m)
@@ -145,6 +150,10 @@ func (s *session) run(ctx context.Context) error {
 
 // pace is when to ask again: soon when the worker that answered is behind.
 func (s *session) pace(behind bool) time.Time {
+	if !behind && s.twice {
+		s.twice = false
+		return time.Now().Add(min(mostLag, s.f.opt.AskEvery))
+	}
 	if !behind {
 		s.lag = 0
 		return time.Now().Add(s.f.opt.AskEvery)
@@ -168,6 +177,21 @@ func (s *session) next(ctx context.Context, until time.Time) (*nats.Msg, error) 
 		return nil, nil
 	}
 	return nil, err
+}
+
+// lost reports whether live messages were dropped since it was called last.
+// Where among those that wait the hole is nobody knows, so they are passed over
+// and the next answers bring them. They are asked for twice, because the first
+// answer may come from a worker that is behind.
+func (s *session) lost() bool {
+	n, err := s.live.Dropped()
+	if err != nil || n == s.dropped {
+		return false
+	}
+	s.dropped, s.twice = n, true
+	s.doubt, _, _ = s.live.Pending() // fails with the connection
+	s.f.splice.cut()
+	return true
 }
 
 // take judges a live message. What is not the plane's word to this node is
