@@ -284,11 +284,15 @@ func TestOverNATSADropCastsDoubtOnWhatWaited(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.Rows()) == 2 }, 20*time.Second, time.Millisecond)
 	a, b, c := fresh(1), fresh(2), fresh(3) // two wait, the third is dropped
 	p.set(func() { p.lag = p.head - held })
+	asked := func() (n int) { p.set(func() { n = len(p.asked) }); return n }
+	before := asked()
 	r.want(held)
-	p.awaitAnswers(3) // for the first live one, and twice after the drop: what waited was read between them
+	require.Eventually(t, func() bool { return asked() >= before+2 }, 20*time.Second, time.Millisecond,
+		"what waited is read between the two questions after the drop")
+	before = asked()
 	d := fresh(4)
 	p.set(func() { p.lag = p.head - held })
-	p.awaitAnswers(2)
+	require.Eventually(t, func() bool { return asked() >= before+2 }, 20*time.Second, time.Millisecond)
 	p.set(func() { p.lag = p.head - b })
 	r.want(a)
 	r.want(b)
