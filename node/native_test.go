@@ -99,7 +99,9 @@ func (p *natsPlane) replay(m *nats.Msg) {
 }
 
 // envelope is a message as the relay seals it; its version is its sequence.
-func (p *natsPlane) envelope(m msg) []byte { return p.seal(m, p.signer, string(self), m.policy.String()) }
+func (p *natsPlane) envelope(m msg) []byte {
+	return p.seal(m, p.signer, string(self), m.policy.String())
+}
 
 func (p *natsPlane) seal(m msg, by *artifact.Signer, node, name string) []byte {
 	b, err := by.Seal(artifact.Envelope{
