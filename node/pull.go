@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/artifact"
 )
 
 // State is a node's whole state as it was pulled.
@@ -115,6 +117,20 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fetch the plane's keys: %w", err)
 	}
+	if err := addKeys(f.trust, body); err != nil {
+		return fmt.Errorf("fetch the plane's keys: %w", err)
+	}
+	return nil
+}
+
+// ParseKeys reads the keys to trust from the document that the plane shows at
+// /v1/keys.
+func ParseKeys(doc []byte) (*artifact.TrustSet, error) {
+	trust := artifact.NewTrustSet()
+	return trust, addKeys(trust, doc)
+}
+
+func addKeys(trust *artifact.TrustSet, body []byte) error {
 	var doc struct {
 		Items []struct {
 			KeyID     string     `json:"key_id"`
@@ -125,7 +141,7 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return fmt.Errorf("fetch the plane's keys: %w", err)
+		return err
 	}
 	for _, k := range doc.Items {
 		if k.Alg != "ed25519" {
@@ -135,8 +151,8 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 		if k.NotAfter != nil {
 			until = *k.NotAfter
 		}
-		if err := f.trust.Add(k.Plane, k.KeyID, k.PublicKey, until); err != nil {
-			return fmt.Errorf("fetch the plane's keys: %w", err)
+		if err := trust.Add(k.Plane, k.KeyID, k.PublicKey, until); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -33,11 +33,12 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"listRevisions": func(ctx context.Context) (any, error) {
 			return c.Revisions(ctx, id, id, client.Page{Limit: 3, Cursor: "x"})
 		},
-		"getRevision":   func(ctx context.Context) (any, error) { return c.Revision(ctx, id, id, id) },
-		"diffRevisions": func(ctx context.Context) (any, error) { return c.Diff(ctx, id, id, id, id) },
-		"dryRunPolicy":  func(ctx context.Context) (any, error) { return c.DryRun(ctx, id, id, resource.Preview{}) },
-		"listNodes":     func(ctx context.Context) (any, error) { return c.Nodes(ctx, id, "a", client.Page{}) },
-		"getNode":       func(ctx context.Context) (any, error) { return c.Node(ctx, id, "n1") },
+		"getRevision":     func(ctx context.Context) (any, error) { return c.Revision(ctx, id, id, id) },
+		"diffRevisions":   func(ctx context.Context) (any, error) { return c.Diff(ctx, id, id, id, id) },
+		"dryRunPolicy":    func(ctx context.Context) (any, error) { return c.DryRun(ctx, id, id, resource.Preview{}) },
+		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.DryRunNew(ctx, id, resource.Preview{}) },
+		"listNodes":       func(ctx context.Context) (any, error) { return c.Nodes(ctx, id, "a", client.Page{}) },
+		"getNode":         func(ctx context.Context) (any, error) { return c.Node(ctx, id, "n1") },
 		"putNode": func(ctx context.Context) (any, error) {
 			n, _, err := c.PutNode(ctx, id, "n1", resource.Facts{})
 			return n, err

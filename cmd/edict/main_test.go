@@ -4,13 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/test/gen"
 )
 
 func TestMain(m *testing.M) {
@@ -27,8 +35,23 @@ func TestStories(t *testing.T) {
 			"ends":  endsWith,
 			"plane": awaitPlane,
 			"lines": awaitLines,
+
+			"authored": authoredPart,
+			"keys":     keepKeys,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "fixtures" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			_, err := gen.AWSFile()
+			return err == nil, nil
 		},
 		Setup: func(env *testscript.Env) error {
+			if aws, err := gen.AWSFile(); err == nil {
+				env.Setenv("AWS", aws)
+			} else {
+				t.Log(err)
+			}
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", env.WorkDir)
 			// A program under the race detector otherwise sleeps a second before it
@@ -76,6 +99,7 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("HTTP", r.HTTP)
 		if r.NATS != nil {
 			ts.Setenv("NATS", *r.NATS)
+			ts.Setenv("NATSLISTEN", strings.TrimPrefix(*r.NATS, "nats://"))
 		}
 		return true
 	})
@@ -92,6 +116,36 @@ func awaitLines(ts *testscript.TestScript, neg bool, args []string) {
 		text, err := os.ReadFile(ts.MkAbs(args[1]))
 		return err == nil && bytes.Count(text, []byte{'\n'}) >= want
 	})
+}
+
+// authoredPart is "authored LIST OUT": of listed policies, what an author wrote, by slug.
+func authoredPart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: authored LIST OUT")
+	}
+	var all []resource.Policy
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &all))
+	drafts := make([]resource.Draft, len(all))
+	for i, p := range all {
+		drafts[i] = resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Rules: p.Head.Rules}
+	}
+	slices.SortFunc(drafts, func(a, b resource.Draft) int { return strings.Compare(a.Slug, b.Slug) })
+	out, err := json.MarshalIndent(drafts, "", " ")
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o600))
+}
+
+// keepKeys is "keys FILE": it writes the keys that the plane shows.
+func keepKeys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keys FILE")
+	}
+	resp, err := http.Get(ts.Getenv("EDICT_SERVER") + "/v1/keys")
+	ts.Check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
 // await asks until cond holds.

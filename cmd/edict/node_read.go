@@ -23,12 +23,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := []resource.Node{}
-			for n, err := range c.AllNodes(cmd.Context(), project, selector) {
-				if err != nil {
-					return err
-				}
-				all = append(all, n)
+			all, err := collect(c.AllNodes(cmd.Context(), project, selector))
+			if err != nil {
+				return err
 			}
 			return a.print(all, func(w io.Writer) { writeNodes(w, all) })
 		},
