@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
@@ -81,6 +82,7 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	tracker  *convergence.Tracker
 	handler  http.Handler
 	natsURL  string
 }
@@ -247,6 +249,7 @@ func (p *Plane) openStore(context.Context) (err error) {
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(),
 	})
+	p.tracker = p.newTracker(metrics)
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
 	p.handler = api.New(deps)
@@ -287,6 +290,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
