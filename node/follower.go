@@ -87,6 +87,7 @@ type Follower struct {
 	seen     uint64 // the last event handled
 	pulled   uint64 // the rows stand at or after this place of the stream
 	cursor   atomic.Uint64
+	version  atomic.Uint64 // log sequence that the rows stand at; 0 until they are complete
 	rows     set
 	refused  int // events refused in a row
 }
@@ -124,6 +125,10 @@ func (f *Follower) Merged() Merged { return Merge(f.rows.list()) }
 // Cursor is the place in the node stream to resume after: nothing up to it is
 // missing from Rows.
 func (f *Follower) Cursor() uint64 { return f.cursor.Load() }
+
+// Version is the log sequence up to which the rows hold what the plane said; 0
+// until a pull has made them complete. It is what a node reports ([Reporter]).
+func (f *Follower) Version() uint64 { return f.version.Load() }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
 // yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
@@ -255,6 +260,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 func (f *Follower) take(s State) {
 	f.rows.replace(s.Rows)
 	f.pulled = s.Seq
+	f.version.Store(max(f.version.Load(), s.LogSeq))
 }
 
 // moveTo marks the event at seq as handled. After a pull the next connection
@@ -347,6 +353,9 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		f.take(s)
 		e.Pulled = &s
 	case TypePolicyUpdated:
+		if v := f.version.Load(); v != 0 {
+			f.version.Store(max(v, e.Version))
+		}
 		if e.Covered = e.Seq <= f.pulled; !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's version fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "version", e.Version)
 		}

@@ -28,6 +28,7 @@ type watched struct {
 func (a *app) nodeWatchCommand() *cobra.Command {
 	var from uint64
 	var count int
+	var report bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow what a node is told",
@@ -36,19 +37,25 @@ is verified with the plane's keys. When the plane goes away, watch resumes where
 it was. SIGINT ends it.
 
 With -o json, each event is one line:
-  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}`,
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
+
+With --report, what was shown is reported as applied, as an agent would.`,
 		Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt := node.Options{Trouble: a.tellTrouble}
 			if cmd.Flags().Changed("from") {
 				opt.From = &from
 			}
-			return a.watch(cmd, args[0], opt, count)
+			if report && opt.From != nil {
+				return usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
+			}
+			return a.watch(cmd, args[0], opt, count, report)
 		},
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	cmd.Flags().Uint64Var(&from, "from", 0, "node stream sequence to begin after; 0 for everything retained (default now)")
+	cmd.Flags().BoolVar(&report, "report", false, "report what the node is told as applied")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
@@ -60,7 +67,7 @@ func (a *app) tellTrouble(err error, pause time.Duration) {
 // errEnough ends a watch that has seen what it should.
 var errEnough = errors.New("enough")
 
-func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) error {
+func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, report bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -73,10 +80,21 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) 
 		fmt.Fprintf(a.stdout, "%-18s %-20s %-38s %6s  %s\n", "SEQ", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
 	seen := 0
-	err = node.NewFollower(c.Server(), nodeID, opt).Run(cmd.Context(), func(e node.Event) error {
+	applied := func() {}
+	if report {
+		opt.Connected = func() { applied() }
+	}
+	f := node.NewFollower(c.Server(), nodeID, opt)
+	if report {
+		var stop func()
+		applied, stop = startReports(cmd.Context(), c.Server(), nodeID, f)
+		defer stop()
+	}
+	err = f.Run(cmd.Context(), func(e node.Event) error {
 		if err := a.tellEvent(e); err != nil {
 			return err
 		}
+		applied()
 		if seen++; seen == count {
 			return errEnough
 		}
