@@ -86,15 +86,14 @@ func (t *Tracker) keep(list []arrival) {
 // hear notes reports as they come, judges them and takes their times.
 func (t *Tracker) hear(list []arrival) {
 	t.each(list, func(v *projector.View, s projector.Seat, a arrival) {
-		before := *t.table.of(s.Ordinal)
-		r := t.table.put(s.Ordinal, a.said, a.at, true)
+		r, news := t.table.put(s.Ordinal, a.said, a.at, true)
 		t.judge(v, r, s)
 		if !r.holds {
 			t.opt.Metrics.Reported(Lags)
 			return
 		}
 		t.opt.Metrics.Reported(Holds)
-		if before.at != r.at { // not said again
+		if news {
 			t.clock(v, s, r)
 		}
 	})

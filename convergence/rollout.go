@@ -106,13 +106,12 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollo
 	var out Rollout
 	var behind []late
 	var times sketch
-	newest := uint64(0)
-	for _, seats := range groups {
-		c, ok := s.last(seats[0].Labels)
-		if !ok {
+	changes, newest := s.ofGroups(groups)
+	for i, seats := range groups {
+		c := changes[i]
+		if c.seq == 0 {
 			continue
 		}
-		newest = max(newest, c.seq)
 		for _, seat := range seats {
 			if !c.has && seat.Facts > c.seq {
 				continue // it came, or came to these labels, after the row had gone
@@ -130,7 +129,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollo
 			if c.has {
 				out.Desired++
 			}
-			if done && seat.Facts < c.seq && r.first(c.seq) {
+			if done && c.seq == newest && seat.Facts < c.seq && r.first(c.seq) {
 				times.add(max(0, r.arrived().Sub(c.time)))
 			}
 		}
@@ -141,6 +140,18 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollo
 	}
 	out.P50, out.P99 = times.quantile(0.50), times.quantile(0.99)
 	return out, behind
+}
+
+// ofGroups are the last changes of the rows of each group, zero where there
+// never was one, and the sequence of the newest of them.
+func (s steps) ofGroups(groups [][]projector.Seat) (changes []change, newest uint64) {
+	changes = make([]change, len(groups))
+	for i, seats := range groups {
+		if c, ok := s.last(seats[0].Labels); ok {
+			changes[i], newest = c, max(newest, c.seq)
+		}
+	}
+	return changes, newest
 }
 
 // lag is since when a node lags that has not proven c: since the first change

@@ -78,18 +78,19 @@ func (t *table) of(ordinal uint32) *report {
 }
 
 // put notes a report. heard says that this process listened when it came, and
-// to what the node said before; otherwise nobody knows what that was.
-func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool) *report {
+// to what the node said before; otherwise nobody knows what that was. news is
+// false when the node said the same before.
+func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool) (r *report, news bool) {
 	p := t.pages[ordinal>>pageBits]
 	if p == nil {
 		p = new([1 << pageBits]report)
 		t.pages[ordinal>>pageBits] = p
 	}
-	r := &p[ordinal&(1<<pageBits-1)]
+	r = &p[ordinal&(1<<pageBits-1)]
 	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano())}
 	switch {
 	case r.known() && r.version == said.Version && r.print == next.print:
-		return r // said again: what was proven was proven then
+		return r, false // said again: what was proven was proven then
 	case heard && r.known():
 		next.previous = min(r.version, said.Version)
 	case said.Version > 0:
@@ -99,5 +100,5 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 		t.count++
 	}
 	*r = next
-	return r
+	return r, true
 }
