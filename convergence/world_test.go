@@ -199,12 +199,12 @@ func (w *world) expect(id uuid.UUID, reports map[policy.NodeID]said) (desired, a
 // judge with a perfect memory makes of it.
 func TestARolloutIsWhatAPerfectMemoryMakesOfIt(t *testing.T) {
 	nodes := []policy.NodeID{"n1", "n2", "n3", "n4", "n5"}
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		w := newWorld(t, seed)
 		policies := []uuid.UUID{w.id(), w.id(), w.id()}
 		x := w.tracker()
 		reports := map[policy.NodeID]said{}
-		for i := range uint64(250) {
+		for i := range uint64(150) {
 			if w.rnd.IntN(3) > 0 || len(w.roles) == 0 {
 				w.step(nodes, policies)
 			} else {
