@@ -28,7 +28,7 @@ const (
 
 func agentRoutes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
-	stateHeaders := []string{HeaderNodeSeq, "ETag"}
+	stateHeaders := []string{HeaderNodeSeq, HeaderLogSeq, "ETag"}
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
@@ -93,7 +93,11 @@ func (p *plane) getState(c *call) error {
 	}
 	var s snapshot.State
 	var ok bool
-	p.Model.Read(func(v *projector.View) { s, ok, err = p.Composer.State(v, id) })
+	var at uint64
+	p.Model.Read(func(v *projector.View) {
+		at = v.Seq()
+		s, ok, err = p.Composer.State(v, id)
+	})
 	switch {
 	case err != nil:
 		return err
@@ -102,6 +106,7 @@ func (p *plane) getState(c *call) error {
 	}
 	h := c.w.Header()
 	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
+	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	h.Set("ETag", s.ETag)
 	h.Set("Cache-Control", "no-cache")
 	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {

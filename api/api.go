@@ -77,6 +77,8 @@ type Deps struct {
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
 	Checks   []Check // further ones for /readyz
+	// Convergence follows nodes' reports; nil: nobody does.
+	Convergence Convergence
 
 	MetricsPage http.Handler // /metrics; nil: 404
 	Metrics     *Metrics     // nil: quiet

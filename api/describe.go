@@ -118,6 +118,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
 		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
 		HeaderNodeSeq:     "The node stream's sequence; a stream opened after it misses nothing that the state lacks.",
+		HeaderLogSeq:      "The log sequence that the state stands at: the version to report once it is applied.",
 		"ETag":            "Names the state's bytes, for If-None-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
@@ -126,7 +127,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	out := map[string]openapi.Header{}
 	for _, name := range append([]string{HeaderCorrelation}, names...) {
 		s := &schema{Type: "string"}
-		if name == HeaderNodeSeq || name == "Retry-After" {
+		if name == HeaderNodeSeq || name == HeaderLogSeq || name == "Retry-After" {
 			s = &schema{Type: "integer", Minimum: openapi.N(0)}
 		}
 		out[name] = openapi.Header{Description: text[name], Required: true, Schema: s}

@@ -228,6 +228,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 			return id, nil
 		},
 	}
+	p.deps.Convergence = startTracker(t, p)
 	for _, f := range set {
 		f(&p.deps)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
@@ -51,7 +52,12 @@ func newRealPlane(t *testing.T) *realPlane {
 	go func() { folded <- p.fold.Run(ctx, log) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-folded) })
 
-	h := judged(t, api.New(api.Deps{Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability}))
+	tracker := runTracker(t, convergence.Options{Model: p.fold, Events: log, Open: func(ctx context.Context) (convergence.Reports, error) {
+		return streams.OpenReports(ctx, conn)
+	}})
+	h := judged(t, api.New(api.Deps{
+		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Convergence: tracker,
+	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
 		mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, req *http.Request) {
@@ -146,6 +152,15 @@ func TestAPlaneByItsClient(t *testing.T) {
 	_, err = io.ReadFull(events, hello)
 	require.NoError(t, err)
 	require.NoError(t, events.Close())
+
+	require.NotZero(t, state.LogSeq)
+	require.NoError(t, p.ReportApplied(ctx, "n1", resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}))
+	rollout, err := p.Rollout(ctx, home, made.ID, 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, rollout.Desired)
+	require.Equal(t, 1, rollout.Applied)
+	require.Len(t, rollout.Lagging, 1)
+	require.Equal(t, "n2", rollout.Lagging[0].NodeID)
 
 	p.operate(t)
 

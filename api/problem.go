@@ -29,6 +29,7 @@ const (
 	CodeLogUnavailable    = "log_unavailable"
 	CodeStorageLow        = "storage_low"
 	CodeTooManyRejections = "too_many_rejected"
+	CodeVersionAhead      = "version_ahead"
 	CodeInternal          = "internal"
 )
 

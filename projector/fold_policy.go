@@ -137,7 +137,7 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 	delete(p.project.slugs, p.slug)
 	f.unuse(p.selector, p)
 	p.selector = nil
-	p.headTime = f.time
+	p.headTime, p.ended = f.time, f.seq
 	f.live.policies--
 	f.storePolicy(p)
 	f.record(p)

@@ -71,8 +71,9 @@ type policyState struct {
 	name      string
 	head      uuid.UUID // of a deleted policy, its last
 	headSeq   uint64
-	headTime  int64 // unix ns, the log's
-	created   int64 // unix ns, the log's
+	headTime  int64  // unix ns, the log's; of a deleted policy, of its deletion
+	ended     uint64 // sequence of the deletion; 0 when another process folded it
+	created   int64  // unix ns, the log's
 	fp        compiler.Fingerprint
 	selector  *selector
 	revisions map[uuid.UUID]struct{}

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/test/contract"
 )
 
@@ -64,6 +65,10 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, events.Close()
 		},
+		"reportApplied": func(ctx context.Context) (any, error) {
+			return done(c.ReportApplied(ctx, "n1", resource.Applied{Version: 3, Fingerprint: compiler.Empty.Fingerprint.String()}))
+		},
+		"getRollout":   func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
 		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
 		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {

@@ -217,6 +217,8 @@ type Status struct {
 	Policies   int         `json:"policies"`
 	Durability string      `json:"durability"`
 	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
+	// Convergence is nil while the worker has not read what nodes reported.
+	Convergence *Convergence `json:"convergence,omitempty"`
 }
 
 // LogStatus is the log's birth and its size on disk.

@@ -66,6 +66,9 @@ func writeStatus(w io.Writer, s resource.Status) {
 	const mib = 1 << 20
 	fmt.Fprintf(w, "Log:         head %d, applied %d, %.1f MiB, created %s\n", s.Head, s.Applied, float64(s.Log.Bytes)/mib, stamp(s.Log.Created))
 	fmt.Fprintf(w, "State:       %d policies, %d nodes of %d label sets\n", s.Policies, s.Nodes, s.Identities)
+	if c := s.Convergence; c != nil {
+		fmt.Fprintf(w, "Nodes:       %s\n", convergenceText(*c))
+	}
 	fmt.Fprintf(w, "Rejected:    %d events\n", s.Rejected)
 	fmt.Fprintf(w, "Durability:  %s\n", s.Durability)
 	if s.Digest != "" {

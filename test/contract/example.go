@@ -80,6 +80,8 @@ func (c *Contract) example(s map[string]any) any {
 		return []any{c.example(s["items"].(map[string]any))}
 	case "integer":
 		return 7
+	case "number":
+		return 0.5
 	case "boolean":
 		return true
 	}

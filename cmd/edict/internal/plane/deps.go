@@ -31,6 +31,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
 	d.Writable = p.room.writable
+	d.Convergence = p.tracker
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing
 	}

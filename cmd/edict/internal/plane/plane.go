@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
@@ -84,6 +85,7 @@ type Plane struct {
 	signer   *artifact.Signer
 	relay    *relay.Relay
 	workers  *relay.Workers
+	tracker  *convergence.Tracker
 	handler  http.Handler
 	natsURL  string
 }
@@ -254,6 +256,7 @@ func (p *Plane) openStore(context.Context) (err error) {
 		return err
 	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
+	p.tracker = p.newTracker(metrics)
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
 	p.handler = api.New(deps)
@@ -295,6 +298,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
