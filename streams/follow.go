@@ -111,7 +111,7 @@ func (f *follower) inspect(ctx context.Context) error {
 		if f.gone++; f.gone < goneTries {
 			return err
 		}
-		return &DamagedError{Detail: f.stream + " is gone; restore it from a backup"}
+		return &DamagedError{Damage: DamageGone, Detail: f.stream + " is gone; restore it from a backup"}
 	}
 	if err != nil {
 		return err
@@ -121,7 +121,10 @@ func (f *follower) inspect(ctx context.Context) error {
 		return err
 	}
 	if last := stateOf(info).Last; last+1 < f.next {
-		return &DamagedError{Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1)}
+		return &DamagedError{
+			Damage: DamageTruncated, From: last + 1, To: f.next - 1,
+			Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1),
+		}
 	}
 	return nil
 }
@@ -219,7 +222,10 @@ func (f *follower) accept(batch []Message) (ok []Message, complete bool, err err
 		case seq < want:
 			return batch[:i], false, fmt.Errorf("%w: sequence %d came after %d", errRestart, seq, want-1)
 		case f.contiguous && seq > want:
-			return batch[:i], false, &DamagedError{Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq)}
+			return batch[:i], false, &DamagedError{
+				Damage: DamageHole, From: want, To: seq - 1,
+				Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq),
+			}
 		}
 		want = seq + 1
 	}
