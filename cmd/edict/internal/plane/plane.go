@@ -57,6 +57,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
+
+	witnessEvery time.Duration // 0: witnessEvery
 }
 
 // Addresses are where a plane answers.
@@ -81,6 +83,9 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	guard    guard
+	witness  witness
+	links    []streams.Link // of the witness, as the start found it
 	handler  http.Handler
 	natsURL  string
 }
@@ -103,7 +108,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log}
+	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -187,11 +192,16 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
+		return err
+	}
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
-	p.rejected, err = streams.OpenRejected(ctx, p.conn, 0)
-	return err
+	if p.rejected, err = streams.OpenRejected(ctx, p.conn, 0); err != nil {
+		return err
+	}
+	return p.openWitness(ctx)
 }
 
 // openNodes opens the node stream; one that carries another log's
@@ -228,21 +238,25 @@ func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+		Links: p.links,
 	}
 }
 
-func (p *Plane) openStore(context.Context) (err error) {
+func (p *Plane) openStore(ctx context.Context) (err error) {
 	metrics, page := p.newMetrics()
 	opt := p.storeOptions()
 	opt.Metrics = p.foldMetrics(metrics)
 	if p.store, err = projector.Open(p.storeDir(), opt); err != nil {
-		return err
+		return advise(err)
 	}
 	p.onClose(func() {
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
+	if err := p.store.Verify(ctx, p.stream); err != nil {
+		return advise(err)
+	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(),
@@ -284,7 +298,7 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
+	g.Go(func() error { return p.fold(parts) })
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.announceReady(front) })
@@ -302,6 +316,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err := g.Wait(); !errors.Is(err, errStopped) {
 		return err
 	}
+	p.endWitness(ctx)
 	return nil
 }
 
