@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -197,23 +198,31 @@ func Standing(links []Link) []Link {
 	return standing
 }
 
-// Vouch holds the log's birth and end against what the witness says of them.
-// links stand (Standing). It is a *DamagedError when the log is another one,
-// or ends before the last link.
+// Vouch holds what the server says of the log's birth, end and number of
+// events against what the witness says of them. links stand (Standing). It is a
+// *DamagedError when the log is another one, ends before the last link, or has
+// fewer events than sequences.
 func (l *Log) Vouch(ctx context.Context, links []Link) error {
-	if len(links) == 0 {
-		return nil
+	last := uint64(0)
+	if len(links) > 0 {
+		w := links[len(links)-1]
+		if w.Log != l.ID() {
+			return &DamagedError{Damage: DamageOther, To: w.Seq, Detail: fmt.Sprintf("%s has identity %s, the witness %s vouches for %s, up to event %d",
+				LogStream, l.ID(), ChainStream, w.Log, w.Seq)}
+		}
+		last = w.Seq
 	}
-	if w := links[len(links)-1]; w.Log != l.ID() {
-		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s has identity %s, the witness %s vouches for %s, up to event %d",
-			LogStream, l.ID(), ChainStream, w.Log, w.Seq)}
-	}
-	last := links[len(links)-1].Seq
 	var s State
 	for try := 0; ; try++ {
 		var err error
 		if s, err = l.State(ctx); err != nil {
 			return err
+		}
+		if n := s.Last + 1 - l.first; s.Last+1 > l.first && s.Messages < n {
+			return &DamagedError{
+				Damage: DamageHole, From: l.first, To: s.Last,
+				Detail: fmt.Sprintf("%s has %d events from %d to %d, %d are missing", LogStream, s.Messages, l.first, s.Last, n-s.Messages),
+			}
 		}
 		if s.Last >= last {
 			return nil
@@ -262,6 +271,38 @@ func MissingLog(ctx context.Context, c *Conn) error {
 	last := standing[len(standing)-1]
 	return &DamagedError{Damage: DamageGone, To: last.Seq, Detail: fmt.Sprintf("%s is gone; the witness %s vouches for log %s up to event %d",
 		LogStream, ChainStream, last.Log, last.Seq)}
+}
+
+// Lost is the type of the events that Fill appends. No fold knows it, so they
+// are rejected, and tell who lists rejected events which sequences were lost.
+const Lost = "sequence_lost"
+
+// Fill appends events that mean nothing, until the log ends at sequence to: what
+// comes then is above every version that was told before a loss. progress is
+// told the log's end as it rises.
+func (l *Log) Fill(ctx context.Context, to uint64, progress func(seq uint64)) error {
+	s, err := l.State(ctx)
+	if err != nil {
+		return err
+	}
+	for s.Last < to {
+		outs := make([]Outgoing, min(to-s.Last, uint64(l.c.maxBatch)))
+		for i := range outs {
+			event := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s %d", l.ID(), s.Last+1+uint64(i)))
+			outs[i] = Outgoing{
+				Subject: logPrefix + uuid.Nil.String() + "." + FamilyNode + ".lost",
+				Body:    fmt.Appendf(nil, `{"id":%q,"type":%q,"project_id":%q,"node_id":"lost"}`, event, Lost, uuid.Nil),
+			}
+		}
+		for _, r := range l.together(ctx, outs, true) {
+			if r.err != nil {
+				return fmt.Errorf("fill the log up to %d: %w", to, r.err)
+			}
+			s.Last = r.seq
+		}
+		progress(s.Last)
+	}
+	return nil
 }
 
 // Reconnects counts how often the connection was lost and found again. What

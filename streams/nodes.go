@@ -95,6 +95,9 @@ func RemakeNodes(ctx context.Context, c *Conn, opt NodesOptions, first uint64) (
 		return OpenNodes(ctx, c, opt)
 	}
 	opt.Above = max(opt.Above, have, info.State.LastSeq)
+	if opt.Replicas == 0 {
+		opt.Replicas = info.Config.Replicas
+	}
 	dctx, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
 	if err := c.js.DeleteStream(dctx, NodesStream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
