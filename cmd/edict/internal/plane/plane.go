@@ -58,7 +58,7 @@ type Options struct {
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
 
-	witnessEvery time.Duration // 0: witnessEvery
+	witnessEvery time.Duration // 0: witnessPause
 }
 
 // Addresses are where a plane answers.

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,9 +11,9 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// witnessEvery is how often the log's head is witnessed, if it moved, and the
+// witnessPause is how often the log's head is witnessed, if it moved, and the
 // log is asked whether it still is the one that was folded.
-const witnessEvery = time.Minute
+const witnessPause = time.Minute
 
 // witnessPartition is the partition whose owner writes the witness: one of the
 // workers, and another when that one is gone.
@@ -61,6 +62,8 @@ func (w *witness) end() (at uint64, last streams.Link) {
 	return w.at, w.last
 }
 
+func (p *Plane) witnessEvery() time.Duration { return cmp.Or(p.opt.witnessEvery, witnessPause) }
+
 // witnessed is the last sequence that the witness vouches for.
 func (p *Plane) witnessed() uint64 {
 	_, last := p.witness.end()
@@ -70,13 +73,11 @@ func (p *Plane) witnessed() uint64 {
 // watchLog compares the fold with the witness, and lengthens it, until ctx
 // ends or the alarm is raised.
 func (p *Plane) watchLog(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.followWitness(ctx)
-	}()
+	var parts sync.WaitGroup
+	parts.Go(func() { p.followWitness(ctx) })
+	parts.Go(func() { p.auditLog(ctx) })
 	p.keepWitness(ctx)
-	<-done
+	parts.Wait()
 }
 
 // followWitness has the fold compared with every link as it is written, by
@@ -126,10 +127,7 @@ func (p *Plane) reopenWitness(ctx context.Context) {
 // asks the log, now and then and whenever the connection to it was lost,
 // whether it still is the one that was folded.
 func (p *Plane) keepWitness(ctx context.Context) {
-	every := p.opt.witnessEvery
-	if every == 0 {
-		every = witnessEvery
-	}
+	every := p.witnessEvery()
 	minute := time.NewTicker(every)
 	defer minute.Stop()
 	second := time.NewTicker(min(every, time.Second))
