@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
@@ -110,7 +111,7 @@ func TestAMutationIsCaughtAtTheNextLink(t *testing.T) {
 			whole := above == 0 || &log.msgs[0] == &j.msgs[0]
 			_, err := Audit(t.Context(), log, 1, uint64(n), links, func(uint64) {})
 			running, done := open(t, links), make(chan error, 1)
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			go func() { done <- running.Run(ctx, log) }()
 			if whole {
 				require.NoError(t, err)
