@@ -94,11 +94,22 @@ func readPrivate(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); tooOpen(mode, ownerOf(info), os.Geteuid()) {
 		return nil, fmt.Errorf("%s has mode %04o, so others than its owner may use it; chmod 600 it, or make a new key", path, mode)
 	}
 	const most = 1 << 16 // a key is some hundred bytes
 	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// tooOpen says whether a mode lets somebody use a private file whom its owner
+// did not choose. A file of root's may be read by a group: so Kubernetes and
+// systemd hand a secret to a process that is not root.
+func tooOpen(mode fs.FileMode, owner, self int) bool {
+	allowed := fs.FileMode(0o700)
+	if owner == 0 && self != 0 {
+		allowed = 0o740
+	}
+	return mode&^allowed != 0
 }
 
 // LoadOrCreateSigner reads the key file, or makes one with mode 0600. A crash

@@ -3,6 +3,8 @@ package deploy
 import (
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,33 +31,85 @@ func parseUnit(t *testing.T, path string) map[string]map[string][]string {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		require.True(t, ok && section != "", "line %d: %q is no assignment", i+1, line)
-		require.NotContains(t, unit[section], key, "line %d: %s stands twice", i+1, key)
+		if key != "EnvironmentFile" { // each adds to those before it
+			require.NotContains(t, unit[section], key, "line %d: %s stands twice", i+1, key)
+		}
 		unit[section][key] = append(unit[section][key], value)
 	}
 	return unit
 }
 
-func TestTheUnitRunsServe(t *testing.T) {
-	unit := parseUnit(t, "edict.service")
-	require.ElementsMatch(t, []string{"Unit", "Service", "Install"}, slices.Collect(maps.Keys(unit)))
-	words := strings.Fields(unit["Service"]["ExecStart"][0])
-	require.Equal(t, []string{"/usr/local/bin/edict", "serve", "--data", "%S/edict"}, words)
-	require.Equal(t, []string{"exec"}, unit["Service"]["Type"], "serve does not speak the notify protocol")
-	require.Equal(t, []string{"edict"}, unit["Service"]["StateDirectory"], "the folder that --data names")
-	require.Equal(t, []string{"multi-user.target"}, unit["Install"]["WantedBy"])
+var unitFiles = []string{"edict.service", "edict-worker@.service", "nats-server.service"}
+
+func TestUnitsRunWhatTheyAreNamedAfter(t *testing.T) {
+	for _, c := range []struct {
+		path, state string
+		command     []string
+	}{
+		{"edict.service", "edict", []string{"/usr/local/bin/edict", "serve", "--data", "%S/edict"}},
+		{"edict-worker@.service", "edict-%i", []string{"/usr/local/bin/edict", "serve", "--name", "%i", "--data", "%S/edict-%i", "--signing-key", "%d/plane.pem"}},
+		{"nats-server.service", "nats", []string{"/usr/local/bin/nats-server", "--config", "/etc/nats/nats.conf"}},
+	} {
+		unit := parseUnit(t, c.path)
+		require.ElementsMatch(t, []string{"Unit", "Service", "Install"}, slices.Collect(maps.Keys(unit)), c.path)
+		require.Equal(t, c.command, strings.Fields(unit["Service"]["ExecStart"][0]))
+		require.Equal(t, []string{"exec"}, unit["Service"]["Type"], "it does not speak the notify protocol")
+		require.Equal(t, []string{c.state}, unit["Service"]["StateDirectory"], "the folder that it writes to")
+		require.Equal(t, []string{"multi-user.target"}, unit["Install"]["WantedBy"])
+	}
 }
 
-func TestTheUnitGivesNothingAway(t *testing.T) {
-	service := parseUnit(t, "edict.service")["Service"]
-	for key, want := range map[string]string{
-		"DynamicUser":           "yes",
-		"NoNewPrivileges":       "yes",
-		"ProtectSystem":         "strict",
-		"ProtectHome":           "yes",
-		"PrivateTmp":            "yes",
-		"CapabilityBoundingSet": "",
-		"UMask":                 "0077",
-	} {
-		require.Equal(t, []string{want}, service[key], key)
+func TestAWorkerIsGivenItsKeyAndItsServers(t *testing.T) {
+	service := parseUnit(t, "edict-worker@.service")["Service"]
+	require.Equal(t, []string{"plane.pem:/etc/edict/plane.pem"}, service["LoadCredential"])
+	require.Equal(t, []string{"/etc/edict/worker.env", "-/etc/edict/worker-%i.env"}, service["EnvironmentFile"], "without the first there is no EDICT_NATS")
+	require.Equal(t, []string{"2 3 6"}, service["RestartPreventExitStatus"], "7 is a server that is away: it comes back")
+}
+
+func TestUnitsGiveNothingAway(t *testing.T) {
+	for _, path := range unitFiles {
+		service := parseUnit(t, path)["Service"]
+		for key, want := range map[string]string{
+			"DynamicUser":           "yes",
+			"NoNewPrivileges":       "yes",
+			"ProtectSystem":         "strict",
+			"ProtectHome":           "yes",
+			"PrivateTmp":            "yes",
+			"CapabilityBoundingSet": "",
+			"UMask":                 "0077",
+		} {
+			require.Equal(t, []string{want}, service[key], "%s: %s", path, key)
+		}
 	}
+}
+
+// TestSystemdUnderstandsTheUnits asks systemd itself, where there is one: a
+// misspelt key is only a warning to it, and a line in a journal nobody reads.
+// Elsewhere the tests above have to do.
+func TestSystemdUnderstandsTheUnits(t *testing.T) {
+	systemd, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("systemd-analyze is not here: the keys of the units are not checked")
+		return
+	}
+	root := t.TempDir()
+	units := filepath.Join(root, "etc/systemd/system")
+	put := func(path, text string, mode os.FileMode) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	}
+	for _, name := range append(unitFiles, "edict-worker@w1.service") {
+		source := strings.Replace(name, "@w1", "@", 1)
+		put(filepath.Join(units, name), string(read(t, source)), 0o644)
+	}
+	for _, needed := range []string{"sysinit", "basic", "shutdown", "multi-user", "network-online"} {
+		put(filepath.Join(units, needed+".target"), "[Unit]\nDescription="+needed+"\n", 0o644)
+	}
+	for _, program := range []string{"edict", "nats-server"} {
+		put(filepath.Join(root, "usr/local/bin", program), "#!/bin/true\n", 0o755)
+	}
+	out, err := exec.Command(systemd, "verify", "--man=no", "--recursive-errors=yes", "--root="+root,
+		"edict.service", "edict-worker@w1.service", "nats-server.service").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Empty(t, string(out))
 }

@@ -91,9 +91,12 @@ func TestAResumeSendsExactlyWhatCameAfterOrOneWordToPull(t *testing.T) {
 				require.NoError(t, <-e.done)
 			}
 		}
-		for source, n := range map[string]int{SourceRing: 4, SourceDirect: 3 + 2*7, SourceConsumer: 7} {
-			require.Equal(t, n, answered[source], source)
-		}
+		// Whether the hub began before or after the mark is the scheduler's
+		// choice; what came after both updates of the rows is in its ring.
+		rings := answered[SourceRing]
+		require.GreaterOrEqual(t, rings, 2, "ring")
+		require.Equal(t, 3*7-rings, answered[SourceDirect], "direct")
+		require.Equal(t, 7, answered[SourceConsumer], "consumer")
 		w.clean(t)
 	})
 }

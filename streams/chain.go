@@ -68,14 +68,13 @@ type Chain struct {
 }
 
 // OpenChain makes the stream, or checks the one that exists: *ConfigError.
-// replicas 0 is 1.
-func OpenChain(ctx context.Context, c *Conn, replicas int) (*Chain, error) {
+func OpenChain(ctx context.Context, c *Conn) (*Chain, error) {
 	info, made, err := c.openStream(ctx, jetstream.StreamConfig{
 		Name:        ChainStream,
 		Description: "The chain hash of " + LogStream + " as it was folded, link by link",
 		Subjects:    []string{chainSubject},
 		Storage:     jetstream.FileStorage,
-		Replicas:    max(1, replicas),
+		Replicas:    c.Replicas(),
 		Discard:     jetstream.DiscardNew,
 		DenyDelete:  true,
 		DenyPurge:   true,
@@ -96,7 +95,7 @@ func FindChain(ctx context.Context, c *Conn) (*Chain, error) {
 	if _, err := c.streamInfo(ctx, ChainStream); err != nil {
 		return nil, err
 	}
-	return OpenChain(ctx, c, 0)
+	return OpenChain(ctx, c)
 }
 
 func chainFaults(cfg jetstream.StreamConfig) []Fault {
@@ -214,10 +213,14 @@ func (l *Log) Vouch(ctx context.Context, links []Link) error {
 	}
 	var s State
 	for try := 0; ; try++ {
-		var err error
-		if s, err = l.State(ctx); err != nil {
+		info, err := l.c.streamInfo(ctx, LogStream)
+		if err != nil {
 			return err
 		}
+		if err := l.same(info); err != nil {
+			return err
+		}
+		s = stateOf(info)
 		if n := s.Last + 1 - l.first; s.Last+1 > l.first && s.Messages < n {
 			return &DamagedError{
 				Damage: DamageHole, From: l.first, To: s.Last,
@@ -303,6 +306,19 @@ func (l *Log) Fill(ctx context.Context, to uint64, progress func(seq uint64)) er
 		progress(s.Last)
 	}
 	return nil
+}
+
+// KeepReplicas has what is made on this connection from now on kept by as many
+// servers as that stream is, if it exists. Not while others use the connection.
+func (c *Conn) KeepReplicas(ctx context.Context, stream string) error {
+	info, err := c.streamInfo(ctx, stream)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		c.replicas = info.Config.Replicas
+	}
+	return err
 }
 
 // Reconnects counts how often the connection was lost and found again. What

@@ -43,6 +43,8 @@ func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
 		require.Empty(t, problems)
 	})
 	t.Run("metrics are documented, and no others", func(t *testing.T) { many.documented(t) })
+	t.Run("alerts ask for no other metric", func(t *testing.T) { alertsAsk(t, many) })
+	t.Run("nor does the board", func(t *testing.T) { boardAsks(t, many) })
 	t.Run("a hundred times the nodes are not one more series", func(t *testing.T) {
 		require.EqualValues(t, 10, few.values["edict_nodes{}"])
 		require.EqualValues(t, 1000, many.values["edict_nodes{}"])

@@ -70,6 +70,9 @@ func (a *app) accept(ctx context.Context, f replayFlags, yes bool) error {
 		return err
 	}
 	defer closeLog()
+	if err := conn.KeepReplicas(ctx, streams.ChainStream); err != nil {
+		return err
+	}
 	r, err := a.audit(ctx, conn)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, fo
 	}
 	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
 	if r.chain == nil {
-		if r.chain, err = streams.OpenChain(ctx, conn, 0); err != nil {
+		if r.chain, err = streams.OpenChain(ctx, conn); err != nil {
 			return err
 		}
 	}

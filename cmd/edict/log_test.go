@@ -40,7 +40,7 @@ func openLedger(t *testing.T, data string) *ledger {
 	l := &ledger{t: t, data: data, server: server, conn: conn, close: func() { conn.Close(); server.Close() }}
 	l.log, err = streams.OpenLog(t.Context(), conn, streams.LogOptions{})
 	require.NoError(t, err)
-	l.chain, err = streams.OpenChain(t.Context(), conn, 0)
+	l.chain, err = streams.OpenChain(t.Context(), conn)
 	require.NoError(t, err)
 	l.run.Seq = l.log.First() - 1
 	return l

@@ -32,7 +32,7 @@ type witness struct {
 // against it.
 func (p *Plane) openWitness(ctx context.Context) (err error) {
 	w := &p.witness
-	if w.chain, err = streams.OpenChain(ctx, p.conn, 0); err != nil {
+	if w.chain, err = streams.OpenChain(ctx, p.conn); err != nil {
 		return err
 	}
 	links, at, err := w.chain.Links(ctx)
@@ -113,7 +113,7 @@ func (p *Plane) reopenWitness(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	chain, err := streams.OpenChain(ctx, p.conn, 0)
+	chain, err := streams.OpenChain(ctx, p.conn)
 	if err != nil {
 		return // said when it is followed
 	}

@@ -1,0 +1,621 @@
+package deploy
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
+)
+
+// object is what our manifests use of Kubernetes' kinds. A field that it does
+// not have is a fault: a misspelt one would be dropped or refused by a cluster.
+type object struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   meta
+	Spec       struct {
+		// Service
+		ClusterIP                string `yaml:"clusterIP"`
+		PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
+		Ports                    []struct {
+			Name       string
+			Port       int
+			TargetPort string `yaml:"targetPort"`
+		}
+		// StatefulSet
+		ServiceName         string `yaml:"serviceName"`
+		Replicas            int
+		PodManagementPolicy string `yaml:"podManagementPolicy"`
+		Selector            selector
+		Template            struct {
+			Metadata meta
+			Spec     pod
+		}
+		VolumeClaimTemplates []struct {
+			Metadata meta
+			Spec     struct {
+				AccessModes []string `yaml:"accessModes"`
+				Resources   struct{ Requests map[string]string }
+			}
+		} `yaml:"volumeClaimTemplates"`
+		// PodDisruptionBudget
+		MaxUnavailable int `yaml:"maxUnavailable"`
+		// NetworkPolicy
+		PodSelector matchLabels `yaml:"podSelector"`
+		PolicyTypes []string    `yaml:"policyTypes"`
+		Ingress     []struct {
+			From  []peer
+			Ports []netPort
+		}
+		Egress []struct {
+			To    []peer
+			Ports []netPort
+		}
+	}
+}
+
+type meta struct {
+	Name   string
+	Labels map[string]string
+}
+
+type matchLabels struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+// selector is a Service's labels, or a StatefulSet's matchLabels.
+type selector map[string]any
+
+func (s selector) labels() map[string]string {
+	from := map[string]any(s)
+	if under, ok := s["matchLabels"].(map[string]any); ok {
+		from = under
+	}
+	labels := map[string]string{}
+	for k, v := range from {
+		labels[k], _ = v.(string)
+	}
+	return labels
+}
+
+type peer struct {
+	PodSelector       matchLabels  `yaml:"podSelector"`
+	NamespaceSelector *matchLabels `yaml:"namespaceSelector"`
+}
+
+type netPort struct {
+	Port     any
+	Protocol string
+}
+
+type pod struct {
+	AutomountServiceAccountToken  *bool `yaml:"automountServiceAccountToken"`
+	EnableServiceLinks            *bool `yaml:"enableServiceLinks"`
+	TerminationGracePeriodSeconds int   `yaml:"terminationGracePeriodSeconds"`
+	SecurityContext               struct {
+		RunAsNonRoot        bool                  `yaml:"runAsNonRoot"`
+		RunAsUser           int                   `yaml:"runAsUser"`
+		RunAsGroup          int                   `yaml:"runAsGroup"`
+		FSGroup             int                   `yaml:"fsGroup"`
+		FSGroupChangePolicy string                `yaml:"fsGroupChangePolicy"`
+		SeccompProfile      struct{ Type string } `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	Affinity struct {
+		PodAntiAffinity struct {
+			Required []struct {
+				TopologyKey   string      `yaml:"topologyKey"`
+				LabelSelector matchLabels `yaml:"labelSelector"`
+			} `yaml:"requiredDuringSchedulingIgnoredDuringExecution"`
+		} `yaml:"podAntiAffinity"`
+	}
+	TopologySpreadConstraints []struct {
+		MaxSkew           int         `yaml:"maxSkew"`
+		TopologyKey       string      `yaml:"topologyKey"`
+		WhenUnsatisfiable string      `yaml:"whenUnsatisfiable"`
+		LabelSelector     matchLabels `yaml:"labelSelector"`
+	} `yaml:"topologySpreadConstraints"`
+	Containers []container
+	Volumes    []volume
+}
+
+type volume struct {
+	Name      string
+	ConfigMap struct{ Name string } `yaml:"configMap"`
+	Secret    struct {
+		SecretName  string `yaml:"secretName"`
+		DefaultMode string `yaml:"defaultMode"` // as it is written
+		Items       []struct{ Key, Path string }
+	}
+	EmptyDir struct {
+		SizeLimit string `yaml:"sizeLimit"`
+	} `yaml:"emptyDir"`
+}
+
+type container struct {
+	Name, Image string
+	Args        []string
+	Env         []struct {
+		Name, Value string
+		ValueFrom   struct {
+			FieldRef struct {
+				FieldPath string `yaml:"fieldPath"`
+			} `yaml:"fieldRef"`
+		} `yaml:"valueFrom"`
+	}
+	Ports []struct {
+		Name          string
+		ContainerPort int `yaml:"containerPort"`
+	}
+	StartupProbe   probe `yaml:"startupProbe"`
+	ReadinessProbe probe `yaml:"readinessProbe"`
+	LivenessProbe  probe `yaml:"livenessProbe"`
+	Lifecycle      struct {
+		PreStop probe `yaml:"preStop"`
+	}
+	Resources       struct{ Requests, Limits map[string]string }
+	SecurityContext struct {
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities             struct{ Drop []string }
+	} `yaml:"securityContext"`
+	VolumeMounts []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	} `yaml:"volumeMounts"`
+}
+
+type probe struct {
+	HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
+	Exec             struct{ Command []string }
+	PeriodSeconds    int `yaml:"periodSeconds"`
+	TimeoutSeconds   int `yaml:"timeoutSeconds"`
+	FailureThreshold int `yaml:"failureThreshold"`
+}
+
+// kustomization is a kustomization.yaml, or a component's.
+type kustomization struct {
+	APIVersion         string `yaml:"apiVersion"`
+	Kind               string
+	Resources          []string
+	ConfigMapGenerator []struct {
+		Name  string
+		Files []string
+	} `yaml:"configMapGenerator"`
+	Labels []struct{ Pairs map[string]string }
+	Images []struct {
+		Name    string
+		NewName string `yaml:"newName"`
+		NewTag  string `yaml:"newTag"`
+	}
+	Patches []struct{ Path string }
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return text
+}
+
+// manifest is what `kubectl apply -k` takes from a directory.
+type manifest struct {
+	objects []object
+	configs map[string][]string // ConfigMap → its keys
+	tags    map[string]string   // image → tag
+}
+
+func (m *manifest) load(t *testing.T, dir string) {
+	t.Helper()
+	var k kustomization
+	require.NoError(t, yaml.Load(read(t, filepath.Join(dir, "kustomization.yaml")), &k, yaml.WithKnownFields()))
+	var files []string
+	for _, p := range k.Patches {
+		files = append(files, p.Path)
+	}
+	files = append(files, k.Resources...)
+	for _, g := range k.ConfigMapGenerator {
+		for _, f := range g.Files {
+			read(t, filepath.Join(dir, f))
+			m.configs[g.Name] = append(m.configs[g.Name], filepath.Base(f))
+		}
+		files = append(files, g.Files...)
+	}
+	for _, i := range k.Images {
+		m.tags[i.Name] = i.NewTag
+	}
+	there, err := filepath.Glob(filepath.Join(dir, "*.*"))
+	require.NoError(t, err)
+	for _, f := range there {
+		if name := filepath.Base(f); name != "kustomization.yaml" {
+			require.Contains(t, files, name, "%s: kustomization.yaml does not name it", f)
+		}
+	}
+	for _, f := range files {
+		if filepath.Ext(f) == ".yaml" {
+			m.objects = append(m.objects, decode(t, filepath.Join(dir, f))...)
+		}
+	}
+}
+
+func decode(t *testing.T, path string) (all []object) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	loader, err := yaml.NewLoader(file, yaml.WithKnownFields())
+	require.NoError(t, err)
+	for {
+		var o object
+		err := loader.Load(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err, path)
+		all = append(all, o)
+	}
+}
+
+// manifests are the base, and the base with its component laid upon it.
+func manifests(t *testing.T) manifest {
+	t.Helper()
+	m := manifest{configs: map[string][]string{}, tags: map[string]string{}}
+	m.load(t, "kubernetes")
+	m.load(t, "kubernetes/metrics")
+	var whole []object
+	for _, o := range m.objects {
+		i := slices.IndexFunc(whole, func(b object) bool { return b.Kind == o.Kind && b.Metadata.Name == o.Metadata.Name })
+		if i < 0 {
+			whole = append(whole, o)
+			continue
+		}
+		require.Equal(t, "StatefulSet", o.Kind, "only it is patched: %s %s is there twice", o.Kind, o.Metadata.Name)
+		spec := &whole[i].Spec.Template.Spec
+		spec.Containers = append(spec.Containers, o.Spec.Template.Spec.Containers...)
+		spec.Volumes = append(spec.Volumes, o.Spec.Template.Spec.Volumes...)
+	}
+	m.objects = whole
+	return m
+}
+
+func (m manifest) all(kind string) (all []object) {
+	for _, o := range m.objects {
+		if o.Kind == kind {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (m manifest) one(t *testing.T, kind, name string) object {
+	t.Helper()
+	for _, o := range m.all(kind) {
+		if o.Metadata.Name == name {
+			return o
+		}
+	}
+	require.Fail(t, "missing", "there is no %s %s", kind, name)
+	return object{}
+}
+
+// selects says whether a pod with these labels is picked by those.
+func selects(want, labels map[string]string) bool {
+	for k, v := range want {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return len(want) > 0
+}
+
+// ports are the named ports of the pods that labels pick.
+func (m manifest) ports(labels map[string]string) map[string]int {
+	ports := map[string]int{}
+	for _, s := range m.all("StatefulSet") {
+		if selects(labels, s.Spec.Template.Metadata.Labels) {
+			for _, c := range s.Spec.Template.Spec.Containers {
+				for _, p := range c.Ports {
+					ports[p.Name] = p.ContainerPort
+				}
+			}
+		}
+	}
+	return ports
+}
+
+var versions = map[string]string{
+	"Service": "v1", "StatefulSet": "apps/v1", "PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1",
+}
+
+func TestTheManifestsReferToWhatIsThere(t *testing.T) {
+	m := manifests(t)
+	for _, o := range m.objects {
+		require.Equal(t, versions[o.Kind], o.APIVersion, "%s %s", o.Kind, o.Metadata.Name)
+	}
+	for _, s := range m.all("Service") {
+		ports := m.ports(s.Spec.Selector.labels())
+		require.NotEmpty(t, ports, "service %s picks no pod", s.Metadata.Name)
+		for _, p := range s.Spec.Ports {
+			require.Equal(t, ports[p.TargetPort], p.Port, "service %s, port %s", s.Metadata.Name, p.Name)
+		}
+	}
+	for _, p := range m.all("PodDisruptionBudget") {
+		require.NotEmpty(t, m.ports(p.Spec.Selector.labels()), "budget %s picks no pod", p.Metadata.Name)
+		require.Equal(t, 1, p.Spec.MaxUnavailable)
+	}
+	for _, s := range m.all("StatefulSet") {
+		m.checkSet(t, s)
+	}
+}
+
+// checkSet resolves what a StatefulSet refers to.
+func (m manifest) checkSet(t *testing.T, s object) {
+	name, spec := s.Metadata.Name, s.Spec.Template.Spec
+	require.Equal(t, "None", m.one(t, "Service", s.Spec.ServiceName).Spec.ClusterIP, "%s: pods have names below a headless service", name)
+	require.True(t, selects(s.Spec.Selector.labels(), s.Spec.Template.Metadata.Labels), "%s selects its own pods", name)
+	for _, c := range spec.TopologySpreadConstraints {
+		require.True(t, selects(c.LabelSelector.MatchLabels, s.Spec.Template.Metadata.Labels), "%s spreads its own pods", name)
+	}
+	for _, a := range spec.Affinity.PodAntiAffinity.Required {
+		require.True(t, selects(a.LabelSelector.MatchLabels, s.Spec.Template.Metadata.Labels), "%s keeps its own pods apart", name)
+	}
+	volumes := map[string]bool{}
+	for _, v := range s.Spec.VolumeClaimTemplates {
+		volumes[v.Metadata.Name] = true
+		require.NotEmpty(t, v.Spec.Resources.Requests["storage"], name)
+	}
+	for _, v := range spec.Volumes {
+		volumes[v.Name] = true
+		if v.ConfigMap.Name != "" {
+			require.Contains(t, m.configs, v.ConfigMap.Name, "%s: ConfigMap", name)
+		}
+		if v.Secret.SecretName != "" {
+			m.checkSecret(t, v)
+		}
+	}
+	mounted := map[string]bool{}
+	for _, c := range spec.Containers {
+		for _, v := range c.VolumeMounts {
+			require.True(t, volumes[v.Name], "%s: there is no volume %s to mount", name, v.Name)
+			mounted[v.Name] = true
+		}
+		m.checkContainer(t, c)
+	}
+	require.Equal(t, volumes, mounted, "%s: volumes are mounted", name)
+}
+
+// checkSecret: secrets are no manifest, but their page says how to make them.
+func (m manifest) checkSecret(t *testing.T, v volume) {
+	page := string(read(t, "README.md"))
+	require.Equal(t, "0440", v.Secret.DefaultMode, "the group of the pod reads it, and nobody else")
+	for _, item := range v.Secret.Items {
+		require.Contains(t, page, "kubectl create secret generic "+v.Secret.SecretName+" --from-file="+item.Key)
+	}
+}
+
+func (m manifest) checkContainer(t *testing.T, c container) {
+	tag := m.tags[c.Image]
+	require.Regexp(t, `^v?\d+\.\d+\.\d+`, tag, "%s: the image has a version, never the latest", c.Image)
+	require.NotContains(t, c.Image, ":", "kustomization.yaml names the tag")
+	env := map[string]bool{}
+	for _, e := range c.Env {
+		require.False(t, env[e.Name], "%s: %s is there twice", c.Name, e.Name)
+		env[e.Name] = true
+		require.NotEqual(t, e.Value == "", e.ValueFrom.FieldRef.FieldPath == "", "%s: %s has one value", c.Name, e.Name)
+	}
+	require.True(t, env["GOMEMLIMIT"], c.Name)
+	require.NotEmpty(t, c.Resources.Limits["memory"], c.Name)
+	require.NotEmpty(t, c.Resources.Requests["cpu"], c.Name)
+	for _, a := range c.Args {
+		for _, ref := range regexp.MustCompile(`\$\((\w+)\)`).FindAllStringSubmatch(a, -1) {
+			require.True(t, env[ref[1]], "%s: %s is not in its environment", a, ref[1])
+		}
+		for _, path := range regexp.MustCompile(`=(/\w+)`).FindAllStringSubmatch(a, -1) {
+			require.True(t, c.mounts(path[1]), "%s: nothing is mounted there", a)
+		}
+		if filepath.IsAbs(a) {
+			require.True(t, c.mounts(filepath.Dir(a)), "%s: nothing is mounted there", a)
+		}
+	}
+	ports := map[string]bool{"": true}
+	for _, p := range c.Ports {
+		ports[p.Name] = true
+	}
+	for _, p := range []probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		require.True(t, ports[p.HTTPGet.Port], "%s: a probe asks port %s", c.Name, p.HTTPGet.Port)
+	}
+}
+
+func (c container) mounts(path string) bool {
+	for _, v := range c.VolumeMounts {
+		if path == v.MountPath || strings.HasPrefix(v.MountPath, path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPodsMayDoNothingTheyNeedNot(t *testing.T) {
+	for _, s := range manifests(t).all("StatefulSet") {
+		p := s.Spec.Template.Spec
+		require.False(t, *p.AutomountServiceAccountToken)
+		require.False(t, *p.EnableServiceLinks)
+		require.True(t, p.SecurityContext.RunAsNonRoot)
+		require.Equal(t, 65532, p.SecurityContext.RunAsUser)
+		require.Equal(t, "RuntimeDefault", p.SecurityContext.SeccompProfile.Type)
+		require.GreaterOrEqual(t, p.TerminationGracePeriodSeconds, 60)
+		for _, c := range p.Containers {
+			require.False(t, *c.SecurityContext.AllowPrivilegeEscalation, c.Name)
+			require.True(t, c.SecurityContext.ReadOnlyRootFilesystem, c.Name)
+			require.Equal(t, []string{"ALL"}, c.SecurityContext.Capabilities.Drop, c.Name)
+		}
+	}
+}
+
+func TestOnlyWorkersReachTheLog(t *testing.T) {
+	m := manifests(t)
+	for _, n := range m.all("NetworkPolicy") {
+		require.NotEmpty(t, m.ports(n.Spec.PodSelector.MatchLabels), "policy %s picks no pod", n.Metadata.Name)
+		for _, rule := range n.Spec.Egress {
+			for _, p := range rule.To {
+				m.checkPorts(t, n.Metadata.Name, p, rule.Ports)
+			}
+		}
+	}
+	nats := m.one(t, "NetworkPolicy", "nats").Spec
+	require.Contains(t, nats.PolicyTypes, "Ingress")
+	who := map[string][]string{}
+	for _, rule := range nats.Ingress {
+		require.NotEmpty(t, rule.From, "an empty list is everybody")
+		require.NotEmpty(t, rule.Ports, "an empty list is every port")
+		for _, p := range rule.From {
+			require.Nil(t, p.NamespaceSelector)
+			name := p.PodSelector.MatchLabels["app.kubernetes.io/name"]
+			for _, port := range rule.Ports {
+				require.NotZero(t, m.ports(nats.PodSelector.MatchLabels)[port.Port.(string)])
+				who[port.Port.(string)] = append(who[port.Port.(string)], name)
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{"client": {"edict"}, "cluster": {"nats"}}, who)
+	edict := m.one(t, "NetworkPolicy", "edict").Spec
+	require.Contains(t, edict.PolicyTypes, "Ingress")
+	require.Empty(t, edict.Ingress)
+}
+
+// checkPorts wants a named port to be one of the pods that the peer picks.
+func (m manifest) checkPorts(t *testing.T, policy string, p peer, ports []netPort) {
+	for _, port := range ports {
+		if name, ok := port.Port.(string); ok {
+			require.NotZero(t, m.ports(p.PodSelector.MatchLabels)[name], "policy %s, port %s", policy, name)
+		}
+	}
+}
+
+// TestWorkersAndServersAgree: who is called is there, under the name it is
+// called by, as many as hold a copy.
+func TestWorkersAndServersAgree(t *testing.T) {
+	m := manifests(t)
+	nats, edict := m.one(t, "StatefulSet", "nats").Spec, m.one(t, "StatefulSet", "edict").Spec
+	var hosts []string
+	for i := range nats.Replicas {
+		hosts = append(hosts, "nats-"+string(rune('0'+i))+"."+nats.ServiceName)
+	}
+	args := map[string]string{}
+	worker := edict.Template.Spec.Containers[0]
+	for _, a := range worker.Args[1:] {
+		flag, value, _ := strings.Cut(a, "=")
+		args[flag] = value
+	}
+	require.Equal(t, "serve", worker.Args[0])
+	require.Equal(t, "nats://"+strings.Join(hosts, ":4222,nats://")+":4222", args["--nats"])
+	require.Equal(t, "$(POD_NAME)", args["--name"])
+	require.Equal(t, "127.0.0.1:8080", args["--http"], "where edict probe asks; and serve refuses what is not loopback")
+	require.Equal(t, 3, nats.Replicas)
+	require.Equal(t, "3", args["--replicas"])
+	for _, p := range []probe{worker.StartupProbe, worker.LivenessProbe, worker.ReadinessProbe} {
+		require.Equal(t, "/edict", p.Exec.Command[0], "on loopback only the program itself can ask, and there is no shell")
+	}
+
+	t.Setenv("POD_NAME", "nats-1")
+	opt := natsConfig(t, "kubernetes/nats.conf")
+	require.Equal(t, "nats-1", opt.ServerName)
+	require.Equal(t, "/data", opt.StoreDir)
+	require.Equal(t, map[string]int{"client": opt.Port, "cluster": opt.Cluster.Port, "monitor": opt.HTTPPort},
+		m.ports(map[string]string{"app.kubernetes.io/name": "nats"}))
+	for i, r := range opt.Routes {
+		require.Equal(t, hosts[i]+":6222", r.Host)
+	}
+	require.Equal(t, "20Gi", nats.VolumeClaimTemplates[0].Spec.Resources.Requests["storage"])
+	require.Less(t, opt.JetStreamMaxStore, int64(19)<<30, "the log is refused before the disk is full")
+}
+
+// natsConfig reads a server's configuration as the server does, and wants of
+// it what a log needs.
+func natsConfig(t *testing.T, path string) *server.Options {
+	t.Helper()
+	opt, err := server.ProcessConfigFile(path)
+	require.NoError(t, err)
+	require.True(t, opt.JetStream)
+	require.True(t, opt.SyncAlways, "acknowledged means on disk")
+	require.EqualValues(t, 8<<20, opt.MaxPayload, "what the embedded server takes")
+	require.Len(t, opt.Routes, 3)
+	require.Equal(t, "edict", opt.Cluster.Name)
+	require.Empty(t, opt.NoAuthUser)
+	return opt
+}
+
+func TestTheServersOfUnitsAreConfigured(t *testing.T) {
+	opt := natsConfig(t, "nats.conf")
+	require.Equal(t, "/var/lib/nats", opt.StoreDir)
+	require.NotEqual(t, "0.0.0.0", opt.Host, "nobody is asked for a password")
+	require.Equal(t, opt.Host, opt.Cluster.Host)
+}
+
+func TestTheServerIsTheOneWeTestWith(t *testing.T) {
+	version := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindSubmatch(read(t, "../go.mod"))
+	require.Equal(t, string(version[1])+"-scratch", manifests(t).tags["nats"])
+	require.Contains(t, string(read(t, "README.md")), "nats-server "+string(version[1]))
+}
+
+func TestTheAgentBesideAWorkerScrapesIt(t *testing.T) {
+	var conf struct {
+		Global struct {
+			ScrapeInterval string            `yaml:"scrape_interval"`
+			ExternalLabels map[string]string `yaml:"external_labels"`
+		}
+		ScrapeConfigs []struct {
+			JobName       string                       `yaml:"job_name"`
+			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+		RemoteWrite []struct{ URL string } `yaml:"remote_write"`
+	}
+	require.NoError(t, yaml.Load(read(t, "kubernetes/metrics/prometheus.yml"), &conf, yaml.WithKnownFields()))
+	require.Equal(t, map[string]string{"pod": "${POD_NAME}"}, conf.Global.ExternalLabels, "all workers have one address")
+	worker := manifests(t).one(t, "StatefulSet", "edict").Spec.Template.Spec.Containers[0]
+	require.Contains(t, worker.Args, "--http="+conf.ScrapeConfigs[0].StaticConfigs[0].Targets[0])
+	require.Len(t, conf.RemoteWrite, 1)
+}
+
+func TestTheImageHoldsOneProgram(t *testing.T) {
+	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "USER", "ENTRYPOINT", "CMD"}
+	var stages [][]string // each: its instructions
+	text := strings.ReplaceAll(string(read(t, "Dockerfile")), "\\\n", " ")
+	for _, line := range strings.Split(text, "\n") {
+		word, _, _ := strings.Cut(line, " ")
+		if word == "" || word[0] == '#' {
+			continue
+		}
+		require.Contains(t, known, word)
+		if word == "FROM" {
+			stages = append(stages, nil)
+		}
+		require.NotEmpty(t, stages, "%s before FROM", word)
+		stages[len(stages)-1] = append(stages[len(stages)-1], line)
+	}
+	require.Len(t, stages, 2)
+	build, image := strings.Join(stages[0], "\n"), stages[1]
+	goes := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "../go.mod"))
+	require.Contains(t, build, "golang:"+string(goes[1])+" AS build", "the Go of go.mod")
+	require.Regexp(t, `CGO_ENABLED=0 .*go build -trimpath .*-o /edict \./cmd/edict`, build)
+	require.Equal(t, "FROM scratch", image[0])
+	require.Contains(t, image, `ENTRYPOINT ["/edict"]`)
+	require.Contains(t, image, "USER 65532:65532")
+	for _, line := range image {
+		require.NotRegexp(t, `^RUN`, line, "there is no shell to run it")
+		require.NotRegexp(t, `^(ENTRYPOINT|CMD) [^\[]`, line, "there is no shell to split it")
+		if strings.HasPrefix(line, "COPY") {
+			require.Contains(t, line, "--from=build")
+		}
+	}
+	require.Contains(t, slices.Collect(maps.Keys(manifests(t).tags)), "edict")
+}
