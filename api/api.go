@@ -76,9 +76,15 @@ type Deps struct {
 	Keys       func() []resource.Key
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
-	Checks   []Check // further ones for /readyz
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
+	// Damaged says what the log has lost or changed: the fold stands, and the
+	// plane takes no writes (503 log_unavailable). nil: nobody watches over it.
+	Damaged func() error
+	// Witnessed is the last log sequence that the log's witness vouches for;
+	// nil: there is none.
+	Witnessed func() uint64
+	Checks    []Check // further ones for /readyz
 
 	MetricsPage http.Handler // /metrics; nil: 404
 	Metrics     *Metrics     // nil: quiet

@@ -34,6 +34,7 @@ type entry struct {
 	fault   *policy.DecodeError
 	ruleset compiler.Ruleset // of a revision without fault
 	body    [32]byte         // sha256 of the body
+	chain   [32]byte         // the chain hash with it
 	trace   streams.Trace    // of the request that caused it, if it says
 }
 

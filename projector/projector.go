@@ -40,6 +40,9 @@ type Options struct {
 	// Room says whether the disk has room for what Close would like to write;
 	// nil: it has.
 	Room func() bool
+	// Links are what the log's witness says of the log, oldest first. The fold
+	// ends with a *streams.DamagedError where it differs; see Witness.
+	Links []streams.Link
 
 	fs vfs.FS // nil: the disk; tests put memory in its place
 }
@@ -78,10 +81,12 @@ type Projector struct {
 	progress sync.Mutex
 	changed  chan struct{}
 	verdicts verdicts
+	witness  witness
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
-// *SchemaError or *OtherLogError, each of which says what to do.
+// *SchemaError, *OtherLogError or *streams.DamagedError, each of which says what
+// to do.
 func Open(dir string, opt Options) (*Projector, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -103,6 +108,10 @@ func Open(dir string, opt Options) (*Projector, error) {
 		return nil, errors.Join(err, db.Close(), lock.Close())
 	}
 	p.applied.Store(p.cursor.seq)
+	p.witness.begin(p.cursor)
+	if err := p.Witness(opt.Links); err != nil {
+		return nil, errors.Join(err, db.Close(), lock.Close())
+	}
 	return p, nil
 }
 
@@ -184,7 +193,11 @@ func (p *Projector) flush() error {
 // What came before the message at fault is folded, unless the store failed.
 // It must not be called while Run runs.
 func (p *Projector) Apply(msgs []streams.Message) error {
-	entries, stop := admit(msgs, p.next())
+	a := p.admission()
+	entries, stop := a.take(msgs)
+	if stop == nil {
+		entries = append(entries, a.rest()...)
+	}
 	w, err := p.write(entries)
 	if err != nil {
 		return err
@@ -305,7 +318,7 @@ func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error)
 			f.set(rejectionKey(f.seq), encodeRejection(v.Rejection))
 		}
 		c.seq, c.time = f.seq, f.time
-		c.prev, c.chain = c.chain, link(c.chain, f.seq, e.msg.Subject, e.eventID(), e.body)
+		c.prev, c.chain = c.chain, e.chain
 		made = append(made, v)
 	}
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel

@@ -14,6 +14,7 @@ const (
 	LogStream      = "EDICT_LOG"
 	RejectedStream = "EDICT_REJECTED"
 	NodesStream    = "EDICT_NODES"
+	ChainStream    = "EDICT_CHAIN"
 )
 
 // Families of log subjects (shared design, section 2).

@@ -60,6 +60,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
+
+	witnessEvery time.Duration // 0: witnessPause
 }
 
 // Addresses are where a plane answers.
@@ -84,6 +86,9 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	guard    guard
+	witness  witness
+	links    []streams.Link // of the witness, as the start found it
 	workers  *relay.Workers
 	tracker  *convergence.Tracker
 	handler  http.Handler
@@ -108,7 +113,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log}
+	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -192,11 +197,16 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
+		return err
+	}
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
-	p.rejected, err = streams.OpenRejected(ctx, p.conn)
-	return err
+	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
+		return err
+	}
+	return p.openWitness(ctx)
 }
 
 // openNodes opens the node stream; one that carries another log's
@@ -233,21 +243,25 @@ func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+		Links: p.links,
 	}
 }
 
-func (p *Plane) openStore(context.Context) (err error) {
+func (p *Plane) openStore(ctx context.Context) (err error) {
 	metrics, page := p.newMetrics()
 	opt := p.storeOptions()
 	opt.Metrics = p.foldMetrics(metrics)
 	if p.store, err = projector.Open(p.storeDir(), opt); err != nil {
-		return err
+		return advise(err)
 	}
 	p.onClose(func() {
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
+	if err := p.store.Verify(ctx, p.stream); err != nil {
+		return advise(err)
+	}
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(),
@@ -294,7 +308,7 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
+	g.Go(func() error { return p.fold(parts) })
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
@@ -314,6 +328,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err := g.Wait(); !errors.Is(err, errStopped) {
 		return err
 	}
+	p.endWitness(ctx)
 	return nil
 }
 
