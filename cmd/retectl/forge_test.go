@@ -16,8 +16,11 @@ func forge(ts *testscript.TestScript, neg bool, args []string) {
 	const name = "rete-lovers"
 	id := rete.SPIFFE(name, rete.PrincipalMgmt, "primary")
 	how := map[string]func(t *x509.Certificate) (caName string){
-		"other-ca":  func(*x509.Certificate) string { return "stranger" },
-		"for-tls":   func(t *x509.Certificate) string { t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}; return "ca" },
+		"other-ca": func(*x509.Certificate) string { return "stranger" },
+		"for-tls": func(t *x509.Certificate) string {
+			t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+			return "ca"
+		},
 		"two-names": func(t *x509.Certificate) string { t.DNSNames = []string{"primary.example"}; return "ca" },
 		"same":      func(*x509.Certificate) string { return "ca" },
 		"a-ca":      func(t *x509.Certificate) string { t.IsCA = true; return "ca" },

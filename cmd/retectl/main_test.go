@@ -52,6 +52,8 @@ func TestStories(t *testing.T) {
 			"valid":  valid,
 			"forge":  forge,
 			"ends":   ends,
+
+			"fingerprint": lastFingerprint,
 		},
 	})
 }
@@ -142,6 +144,17 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// lastFingerprint is "fingerprint LOG NAME": it keeps that of the last event.
+func lastFingerprint(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fingerprint LOG NAME")
+	}
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[0])), "\n")
+	var e rete.Enrollment
+	ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &e))
+	ts.Setenv(args[1], e.Fingerprint)
 }
 
 // without drops what differs by design: signatures, and keys, for which the

@@ -102,7 +102,9 @@ func Event(kind, name, spiffe, fingerprint string) string {
 }
 
 // Fingerprint is that of a certificate that only the log knows.
-func Fingerprint(spiffe string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(spiffe))) }
+func Fingerprint(spiffe string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(spiffe)))
+}
 
 // Enroll adds to a repository whose YAML is sound its CA, its signers and the
 // sign-events of everybody in it.

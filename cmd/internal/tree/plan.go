@@ -69,6 +69,8 @@ func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, asked ui
 func (p *Plan) number(asked uint64) error {
 	highest := p.held.Highest()
 	switch {
+	case p.Empty():
+		return nil // nothing gets a version
 	case asked > artifact.MaxInteger:
 		return &VersionError{fmt.Sprintf("version %d is above %d, the largest that every reader of JSON agrees on", asked, uint64(artifact.MaxInteger))}
 	case asked > 0 && asked <= highest:
