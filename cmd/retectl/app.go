@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/cmd/internal/tree"
+	"github.com/edictdev/edict/cmd/tree"
 )
 
 // Exit codes (design section 11).

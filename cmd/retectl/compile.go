@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/cmd/internal/tree"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
 	"github.com/edictdev/edict/cmd/retectl/internal/stamp"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/cmd/internal/tree"
+	"github.com/edictdev/edict/cmd/tree"
 )
 
 // pinFile is the trust pin in an install root.

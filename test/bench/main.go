@@ -26,6 +26,8 @@ var measures = []measure{
 	{"revise", "the fold of one policy revision", revise},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"rete-validate", "a large repository held against every rule", validateRete},
+	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"memory", "the whole process, resident", memory},
 }
 

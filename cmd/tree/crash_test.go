@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/cmd/internal/tree"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
 	"github.com/edictdev/edict/test/reterepo"
 )
