@@ -92,6 +92,16 @@ func (m *memory) WriteFile(name string, content []byte) error {
 	return nil
 }
 
+func (m *memory) Link(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.step(); err != nil {
+		return err
+	}
+	m.files[to] = m.files[from]
+	return nil
+}
+
 func (m *memory) SyncAll(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,6 +33,9 @@ func (Disk) WriteFile(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// Link makes a hard link.
+func (Disk) Link(from, to string) error { return os.Link(from, to) }
+
 // SyncAll asks the file system as a whole where it can be asked, since tens of
 // thousands of files one by one take minutes.
 func (d Disk) SyncAll(dir string) error {

@@ -3,9 +3,12 @@ package tree
 import (
 	"fmt"
 	"io/fs"
-	"path"
+	"iter"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/compiler/rete"
@@ -51,54 +54,91 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 // its identity belongs; signatures are not judged. The errors are ForeignError
 // and UnreadableError.
 func Read(fsys fs.FS) (*Tree, error) {
-	t := &Tree{Nodes: map[string][]File{}, Bytes: map[string][]byte{}}
+	t := newTree()
+	var names []string
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case err != nil:
 			return &UnreadableError{name, err}
-		}
-		if d.IsDir() {
+		case d.IsDir():
 			return nil
-		}
-		node, below, _ := strings.Cut(name, "/")
-		if !d.Type().IsRegular() || !artifactPath(below) {
+		case !d.Type().IsRegular() || !artifactPath(name):
 			return &ForeignError{name}
 		}
-		return t.add(fsys, name, node, below)
+		names = append(names, name)
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	for name, err := range t.addAll(fsys, names) {
+		return nil, &UnreadableError{name, err}
+	}
 	return t, nil
 }
 
-func artifactPath(below string) bool {
+func newTree() *Tree { return &Tree{Nodes: map[string][]File{}, Bytes: map[string][]byte{}} }
+
+// artifactPath says whether an artifact may have that path in a tree.
+func artifactPath(path string) bool {
+	_, below, _ := strings.Cut(path, "/")
 	name, vertex := strings.CutPrefix(below, "mgmt/vertices/")
 	return below == rete.ArtifactPath(rete.ArtifactAgent, "") ||
-		vertex && !strings.Contains(name, "/") && path.Ext(name) == ".json"
+		vertex && !strings.Contains(name, "/") && strings.HasSuffix(name, ".json")
 }
 
-func (t *Tree) add(fsys fs.FS, name, node, below string) error {
+// addAll reads the named artifacts, several at once, and yields those that
+// cannot be read, in their order.
+func (t *Tree) addAll(fsys fs.FS, names []string) iter.Seq2[string, error] {
+	type result struct {
+		file    File
+		content []byte
+		err     error
+	}
+	results := make([]result, len(names))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		g.Go(func() error {
+			r := &results[i]
+			r.file, r.content, r.err = read(fsys, name)
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+	return func(yield func(string, error) bool) {
+		for i, r := range results {
+			if r.err != nil {
+				if !yield(names[i], r.err) {
+					return
+				}
+				continue
+			}
+			node := r.file.Envelope.Node
+			t.Nodes[node] = append(t.Nodes[node], r.file)
+			t.Bytes[names[i]] = r.content
+		}
+	}
+}
+
+// read reads one artifact, which must say it is what its path says.
+func read(fsys fs.FS, name string) (File, []byte, error) {
 	info, err := fs.Stat(fsys, name)
 	if err == nil && info.Size() > maxArtifact {
 		err = fmt.Errorf("larger than %d bytes", maxArtifact)
 	}
-	var text []byte
-	if err == nil {
-		text, err = fs.ReadFile(fsys, name)
+	if err != nil {
+		return File{}, nil, err
 	}
-	var e artifact.Envelope
-	if err == nil {
-		e, err = artifact.Parse(text)
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return File{}, nil, err
 	}
-	if err == nil && (e.Node != node || e.Plane != artifact.PlaneMgmt || rete.ArtifactPath(e.Kind, e.Name) != below) {
+	e, err := artifact.Parse(text)
+	if err == nil && (e.Plane != artifact.PlaneMgmt || e.Node+"/"+rete.ArtifactPath(e.Kind, e.Name) != name) {
 		err = fmt.Errorf("it says it is %v, which belongs elsewhere", e.Identity())
 	}
-	if err != nil {
-		return &UnreadableError{name, err}
-	}
-	t.Nodes[node] = append(t.Nodes[node], File{name, e})
-	t.Bytes[name] = text
-	return nil
+	return File{name, e}, text, err
 }
 
 // Highest is the highest version in the tree; 0: it is empty.

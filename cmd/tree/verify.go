@@ -23,28 +23,22 @@ type Fault struct {
 // in itself; those of a node must be one set of one version. Nothing stops at
 // the first fault.
 func Verify(fsys fs.FS, trust *artifact.TrustSet) (artifacts int, faults []Fault) {
-	v := verifier{tree: &Tree{Nodes: map[string][]File{}, Bytes: map[string][]byte{}}, trust: trust}
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		node, below, _ := strings.Cut(name, "/")
+	v := verifier{tree: newTree(), trust: trust}
+	var names []string
+	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			v.fault(name, err)
 		case d.IsDir():
-		case !d.Type().IsRegular() || !artifactPath(below):
+		case !d.Type().IsRegular() || !artifactPath(name):
 			v.fault(name, errors.New("no artifact belongs here"))
 		default:
-			if err := v.tree.add(fsys, name, node, below); err != nil {
-				var broken *UnreadableError
-				if errors.As(err, &broken) {
-					err = broken.Err
-				}
-				v.fault(name, err)
-			}
+			names = append(names, name)
 		}
 		return nil
 	})
-	if err != nil {
-		v.fault(".", err)
+	for name, err := range v.tree.addAll(fsys, names) {
+		v.fault(name, err)
 	}
 	if len(v.tree.Nodes) == 0 && len(v.faults) == 0 {
 		v.fault(".", errors.New("there is no artifact"))

@@ -20,6 +20,8 @@ type FS interface {
 	MkdirAll(path string) error
 	// WriteFile writes a new file; the content need not be on disk yet.
 	WriteFile(path string, content []byte) error
+	// Link gives a file a second name; where that cannot be, any error will do.
+	Link(from, to string) error
 	// SyncAll returns once everything below a directory is on disk.
 	SyncAll(dir string) error
 	// SyncDir returns once the names in a directory are on disk.
@@ -69,7 +71,7 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	if err := fsys.MkdirAll(next); err != nil {
 		return err
 	}
-	if err := p.grow(ctx, fsys, next, signer, at); err != nil {
+	if err := p.grow(ctx, fsys, out, signer, at); err != nil {
 		return errors.Join(err, fsys.RemoveAll(next))
 	}
 	if err := fsys.SyncAll(next); err != nil {
@@ -78,8 +80,9 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	return swap(fsys, out)
 }
 
-// grow writes every file of the new tree.
-func (p *Plan) grow(ctx context.Context, fsys FS, dir string, signer *artifact.Signer, at time.Time) error {
+// grow writes every file of the new tree. What stays as it is gets a second
+// name, since nobody changes a file of a tree in its place.
+func (p *Plan) grow(ctx context.Context, fsys FS, out string, signer *artifact.Signer, at time.Time) error {
 	g, first := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range p.sets {
@@ -89,14 +92,18 @@ func (p *Plan) grow(ctx context.Context, fsys FS, dir string, signer *artifact.S
 		g.Go(func() error {
 			made := ""
 			return p.files(s, signer, at, func(path string, content []byte) error {
-				path = filepath.Join(dir, filepath.FromSlash(path))
-				if parent := filepath.Dir(path); parent != made {
+				path = filepath.FromSlash(path)
+				to := filepath.Join(out+nextSuffix, path)
+				if parent := filepath.Dir(to); parent != made {
 					if err := fsys.MkdirAll(parent); err != nil {
 						return err
 					}
 					made = parent
 				}
-				return fsys.WriteFile(path, content)
+				if s.keep && fsys.Link(filepath.Join(out, path), to) == nil {
+					return nil
+				}
+				return fsys.WriteFile(to, content)
 			})
 		})
 	}

@@ -165,8 +165,13 @@ func touches(allowed map[fromTo]bool, local map[string]bool, id string) bool {
 
 func TestNoArtifactNamesWhatIsNeitherLocalNorAllowed(t *testing.T) {
 	newReading(t, reterepo.Example()).checkLocality(t)
-	rapid.Check(t, func(t *rapid.T) { newReading(t, anyRepository(t)).checkLocality(t) })
+	for seed := range repositories {
+		newReading(t, rapid.Custom(anyRepository).Example(seed)).checkLocality(t)
+	}
 }
+
+// repositories is how many are drawn: each is enrolled, judged and compiled.
+const repositories = 25
 
 // anyRepository draws a valid repository.
 func anyRepository(t *rapid.T) fstest.MapFS {
@@ -235,8 +240,8 @@ func anyRepository(t *rapid.T) fstest.MapFS {
 }
 
 func TestPayloadsDoNotDependOnHowFilesAreSplitOrOrdered(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		repo := anyRepository(t)
+	for seed := range repositories {
+		repo := rapid.Custom(anyRepository).Example(seed)
 		var doc map[string]map[string]any
 		require.NoError(t, json.Unmarshal(repo["all.yaml"].Data, &doc))
 		split := fstest.MapFS{}
@@ -245,13 +250,15 @@ func TestPayloadsDoNotDependOnHowFilesAreSplitOrOrdered(t *testing.T) {
 				split[name] = f
 			}
 		}
+		n := seed
 		for kind, all := range doc {
 			for name, entry := range all {
 				text, err := json.Marshal(map[string]any{kind: map[string]any{name: entry}})
 				require.NoError(t, err)
-				split[fmt.Sprintf("%d/%s-%s.yml", rapid.IntRange(0, 3).Draw(t, "folder"), kind, name)] = &fstest.MapFile{Data: text}
+				split[fmt.Sprintf("%d/%s-%s.yml", n%4, kind, name)] = &fstest.MapFile{Data: text}
+				n++ // in the order of a map, so anew each time
 			}
 		}
 		require.Equal(t, newReading(t, repo).sets, newReading(t, split).sets)
-	})
+	}
 }
