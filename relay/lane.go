@@ -35,7 +35,7 @@ func (l *lane) Run(ctx context.Context) error {
 	}()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		changed := l.a.store.Changed()
+		changed, asked := l.a.store.Changed(), l.a.board.syncAsked()
 		did, err := l.step(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -57,6 +57,7 @@ func (l *lane) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-asked:
 		case p := <-l.inbox:
 			l.parts = append(l.parts, p)
 		}
@@ -146,7 +147,7 @@ func (l *lane) noticeLost() {
 		f := l.a.board.fence(p.id)
 		if f.Seq > p.fence.Seq && f.Owner != p.owner {
 			p.forget()
-			l.giveBack(p, contested)
+			l.giveBack(p, lostTo(f.Fence))
 			continue
 		}
 		i++
