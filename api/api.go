@@ -10,6 +10,7 @@ package api
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -40,6 +41,7 @@ type Model interface {
 	Read(f func(v *projector.View))
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
+	Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[projector.Fact, error])
 }
 
 // Relay is what the API asks of whoever serves nodes live.
@@ -74,6 +76,8 @@ type Deps struct {
 	Partitions func() ([]resource.Partition, error)
 	Workers    func() []resource.Worker // all workers known; nil: this one
 	Keys       func() []resource.Key
+	Republish  Republisher   // nil: 503
+	LogURL     func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
 	Checks   []Check // further ones for /readyz

@@ -218,6 +218,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	p.deps = api.Deps{
 		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
 		Durability: func() string { return "strict" },
+		Republish:  func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
 		Clock:      func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
 			mu.Lock()

@@ -29,6 +29,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
+	d.Republish, d.LogURL = p.republish, p.logURL
 	d.Writable = p.room.writable
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing
