@@ -36,7 +36,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the plane",
 		Long: `Run the plane: everything in one process, the log on an embedded NATS server.
-With --nats the process is a worker on a server that runs elsewhere.
+With --nats the process is a worker on servers that run elsewhere, as many
+workers as one likes, any of them answering any request.
 
 Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN.
 SIGINT and SIGTERM stop it in order, with exit code 0.
@@ -52,7 +53,8 @@ When the disk gets full, writes are refused (507) while reads go on, and taken
 again once there is room: nothing needs to be restarted.`,
 		Example: `  edict serve --data ./data
   edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
-  edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem`,
+  edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem
+  edict serve --data ./w1 --name w1 --nats nats://a,nats://b,nats://c --replicas 3 --signing-key plane.pem`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -60,7 +62,8 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.opt.Data, "data", "data", "directory of the log, the read model and the signing key")
 	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "loopback address of the API; port 0 takes a free one")
 	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "loopback address of the embedded server for native clients, or none")
-	flags.StringVar(&f.opt.NATS, "nats", "", "URL of an external NATS server; replaces the embedded one")
+	flags.StringVar(&f.opt.NATS, "nats", "", "URLs of external NATS servers, comma separated; replace the embedded one")
+	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
 	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, such as 0-31,40 (default all)")
@@ -127,6 +130,12 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; "+
 				"make one with: openssl genpkey -algorithm ed25519 -out plane.pem")
 		}
+	}
+	if f.opt.Replicas < 1 || f.opt.Replicas > 5 {
+		return usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)
+	}
+	if f.opt.Replicas > 1 && f.opt.NATS == "" {
+		return usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
 	}
 	relay := false
 	f.opt.NoAPI = true

@@ -37,7 +37,8 @@ type Options struct {
 
 	HTTP       string // host:port of the API, loopback
 	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
-	NATS       string // URL of an external server; empty: the embedded one
+	NATS       string // URLs of external servers, comma separated; empty: the embedded one
+	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
 
 	NoAPI    bool  // serve no HTTP
@@ -151,7 +152,7 @@ func (p *Plane) Addresses() (a Addresses) {
 }
 
 func (p *Plane) connect(ctx context.Context) error {
-	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Log: p.log}
+	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Replicas: p.opt.Replicas, Log: p.log}
 	p.natsURL = p.opt.NATS
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
@@ -190,7 +191,7 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
-	p.rejected, err = streams.OpenRejected(ctx, p.conn, 0)
+	p.rejected, err = streams.OpenRejected(ctx, p.conn)
 	return err
 }
 
