@@ -76,8 +76,12 @@ type Deps struct {
 	Partitions func() ([]resource.Partition, error)
 	Workers    func() []resource.Worker // all workers known; nil: this one
 	Keys       func() []resource.Key
-	Republish  Republisher   // nil: 503
-	LogURL     func() string // where NATS clients reach the log, without a password; nil or "": nowhere
+	Republish  Republisher // nil: 503
+	// SaveSnapshot makes a checkpoint of this worker's read model, ListSnapshots lists those of the log, newest first;
+	// nil: 503.
+	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
+	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
+	LogURL        func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
 	Checks   []Check // further ones for /readyz

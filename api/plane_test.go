@@ -54,6 +54,8 @@ func newRealPlane(t *testing.T) *realPlane {
 
 	h := judged(t, api.New(api.Deps{
 		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability,
+		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
+		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
 		Republish: func(context.Context) ([]resource.SyncAsked, error) {
 			return []resource.SyncAsked{{Partition: 1, Epoch: 2}}, nil
 		},
@@ -71,6 +73,8 @@ func newRealPlane(t *testing.T) *realPlane {
 	require.NoError(t, err)
 	return p
 }
+
+var manifest = snapshot.Manifest{Name: "checkpoint-1", Seq: 3, Rows: 2, Digest: strings.Repeat("0a", 32), Schema: 2, Bytes: 9, Time: epoch, Worker: "w1"}
 
 var home = uuid.MustParse(project)
 
@@ -185,6 +189,12 @@ func (p *realPlane) operate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []resource.SyncAsked{{Partition: 1, Epoch: 2}}, asked)
 	p.recount(t)
+	saved, err := p.CreateSnapshot(ctx)
+	require.NoError(t, err)
+	require.Equal(t, manifest.Digest, saved.Digest)
+	snapshots, err := p.Snapshots(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []resource.Snapshot{saved}, snapshots)
 
 	status, err := p.Status(ctx, true)
 	require.NoError(t, err)

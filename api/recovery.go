@@ -10,6 +10,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/snapshot"
 )
 
 // HeaderLogSeq is the log sequence that an answer stands for.
@@ -36,6 +37,19 @@ func recoveryRoutes() []Route {
 			}},
 			Problems: []string{policy.CodeInvalidNodeID},
 			serve:    (*plane).listFacts,
+		},
+		{
+			Method: http.MethodPost, Pattern: "/v1/snapshots", ID: "createSnapshot", Tag: "plane",
+			Summary:  "Make a checkpoint of this worker's read model, for new workers to start from",
+			Answers:  jsonAnswer(http.StatusCreated, resource.Snapshot{}),
+			Problems: []string{CodeSnapshotRunning, CodeLogUnavailable, CodeStorageLow},
+			serve:    (*plane).createSnapshot,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane",
+			Summary: "List the checkpoints of the log, newest first",
+			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
+			serve: (*plane).listSnapshots,
 		},
 		{
 			Method: http.MethodPost, Pattern: "/v1/partitions:republish", ID: "republish", Tag: "plane",
@@ -100,6 +114,53 @@ func (p *plane) republish(c *call) error {
 		return starting(err)
 	}
 	return c.json(http.StatusAccepted, resource.Items[resource.SyncAsked]{Items: asked})
+}
+
+// ErrSnapshotRunning means that this worker is making a checkpoint already.
+var ErrSnapshotRunning = errors.New("this worker is making a checkpoint already")
+
+var errNoSnapshots = errors.New("it keeps no checkpoints")
+
+func (p *plane) createSnapshot(c *call) error {
+	if p.SaveSnapshot == nil {
+		return snapshotsAway(errNoSnapshots)
+	}
+	if err := p.writable(); err != nil {
+		return err
+	}
+	m, err := p.SaveSnapshot(c.r.Context())
+	switch {
+	case errors.Is(err, ErrSnapshotRunning):
+		return problem(http.StatusConflict, CodeSnapshotRunning, "%v; wait for it, then list", err)
+	case err != nil:
+		return snapshotsAway(err)
+	}
+	return c.json(http.StatusCreated, showSnapshot(m))
+}
+
+func (p *plane) listSnapshots(c *call) error {
+	if p.ListSnapshots == nil {
+		return snapshotsAway(errNoSnapshots)
+	}
+	all, err := p.ListSnapshots(c.r.Context())
+	if err != nil {
+		return snapshotsAway(err)
+	}
+	out := resource.Items[resource.Snapshot]{Items: make([]resource.Snapshot, 0, len(all))}
+	for _, m := range all {
+		out.Items = append(out.Items, showSnapshot(m))
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func snapshotsAway(err error) error {
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "checkpoints cannot be reached here: %v", err)
+}
+
+func showSnapshot(m snapshot.Manifest) resource.Snapshot {
+	return resource.Snapshot{
+		Name: m.Name, Seq: m.Seq, Rows: m.Rows, Digest: m.Digest, Schema: m.Schema, Bytes: m.Bytes, Created: m.Time, Worker: m.Worker,
+	}
 }
 
 // Republisher asks for a sync of every partition.

@@ -211,3 +211,25 @@ func cmpNewest(a, b Manifest) int {
 	}
 	return b.Time.Compare(a.Time)
 }
+
+// Store is where a plane keeps its checkpoints: an object store and a bucket of
+// this name.
+const Store = "EDICT_SNAPSHOTS"
+
+// OpenCheckpoints finds the checkpoints of a log on its server. With fresh it
+// makes place for them, otherwise none yet is streams.ErrNotFound.
+func OpenCheckpoints(ctx context.Context, c *streams.Conn, created time.Time, fresh bool) (*Checkpoints, error) {
+	const about = "Edict's checkpoints of the read model"
+	objects, err := streams.OpenObjects(ctx, c, Store)
+	if errors.Is(err, streams.ErrNotFound) && fresh {
+		objects, err = streams.MakeObjects(ctx, c, Store, about)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pointer, err := streams.OpenBucket(ctx, c, streams.BucketOptions{Name: Store, Description: about})
+	if err != nil {
+		return nil, err
+	}
+	return NewCheckpoints(objects, pointer, created), nil
+}

@@ -81,6 +81,11 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, nil
 		},
+		"createSnapshot": func(ctx context.Context) (any, error) { return c.CreateSnapshot(ctx) },
+		"listSnapshots": func(ctx context.Context) (any, error) {
+			items, err := c.Snapshots(ctx)
+			return resource.Items[resource.Snapshot]{Items: items}, err
+		},
 		"republish": func(ctx context.Context) (any, error) {
 			items, err := c.Republish(ctx)
 			return resource.Items[resource.SyncAsked]{Items: items}, err

@@ -26,7 +26,7 @@ With --at it is what the node had to apply at a moment: after the event of that
 log sequence, or at a time (RFC 3339), which is after the last event that the
 log had stored by then. The plane is not troubled: the log is read from its NATS
 server (--nats) or its data (--log), and folded here into a store that is thrown
-away.`,
+away; from the nearest checkpoint before, when there is one.`,
 		Example: `  edict node state web-1
   edict node state web-1 --at 4711
   edict node state web-1 --at 2026-11-17T12:00:00Z --log ./data`,
@@ -115,7 +115,7 @@ func (a *app) stateAt(ctx context.Context, src *logSource, id policy.NodeID, seq
 		return s, false, err
 	}
 	defer cleanup()
-	r, err := snapshot.Begin(src.log, dir, src.storeOptions())
+	r, err := a.beginAt(ctx, src, dir, seq)
 	if err != nil {
 		return s, false, err
 	}

@@ -17,7 +17,7 @@ import (
 // replayFlags are what `replay` was told.
 type replayFlags struct {
 	logFlags
-	data              string
+	data, from        string
 	until             uint64
 	verify, republish bool
 }
@@ -30,7 +30,8 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: `Fold the log from its first event into an empty read model, and print the
 sequence it came to, its rows and its digest. A worker at the same sequence
 shows the same digest ("edict status --digest"). With --until the fold ends at
-that sequence: the read model is as it was then.
+that sequence: the read model is as it was then. With --from it begins with a
+checkpoint ("edict snapshot list"), which takes that one's word for the past.
 
 The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
@@ -46,6 +47,7 @@ the differences. The command waits for that.`,
 		Example: `  edict replay --verify
   edict replay --data ./rebuilt --log ./data
   edict replay --data ./tuesday --until 4711
+  edict replay --from newest
   edict replay --republish`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.replay(cmd, f) },
@@ -54,6 +56,7 @@ the differences. The command waits for that.`,
 	a.outputFlag(cmd)
 	logSourceFlags(cmd, &f.logFlags)
 	cmd.Flags().StringVar(&f.data, "data", "", "new directory for the read model (default a temporary one)")
+	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
 	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")
 	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the plane's own read model, and name the first difference")
 	cmd.Flags().BoolVar(&f.republish, "republish", false, "verify, then bring the node stream in line with the rows")
@@ -102,7 +105,7 @@ func (a *app) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, sr
 		return err
 	}
 	defer cleanup()
-	r, err := snapshot.Begin(src.log, dir, src.storeOptions())
+	r, err := a.begin(ctx, src, dir, f.from)
 	if err != nil {
 		return err
 	}
@@ -125,6 +128,18 @@ func (a *app) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, sr
 		return err
 	}
 	return a.republish(ctx, c)
+}
+
+// begin makes the read model to fold into: of an empty log, or of a checkpoint.
+func (a *app) begin(ctx context.Context, src *logSource, dir, from string) (*snapshot.Replayed, error) {
+	if from == "" {
+		return snapshot.Begin(src.log, dir, src.storeOptions())
+	}
+	c, m, err := a.checkpoint(ctx, src, from)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.BeginFrom(ctx, c, m, src.log, dir, src.storeOptions())
 }
 
 // target is the sequence to fold to: as told, or where the live read model

@@ -28,6 +28,7 @@ type serveFlags struct {
 	logFormat   string
 	logLevel    string
 	minFreeText string
+	every       string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -75,6 +76,8 @@ again once there is room: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
 	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
+	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
+	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
 	fromEnvironment(cmd)
 	return cmd
@@ -136,6 +139,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	}
 	if f.opt.Replicas > 1 && f.opt.NATS == "" {
 		return usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
+	}
+	if err := f.settleSnapshots(cmd); err != nil {
+		return err
 	}
 	relay := false
 	f.opt.NoAPI = true
