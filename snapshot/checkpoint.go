@@ -40,6 +40,7 @@ type Objects interface {
 	Put(ctx context.Context, name string, r io.Reader) (streams.Object, error)
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
+	List(ctx context.Context) ([]streams.Object, error)
 	Sweep(ctx context.Context, age time.Duration) (int, error)
 }
 
@@ -54,8 +55,8 @@ type Pointer interface {
 // pointerKey holds the manifests of all checkpoints, newest first.
 const pointerKey = "checkpoints"
 
-// sweepAge is how old a broken transfer is when it is removed: older than any
-// that may still be under way.
+// sweepAge is how old a broken transfer is when it is removed, or an object that
+// the pointer was never moved to: older than any that may still be under way.
 const sweepAge = 2 * time.Hour
 
 // Checkpoints keeps copies of read models in an object store. The pointer names
@@ -119,18 +120,38 @@ func (c *Checkpoints) Create(ctx context.Context, from Source, scratch, worker s
 		return m, fmt.Errorf("checkpoint at %d: %w", m.Seq, err)
 	}
 	m.Bytes = object.Bytes
-	dropped, err := c.point(ctx, m, max(keep, 1))
+	kept, dropped, err := c.point(ctx, m, max(keep, 1))
 	if err != nil {
 		// Whether the pointer was moved may be in doubt: the object stays.
 		return m, fmt.Errorf("checkpoint at %d: point to it: %w", m.Seq, err)
 	}
+	if err := c.tidy(ctx, kept, dropped); err != nil {
+		return m, fmt.Errorf("remove old checkpoints: %w", err)
+	}
+	return m, nil
+}
+
+// tidy deletes what the pointer names no longer, and what crashes left.
+func (c *Checkpoints) tidy(ctx context.Context, kept, dropped []Manifest) error {
 	for _, old := range dropped {
 		if err := c.objects.Delete(ctx, old.Name); err != nil {
-			return m, fmt.Errorf("remove an old checkpoint: %w", err)
+			return err
+		}
+	}
+	all, err := c.objects.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		named := slices.ContainsFunc(kept, func(m Manifest) bool { return m.Name == o.Name })
+		if !named && time.Since(o.Time) > sweepAge {
+			if err := c.objects.Delete(ctx, o.Name); err != nil {
+				return err
+			}
 		}
 	}
 	_, err = c.objects.Sweep(ctx, sweepAge)
-	return m, err
+	return err
 }
 
 func manifestOf(at projector.Checkpoint, worker string) Manifest {
@@ -158,17 +179,18 @@ func (c *Checkpoints) upload(ctx context.Context, name, dir string) (streams.Obj
 	return object, errors.Join(err, <-packed)
 }
 
-// point has the pointer name m, and returns those that it names no longer.
-func (c *Checkpoints) point(ctx context.Context, m Manifest, keep int) (dropped []Manifest, err error) {
+// point has the pointer name m, and returns those that it names now and those
+// that it names no longer.
+func (c *Checkpoints) point(ctx context.Context, m Manifest, keep int) (kept, dropped []Manifest, err error) {
 	for {
 		all, revision, err := c.read(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		kept, dropped := ranked(append(all, m), m, keep)
 		body, err := json.Marshal(kept)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if revision == 0 {
 			_, err = c.pointer.Create(ctx, pointerKey, body, 0)
@@ -176,10 +198,10 @@ func (c *Checkpoints) point(ctx context.Context, m Manifest, keep int) (dropped 
 			_, err = c.pointer.Update(ctx, pointerKey, body, revision, 0)
 		}
 		if !errors.Is(err, streams.ErrWrongSequence) {
-			return dropped, err
+			return kept, dropped, err
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 	}
 }

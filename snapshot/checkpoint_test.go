@@ -27,6 +27,7 @@ type shelf struct {
 	revision uint64
 	fail     func(call string) error // nil: nothing fails
 	between  func()                  // called once, between a read of the pointer and its move
+	age      time.Duration           // of every object
 }
 
 func newShelf() *shelf { return &shelf{objects: map[string][]byte{}} }
@@ -66,6 +67,13 @@ func (s shelfObjects) Delete(_ context.Context, name string) error {
 	}
 	delete(s.objects, name)
 	return nil
+}
+
+func (s shelfObjects) List(context.Context) (all []streams.Object, err error) {
+	for name := range s.objects {
+		all = append(all, streams.Object{Name: name, Time: time.Now().Add(-s.age)})
+	}
+	return all, s.fails("list")
 }
 
 func (s shelfObjects) Sweep(context.Context, time.Duration) (int, error) { return 0, s.fails("sweep") }
@@ -222,7 +230,7 @@ func TestAPointerThatMovedMeanwhileIsReadAgain(t *testing.T) {
 // pointer names are whole.
 func TestACrashAtAnyStepLeavesWholeCheckpoints(t *testing.T) {
 	broken := errors.New("the process is gone")
-	for _, step := range []string{"put", "put acknowledged", "point", "point acknowledged", "delete", "sweep"} {
+	for _, step := range []string{"put", "put acknowledged", "point", "point acknowledged", "delete", "list", "sweep"} {
 		fs, s := vfs.NewMem(), newShelf()
 		log := &sliceLog{msgs: nodeEvents(12), cut: 5}
 		p, c := worker(t, fs, log.msgs[:4]), s.on(fs)
@@ -245,6 +253,9 @@ func TestACrashAtAnyStepLeavesWholeCheckpoints(t *testing.T) {
 		}
 		require.NoError(t, p.Apply(log.msgs))
 		require.Equal(t, uint64(12), create(t, c, p, 1).Seq, "the next one is as good as ever")
+		s.age = sweepAge + time.Minute
+		create(t, c, p, 1)
+		require.Len(t, s.objects, 1, "%s: what the crash left is removed in the end", step)
 	}
 }
 
