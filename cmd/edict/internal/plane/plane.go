@@ -244,6 +244,8 @@ func (p *Plane) openStore(context.Context) (err error) {
 		return err
 	}
 	p.onClose(func() {
+		p.saving.Lock() // a request for a checkpoint may have outlived its server
+		defer p.saving.Unlock()
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
