@@ -1,18 +1,33 @@
 package projector
 
 import (
+	"io"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
 
-// fold applies events, one by one, to memory and to one Pebble batch.
+// sink takes what the fold writes. A Pebble batch is one.
+type sink interface {
+	Set(key, value []byte, _ *pebble.WriteOptions) error
+	Delete(key []byte, _ *pebble.WriteOptions) error
+	DeleteRange(start, end []byte, _ *pebble.WriteOptions) error
+}
+
+// past is what earlier batches wrote.
+type past interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+}
+
+// fold applies events, one by one, to memory and to one batch.
 type fold struct {
 	*state
 	pending []pending
-	batch   *pebble.Batch
-	store   pebble.Reader // what earlier batches wrote
+	batch   sink
+	store   past
+	silent  bool // no edges: nobody is to be told what these events changed
 	fresh   map[string]struct{}
 	seq     uint64
 	time    int64
@@ -66,6 +81,9 @@ func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
 // gather adds to u the nodes of the identities in a that are not in b.
 // Identities share no node, so differences of identities are enough.
 func (f *fold) gather(u union, a, b *set) {
+	if f.silent {
+		return
+	}
 	a.each(func(o uint32) bool {
 		if !b.has(o) {
 			u.add(&f.layout, &f.identities[o].nodes)
@@ -88,6 +106,9 @@ func (f *fold) record(p *policyState) {
 
 // recordNode writes what a node's own event changed for a policy.
 func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
+	if f.silent {
+		return
+	}
 	b := f.edgeHead(p)
 	if has {
 		b = append(appendPlace(b, f.place(ordinal)), noPlaces)

@@ -63,6 +63,7 @@ type Projector struct {
 	lock *pebble.Lock
 	log  *slog.Logger
 
+	ephemeral *ephemeral // in the store's place, see Memory
 	unflushed chan error // what a flush or a compaction failed with, the first not asked for
 
 	// mu guards memory and Pebble together: whoever holds it for reading sees
@@ -237,8 +238,12 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.failed != nil || len(entries) == 0 {
 		return w, p.failed
 	}
+	if p.ephemeral != nil {
+		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, entries)
+		return w, p.failed
+	}
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	w.made, err = p.foldAll(w.batch, entries)
+	w.made, err = p.foldAll(w.batch, p.db, entries)
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries, w.made, w.began)
 	}
@@ -290,8 +295,8 @@ func (w written) abandon() {
 }
 
 // foldAll folds entries into memory and b, the cursor included.
-func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error) {
-	f := fold{state: p.state, pending: p.pending, batch: b, store: p.db, fresh: map[string]struct{}{}}
+func (p *Projector) foldAll(b sink, store past, entries []entry) ([]Verdict, error) {
+	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: p.ephemeral != nil, fresh: map[string]struct{}{}}
 	made := make([]Verdict, 0, len(entries))
 	c := p.cursor
 	for i := range entries {
