@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 )
 
 // Op is the test a Clause makes.
@@ -88,28 +87,48 @@ func (e Expr) append(b []byte) []byte {
 	return b
 }
 
+// Equal reports whether both are the same clauses in the same order.
+func (e Expr) Equal(o Expr) bool {
+	return slices.EqualFunc(e, o, func(a, b Clause) bool {
+		return a.Op == b.Op && a.Key == b.Key && slices.Equal(a.Values, b.Values)
+	})
+}
+
 // Matches reports whether every clause holds for labels.
 func (e Expr) Matches(l Labels) bool {
-	for _, c := range e {
-		if !c.Matches(l) {
+	for i := range e {
+		if !e[i].Matches(l) {
 			return false
 		}
 	}
 	return true
 }
 
-// key is the canonical text of e: clauses sorted, each once; a set of one
-// value is an equality.
-func (e Expr) key() string {
+// appendKey appends the canonical text of e: clauses sorted, each once; a set
+// of one value is an equality.
+func (e Expr) appendKey(b []byte) []byte {
+	if len(e) == 1 {
+		return e[0].appendKey(b)
+	}
 	texts := make([]string, len(e))
 	for i, c := range e {
-		if c.Op == In && len(c.Values) == 1 {
-			c.Op = Equal
-		}
-		texts[i] = string(c.append(nil))
+		texts[i] = string(c.appendKey(nil))
 	}
 	slices.Sort(texts)
-	return strings.Join(slices.Compact(texts), ",")
+	for i, t := range slices.Compact(texts) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, t...)
+	}
+	return b
+}
+
+func (c Clause) appendKey(b []byte) []byte {
+	if c.Op == In && len(c.Values) == 1 {
+		c.Op = Equal
+	}
+	return c.append(b)
 }
 
 // Selector names the nodes that take part in a policy: those whose labels
@@ -131,8 +150,18 @@ func (s Selector) Matches(l Labels) bool {
 
 // Key is a canonical text: equal for selectors that make the same tests,
 // whatever the order and spacing they were written in.
-func (s Selector) Key() string {
-	return s.Source.key() + ";" + s.Destination.key()
+func (s Selector) Key() string { return string(s.AppendKey(nil)) }
+
+// AppendKey appends Key to b.
+func (s Selector) AppendKey(b []byte) []byte {
+	start := len(b)
+	b = s.Source.appendKey(b)
+	end := len(b)
+	b = append(b, ';')
+	if s.Source.Equal(s.Destination) {
+		return append(b, b[start:end]...)
+	}
+	return s.Destination.appendKey(b)
 }
 
 var selectorFields = []string{"source", "destination"}

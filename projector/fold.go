@@ -27,12 +27,13 @@ type fold struct {
 	pending []pending
 	batch   sink
 	store   past
-	silent  bool // no edges: nobody is to be told what these events changed
-	fresh   map[string]struct{}
+	silent  bool                   // no edges: nobody is to be told what these events changed
+	fresh   map[nodeEvent]struct{} // of this batch
 	seq     uint64
 	time    int64
 	trace   streams.Trace
-	scratch []byte // for one edge's value
+	key     []byte // room for one key; the batch copies what it is given
+	value   []byte // room for one value
 	err     error  // the store could not be read: the batch must not be written
 }
 
@@ -46,6 +47,17 @@ func (f *fold) delete(key []byte) {
 	if err := f.batch.Delete(key, nil); err != nil && f.err == nil {
 		f.err = err
 	}
+}
+
+// member stores that an identity matches a selector.
+func (f *fold) member(selector, identity uint32) {
+	f.key = appendMemberKey(f.key[:0], selector, identity)
+	f.set(f.key, nil)
+}
+
+func (f *fold) noMember(selector, identity uint32) {
+	f.key = appendMemberKey(f.key[:0], selector, identity)
+	f.delete(f.key)
 }
 
 // event says what one event means. It is the only place that does.
@@ -119,14 +131,15 @@ func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
 }
 
 func (f *fold) edgeHead(p *policyState) []byte {
-	return appendEdgeHead(f.scratch[:0], f.time, p.head, p.fp)
+	return appendEdgeHead(f.value[:0], f.time, p.head, p.fp)
 }
 
 func (f *fold) edge(partition int, p *policyState, value []byte) {
 	if !f.trace.IsZero() {
 		value = append(value, f.trace[:]...)
 	}
-	f.scratch = value // the batch copies it
-	f.set(edgeKey(partition, f.seq, p.id), value)
+	f.value = value
+	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
+	f.set(f.key, value)
 	f.pending[partition].add(f.seq)
 }

@@ -38,12 +38,14 @@ func schemaKey() []byte   { return []byte{keySchema} }
 func cursorKey() []byte   { return []byte{keyCursor} }
 func reportedKey() []byte { return []byte{keyReported} }
 
-func nodeKey(project uuid.UUID, id policy.NodeID) []byte {
-	return append(append([]byte{keyNode}, project[:]...), id...)
+func nodeKey(project uuid.UUID, id policy.NodeID) []byte { return appendNodeKey(nil, project, id) }
+
+func appendNodeKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
+	return append(append(append(b, keyNode), project[:]...), id...)
 }
 
-func nodeEventKey(ordinal uint32, event uuid.UUID) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{keyNodeEvent}, ordinal), event[:]...)
+func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
+	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
 }
 
 func identityKey(ordinal uint32) []byte {
@@ -66,8 +68,8 @@ func selectorKey(ordinal uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{keySelector}, ordinal)
 }
 
-func memberKey(selector, identity uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte{keyMember}, selector), identity)
+func appendMemberKey(b []byte, selector, identity uint32) []byte {
+	return appendU32(appendU32(append(b, keyMember), selector), identity)
 }
 
 func payloadKey(fp compiler.Fingerprint) []byte {
@@ -78,8 +80,9 @@ func retiredKey(r retirement) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{keyRetired}, r.seq), r.fp[:]...)
 }
 
-func edgeKey(partition int, seq uint64, policy uuid.UUID) []byte {
-	return append(edgePrefix(partition, seq), policy[:]...)
+func appendEdgeKey(b []byte, partition int, seq uint64, policy uuid.UUID) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, keyEdge), uint16(partition))
+	return append(appendU64(b, seq), policy[:]...)
 }
 
 // edgePrefix is the place before the first edge of a sequence.

@@ -296,7 +296,7 @@ func (w written) abandon() {
 
 // foldAll folds entries into memory and b, the cursor included.
 func (p *Projector) foldAll(b sink, store past, entries []entry) ([]Verdict, error) {
-	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: p.ephemeral != nil, fresh: map[string]struct{}{}}
+	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: p.ephemeral != nil, fresh: make(map[nodeEvent]struct{}, len(entries))}
 	made := make([]Verdict, 0, len(entries))
 	c := p.cursor
 	for i := range entries {

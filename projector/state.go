@@ -75,7 +75,7 @@ type policyState struct {
 	created   int64 // unix ns, the log's
 	fp        compiler.Fingerprint
 	selector  *selector
-	revisions map[uuid.UUID]struct{}
+	revisions idSet
 }
 
 func (p *policyState) deleted() bool { return p.selector == nil }
@@ -130,7 +130,7 @@ type selector struct {
 	sel        policy.Selector
 	identities set
 	policies   []*policyState // whose head uses it
-	filed      []term         // where the index finds it
+	filed      [2]term        // where the index finds it, by side
 	generation uint64         // sequence at which a head that uses it last changed
 	mark       uint32
 }
