@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/edictdev/edict/policy"
 )
 
@@ -200,50 +198,74 @@ func (x *index) unfile(s *selector) {
 // match returns the identities a selector matches.
 func (s *state) match(p *project, sel policy.Selector) set {
 	out := s.matchSide(p, sel.Source)
-	if sel.Source.Equal(sel.Destination) {
-		return out
-	}
-	other := s.matchSide(p, sel.Destination)
-	if out.len() < other.len() {
-		out, other = other, out
-	}
-	if other.big != nil {
-		both := roaring.New()
-		out.addTo(both)
-		both.Or(other.big)
-		return set{big: both}
-	}
-	for _, x := range other.small {
-		out.add(x)
+	if !sel.Source.Equal(sel.Destination) {
+		other := s.matchSide(p, sel.Destination)
+		out.join(&other)
 	}
 	return out
 }
 
-// matchSide tries the identities that have the rarest required term; a single
-// required term needs no trial at all. The set returned is the caller's own.
+// matchSide returns the identities that satisfy one side. A few candidates are
+// tried one by one; of many, whole sets are joined and cut. The set returned is
+// the caller's own.
 func (s *state) matchSide(p *project, e policy.Expr) set {
-	candidates := &p.index.all
-	if t, ok := p.index.rarest(e); ok {
-		b := p.index.at(t)
-		if b == nil {
-			return set{}
-		}
-		candidates = &b.identities
-		if len(e) == 1 && (e[0].Op == policy.Equal || e[0].Op == policy.Exists) {
-			return candidates.clone()
-		}
+	t, ok := p.index.rarest(e)
+	if !ok {
+		return p.index.cut(p.index.all.clone(), e)
 	}
-	var hits []uint32
-	candidates.each(func(i uint32) bool {
+	b := p.index.at(t)
+	if b == nil {
+		return set{}
+	}
+	if len(e) == 1 && e[0].Op != policy.In {
+		return b.identities.clone()
+	}
+	if b.identities.big != nil {
+		return p.index.cut(b.identities.clone(), e)
+	}
+	var hits set
+	for _, i := range b.identities.small {
 		if e.Matches(s.identities[i].labels) {
-			hits = append(hits, i)
+			hits.small = append(hits.small, i)
 		}
-		return true
-	})
-	if len(hits) <= smallSet {
-		return set{small: hits}
 	}
-	return set{big: roaring.BitmapOf(hits...)}
+	return hits
+}
+
+// cut takes from in the identities that some clause does not hold for.
+func (x *index) cut(in set, e policy.Expr) set {
+	for i := range e {
+		c := &e[i]
+		k := x.keys[c.Key]
+		if k == nil {
+			k = &keyBucket{} // no identity has the key
+		}
+		switch c.Op {
+		case policy.Exists:
+			in.intersect(&k.identities)
+		case policy.Absent:
+			in.subtract(&k.identities)
+		case policy.Equal:
+			in.intersect(k.with(c.Values[0]))
+		case policy.NotEqual:
+			in.subtract(k.with(c.Values[0]))
+		case policy.In:
+			var any set
+			for _, v := range c.Values {
+				any.join(k.with(v))
+			}
+			in.intersect(&any)
+		}
+	}
+	return in
+}
+
+// with are the identities that have the key with a value.
+func (k *keyBucket) with(value string) *set {
+	if b := k.values[value]; b != nil {
+		return &b.identities
+	}
+	return &set{}
 }
 
 // matching returns the selectors that match a label set, by ordinal.

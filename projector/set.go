@@ -73,21 +73,68 @@ func (s *set) each(f func(uint32) bool) {
 	}
 }
 
-// addTo adds every member to b.
-func (s *set) addTo(b *roaring.Bitmap) {
-	if s.big != nil {
-		b.Or(s.big)
-		return
-	}
-	b.AddMany(s.small)
-}
-
 // clone returns a set that shares nothing with s.
 func (s *set) clone() set {
 	if s.big != nil {
 		return set{big: s.big.Clone()}
 	}
 	return set{small: slices.Clone(s.small)}
+}
+
+// join adds the members of o.
+func (s *set) join(o *set) {
+	switch {
+	case s.len() == 0:
+		*s = o.clone()
+	case s.big != nil && o.big != nil:
+		s.big.Or(o.big)
+	case o.big != nil:
+		small := s.small
+		*s = o.clone()
+		s.big.AddMany(small)
+	default:
+		for _, x := range o.small {
+			s.add(x)
+		}
+	}
+}
+
+// intersect keeps the members that are in o as well.
+func (s *set) intersect(o *set) {
+	switch {
+	case s.big == nil:
+		s.small = slices.DeleteFunc(s.small, func(x uint32) bool { return !o.has(x) })
+	case o.big == nil:
+		both := o.clone()
+		both.intersect(s)
+		*s = both
+	default:
+		s.big.And(o.big)
+		s.shrink()
+	}
+}
+
+// subtract removes the members of o.
+func (s *set) subtract(o *set) {
+	switch {
+	case s.big == nil:
+		s.small = slices.DeleteFunc(s.small, o.has)
+	case o.big == nil:
+		for _, x := range o.small {
+			s.big.Remove(x)
+		}
+		s.shrink()
+	default:
+		s.big.AndNot(o.big)
+		s.shrink()
+	}
+}
+
+// shrink turns a bitmap of a few into a slice.
+func (s *set) shrink() {
+	if n := s.big.GetCardinality(); n <= smallSet {
+		*s = set{small: s.big.ToArray()}
+	}
 }
 
 // idSet is a set of ids that nearly always is small. The zero value is empty.
