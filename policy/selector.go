@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"slices"
 )
 
@@ -75,9 +76,10 @@ type Expr []Clause
 
 // String prints the expression so that ParseExpr reads it back: the author's
 // clause order, spaces only around "in".
-func (e Expr) String() string { return string(e.append(nil)) }
+func (e Expr) String() string { return string(e.AppendText(nil)) }
 
-func (e Expr) append(b []byte) []byte {
+// AppendText appends String to b.
+func (e Expr) AppendText(b []byte) []byte {
 	for i, c := range e {
 		if i > 0 {
 			b = append(b, ',')
@@ -107,9 +109,22 @@ func (e Expr) Matches(l Labels) bool {
 // appendKey appends the canonical text of e: clauses sorted, each once; a set
 // of one value is an equality.
 func (e Expr) appendKey(b []byte) []byte {
-	if len(e) == 1 {
-		return e[0].appendKey(b)
+	start, last := len(b), len(b) // of the key, and of the clause before
+	for i, c := range e {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		at := len(b)
+		b = c.appendKey(b)
+		if i > 0 && bytes.Compare(b[last:at-1], b[at:]) >= 0 { // not as they are to stand
+			return e.appendSortedKey(b[:start])
+		}
+		last = at
 	}
+	return b
+}
+
+func (e Expr) appendSortedKey(b []byte) []byte {
 	texts := make([]string, len(e))
 	for i, c := range e {
 		texts[i] = string(c.appendKey(nil))
@@ -175,7 +190,9 @@ func (r *reader) selector() (s Selector) {
 			s.Source = r.expr()
 		case "destination":
 			seen |= 2
-			s.Destination = r.expr()
+			if s.Destination = r.expr(); s.Destination.Equal(s.Source) {
+				s.Destination = s.Source // they share memory for as long as they are kept
+			}
 		default:
 			return false
 		}

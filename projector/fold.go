@@ -118,9 +118,6 @@ func (f *fold) record(p *policyState) {
 
 // recordNode writes what a node's own event changed for a policy.
 func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
-	if f.silent {
-		return
-	}
 	b := f.edgeHead(p)
 	if has {
 		b = append(appendPlace(b, f.place(ordinal)), noPlaces)

@@ -122,6 +122,16 @@ func (f *fold) move(n *node, to *identity) {
 		to.nodes.add(&f.layout, n.ordinal)
 	}
 	n.identity = to
+	if !f.silent {
+		f.recordMove(n, old, new)
+	}
+	if from != nil && from.nodes.len() == 0 {
+		f.vanish(from)
+	}
+}
+
+// recordMove tells what a node lost and gained.
+func (f *fold) recordMove(n *node, old, new []*selector) {
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
 			f.recordNode(p, n.ordinal, false)
@@ -132,13 +142,13 @@ func (f *fold) move(n *node, to *identity) {
 			f.recordNode(p, n.ordinal, true)
 		}
 	}
-	if from != nil && from.nodes.len() == 0 {
-		f.vanish(from)
-	}
 }
 
 // only returns the members of a, sorted by ordinal, that are not in b.
 func only(a, b []*selector) []*selector {
+	if len(b) == 0 {
+		return a
+	}
 	var out []*selector
 	for _, s := range a {
 		for len(b) > 0 && b[0].ordinal < s.ordinal {
@@ -161,8 +171,8 @@ func (f *fold) identity(p *project, labels policy.Labels, key []byte) *identity 
 	p.identities[i.key] = i
 	p.index.enter(i)
 	f.live.identities++
-	f.value = appendIdentity(f.value[:0], p.id, i.labels)
-	f.set(identityKey(i.ordinal), f.value)
+	f.key, f.value = appendIdentityKey(f.key[:0], i.ordinal), appendIdentity(f.value[:0], p.id, i.labels)
+	f.set(f.key, f.value)
 	i.selectors = f.matching(p, i.labels)
 	for _, s := range i.selectors {
 		s.identities.add(i.ordinal)
@@ -181,5 +191,6 @@ func (f *fold) vanish(i *identity) {
 	delete(i.project.identities, i.key)
 	f.identities[i.ordinal] = nil
 	f.live.identities--
-	f.delete(identityKey(i.ordinal))
+	f.key = appendIdentityKey(f.key[:0], i.ordinal)
+	f.delete(f.key)
 }

@@ -97,9 +97,11 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 		}
 	}
 	sel.generation = f.seq
+	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
 	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)
-	f.set(revisionKey(p.id, f.seq), f.value)
-	f.set(revisionIDKey(p.id, p.head), appendU64(nil, f.seq))
+	f.set(f.key, f.value)
+	f.key, f.value = appendRevisionIDKey(f.key[:0], p.id, p.head), appendU64(f.value[:0], f.seq)
+	f.set(f.key, f.value)
 	f.storePolicy(p)
 	f.record(p)
 }
@@ -150,8 +152,8 @@ func (f *fold) storePolicy(p *policyState) {
 	if p.selector != nil {
 		r.selector = p.selector.ordinal
 	}
-	f.value = r.append(f.value[:0])
-	f.set(policyKey(p.project.id, p.id), f.value)
+	f.key, f.value = appendPolicyKey(f.key[:0], p.project.id, p.id), r.append(f.value[:0])
+	f.set(f.key, f.value)
 }
 
 // intern finds or makes the selector, with the identities it matches.
@@ -166,7 +168,8 @@ func (f *fold) intern(p *project, sel policy.Selector) *selector {
 	p.selectors[key] = s
 	p.index.file(s)
 	f.live.selectors++
-	f.set(selectorKey(s.ordinal), appendSelector(nil, p.id, sel))
+	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel)
+	f.set(f.key, f.value)
 	s.identities.each(func(o uint32) bool {
 		i := f.identities[o]
 		i.selectors = append(i.selectors, s) // the newest ordinal: still sorted
@@ -196,5 +199,6 @@ func (f *fold) unuse(s *selector, p *policyState) {
 	s.project.index.unfile(s)
 	delete(s.project.selectors, s.sel.Key())
 	f.live.selectors--
-	f.delete(selectorKey(s.ordinal))
+	f.key = appendSelectorKey(f.key[:0], s.ordinal)
+	f.delete(f.key)
 }

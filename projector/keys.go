@@ -48,24 +48,32 @@ func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
 	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
 }
 
-func identityKey(ordinal uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{keyIdentity}, ordinal)
+func appendIdentityKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keyIdentity), ordinal)
 }
 
-func policyKey(project, id uuid.UUID) []byte {
-	return append(append([]byte{keyPolicy}, project[:]...), id[:]...)
+func policyKey(project, id uuid.UUID) []byte { return appendPolicyKey(nil, project, id) }
+
+func appendPolicyKey(b []byte, project, id uuid.UUID) []byte {
+	return append(append(append(b, keyPolicy), project[:]...), id[:]...)
 }
 
-func revisionKey(policy uuid.UUID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte{keyRevision}, policy[:]...), seq)
+func revisionKey(policy uuid.UUID, seq uint64) []byte { return appendRevisionKey(nil, policy, seq) }
+
+func appendRevisionKey(b []byte, policy uuid.UUID, seq uint64) []byte {
+	return appendU64(append(append(b, keyRevision), policy[:]...), seq)
 }
 
 func revisionIDKey(policy, revision uuid.UUID) []byte {
-	return append(append([]byte{keyRevisionID}, policy[:]...), revision[:]...)
+	return appendRevisionIDKey(nil, policy, revision)
 }
 
-func selectorKey(ordinal uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{keySelector}, ordinal)
+func appendRevisionIDKey(b []byte, policy, revision uuid.UUID) []byte {
+	return append(append(append(b, keyRevisionID), policy[:]...), revision[:]...)
+}
+
+func appendSelectorKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keySelector), ordinal)
 }
 
 func appendMemberKey(b []byte, selector, identity uint32) []byte {

@@ -47,7 +47,10 @@ func (m *Memory) Rows(id policy.NodeID) (r Rows, ok bool) {
 
 // ephemeral takes the place of batch and store. All that the fold ever reads
 // back is which node events it has applied.
-type ephemeral struct{ applied map[string]struct{} }
+type ephemeral struct{ applied map[nodeEventKey]struct{} }
+
+// nodeEventKey is a key of keyNodeEvent.
+type nodeEventKey [1 + 4 + 16]byte
 
 // Set implements sink.
 func (e *ephemeral) Set(key, _ []byte, _ *pebble.WriteOptions) error {
@@ -55,9 +58,9 @@ func (e *ephemeral) Set(key, _ []byte, _ *pebble.WriteOptions) error {
 		return nil
 	}
 	if e.applied == nil {
-		e.applied = map[string]struct{}{}
+		e.applied = map[nodeEventKey]struct{}{}
 	}
-	e.applied[string(key)] = struct{}{}
+	e.applied[nodeEventKey(key)] = struct{}{}
 	return nil
 }
 
@@ -69,7 +72,7 @@ func (e *ephemeral) DeleteRange(_, _ []byte, _ *pebble.WriteOptions) error { ret
 
 // Get implements past.
 func (e *ephemeral) Get(key []byte) ([]byte, io.Closer, error) {
-	if _, ok := e.applied[string(key)]; ok {
+	if _, ok := e.applied[nodeEventKey(key)]; ok {
 		return nil, io.NopCloser(nil), nil
 	}
 	return nil, nil, pebble.ErrNotFound

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
@@ -265,6 +266,7 @@ func (s *span) profiles() (stop func() error, err error) {
 		if s.Allocs == "" {
 			return nil
 		}
+		runtime.GC() // the profile stands as of the last collection
 		f, err := os.Create(s.Allocs)
 		if err != nil {
 			return err
