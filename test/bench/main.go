@@ -23,21 +23,22 @@ var measures = []measure{
 	{"announce-relaxed", "one policy event to every node's announcement stored, relaxed durability", announceRelaxed},
 	{"announce-strict", "the same, fsynced", announceStrict},
 	{"fold", "a label-heavy log folded into the store", foldLog},
-	{"w1", "nodes in small groups, in memory", measureSpan("w1", false, func(_, user, resident *line) {
+	{"w1", "nodes in small groups, in memory", measureSpan("w1", inMemory, func(_, user, resident *line) {
 		user.atMost(2)
 		resident.atMost(350)
 	})},
-	{"w1-full", "the same, from the log into the store", measureSpan("w1", true, func(wall, user, _ *line) {
+	{"w1-full", "the same, from the log into the store", measureSpan("w1", rebuilt, func(wall, user, _ *line) {
 		wall.atMost(4)
 		user.atMost(7)
 	})},
-	{"w2", "many policies with one selector, in memory", measureSpan("w2", false, func(wall, _, _ *line) { wall.atMost(0.3) })},
-	{"w2u", "the same, every node with a label of its own", measureSpan("w2u", false, func(wall, _, resident *line) {
+	{"w1-follow", "the same, as a worker follows the log", measureSpan("w1", live, func(_, _, _ *line) {})},
+	{"w2", "many policies with one selector, in memory", measureSpan("w2", inMemory, func(wall, _, _ *line) { wall.atMost(0.3) })},
+	{"w2u", "the same, every node with a label of its own", measureSpan("w2u", inMemory, func(wall, _, resident *line) {
 		wall.atMost(0.8)
 		resident.atMost(100)
 	})},
-	{"w3", "a policy for each node, in memory", measureSpan("w3", false, func(wall, _, _ *line) { wall.atMost(0.25) })},
-	{"w4", "nodes in large groups, in memory", measureSpan("w4", false, func(_, user, _ *line) { user.atMost(1) })},
+	{"w3", "a policy for each node, in memory", measureSpan("w3", inMemory, func(wall, _, _ *line) { wall.atMost(0.25) })},
+	{"w4", "nodes in large groups, in memory", measureSpan("w4", inMemory, func(_, user, _ *line) { user.atMost(1) })},
 	{"revise", "the fold of one policy revision", revise},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},

@@ -29,7 +29,7 @@ const spanCommand = "span"
 type span struct {
 	Workload string
 	Shrink   int
-	Full     bool // from JetStream into Pebble, fsynced; else in memory
+	Mode     string
 	Dir      string
 	Seed     uint64
 	Profile  string // file for a CPU profile
@@ -51,12 +51,19 @@ type spanned struct {
 
 const spanSeed = 4
 
+// Modes of a span.
+const (
+	inMemory = "in memory, nothing is stored and no edge is made; decoded from JSON"
+	rebuilt  = "from JetStream into Pebble in bulk, durable, no edges, as a first start does it; the server's part of the CPU included"
+	live     = "from JetStream into Pebble as it follows the log, fsynced, with the edges; the server's part of the CPU included"
+)
+
 // measureSpan measures one workload in fresh processes.
-func measureSpan(name string, full bool, targets func(wall, user, resident *line)) func(context.Context, *env) ([]line, error) {
+func measureSpan(name, mode string, targets func(wall, user, resident *line)) func(context.Context, *env) ([]line, error) {
 	return func(ctx context.Context, e *env) ([]line, error) {
 		ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 		defer cancel()
-		s := span{Workload: name, Shrink: 1, Full: full, Seed: spanSeed}
+		s := span{Workload: name, Shrink: 1, Mode: mode, Seed: spanSeed}
 		if e.quick {
 			s.Shrink = 10
 		}
@@ -87,10 +94,6 @@ func measureSpan(name string, full bool, targets func(wall, user, resident *line
 		}
 		lw, lu, lr := figure("wall", "s", wall), figure("user CPU", "s", user), figure("resident at most", "MiB", resident)
 		targets(lw, lu, lr)
-		mode := "in memory, nothing is stored and no edge is made; decoded from JSON"
-		if full {
-			mode = "from JetStream into Pebble, fsynced, with the edges; the server's part of the CPU included"
-		}
 		lw.note("%s: %s; %s policies, %s nodes, seed %d; %s rows, digest %s", w.what, mode,
 			grouped(int64(w.policies)), grouped(int64(w.nodes)), s.Seed, grouped(int64(last.Rows)), last.Digest)
 		lw.note("%s MiB of heap after the last event, %s MiB resident at most with %s MiB of events in memory; %s allocations; %s s of system CPU",
@@ -132,9 +135,9 @@ func spanChild(spec string) error {
 		return fmt.Errorf("no workload is called %q", s.Workload)
 	}
 	w := workloads(s.Shrink)[i]
-	run := s.inMemory
-	if s.Full {
-		run = s.inFull
+	run := s.inFull
+	if s.Mode == inMemory {
+		run = s.inMemory
 	}
 	r, err := run(context.Background(), &w)
 	if err != nil {
@@ -191,7 +194,11 @@ func (s *span) inFull(ctx context.Context, w *workload) (r spanned, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	debug.FreeOSMemory()
-	if err := s.time(&r, func() error { return foldAll(ctx, p, k.log, state.Last) }); err != nil {
+	work := func() error { return foldAll(ctx, p, k.log, state.Last) }
+	if s.Mode == rebuilt {
+		work = func() error { return p.Rebuild(ctx, k.log, state.Last) }
+	}
+	if err := s.time(&r, work); err != nil {
 		return r, err
 	}
 	r.Rows, r.Digest, err = digestRows(w, store{p})
