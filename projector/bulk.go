@@ -21,7 +21,7 @@ const FarBehind = 50_000
 // A rebuild folds so many events, or bodies of so many bytes, in one batch, and
 // has as many prepared ahead.
 const (
-	bulkEvents = 20_000
+	bulkEvents = 50_000
 	bulkBytes  = 32 << 20
 	bulkAhead  = 24 // batches of the log
 )

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -8,16 +9,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // Memory is a fold that keeps no store: what it has read is gone with it. It
-// folds as a [Projector] does, by the same code, but writes no edges and
-// forgets what only a store holds: payloads, revisions, addresses.
+// folds as a [Projector] does, by the same code, but forgets what only a store
+// holds: payloads, revisions, addresses, and edges once they are made.
 type Memory struct{ p *Projector }
 
-// NewMemory makes one for a log.
-func NewMemory(opt Options) *Memory {
-	p := &Projector{opt: opt, log: opt.Log, ephemeral: &ephemeral{}, changed: make(chan struct{})}
+// NewMemory makes one for a log. Without edges it folds as a rebuild does.
+func NewMemory(opt Options, edges bool) *Memory {
+	opt.EdgesMax = cmp.Or(opt.EdgesMax, defaultEdgesMax)
+	p := &Projector{opt: opt, log: opt.Log, ephemeral: &ephemeral{edges: edges}, changed: make(chan struct{})}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -29,6 +32,9 @@ func NewMemory(opt Options) *Memory {
 
 // Run folds log until ctx ends, see [Projector.Run].
 func (m *Memory) Run(ctx context.Context, log Log) error { return m.p.Run(ctx, log) }
+
+// Apply folds messages in one batch, see [Projector.Apply].
+func (m *Memory) Apply(msgs []streams.Message) error { return m.p.Apply(msgs) }
 
 // Wait returns nil once seq is folded, or ctx's error.
 func (m *Memory) Wait(ctx context.Context, seq uint64) error { return m.p.Wait(ctx, seq) }
@@ -47,7 +53,10 @@ func (m *Memory) Rows(id policy.NodeID) (r Rows, ok bool) {
 
 // ephemeral takes the place of batch and store. All that the fold ever reads
 // back is which node events it has applied.
-type ephemeral struct{ applied map[nodeEventKey]struct{} }
+type ephemeral struct {
+	applied map[nodeEventKey]struct{}
+	edges   bool // to be made
+}
 
 // nodeEventKey is a key of keyNodeEvent.
 type nodeEventKey [1 + 4 + 16]byte

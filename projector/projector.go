@@ -42,7 +42,7 @@ type Options struct {
 	Room func() bool
 
 	fs   vfs.FS // nil: the disk; tests put memory in its place
-	bulk int    // events in a batch of a rebuild; 0: 20,000
+	bulk int    // events in a batch of a rebuild; 0: 50,000
 }
 
 // Metrics is told what the fold did. The zero value tells nobody.
@@ -242,7 +242,7 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		return w, p.failed
 	}
 	if p.ephemeral != nil {
-		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, true, entries)
+		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, !p.ephemeral.edges, entries)
 		return w, p.failed
 	}
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))

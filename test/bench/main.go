@@ -39,6 +39,8 @@ var measures = []measure{
 	})},
 	{"w3", "a policy for each node, in memory", measureSpan("w3", inMemory, func(wall, _, _ *line) { wall.atMost(0.25) })},
 	{"w4", "nodes in large groups, in memory", measureSpan("w4", inMemory, func(_, user, _ *line) { user.atMost(1) })},
+	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
+	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},

@@ -153,7 +153,7 @@ func (s *span) inMemory(ctx context.Context, w *workload) (r spanned, err error)
 	}
 	debug.FreeOSMemory()
 	r.Input = float64(t.room.used) / (1 << 20)
-	m := projector.NewMemory(projector.Options{Partitions: partitions, Created: t.at})
+	m := projector.NewMemory(projector.Options{Partitions: partitions, Created: t.at}, false)
 	err = s.time(&r, func() error { return foldAll(ctx, m, t, uint64(len(t.room.msgs))) })
 	if err == nil {
 		r.Rows, r.Digest, err = digestRows(w, m)
