@@ -26,7 +26,9 @@ type Clause struct {
 
 // Matches reports whether the test holds for labels. NotEqual and Absent hold
 // for a node without the key, as in Kubernetes (design section 3).
-func (c Clause) Matches(l Labels) bool {
+func (c Clause) Matches(l Labels) bool { return c.holds(l) }
+
+func (c *Clause) holds(l Labels) bool {
 	value, ok := l.Get(c.Key)
 	switch c.Op {
 	case Equal:
@@ -99,7 +101,7 @@ func (e Expr) Equal(o Expr) bool {
 // Matches reports whether every clause holds for labels.
 func (e Expr) Matches(l Labels) bool {
 	for i := range e {
-		if !e[i].Matches(l) {
+		if !e[i].holds(l) {
 			return false
 		}
 	}

@@ -27,14 +27,31 @@ type fold struct {
 	pending []pending
 	batch   sink
 	store   past
-	silent  bool                   // no edges: nobody is to be told what these events changed
-	fresh   map[nodeEvent]struct{} // of this batch
-	seq     uint64
-	time    int64
-	trace   streams.Trace
-	key     []byte // room for one key; the batch copies what it is given
-	value   []byte // room for one value
-	err     error  // the store could not be read: the batch must not be written
+	silent  bool // no edges: nobody is to be told what these events changed
+	scratch
+	seq   uint64
+	time  int64
+	trace streams.Trace
+	err   error // the store could not be read: the batch must not be written
+}
+
+// scratch is what one batch leaves to the next: room.
+type scratch struct {
+	fresh map[nodeEvent]struct{} // events of nodes applied in this batch
+	key   []byte                 // of one write; the batch copies what it is given
+	value []byte                 // of one write
+}
+
+func newScratch() scratch { return scratch{fresh: map[nodeEvent]struct{}{}} }
+
+// reset keeps room for an ordinary batch; that of a rebuild would take longer
+// to clear than to make.
+func (s *scratch) reset() {
+	const ordinary = 2000
+	if len(s.fresh) > ordinary {
+		*s = newScratch()
+	}
+	clear(s.fresh)
 }
 
 func (f *fold) set(key, value []byte) {

@@ -271,7 +271,7 @@ func (k *keyBucket) with(value string) *set {
 // matching returns the selectors that match a label set, by ordinal.
 func (s *state) matching(p *project, labels policy.Labels) []*selector {
 	s.mark++
-	out := s.try(nil, p.index.unindexable, labels)
+	out := s.try(s.found[:0], p.index.unindexable, labels)
 	for _, l := range labels {
 		if k := p.index.keys[l.Key]; k != nil {
 			out = s.try(out, k.selectors, labels)
@@ -284,7 +284,8 @@ func (s *state) matching(p *project, labels policy.Labels) []*selector {
 	if !slices.IsSortedFunc(out, sorted) {
 		slices.SortFunc(out, sorted)
 	}
-	return out
+	s.found = out
+	return slices.Clone(out)
 }
 
 // try appends the selectors that match labels, unless they were tried already.

@@ -20,7 +20,7 @@ type Memory struct{ p *Projector }
 // NewMemory makes one for a log. Without edges it folds as a rebuild does.
 func NewMemory(opt Options, edges bool) *Memory {
 	opt.EdgesMax = cmp.Or(opt.EdgesMax, defaultEdgesMax)
-	p := &Projector{opt: opt, log: opt.Log, ephemeral: &ephemeral{edges: edges}, changed: make(chan struct{})}
+	p := &Projector{opt: opt, room: newScratch(), log: opt.Log, ephemeral: &ephemeral{edges: edges}, changed: make(chan struct{})}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}

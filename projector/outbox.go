@@ -69,6 +69,9 @@ func (p *Projector) trim(f *fold) {
 
 // sweep deletes the payloads that no head has and no edge can announce.
 func (p *Projector) sweep(f *fold) {
+	if len(p.state.payloads.retired) == 0 {
+		return
+	}
 	p.state.payloads.sweep(oldest(p.pending, p.cursor.seq+1), func(r retirement, gone bool) {
 		f.delete(retiredKey(r))
 		if gone {

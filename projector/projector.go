@@ -73,6 +73,7 @@ type Projector struct {
 	// both at one sequence.
 	mu       sync.RWMutex
 	state    *state
+	room     scratch // for the next batch
 	pending  []pending
 	cursor   cursor
 	reported uint64
@@ -100,7 +101,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
-	p := &Projector{dir: dir, opt: opt, log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
+	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
 	if err := p.openDB(); err != nil {
 		return nil, err
 	}
@@ -300,7 +301,8 @@ func (w written) abandon() {
 // foldAll folds entries into memory and b, the cursor included. Silent: without
 // edges, which then are complete above the last entry.
 func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([]Verdict, error) {
-	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: silent, fresh: make(map[nodeEvent]struct{}, len(entries))}
+	p.room.reset()
+	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: silent, scratch: p.room}
 	made := make([]Verdict, 0, len(entries))
 	c := p.cursor
 	for i := range entries {
@@ -318,7 +320,8 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([
 		made = append(made, v)
 	}
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
-	f.set(cursorKey(), c.append(nil))
+	f.value = c.append(f.value[:0])
+	f.set(cursorKey(), f.value)
 	p.cursor = c
 	if silent {
 		for part := range p.pending {
@@ -327,6 +330,7 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([
 	}
 	p.trim(&f)
 	p.sweep(&f)
+	p.room = f.scratch
 	return made, f.err
 }
 

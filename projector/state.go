@@ -19,8 +19,9 @@ type state struct {
 	nextSel    uint32      // ordinal of the next new selector
 	live       live
 	payloads   payloads
-	mark       uint32 // the latest visit of a selector, see matching
-	have, lost union  // of the event being folded
+	mark       uint32      // the latest visit of a selector, see matching
+	found      []*selector // room for matching
+	have, lost union       // of the event being folded
 }
 
 // live counts what exists now.
