@@ -49,6 +49,8 @@ type Options struct {
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
+	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
+
 	// Checked is called once, when nothing stands against a start and nothing
 	// was changed yet. Its error ends the start.
 	Checked func() error
@@ -284,8 +286,13 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
-	g.Go(func() error { return p.relay.Run(parts) })
+	caught, caughtUp := context.WithCancel(parts)
+	defer caughtUp()
+	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		<-caught.Done()
+		return p.relay.Run(parts)
+	})
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
