@@ -68,6 +68,7 @@ type fakeLeases struct {
 	mu    sync.Mutex
 	cut   chan struct{} // closed while there is a way
 	deaf  bool          // the watch hears nothing
+	drip  bool          // the watch hears one thing at a time
 	slow  time.Duration // of answers to what was stored
 	loses bool          // those answers
 }
@@ -181,8 +182,12 @@ func (l *fakeLeases) Watch(ctx context.Context, after uint64) iter.Seq2[[]stream
 				return
 			}
 			l.mu.Lock()
-			deaf := l.deaf
+			deaf, drip := l.deaf, l.drip
 			l.mu.Unlock()
+			if drip {
+				news = news[:1]
+				time.Sleep(10 * time.Millisecond)
+			}
 			if deaf {
 				time.Sleep(10 * time.Millisecond)
 				continue
