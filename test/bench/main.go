@@ -44,6 +44,7 @@ var measures = []measure{
 	{"revise", "the fold of one policy revision", revise},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
 
