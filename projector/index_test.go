@@ -38,7 +38,10 @@ func TestAMatchBySetsIsAMatchOneByOne(t *testing.T) {
 			return expr(rt, rapid.StringMatching(`(role|env|zone|!role|!zone|role=v[1-4]|env=v[12]|host=h3|host!=h4|role!=v[1-3]|zone!=v1|env in \(v1,v3,v9\)|host in \(h1,h2,h7\))(,(role|!env|env=v1|zone!=v2|env in \(v2,v3\)|zone=v1)){0,3}`).Draw(rt, name))
 		}
 		sel := policy.Selector{Source: side("source"), Destination: side("destination")}
-		got := s.match(p, sel)
+		filed := &selector{sel: sel}
+		p.index.file(filed)
+		got := s.match(p, filed)
+		p.index.unfile(filed)
 		var have, want []uint32
 		got.each(func(o uint32) bool { have = append(have, o); return true })
 		for _, i := range s.identities {
