@@ -93,6 +93,9 @@ func (e Expr) AppendText(b []byte) []byte {
 
 // Equal reports whether both are the same clauses in the same order.
 func (e Expr) Equal(o Expr) bool {
+	if len(e) == len(o) && len(e) > 0 && &e[0] == &o[0] {
+		return true
+	}
 	return slices.EqualFunc(e, o, func(a, b Clause) bool {
 		return a.Op == b.Op && a.Key == b.Key && slices.Equal(a.Values, b.Values)
 	})
@@ -111,34 +114,31 @@ func (e Expr) Matches(l Labels) bool {
 // appendKey appends the canonical text of e: clauses sorted, each once; a set
 // of one value is an equality.
 func (e Expr) appendKey(b []byte) []byte {
-	start, last := len(b), len(b) // of the key, and of the clause before
-	for i, c := range e {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	if len(e) == 1 {
+		return e[0].appendKey(b)
+	}
+	start := len(b)
+	var room [8][2]int
+	spans := room[:0] // of the clauses' texts, which are written behind each other first
+	for _, c := range e {
 		at := len(b)
 		b = c.appendKey(b)
-		if i > 0 && bytes.Compare(b[last:at-1], b[at:]) >= 0 { // not as they are to stand
-			return e.appendSortedKey(b[:start])
-		}
-		last = at
+		spans = append(spans, [2]int{at, len(b)})
 	}
-	return b
-}
-
-func (e Expr) appendSortedKey(b []byte) []byte {
-	texts := make([]string, len(e))
-	for i, c := range e {
-		texts[i] = string(c.appendKey(nil))
-	}
-	slices.Sort(texts)
-	for i, t := range slices.Compact(texts) {
-		if i > 0 {
+	text := func(s [2]int) []byte { return b[s[0]:s[1]] }
+	slices.SortFunc(spans, func(x, y [2]int) int { return bytes.Compare(text(x), text(y)) })
+	end := len(b)
+	for i, s := range spans {
+		switch {
+		case i == 0:
+		case bytes.Equal(text(s), text(spans[i-1])):
+			continue
+		default:
 			b = append(b, ',')
 		}
-		b = append(b, t...)
+		b = append(b, b[s[0]:s[1]]...)
 	}
-	return b
+	return append(b[:start], b[end:]...)
 }
 
 func (c Clause) appendKey(b []byte) []byte {

@@ -63,13 +63,17 @@ func prepare(m streams.Message) (entry, error) {
 		e.trace, _ = streams.ParseTrace(t)
 	}
 	ev, err := policy.Decode(m.Body)
+	if err != nil {
+		var fault *policy.DecodeError
+		if !errors.As(err, &fault) {
+			return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
+		}
+		e.fault = fault
+	}
 	e.event = ev
 	if ev != nil {
 		var room [192]byte
 		e.claimed = string(streams.AppendSubject(room[:0], ev)) == m.Subject
-	}
-	if err != nil && !errors.As(err, &e.fault) {
-		return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)

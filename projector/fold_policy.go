@@ -163,10 +163,11 @@ func (f *fold) intern(p *project, sel policy.Selector) *selector {
 		return s
 	}
 	key := string(f.key)
-	s := &selector{ordinal: f.nextSel, project: p, sel: sel, identities: f.match(p, sel)}
+	s := &selector{ordinal: f.nextSel, project: p, sel: sel}
 	f.nextSel++
 	p.selectors[key] = s
 	p.index.file(s)
+	s.identities = f.match(p, s)
 	f.live.selectors++
 	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel)
 	f.set(f.key, f.value)

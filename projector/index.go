@@ -165,10 +165,11 @@ func (x *index) rarest(e policy.Expr) (best term, ok bool) {
 // file makes a selector findable by the identities it can match.
 func (x *index) file(s *selector) {
 	for side, e := range [...]policy.Expr{s.sel.Source, s.sel.Destination} {
-		t, ok := x.rarest(e)
-		if side > 0 && ok && s.filed[0] == t {
-			continue
+		if side > 0 && e.Equal(s.sel.Source) {
+			s.filed[side] = s.filed[0]
+			break
 		}
+		t, ok := x.rarest(e)
 		switch {
 		case !ok:
 			x.unindexable.add(s)
@@ -195,22 +196,27 @@ func (x *index) unfile(s *selector) {
 	s.filed = [2]term{}
 }
 
-// match returns the identities a selector matches.
-func (s *state) match(p *project, sel policy.Selector) set {
-	out := s.matchSide(p, sel.Source)
-	if !sel.Source.Equal(sel.Destination) {
-		other := s.matchSide(p, sel.Destination)
+// match returns the identities that a selector matches, which has been filed.
+func (s *state) match(p *project, x *selector) set {
+	out := s.matchTerm(p, x.sel.Source, x.filed[0])
+	if !x.sel.Source.Equal(x.sel.Destination) {
+		other := s.matchTerm(p, x.sel.Destination, x.filed[1])
 		out.join(&other)
 	}
 	return out
 }
 
-// matchSide returns the identities that satisfy one side. A few candidates are
-// tried one by one; of many, whole sets are joined and cut. The set returned is
-// the caller's own.
+// matchSide returns the identities that satisfy one side.
 func (s *state) matchSide(p *project, e policy.Expr) set {
-	t, ok := p.index.rarest(e)
-	if !ok {
+	t, _ := p.index.rarest(e)
+	return s.matchTerm(p, e, t)
+}
+
+// matchTerm goes by the rarest term that e requires; the zero term is none. A
+// few candidates are tried one by one; of many, whole sets are joined and cut.
+// The set returned is the caller's own.
+func (s *state) matchTerm(p *project, e policy.Expr, t term) set {
+	if t.Key == "" {
 		return p.index.cut(p.index.all.clone(), e)
 	}
 	b := p.index.at(t)

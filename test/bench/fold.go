@@ -91,7 +91,7 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	if err := writeLog(ctx, r, h, events); err != nil {
 		return nil, err
 	}
-	var got, bulk, follow, ordered, cpu, bulkCPU, bareCPU samples
+	var got, bulk, follow, ordered, cpu, bulkCPU, bareCPU, orderedCPU samples
 	var digest projector.Digest
 	for round := range e.rounds() {
 		for _, way := range []struct {
@@ -120,10 +120,12 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 		}
 		follow.rate(events, took)
 		bareCPU = append(bareCPU, cpuSeconds()-used)
+		used = cpuSeconds()
 		if took, err = orderedAll(ctx, r.server, events); err != nil {
 			return nil, fmt.Errorf("floor: %w", err)
 		}
 		ordered.rate(events, took)
+		orderedCPU = append(orderedCPU, cpuSeconds()-used)
 		say("  round %d: %s events/s, in bulk %s, floors %s (follow) and %s (ordered consumer); CPU %s s, %s s and %s s",
 			round+1, short(got[round]), short(bulk[round]), short(follow[round]), short(ordered[round]), short(cpu[round]), short(bulkCPU[round]), short(bareCPU[round]))
 	}
@@ -132,9 +134,9 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 		floor, what = follow, "following the log and doing nothing, the faster of two ways to read it"
 	}
 	l := figure("", "events/s", got).beside(what, floor).ratioAtLeast(0.40)
-	l.note("CPU, server included: %s s to fold and digest, %s s to follow and do nothing", short(cpu.median()), short(bareCPU.median()))
+	l.note("CPU, server included: %s s to fold and digest, %s s to rebuild in bulk and digest, %s s to follow and do nothing, %s s for the ordered consumer",
+		short(cpu.median()), short(bulkCPU.median()), short(bareCPU.median()), short(orderedCPU.median()))
 	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.5)
-	b.note("in bulk: %s s of CPU; the digest is that of the fold", short(bulkCPU.median()))
 	return []line{*b, *l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
 }
 

@@ -42,8 +42,10 @@ var measures = []measure{
 	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
+	{"workers", "announcing shared between processes", workers},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
 
