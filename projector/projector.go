@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -242,6 +243,7 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries, w.made, w.began)
 	}
+	fault.Pass(fault.CommitBefore)
 	switch {
 	case err != nil:
 	case p.opt.Relaxed:
@@ -270,6 +272,7 @@ func (p *Projector) acknowledge(w written) (err error) {
 		p.failed = err
 		return err
 	}
+	fault.Pass(fault.CommitAfter)
 	p.announce(w.made)
 	if p.opt.Metrics.Folded != nil {
 		p.opt.Metrics.Folded(len(w.made), time.Since(w.began).Seconds())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -84,8 +85,13 @@ func (l *lane) step(ctx context.Context) (did bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errStore, err)
 	}
+	if len(msgs) > len(b.parts)+1 && fault.Sometimes(fault.SplitBatch) {
+		msgs = msgs[:len(msgs)-1]
+	}
 	began := time.Now()
+	fault.Pass(fault.PublishBefore)
 	first, err := l.a.stream.PublishBatch(ctx, msgs)
+	fault.Pass(fault.PublishAfter)
 	switch {
 	case err == nil:
 		b.stored(first)
@@ -144,7 +150,7 @@ func (l *lane) noticeLost() {
 	for i := 0; i < len(l.parts); {
 		p := l.parts[i]
 		f := l.a.board.fence(p.id)
-		if f.Seq > p.fence.Seq && f.Owner != p.owner {
+		if f.Seq > p.fence.Seq && f.Owner != p.owner && !fault.Always(fault.OldOwner) {
 			p.forget()
 			l.giveBack(p, contested)
 			continue
@@ -237,6 +243,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 	if !p.scan && box.LastEdge(p.id) <= p.told {
 		return nil, nil
 	}
+	if fault.Picks(fault.SkippedPartition, p.id, l.a.partitions) {
+		return nil, nil
+	}
 	x := &part{p: p, fence: p.fence.Fence}
 	left := b.room() - 1 // its fence
 	bytes := b.bytes
@@ -247,6 +256,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 		}
 		for a := range expand(e) {
 			if a.key.Compare(p.fence.After) <= 0 {
+				continue
+			}
+			if a.gone && fault.Sometimes(fault.LostTombstone) {
 				continue
 			}
 			r, err := l.a.seal.prepared(a, box)
