@@ -20,11 +20,17 @@ demo: build
 bench:
 	$(GO) run ./test/bench $(BENCH)
 
+# What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
+# most of this is in the cache.
+STRUCK := $(GO) test -trimpath -tags faults
+
 test: vet lint
 	$(GO) test -race ./...
+	$(STRUCK) ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 
 vet:
 	$(GO) vet ./...
+	$(GO) vet -tags faults ./fault ./test/faults
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
 lint:

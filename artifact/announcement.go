@@ -106,7 +106,7 @@ func (t *template) fill(a *Announcement) {
 	t.of, t.set = *a, true
 	var fp [44]byte
 	base64.StdEncoding.Encode(fp[:], a.Rules.fingerprint[:])
-	if fault.Sometimes(fault.WrongFingerprint) {
+	if fault.Picks(fault.WrongFingerprint, int(a.Version%2), 2) { //nolint:gosec // 0 or 1
 		slices.Reverse(fp[:43])
 	}
 
