@@ -114,15 +114,18 @@ func scenario(t *testing.T, seed uint64, with cast, mutated, stalls bool) []chec
 	quiet()
 	var sse, native []*follower
 	for i, n := range watched {
-		sse = append(sse, p.follower("SSE", n))
-		native = append(native, p.follower("NATS", n))
+		sse = append(sse, p.follower(n))
+		native = append(native, p.follower(n))
 		w := servers[i%len(servers)]
-		sse[i].open(w, w.http.URL)
+		sse[i].open(t.Context(), w, w.http.URL)
 	}
 	heard := func() {
 		for _, f := range sse {
-			ok := f.cancel == nil || within(hearing, func() bool { return f.at() >= p.lastStored(f.w.Node) })
-			require.True(t, ok || mutated, "seed %d: %s hears %d, the stream tells %d", seed, f.w.Node, f.at(), p.lastStored(f.w.Node))
+			ok := f.cancel == nil || within(hearing, func() bool {
+				at, _ := f.At()
+				return at >= p.lastStored(f.Node)
+			})
+			require.True(t, ok || mutated, "seed %d: %s does not hear what the stream tells", seed, f.Node)
 		}
 	}
 	for rest := history[half:]; len(rest) > 0; {
@@ -140,16 +143,15 @@ func scenario(t *testing.T, seed uint64, with cast, mutated, stalls bool) []chec
 		quiet()
 		if cut.cancel == nil {
 			w := servers[r.IntN(len(servers))]
-			cut.open(w, w.http.URL)
+			cut.open(t.Context(), w, w.http.URL)
 		}
 		for i, f := range native {
 			f.ask(servers[(i+len(rest))%len(servers)])
 		}
 		heard()
 	}
-	for i, f := range sse {
+	for _, f := range sse {
 		f.cut()
-		f.w.Settled, native[i].w.Settled = true, true
 	}
 	for i, w := range servers {
 		w.finish(fmt.Sprint("worker ", i+1), watched)
@@ -187,11 +189,8 @@ func (p *plane) heldUp(w *worker, publish func(), announcer *worker) {
 // met counts the frames that nodes met so far.
 func (p *plane) met() (n int) {
 	for _, f := range p.followers {
-		f.mu.Lock()
-		for _, s := range f.w.Sessions {
-			n += len(s.Frames)
-		}
-		f.mu.Unlock()
+		_, frames := f.At()
+		n += frames
 	}
 	return n
 }
@@ -211,6 +210,9 @@ func (p *plane) verdict() []check.Violation {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, f := range p.followers {
+		p.run.Watchers = append(p.run.Watchers, f.Watcher(true))
+	}
 	broken, err := check.Judge(&p.run)
 	require.NoError(p.t, err)
 	return broken
