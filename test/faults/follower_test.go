@@ -29,7 +29,7 @@ func (f *follower) open(ctx context.Context, w *worker, base string) {
 	f.Applied = w.store.Applied
 	go func() {
 		defer close(f.done)
-		f.Follow(ctx, base)
+		f.Follow(ctx, func() string { return base })
 	}()
 }
 

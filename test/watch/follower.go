@@ -94,10 +94,11 @@ func (f *Follower) pull(base string) error {
 // retry is the pause of a client that was cut off.
 const retry = 5 * time.Millisecond
 
-// Follow follows the node's stream at base until ctx ends.
-func (f *Follower) Follow(ctx context.Context, base string) {
+// Follow follows the node's stream until ctx ends. base says where it is now.
+func (f *Follower) Follow(ctx context.Context, base func() string) {
 	for ctx.Err() == nil {
-		if f.pull(base) == nil && f.stream(ctx, base) {
+		at := base()
+		if f.pull(at) == nil && f.stream(ctx, at) {
 			continue
 		}
 		select {
