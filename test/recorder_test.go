@@ -43,7 +43,8 @@ type recorder struct {
 // NATS answers.
 func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base func(node int) string) *recorder {
 	t.Helper()
-	nc, err := nats.Connect(servers, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
+	nc, err := nats.Connect(servers, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it comes back
 	require.NoError(t, err)
 	r := &recorder{t: t, nc: nc, keys: keys}
 	ctx, cancel := context.WithCancel(t.Context())
