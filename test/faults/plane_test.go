@@ -189,10 +189,17 @@ func (p *plane) start(dir string, conn *streams.Conn, opt relay.Options) *worker
 	p.t.Helper()
 	log, err := streams.OpenLog(p.t.Context(), conn, streams.LogOptions{})
 	require.NoError(p.t, err)
+	return p.fold(dir, &tap{Log: log}, conn, opt)
+}
+
+// fold starts a worker that folds a log, perhaps another server's, and
+// announces it here.
+func (p *plane) fold(dir string, log *tap, conn *streams.Conn, opt relay.Options) *worker {
+	p.t.Helper()
 	store, err := projector.Open(dir, projector.Options{Partitions: partitions, Created: log.Created(), First: log.First(), Relaxed: true})
 	require.NoError(p.t, err)
 	opt.Partitions, opt.Replier = partitions, conn
-	w := &worker{p: p, store: store, fold: &tap{Log: log}}
+	w := &worker{p: p, store: store, fold: log}
 	w.relay = relay.New(relay.FromProjector(store), relay.NodeStream(conn, streams.NodesOptions{LogID: log.ID()}), p.signer, log.Created(), opt)
 	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, ReadPatience: 200 * time.Millisecond}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -216,6 +223,7 @@ type tap struct {
 	*streams.Log
 	mu   sync.Mutex
 	shut chan struct{} // nil: open
+	cut  func() int    // messages of the next batch; nil: as they come
 }
 
 func (l *tap) close() {
@@ -245,7 +253,14 @@ func (l *tap) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Messa
 					return
 				}
 			}
-			if !yield(msgs, err) {
+			for l.cut != nil && len(msgs) > 0 {
+				n := min(len(msgs), l.cut())
+				if !yield(msgs[:n], nil) {
+					return
+				}
+				msgs = msgs[n:]
+			}
+			if (l.cut == nil || err != nil) && !yield(msgs, err) {
 				return
 			}
 		}
