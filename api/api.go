@@ -72,7 +72,7 @@ type Deps struct {
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
 	Partitions func() ([]resource.Partition, error)
-	Workers    func() []resource.Worker // all workers known; nil: this one
+	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Keys       func() []resource.Key
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error

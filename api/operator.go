@@ -89,7 +89,7 @@ func (p *plane) partitions(counts projector.Counts) ([]resource.Partition, error
 
 func (p *plane) workers(s resource.Status) []resource.Worker {
 	if p.Workers != nil {
-		if list := p.Workers(); len(list) > 0 {
+		if list := p.Workers(s.Head); len(list) > 0 {
 			return list
 		}
 	}

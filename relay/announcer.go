@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +30,9 @@ type announcer struct {
 	log        *slog.Logger
 	partitions int           // of the plane
 	pause      time.Duration // before a contested partition is taken anew
+	share      Share
 
-	parts    []*partition // ours to try
+	parts    []*partition // that may ever be ours
 	lanes    []*lane
 	returned chan returned
 }
@@ -51,7 +53,10 @@ func newAnnouncer(r *Relay, stream Stream) *announcer {
 	a := &announcer{
 		store: r.store, stream: stream, board: r.board, metrics: r.opt.Metrics, traced: r.opt.Traced, log: r.opt.Log,
 		seal:       newSealer(r.signer, r.logID, stream.TombstoneTTL()),
-		partitions: r.opt.Partitions, pause: r.opt.Contested,
+		partitions: r.opt.Partitions, pause: r.opt.Contested, share: r.opt.Share,
+	}
+	if a.share == nil {
+		a.share = fixed(r.opt.Announce)
 	}
 	for range min(r.opt.Lanes, max(len(r.opt.Announce), 1)) {
 		a.lanes = append(a.lanes, newLane(a))
@@ -74,20 +79,21 @@ func (a *announcer) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// take brings every partition that is not owned into a lane, again and again.
+// take brings every partition of the share that is not owned into a lane,
+// again and again.
 func (a *announcer) take(ctx context.Context) error {
 	due := map[*partition]time.Time{}
-	for _, p := range a.parts {
-		due[p] = time.Time{}
-	}
+	lent := map[*partition]bool{} // to a lane
 	say := newHoldings(a.log, a.pause)
 	for ctx.Err() == nil {
+		changed := a.review(due, lent, say)
 		ready, next := dueBy(due, time.Now())
 		if len(ready) > 0 {
 			for p, as := range a.takeNow(ctx, ready) {
 				say.note(p.id, as)
 				if as == kept {
 					delete(due, p)
+					lent[p] = true
 					a.lanes[p.id%len(a.lanes)].inbox <- p
 				} else {
 					due[p] = a.again(p, as)
@@ -104,13 +110,48 @@ func (a *announcer) take(ctx context.Context) error {
 		case <-ctx.Done():
 		case x := <-a.returned:
 			say.note(x.p.id, x.as)
+			delete(lent, x.p)
 			due[x.p] = a.again(x.p, x.as)
+		case <-changed:
 		case <-timer.C:
 			say.tell()
 		}
 		timer.Stop()
 	}
 	return nil
+}
+
+// review makes what is due what the share says: partitions that came to it,
+// and none that left it. Those in a lane are given back by it.
+func (a *announcer) review(due map[*partition]time.Time, lent map[*partition]bool, say *holdings) (changed <-chan struct{}) {
+	ids, changed := a.share.Mine()
+	for _, p := range a.parts {
+		_, mine := slices.BinarySearch(ids, p.id)
+		_, waits := due[p]
+		switch {
+		case mine && !waits && !lent[p]:
+			due[p] = time.Time{}
+		case !mine && waits:
+			p.forget()
+			delete(due, p)
+			a.board.lost(p.id, time.Time{})
+			say.note(p.id, released)
+		}
+	}
+	return changed
+}
+
+// holding splits off the partitions that may not be announced now.
+func (a *announcer) holding(ps []*partition, out map[*partition]outcome) (held []*partition) {
+	for _, p := range ps {
+		if a.share.Holds(p.id) {
+			held = append(held, p)
+		} else {
+			p.forget()
+			out[p] = released
+		}
+	}
+	return held
 }
 
 // dueBy lists what is due, or says how long nothing is.
@@ -158,6 +199,7 @@ func (a *announcer) takeNow(ctx context.Context, ps []*partition) map[*partition
 	if err := a.foldTo(ctx, ps); err != nil {
 		return giveUp(err)
 	}
+	ps = a.holding(ps, out) // the fold may have taken long
 	taken, err := a.claim(ctx, ps, out)
 	if err == nil {
 		err = a.setOut(ctx, taken)

@@ -46,9 +46,12 @@ func (h *holdings) changed(as outcome) (ids []int) {
 }
 
 // waits reports whether there is something to tell.
-func (h *holdings) waits() bool { return len(h.changed(kept))+len(h.changed(contested)) > 0 }
+func (h *holdings) waits() bool {
+	return len(h.changed(kept))+len(h.changed(contested))+len(h.changed(released)) > 0
+}
 
-// tell writes what changed, a line for those taken and one for those lost.
+// tell writes what changed, a line for those taken, one for those lost and one
+// for those left to others.
 func (h *holdings) tell() {
 	if ids := h.changed(kept); len(ids) > 0 {
 		h.log.Info("partitions taken: this process announces them", "partitions", len(ids), "ids", ranges(ids))
@@ -56,6 +59,9 @@ func (h *holdings) tell() {
 	if ids := h.changed(contested); len(ids) > 0 {
 		h.log.Warn("partitions contested: another process announces them; they are tried again",
 			"code", "partition_contested", "partitions", len(ids), "ids", ranges(ids), "pause_seconds", h.pause.Seconds())
+	}
+	if ids := h.changed(released); len(ids) > 0 {
+		h.log.Info("partitions released: another worker is to announce them", "partitions", len(ids), "ids", ranges(ids))
 	}
 	for id, is := range h.now {
 		h.told[id] = is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edictdev/edict/compiler"
@@ -37,6 +38,7 @@ func (l *lane) Run(ctx context.Context) error {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		changed := l.a.store.Changed()
+		_, dealt := l.a.share.Mine()
 		did, err := l.step(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -58,6 +60,7 @@ func (l *lane) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-dealt:
 		case p := <-l.inbox:
 			l.parts = append(l.parts, p)
 		}
@@ -84,6 +87,9 @@ func (l *lane) step(ctx context.Context) (did bool, err error) {
 	msgs, err := b.build(l.a.seal)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errStore, err)
+	}
+	if !l.holds(b) {
+		return true, nil // signing took its time; what is not ours is given back next
 	}
 	if len(msgs) > len(b.parts)+1 && fault.Sometimes(fault.SplitBatch) {
 		msgs = msgs[:len(msgs)-1]
@@ -144,11 +150,21 @@ func (l *lane) adopt() {
 	}
 }
 
-// noticeLost gives up partitions whose fence, as it passed the hub, is another
-// owner's. A batch would be refused anyhow.
+// holds reports whether every partition of b may still be announced.
+func (l *lane) holds(b *batch) bool {
+	return !slices.ContainsFunc(b.parts, func(x part) bool { return !l.a.share.Holds(x.p.id) })
+}
+
+// noticeLost gives up partitions that left the share, and those whose fence, as
+// it passed the hub, is another owner's: their batch would be refused anyhow.
 func (l *lane) noticeLost() {
 	for i := 0; i < len(l.parts); {
 		p := l.parts[i]
+		if !l.a.share.Holds(p.id) {
+			p.forget()
+			l.giveBack(p, released)
+			continue
+		}
 		f := l.a.board.fence(p.id)
 		if f.Seq > p.fence.Seq && f.Owner != p.owner && !fault.Always(fault.OldOwner) {
 			p.forget()

@@ -17,6 +17,7 @@ const (
 	kept      outcome = iota // ours; go on from the position the fence names
 	open                     // not ours, but nobody else's since we looked: take it anew at once
 	contested                // somebody else took it: take it anew after a pause
+	released                 // not in our share any more: leave it to another
 )
 
 // partition is the protocol's state machine for one partition in one process.

@@ -10,6 +10,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,10 +28,12 @@ import (
 
 // Options has a useful zero value: all of 64 partitions, quiet.
 type Options struct {
-	Partitions int   // of the plane, as the log was created with; 0 is 64
-	Announce   []int // partitions this process tries to announce; nil: all, empty: none
-	Lanes      int   // batches in flight, at most 8; 0 is 4
-	Ring       int   // bytes of recent messages kept to answer resumes from; 0 is 64 MiB, below 0 none
+	Partitions int    // of the plane, as the log was created with; 0 is 64
+	Announce   []int  // partitions this process may announce; nil: all, empty: none
+	Share      Share  // which of these it is to announce now; nil: all of them, always
+	Owner      string // of this process start, as NewOwner makes it; "": a new one
+	Lanes      int    // batches in flight, at most 8; 0 is 4
+	Ring       int    // bytes of recent messages kept to answer resumes from; 0 is 64 MiB, below 0 none
 	Replier    Replier
 	Metrics    Metrics
 	Traced     func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
@@ -38,7 +41,7 @@ type Options struct {
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
-	Contested    time.Duration // before a partition lost to another is tried again; 0 is 10 s
+	Contested    time.Duration // before a partition lost to another is tried again; 0 is 10 s, or 0.5 s with a Share
 	Patience     time.Duration // a gate shut for so long makes the process not ready; 0 is 10 s
 }
 
@@ -71,6 +74,9 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.KeepAlive, 25*time.Second)
 	def(&o.WriteTimeout, 30*time.Second)
+	if o.Share != nil {
+		def(&o.Contested, 500*time.Millisecond) // who is right will be known soon
+	}
 	def(&o.Contested, 10*time.Second)
 	def(&o.Patience, 10*time.Second)
 	return o
@@ -96,13 +102,13 @@ func New(store Store, open Open, signer *artifact.Signer, created time.Time, opt
 	return &Relay{
 		store: store, openAt: open, signer: signer, opt: opt,
 		logID: strconv.FormatInt(created.UnixNano(), 10),
-		owner: newOwner(),
+		owner: cmp.Or(opt.Owner, NewOwner()),
 		board: newBoard(opt.Partitions),
 	}
 }
 
-// newOwner names this process start; two never agree.
-func newOwner() string {
+// NewOwner names a process start; two never agree.
+func NewOwner() string {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		panic(err) // never fails

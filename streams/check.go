@@ -179,7 +179,9 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 	if err != nil {
 		return nil, false, err
 	}
-	if f := check(info.Config); len(f) > 0 {
+	f := faults(check(info.Config))
+	f.unless(info.Config.Replicas >= c.replicas, "num_replicas", info.Config.Replicas, fmt.Sprintf("%d or more, as --replicas says", c.replicas))
+	if len(f) > 0 {
 		return nil, false, &ConfigError{Stream: cfg.Name, Faults: f}
 	}
 	return info, made, nil

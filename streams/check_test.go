@@ -23,7 +23,7 @@ var (
 		return err
 	}}
 	rejectedOpener = opener{RejectedStream, rejectedFaults, func(ctx context.Context, c *Conn) error {
-		_, err := OpenRejected(ctx, c, 0)
+		_, err := OpenRejected(ctx, c)
 		return err
 	}}
 	nodesOpener = opener{NodesStream, nodesFaults, func(ctx context.Context, c *Conn) error {

@@ -31,12 +31,17 @@ const (
 // minMajor.minMinor is the first server with atomic batches (ADR-50).
 const minMajor, minMinor = 2, 12
 
+// maxReplicas is the most that a server keeps of a stream.
+const maxReplicas = 5
+
 // ConnectOptions names the server: an external one by URL, or an embedded one.
 type ConnectOptions struct {
 	URL    string  // external servers, comma separated; empty: Server
 	Server *Server // embedded, in process
 	Name   string  // shown in the server's list of connections
-	Log    *slog.Logger
+	// Replicas of every stream and bucket that is made, 1 to 5; 0 is 1. One that exists with fewer is refused.
+	Replicas int
+	Log      *slog.Logger
 }
 
 // Conn is a connection that was checked: JetStream is on, the server is new
@@ -49,6 +54,7 @@ type Conn struct {
 	log        *slog.Logger
 	durability string
 	maxBatch   int // messages of an atomic batch
+	replicas   int
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -60,7 +66,10 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{link: newLink(), log: opt.Log, durability: UnknownDurability, maxBatch: 1000}
+	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
+		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
+	}
+	c := &Conn{link: newLink(), log: opt.Log, durability: UnknownDurability, maxBatch: 1000, replicas: max(1, opt.Replicas)}
 	options := append(c.handlers(),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),
@@ -211,6 +220,9 @@ func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 
 // ServerVersion is the version of the server connected to.
 func (c *Conn) ServerVersion() string { return c.nc.ConnectedServerVersion() }
+
+// Replicas is how many servers keep each stream and bucket that is made here.
+func (c *Conn) Replicas() int { return c.replicas }
 
 // Connected reports whether the server is reached right now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }

@@ -16,7 +16,6 @@ import (
 // LogOptions matter when the log is made; an existing log keeps its own.
 type LogOptions struct {
 	Partitions int // node partitions, fixed for the log's life; 0 is 64
-	Replicas   int // 0 is 1
 	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever announced, so
 	// that no node takes the new log's truth for a rollback (shared design, section 12).
 	Above uint64
@@ -58,7 +57,7 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 		Description:        "Edict's log: every event, never trimmed",
 		Subjects:           logSubjects,
 		Storage:            jetstream.FileStorage,
-		Replicas:           max(1, opt.Replicas),
+		Replicas:           c.Replicas(),
 		Discard:            jetstream.DiscardNew,
 		Duplicates:         logDuplicates,
 		DenyDelete:         true,

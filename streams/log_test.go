@@ -203,7 +203,7 @@ func TestAHoleInTheLogStopsTheFollowerAfterWhatIsSound(t *testing.T) {
 
 func TestARejectionIsWrittenOnce(t *testing.T) {
 	c := embedded(t)
-	r, err := OpenRejected(within(t), c, 0)
+	r, err := OpenRejected(within(t), c)
 	require.NoError(t, err)
 	x := Rejection{Seq: 7, Subject: "edict.log.x", Code: "undecodable", Time: time.Unix(1, 0).UTC()}
 	require.NoError(t, r.Write(within(t), x))
@@ -217,7 +217,7 @@ func TestARejectionIsWrittenOnce(t *testing.T) {
 	assert.Equal(t, "edict.rejected.7", m.Subject)
 	assert.JSONEq(t, `{"seq":7,"subject":"edict.log.x","event_id":"","type":"","code":"undecodable","detail":"","time":"1970-01-01T00:00:01Z"}`, string(m.Body))
 
-	again, err := OpenRejected(within(t), c, 0)
+	again, err := OpenRejected(within(t), c)
 	require.NoError(t, err)
 	require.NoError(t, again.Write(within(t), Rejection{Seq: 8}))
 }

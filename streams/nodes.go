@@ -16,7 +16,6 @@ const DefaultTombstoneTTL = 30 * 24 * time.Hour
 
 // NodesOptions matter when the stream is made, but for LogID and TombstoneTTL.
 type NodesOptions struct {
-	Replicas     int
 	TombstoneTTL time.Duration // 0 is 30 days
 	// LogID is the identity of the log whose announcements the stream carries (Log.ID). A stream made for another log
 	// is refused with *OtherLogError. "": not checked.
@@ -53,7 +52,7 @@ func (e *OtherLogError) Error() string {
 // *OtherLogError. made says which; a stream that was made is empty and has to
 // be synced.
 func OpenNodes(ctx context.Context, c *Conn, opt NodesOptions) (n *Nodes, made bool, err error) {
-	info, made, err := c.openStream(ctx, nodesConfig(opt, time.Now()), nodesFaults)
+	info, made, err := c.openStream(ctx, nodesConfig(opt, c.Replicas(), time.Now()), nodesFaults)
 	if err != nil {
 		return nil, false, fmt.Errorf("open the node stream: %w", err)
 	}
@@ -106,7 +105,7 @@ func RemakeNodes(ctx context.Context, c *Conn, opt NodesOptions, first uint64) (
 // nodesConfig numbers the stream from the microsecond it is made in: no stream
 // stores a million messages a second, so sequences of one that is lost and of
 // the one made in its place never meet, even within a second.
-func nodesConfig(opt NodesOptions, now time.Time) jetstream.StreamConfig {
+func nodesConfig(opt NodesOptions, replicas int, now time.Time) jetstream.StreamConfig {
 	first := max(uint64(max(0, now.UnixMicro())), opt.Above+1)
 	republish := nodesRepublish
 	return jetstream.StreamConfig{
@@ -114,7 +113,7 @@ func nodesConfig(opt NodesOptions, now time.Time) jetstream.StreamConfig {
 		Description:        "What Edict told its nodes last; derived from " + LogStream,
 		Subjects:           nodesSubjects,
 		Storage:            jetstream.FileStorage,
-		Replicas:           max(1, opt.Replicas),
+		Replicas:           replicas,
 		MaxMsgsPerSubject:  1,
 		AllowDirect:        true,
 		AllowAtomicPublish: true,

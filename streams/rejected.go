@@ -32,14 +32,13 @@ type Rejected struct {
 }
 
 // OpenRejected makes the stream, or checks the one that exists: *ConfigError.
-// replicas 0 is 1.
-func OpenRejected(ctx context.Context, c *Conn, replicas int) (*Rejected, error) {
+func OpenRejected(ctx context.Context, c *Conn) (*Rejected, error) {
 	_, _, err := c.openStream(ctx, jetstream.StreamConfig{
 		Name:        RejectedStream,
 		Description: "Events of Edict's log that the fold refused, each once",
 		Subjects:    rejectedSubjects,
 		Storage:     jetstream.FileStorage,
-		Replicas:    max(1, replicas),
+		Replicas:    c.Replicas(),
 		Discard:     jetstream.DiscardNew,
 		DenyDelete:  true,
 		DenyPurge:   true,

@@ -40,6 +40,8 @@ type ServerOptions struct {
 	Listen  string       // "host:port" for native clients, port 0 takes a free one; "" or "none": in process only
 	Relaxed bool         // true: the server's lazy fsync (2 minutes); false: fsync before every acknowledgement
 	Log     *slog.Logger // receives the server's own lines; nil: nowhere
+
+	Cluster *Cluster // the server is one of these; nil: it stands alone
 }
 
 // Server is an embedded nats-server with JetStream.
@@ -98,22 +100,36 @@ func (s *Server) options() (*server.Options, error) {
 
 		DisableJetStreamBanner: true,
 	}
+	if s.opt.Cluster != nil {
+		if err := s.opt.Cluster.join(o); err != nil {
+			return nil, fmt.Errorf("embedded server: %w", err)
+		}
+	}
 	if s.listen == "" {
 		return o, nil
 	}
-	host, port, err := net.SplitHostPort(s.listen)
+	host, port, err := splitAddress(s.listen)
 	if err != nil {
-		return nil, fmt.Errorf("embedded server: listen address %q is not host:port: %w", s.listen, err)
+		return nil, fmt.Errorf("embedded server: %w", err)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("embedded server: listen address %q: the port must be 0..65535", s.listen)
-	}
-	o.DontListen, o.Host, o.Port = false, host, int(n)
-	if n == 0 {
-		o.Port = server.RANDOM_PORT
-	}
+	o.DontListen, o.Host, o.Port = false, host, port
 	return o, nil
+}
+
+// splitAddress reads host:port, where port 0 is the server's word for any.
+func splitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen address %q is not host:port: %w", address, err)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen address %q: the port must be 0..65535", address)
+	}
+	if n == 0 {
+		return host, server.RANDOM_PORT, nil
+	}
+	return host, int(n), nil
 }
 
 // start brings a server up. The caller holds no lock, or s.mu.

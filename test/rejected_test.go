@@ -243,7 +243,7 @@ func (p *process) secondWorker() *projector.Projector {
 	require.NoError(p.t, err)
 	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
 	require.NoError(p.t, err)
-	rejected, err := streams.OpenRejected(ctx, conn, 0)
+	rejected, err := streams.OpenRejected(ctx, conn)
 	require.NoError(p.t, err)
 	fold, err := projector.Open(p.t.TempDir(), projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true})
 	require.NoError(p.t, err)

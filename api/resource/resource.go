@@ -227,19 +227,23 @@ type LogStatus struct {
 
 // Worker is one process that folds the log.
 type Worker struct {
-	Name    string `json:"name"`
-	Applied uint64 `json:"applied"`
-	Lag     uint64 `json:"lag"`
+	Name    string    `json:"name"`
+	Owner   string    `json:"owner"` // of this process start, as in Partition
+	HTTP    string    `json:"http"`  // host:port of its API; empty: it serves none
+	Started time.Time `json:"started"`
+	Applied uint64    `json:"applied"`
+	Lag     uint64    `json:"lag"`
 }
 
 // Partition is who announces to a part of the nodes, and how far.
 type Partition struct {
-	ID    int    `json:"id"`
-	Owner string `json:"owner"`
-	Epoch uint64 `json:"epoch"`
-	Mode  string `json:"mode"`
-	After After  `json:"after"`
-	Edges int    `json:"edges"` // announcements not yet known to be made
+	ID     int    `json:"id"`
+	Owner  string `json:"owner"`
+	Worker string `json:"worker"` // the owner's name; empty: no worker that is alive
+	Epoch  uint64 `json:"epoch"`
+	Mode   string `json:"mode"`
+	After  After  `json:"after"`
+	Edges  int    `json:"edges"` // announcements not yet known to be made
 }
 
 // After is the place of a partition's last announcement in their total order.

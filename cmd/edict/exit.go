@@ -103,6 +103,8 @@ func codeOfKind(err error) int {
 	var used *plane.InUseError
 	var schema *projector.SchemaError
 	var other *projector.OtherLogError
+	var key *plane.OtherKeyError
+	var config *streams.ConfigError
 	var unusable *plane.UnusableError
 	var full *plane.FullError
 	var unreached *streams.ConnectError
@@ -111,7 +113,7 @@ func codeOfKind(err error) int {
 		return exitUsage
 	case errors.As(err, &schema), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return exitUnreadable
-	case errors.As(err, &other), errors.Is(err, snapshot.ErrNotEmpty):
+	case errors.As(err, &other), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
 		return exitConflict
 	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):

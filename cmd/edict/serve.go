@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/relay"
 )
 
 // serveFlags are what `serve` was told.
@@ -36,7 +37,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the plane",
 		Long: `Run the plane: everything in one process, the log on an embedded NATS server.
-With --nats the process is a worker on a server that runs elsewhere.
+With --nats the process is a worker on servers that run elsewhere, as many
+workers as one likes, any of them answering any request.
 
 Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN.
 SIGINT and SIGTERM stop it in order, with exit code 0.
@@ -45,14 +47,16 @@ It refuses to start, in one line and before anything on disk is changed, with
 exit code 2 when a flag makes no sense or an address is not this machine's alone;
 3 when the key, the data directory or the place of the ready file cannot be used,
 others may read the key, or a newer edict wrote the read model; 6 when the read
-model was folded from another log; 7 when the data directory or an address is in
+model was folded from another log, the plane has another key, or its streams have
+settings that break its promises; 7 when the data directory or an address is in
 use, the NATS server is away, or the disk is full.
 
 When the disk gets full, writes are refused (507) while reads go on, and taken
 again once there is room: nothing needs to be restarted.`,
 		Example: `  edict serve --data ./data
   edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
-  edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem`,
+  edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem
+  edict serve --data ./w1 --name w1 --nats nats://a,nats://b,nats://c --replicas 3 --signing-key plane.pem`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -60,10 +64,12 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.opt.Data, "data", "data", "directory of the log, the read model and the signing key")
 	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "loopback address of the API; port 0 takes a free one")
 	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "loopback address of the embedded server for native clients, or none")
-	flags.StringVar(&f.opt.NATS, "nats", "", "URL of an external NATS server; replaces the embedded one")
+	flags.StringVar(&f.opt.NATS, "nats", "", "URLs of external NATS servers, comma separated; replace the embedded one")
+	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
-	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, such as 0-31,40 (default all)")
+	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is told)")
+	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
@@ -128,14 +134,23 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 				"make one with: openssl genpkey -algorithm ed25519 -out plane.pem")
 		}
 	}
-	relay := false
+	if f.opt.Replicas < 1 || f.opt.Replicas > 5 {
+		return usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)
+	}
+	if f.opt.Replicas > 1 && f.opt.NATS == "" {
+		return usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
+	}
+	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
+		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
+	}
+	announce := false
 	f.opt.NoAPI = true
 	for _, role := range f.roles {
 		switch role {
 		case "api":
 			f.opt.NoAPI = false
 		case "relay":
-			relay = true
+			announce = true
 		default:
 			return usage(cmd, "--roles %q: want api, relay, or api,relay", role)
 		}
@@ -143,7 +158,7 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
 		return usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
 	}
-	if !relay {
+	if !announce {
 		f.opt.Announce = []int{}
 		return nil
 	}

@@ -20,6 +20,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		Name:       p.opt.Name,
 		Durability: p.conn.Durability,
 		Partitions: p.partitions,
+		Workers:    p.workersNow,
 		Keys:       p.keys,
 		Checks: []api.Check{{Name: "nats", Probe: func(context.Context) error {
 			if !p.conn.Connected() {
@@ -41,10 +42,11 @@ func (p *Plane) partitions() ([]resource.Partition, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := p.workerNames()
 	out := make([]resource.Partition, len(all))
 	for i, s := range all {
 		out[i] = resource.Partition{
-			ID: s.ID, Owner: s.Owner, Epoch: s.Epoch, Mode: string(s.Mode), Edges: s.Edges,
+			ID: s.ID, Owner: s.Owner, Worker: names[s.Owner], Epoch: s.Epoch, Mode: string(s.Mode), Edges: s.Edges,
 			After: resource.After{Seq: s.After.Seq, Policy: s.After.Policy, Node: string(s.After.Node)},
 		}
 	}

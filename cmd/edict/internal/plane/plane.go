@@ -37,12 +37,14 @@ type Options struct {
 
 	HTTP       string // host:port of the API, loopback
 	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
-	NATS       string // URL of an external server; empty: the embedded one
+	NATS       string // URLs of external servers, comma separated; empty: the embedded one
+	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
 
-	NoAPI    bool  // serve no HTTP
-	Announce []int // partitions to announce; nil: all, empty: none
-	Relaxed  bool  // leave fsync to the operating system
+	NoAPI    bool          // serve no HTTP
+	Announce []int         // partitions to announce; nil: a share of all, with the other workers; empty: none
+	LeaseTTL time.Duration // after which a worker that is not heard of is taken for dead; 0: 10 s
+	Relaxed  bool          // leave fsync to the operating system
 
 	EdgesMax     int           // 0: the projector's choice
 	TombstoneTTL time.Duration // 0: 30 days
@@ -81,6 +83,7 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	workers  *relay.Workers
 	handler  http.Handler
 	natsURL  string
 }
@@ -120,7 +123,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -151,7 +154,7 @@ func (p *Plane) Addresses() (a Addresses) {
 }
 
 func (p *Plane) connect(ctx context.Context) error {
-	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Log: p.log}
+	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Replicas: p.opt.Replicas, Log: p.log}
 	p.natsURL = p.opt.NATS
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
@@ -190,7 +193,7 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
-	p.rejected, err = streams.OpenRejected(ctx, p.conn, 0)
+	p.rejected, err = streams.OpenRejected(ctx, p.conn)
 	return err
 }
 
@@ -243,10 +246,14 @@ func (p *Plane) openStore(context.Context) (err error) {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
-	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), relay.Options{
+	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(),
-	})
+	}
+	if err := p.openWorkers(&ropt); err != nil {
+		return err
+	}
+	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
 	p.handler = api.New(deps)
@@ -286,6 +293,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.room.Run(parts) })
 	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
 	g.Go(func() error { return p.relay.Run(parts) })
+	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {

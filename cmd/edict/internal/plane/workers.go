@@ -1,0 +1,114 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+// workersBucket holds the leases of the plane's processes.
+const workersBucket = "EDICT_WORKERS"
+
+// workerFile is where a data directory keeps who works on it.
+const workerFile = "worker.id"
+
+// openWorkers makes the register of workers and has opt go by it.
+func (p *Plane) openWorkers(opt *relay.Options) error {
+	id, err := p.workerID()
+	if err != nil {
+		return &UnusableError{"--data", err}
+	}
+	opt.Owner = relay.NewOwner()
+	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
+	p.workers = relay.NewWorkers(relay.WorkersOptions{
+		Owner: opt.Owner, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
+		Open: p.openLeases,
+		Self: func() relay.Worker {
+			self := self
+			self.Applied = p.store.Applied()
+			self.HTTP = p.Addresses().HTTP
+			self.Shares = p.opt.Announce == nil && p.relay.Ready() == nil
+			return self
+		},
+	})
+	if p.opt.Announce == nil {
+		opt.Share = p.workers
+	}
+	return nil
+}
+
+// openLeases opens their bucket: in memory beside an embedded server, where
+// nobody outlives it, so that a full disk ends no lease.
+func (p *Plane) openLeases(ctx context.Context) (relay.Leases, error) {
+	b, err := streams.OpenBucket(ctx, p.conn, streams.BucketOptions{
+		Name: workersBucket, Description: "Edict's workers, each under a lease",
+		MarkerTTL: time.Minute, Memory: p.opt.NATS == "",
+	})
+	if err != nil {
+		return nil, err // not a nil bucket in an interface
+	}
+	return b, nil
+}
+
+// workerID is the lasting name of who works on this data directory.
+func (p *Plane) workerID() (string, error) {
+	path := filepath.Join(p.opt.Data, workerFile)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		if id, err := uuid.Parse(strings.TrimSpace(string(text))); err == nil {
+			return id.String(), nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	// A crash may leave the file empty: who works here is named anew, then.
+	id := uuid.New().String()
+	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return id, nil
+}
+
+// workersNow are the workers that are alive, as their leases say; of this one
+// what is so now.
+func (p *Plane) workersNow(head uint64) []resource.Worker {
+	live := p.workers.Live()
+	out := make([]resource.Worker, 0, len(live)+1)
+	met := false
+	add := func(w relay.Worker) {
+		if w.Owner == p.relay.Owner() {
+			met = true
+			w.Applied = p.store.Applied()
+		}
+		r := resource.Worker{Name: w.Name, Owner: w.Owner, HTTP: w.HTTP, Started: w.Started, Applied: w.Applied}
+		r.Lag = head - min(head, w.Applied)
+		out = append(out, r)
+	}
+	for _, w := range live {
+		add(w)
+	}
+	if !met {
+		add(p.workers.Self())
+	}
+	return out
+}
+
+// workerNames are the names of workers that are alive, by owner.
+func (p *Plane) workerNames() map[string]string {
+	names := map[string]string{p.relay.Owner(): p.opt.Name}
+	for _, w := range p.workers.Live() {
+		names[w.Owner] = w.Name
+	}
+	return names
+}

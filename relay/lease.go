@@ -1,0 +1,122 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/edictdev/edict/streams"
+)
+
+// lease is the own key in the bucket.
+type lease struct {
+	leases   Leases
+	key      string
+	ttl      time.Duration
+	revision uint64 // of the last renewal known; 0: not known
+}
+
+// write renews the lease, or makes it. A renewal whose answer was lost is found
+// by reading the key.
+func (l *lease) write(ctx context.Context, value []byte) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.ttl/3)
+	defer cancel()
+	if l.revision == 0 {
+		_, l.revision, err = l.leases.Get(ctx, l.key)
+		if errors.Is(err, streams.ErrNotFound) {
+			l.revision, err = l.leases.Create(ctx, l.key, value, l.ttl)
+			return l.known(err)
+		}
+		if err != nil {
+			return l.known(err)
+		}
+	}
+	l.revision, err = l.leases.Update(ctx, l.key, value, l.revision, l.ttl)
+	return l.known(err)
+}
+
+func (l *lease) known(err error) error {
+	if err != nil {
+		l.revision = 0
+	}
+	return err
+}
+
+// end gives the lease up.
+func (l *lease) end(ctx context.Context) {
+	const grace = time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if l.revision != 0 {
+		_ = l.leases.Delete(ctx, l.key, l.revision) // it ends by itself if this fails
+	}
+}
+
+// lookAtSelf is how often a worker looks whether it has news that the others
+// should not wait for: often while it starts.
+func lookAtSelf(since time.Duration) time.Duration {
+	const often, seldom, start = 10 * time.Millisecond, 250 * time.Millisecond, 30 * time.Second
+	if since < start {
+		return often
+	}
+	return seldom
+}
+
+// keep renews the lease every third of its time to live, and at once when what
+// this process announces changes. It returns an error once that has failed for
+// so long that the bucket itself may be gone.
+func (w *Workers) keep(ctx context.Context, leases Leases) error {
+	l := &lease{leases: leases, key: w.opt.Owner, ttl: w.opt.TTL}
+	defer l.end(ctx)
+	first := time.Now()
+	var due, failing time.Time
+	var told Worker
+	for ctx.Err() == nil {
+		self := w.Self()
+		now := time.Now()
+		if now.Before(due) && self.Shares == told.Shares && slices.Equal(self.Partitions, told.Partitions) {
+			sleep(ctx, min(lookAtSelf(now.Sub(first)), due.Sub(now)))
+			continue
+		}
+		err := w.renew(ctx, l, self, now)
+		switch {
+		case err == nil:
+			told, due, failing = self, now.Add(w.opt.TTL/3), time.Time{}
+		case ctx.Err() != nil:
+			return nil
+		case failing.IsZero():
+			failing = now
+		case now.Sub(failing) > w.opt.TTL:
+			return fmt.Errorf("renew the lease of this worker: %w", err)
+		}
+		if err != nil {
+			w.opt.Log.Debug("the lease could not be renewed; trying again", "error", err)
+			sleep(ctx, backoffLeast)
+		}
+	}
+	return nil
+}
+
+// renew tells the others what this process is. sent is when it began to: the
+// server counts from later on.
+func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Time) error {
+	value, err := json.Marshal(self)
+	if err != nil {
+		return err
+	}
+	if err := l.write(ctx, value); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.holdsLocked(sent) {
+		w.joined = l.revision
+	}
+	w.renewed = sent
+	w.reviewLocked(time.Now())
+	w.hear()
+	return nil
+}

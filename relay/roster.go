@@ -1,0 +1,81 @@
+package relay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Worker is one process of the plane as the others know it: the value of its
+// lease in bucket EDICT_WORKERS, written anew with every renewal.
+type Worker struct {
+	Owner   string    `json:"owner"` // of this process start, as in fences
+	ID      string    `json:"id"`    // of its data directory: the same after a restart
+	Name    string    `json:"name"`
+	HTTP    string    `json:"http"` // where its API answers; "": nowhere
+	Started time.Time `json:"started"`
+	Applied uint64    `json:"applied"` // last log sequence folded, when it renewed
+	// Shares: it announces an equal share of the partitions that no worker is told to announce.
+	Shares bool `json:"shares"`
+	// Partitions it was told to announce, whoever else there is.
+	Partitions []int `json:"partitions,omitempty"`
+}
+
+// roster is who is alive, as one process has seen it. It knows no clock but
+// the times it is given, which are this process's own.
+type roster struct {
+	ttl  time.Duration
+	seen map[string]sighting // by owner
+}
+
+type sighting struct {
+	Worker
+	at     time.Time
+	stored time.Time // by the server's clock
+}
+
+func newRoster(ttl time.Duration) *roster {
+	return &roster{ttl: ttl, seen: map[string]sighting{}}
+}
+
+// see notes a lease that was made or renewed, and when the server stored that.
+func (r *roster) see(w Worker, now, stored time.Time) { r.seen[w.Owner] = sighting{w, now, stored} }
+
+// age counts every lease from when it was stored, and not from when it was
+// seen here, which for one who just came, or was away, is later. now is what
+// stored is by the server's clock.
+func (r *roster) age(now, stored time.Time) {
+	for owner, s := range r.seen {
+		if at := now.Add(-stored.Sub(s.stored)); at.Before(s.at) {
+			s.at = at
+			r.seen[owner] = s
+		}
+	}
+}
+
+// gone notes a lease that ended.
+func (r *roster) gone(owner string) { delete(r.seen, owner) }
+
+// live are the workers whose lease stands, by name. One that was not renewed
+// for its time to live is over, whether or not the server has said so.
+func (r *roster) live(now time.Time) []Worker {
+	var out []Worker
+	for owner, s := range r.seen {
+		if now.Sub(s.at) >= r.ttl {
+			delete(r.seen, owner)
+			continue
+		}
+		out = append(out, s.Worker)
+	}
+	slices.SortFunc(out, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Owner, b.Owner)) })
+	return out
+}
+
+// next is how long the roster stays as it is if nothing is heard.
+func (r *roster) next(now time.Time) time.Duration {
+	wait := r.ttl
+	for _, s := range r.seen {
+		wait = min(wait, s.at.Add(r.ttl).Sub(now))
+	}
+	return max(wait, 0)
+}
