@@ -58,6 +58,7 @@ func Routes() []Route {
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
 	all = append(all, operatorRoutes()...)
+	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
 }
 

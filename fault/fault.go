@@ -38,6 +38,13 @@ const (
 	// HTTP: its verdict is known before, and the client may have read it after.
 	AcknowledgeBefore Point = "acknowledge.before"
 	AcknowledgeAfter  Point = "acknowledge.after"
+	// LeaseBefore and LeaseAfter surround the renewal of a worker's lease.
+	LeaseBefore Point = "lease.before"
+	LeaseAfter  Point = "lease.after"
+	// CheckpointBefore and CheckpointAfter surround the moment in which the
+	// pointer comes to name a checkpoint that was stored.
+	CheckpointBefore Point = "checkpoint.before"
+	CheckpointAfter  Point = "checkpoint.after"
 )
 
 // Points lists every point.
@@ -45,6 +52,7 @@ func Points() []Point {
 	return []Point{
 		CommitBefore, CommitAfter, AppendBefore, AppendAfter,
 		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
+		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *lane) Run(ctx context.Context) error {
 	}()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		changed := l.a.store.Changed()
+		changed, asked := l.a.store.Changed(), l.a.board.syncAsked()
 		_, dealt := l.a.share.Mine()
 		did, err := l.step(ctx)
 		switch {
@@ -61,6 +61,7 @@ func (l *lane) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-changed:
 		case <-dealt:
+		case <-asked:
 		case p := <-l.inbox:
 			l.parts = append(l.parts, p)
 		}
@@ -168,7 +169,7 @@ func (l *lane) noticeLost() {
 		f := l.a.board.fence(p.id)
 		if f.Seq > p.fence.Seq && f.Owner != p.owner && !fault.Always(fault.OldOwner) {
 			p.forget()
-			l.giveBack(p, contested)
+			l.giveBack(p, lostTo(f.Fence))
 			continue
 		}
 		i++

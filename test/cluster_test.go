@@ -70,7 +70,7 @@ func (c *cluster) work(args ...string) *process {
 	name := "w" + strconv.Itoa(len(c.workers)+1)
 	p := &process{
 		t: c.t, bin: bin, data: c.t.TempDir(), http: anyPort, nats: c.url,
-		args: append([]string{"--name", name, "--lease-ttl", c.ttl.String()}, args...),
+		args:  append([]string{"--name", name, "--lease-ttl", c.ttl.String()}, args...),
 		where: []string{"--nats", c.url, "--replicas", strconv.Itoa(len(c.servers)), "--signing-key", c.key},
 	}
 	c.workers = append(c.workers, p)
@@ -125,13 +125,15 @@ func (p *process) divided(workers int) time.Duration {
 	return time.Since(began)
 }
 
-var _ = fmt.Sprint
-var _ = slices.Sort[[]int]
-var _ sync.Mutex
-var _ = strings.Cut
-var _ = context.Background
-var _ relay.Fence
-var _ oracle.Row
+var (
+	_ = fmt.Sprint
+	_ = slices.Sort[[]int]
+	_ sync.Mutex
+	_ = strings.Cut
+	_ = context.Background
+	_ relay.Fence
+	_ oracle.Row
+)
 
 func TestExplore(t *testing.T) {
 	for _, n := range []int{1, 3} {
@@ -139,9 +141,11 @@ func TestExplore(t *testing.T) {
 			c := newCluster(t, n, 2*time.Second)
 			t0 := time.Now()
 			a := c.work()
-			t.Log("first", time.Since(t0)); t0 = time.Now()
+			t.Log("first", time.Since(t0))
+			t0 = time.Now()
 			b := c.work()
-			t.Log("second", time.Since(t0)); t0 = time.Now()
+			t.Log("second", time.Since(t0))
+			t0 = time.Now()
 			d := c.work()
 			t.Log("third", time.Since(t0))
 			t.Log("divided 3", a.divided(3), a.shares())
@@ -155,8 +159,11 @@ func TestExplore(t *testing.T) {
 			t.Log("restarted: divided 3", a.divided(3))
 			b.terminate()
 			t.Log("stopped: divided 2", a.divided(2))
-			a.terminate(); d.terminate()
-			t.Log(a.log.String()); t.Log(b.log.String()); t.Log(d.log.String())
+			a.terminate()
+			d.terminate()
+			t.Log(a.log.String())
+			t.Log(b.log.String())
+			t.Log(d.log.String())
 		})
 	}
 }

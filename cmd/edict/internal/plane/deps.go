@@ -30,6 +30,8 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
+	d.Republish, d.LogURL = p.republish, p.logURL
+	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable = p.room.writable
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,6 +52,8 @@ type Options struct {
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
+	Snapshots SnapshotOptions
+
 	// Checked is called once, when nothing stands against a start and nothing
 	// was changed yet. Its error ends the start.
 	Checked func() error
@@ -86,6 +89,7 @@ type Plane struct {
 	workers  *relay.Workers
 	handler  http.Handler
 	natsURL  string
+	saving   sync.Mutex // a checkpoint
 }
 
 // Run opens a plane, runs it until ctx ends, and closes it.
@@ -123,7 +127,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -295,6 +299,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.relay.Run(parts) })
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
