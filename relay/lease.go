@@ -25,24 +25,19 @@ type lease struct {
 func (l *lease) write(ctx context.Context, value []byte) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl/3)
 	defer cancel()
-	if l.revision == 0 {
-		_, l.revision, err = l.leases.Get(ctx, l.key)
+	stands := l.revision
+	l.revision = 0 // until it is answered
+	if stands == 0 {
+		_, stands, err = l.leases.Get(ctx, l.key)
 		if errors.Is(err, streams.ErrNotFound) {
 			l.revision, err = l.leases.Create(ctx, l.key, value, l.ttl)
-			return l.known(err)
+			return err
 		}
 		if err != nil {
-			return l.known(err)
+			return err
 		}
 	}
-	l.revision, err = l.leases.Update(ctx, l.key, value, l.revision, l.ttl)
-	return l.known(err)
-}
-
-func (l *lease) known(err error) error {
-	if err != nil {
-		l.revision = 0
-	}
+	l.revision, err = l.leases.Update(ctx, l.key, value, stands, l.ttl)
 	return err
 }
 

@@ -1,15 +1,12 @@
 package test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/oracle"
 )
@@ -34,6 +30,7 @@ type cluster struct {
 	workers []*process
 }
 
+// newCluster starts the servers; ttl is that of the workers' leases.
 func newCluster(t *testing.T, servers int, ttl time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl}
@@ -104,66 +101,100 @@ func (p *process) shares() map[string]int {
 	return out
 }
 
-// divided waits until so many workers announce all partitions evenly, and
-// returns how long that took.
-func (p *process) divided(workers int) time.Duration {
+// even reports whether so many workers announce all partitions, each as many as
+// any other, or one more.
+func (p *process) even(workers int) bool {
 	p.t.Helper()
-	began := time.Now()
-	var shares map[string]int
-	ok := waitFor(30*time.Second, func() bool {
-		shares = p.shares()
-		if shares[""] > 0 || len(shares) != workers {
-			return false
-		}
-		least, most := 1<<30, 0
-		for _, n := range shares {
-			least, most = min(least, n), max(most, n)
-		}
-		return most-least <= 1
-	})
-	require.True(p.t, ok, "%v is no even division among %d", shares, workers)
-	return time.Since(began)
+	shares := p.shares()
+	if shares[""] > 0 || len(shares) != workers {
+		return false
+	}
+	counts := slices.Sorted(maps.Values(shares))
+	return counts[workers-1]-counts[0] <= 1
 }
 
-var (
-	_ = fmt.Sprint
-	_ = slices.Sort[[]int]
-	_ sync.Mutex
-	_ = strings.Cut
-	_ = context.Background
-	_ relay.Fence
-	_ oracle.Row
-)
+// divided waits until they do.
+func (p *process) divided(workers int) {
+	p.t.Helper()
+	require.True(p.t, waitFor(30*time.Second, func() bool { return p.even(workers) }), "%v is no even division among %d", p.shares(), workers)
+}
 
-func TestExplore(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			c := newCluster(t, n, 2*time.Second)
-			t0 := time.Now()
-			a := c.work()
-			t.Log("first", time.Since(t0))
-			t0 = time.Now()
-			b := c.work()
-			t.Log("second", time.Since(t0))
-			t0 = time.Now()
-			d := c.work()
-			t.Log("third", time.Since(t0))
-			t.Log("divided 3", a.divided(3), a.shares())
-			d.kill()
-			t.Log("killed: divided 2", a.divided(2))
-			b.signal(syscall.SIGSTOP)
-			t.Log("paused: divided 1", a.divided(1))
-			b.signal(syscall.SIGCONT)
-			t.Log("woken: divided 2", a.divided(2))
-			d.start()
-			t.Log("restarted: divided 3", a.divided(3))
-			b.terminate()
-			t.Log("stopped: divided 2", a.divided(2))
-			a.terminate()
-			d.terminate()
-			t.Log(a.log.String())
-			t.Log(b.log.String())
-			t.Log(d.log.String())
+// changes is a story whose nodes and policies change all the time.
+type changes struct {
+	*story
+	n int
+}
+
+// change makes one change through the worker at, and tells the oracle of it.
+func (c *changes) change(at *process) {
+	c.process = at
+	c.n++
+	switch node := "n" + strconv.Itoa(c.n*7%40); c.n % 4 {
+	case 0:
+		c.revise("even", "role=even", "role=odd", []oracle.Rule{tcp(1 + c.n)})
+	case 1:
+		c.label(node, map[string]string{"role": "even", "n": strconv.Itoa(c.n)})
+	case 2:
+		c.revise("all", "role", "role=nobody", []oracle.Rule{tcp(1 + c.n), tcp(2 + c.n)})
+	default:
+		c.label(node, map[string]string{"role": "odd"})
+	}
+}
+
+func newChanges(at *process) *changes {
+	c := &changes{story: &story{process: at, policies: map[string]head{}}}
+	for i := range 40 {
+		c.label("n"+strconv.Itoa(i), map[string]string{"role": []string{"even", "odd"}[i%2]})
+	}
+	c.create("even", "role=even", "role=nobody", []oracle.Rule{tcp(80)})
+	c.create("all", "role", "role=nobody", []oracle.Rule{tcp(443)})
+	return c
+}
+
+// TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces holds promises 2 and 4
+// on a cluster: one worker is killed, another sleeps through the end of its
+// lease and wakes up, and all the while policies and nodes change.
+func TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces(t *testing.T) {
+	for _, servers := range []int{1, 3} {
+		t.Run("on "+strconv.Itoa(servers), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, servers, 2*time.Second)
+			stays, dies, sleeps := c.work(), c.work(), c.work()
+			tr := watchTrail(t, c.conn, 64)
+			s := newChanges(dies)
+			stays.divided(3)
+			until := func(what string, done func() bool) {
+				t.Helper()
+				began := time.Now()
+				require.True(t, waitFor(30*time.Second, func() bool {
+					s.change(stays)
+					return done()
+				}), "%s", what)
+				t.Logf("%s after %v, %d changes", what, time.Since(began).Round(time.Millisecond), s.n)
+			}
+			for range 20 {
+				for _, at := range []*process{stays, dies, sleeps} {
+					s.change(at)
+				}
+			}
+			dies.kill()
+			until("the others announce what the killed one did", func() bool { return stays.even(2) })
+			sleeps.signal(syscall.SIGSTOP)
+			until("one announces everything", func() bool { return stays.even(1) })
+			sleeps.signal(syscall.SIGCONT)
+			until("the one that slept has its share again", func() bool { return stays.even(2) })
+			dies.start()
+			until("the killed one is back", func() bool { return stays.even(3) })
+			for _, at := range c.workers {
+				s.change(at)
+				at.announced()
+			}
+			tr.sound(t)
+			tr.tells(t, &s.plane)
+			for _, at := range c.workers {
+				at.equalsOracle(&s.plane)
+				at.terminate()
+			}
 		})
 	}
 }
