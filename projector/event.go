@@ -35,6 +35,7 @@ type entry struct {
 	ruleset compiler.Ruleset // of a revision without fault
 	body    [32]byte         // sha256 of the body
 	trace   streams.Trace    // of the request that caused it, if it says
+	claimed bool             // the subject says of the event what it says itself
 }
 
 // knownSchema is the newest ce-dataschema this binary folds: edict/v1.
@@ -62,6 +63,10 @@ func prepare(m streams.Message) (entry, error) {
 	}
 	ev, err := policy.Decode(m.Body)
 	e.event = ev
+	if ev != nil {
+		var room [192]byte
+		e.claimed = string(streams.AppendSubject(room[:0], ev)) == m.Subject
+	}
 	if err != nil && !errors.As(err, &e.fault) {
 		return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
 	}
@@ -109,6 +114,9 @@ func reject(code, format string, args ...any) Verdict {
 
 // claimFault compares what an event says of itself with what its subject says.
 func claimFault(e *entry) (Verdict, bool) {
+	if e.claimed {
+		return Verdict{}, false
+	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
 		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy> or edict.log.<project>.node.<node>", e.msg.Subject), true

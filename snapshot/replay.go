@@ -59,9 +59,10 @@ func Replay(ctx context.Context, log Log, dir string, opt projector.Options, pro
 // Replayed is a read model that is being folded from the log, apart from any
 // worker's. Close it.
 type Replayed struct {
-	log   Log
-	first uint64
-	store *projector.Projector
+	log       Log
+	first     uint64
+	store     *projector.Projector
+	farBehind uint64 // events from which on the fold is in bulk
 }
 
 // Begin makes the read model of an empty log in dir, which must be empty or
@@ -78,7 +79,7 @@ func begin(log Log, dir string, opt projector.Options) (*Replayed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	return &Replayed{log: log, first: max(opt.First, 1), store: store}, nil
+	return &Replayed{log: log, first: max(opt.First, 1), store: store, farBehind: projector.FarBehind}, nil
 }
 
 // Store is the read model as far as it was folded.
@@ -134,7 +135,47 @@ func (r *Replayed) FoldTo(ctx context.Context, until uint64, progress Progress) 
 	if state.Last < until {
 		return &PastError{fmt.Sprintf("replay: the log ends at %d, before %d", state.Last, until)}
 	}
+	if whole, ok := r.log.(projector.Log); ok && until-at >= r.farBehind {
+		return r.rebuild(ctx, whole, at, until, progress)
+	}
 	return r.follow(ctx, at, until, progress)
+}
+
+// rebuild folds (from, until] in bulk. The outbox is left out: a worker that is
+// given this store begins with a sync.
+func (r *Replayed) rebuild(ctx context.Context, log projector.Log, from, until uint64, progress Progress) error {
+	watched := watchedLog{log, func(time.Duration) {}}
+	if progress != nil {
+		watched.tell = func(took time.Duration) {
+			if done := max(r.store.Applied(), from) - from; done > 0 {
+				progress(done, until-from, float64(done)/max(took.Seconds(), 1e-9))
+			}
+		}
+	}
+	if err := r.store.Rebuild(ctx, watched, until); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	return nil
+}
+
+// watchedLog tells of every batch that was read, and how long it is since the
+// first.
+type watchedLog struct {
+	projector.Log
+	tell func(took time.Duration)
+}
+
+// Follow reads on.
+func (l watchedLog) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
+	return func(yield func([]streams.Message, error) bool) {
+		began := time.Now()
+		for msgs, err := range l.Log.Follow(ctx, from) {
+			l.tell(time.Since(began))
+			if !yield(msgs, err) {
+				return
+			}
+		}
+	}
 }
 
 // follow folds (from, until], all of which the log has.

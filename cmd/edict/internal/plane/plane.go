@@ -54,6 +54,8 @@ type Options struct {
 
 	Snapshots SnapshotOptions
 
+	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
+
 	// Checked is called once, when nothing stands against a start and nothing
 	// was changed yet. Its error ends the start.
 	Checked func() error
@@ -246,6 +248,8 @@ func (p *Plane) openStore(context.Context) (err error) {
 		return err
 	}
 	p.onClose(func() {
+		p.saving.Lock() // a request for a checkpoint may have outlived its server
+		defer p.saving.Unlock()
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
@@ -295,9 +299,17 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
-	g.Go(func() error { return p.relay.Run(parts) })
-	g.Go(func() error { return p.workers.Run(parts) })
+	caught, caughtUp := context.WithCancel(parts)
+	defer caughtUp()
+	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		<-caught.Done()
+		return p.relay.Run(parts)
+	})
+	g.Go(func() error { // a share is for who can announce it
+		<-caught.Done()
+		return p.workers.Run(parts)
+	})
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })

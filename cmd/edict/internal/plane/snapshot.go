@@ -35,6 +35,11 @@ func (o SnapshotOptions) keep() int {
 // anything is wrong with all of them, it folds from the first event: a
 // checkpoint saves time and decides nothing.
 func (p *Plane) restore(ctx context.Context) error {
+	// A crash while one was made leaves a copy, which holds on to files that the
+	// store itself has let go.
+	if err := os.RemoveAll(p.scratchDir()); err != nil {
+		return err
+	}
 	if p.found != nil || !absent(p.storeDir()) || !absent(p.storeDir()+".new") {
 		return nil
 	}
@@ -65,6 +70,9 @@ func (p *Plane) restore(ctx context.Context) error {
 	return nil
 }
 
+// scratchDir is where a checkpoint is copied to before it is sent.
+func (p *Plane) scratchDir() string { return p.storeDir() + ".checkpoint" }
+
 // absent reports whether there is nothing at path; an empty directory is made
 // nothing.
 func absent(path string) bool {
@@ -87,7 +95,7 @@ func (p *Plane) saveSnapshot(ctx context.Context) (snapshot.Manifest, error) {
 		return snapshot.Manifest{}, err
 	}
 	began := time.Now()
-	m, err := c.Create(ctx, p.store, p.storeDir()+".checkpoint", p.opt.Name, p.opt.Snapshots.keep())
+	m, err := c.Create(ctx, p.store, p.scratchDir(), p.opt.Name, p.opt.Snapshots.keep())
 	if err == nil {
 		p.log.Info("a checkpoint is made", "seq", m.Seq, "bytes", m.Bytes, "seconds", time.Since(began).Seconds())
 	}
