@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 )
 
 var (
-	kills     = flag.Int("kills", 6, "how often a plane under load is killed with kill -9")
-	crashSeed = flag.Uint64("crash.seed", 1, "what the moments are drawn from")
+	kills        = flag.Int("kills", 6, "how often a plane under load is killed with kill -9")
+	clusterKills = flag.Int("cluster.kills", 2, "how often a worker of a cluster under load is")
+	crashSeed    = flag.Uint64("crash.seed", 1, "what the moments are drawn from")
 )
 
 // struck is the path of the binary with fault points in it, built once.
@@ -85,49 +87,82 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	bin, err := struck()
 	require.NoError(t, err)
 	p := serveBinary(t, bin, "--snapshot-every", "30", "--lease-ttl", "2s")
-	keys := watch.Keys(p.publicKeys())
-	base := func() string { return "http://" + p.http } // restarts keep it
-	at := base()
+	killed(t, "nats://"+p.nats, []*process{p}, *kills)
+}
+
+// TestNothingAcknowledgedIsLostOnACluster is the same on three NATS servers
+// with three workers, of which one after the other is killed. Authors and nodes
+// go to another worker each time.
+func TestNothingAcknowledgedIsLostOnACluster(t *testing.T) {
+	bin, err := struck()
+	require.NoError(t, err)
+	c := newCluster(t, 3, 2*time.Second)
+	for range 3 {
+		c.work("--snapshot-every", "30").bin = bin
+	}
+	c.workers[0].divided(3)
+	killed(t, c.url, c.workers, *clusterKills)
+}
+
+// killed has authors write and nodes follow while one of the workers after the
+// other is killed, and judges what came of it.
+func killed(t *testing.T, servers string, workers []*process, times int) {
 	r := rand.New(rand.NewPCG(*crashSeed, 3))
+	keys := watch.Keys(workers[0].publicKeys())
+	var at []string
+	for _, p := range workers {
+		at = append(at, "http://"+p.http) // restarts keep it
+	}
+	var turn atomic.Int64
+	base := func(i int) string { return at[(int(turn.Load())+i)%len(at)] }
 	var authors []*author
 	var nodes []string
 	for i := range 3 {
 		mine := []string{fmt.Sprintf("n%d-a", i), fmt.Sprintf("n%d-b", i)}
 		nodes = append(nodes, mine...)
-		authors = append(authors, newAuthor(fmt.Sprintf("author-%d", i), *crashSeed+uint64(i), mine, func() string { return at }))
+		authors = append(authors, newAuthor(fmt.Sprintf("author-%d", i), *crashSeed+uint64(i), mine, func() string { return base(i) }))
 	}
 	l := startWriting(t.Context(), 3*time.Millisecond, authors...)
-	rec := record(t, "nats://"+p.nats, keys, nodes, func(int) string { return at })
+	rec := record(t, servers, keys, nodes, base)
 	deaths := map[string]int{}
-	for i := range *kills {
-		if i == 0 {
-			p.kill()
-			deaths["at a moment"]++
-			continue
-		}
+	for i := range times {
+		p := workers[r.IntN(len(workers))]
+		p.kill() // at the moment that the death before left
 		deaths[drawDeath(r, i).dies(p)]++
+		turn.Add(1)
+		if len(workers) > 1 {
+			p.start() // it is one of many, and the next one's turn
+		}
 	}
-	p.start()
+	if len(workers) == 1 {
+		workers[0].start()
+	}
 	written := l.acked.Load()
-	require.True(t, waitFor(20*time.Second, func() bool { return l.acked.Load() > written+20 }), "writing goes on")
+	require.True(t, waitFor(30*time.Second, func() bool { return l.acked.Load() > written+20 }), "writing goes on")
 	l.end()
 	facts := l.facts(t)
-	p.announced()
+	for _, p := range workers {
+		p.announced()
+	}
 	rec.settled()
 	run, log := rec.run()
-	for _, n := range nodes {
-		run.States[n], _ = p.state(n)
-		want, _ := facts.State(n)
-		require.Equal(t, want, run.States[n], "what was acknowledged stands")
+	run.Digests = map[string]string{}
+	for i, p := range workers {
+		for _, n := range nodes {
+			run.States[n], _ = p.state(n)
+			want, _ := facts.State(n)
+			require.Equal(t, want, run.States[n], "what was acknowledged stands")
+		}
+		_, code := p.run("replay", "--verify")
+		require.Zero(t, code, "the store equals a replay")
+		run.Digests[fmt.Sprint("worker ", i+1)] = p.status("?digest=true").Digest
 	}
 	require.Empty(t, l.lost(log), "acknowledged, and not in the log")
 	broken, err := check.Judge(run)
 	require.NoError(t, err)
 	require.Empty(t, broken, "seed %d", *crashSeed)
-	_, code := p.run("replay", "--verify")
-	require.Zero(t, code, "the store equals a replay")
 	t.Logf("seed %d: %d kills, %d events, %d writes acknowledged, %d sessions; ended %s",
-		*crashSeed, *kills, len(log), l.acked.Load(), sessions(run), tally(deaths))
+		*crashSeed, times, len(log), l.acked.Load(), sessions(run), tally(deaths))
 }
 
 func sessions(run *check.Run) (n int) {
