@@ -217,3 +217,23 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 		fmt.Println("nothing failed")
 	}
 }
+
+// TestAStoreOpensAfterAPowerFailureInItsFirstMoments lets the power fail at
+// each write of a start, where directory entries reach the disk in any order.
+func TestAStoreOpensAfterAPowerFailureInItsFirstMoments(t *testing.T) {
+	for k := int64(1); k <= 30; k++ {
+		for draw := range uint64(4) {
+			fs := vfs.NewCrashableMem()
+			require.NoError(t, disk{fs}.open(t).Close())
+			s := &striker{mem: fs, cfg: vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(draw, 10))}, seen: func() uint64 { return 0 }}
+			s.at.Store(k)
+			require.NoError(t, disk{errorfs.Wrap(fs, errorfs.InjectorFunc(s.strike))}.open(t).Close())
+			if s.left == nil {
+				return // a start has fewer writes
+			}
+			p, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: s.left})
+			require.NoError(t, err, "power failed at write %d, draw %d", k, draw)
+			require.NoError(t, p.Close())
+		}
+	}
+}

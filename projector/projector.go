@@ -102,6 +102,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
+	opt.fs = orderedFS{opt.fs}
 	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
 	if err := p.openDB(); err != nil {
 		return nil, err
