@@ -112,6 +112,7 @@ func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Ti
 	defer w.mu.Unlock()
 	if !w.holdsLocked(sent) {
 		w.joined = l.revision
+		w.ageLocked()
 	}
 	w.renewed = sent
 	w.reviewLocked(time.Now())
