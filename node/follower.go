@@ -108,7 +108,7 @@ type Follower struct {
 	refused  int // events refused in a row
 	forged   atomic.Uint64
 	overrun  atomic.Uint64 // times the NATS client began to drop what nobody read
-	restored bool // the state file was read
+	restored bool          // the state file was read
 	splice   *splice
 	puller   func(context.Context) (State, error)
 }
