@@ -38,3 +38,9 @@ type ID uint32
 // AnyIdentity is the number of the entries that answer for every peer, and of a
 // peer without an identity.
 const AnyIdentity ID = 0
+
+// isBlock reports whether a name is one that a block can have.
+func isBlock(name string) bool {
+	_, err := netip.ParsePrefix(name)
+	return err == nil
+}
