@@ -1,12 +1,6 @@
 package datapath
 
-import (
-	"slices"
-)
-
-// maxDepth is the longest chain of keys that cover each other: everything, a
-// protocol, and sixteen bits of a port.
-const maxDepth = 2 + portBits
+import "slices"
 
 // resolver lays a list's lines into the entries of one identity after another.
 // Its memory is reused.
@@ -170,7 +164,9 @@ func (r *resolver) settle(f *frame, anyone lpm) {
 		given = c.answer
 	}
 	// Nothing at all is a deny, and that is the default unless the list is open.
-	if right.same(given) && (c != nil || right.line != none || !r.open) {
+	// An entry that says the same at a lower precedence does not do: below it, the
+	// look-up for any identity may find what a pass skips.
+	if right.same(given) && right.prec <= given.prec && (c != nil || !r.open) {
 		return
 	}
 	r.out = append(r.out, cell{key: f.key, parent: f.kept, answer: right})

@@ -84,16 +84,15 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	p := old.program
-	if len(b.RemoveRules)+len(b.AddRules) > 0 {
-		p, err1 = compile(rules)
-		if err1 != nil {
-			return nil, err1
-		}
-		s.restart(p)
-		return s.rebuilt(old, p, gone, come), nil
+	if len(b.RemoveRules)+len(b.AddRules) == 0 {
+		return s.merged(old, gone, come), nil
 	}
-	return s.merged(old, gone, come), nil
+	p, err := compile(rules)
+	if err != nil {
+		return nil, err
+	}
+	s.restart(p)
+	return s.rebuilt(old, p, gone, come), nil
 }
 
 // restart forgets what was computed from other rules.
