@@ -64,24 +64,26 @@ func (c ChangeSet) Revert() ChangeSet {
 // difference compares two tables.
 func difference(old, next *Table) ChangeSet {
 	var c ChangeSet
-	same := old.program == next.program
+	same := old.program == next.program // then equal identities have equal entries
 	for n := range old.lists {
 		was, now := old.lists[n], next.lists[n]
 		if !same {
 			c.compare("", was, old.anyone[n], now, next.anyone[n])
 		}
 		for i, j := 0, 0; i < len(old.ids) || j < len(next.ids); {
+			if same && i < len(old.ids) && j < len(next.ids) && old.ids[i] == next.ids[j] {
+				i, j = i+1, j+1
+				continue
+			}
 			switch {
 			case j == len(next.ids) || i < len(old.ids) && old.ids[i].Name < next.ids[j].Name:
-				c.compare(old.ids[i].Name, was, old.parts[i].of[n], now, nil)
+				c.compare(old.ids[i].Name, was, old.parts[i][n], now, nil)
 				i++
 			case i == len(old.ids) || old.ids[i].Name > next.ids[j].Name:
-				c.compare(next.ids[j].Name, was, nil, now, next.parts[j].of[n])
+				c.compare(next.ids[j].Name, was, nil, now, next.parts[j][n])
 				j++
 			default:
-				if !same || old.parts[i] != next.parts[j] {
-					c.compare(old.ids[i].Name, was, old.parts[i].of[n], now, next.parts[j].of[n])
-				}
+				c.compare(old.ids[i].Name, was, old.parts[i][n], now, next.parts[j][n])
 				i, j = i+1, j+1
 			}
 		}

@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -38,6 +39,8 @@ type ID uint32
 // AnyIdentity is the number of the entries that answer for every peer, and of a
 // peer without an identity.
 const AnyIdentity ID = 0
+
+func byName(a, b *Identity) int { return strings.Compare(a.Name, b.Name) }
 
 // isBlock reports whether a name is one that a block can have.
 func isBlock(name string) bool {

@@ -55,11 +55,15 @@ func compareLevels(a, b *Rule) int {
 // index tells apart rules that share a Ref, so that the order they came in never
 // shows.
 func compareRules(a, b *Rule) int {
-	return cmp.Or(
+	if c := cmp.Or(
 		compareLevels(a, b),
 		-cmp.Compare(a.class(), b.class()),
 		strings.Compare(a.Ref.Policy, b.Ref.Policy),
 		cmp.Compare(a.Ref.Index, b.Ref.Index),
+	); c != 0 {
+		return c
+	}
+	return cmp.Or(
 		strings.Compare(a.Ref.Revision, b.Ref.Revision),
 		cmp.Compare(a.Verdict, b.Verdict),
 		cmp.Compare(a.Protocol, b.Protocol),
@@ -98,21 +102,20 @@ const none = int32(math.MaxInt32)
 
 // line is a rule that decides or passes, ready to be laid into tables.
 type line struct {
-	rule    *Rule
-	prec    uint32
-	peer    int32 // index of the peer among the program's, -1 for any
-	tier    uint8 // from 0
-	shape   uint8 // index of what the line can cover whole
-	whole   bool  // it covers the shape whole
-	verdict Verdict
-	auth    Auth // unset where the verdict takes none
-	ranks   []int32
+	prec  uint32
+	peer  int32 // index of the peer among the program's, -1 for any
+	tier  uint8 // from 0
+	shape uint8 // index of what the line can cover whole
+	whole bool  // it covers the shape whole
+	auth  Auth  // unset where the verdict takes none
+	value Value
+	ranks []int32
 }
 
 func (l *line) any() bool { return l.peer < 0 }
 
 // decides reports whether a flow that meets the line goes no further.
-func (l *line) decides() bool { return l.verdict != Pass }
+func (l *line) decides() bool { return l.value.Verdict != Pass }
 
 // list is one direction's rules in total order.
 type list struct {
@@ -122,6 +125,7 @@ type list struct {
 	keys      []key   // every key of a line, ascending, each once; keys[0] is wholeKey
 	lastAuth  int     // index of the last line with an explicit auth, -1
 	open      bool    // what nothing matches is allowed
+	otherwise Value   // of what nothing matches
 }
 
 // newList sorts and numbers the rules of one direction. peers finds the index of
@@ -144,7 +148,8 @@ func newList(d Direction, rules []Rule, peers map[string]int32) (*list, error) {
 		if r.Verdict == Log {
 			continue
 		}
-		n := line{rule: r, prec: precs[i], peer: -1, tier: uint8(r.Tier - Admin), verdict: r.Verdict}
+		n := line{prec: precs[i], peer: -1, tier: uint8(r.Tier - Admin)}
+		n.value = Value{Verdict: r.Verdict, ProxyPort: r.ProxyPort, Rule: r.Ref}
 		if !r.Peer.Any {
 			n.peer = peers[r.Peer.key()]
 		}
@@ -161,6 +166,10 @@ func newList(d Direction, rules []Rule, peers map[string]int32) (*list, error) {
 		n.shape, n.whole = shapeOf(keys)
 		ofLines = append(ofLines, keys)
 		l.lines = append(l.lines, n)
+	}
+	l.otherwise.Verdict = Deny
+	if l.open {
+		l.otherwise.Verdict = Allow
 	}
 	l.rank(ofLines)
 	return l, nil

@@ -69,8 +69,12 @@ type shut struct {
 func (r *resolver) collect(meets func(*line) bool) {
 	var done [shapes][tiers]shut
 	var passes [tiers]bool
+	end := uint32(0) // below this precedence no line reaches any flow
 	for i := range r.lines {
 		l := &r.lines[i]
+		if l.prec < end && i > r.lastAuth {
+			break
+		}
 		if !meets(l) {
 			continue
 		}
@@ -92,6 +96,9 @@ func (r *resolver) collect(meets func(*line) bool) {
 				// No flow of the shape gets past this tier.
 				for t := l.tier + 1; t < tiers; t++ {
 					done[l.shape][t] = shut{true, l.prec}
+				}
+				if l.shape == shapeWhole {
+					end = l.prec
 				}
 			}
 		}

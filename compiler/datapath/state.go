@@ -1,8 +1,6 @@
 package datapath
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +31,7 @@ type State struct {
 	table    atomic.Pointer[Table]
 
 	mu      sync.Mutex // held by Apply
-	classes map[string]*part
+	classes map[string]part
 	sweeps  [directions]resolver
 	holding bitset
 	key     []byte
@@ -97,7 +95,7 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 
 // restart forgets what was computed from other rules.
 func (s *State) restart(p *program) {
-	s.classes = map[string]*part{}
+	s.classes = map[string]part{}
 	s.holding = newBitset(len(p.peers))
 	for n := range s.sweeps {
 		s.sweeps[n].list = p.lists[n]
@@ -113,8 +111,8 @@ func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Id
 		}
 	}
 	t.ids = append(t.ids, p.identities()...)
-	slices.SortFunc(t.ids, func(a, b *Identity) int { return strings.Compare(a.Name, b.Name) })
-	t.parts = make([]*part, len(t.ids))
+	slices.SortFunc(t.ids, byName)
+	t.parts = make([]part, len(t.ids))
 	for i, id := range t.ids {
 		t.parts[i] = s.part(p, id)
 	}
@@ -124,8 +122,8 @@ func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Id
 // merged is old with some identities less and some, by name, more.
 func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) *Table {
 	n := len(old.ids) - len(gone) + len(come)
-	t := &Table{program: old.program, ids: make([]*Identity, 0, n), parts: make([]*part, 0, n)}
-	take := func(id *Identity, p *part) {
+	t := &Table{program: old.program, ids: make([]*Identity, 0, n), parts: make([]part, 0, n)}
+	take := func(id *Identity, p part) {
 		t.ids, t.parts = append(t.ids, id), append(t.parts, p)
 	}
 	from := 0
@@ -153,26 +151,19 @@ func (t *Table) copyTo(into *Table, from, to int, gone map[string]bool) int {
 	return to
 }
 
-// nothing is the part of identities that no peer of a rule holds.
-var nothing = &part{}
-
 // part computes the entries of an identity from all rules, or finds those of
 // another that the same peers hold.
-func (s *State) part(p *program, id *Identity) *part {
+func (s *State) part(p *program, id *Identity) part {
 	holds := p.holding(id, s.holding)
 	s.key = holds.appendKey(s.key[:0])
 	if known, ok := s.classes[string(s.key)]; ok {
 		return known
 	}
-	made := nothing
+	var made part
 	for n := range s.sweeps {
-		if !holds.meets(p.named[n]) {
-			continue
+		if holds.meets(p.named[n]) {
+			made[n] = slices.Clone(s.sweeps[n].of(holds, p.anyone[n]))
 		}
-		if made == nothing {
-			made = &part{}
-		}
-		made.of[n] = slices.Clone(s.sweeps[n].of(holds, p.anyone[n]))
 	}
 	s.classes[string(s.key)] = made
 	return made
@@ -191,8 +182,8 @@ func (s *State) admit(t *Table) error {
 func (t *Table) count() (all int, per [directions]int) {
 	for n := range per {
 		per[n] = len(t.anyone[n])
-		for _, p := range t.parts {
-			per[n] += len(p.of[n])
+		for i := range t.parts {
+			per[n] += len(t.parts[i][n])
 		}
 		all += per[n]
 	}
@@ -205,7 +196,7 @@ func (s *State) settle(t *Table) {
 		s.restart(t.program) // another's rules were tried and refused
 	}
 	if spare := 1024; len(s.classes) > 2*len(t.ids)+spare {
-		s.classes = map[string]*part{} // most are of identities that went
+		s.classes = map[string]part{} // most are of identities that went
 	}
 }
 
@@ -263,9 +254,7 @@ func (b *Batch) come(old *Table, gone map[string]bool) ([]*Identity, error) {
 	for _, id := range b.AddIdentities {
 		come = append(come, &id)
 	}
-	slices.SortFunc(come, func(a, b *Identity) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.Labels.AppendKey(nil), b.Labels.AppendKey(nil)))
-	})
+	slices.SortStableFunc(come, byName)
 	for i, id := range come {
 		fault := func(field, detail string) {
 			faults = append(faults, &Fault{Identity: id.Name, Field: field, Detail: detail})

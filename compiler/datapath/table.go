@@ -56,14 +56,14 @@ type Entry struct {
 
 // part is the entries of one identity. Identities that the same peers hold share
 // theirs.
-type part struct{ of [directions]lpm }
+type part [directions]lpm
 
 // Table answers for one node. It never changes and may be read from many
 // goroutines.
 type Table struct {
 	*program
 	ids   []*Identity // by name; number i+1
-	parts []*part     // of ids
+	parts []part      // of ids
 	size  int         // entries
 }
 
@@ -93,7 +93,7 @@ func (t *Table) Lookup(d Direction, id ID, p Protocol, port uint16) (Entry, bool
 	var own lpm
 	i := int32(-1)
 	if id != AnyIdentity && int(id) <= len(t.parts) {
-		own = t.parts[id-1].of[n]
+		own = t.parts[id-1][n]
 		i = own.at(p, port)
 	}
 	c := choose(own, i, anyone, anyone.at(p, port))
@@ -116,16 +116,13 @@ func (l *list) entry(id ID, c *cell) Entry {
 
 // value is an answer for readers.
 func (l *list) value(a answer) Value {
-	v := Value{Verdict: Deny, Precedence: a.prec}
+	v := l.otherwise
+	if a.line != none {
+		v = l.lines[a.line].value
+	}
+	v.Precedence = a.prec
 	if a.auth {
 		v.Auth = AuthRequired
-	}
-	switch {
-	case a.line != none:
-		r := l.lines[a.line].rule
-		v.Verdict, v.ProxyPort, v.Rule = r.Verdict, r.ProxyPort, r.Ref
-	case l.open:
-		v.Verdict = Allow
 	}
 	return v
 }
@@ -140,9 +137,9 @@ func (t *Table) Entries() []Entry {
 		for i := range t.anyone[n] {
 			all = append(all, l.entry(AnyIdentity, &t.anyone[n][i]))
 		}
-		for k, p := range t.parts {
-			for i := range p.of[n] {
-				all = append(all, l.entry(ID(k+1), &p.of[n][i]))
+		for k := range t.parts {
+			for i := range t.parts[k][n] {
+				all = append(all, l.entry(ID(k+1), &t.parts[k][n][i]))
 			}
 		}
 	}

@@ -49,10 +49,10 @@ func (t *Table) Walk(d Direction, id ID, p Protocol, port uint16) (steps []Step,
 // DefaultVerdict is what happens to flows of a direction that no rule decides:
 // Allow or Deny.
 func (t *Table) DefaultVerdict(d Direction) Verdict {
-	if (d == Egress || d == Ingress) && t.lists[d-Egress].open {
-		return Allow
+	if d != Egress && d != Ingress {
+		return Deny
 	}
-	return Deny
+	return t.lists[d-Egress].otherwise.Verdict
 }
 
 // misses says why a flow is not one of r's, or that it is.
