@@ -87,7 +87,12 @@ func (d Direction) String() string { return nameOf("Direction", directionNames, 
 func (v Verdict) String() string { return nameOf("Verdict", verdictNames, uint8(v)) }
 
 // String is the name in JSON, flags and docs, empty for AuthUnset.
-func (a Auth) String() string { return nameOf("Auth", authNames, uint8(a)) }
+func (a Auth) String() string {
+	if a == AuthUnset {
+		return ""
+	}
+	return nameOf("Auth", authNames, uint8(a))
+}
 
 // String is the protocol's name in JSON, flags and docs, or its number.
 func (p Protocol) String() string {
@@ -107,7 +112,7 @@ func (p Protocol) String() string {
 }
 
 func nameOf(kind string, names []string, v uint8) string {
-	if int(v) < len(names) {
+	if 0 < v && int(v) < len(names) {
 		return names[v]
 	}
 	return fmt.Sprintf("%s(%d)", kind, v)

@@ -52,7 +52,7 @@ func (r *Rule) check() error {
 		all = append(all, &Fault{Rule: r.Ref, Direction: r.Direction, Field: field, Detail: fmt.Sprintf(format, args...)})
 	}
 	if r.Direction != Egress && r.Direction != Ingress {
-		fault("direction", "is %s; set Egress or Ingress", r.Direction)
+		fault("direction", "set Egress or Ingress")
 	}
 	if r.Tier < Admin || r.Tier > Baseline {
 		fault("tier", "is %s; set Admin, Normal or Baseline", r.Tier)
