@@ -46,6 +46,19 @@ func TestOnlyADecidingRuleMakesADirectionDeny(t *testing.T) {
 	}
 }
 
+func TestAmongRedirectsOfOneLevelTheLowerListenerPriorityGoesFirst(t *testing.T) {
+	rules := vector{rules: "r0 g t/80 R; r0 g t/80 R; r0 g t/80 R; r0 g t/80 A"}.parse(t)
+	rules[0].ListenerPriority, rules[1].ListenerPriority = 126, 1
+	table := build(t, rules, "5")
+	id, _ := table.ID("5")
+	for _, want := range []int{1, 0, 2, 3} {
+		table = build(t, rules, "5")
+		e, _ := table.Lookup(datapath.Egress, id, datapath.TCP, 80)
+		require.Equal(t, want, e.Rule.Index)
+		rules[want].Verdict, rules[want].ProxyPort, rules[want].ListenerPriority = datapath.Log, 0, 0
+	}
+}
+
 func TestAPolicyMaySayThatItDeniesNothingByDefault(t *testing.T) {
 	rules := vector{rules: "r0 g t/80 D; r1 g u/53 A"}.parse(t)
 	rules[0].NoDefaultDeny, rules[1].NoDefaultDeny = true, true

@@ -111,6 +111,22 @@ func TestTheReferenceVectors(t *testing.T) {
 	}
 }
 
+// TestOnlyEntriesThatAreNeededAreKept counts what no answer shows.
+func TestOnlyEntriesThatAreNeededAreKept(t *testing.T) {
+	for _, v := range []vector{
+		{"a pass for everyone needs no entry above its tier", "admin r0 * any P; r0 g t/* A; r1 * t/80 D", "5 t/80=A 5 t/81=A 6 t/80=D k5=1"},
+		{"what any identity is told anyway", "r0 * t/80 A; r1 g t/* D; r2 g t/81 A", "5 t/80=A 5 t/81=D k5=1"},
+		{"who came first counts, where the verdict is the same", "r0 g any D; r0 * t/80 D", "5 t/80=D 5 t/81=D 6 t/80=D k5=2"},
+		{"what no flow can reach", "r0 g any A; r1 g t/1-1023 D; r2 * t/80 D", "5 t/80=A k5=1"},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			table, err := datapath.Build(v.parse(t), numbered("5 6 7"), datapath.Options{})
+			require.NoError(t, err)
+			v.check(t, table)
+		})
+	}
+}
+
 // numbered are the identities of the reference.
 func numbered(names string) (ids []datapath.Identity) {
 	for _, name := range strings.Fields(names) {

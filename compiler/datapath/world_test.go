@@ -27,6 +27,7 @@ type world struct {
 	cidrs bool                       // most peers are CIDRs
 	wide  bool                       // most rules have no ports
 	pass  bool                       // many rules pass
+	flat  bool                       // most rules stand at one level
 }
 
 var (
@@ -52,7 +53,7 @@ func parseAddrs(text string) (all []netip.Addr) {
 }
 
 func newWorld(c chance) *world {
-	w := &world{c: c, rules: map[int]firstmatch.Rule{}, nodes: map[string]firstmatch.Flow{}, open: c(8) == 0, cidrs: c(3) == 0, wide: c(2) == 0, pass: c(2) == 0}
+	w := &world{c: c, rules: map[int]firstmatch.Rule{}, nodes: map[string]firstmatch.Flow{}, open: c(8) == 0, cidrs: c(3) == 0, wide: c(2) == 0, pass: c(2) == 0, flat: c(3) == 0}
 	for range 3 + c(16) {
 		w.addRule()
 	}
@@ -85,6 +86,9 @@ func (w *world) addRule() int {
 		r.Groups, r.CIDR = []string{pick(c, groups...)}, pick(c, cidrs...)
 	default:
 		r.CIDR = pick(c, cidrs...)
+	}
+	if w.flat && c(5) > 0 {
+		r.Tier, r.Priority, r.Ordered = "normal", 1, false
 	}
 	if w.pass && c(4) == 0 {
 		r.Action = "pass"
