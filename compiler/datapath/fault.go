@@ -25,12 +25,17 @@ func (f *Fault) Error() string {
 // CapacityError says that a table would hold more entries than it may.
 type CapacityError struct {
 	Entries, Capacity int
-	Egress, Ingress   int // of Entries
+	Egress, Ingress   int  // of Entries
+	More              bool // counting stopped: there are more than Entries
 }
 
 func (e *CapacityError) Error() string {
-	return fmt.Sprintf("%d entries (%d egress, %d ingress), and the table holds %d: use fewer selectors or wider port ranges, or allow more entries",
-		e.Entries, e.Egress, e.Ingress, e.Capacity)
+	more := ""
+	if e.More {
+		more = "more than "
+	}
+	return fmt.Sprintf("%s%d entries (%d egress, %d ingress), and the table holds %d: use fewer selectors or wider port ranges, or allow more entries",
+		more, e.Entries, e.Egress, e.Ingress, e.Capacity)
 }
 
 // LevelsError says that the rules of one direction stand at more levels than a

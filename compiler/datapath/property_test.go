@@ -103,7 +103,7 @@ func (w *world) build(t failing) *datapath.Table {
 // ask looks flows up and compares with the judge's answer, and with the table's
 // own walk.
 func (w *world) ask(t failing, table, before *datapath.Table, changed bool, flows int, count *tally) {
-	judge := w.judge()
+	judge, entries := w.judge(), table.Entries()
 	for i := range flows {
 		f := w.flow()
 		want := judge.Decide(f.Flow)
@@ -119,9 +119,13 @@ func (w *world) ask(t failing, table, before *datapath.Table, changed bool, flow
 		old, oldFound := f.lookup(before)
 		w.count(f, got, changed && got != answer(old, oldFound), want.Passed && want.Skipped > 0, e, count)
 		if i%4 > 0 {
-			continue // a walk prints, and takes longer than all else here
+			continue // what follows takes longer than all else here
 		}
-		steps, decided := table.Walk(directionOf(f.Egress), f.id(table), f.protocol(), uint16(f.Port))
+		id, p := f.id(table), f.protocol()
+		if by, ok := byEntries(entries, directionOf(f.Egress), id, p, uint16(f.Port)); ok != found || by != e {
+			require.Equal(t, by, e, "%+v\n%s", f, w.story())
+		}
+		steps, decided := table.Walk(directionOf(f.Egress), id, p, uint16(f.Port))
 		if decided != (want.Rule != nil) || decided && steps[len(steps)-1].Rule.Ref.Index != want.Rule.Index {
 			require.Fail(t, "the walk decides otherwise", "%+v\n%v\n%s", f, steps, w.story())
 		}
@@ -129,6 +133,38 @@ func (w *world) ask(t failing, table, before *datapath.Table, changed bool, flow
 			require.Equal(t, want.Action, table.DefaultVerdict(directionOf(f.Egress)).String())
 		}
 	}
+}
+
+// byEntries is the answer of a data path that has the entries and docs/datapath.md.
+func byEntries(entries []datapath.Entry, d datapath.Direction, id datapath.ID, p datapath.Protocol, port uint16) (datapath.Entry, bool) {
+	longest := func(id datapath.ID) (best datapath.Entry, bits int) {
+		bits = -2
+		for _, e := range entries {
+			of := int(e.Bits)
+			switch {
+			case e.Direction != d || e.Identity != id:
+				continue
+			case e.Protocol == datapath.AnyProtocol:
+				of = -1
+			case e.Protocol != p || port>>(16-e.Bits) != e.Port>>(16-e.Bits):
+				continue
+			}
+			if of > bits {
+				best, bits = e, of
+			}
+		}
+		return best, bits
+	}
+	own, ownBits := longest(id)
+	anyone, anyBits := longest(datapath.AnyIdentity)
+	switch {
+	case ownBits == -2 && anyBits == -2:
+		return datapath.Entry{}, false
+	case ownBits == -2, anyBits > -2 && anyone.Precedence > own.Precedence,
+		anyone.Precedence == own.Precedence && anyBits > ownBits:
+		return anyone, true
+	}
+	return own, true
 }
 
 // count notes what decided a look-up.

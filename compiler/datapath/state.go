@@ -35,7 +35,13 @@ type State struct {
 	sweeps  [directions]resolver
 	holding bitset
 	key     []byte
+	made    int // entries computed for the batch at hand
 }
+
+// patience is how often over the capacity what a batch computes may grow before
+// it is given up: a few rules of ranges and many identities make more entries
+// than there is memory.
+const patience = 4
 
 // NewState is a state without rules and identities: everything is allowed.
 func NewState(o Options) *State {
@@ -76,6 +82,7 @@ func (s *State) Apply(b Batch) (ChangeSet, error) {
 
 // next is the table after a batch, which is not yet visible.
 func (s *State) next(old *Table, b *Batch) (*Table, error) {
+	s.made = 0
 	rules, err1 := b.rules(old.rules)
 	gone, err2 := b.gone(old)
 	come, err3 := b.come(old, gone)
@@ -83,14 +90,14 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 		return nil, err
 	}
 	if len(b.RemoveRules)+len(b.AddRules) == 0 {
-		return s.merged(old, gone, come), nil
+		return s.merged(old, gone, come)
 	}
 	p, err := compile(rules)
 	if err != nil {
 		return nil, err
 	}
 	s.restart(p)
-	return s.rebuilt(old, p, gone, come), nil
+	return s.rebuilt(old, p, gone, come)
 }
 
 // restart forgets what was computed from other rules.
@@ -103,7 +110,7 @@ func (s *State) restart(p *program) {
 }
 
 // rebuilt is the table of new rules.
-func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Identity) *Table {
+func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Identity) (*Table, error) {
 	t := &Table{program: p, ids: come}
 	for _, id := range old.ids {
 		if !id.Block && !gone[id.Name] {
@@ -115,12 +122,15 @@ func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Id
 	t.parts = make([]part, len(t.ids))
 	for i, id := range t.ids {
 		t.parts[i] = s.part(p, id)
+		if s.made > patience*s.capacity {
+			return nil, s.tooMany(t, true)
+		}
 	}
-	return t
+	return t, nil
 }
 
 // merged is old with some identities less and some, by name, more.
-func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) *Table {
+func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) (*Table, error) {
 	n := len(old.ids) - len(gone) + len(come)
 	t := &Table{program: old.program, ids: make([]*Identity, 0, n), parts: make([]part, 0, n)}
 	take := func(id *Identity, p part) {
@@ -131,9 +141,12 @@ func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) *Tabl
 		at, _ := old.find(id.Name)
 		from = old.copyTo(t, from, at, gone)
 		take(id, s.part(old.program, id))
+		if s.made > patience*s.capacity {
+			return nil, s.tooMany(t, true)
+		}
 	}
 	old.copyTo(t, from, len(old.ids), gone)
-	return t
+	return t, nil
 }
 
 // copyTo appends the identities from..to, but those that are gone.
@@ -163,6 +176,7 @@ func (s *State) part(p *program, id *Identity) part {
 	for n := range s.sweeps {
 		if holds.meets(p.named[n]) {
 			made[n] = slices.Clone(s.sweeps[n].of(holds, p.anyone[n]))
+			s.made += len(made[n])
 		}
 	}
 	s.classes[string(s.key)] = made
@@ -171,12 +185,15 @@ func (s *State) part(p *program, id *Identity) part {
 
 // admit refuses a table that is too large.
 func (s *State) admit(t *Table) error {
-	var per [directions]int
-	t.size, per = t.count()
-	if t.size > s.capacity {
-		return &CapacityError{Entries: t.size, Capacity: s.capacity, Egress: per[0], Ingress: per[1]}
+	if t.size, _ = t.count(); t.size > s.capacity {
+		return s.tooMany(t, false)
 	}
 	return nil
+}
+
+func (s *State) tooMany(t *Table, more bool) error {
+	all, per := t.count()
+	return &CapacityError{Entries: all, Capacity: s.capacity, Egress: per[0], Ingress: per[1], More: more}
 }
 
 func (t *Table) count() (all int, per [directions]int) {

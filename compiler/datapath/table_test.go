@@ -142,6 +142,21 @@ func TestATableThatIsTooLargeIsRefusedAndTheLastOneStays(t *testing.T) {
 	require.Equal(t, 11, s.Table().Len())
 }
 
+func TestATableFarTooLargeIsGivenUpOn(t *testing.T) {
+	rules := vector{rules: "r0 h t/1-1023 A; r1 h u/1-1023 A"}.parse(t)
+	rules[1].Direction = datapath.Ingress
+	var ids []datapath.Identity
+	for i := range 6 { // each of a class of its own
+		id := datapath.Identity{Name: string(rune('a' + i)), Labels: policy.Labels{{Key: "h"}, {Key: string(rune('p' + i))}}}
+		r := vector{rules: "r9 " + id.Labels[1].Key + " t/1 A"}.parse(t)[0]
+		r.Ref.Index = 10 + i
+		rules, ids = append(rules, r), append(ids, id)
+	}
+	_, err := datapath.Build(rules, ids, datapath.Options{Capacity: 5})
+	require.Equal(t, &datapath.CapacityError{Entries: 40, Capacity: 5, Egress: 20, Ingress: 20, More: true}, err)
+	require.ErrorContains(t, err, "more than 40 entries (20 egress, 20 ingress), and the table holds 5")
+}
+
 func TestEveryFaultOfABatchIsReportedAndNothingIsDone(t *testing.T) {
 	s := datapath.NewState(datapath.Options{})
 	_, err := s.Apply(datapath.Batch{AddIdentities: numbered("5")})

@@ -54,7 +54,7 @@ func parseAddrs(text string) (all []netip.Addr) {
 
 func newWorld(c chance) *world {
 	w := &world{c: c, rules: map[int]firstmatch.Rule{}, nodes: map[string]firstmatch.Flow{}, open: c(8) == 0, cidrs: c(3) == 0, wide: c(2) == 0, pass: c(2) == 0, flat: c(3) == 0}
-	for range 3 + c(16) {
+	for range 4 + c(24) {
 		w.addRule()
 	}
 	for range 1 + c(5) {
@@ -90,7 +90,7 @@ func (w *world) addRule() int {
 	if w.flat && c(5) > 0 {
 		r.Tier, r.Priority, r.Ordered = "normal", 1, false
 	}
-	if w.pass && c(4) == 0 {
+	if w.pass && c(3) == 0 {
 		r.Action = "pass"
 	}
 	if r.Protocol != "icmp" {
