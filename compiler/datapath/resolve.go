@@ -62,10 +62,10 @@ type shut struct {
 }
 
 // collect pairs the keys of lines with the lines, and leaves out the lines that a
-// line before them covers whole. Lines up to the last one with an explicit auth
-// all stay, because auth reaches below a verdict (S18). So do lines for any
-// identity of the precedence that shut the shape: the second look-up prefers
-// them where their key is longer, and an entry has to say who came first.
+// line before them covers whole. An explicit auth stays, because it reaches below
+// a verdict (S18), and so does a pass that can skip one. So do lines for any
+// identity of the precedence that shut the shape: the second look-up prefers them
+// where their key is longer, and an entry has to say who came first.
 func (r *resolver) collect(meets func(*line) bool) {
 	var done [shapes][tiers]shut
 	var passes [tiers]bool
@@ -78,7 +78,7 @@ func (r *resolver) collect(meets func(*line) bool) {
 		if !meets(l) {
 			continue
 		}
-		if i > r.lastAuth {
+		if i > r.lastAuth || l.auth == AuthUnset && l.decides() {
 			by := done[l.shape][l.tier]
 			if all := done[shapeWhole][l.tier]; all.yes {
 				by = all

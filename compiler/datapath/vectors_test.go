@@ -111,6 +111,31 @@ func TestTheReferenceVectors(t *testing.T) {
 	}
 }
 
+func TestAuthIsInheritedAsThePageSays(t *testing.T) {
+	for _, v := range []vector{
+		{"at one key and level, the rule for some peers speaks", "r0 * t/80 A!; r0 g t/80 A+off", "5 t/80=A 6 t/80=A!"},
+		{"and says required as well", "r0 * t/80 A+off; r0 g t/80 A!", "5 t/80=A! 6 t/80=A"},
+		{"at one key and level, required speaks", "r0 g t/80 A+off; r0 h t/80 A!", "5 t/80=A! 6 t/80=A!"},
+		{"a wider rule of the level speaks whatever its class", "r0 g t/* A!; r0 g t/80 R", "5 t/80=R! 5 t/81=A!"},
+		{"a narrower rule of lower class adds", "r0 g t/* R; r0 g t/80 A!", "5 t/80=R! 5 t/81=R"},
+		{"a narrower rule of lower class takes nothing away", "r0 g t/* R!; r0 g t/80 A+off", "5 t/80=R! 5 t/81=R!"},
+		{"an equal key behind adds nothing", "r0 g t/80 A; r1 g t/80 A!", "5 t/80=A"},
+		{"a rule for some lies below one for any", "r0 * t/80 A; r1 g t/80 A!", "5 t/80=A! 6 t/80=A"},
+		{"a rule for any does not lie below one for some", "r0 g t/* A; r1 * t/80 A!", "5 t/80=A 6 t/80=A!"},
+		{"of those below, the first speaks", "r0 g t/* A; r1 g t/80-81 A+off; r2 g t/80 A!", "5 t/80=A"},
+		{"and not the narrowest", "r0 g t/* A; r1 g t/80-81 A!; r2 g t/80 A+off", "5 t/80=A! 5 t/81=A! 5 t/82=A"},
+		{"what a pass skips does not speak", "admin r0 g t/80 P; admin r1 g t/* A!; r0 g any A", "5 t/80=A 5 t/81=A!"},
+		{"a lower tier adds too", "admin r0 g any A; baseline r0 g t/80 A!", "5 t/80=A! 5 t/81=A"},
+		{"a deny has none", "r0 g any D; r1 g t/80 A!; r2 * t/* A!", "5 t/80=D 6 t/80=A!"},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			table, err := datapath.Build(v.parse(t), numbered("5 6 7"), datapath.Options{})
+			require.NoError(t, err)
+			v.check(t, table)
+		})
+	}
+}
+
 // TestOnlyEntriesThatAreNeededAreKept counts what no answer shows.
 func TestOnlyEntriesThatAreNeededAreKept(t *testing.T) {
 	for _, v := range []vector{
