@@ -65,6 +65,9 @@ func (r *Rule) check() error {
 	if r.Priority > MaxPriority {
 		fault("priority", "%d is above %d", r.Priority, MaxPriority)
 	}
+	if r.Ref.Policy == "" {
+		fault("policy", "is empty; an entry names it")
+	}
 	if r.Ref.Index < 0 {
 		fault("index", "%d is below 0", r.Ref.Index)
 	}

@@ -177,6 +177,7 @@ func TestEveryFaultOfABatchIsReportedAndNothingIsDone(t *testing.T) {
 			broken(func(r *datapath.Rule) { r.Direction = 0 }),
 			broken(func(r *datapath.Rule) { r.Tier = 4 }),
 			broken(func(r *datapath.Rule) { r.Priority = 1 << 24 }),
+			broken(func(r *datapath.Rule) { r.Ref.Policy = "" }),
 			broken(func(r *datapath.Rule) { r.Ref.Index = -1 }),
 			broken(func(r *datapath.Rule) { r.Peer.Any = true }),
 			broken(func(r *datapath.Rule) { r.Peer = datapath.Peer{} }),
@@ -198,6 +199,7 @@ policy p, rule 0 (egress): remove: no such rule is there
 policy p, rule 0 (Direction(0)): direction: set Egress or Ingress
 policy p, rule 0 (egress): tier: is Tier(4); set Admin, Normal or Baseline
 policy p, rule 0 (egress): priority: 16777216 is above 16777215
+policy , rule 0 (egress): policy: is empty; an entry names it
 policy p, rule -1 (egress): index: -1 is below 0
 policy p, rule 0 (egress): peer: is any and also g; set one of them
 policy p, rule 0 (egress): peer: is nobody; set a selector, a CIDR, or any
