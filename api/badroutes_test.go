@@ -41,11 +41,14 @@ func (g good) target() string {
 func goods(made resource.Policy) []good {
 	id, rev := made.ID.String(), made.HeadRevisionID.String()
 	bodies := map[string]string{
-		"createPolicy": draft("fresh"),
-		"revisePolicy": `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
-		"dryRunPolicy": `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
-		"putNode":      `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
-		"putNodes":     `{"id":"n9"}`,
+		"createPolicy":    draft("fresh"),
+		"revisePolicy":    `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
+		"dryRunPolicy":    `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"dryRunNewPolicy": `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"putNode":         `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
+		"putNodes":        `{"id":"n9"}`,
+
+		"reportApplied": `{"version":1,"fingerprint":"` + fingerprint("[]") + `"}`,
 	}
 	var all []good
 	for _, r := range api.Routes() {

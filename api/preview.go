@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
@@ -12,11 +14,31 @@ import (
 // sides are the nodes that each side of a selector matches, ascending by id.
 type sides struct{ source, destination []projector.Member }
 
+// dryRun compares with the head of a policy.
 func (p *plane) dryRun(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
 	}
+	return p.preview(c, project, func(v *projector.View) (policy.Revision, error) {
+		pol, err := livePolicy(v, project, id)
+		return pol.Head, err
+	})
+}
+
+// dryRunNew compares with nothing: the policy does not exist yet.
+func (p *plane) dryRunNew(c *call) error {
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	return p.preview(c, project, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+}
+
+// preview answers what would change if the body came after the revision that
+// before reads. That of a policy which does not exist is without rules, and
+// matches nobody.
+func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.View) (policy.Revision, error)) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -26,15 +48,15 @@ func (p *plane) dryRun(c *call) error {
 		return invalid(err)
 	}
 	var head policy.Revision
-	var before, after sides
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
-		pol, err := livePolicy(v, project, id)
-		if err != nil {
+	var had, has sides
+	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+		if head, err = before(v); err != nil {
 			return err
 		}
-		head = pol.Head
-		before.source, before.destination = v.Match(project, head.Selector)
-		after.source, after.destination = v.Match(project, sel)
+		if len(head.Rules) > 0 {
+			had.source, had.destination = v.Match(project, head.Selector)
+		}
+		has.source, has.destination = v.Match(project, sel)
 		return nil
 	})
 	if err != nil {
@@ -42,12 +64,12 @@ func (p *plane) dryRun(c *call) error {
 	}
 	same := compiler.Compile(head.Rules).Fingerprint == compiler.Compile(rules).Fingerprint
 	out := resource.DryRun{
-		RuleDiff:           showDiff(compiler.Compare(head.Rules, rules)),
-		PeerPairsAffected:  pairsAffected(before, after, same),
+		RuleDiff:           CompareRules(head.Rules, rules),
+		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
 	}
-	for m := range union(after.source, after.destination) {
+	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
 		if !m.Addressed {
 			out.UnreachableNodeIDs = append(out.UnreachableNodeIDs, string(m.ID))

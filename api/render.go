@@ -73,7 +73,10 @@ func showRule(r policy.Rule) resource.Rule {
 	return out
 }
 
-func showDiff(d compiler.Diff) resource.Diff {
+// CompareRules says how to come from one rule list to the other, as a diff
+// over HTTP does.
+func CompareRules(from, to []policy.Rule) resource.Diff {
+	d := compiler.Compare(from, to)
 	out := resource.Diff{
 		Added:    showRules(d.Added),
 		Removed:  showRules(d.Removed),

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
@@ -49,6 +48,14 @@ func revisionRoutes() []Route {
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
 			Problems: readProblems(bodyProblems(ruleFaults(CodePolicyNotFound)...)...),
 			serve:    (*plane).dryRun,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions",
+			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
+			BodyType: mediaJSON, Body: resource.Preview{},
+			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
+			Problems: bodyProblems(ruleFaults()...),
+			serve:    (*plane).dryRunNew,
 		},
 	}
 }
@@ -141,5 +148,5 @@ func (p *plane) diffRevisions(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, showDiff(compiler.Compare(a.Rules, b.Rules)))
+	return c.json(http.StatusOK, CompareRules(a.Rules, b.Rules))
 }

@@ -22,10 +22,15 @@ const (
 // Event is one verified event of a node's stream.
 type Event struct {
 	// Seq is the node stream's sequence. It rises from event to event, but for
-	// the word to pull that a stream older than the cursor begins with.
-	Seq    uint64
-	Type   string
-	Notice artifact.Notice
+	// the word to pull that a stream older than the cursor begins with, or that
+	// over NATS stands for what can no longer be told in its place.
+	Seq  uint64
+	Type string
+	// Notice is the signed event as it came over SSE, Envelope the signed
+	// message as it came over NATS; the other is zero. Both are zero in a word
+	// to pull over NATS.
+	Notice   artifact.Notice
+	Envelope artifact.Envelope
 	// Policy is the decoded payload of a policy_updated, nil in others.
 	Policy *artifact.PolicyPayload
 	// Version is the log sequence of the cause of a policy_updated.
@@ -66,14 +71,8 @@ func decodeEvent(id policy.NodeID, f frame, n artifact.Notice) (Event, error) {
 }
 
 func decodePolicy(id policy.NodeID, e Event) (Event, error) {
-	p, err := artifact.ParsePolicyPayload(e.Notice.Payload)
+	p, err := decodePayload(id, e.Notice.Payload)
 	if err != nil {
-		return Event{}, err
-	}
-	if p.NodeID != id {
-		return Event{}, fmt.Errorf("its rules are those of node %q", p.NodeID)
-	}
-	if err := p.Verify(); err != nil {
 		return Event{}, err
 	}
 	// The stream breaks long data into lines, which leave white space behind.
@@ -88,6 +87,40 @@ func decodePolicy(id policy.NodeID, e Event) (Event, error) {
 	if i := strings.LastIndexByte(e.Notice.ID, '.'); i >= 0 {
 		e.Version, _ = strconv.ParseUint(e.Notice.ID[i+1:], 10, 64)
 	}
+	return e, nil
+}
+
+// decodePayload reads rules that must be the node's, and those of their
+// fingerprint.
+func decodePayload(id policy.NodeID, doc []byte) (artifact.PolicyPayload, error) {
+	p, err := artifact.ParsePolicyPayload(doc)
+	if err != nil {
+		return p, err
+	}
+	if p.NodeID != id {
+		return p, fmt.Errorf("its rules are those of node %q", p.NodeID)
+	}
+	return p, p.Verify()
+}
+
+// decodeEnvelope turns an envelope whose signature was verified into an event.
+// Its kind stands for the type of what is not a policy.
+func decodeEnvelope(id policy.NodeID, seq uint64, env artifact.Envelope) (Event, error) {
+	e := Event{Seq: seq, Type: env.Kind, Version: env.Version, Envelope: env}
+	if err := env.Expect(artifact.Identity{Node: string(id), Plane: artifact.PlanePolicy, Kind: env.Kind, Name: env.Name}); err != nil {
+		return Event{}, err
+	}
+	if env.Kind != artifact.KindPolicy {
+		return e, nil
+	}
+	p, err := decodePayload(id, env.Payload)
+	if err != nil {
+		return Event{}, err
+	}
+	if env.Name != p.PolicyID.String() {
+		return Event{}, fmt.Errorf("its name is %.80q, but its rules are those of policy %s", env.Name, p.PolicyID)
+	}
+	e.Type, e.Policy = TypePolicyUpdated, &p
 	return e, nil
 }
 

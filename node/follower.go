@@ -21,9 +21,17 @@ import (
 // Options has a useful zero value: pull first, trust the keys the plane names,
 // wait between 200 ms and 10 s for a server that is away.
 type Options struct {
-	// From is the Last-Event-ID to begin after. Nil: pull the state, and begin
-	// after it, so that the rows are complete from the start.
+	// From is the sequence of the node stream to begin after. Nil: pull the
+	// state, and begin after it, so that the rows are complete from the start.
 	From *uint64
+	// State is a file that keeps the cursor and the rows, so that a follower
+	// made later goes on where this one ended; then From does not count. It is
+	// replaced as a whole after each burst of events. Empty: nothing is kept.
+	State string
+	// NATS is the URL of a server, or several with commas between: messages
+	// come over NATS, and only what must be pulled over HTTP. Empty: all comes
+	// over HTTP.
+	NATS string
 	// Trust holds the keys to verify with. Nil: those the plane names at
 	// /v1/keys, asked again when a notice names an unknown one.
 	Trust *artifact.TrustSet
@@ -41,6 +49,13 @@ type Options struct {
 	Trouble func(err error, pause time.Duration)
 	Log     *slog.Logger
 	Now     func() time.Time // to judge the age of notices; nil: time.Now
+
+	// AskEvery is how often a follower over NATS asks for what it may have
+	// missed without a hint; 0 is 30 s.
+	AskEvery time.Duration
+	// Pending bounds the live messages over NATS that wait to be read; what
+	// comes above is dropped, and asked for. 0 leaves it to the client library.
+	Pending int
 }
 
 func (o Options) withDefaults() Options {
@@ -52,6 +67,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MinWait, 200*time.Millisecond)
 	def(&o.MaxWait, 10*time.Second)
 	def(&o.Silence, time.Minute)
+	def(&o.AskEvery, 30*time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -87,12 +103,19 @@ type Follower struct {
 	seen     uint64 // the last event handled
 	pulled   uint64 // the rows stand at or after this place of the stream
 	cursor   atomic.Uint64
+	version  atomic.Uint64 // log sequence that the rows stand at; 0 until they are complete
 	rows     set
 	refused  int // events refused in a row
+	forged   atomic.Uint64
+	restored bool // the state file was read
+	splice   *splice
+	puller   func(context.Context) (State, error)
 }
 
 // NewFollower makes a follower of node id at a server such as
-// http://127.0.0.1:8080. Nothing is started.
+// http://127.0.0.1:8080. Nothing is started. With Options.NATS and
+// Options.Trust the server may be empty: what must be pulled is then asked for
+// over NATS too, as everything that the stream retains for the node.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -107,9 +130,9 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	if f.askKeys {
 		f.trust = artifact.NewTrustSet()
 	}
+	f.puller = f.pull
 	if opt.From != nil {
-		f.moveTo(*opt.From)
-		f.begun = true
+		f.begin(*opt.From)
 	}
 	return f
 }
@@ -124,6 +147,14 @@ func (f *Follower) Merged() Merged { return Merge(f.rows.list()) }
 // Cursor is the place in the node stream to resume after: nothing up to it is
 // missing from Rows.
 func (f *Follower) Cursor() uint64 { return f.cursor.Load() }
+
+// Refused counts live messages over NATS that were not the plane's, or not
+// meant for this node. They were dropped.
+func (f *Follower) Refused() uint64 { return f.forged.Load() }
+
+// Version is the log sequence up to which the rows hold what the plane said; 0
+// until a pull has made them complete. It is what a node reports ([Reporter]).
+func (f *Follower) Version() uint64 { return f.version.Load() }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
 // yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
@@ -174,8 +205,12 @@ var errStopped = errors.New("stopped")
 // final reports whether err ends the following.
 func (f *Follower) final(err error) bool {
 	var status *StatusError
-	if errors.As(err, &status) {
+	var kept *StateFileError
+	switch {
+	case errors.As(err, &status):
 		return status.final()
+	case errors.As(err, &kept), errors.Is(err, errNoKeys):
+		return true
 	}
 	var r *refusal
 	if !errors.As(err, &r) {
@@ -213,6 +248,9 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 	if err := f.prepare(ctx); err != nil {
 		return false, err
 	}
+	if f.opt.NATS != "" {
+		return f.native(ctx, yield)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	resp, err := f.open(ctx)
@@ -233,13 +271,19 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 // prepare does what must precede the first stream: keys to verify with, and a
 // place to begin.
 func (f *Follower) prepare(ctx context.Context) error {
+	if err := f.restore(); err != nil {
+		return err
+	}
+	if f.askKeys && f.server == "" {
+		return errNoKeys
+	}
 	if f.askKeys && !f.haveKeys {
 		if err := f.fetchKeys(ctx); err != nil {
 			return err
 		}
 		f.haveKeys = true
 	}
-	if f.begun {
+	if f.begun || f.server == "" {
 		return nil
 	}
 	s, err := f.pull(ctx)
@@ -247,14 +291,24 @@ func (f *Follower) prepare(ctx context.Context) error {
 		return err
 	}
 	f.take(s)
-	f.moveTo(s.Seq)
+	f.begin(s.Seq)
+	return f.save()
+}
+
+// errNoKeys: who follows without a server must bring the keys.
+var errNoKeys = errors.New("no keys to verify with: name a server that has them, or give them")
+
+// begin has the next connection go on after seq.
+func (f *Follower) begin(seq uint64) {
+	f.moveTo(seq)
+	f.splice = newSplice(seq)
 	f.begun = true
-	return nil
 }
 
 func (f *Follower) take(s State) {
 	f.rows.replace(s.Rows)
 	f.pulled = s.Seq
+	f.version.Store(max(f.version.Load(), s.LogSeq))
 }
 
 // moveTo marks the event at seq as handled. After a pull the next connection
@@ -311,8 +365,14 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 		if err := f.handle(ctx, &e); err != nil {
 			return err
 		}
+		f.moveTo(e.Seq)
 		if !yield(e, nil) {
-			return errStopped
+			return errors.Join(errStopped, f.save())
+		}
+		if stream.drained() {
+			if err := f.save(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -336,21 +396,23 @@ func (f *Follower) verify(ctx context.Context, fr frame) (Event, error) {
 	return e, nil
 }
 
-// handle brings the rows up to e and moves the cursor.
+// handle brings the rows up to e.
 func (f *Follower) handle(ctx context.Context, e *Event) error {
 	switch e.Type {
 	case TypeStateUpdated:
-		s, err := f.pull(ctx)
+		s, err := f.puller(ctx)
 		if err != nil {
 			return err
 		}
 		f.take(s)
 		e.Pulled = &s
 	case TypePolicyUpdated:
+		if v := f.version.Load(); v != 0 {
+			f.version.Store(max(v, e.Version))
+		}
 		if e.Covered = e.Seq <= f.pulled; !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's version fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "version", e.Version)
 		}
 	}
-	f.moveTo(e.Seq)
 	return nil
 }

@@ -12,14 +12,19 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/artifact"
 )
 
 // State is a node's whole state as it was pulled.
 type State struct {
 	// Seq is the place in the node stream after which nothing is missed by who
 	// holds this state.
-	Seq  uint64
-	Body json.RawMessage // the NodeStateSnapshot, verbatim
+	Seq uint64
+	// LogSeq is the log sequence that the state stands at; 0 of a plane that does
+	// not say.
+	LogSeq uint64
+	Body   json.RawMessage // the NodeStateSnapshot, verbatim
 	// Merged is the policy block of Body; zero when that is null.
 	Merged Merged
 	// Rows are what Merged is made of.
@@ -60,6 +65,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	if s.Seq, err = strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64); err != nil {
 		return State{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
 	}
+	s.LogSeq, _ = strconv.ParseUint(header.Get("Edict-Log-Seq"), 10, 64)
 	var doc struct {
 		Policy *struct {
 			RevisionID  uuid.UUID       `json:"revision_id"`
@@ -115,6 +121,20 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fetch the plane's keys: %w", err)
 	}
+	if err := addKeys(f.trust, body); err != nil {
+		return fmt.Errorf("fetch the plane's keys: %w", err)
+	}
+	return nil
+}
+
+// ParseKeys reads the keys to trust from the document that the plane shows at
+// /v1/keys.
+func ParseKeys(doc []byte) (*artifact.TrustSet, error) {
+	trust := artifact.NewTrustSet()
+	return trust, addKeys(trust, doc)
+}
+
+func addKeys(trust *artifact.TrustSet, body []byte) error {
 	var doc struct {
 		Items []struct {
 			KeyID     string     `json:"key_id"`
@@ -125,7 +145,7 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return fmt.Errorf("fetch the plane's keys: %w", err)
+		return err
 	}
 	for _, k := range doc.Items {
 		if k.Alg != "ed25519" {
@@ -135,8 +155,8 @@ func (f *Follower) fetchKeys(ctx context.Context) error {
 		if k.NotAfter != nil {
 			until = *k.NotAfter
 		}
-		if err := f.trust.Add(k.Plane, k.KeyID, k.PublicKey, until); err != nil {
-			return fmt.Errorf("fetch the plane's keys: %w", err)
+		if err := trust.Add(k.Plane, k.KeyID, k.PublicKey, until); err != nil {
+			return err
 		}
 	}
 	return nil

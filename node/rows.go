@@ -69,6 +69,13 @@ func (r *set) apply(e Event) bool {
 	return true
 }
 
+// version is the one of a policy that was told last; 0: none was.
+func (r *set) version(id uuid.UUID) uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.since[id]
+}
+
 // withdrawn reports whether rules are none: the policy says nothing any more.
 func withdrawn(rules json.RawMessage) bool {
 	return len(rules) >= 2 && len(bytes.TrimSpace(rules[1:len(rules)-1])) == 0

@@ -74,6 +74,9 @@ func (f *frames) next() (frame, error) {
 	}
 }
 
+// drained reports whether all that was received has been read.
+func (f *frames) drained() bool { return f.r.Buffered() == 0 }
+
 func (f *frames) dispatch(event string) frame {
 	if event == "" {
 		event = "message"

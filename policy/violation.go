@@ -78,4 +78,6 @@ const (
 	CodeTooManyLabels      = "too_many_labels"
 	CodeInvalidAddress     = "invalid_address"
 	CodeTooManyAddresses   = "too_many_addresses"
+	CodeInvalidVersion     = "invalid_version"
+	CodeInvalidFingerprint = "invalid_fingerprint"
 )

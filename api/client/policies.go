@@ -75,3 +75,10 @@ func (c *Client) DryRun(ctx context.Context, project, id uuid.UUID, p resource.P
 	out, _, err := put[resource.DryRun](ctx, c, http.MethodPost, p, nil, policiesPath(project, id.String(), "dry-run")...)
 	return out, err
 }
+
+// DryRunNew says what a policy that does not exist yet would do, and writes
+// nothing.
+func (c *Client) DryRunNew(ctx context.Context, project uuid.UUID, p resource.Preview) (resource.DryRun, error) {
+	out, _, err := put[resource.DryRun](ctx, c, http.MethodPost, p, nil, "v1", "projects", project.String(), "policies:dry-run")
+	return out, err
+}

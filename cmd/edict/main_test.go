@@ -4,13 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/test/gen"
 )
 
 func TestMain(m *testing.M) {
@@ -27,8 +37,24 @@ func TestStories(t *testing.T) {
 			"ends":  endsWith,
 			"plane": awaitPlane,
 			"lines": awaitLines,
+
+			"authored": authoredPart,
+			"keys":     keepKeys,
+			"damage":   damageStore,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "fixtures" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			_, err := gen.AWSFile()
+			return err == nil, nil
 		},
 		Setup: func(env *testscript.Env) error {
+			if aws, err := gen.AWSFile(); err == nil {
+				env.Setenv("AWS", aws)
+			} else {
+				t.Log(err)
+			}
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", env.WorkDir)
 			// A program under the race detector otherwise sleeps a second before it
@@ -76,9 +102,25 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("HTTP", r.HTTP)
 		if r.NATS != nil {
 			ts.Setenv("NATS", *r.NATS)
+			ts.Setenv("NATSLISTEN", strings.TrimPrefix(*r.NATS, "nats://"))
 		}
 		return true
 	})
+}
+
+// damageStore is "damage DIR": in the read model of a stopped plane it renames the policy web.
+func damageStore(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage DIR")
+	}
+	db, err := pebble.Open(filepath.Join(ts.MkAbs(args[0]), "store"), &pebble.Options{FormatMajorVersion: pebble.FormatValueSeparation})
+	ts.Check(err)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte("p"), UpperBound: []byte("q")})
+	ts.Check(err)
+	for ok := it.First(); ok; ok = it.Next() {
+		ts.Check(db.Set(it.Key(), bytes.Replace(it.Value(), []byte("web"), []byte("wub"), 1), pebble.Sync))
+	}
+	ts.Check(errors.Join(it.Close(), db.Close()))
 }
 
 // awaitLines is "lines N FILE": it waits until the file has so many lines.
@@ -92,6 +134,36 @@ func awaitLines(ts *testscript.TestScript, neg bool, args []string) {
 		text, err := os.ReadFile(ts.MkAbs(args[1]))
 		return err == nil && bytes.Count(text, []byte{'\n'}) >= want
 	})
+}
+
+// authoredPart is "authored LIST OUT": of listed policies, what an author wrote, by slug.
+func authoredPart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: authored LIST OUT")
+	}
+	var all []resource.Policy
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &all))
+	drafts := make([]resource.Draft, len(all))
+	for i, p := range all {
+		drafts[i] = resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Rules: p.Head.Rules}
+	}
+	slices.SortFunc(drafts, func(a, b resource.Draft) int { return strings.Compare(a.Slug, b.Slug) })
+	out, err := json.MarshalIndent(drafts, "", " ")
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o600))
+}
+
+// keepKeys is "keys FILE": it writes the keys that the plane shows.
+func keepKeys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keys FILE")
+	}
+	resp, err := http.Get(ts.Getenv("EDICT_SERVER") + "/v1/keys")
+	ts.Check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
 // await asks until cond holds.

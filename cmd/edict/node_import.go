@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,8 @@ func (a *app) nodeImportCommand() *cobra.Command {
 		Short: "Register many nodes from NDJSON",
 		Long: `Register many nodes, or give them other facts, from lines such as
   {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
-Lines that are wrong are told and change nothing; the others are applied.`,
+Lines that are wrong are told and change nothing; the others are applied. The file
+may be compressed with gzip.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file) },
 	}
@@ -61,41 +60,4 @@ func (a *app) nodeImport(cmd *cobra.Command, file string) error {
 
 func writeImported(w io.Writer, r resource.BatchResult) {
 	fmt.Fprintf(w, "%d nodes applied, %d unchanged, %d rejected\n", r.Applied, r.Unchanged, len(r.Rejected))
-}
-
-// lines opens the input and counts its lines; those of stdin are not known.
-func (a *app) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
-	if file == "-" {
-		return io.NopCloser(a.stdin), "stdin", 0, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, "", 0, err
-	}
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := f.Read(buf)
-		total += int64(bytes.Count(buf[:n], []byte{'\n'}))
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			f.Close()
-			return nil, "", 0, err
-		}
-	}
-	_, err = f.Seek(0, io.SeekStart)
-	return f, file, total, err
-}
-
-// lineCounter shows how many lines were sent.
-type lineCounter struct {
-	r   io.Reader
-	bar *progress.Work
-}
-
-func (c *lineCounter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.bar.Add(int64(bytes.Count(p[:n], []byte{'\n'})))
-	return n, err
 }

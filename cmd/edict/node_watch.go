@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -28,6 +30,9 @@ type watched struct {
 func (a *app) nodeWatchCommand() *cobra.Command {
 	var from uint64
 	var count int
+	var trust string
+	var opt node.Options
+	var report bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow what a node is told",
@@ -35,20 +40,41 @@ func (a *app) nodeWatchCommand() *cobra.Command {
 is verified with the plane's keys. When the plane goes away, watch resumes where
 it was. SIGINT ends it.
 
+With --nats the events come over NATS, live and replayed, and only the keys, and
+a state that must be pulled, come from --server. With --nats and --trust, and no
+--server, NATS is enough: where a state would be pulled, everything retained for
+the node is asked for instead.
+
 With -o json, each event is one line:
-  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}`,
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
+
+With --report, what was shown is reported as applied, as an agent would.`,
 		Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opt := node.Options{Trouble: a.tellTrouble}
+			opt.Trouble = a.tellTrouble
+			if trust != "" {
+				keys, err := readKeys(trust)
+				if err != nil {
+					return failed(exitUnreadable, "%v", err)
+				}
+				opt.Trust = keys
+			}
 			if cmd.Flags().Changed("from") {
 				opt.From = &from
 			}
-			return a.watch(cmd, args[0], opt, count)
+			if report && opt.From != nil {
+				return usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
+			}
+			return a.watch(cmd, args[0], opt, count, report)
 		},
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	cmd.Flags().Uint64Var(&from, "from", 0, "node stream sequence to begin after; 0 for everything retained (default now)")
+	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
+	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
+	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
+	cmd.Flags().BoolVar(&report, "report", false, "report what the node is told as applied")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
@@ -60,7 +86,7 @@ func (a *app) tellTrouble(err error, pause time.Duration) {
 // errEnough ends a watch that has seen what it should.
 var errEnough = errors.New("enough")
 
-func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) error {
+func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, report bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -72,20 +98,51 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) 
 	if a.format == formatTable {
 		fmt.Fprintf(a.stdout, "%-18s %-20s %-38s %6s  %s\n", "SEQ", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
+	server := c.Server()
+	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {
+		server = ""
+	}
 	seen := 0
-	err = node.NewFollower(c.Server(), nodeID, opt).Run(cmd.Context(), func(e node.Event) error {
+	applied := func() {}
+	if report {
+		opt.Connected = func() { applied() }
+	}
+	f := node.NewFollower(server, nodeID, opt)
+	if report {
+		var stop func()
+		applied, stop = startReports(cmd.Context(), c.Server(), nodeID, f)
+		defer stop()
+	}
+	err = f.Run(cmd.Context(), func(e node.Event) error {
 		if err := a.tellEvent(e); err != nil {
 			return err
 		}
+		applied()
 		if seen++; seen == count {
 			return errEnough
 		}
 		return nil
 	})
+	if n := f.Refused(); n > 0 {
+		fmt.Fprintf(a.stderr, "edict: %d messages refused: not the plane's, or not meant for node %s\n", n, nodeID)
+	}
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
+}
+
+// readKeys reads the keys to trust.
+func readKeys(file string) (*artifact.TrustSet, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := node.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return keys, nil
 }
 
 func (a *app) tellEvent(e node.Event) error {

@@ -35,7 +35,7 @@ Every document is checked before any is sent: one fault, and nothing is.`,
 
 // filesFlag gives a command -f, which it needs.
 func filesFlag(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file or directory to read, - for stdin; may be repeated")
+	filesFlagMaybe(cmd, files)
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if len(*files) == 0 {
@@ -43,6 +43,11 @@ func filesFlag(cmd *cobra.Command, files *[]string) {
 		}
 		return before(cmd, args)
 	}
+}
+
+// filesFlagMaybe gives a command -f, which it can do without.
+func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file or directory to read, - for stdin; may be repeated")
 }
 
 // drafts reads and checks files, and tells every fault.

@@ -14,13 +14,21 @@ import (
 
 func (a *app) policyDiffCommand() *cobra.Command {
 	var from, to string
+	var files []string
 	cmd := &cobra.Command{
-		Use:   "diff NAME|ID",
-		Short: "Compare the rules of two revisions",
+		Use:   "diff NAME|ID | -f FILE...",
+		Short: "Compare the rules of two revisions, or files with what is there",
 		Long: `Compare the rules of two revisions: the head with the one before it, unless told
-otherwise. Order does not count. Exit code 1 when they differ.`,
-		Args: args(1, 1),
+otherwise. Order does not count. With -f, say what 'policy apply' would change.
+Exit code 1 when there is a difference.`,
+		Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 == (len(files) > 0) {
+				return usage(cmd, "name one policy, or give files with -f")
+			}
+			if len(files) > 0 {
+				return a.diffFiles(cmd, files)
+			}
 			c, project, err := a.plane(cmd)
 			if err != nil {
 				return err
@@ -44,6 +52,7 @@ otherwise. Order does not count. Exit code 1 when they differ.`,
 		},
 	}
 	a.policyClient(cmd)
+	filesFlagMaybe(cmd, &files)
 	cmd.Flags().StringVar(&from, "from", "", "older revision (default the one before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "newer revision (default the head)")
 	return cmd

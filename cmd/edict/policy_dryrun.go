@@ -25,8 +25,7 @@ func (a *app) policyDryRunCommand() *cobra.Command {
 		Use:   "dry-run -f FILE...",
 		Short: "Say what applying files would change, and change nothing",
 		Long: `Say what applying files would change: which nodes the policy would match, which
-rules would come and go. Nothing is written. Exit code 1 when rules would change.
-The policies must exist.`,
+rules would come and go. Nothing is written. Exit code 1 when rules would change.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
@@ -58,6 +57,29 @@ The policies must exist.`,
 }
 
 func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) ([]dryRun, error) {
+	ids, err := policyIDs(ctx, c, project)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]dryRun, 0, len(drafts))
+	for _, d := range drafts {
+		preview := resource.Preview{Selector: d.Selector, Rules: d.Rules}
+		var r resource.DryRun
+		if id, exists := ids[d.Slug]; exists {
+			r, err = c.DryRun(ctx, project, id, preview)
+		} else {
+			r, err = c.DryRunNew(ctx, project, preview)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", d.Slug, err)
+		}
+		all = append(all, dryRun{d.Slug, r})
+	}
+	return all, nil
+}
+
+// policyIDs are the ids of a project's policies, by slug.
+func policyIDs(ctx context.Context, c *client.Client, project uuid.UUID) (map[string]uuid.UUID, error) {
 	ids := map[string]uuid.UUID{}
 	for p, err := range c.AllPolicies(ctx, project) {
 		if err != nil {
@@ -65,19 +87,7 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 		}
 		ids[p.Slug] = p.ID
 	}
-	all := make([]dryRun, 0, len(drafts))
-	for _, d := range drafts {
-		id, ok := ids[d.Slug]
-		if !ok {
-			return nil, failed(exitNotFound, "%s:%d: policy %q does not exist yet; a dry run compares with what is there", d.At.File, d.At.Line, d.Slug)
-		}
-		r, err := c.DryRun(ctx, project, id, resource.Preview{Selector: d.Selector, Rules: d.Rules})
-		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", d.Slug, err)
-		}
-		all = append(all, dryRun{d.Slug, r})
-	}
-	return all, nil
+	return ids, nil
 }
 
 func writeDryRuns(w io.Writer, all []dryRun) {

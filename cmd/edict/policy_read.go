@@ -1,18 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 )
 
-func (a *app) policyGetCommand() *cobra.Command {
+// onePolicy is a command that reads the policy it is given by slug or id.
+func (a *app) onePolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
 	return a.policyClient(&cobra.Command{
-		Use: "get NAME|ID", Short: "Show a policy and its rules", Args: args(1, 1),
+		Use: use + " NAME|ID", Short: short, Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
@@ -22,8 +28,14 @@ func (a *app) policyGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(p, func(w io.Writer) { writePolicy(w, p) })
+			return run(cmd, c, p)
 		},
+	})
+}
+
+func (a *app) policyGetCommand() *cobra.Command {
+	return a.onePolicy("get", "Show a policy and its rules", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
+		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
 	})
 }
 
@@ -63,18 +75,21 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (a *app) policyListCommand() *cobra.Command {
 	return a.policyClient(&cobra.Command{
-		Use: "list", Short: "List the policies of a project", Args: args(0, 0),
+		Use: "list", Short: "List the policies of a project",
+		Long: `List the policies of a project. With -o json or yaml each has its rules, so that
+'edict policy import' can bring them to another plane.`,
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
 				return err
 			}
-			all := []resource.Policy{}
-			for p, err := range c.AllPolicies(cmd.Context(), project) {
-				if err != nil {
-					return err
-				}
-				all = append(all, p)
+			all, err := collect(c.AllPolicies(cmd.Context(), project))
+			if err == nil && a.format != formatTable {
+				all, err = withHeads(cmd.Context(), c, all)
+			}
+			if err != nil {
+				return err
 			}
 			return a.print(all, func(w io.Writer) {
 				rows := make([][]string, len(all))
@@ -87,32 +102,52 @@ func (a *app) policyListCommand() *cobra.Command {
 	})
 }
 
+// collect makes a list, empty rather than nil, out of what is walked.
+func collect[T any](walk iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for x, err := range walk {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// withHeads reads the heads of listed policies. What was deleted since the
+// list was read is left out.
+func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) ([]resource.Policy, error) {
+	const atOnce = 16
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, p := range listed {
+		g.Go(func() error {
+			full, err := c.Policy(ctx, p.ProjectID, p.ID)
+			if codeOf(err) == exitNotFound {
+				return nil
+			}
+			listed[i] = full
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(listed, func(p resource.Policy) bool { return p.Head == nil }), nil
+}
+
 func (a *app) policyRevisionsCommand() *cobra.Command {
-	return a.policyClient(&cobra.Command{
-		Use: "revisions NAME|ID", Short: "List what a policy has said, newest first", Args: args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
+	return a.onePolicy("revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+		all, err := collect(c.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
+		if err != nil {
+			return err
+		}
+		return a.print(all, func(w io.Writer) {
+			rows := make([][]string, len(all))
+			for i, r := range all {
+				rows[i] = []string{r.ID.String(), stamp(r.CreatedAt), r.CreatedBy, fmt.Sprint(len(r.Rules)), r.Selector.Source, r.Selector.Destination}
 			}
-			p, err := findPolicy(cmd.Context(), c, project, args[0])
-			if err != nil {
-				return err
-			}
-			all := []resource.Revision{}
-			for r, err := range c.AllRevisions(cmd.Context(), project, p.ID) {
-				if err != nil {
-					return err
-				}
-				all = append(all, r)
-			}
-			return a.print(all, func(w io.Writer) {
-				rows := make([][]string, len(all))
-				for i, r := range all {
-					rows[i] = []string{r.ID.String(), stamp(r.CreatedAt), r.CreatedBy, fmt.Sprint(len(r.Rules)), r.Selector.Source, r.Selector.Destination}
-				}
-				columns(w, []string{"revision", "created", "by", "rules", "source", "destination"}, rows)
-			})
-		},
+			columns(w, []string{"revision", "created", "by", "rules", "source", "destination"}, rows)
+		})
 	})
 }

@@ -131,15 +131,36 @@ func TestATableThatIsTooLargeIsRefusedAndTheLastOneStays(t *testing.T) {
 	require.ErrorContains(t, err, "21 entries (20 egress, 1 ingress), and the table holds 12")
 	require.Same(t, before, s.Table())
 
-	// Rules that were tried and refused leave nothing behind.
-	_, err = s.Apply(datapath.Batch{AddRules: vector{rules: "r0 h u/1-1023 A"}.parse(t)})
-	require.Error(t, err)
-	require.Same(t, before, s.Table())
-	other := numbered("6")[0]
-	other.Name = "66"
-	_, err = s.Apply(datapath.Batch{AddIdentities: []datapath.Identity{other}})
+}
+
+func TestRulesThatWereRefusedLeaveNothingBehind(t *testing.T) {
+	s := datapath.NewState(datapath.Options{Capacity: 22})
+	rules := vector{rules: "r1 g t/1-1023 A"}.parse(t)
+	_, err := s.Apply(datapath.Batch{AddRules: rules, AddIdentities: numbered("5 6")})
 	require.NoError(t, err)
-	require.Equal(t, 11, s.Table().Len())
+	_, err = s.Apply(datapath.Batch{AddRules: vector{rules: "r0 h u/1-1023 D"}.parse(t)})
+	require.ErrorAs(t, err, new(*datapath.CapacityError))
+	come := numbered("5 6")
+	come[0].Name, come[1].Name = "55", "66"
+	_, err = s.Apply(datapath.Batch{AddIdentities: come})
+	require.NoError(t, err)
+	fresh, err := datapath.Build(rules, append(come, numbered("5 6")...), datapath.Options{})
+	require.NoError(t, err)
+	require.Equal(t, string(fresh.AppendJSON(nil)), string(s.Table().AppendJSON(nil)))
+}
+
+func TestASelectorNeverHoldsForAddressesOutside(t *testing.T) {
+	absent := []policy.Expr{{{Op: policy.Absent, Key: "g"}}}
+	block := netip.MustParsePrefix("10.0.0.0/8")
+	rules := vector{rules: "r0 g any D; r1 g any D; r2 g t/80 A; r3 * any D"}.parse(t)
+	rules[0].Peer.Selectors = absent
+	rules[1].Peer = datapath.Peer{Selectors: absent, CIDR: block}
+	rules[2].Peer = datapath.Peer{CIDR: block}
+	table := build(t, rules, "6")
+	vector{want: "10.0.0.0/8 t/80=A 10.0.0.0/8 t/81=D 6 t/80=D"}.check(t, table)
+	id, _ := table.ID("6")
+	e, _ := table.Lookup(datapath.Egress, id, datapath.TCP, 80)
+	require.Equal(t, 0, e.Rule.Index)
 }
 
 func TestATableFarTooLargeIsGivenUpOn(t *testing.T) {

@@ -88,16 +88,19 @@ type applier struct {
 	plane   Plane
 	project uuid.UUID
 	mu      sync.Mutex
-	known   map[string]resource.Policy
+	known   map[string]existing
 }
 
+// existing is the little to know of a policy that may be revised.
+type existing struct{ id, head uuid.UUID }
+
 func (a *applier) look(ctx context.Context) error {
-	known := map[string]resource.Policy{}
+	known := map[string]existing{}
 	for p, err := range a.plane.AllPolicies(ctx, a.project) {
 		if err != nil {
 			return err
 		}
-		known[p.Slug] = p
+		known[p.Slug] = existing{p.ID, p.HeadRevisionID}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,11 +108,17 @@ func (a *applier) look(ctx context.Context) error {
 	return nil
 }
 
-func (a *applier) find(slug string) (resource.Policy, bool) {
+func (a *applier) find(slug string) (existing, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, ok := a.known[slug]
 	return p, ok
+}
+
+func (a *applier) remember(p resource.Policy) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[p.Slug] = existing{p.ID, p.HeadRevisionID}
 }
 
 // apply brings one policy to its draft. Another author may be at work: what
@@ -138,8 +147,8 @@ func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
 		if d.DisplayName != "" {
 			patch.DisplayName = &d.DisplayName
 		}
-		r.Policy, err = a.plane.RevisePolicy(ctx, a.project, before.ID, patch, call)
-		if r.Outcome = Configured; r.Policy.HeadRevisionID == before.HeadRevisionID {
+		r.Policy, err = a.plane.RevisePolicy(ctx, a.project, before.id, patch, call)
+		if r.Outcome = Configured; r.Policy.HeadRevisionID == before.head {
 			r.Outcome = Unchanged
 		}
 		return err

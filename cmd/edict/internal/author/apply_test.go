@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -186,4 +187,54 @@ func TestDraftsTellsEveryFaultOfEveryDocument(t *testing.T) {
 	require.Subset(t, lines, []int{2, 3, 4})
 	require.Greater(t, len(faults), 4)
 	require.Contains(t, faults[1].Message, "written twice, first at f:1")
+}
+
+func TestImportKeepsTheOrderOfASlugAndGoesOn(t *testing.T) {
+	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
+		if slug == "p-3" {
+			return resource.NewProblem(http.StatusForbidden, "forbidden", "no")
+		}
+		return nil
+	}}
+	var all []Draft
+	for i := range 100 {
+		slug := fmt.Sprintf("p-%d", i%10)
+		all = append(all, drafts(1+i/50, slug)...)
+	}
+	var mu sync.Mutex
+	told := map[string][]string{}
+	require.NoError(t, Import(t.Context(), p, uuid.New(), slices.Values(all), func(d Draft, r Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[d.Slug] = append(told[d.Slug], fmt.Sprintf("%d %s", len(d.Rules), outcomes([]Result{r})[0]))
+	}))
+	for slug, got := range told {
+		want := []string{
+			"1 created", "1 unchanged", "1 unchanged", "1 unchanged", "1 unchanged",
+			"2 configured", "2 configured", "2 configured", "2 configured", "2 configured",
+		}
+		if slug == "p-3" {
+			for i := range want {
+				want[i] = want[i][:2] + "failed"
+			}
+		}
+		require.Equal(t, want, got, slug)
+	}
+	require.Len(t, told, 10)
+}
+
+func TestImportEndsWithThePlane(t *testing.T) {
+	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(string, string) error {
+		return &client.UnavailableError{Server: "x", Err: errors.New("gone")}
+	}}
+	endless := func(yield func(Draft) bool) {
+		for i := 0; yield(drafts(1, fmt.Sprintf("p-%d", i))[0]); i++ {
+		}
+	}
+	var away *client.UnavailableError
+	require.ErrorAs(t, Import(t.Context(), p, uuid.New(), endless, func(Draft, Result) {}), &away)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	p.fail = func(string, string) error { cancel(); return ctx.Err() }
+	require.ErrorIs(t, Import(ctx, p, uuid.New(), endless, func(Draft, Result) {}), context.Canceled)
 }

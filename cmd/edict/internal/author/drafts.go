@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
@@ -24,14 +25,9 @@ type Draft struct {
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {
 	first := map[string]document.Document{}
 	for _, doc := range docs {
-		_, err := policy.DecodeDraft(doc.JSON)
+		d, err := Read(doc)
 		if err != nil {
-			faults = append(faults, violations(doc, err)...)
-			continue
-		}
-		d := Draft{At: doc}
-		if err := json.Unmarshal(doc.JSON, &d.Draft); err != nil {
-			faults = append(faults, document.Fault{File: doc.File, Line: doc.Line, Message: err.Error()})
+			faults = append(faults, broken(doc, err)...)
 			continue
 		}
 		if before, twice := first[d.Slug]; twice {
@@ -48,8 +44,66 @@ func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) 
 	return drafts, faults
 }
 
-// violations are faults of a document with the places of their pointers.
-func violations(doc document.Document, err error) (faults []document.Fault) {
+// Read checks one document: a policy as its author writes it, or one that was
+// exported, of which the slug, the name and what the head says count. The error
+// is policy.Violations, whose pointers are those of the document.
+func Read(doc document.Document) (Draft, error) {
+	d := Draft{At: doc}
+	body, exported, err := authored(doc.JSON)
+	if err != nil {
+		return d, err
+	}
+	if _, err := policy.DecodeDraft(body); err != nil {
+		return d, inExport(exported, err)
+	}
+	return d, json.Unmarshal(body, &d.Draft)
+}
+
+// authored is the part of a document that an author writes: of what 'policy get
+// -o json' and 'policy list -o json' print, not the ids and times, which another
+// plane gives anew.
+func authored(doc []byte) (body []byte, exported bool, err error) {
+	var e struct {
+		HeadRevisionID json.RawMessage `json:"head_revision_id"`
+		Slug           json.RawMessage `json:"slug"`
+		DisplayName    json.RawMessage `json:"display_name"`
+		Head           *struct {
+			Selector json.RawMessage `json:"selector"`
+			Rules    json.RawMessage `json:"rules"`
+		} `json:"head"`
+	}
+	if json.Unmarshal(doc, &e) != nil || e.HeadRevisionID == nil {
+		return doc, false, nil
+	}
+	if e.Head == nil {
+		return nil, true, policy.Violations{{Pointer: "/head", Code: policy.CodeMissing, Detail: "the policy was exported without its rules; export it with 'edict policy list -o json'"}}
+	}
+	body, err = json.Marshal(struct {
+		Slug        json.RawMessage `json:"slug,omitempty"`
+		DisplayName json.RawMessage `json:"display_name,omitempty"`
+		Selector    json.RawMessage `json:"selector,omitempty"`
+		Rules       json.RawMessage `json:"rules,omitempty"`
+	}{e.Slug, e.DisplayName, e.Head.Selector, e.Head.Rules})
+	return body, true, err
+}
+
+// inExport has the pointers of violations begin at the document that was
+// exported.
+func inExport(exported bool, err error) error {
+	var list policy.Violations
+	if !exported || !errors.As(err, &list) {
+		return err
+	}
+	for i, v := range list {
+		if strings.HasPrefix(v.Pointer, "/selector") || strings.HasPrefix(v.Pointer, "/rules") {
+			list[i].Pointer = "/head" + v.Pointer
+		}
+	}
+	return list
+}
+
+// broken are the faults of a document with the places of their pointers.
+func broken(doc document.Document, err error) (faults []document.Fault) {
 	var list policy.Violations
 	if !errors.As(err, &list) {
 		return []document.Fault{{File: doc.File, Line: doc.Line, Message: err.Error()}}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+)
+
+// lines opens an input, inflates it if it was compressed with gzip, and counts
+// its lines; those of stdin, and of what is compressed, are not known.
+func (a *app) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
+	if file == "-" {
+		r, _, err = inflated(io.NopCloser(a.stdin))
+		return r, "stdin", 0, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	if total, err = countLines(f); err != nil {
+		f.Close()
+		return nil, "", 0, err
+	}
+	r, compressed, err := inflated(f)
+	if err != nil {
+		f.Close()
+		return nil, "", 0, err
+	}
+	if compressed {
+		total = 0
+	}
+	return r, file, total, nil
+}
+
+// countLines reads a file once and goes back to its beginning. What cannot go
+// back, such as a pipe, is not read.
+func countLines(f *os.File) (total int64, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return 0, nil //nolint:nilerr // a pipe: its lines are not known
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := f.Read(buf)
+		total += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return total, err
+}
+
+// inflated looks whether a stream was compressed, by its first bytes.
+func inflated(r io.ReadCloser) (_ io.ReadCloser, compressed bool, err error) {
+	in := bufio.NewReader(r)
+	plain := struct {
+		io.Reader
+		io.Closer
+	}{in, r}
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
+		return plain, false, nil
+	}
+	z, err := gzip.NewReader(in)
+	plain.Reader = z
+	return plain, true, err
+}
+
+// lineCounter shows how many lines were sent.
+type lineCounter struct {
+	r   io.Reader
+	bar *progress.Work
+}
+
+func (c *lineCounter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.bar.Add(int64(bytes.Count(p[:n], []byte{'\n'})))
+	return n, err
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/policy"
+)
+
+func (a *app) policyImportCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "import -f FILE...",
+		Short: "Create or revise many policies from NDJSON",
+		Long: `Create or revise many policies by slug, from lines such as 'policy apply' takes,
+or from what 'policy list -o json' printed. The input may be compressed with gzip
+and of any size: it is applied as it is read. Policies that are wrong or refused
+are told, as file:line: code: detail, and change nothing; the others are applied.`,
+		Example: `  edict policy import -f policies.ndjson
+  edict policy list -o json | edict policy import --server http://other:8080 -f -`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files) },
+	}
+	a.policyClient(cmd)
+	filesFlag(cmd, &files)
+	return cmd
+}
+
+// imported counts what became of the policies of an import.
+type imported struct {
+	Created    int `json:"created"`
+	Configured int `json:"configured"`
+	Unchanged  int `json:"unchanged"`
+	Rejected   int `json:"rejected"`
+}
+
+func (i imported) total() int { return i.Created + i.Configured + i.Unchanged + i.Rejected }
+
+func (a *app) policyImport(cmd *cobra.Command, files []string) error {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	bar := progress.Start(a.stderr, "importing", "lines", 0)
+	m := importer{app: a, bar: bar}
+	err = author.Import(cmd.Context(), c, project, m.read(files), m.tell)
+	bar.Stop()
+	took := time.Since(began)
+	fmt.Fprintf(a.stderr, "%d policies in %s (%.0f/s)\n", m.count.total(), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())
+	printed := a.print(m.count, func(w io.Writer) {
+		fmt.Fprintf(w, "%d policies created, %d configured, %d unchanged, %d rejected\n",
+			m.count.Created, m.count.Configured, m.count.Unchanged, m.count.Rejected)
+	})
+	switch {
+	case err != nil || printed != nil:
+		return errors.Join(err, printed)
+	case m.unreadable:
+		return said(exitUnreadable)
+	case m.count.Rejected > 0:
+		return said(exitDiffers)
+	}
+	return nil
+}
+
+// importer reads the files of an import and tells what became of each policy.
+type importer struct {
+	*app
+	bar        *progress.Work
+	mu         sync.Mutex // the results come from many goroutines
+	count      imported
+	total      int64 // lines of the files so far
+	unreadable bool
+}
+
+func (m *importer) read(files []string) iter.Seq[author.Draft] {
+	return func(yield func(author.Draft) bool) {
+		for _, file := range files {
+			if !m.readFile(file, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
+	input, name, total, err := m.lines(file)
+	if err != nil {
+		m.giveUp(err)
+		return true
+	}
+	defer input.Close()
+	m.total += total
+	m.bar.SetTotal(m.total)
+	for doc, fault := range document.Stream(name, &lineCounter{input, m.bar}) {
+		if fault != nil && fault.Line == 0 {
+			m.giveUp(fault)
+			continue
+		}
+		if fault != nil {
+			m.reject(place(fault.File, fault.Line), policy.CodeMalformedJSON, fault.Message)
+			continue
+		}
+		d, err := author.Read(doc)
+		if err != nil {
+			m.refuse(doc, err)
+			continue
+		}
+		if !yield(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// giveUp tells that the rest of a file cannot be read.
+func (m *importer) giveUp(why any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unreadable = true
+	fmt.Fprintf(m.stderr, "edict: %v\n", why)
+}
+
+func place(file string, line int) string { return fmt.Sprintf("%s:%d", file, line) }
+
+// refuse tells every fault of one policy, each with the line it stands in.
+func (m *importer) refuse(doc document.Document, err error) {
+	var list policy.Violations
+	if !errors.As(err, &list) {
+		m.reject(place(doc.File, doc.Line), policy.CodeMalformedJSON, err.Error())
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count.Rejected++
+	for _, v := range list {
+		line, _ := doc.At(v.Pointer)
+		detail := v.Detail
+		if v.Pointer != "" {
+			detail = v.Pointer + ": " + detail
+		}
+		fmt.Fprintf(m.stderr, "%s: %s: %s\n", place(doc.File, line), v.Code, detail)
+	}
+}
+
+func (m *importer) reject(at, code, detail string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count.Rejected++
+	fmt.Fprintf(m.stderr, "%s: %s: %s\n", at, code, detail)
+}
+
+// tell counts what the plane did with one policy.
+func (m *importer) tell(d author.Draft, r author.Result) {
+	if r.Err != nil {
+		code, detail := "failed", r.Err.Error()
+		var p *client.Problem
+		if errors.As(r.Err, &p) {
+			code, detail = p.Code, p.Detail
+		}
+		m.reject(place(d.At.File, d.At.Line), code, fmt.Sprintf("policy %s: %s", d.Slug, detail))
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch r.Outcome {
+	case author.Created:
+		m.count.Created++
+	case author.Configured:
+		m.count.Configured++
+	default:
+		m.count.Unchanged++
+	}
+}

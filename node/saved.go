@@ -1,0 +1,133 @@
+package node
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// StateFileError: the file of Options.State cannot be gone on from.
+type StateFileError struct {
+	Path string
+	Err  error
+}
+
+// Error says what to do.
+func (e *StateFileError) Error() string {
+	return fmt.Sprintf("state file %s: %v; remove it to begin anew", e.Path, e.Err)
+}
+
+// Unwrap is the reason.
+func (e *StateFileError) Unwrap() error { return e.Err }
+
+// saved is what a state file holds.
+type saved struct {
+	Node     string        `json:"node"`
+	Seq      uint64        `json:"seq"` // to resume after
+	Policies []savedPolicy `json:"policies"`
+}
+
+// savedPolicy is a row, or the version of one that was withdrawn, which has no
+// rules. A version of 0 was pulled, not told.
+type savedPolicy struct {
+	PolicyID   uuid.UUID       `json:"policy_id"`
+	Version    uint64          `json:"version"`
+	RevisionID uuid.UUID       `json:"revision_id"`
+	Rules      json.RawMessage `json:"rules"`
+}
+
+// restore reads the state file, once.
+func (f *Follower) restore() error {
+	if f.opt.State == "" || f.restored {
+		return nil
+	}
+	text, err := os.ReadFile(f.opt.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.restored = true
+		return nil
+	}
+	var s saved
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil && s.Node != string(f.id) {
+		err = fmt.Errorf("it is of node %.80q", s.Node)
+	}
+	if err != nil {
+		return &StateFileError{f.opt.State, err}
+	}
+	f.rows.restore(s.Policies)
+	f.begin(s.Seq)
+	f.restored = true
+	return nil
+}
+
+// save replaces the state file: a crash leaves the old one or the new one.
+func (f *Follower) save() error {
+	if f.opt.State == "" {
+		return nil
+	}
+	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved()})
+	if err == nil {
+		err = replaceFile(f.opt.State, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("save the state: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name()) // the error is told already
+	}
+	return err
+}
+
+// saved are the rows, and the versions of what was withdrawn, by policy id.
+func (r *set) saved() []savedPolicy {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := []savedPolicy{}
+	for id, row := range r.byID {
+		all = append(all, savedPolicy{id, r.since[id], row.Revision, row.Rules})
+	}
+	for id, version := range r.since {
+		if _, lives := r.byID[id]; !lives {
+			all = append(all, savedPolicy{PolicyID: id, Version: version})
+		}
+	}
+	slices.SortFunc(all, func(a, b savedPolicy) int { return bytes.Compare(a.PolicyID[:], b.PolicyID[:]) })
+	return all
+}
+
+func (r *set) restore(all []savedPolicy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID, r.since = map[uuid.UUID]Row{}, map[uuid.UUID]uint64{}
+	for _, p := range all {
+		if p.Version > 0 {
+			r.since[p.PolicyID] = p.Version
+		}
+		if len(p.Rules) >= len("[]") && p.Rules[0] == '[' {
+			r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, sha256.Sum256(p.Rules), p.Rules}
+		}
+	}
+}
