@@ -130,7 +130,6 @@ func TestATableThatIsTooLargeIsRefusedAndTheLastOneStays(t *testing.T) {
 	require.Equal(t, &datapath.CapacityError{Entries: 21, Capacity: 12, Egress: 20, Ingress: 1}, err)
 	require.ErrorContains(t, err, "21 entries (20 egress, 1 ingress), and the table holds 12")
 	require.Same(t, before, s.Table())
-
 }
 
 func TestRulesThatWereRefusedLeaveNothingBehind(t *testing.T) {
