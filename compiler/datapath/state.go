@@ -67,17 +67,27 @@ func (s *State) Apply(b Batch) (ChangeSet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.table.Load()
-	next, err := s.next(old, &b)
+	if err := s.advance(&b); err != nil {
+		return ChangeSet{}, err
+	}
+	return difference(old, s.table.Load()), nil
+}
+
+// advance makes the table after a batch the present one, or returns an error and
+// leaves all as it was.
+func (s *State) advance(b *Batch) error {
+	old := s.table.Load()
+	next, err := s.next(old, b)
 	if err == nil {
 		err = s.admit(next)
 	}
 	if err != nil {
 		s.settle(old)
-		return ChangeSet{}, err
+		return err
 	}
 	s.settle(next)
 	s.table.Store(next)
-	return difference(old, next), nil
+	return nil
 }
 
 // next is the table after a batch, which is not yet visible.

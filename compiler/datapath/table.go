@@ -72,7 +72,7 @@ type Table struct {
 // wrong with the input, or is a *LevelsError or a *CapacityError.
 func Build(rules []Rule, identities []Identity, o Options) (*Table, error) {
 	s := NewState(o)
-	if _, err := s.Apply(Batch{AddRules: rules, AddIdentities: identities}); err != nil {
+	if err := s.advance(&Batch{AddRules: rules, AddIdentities: identities}); err != nil {
 		return nil, err
 	}
 	return s.Table(), nil
