@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -136,9 +137,8 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 		return duplicate
 	}
 	f.gather(f.lost, &p.selector.identities, &set{})
-	f.release(p.fp)
 	delete(p.project.slugs, p.slug)
-	f.unuse(p.selector, p)
+	f.deselect(p)
 	p.selector = nil
 	p.headTime, p.ended = f.time, f.seq
 	f.live.policies--
@@ -179,6 +179,15 @@ func (f *fold) intern(p *project, sel policy.Selector) *selector {
 		return true
 	})
 	return s
+}
+
+// deselect ends what a deleted policy uses.
+func (f *fold) deselect(p *policyState) {
+	if fault.Always(fault.ResurrectedPolicy) {
+		return
+	}
+	f.release(p.fp)
+	f.unuse(p.selector, p)
 }
 
 // unuse takes a policy off a selector, and ends the selector with its last.

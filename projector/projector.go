@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -106,6 +107,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
+	opt.fs = orderedFS{opt.fs}
 	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
 	if err := p.openDB(); err != nil {
 		return nil, err
@@ -264,6 +266,7 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries, w.made, w.began)
 	}
+	fault.Pass(fault.CommitBefore)
 	switch {
 	case err != nil:
 	case p.opt.Relaxed:
@@ -292,6 +295,7 @@ func (p *Projector) acknowledge(w written) (err error) {
 		p.failed = err
 		return err
 	}
+	fault.Pass(fault.CommitAfter)
 	p.announce(w.made)
 	if p.opt.Metrics.Folded != nil {
 		p.opt.Metrics.Folded(len(w.made), time.Since(w.began).Seconds())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 	"golang.org/x/sync/errgroup"
 )
@@ -312,7 +313,9 @@ func (a *announcer) claimTogether(ctx context.Context, group []*partition) (refu
 	if err != nil {
 		return nil, err
 	}
+	fault.Pass(fault.PublishBefore)
 	first, err := a.stream.PublishBatch(ctx, msgs)
+	fault.Pass(fault.PublishAfter)
 	if err == nil {
 		b.stored(first)
 		return nil, nil

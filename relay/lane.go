@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -91,8 +92,13 @@ func (l *lane) step(ctx context.Context) (did bool, err error) {
 	if !l.holds(b) {
 		return true, nil // signing took its time; what is not ours is given back next
 	}
+	if len(msgs) > len(b.parts)+1 && fault.Sometimes(fault.SplitBatch) {
+		msgs = msgs[:len(msgs)-1]
+	}
 	began := time.Now()
+	fault.Pass(fault.PublishBefore)
 	first, err := l.a.stream.PublishBatch(ctx, msgs)
+	fault.Pass(fault.PublishAfter)
 	switch {
 	case err == nil:
 		b.stored(first)
@@ -161,7 +167,7 @@ func (l *lane) noticeLost() {
 			continue
 		}
 		f := l.a.board.fence(p.id)
-		if f.Seq > p.fence.Seq && f.Owner != p.owner {
+		if f.Seq > p.fence.Seq && f.Owner != p.owner && !fault.Always(fault.OldOwner) {
 			p.forget()
 			l.giveBack(p, lostTo(f.Fence))
 			continue
@@ -254,6 +260,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 	if !p.scan && box.LastEdge(p.id) <= p.told {
 		return nil, nil
 	}
+	if fault.Picks(fault.SkippedPartition, p.id, l.a.partitions) {
+		return nil, nil
+	}
 	x := &part{p: p, fence: p.fence.Fence}
 	left := b.room() - 1 // its fence
 	bytes := b.bytes
@@ -264,6 +273,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 		}
 		for a := range expand(e) {
 			if a.key.Compare(p.fence.After) <= 0 {
+				continue
+			}
+			if a.gone && fault.Sometimes(fault.LostTombstone) {
 				continue
 			}
 			r, err := l.a.seal.prepared(a, box)

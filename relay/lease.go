@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -102,9 +103,11 @@ func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Ti
 	if err != nil {
 		return err
 	}
+	fault.Pass(fault.LeaseBefore)
 	if err := l.write(ctx, value); err != nil {
 		return err
 	}
+	fault.Pass(fault.LeaseAfter)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.holdsLocked(sent) {

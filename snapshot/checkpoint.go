@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -120,7 +121,9 @@ func (c *Checkpoints) Create(ctx context.Context, from Source, scratch, worker s
 		return m, fmt.Errorf("checkpoint at %d: %w", m.Seq, err)
 	}
 	m.Bytes = object.Bytes
+	fault.Pass(fault.CheckpointBefore)
 	kept, dropped, err := c.point(ctx, m, max(keep, 1))
+	fault.Pass(fault.CheckpointAfter)
 	if err != nil {
 		// Whether the pointer was moved may be in doubt: the object stays.
 		return m, fmt.Errorf("checkpoint at %d: point to it: %w", m.Seq, err)

@@ -323,7 +323,10 @@ func (p *Plane) Run(ctx context.Context) error {
 		<-caught.Done()
 		return p.relay.Run(parts)
 	})
-	g.Go(func() error { return p.workers.Run(parts) })
+	g.Go(func() error { // a share is for who can announce it
+		<-caught.Done()
+		return p.workers.Run(parts)
+	})
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.keepSnapshots(parts) })
