@@ -38,6 +38,7 @@ test-faults:
 	$(GO) test -trimpath -v ./test/faults -run 'Cuts|Announcements' -cut.seeds 30 -cut.first $(SEED)
 	$(GO) test -trimpath -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -trimpath -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
+	$(GO) test -trimpath -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 
 vet:
 	$(GO) vet ./...

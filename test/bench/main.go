@@ -43,6 +43,7 @@ var measures = []measure{
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
 	{"workers", "announcing shared between processes", workers},
+	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
