@@ -71,6 +71,7 @@ var (
 		"github.com/jedib0t/go-pretty/v6",
 		"go.yaml.in/yaml/v4", "github.com/klauspost/compress", "golang.org/x/", "github.com/transparency-dev/merkle",
 		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
+		"github.com/bmatcuk/doublestar/v4",
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",

@@ -46,6 +46,8 @@ var measures = []measure{
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"rete-validate", "a large repository held against every rule", validateRete},
+	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
