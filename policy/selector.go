@@ -98,9 +98,9 @@ func (e Expr) Matches(l Labels) bool {
 	return true
 }
 
-// key is the canonical text of e: clauses sorted, each once; a set of one
-// value is an equality.
-func (e Expr) key() string {
+// Canonical is a text equal for expressions that make the same tests: clauses
+// sorted, each once; a set of one value is an equality. ParseExpr reads it.
+func (e Expr) Canonical() string {
 	texts := make([]string, len(e))
 	for i, c := range e {
 		if c.Op == In && len(c.Values) == 1 {
@@ -132,7 +132,7 @@ func (s Selector) Matches(l Labels) bool {
 // Key is a canonical text: equal for selectors that make the same tests,
 // whatever the order and spacing they were written in.
 func (s Selector) Key() string {
-	return s.Source.key() + ";" + s.Destination.key()
+	return s.Source.Canonical() + ";" + s.Destination.Canonical()
 }
 
 var selectorFields = []string{"source", "destination"}

@@ -37,8 +37,8 @@ type entry struct {
 	trace   streams.Trace    // of the request that caused it, if it says
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v1.
-const knownSchema = 1
+// knownSchema is the newest ce-dataschema this binary folds: edict/v2.
+const knownSchema = 2
 
 // NewerEventError means that an event was written under a schema this binary
 // does not know. Skipping it would show a smaller world, so the fold stops.
