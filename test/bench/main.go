@@ -26,6 +26,7 @@ var measures = []measure{
 	{"revise", "the fold of one policy revision", revise},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"memory", "the whole process, resident", memory},
 }
 
