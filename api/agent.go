@@ -28,7 +28,7 @@ const (
 
 func agentRoutes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
-	stateHeaders := []string{HeaderNodeSeq, "ETag"}
+	stateHeaders := []string{HeaderNodeSeq, HeaderLogSeq, "ETag"}
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
@@ -64,7 +64,7 @@ func agentRoutes() []Route {
 
 // fresh waits until the read model shows what was in the log when the request
 // came, or min_seq when the client knows what it waits for. Nodes never get an
-// older answer, and never a 404 that a later event would take back.
+// older answer.
 func (p *plane) fresh(c *call) error {
 	minSeq, err := c.queryUint("min_seq", 0)
 	if err != nil {
@@ -92,16 +92,21 @@ func (p *plane) getState(c *call) error {
 		return starting(err)
 	}
 	var s snapshot.State
-	var ok bool
-	p.Model.Read(func(v *projector.View) { s, ok, err = p.Composer.State(v, id) })
-	switch {
-	case err != nil:
+	var at uint64
+	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+		var ok bool
+		at = v.Seq()
+		if s, ok, err = p.Composer.State(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
 		return err
-	case !ok:
-		return nodeNotFound(id)
+	})
+	if err != nil {
+		return err
 	}
 	h := c.w.Header()
 	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
+	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	h.Set("ETag", s.ETag)
 	h.Set("Cache-Control", "no-cache")
 	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
@@ -135,13 +140,15 @@ func (p *plane) getRulesets(c *call) error {
 		return err
 	}
 	var sets []snapshot.Ruleset
-	var ok bool
-	p.Model.Read(func(v *projector.View) { sets, ok, err = snapshot.Rulesets(v, id) })
-	switch {
-	case err != nil:
+	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+		var ok bool
+		if sets, ok, err = snapshot.Rulesets(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
 		return err
-	case !ok:
-		return nodeNotFound(id)
+	})
+	if err != nil {
+		return err
 	}
 	out := resource.Items[resource.Ruleset]{Items: make([]resource.Ruleset, 0, len(sets))}
 	for _, s := range sets {

@@ -47,6 +47,8 @@ func goods(made resource.Policy) []good {
 		"dryRunNewPolicy": `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
 		"putNode":         `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
 		"putNodes":        `{"id":"n9"}`,
+
+		"reportApplied": `{"version":1,"fingerprint":"` + fingerprint("[]") + `"}`,
 	}
 	var all []good
 	for _, r := range api.Routes() {

@@ -122,11 +122,12 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
 		headerAPIVersion:  "The version of this contract.",
+		HeaderLogSeq:      "The log sequence that the answer stands for; of a state, the version to report once it is applied.",
 	}
 	out := map[string]openapi.Header{}
 	for _, name := range append([]string{HeaderCorrelation}, names...) {
 		s := &schema{Type: "string"}
-		if name == HeaderNodeSeq || name == "Retry-After" {
+		if name == HeaderNodeSeq || name == HeaderLogSeq || name == "Retry-After" {
 			s = &schema{Type: "integer", Minimum: openapi.N(0)}
 		}
 		out[name] = openapi.Header{Description: text[name], Required: true, Schema: s}

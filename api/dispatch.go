@@ -22,6 +22,7 @@ const (
 	HeaderPrincipal   = "X-Edict-Principal"
 	HeaderIdempotency = "Idempotency-Key"
 	HeaderNodeSeq     = "Edict-Node-Seq"
+	HeaderLogSeq      = streams.HeaderEdictLogSeq
 	HeaderTraceparent = "traceparent"
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
@@ -31,6 +32,9 @@ type Metrics struct {
 	clients   prometheus.Gauge
 	resumes   *prometheus.CounterVec
 	delivered prometheus.Histogram
+
+	reports *prometheus.CounterVec
+	applied prometheus.Histogram
 
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -70,6 +74,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		resumes:   counters("sse_resumes_total", "Event streams opened, by where the missed events came from: live missed nothing, ring is memory, direct and consumer cost the server a read.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
 			"From an event's commit to the log until its announcement was written to a live node: how old what nodes apply is.", latency)),
+		reports: counters("reports_total", "Reports of what nodes applied that this process heard, by what they are: every worker hears every report, so do not add workers up. malformed, unknown and ahead are agents at fault.", "outcome"),
+		applied: f.NewHistogram(opts("commit_to_applied_seconds",
+			"From the commit of a policy's change until a node's report proved it applied, once for each node and change. Every worker hears every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min
 		requests: counters("http_requests_total", "Requests answered, by route and status. 503 is a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
 			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
@@ -78,6 +85,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	// A series that appears with its first count hides that count from rate().
 	for _, code := range foldCodes {
 		m.rejected.WithLabelValues(code)
+	}
+	for _, outcome := range convergence.Outcomes {
+		m.reports.WithLabelValues(outcome)
 	}
 	for _, source := range []string{relay.SourceLive, relay.SourceRing, relay.SourceDirect, relay.SourceConsumer} {
 		m.resumes.WithLabelValues(source)
@@ -129,6 +139,12 @@ func (m *Metrics) Resumed(source string) { m.resumes.WithLabelValues(source).Inc
 
 // Delivered notes how long after its commit a change was written to a node.
 func (m *Metrics) Delivered(after time.Duration) { m.delivered.Observe(after.Seconds()) }
+
+// Reported notes a node's report and what it is, one of a few outcomes.
+func (m *Metrics) Reported(outcome string) { m.reports.WithLabelValues(outcome).Inc() }
+
+// Applied notes how long after its commit a change was proven applied by a node.
+func (m *Metrics) Applied(after time.Duration) { m.applied.Observe(after.Seconds()) }
 
 // sawHead notes a sequence that the log has reached.
 func (m *Metrics) sawHead(seq uint64) {

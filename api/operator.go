@@ -15,7 +15,7 @@ func operatorRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane",
 			Summary:  "Say how the plane is doing, as this worker sees it",
-			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it.")},
+			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it."), laggingParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
 			Problems: []string{CodeLogUnavailable},
 			serve:    (*plane).getStatus,
@@ -44,6 +44,10 @@ func (p *plane) getStatus(c *call) error {
 	if err != nil {
 		return err
 	}
+	limit, err := c.limitOf(defaultLagging, maxLagging)
+	if err != nil {
+		return err
+	}
 	log, err := p.Log.State(c.r.Context())
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log's head cannot be read: %v", err)
@@ -51,6 +55,9 @@ func (p *plane) getStatus(c *call) error {
 	out := resource.Status{
 		Log:        resource.LogStatus{Created: p.Log.Created().UTC(), Bytes: log.Bytes},
 		Durability: p.Durability(),
+	}
+	if p.LogURL != nil {
+		out.Log.NATS = p.LogURL()
 	}
 	var counts projector.Counts
 	p.Model.Read(func(v *projector.View) {
@@ -69,6 +76,9 @@ func (p *plane) getStatus(c *call) error {
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
 	p.Metrics.sawHead(out.Head)
 	if out.Partitions, err = p.partitions(counts); err != nil {
+		return err
+	}
+	if out.Convergence, err = p.convergence(c.r.Context(), limit); err != nil {
 		return err
 	}
 	out.Workers = p.workers(out)

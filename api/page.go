@@ -31,15 +31,18 @@ func (c *call) pageOf(kind string) (limit int, after string, err error) {
 }
 
 // limit above the most is the most: a client that asks for all gets a page.
-func (c *call) limit() (int, error) {
-	n, err := c.queryUint("limit", defaultLimit)
+func (c *call) limit() (int, error) { return c.limitOf(defaultLimit, maxLimit) }
+
+// limitOf is limit with bounds of its own.
+func (c *call) limitOf(usual, most uint64) (int, error) {
+	n, err := c.queryUint("limit", usual)
 	if err != nil {
 		return 0, err
 	}
 	if n == 0 {
 		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/limit", "limit is at least 1")
 	}
-	return int(min(n, maxLimit)), nil
+	return int(min(n, most)), nil
 }
 
 func badCursor() error {

@@ -57,7 +57,9 @@ func Routes() []Route {
 	all = append(all, revisionRoutes()...)
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
+	all = append(all, convergenceRoutes()...)
 	all = append(all, operatorRoutes()...)
+	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
 }
 

@@ -72,6 +72,11 @@ func (p *plane) verdict(ctx context.Context, seq uint64) (projector.Verdict, err
 }
 
 func (p *plane) writable() error {
+	if p.Damaged != nil {
+		if err := p.Damaged(); err != nil {
+			return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log is damaged, and takes no writes: %v", err)
+		}
+	}
 	if p.Writable == nil {
 		return nil
 	}

@@ -103,6 +103,7 @@ type Follower struct {
 	seen     uint64 // the last event handled
 	pulled   uint64 // the rows stand at or after this place of the stream
 	cursor   atomic.Uint64
+	version  atomic.Uint64 // log sequence that the rows stand at; 0 until they are complete
 	rows     set
 	refused  int // events refused in a row
 	forged   atomic.Uint64
@@ -150,6 +151,10 @@ func (f *Follower) Cursor() uint64 { return f.cursor.Load() }
 // Refused counts live messages over NATS that were not the plane's, or not
 // meant for this node. They were dropped.
 func (f *Follower) Refused() uint64 { return f.forged.Load() }
+
+// Version is the log sequence up to which the rows hold what the plane said; 0
+// until a pull has made them complete. It is what a node reports ([Reporter]).
+func (f *Follower) Version() uint64 { return f.version.Load() }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
 // yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
@@ -303,6 +308,7 @@ func (f *Follower) begin(seq uint64) {
 func (f *Follower) take(s State) {
 	f.rows.replace(s.Rows)
 	f.pulled = s.Seq
+	f.version.Store(max(f.version.Load(), s.LogSeq))
 }
 
 // moveTo marks the event at seq as handled. After a pull the next connection
@@ -401,6 +407,9 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		f.take(s)
 		e.Pulled = &s
 	case TypePolicyUpdated:
+		if v := f.version.Load(); v != 0 {
+			f.version.Store(max(v, e.Version))
+		}
 		if e.Covered = e.Seq <= f.pulled; !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's version fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "version", e.Version)
 		}

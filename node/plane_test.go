@@ -95,6 +95,7 @@ func (p *plane) getState(w http.ResponseWriter, _ *http.Request) {
 	defer p.mu.Unlock()
 	p.pulls++
 	w.Header().Set("Edict-Node-Seq", strconv.FormatUint(p.position, 10))
+	w.Header().Set("Edict-Log-Seq", strconv.FormatUint(p.position, 10))
 	m := Merge(p.rows())
 	if m.Rules == nil {
 		fmt.Fprint(w, `{"policy":null}`)

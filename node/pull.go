@@ -21,8 +21,11 @@ import (
 type State struct {
 	// Seq is the place in the node stream after which nothing is missed by who
 	// holds this state.
-	Seq  uint64
-	Body json.RawMessage // the NodeStateSnapshot, verbatim
+	Seq uint64
+	// LogSeq is the log sequence that the state stands at; 0 of a plane that does
+	// not say.
+	LogSeq uint64
+	Body   json.RawMessage // the NodeStateSnapshot, verbatim
 	// Merged is the policy block of Body; zero when that is null.
 	Merged Merged
 	// Rows are what Merged is made of.
@@ -63,6 +66,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	if s.Seq, err = strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64); err != nil {
 		return State{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
 	}
+	s.LogSeq, _ = strconv.ParseUint(header.Get("Edict-Log-Seq"), 10, 64)
 	var doc struct {
 		Policy *struct {
 			RevisionID  uuid.UUID       `json:"revision_id"`

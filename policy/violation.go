@@ -89,6 +89,8 @@ const (
 	CodeTooManyLabels      = "too_many_labels"
 	CodeInvalidAddress     = "invalid_address"
 	CodeTooManyAddresses   = "too_many_addresses"
+	CodeInvalidVersion     = "invalid_version"
+	CodeInvalidFingerprint = "invalid_fingerprint"
 )
 
 // Codes of warnings: what may stand and is likely not meant.

@@ -36,7 +36,7 @@ func (l *lane) Run(ctx context.Context) error {
 	}()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		changed := l.a.store.Changed()
+		changed, asked := l.a.store.Changed(), l.a.board.syncAsked()
 		_, dealt := l.a.share.Mine()
 		did, err := l.step(ctx)
 		switch {
@@ -60,6 +60,7 @@ func (l *lane) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-changed:
 		case <-dealt:
+		case <-asked:
 		case p := <-l.inbox:
 			l.parts = append(l.parts, p)
 		}
@@ -162,7 +163,7 @@ func (l *lane) noticeLost() {
 		f := l.a.board.fence(p.id)
 		if f.Seq > p.fence.Seq && f.Owner != p.owner {
 			p.forget()
-			l.giveBack(p, contested)
+			l.giveBack(p, lostTo(f.Fence))
 			continue
 		}
 		i++

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -95,6 +97,7 @@ type process struct {
 	http   string
 	traced string // traceparent of further requests
 	nats   string
+	where  []string // flags that say where NATS is; nil: an embedded server at nats
 }
 
 // serve starts a plane on temporary data and free ports.
@@ -120,7 +123,11 @@ func serveBinary(t *testing.T, bin string, args ...string) *process {
 func (p *process) start() {
 	p.t.Helper()
 	ready := filepath.Join(p.t.TempDir(), "ready.json")
-	args := append([]string{"serve", "--data", p.data, "--http", p.http, "--nats-listen", p.nats, "--ready-file", ready}, p.args...)
+	where := p.where
+	if where == nil {
+		where = []string{"--nats-listen", p.nats}
+	}
+	args := slices.Concat([]string{"serve", "--data", p.data, "--http", p.http, "--ready-file", ready}, where, p.args)
 	p.cmd = exec.Command(p.bin, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	require.NoError(p.t, p.cmd.Start())
@@ -149,7 +156,7 @@ func (p *process) ended() bool {
 	}
 }
 
-func trimScheme(url string) string { return url[len("nats://"):] }
+func trimScheme(url string) string { return strings.TrimPrefix(url, "nats://") }
 
 // kill ends the process as kill -9 does.
 func (p *process) kill() {

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/test/contract"
 )
 
@@ -64,11 +65,36 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, events.Close()
 		},
+		"reportApplied": func(ctx context.Context) (any, error) {
+			return done(c.ReportApplied(ctx, "n1", resource.Applied{Version: 3, Fingerprint: compiler.Empty.Fingerprint.String()}))
+		},
+		"getRollout":   func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
 		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
 		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {
 			items, err := c.Keys(ctx)
 			return resource.Items[resource.Key]{Items: items}, err
+		},
+		"listFacts": func(ctx context.Context) (any, error) {
+			_, facts, err := c.Facts(ctx, "n1")
+			if err != nil {
+				return nil, err
+			}
+			for _, err := range facts {
+				if err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		},
+		"createSnapshot": func(ctx context.Context) (any, error) { return c.CreateSnapshot(ctx) },
+		"listSnapshots": func(ctx context.Context) (any, error) {
+			items, err := c.Snapshots(ctx)
+			return resource.Items[resource.Snapshot]{Items: items}, err
+		},
+		"republish": func(ctx context.Context) (any, error) {
+			items, err := c.Republish(ctx)
+			return resource.Items[resource.SyncAsked]{Items: items}, err
 		},
 		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },
 		"readyz":      func(ctx context.Context) (any, error) { return c.Ready(ctx) },

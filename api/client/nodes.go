@@ -73,6 +73,7 @@ type State struct {
 	Body        []byte
 	ETag        string
 	NodeSeq     uint64 // a stream opened after it misses nothing that Body lacks
+	LogSeq      uint64 // the log sequence that Body stands at; 0 of a plane that does not say
 	NotModified bool   // the state is that of the ETag asked with; Body is empty
 }
 
@@ -101,6 +102,7 @@ func (c *Client) NodeState(ctx context.Context, id string, ask StateQuery) (Stat
 	if s.NodeSeq, err = strconv.ParseUint(res.Header.Get("Edict-Node-Seq"), 10, 64); err != nil {
 		return State{}, fmt.Errorf("state of node %s: the answer's Edict-Node-Seq: %w", id, err)
 	}
+	s.LogSeq, _ = strconv.ParseUint(res.Header.Get("Edict-Log-Seq"), 10, 64)
 	if s.Body, err = io.ReadAll(io.LimitReader(res.Body, maxState)); err != nil {
 		return State{}, c.unanswered(ctx, err)
 	}

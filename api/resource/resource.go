@@ -252,12 +252,15 @@ type Status struct {
 	Policies   int         `json:"policies"`
 	Durability string      `json:"durability"`
 	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
+	// Convergence is nil while the worker has not read what nodes reported.
+	Convergence *Convergence `json:"convergence,omitempty"`
 }
 
 // LogStatus is the log's birth and its size on disk.
 type LogStatus struct {
 	Created time.Time `json:"created"`
 	Bytes   uint64    `json:"bytes"`
+	NATS    string    `json:"nats,omitempty"` // where NATS clients reach it; empty: nowhere
 }
 
 // Worker is one process that folds the log.

@@ -32,6 +32,7 @@ func (a *app) nodeWatchCommand() *cobra.Command {
 	var count int
 	var trust string
 	var opt node.Options
+	var report bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow what a node is told",
@@ -45,7 +46,9 @@ a state that must be pulled, come from --server. With --nats and --trust, and no
 the node is asked for instead.
 
 With -o json, each event is one line:
-  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}`,
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
+
+With --report, what was shown is reported as applied, as an agent would.`,
 		Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Trouble = a.tellTrouble
@@ -59,7 +62,10 @@ With -o json, each event is one line:
 			if cmd.Flags().Changed("from") {
 				opt.From = &from
 			}
-			return a.watch(cmd, args[0], opt, count)
+			if report && opt.From != nil {
+				return usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
+			}
+			return a.watch(cmd, args[0], opt, count, report)
 		},
 	}
 	a.clientFlags(cmd)
@@ -68,6 +74,7 @@ With -o json, each event is one line:
 	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
+	cmd.Flags().BoolVar(&report, "report", false, "report what the node is told as applied")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
@@ -79,7 +86,7 @@ func (a *app) tellTrouble(err error, pause time.Duration) {
 // errEnough ends a watch that has seen what it should.
 var errEnough = errors.New("enough")
 
-func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) error {
+func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, report bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -96,17 +103,27 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int) 
 		server = ""
 	}
 	seen := 0
-	follower := node.NewFollower(server, nodeID, opt)
-	err = follower.Run(cmd.Context(), func(e node.Event) error {
+	applied := func() {}
+	if report {
+		opt.Connected = func() { applied() }
+	}
+	f := node.NewFollower(server, nodeID, opt)
+	if report {
+		var stop func()
+		applied, stop = startReports(cmd.Context(), c.Server(), nodeID, f)
+		defer stop()
+	}
+	err = f.Run(cmd.Context(), func(e node.Event) error {
 		if err := a.tellEvent(e); err != nil {
 			return err
 		}
+		applied()
 		if seen++; seen == count {
 			return errEnough
 		}
 		return nil
 	})
-	if n := follower.Refused(); n > 0 {
+	if n := f.Refused(); n > 0 {
 		fmt.Fprintf(a.stderr, "edict: %d messages refused: not the plane's, or not meant for node %s\n", n, nodeID)
 	}
 	if errors.Is(err, errEnough) {

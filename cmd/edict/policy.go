@@ -14,7 +14,7 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	return group("policy", "Write and read policies",
 		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
-		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand())
+		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyRolloutCommand())
 }
 
 // policyClient gives a command the flags of those who read or write policies.

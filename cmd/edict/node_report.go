@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/policy"
+)
+
+// startReports reports what f was told as applied, whenever applied is called.
+// stop sends what waits.
+func startReports(ctx context.Context, server string, id policy.NodeID, f *node.Follower) (applied, stop func()) {
+	r := node.NewReporter(server, id, node.ReporterOptions{})
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = r.Run(ctx) // it fails never
+	}()
+	return func() { r.Applied(f) }, func() {
+		cancel()
+		<-ended
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+// rolloutPause is how often a rollout that is watched is asked for.
+const rolloutPause = 500 * time.Millisecond
+
+func (a *app) policyRolloutCommand() *cobra.Command {
+	var watch bool
+	var timeout time.Duration
+	var limit int
+	cmd := &cobra.Command{
+		Use: "rollout NAME|ID", Short: "Say how many nodes have applied a policy, and who lags",
+		Long: `Say how many of the nodes that must have a policy reported that they applied its
+head, how many let go of it after a revision or its deletion, and who lags. Of a
+deleted policy give the ID.
+
+With -w, follow it until no node lags. Exit codes: 0 no node lags, 1 nodes lag
+still (with -w: when --timeout has passed).`,
+		Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			if timeout > 0 && !watch {
+				return usage(cmd, "--timeout is for -w")
+			}
+			id, err := uuid.Parse(args[0])
+			if err != nil { // of a deleted policy there is no name
+				p, err := findPolicy(cmd.Context(), c, project, args[0])
+				if err != nil {
+					return err
+				}
+				id = p.ID
+			}
+			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node lags")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with -w: give up after; 0 never")
+	cmd.Flags().IntVar(&limit, "limit", 0, "lagging nodes to list (default 100)")
+	return a.policyClient(cmd)
+}
+
+// rolloutOf is what to ask for.
+type rolloutOf struct {
+	client      *client.Client
+	project, id uuid.UUID
+	limit       int
+}
+
+func (q rolloutOf) ask(ctx context.Context) (resource.Rollout, error) {
+	return q.client.Rollout(ctx, q.project, q.id, q.limit)
+}
+
+func (a *app) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {
+	var given <-chan time.Time
+	if timeout > 0 {
+		given = time.After(timeout)
+	}
+	var told string
+	for {
+		r, err := q.ask(ctx)
+		if err != nil {
+			return err
+		}
+		if line := rolloutLine(r); watch && line != told {
+			fmt.Fprintln(a.stderr, line)
+			told = line
+		}
+		if !watch || len(r.Lagging) == 0 {
+			return a.endRollout(r)
+		}
+		select {
+		case <-time.After(rolloutPause):
+		case <-given:
+			return a.endRollout(r)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// endRollout prints the last answer; nodes that lag make it a difference.
+func (a *app) endRollout(r resource.Rollout) error {
+	if err := a.print(r, func(w io.Writer) { writeRollout(w, r) }); err != nil {
+		return err
+	}
+	if len(r.Lagging) > 0 {
+		return said(exitDiffers)
+	}
+	return nil
+}
+
+func rolloutLine(r resource.Rollout) string {
+	line := fmt.Sprintf("%d of %d nodes applied it", r.Applied, r.Desired)
+	if r.Dropped > 0 {
+		line += fmt.Sprintf(", %d let go of it", r.Dropped)
+	}
+	return line
+}
+
+func writeRollout(w io.Writer, r resource.Rollout) {
+	fmt.Fprintf(w, "Applied:      %d of %d nodes\nDropped:      %d nodes\n", r.Applied, r.Desired, r.Dropped)
+	if r.P50Seconds != nil && r.P99Seconds != nil {
+		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)
+	}
+	writeLagging(w, r.Lagging)
+}
+
+// writeLagging lists the nodes that lag.
+func writeLagging(w io.Writer, list []resource.Lagging) {
+	if len(list) == 0 {
+		return
+	}
+	rows := make([][]string, len(list))
+	for i, l := range list {
+		since := "-"
+		if l.Since != nil {
+			since = stamp(*l.Since)
+		}
+		rows[i] = []string{l.NodeID, since}
+	}
+	fmt.Fprintln(w)
+	columns(w, []string{"lagging", "since"}, rows)
+}

@@ -1,0 +1,72 @@
+package convergence
+
+import (
+	"context"
+	"time"
+
+	"github.com/edictdev/edict/projector"
+)
+
+// Fleet says how far all nodes have come.
+type Fleet struct {
+	Desired  int       // nodes there are
+	Applied  int       // nodes that hold what they must, and those of which nothing is asked
+	Reported int       // nodes that ever reported
+	Lagging  []Lagging // the others, those behind for the longest first, at most as many as were asked for
+}
+
+// walk is how many nodes are looked at while the fold waits.
+const walk = 1024
+
+// Fleet goes through all nodes and lists at most limit of those that lag. The
+// error is *NotReadyError.
+func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
+	if !t.heard() {
+		return Fleet{}, &NotReadyError{}
+	}
+	var out Fleet
+	var behind []late
+	var at projector.Place
+	for more := true; more && ctx.Err() == nil; {
+		t.opt.Model.Read(func(v *projector.View) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			var seats []projector.Seat
+			seats, at, more = v.Seats(at, walk)
+			for _, s := range seats {
+				out.Desired++
+				r := t.table.of(s.Ordinal)
+				t.judge(v, r, s)
+				if r.known() {
+					out.Reported++
+				}
+				if r.known() && r.holds || !r.known() && !s.Rows {
+					out.Applied++
+				} else {
+					behind = append(behind, behindOf(v, s, r))
+				}
+			}
+		})
+	}
+	out.Lagging = t.list(ctx, behind, limit)
+	return out, ctx.Err()
+}
+
+// behindOf is since when a node does not hold what it must: since the oldest
+// head above what it reported, or its own last event; else since its rows
+// changed otherwise, or it reported something else than it was told.
+func behindOf(v *projector.View, s projector.Seat, r *report) late {
+	l := late{node: s.ID}
+	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {
+		l.seq, l.at = heads[0].Seq, heads[0].Time
+	}
+	switch {
+	case s.Facts > max(l.seq, r.version):
+		l.seq, l.at = s.Facts, time.Time{}
+	case l.seq == 0 && s.Generation > r.version:
+		l.seq, l.at = s.Generation, time.Time{}
+	case l.seq == 0:
+		l.seq, l.at = r.version, r.arrived()
+	}
+	return l
+}

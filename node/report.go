@@ -1,0 +1,158 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// ReporterOptions has a useful zero value.
+type ReporterOptions struct {
+	HTTP *http.Client  // nil: one of its own
+	Wait time.Duration // how long changes are gathered into one report; 0 is 100 ms
+	Log  *slog.Logger
+}
+
+// Reporter tells the plane what a node applied. Changes that come together are
+// one report, the newest; one that does not arrive is sent again, or replaced by
+// a newer one.
+type Reporter struct {
+	url  string
+	opt  ReporterOptions
+	own  *http.Transport
+	mu   sync.Mutex
+	next *policy.Report // to be sent; nil: nothing is
+	said chan struct{}  // has room for one: there may be something to send
+}
+
+// NewReporter makes a reporter for node id at a server such as
+// http://127.0.0.1:8080. Run runs it.
+func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter {
+	if opt.Wait <= 0 {
+		opt.Wait = 100 * time.Millisecond
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Reporter{url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, said: make(chan struct{}, 1)}
+	if r.opt.HTTP == nil {
+		r.own = http.DefaultTransport.(*http.Transport).Clone()
+		r.opt.HTTP = &http.Client{Transport: r.own}
+	}
+	return r
+}
+
+// Applied says that the node has applied what f was told so far. Call it where
+// f's events are handled, after the rules are in force, and from Connected, so
+// that a report that was lost is made again. Until f knows all rows nothing is
+// reported.
+func (r *Reporter) Applied(f *Follower) {
+	version := f.Version()
+	if version == 0 {
+		return
+	}
+	merged := f.Merged()
+	rep := policy.Report{Version: version, Fingerprint: merged.Fingerprint}
+	if merged.Rules == nil {
+		rep.Fingerprint = sha256.Sum256([]byte("[]"))
+	}
+	r.mu.Lock()
+	r.next = &rep
+	r.mu.Unlock()
+	r.wake()
+}
+
+func (r *Reporter) wake() {
+	select {
+	case r.said <- struct{}{}:
+	default:
+	}
+}
+
+// lastTry bounds the report that is sent when Run ends.
+const lastTry = 2 * time.Second
+
+// Run sends reports until ctx ends, and then the one that waits.
+func (r *Reporter) Run(ctx context.Context) error {
+	if r.own != nil {
+		defer r.own.CloseIdleConnections()
+	}
+	const least, most = 200 * time.Millisecond, 10 * time.Second
+	wait := least
+	for {
+		select {
+		case <-r.said:
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+			defer cancel()
+			_ = r.send(ctx) // nobody is left to try again
+			return nil
+		}
+		sleep(ctx, r.opt.Wait)
+		err := r.send(ctx)
+		if err == nil {
+			wait = least
+			continue
+		}
+		r.opt.Log.Info("a report did not arrive; sending it again", "error", err)
+		sleep(ctx, wait/2+rand.N(wait/2+1))
+		wait = min(2*wait, most)
+		r.wake()
+	}
+}
+
+// send sends the newest report. An error means that it may be sent again.
+func (r *Reporter) send(ctx context.Context) error {
+	r.mu.Lock()
+	rep := r.next
+	r.next = nil
+	r.mu.Unlock()
+	if rep == nil {
+		return nil
+	}
+	err := r.post(ctx, *rep)
+	var status *StatusError
+	if errors.As(err, &status) && status.final() {
+		r.opt.Log.Warn("the plane refused a report; it is not sent again", "version", rep.Version, "error", err)
+		return nil
+	}
+	if err != nil {
+		r.mu.Lock()
+		if r.next == nil {
+			r.next = rep
+		}
+		r.mu.Unlock()
+	}
+	return err
+}
+
+func (r *Reporter) post(ctx context.Context, rep policy.Report) error {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(policy.AppendReport(nil, rep)))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.opt.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return newStatusError(resp)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // so that the connection is kept
+	return nil
+}
