@@ -26,6 +26,7 @@ func meanings() map[string]meaning {
 		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII"},
 		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
+		CodePeerNotFound:      {http.StatusNotFound, "the peer is neither a node of the project nor an address"},
 		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
@@ -46,6 +47,9 @@ func meanings() map[string]meaning {
 		all[code] = meaning{http.StatusBadRequest, text}
 	}
 	for code, text := range brokenRules() {
+		all[code] = meaning{http.StatusUnprocessableEntity, text}
+	}
+	for code, text := range datapathCodes() {
 		all[code] = meaning{http.StatusUnprocessableEntity, text}
 	}
 	return all

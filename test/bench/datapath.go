@@ -17,8 +17,8 @@ import (
 // down the list.
 const datapathChecks = 2_000
 
-// workload is rules and identities of which every selector holds half.
-type workload struct {
+// crossing is rules and identities of which every selector holds half.
+type crossing struct {
 	what   string
 	rules  []firstmatch.Rule
 	groups [][]string // of identity i
@@ -26,12 +26,12 @@ type workload struct {
 	ids    []datapath.Identity
 }
 
-// newWorkload makes one: half the rules with ports, a quarter of those ranges of
+// newCrossing makes one: half the rules with ports, a quarter of those ranges of
 // up to 1,000; 40 % deny; random priorities; with tiers, three of them and one
 // rule in ten passes.
-func newWorkload(rules, identities int, tiered bool) *workload {
+func newCrossing(rules, identities int, tiered bool) *crossing {
 	r := rand.New(rand.NewPCG(11, uint64(rules*identities)))
-	w := &workload{what: fmt.Sprintf("%s x %s", grouped(int64(rules)), grouped(int64(identities)))}
+	w := &crossing{what: fmt.Sprintf("%s x %s", grouped(int64(rules)), grouped(int64(identities)))}
 	if tiered {
 		w.what += ", tiers"
 	}
@@ -47,7 +47,7 @@ func newWorkload(rules, identities int, tiered bool) *workload {
 			Egress: true, Tier: "normal", Priority: r.IntN(rules), Policy: fmt.Sprintf("p%05d", i), Protocol: "tcp", Action: "allow",
 		}
 		if g := r.IntN(groups + 1); g < groups {
-			n.Groups = []string{groupName(g)}
+			n.Groups = []string{crossingGroup(g)}
 		}
 		switch r.IntN(4) {
 		case 0:
@@ -75,16 +75,16 @@ func newWorkload(rules, identities int, tiered bool) *workload {
 	return w
 }
 
-func groupName(g int) string { return fmt.Sprintf("g%02d", g) }
+func crossingGroup(g int) string { return fmt.Sprintf("g%02d", g) }
 
 // add makes one more identity.
-func (w *workload) add(r *rand.Rand, groups int) datapath.Identity {
+func (w *crossing) add(r *rand.Rand, groups int) datapath.Identity {
 	id := datapath.Identity{Name: fmt.Sprintf("id%06d", len(w.ids))}
 	var in []string
 	for g := range groups {
 		if r.IntN(2) == 0 {
-			in = append(in, groupName(g))
-			id.Labels = append(id.Labels, policy.Label{Key: groupName(g), Value: "true"})
+			in = append(in, crossingGroup(g))
+			id.Labels = append(id.Labels, policy.Label{Key: crossingGroup(g), Value: "true"})
 		}
 	}
 	w.groups, w.ids = append(w.groups, in), append(w.ids, id)
@@ -107,7 +107,7 @@ func tableRule(r firstmatch.Rule) datapath.Rule {
 }
 
 // check holds a table against the list, at random flows.
-func (w *workload) check(t *datapath.Table) error {
+func (w *crossing) check(t *datapath.Table) error {
 	r := rand.New(rand.NewPCG(12, 0))
 	judge := firstmatch.New(w.rules)
 	for range datapathChecks {
@@ -143,7 +143,7 @@ func tables(_ context.Context, e *env) ([]line, error) {
 		{100, 10_000, false, 150, 0},
 		{100, 1_000, true, 30, 0},
 	} {
-		w := newWorkload(c.rules, c.identities, c.tiered)
+		w := newCrossing(c.rules, c.identities, c.tiered)
 		built, err := buildTables(w, 5*e.rounds())
 		if err != nil {
 			return lines, err
@@ -156,7 +156,7 @@ func tables(_ context.Context, e *env) ([]line, error) {
 		}
 		lines = append(lines, *memory)
 	}
-	w := newWorkload(1_000, 1_000, false)
+	w := newCrossing(1_000, 1_000, false)
 	added, err := addIdentities(w, 200)
 	if err != nil {
 		return lines, err
@@ -171,7 +171,7 @@ type buildings struct {
 	entries       int
 }
 
-func buildTables(w *workload, times int) (b buildings, err error) {
+func buildTables(w *crossing, times int) (b buildings, err error) {
 	for range times {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -218,7 +218,7 @@ func mapInsertions(entries []datapath.Entry) (time.Duration, error) {
 }
 
 // addIdentities measures one identity more, each time another.
-func addIdentities(w *workload, times int) (*line, error) {
+func addIdentities(w *crossing, times int) (*line, error) {
 	s := datapath.NewState(datapathOptions)
 	if _, err := s.Apply(datapath.Batch{AddRules: w.table, AddIdentities: w.ids}); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func oneMore(t *datapath.Table, c datapath.ChangeSet, added datapath.Identity) e
 }
 
 // lookUps measures one look-up, beside one of a Go map that finds its key.
-func lookUps(w *workload, times int) ([]line, error) {
+func lookUps(w *crossing, times int) ([]line, error) {
 	t, err := datapath.Build(w.table, w.ids, datapathOptions)
 	if err != nil {
 		return nil, err
