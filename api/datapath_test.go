@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/snapshot"
 )
 
 const tableOfDB = "/v1/nodes/db/datapath"
@@ -110,4 +112,40 @@ func TestAStateCountsTheRulesItLeavesOut(t *testing.T) {
 	rows := into[resource.Items[resource.Ruleset]](t, p.do("GET", "/v1/nodes/db/rulesets", "")).Items
 	require.Contains(t, rows[0].RulePayload, `"source_selector":"role=web"`)
 	require.NotEqual(t, rows[0].Fingerprint, state.Policy.Fingerprint)
+}
+
+// A table beyond its capacity is refused: the last good one stays, and every
+// answer about it says so. Without one, the node is told to keep what it has.
+func TestATableThatIsTooLargeIsRefused(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, 2) })
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("db2", `{"labels":{"role":"db"},"addresses":["10.1.0.2"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", denyWeb)))
+	good := p.table(tableOfDB)
+	require.Nil(t, good.Refused)
+
+	wide := strings.Replace(allowWeb, `"from":5432,"to":5432`, `"from":1,"to":1023`, 1)
+	made := into[resource.Page[resource.Policy]](t, p.do("GET", policies, "")).Items[0]
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"tier":"admin","rules":[`+wide+`]}`))
+	kept := p.table(tableOfDB)
+	require.Equal(t, good.Entries, kept.Entries)
+	require.Equal(t, good.Fingerprint, kept.Fingerprint)
+	require.Equal(t, "too_many_entries", kept.Refused.Code)
+	why := into[resource.Explanation](t, p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=80&peer=web", ""))
+	require.Equal(t, "deny", why.Verdict)
+	require.NotNil(t, why.Refused)
+
+	named := map[string]bool{}
+	for _, r := range p.rollout(made.ID.String()).Refused {
+		named[r.NodeID] = r.Code == "too_many_entries"
+	}
+	require.True(t, named["db"], "the rollout says so")
+
+	a := p.do("GET", "/v1/nodes/db2/datapath", "")
+	p.want(http.StatusUnprocessableEntity, "too_many_entries", a)
+	require.Equal(t, "/entries", a.problem(t).Errors[0].Pointer)
+
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":[`+denyWeb+`]}`))
+	require.Nil(t, p.table(tableOfDB).Refused)
 }
