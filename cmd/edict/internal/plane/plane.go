@@ -49,6 +49,7 @@ type Options struct {
 	Relaxed  bool          // leave fsync to the operating system
 
 	EdgesMax     int           // 0: the projector's choice
+	TableEntries int           // of one node's table; 0: datapath.DefaultCapacity
 	TombstoneTTL time.Duration // 0: 30 days
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
