@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -95,6 +96,7 @@ type Plane struct {
 	witness  witness
 	links    []streams.Link // of the witness, as the start found it
 	workers  *relay.Workers
+	caught   atomic.Bool // the fold is where the log was at the start
 	tracker  *convergence.Tracker
 	handler  http.Handler
 	natsURL  string
@@ -321,12 +323,10 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.fold(parts, caughtUp) })
 	g.Go(func() error {
 		<-caught.Done()
+		p.caught.Store(parts.Err() == nil)
 		return p.relay.Run(parts)
 	})
-	g.Go(func() error { // a share is for who can announce it
-		<-caught.Done()
-		return p.workers.Run(parts)
-	})
+	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.keepSnapshots(parts) })

@@ -39,6 +39,9 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 			self.Applied = p.store.Applied()
 			self.HTTP = p.Addresses().HTTP
 			self.Shares = p.opt.Announce == nil && p.relay.Ready() == nil
+			if !p.caught.Load() { // partitions are for who can announce them
+				self.Partitions = nil
+			}
 			return self
 		},
 	})
