@@ -43,6 +43,8 @@ type WorkersOptions struct {
 	Open       func(context.Context) (Leases, error) // called again when the leases are lost
 	// Self is this process now: all but Owner. It is asked often.
 	Self func() Worker
+	// Seen is told what another worker says of itself, at each of its renewals; nil: nobody is.
+	Seen func(Worker)
 	Log  *slog.Logger
 }
 
@@ -140,7 +142,7 @@ func (w *Workers) watch(ctx context.Context, leases Leases) error {
 		if err != nil {
 			return err
 		}
-		w.see(entries)
+		w.tell(w.see(entries))
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -148,7 +150,17 @@ func (w *Workers) watch(ctx context.Context, leases Leases) error {
 	return errors.New("watch the workers: it ended")
 }
 
-func (w *Workers) see(entries []streams.Entry) {
+// tell passes on what others say of themselves.
+func (w *Workers) tell(others []Worker) {
+	if w.opt.Seen == nil {
+		return
+	}
+	for _, x := range others {
+		w.opt.Seen(x)
+	}
+}
+
+func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -163,6 +175,9 @@ func (w *Workers) see(entries []streams.Entry) {
 			w.opt.Log.Warn("a worker's lease cannot be read", "error", err)
 		default:
 			w.roster.see(x, now, e.Time)
+			if x.Owner != w.opt.Owner {
+				others = append(others, x)
+			}
 			if x.Owner == w.opt.Owner && joining && e.Revision >= w.joined {
 				w.roster.age(now, e.Time)
 			}
@@ -170,6 +185,7 @@ func (w *Workers) see(entries []streams.Entry) {
 	}
 	w.reviewLocked(now)
 	w.hear()
+	return others
 }
 
 func (w *Workers) hear() {

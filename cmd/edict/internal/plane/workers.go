@@ -33,7 +33,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
 	p.workers = relay.NewWorkers(relay.WorkersOptions{
 		Owner: opt.Owner, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
-		Open: p.openLeases,
+		Open: p.openLeases, Seen: p.compareWith,
 		Self: func() relay.Worker {
 			self := self
 			self.Applied = p.store.Applied()
@@ -42,6 +42,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 			if !p.caught.Load() { // partitions are for who can announce them
 				self.Partitions = nil
 			}
+			self.Links = toldLinks(p.store.Links())
 			return self
 		},
 	})
