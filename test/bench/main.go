@@ -24,6 +24,7 @@ var measures = []measure{
 	{"announce-strict", "the same, fsynced", announceStrict},
 	{"fold", "a label-heavy log folded into the store", foldLog},
 	{"revise", "the fold of one policy revision", revise},
+	{"admit", "a request through the admission policies that match it, in process", admit},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"memory", "the whole process, resident", memory},
