@@ -2,6 +2,9 @@ package admission
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +85,23 @@ func TestAPolicyCarriesItsTests(t *testing.T) {
 		{"wrong payload", `the payload is {"cpu":4,"ok":true}, not {"cpu":4}`},
 		{"wrong provider", `the provider is "", not "aws"`},
 	}, patient().Test(t.Context(), c))
+}
+
+// TestTheDocumentedPoliciesCompile keeps docs/admission.md from showing what
+// does not work.
+func TestTheDocumentedPoliciesCompile(t *testing.T) {
+	page, err := os.ReadFile("../docs/admission.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```rego\n(.*?)```").FindAllSubmatch(page, -1)
+	require.NotEmpty(t, blocks)
+	for _, b := range blocks {
+		c, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: string(b[1])})
+		require.NoError(t, err)
+		require.True(t, c.HasEntryPoint())
+	}
+	for _, d := range denied {
+		if !strings.HasPrefix(d, "crypto.") && !strings.HasPrefix(d, "io.jwt") && !strings.Contains("http.* net.lookup_ip_addr opa.* rand.* uuid.rfc4122 time.now_ns providers.* trace rego.parse_module", d) {
+			require.Contains(t, string(page), "`"+d+"`", "a function that no policy has, and no author is told")
+		}
+	}
 }
