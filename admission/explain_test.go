@@ -63,6 +63,15 @@ func TestAShadowPolicyChangesNothing(t *testing.T) {
 	}
 }
 
+func TestAShadowPolicySeesTheChainAsItWasAtItsTurn(t *testing.T) {
+	shadow := rego("shadow", Global, 2, `{"patch": {"a": 9}}`)
+	shadow.Mode = Shadow
+	s := compiled(t, rego("before", Global, 1, `{"constraints": {"a": {"minimum": 1}}}`), shadow, rego("after", User, 1, `{"constraints": {"a": {"maximum": 5}}}`))
+	r, err := patient().Evaluate(t.Context(), s, Request{Payload: payload(t, `{"a":1}`)}, Options{Explain: true})
+	require.NoError(t, err)
+	require.Equal(t, OutcomeApplied, r.Steps[1].Outcome, r.Steps[1].Reason)
+}
+
 func TestAPolicyCarriesItsTests(t *testing.T) {
 	p := rego("p", User, 1, "{\"reject\": true, \"reason\": \"too big\"} if input.current_request_payload.cpu > 4\n\nresult := {\"patch\": {\"ok\": true}} if input.current_request_payload.cpu <= 4")
 	p.ServiceType, p.UserID, p.Mode, p.Enabled = "vm", "ana", Shadow, false

@@ -145,6 +145,7 @@ func TestAnEndlessLoopCostsItsOwnRequestAlone(t *testing.T) {
 	var failed *PolicyError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "loop", failed.PolicyID)
+	require.Contains(t, failed.Message, "takes longer than 20ms")
 
 	r, err := patient().Evaluate(t.Context(), s, Request{Payload: payload(t, `{}`), UserID: "ana"}, Options{})
 	require.NoError(t, err)
