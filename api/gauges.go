@@ -51,13 +51,15 @@ var (
 	policiesDesc    = desc("policies", "Policies that exist now, as far as this process has folded.")
 	keptDesc        = desc("outbox_edges", "Changes kept for announcing, told ones that are not yet dropped among them. Near --edges-max the oldest go, and partitions are compared whole.")
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
+	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
+	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
 	pendingDesc     = desc("outbox_pending_edges", "Changes that nobody has announced yet, whoever should. Growth is a relay that is behind or missing.")
 	unannouncedDesc = desc("partitions_unannounced", "Partitions that nobody is known to announce, or that are still being compared with the node stream. Above 0 for long, nodes miss changes.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc, damagedDesc, witnessedDesc} {
 		to <- d
 	}
 }
@@ -92,6 +94,16 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		low = 1
 	}
 	tell(lowDesc, low)
+	if g.Damaged != nil {
+		damaged := 0.0
+		if g.Damaged() != nil {
+			damaged = 1
+		}
+		tell(damagedDesc, damaged)
+	}
+	if g.Witnessed != nil {
+		tell(witnessedDesc, float64(g.Witnessed()))
+	}
 	g.outbox(tell)
 }
 

@@ -59,6 +59,7 @@ func Routes() []Route {
 	all = append(all, agentRoutes()...)
 	all = append(all, convergenceRoutes()...)
 	all = append(all, operatorRoutes()...)
+	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
 }
 

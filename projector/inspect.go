@@ -18,6 +18,7 @@ type Identity struct {
 	Schema     uint32
 	Partitions int
 	Created    time.Time // of the log
+	Seq        uint64    // the last log sequence folded
 }
 
 // Inspect reads the identity of the store in dir and changes nothing. found is
@@ -90,6 +91,6 @@ func readIdentityOf(db *pebble.DB) (id Identity, found bool, err error) {
 		return id, false, err
 	}
 	c, err := readCursor(v)
-	id.Created = time.Unix(0, c.created).UTC()
+	id.Created, id.Seq = time.Unix(0, c.created).UTC(), c.seq
 	return id, true, err
 }

@@ -48,7 +48,7 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	batches := make(chan prepared, preparedAhead)
 	go func() {
 		defer close(batches)
-		prepareAll(ctx, log, p.next(), batches)
+		prepareAll(ctx, log, p.admission(), batches)
 	}()
 	unsynced := make(chan written, unsyncedMost)
 	synced := make(chan error, 1)
@@ -80,9 +80,9 @@ func (p *Projector) acknowledgeEach(unsynced <-chan written, stop func()) (err e
 	return err
 }
 
-// prepareAll makes ready what the log yields from sequence next on, until ctx
+// prepareAll makes ready what the log yields from where a stands on, until ctx
 // ends or an error has been passed on.
-func prepareAll(ctx context.Context, log Log, next uint64, to chan<- prepared) {
+func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared) {
 	pass := func(b prepared) bool {
 		select {
 		case to <- b:
@@ -91,7 +91,7 @@ func prepareAll(ctx context.Context, log Log, next uint64, to chan<- prepared) {
 			return false
 		}
 	}
-	for msgs, err := range log.Follow(ctx, next) {
+	for msgs, err := range log.Follow(ctx, a.next) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -100,8 +100,7 @@ func prepareAll(ctx context.Context, log Log, next uint64, to chan<- prepared) {
 			return
 		}
 		var b prepared
-		b.entries, b.err = admit(msgs, next)
-		next += uint64(len(b.entries))
+		b.entries, b.err = a.take(msgs)
 		if !pass(b) {
 			return
 		}

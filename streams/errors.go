@@ -35,8 +35,21 @@ var (
 // DamagedError says that a stream is not the one that was opened, or lacks a
 // sequence it must have. Reading on would show a smaller world, so it ends.
 type DamagedError struct {
-	Detail string
+	Damage string // one of the Damage constants; "" for a stream that is not the log
+	// From and To are the log sequences among which the damage lies, where that
+	// is known: the first that is missing or may be wrong, and the last.
+	From, To uint64
+	Detail   string
 }
+
+// What may have happened to a log.
+const (
+	DamageHole      = "hole"      // sequences within are missing
+	DamageTruncated = "truncated" // the tail is missing
+	DamageChanged   = "changed"   // an event is not the one that was folded
+	DamageOther     = "other_log" // it was made at another time
+	DamageGone      = "gone"      // there is none
+)
 
 // Error says what is wrong and with which stream.
 func (e *DamagedError) Error() string { return e.Detail }

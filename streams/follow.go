@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ type follower struct {
 
 	retry backoff
 	gone  int
+	last  Message // yielded last; Seq 0: none yet
 }
 
 // errRestart ends one consumer; the next takes over.
@@ -111,18 +113,55 @@ func (f *follower) inspect(ctx context.Context) error {
 		if f.gone++; f.gone < goneTries {
 			return err
 		}
-		return &DamagedError{Detail: f.stream + " is gone; restore it from a backup"}
+		return &DamagedError{Damage: DamageGone, Detail: f.stream + " is gone; restore it from a backup"}
 	}
 	if err != nil {
 		return err
 	}
-	f.gone = 0
 	if err := f.verify(info); err != nil {
 		return err
 	}
 	if last := stateOf(info).Last; last+1 < f.next {
-		return &DamagedError{Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1)}
+		return &DamagedError{
+			Damage: DamageTruncated, From: last + 1, To: f.next - 1,
+			Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1),
+		}
 	}
+	return f.unchanged(ctx)
+}
+
+// unchanged checks that the message before the next is what it was when this
+// iteration began, or yielded it. A stream that lost its tail and has grown
+// since looks whole otherwise.
+func (f *follower) unchanged(ctx context.Context) error {
+	if !f.contiguous || f.next <= 1 {
+		f.gone = 0
+		return nil
+	}
+	m, err := f.c.getSeq(ctx, f.stream, f.next-1)
+	switch {
+	case errors.Is(err, ErrNotFound) && f.last.Seq == 0:
+		f.gone = 0
+		return nil // before the first there is none
+	case errors.Is(err, ErrNotFound):
+		if f.gone++; f.gone < goneTries {
+			return err // a replica may lag
+		}
+		return &DamagedError{
+			Damage: DamageHole, From: f.last.Seq, To: f.last.Seq,
+			Detail: fmt.Sprintf("%s lacks sequence %d, which was seen; restore the stream from a backup", f.stream, f.last.Seq),
+		}
+	case err != nil:
+		return err
+	case f.last.Seq == 0:
+		f.last = m
+	case m.Subject != f.last.Subject || !m.Time.Equal(f.last.Time) || !bytes.Equal(m.Body, f.last.Body):
+		return &DamagedError{
+			Damage: DamageChanged, From: m.Seq, To: m.Seq,
+			Detail: fmt.Sprintf("%s has another message at %d than the one that was seen: it lost its tail and has grown since", f.stream, m.Seq),
+		}
+	}
+	f.gone = 0
 	return nil
 }
 
@@ -173,7 +212,8 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 		}
 		batch, complete, err := f.accept(batch)
 		if len(batch) > 0 {
-			f.next = batch[len(batch)-1].Seq + 1
+			f.last = batch[len(batch)-1]
+			f.next = f.last.Seq + 1
 			f.retry.reset()
 			if !yield(batch, nil) {
 				return true, nil
@@ -219,7 +259,10 @@ func (f *follower) accept(batch []Message) (ok []Message, complete bool, err err
 		case seq < want:
 			return batch[:i], false, fmt.Errorf("%w: sequence %d came after %d", errRestart, seq, want-1)
 		case f.contiguous && seq > want:
-			return batch[:i], false, &DamagedError{Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq)}
+			return batch[:i], false, &DamagedError{
+				Damage: DamageHole, From: want, To: seq - 1,
+				Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq),
+			}
 		}
 		want = seq + 1
 	}

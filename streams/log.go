@@ -132,7 +132,7 @@ func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, erro
 // same checks that the stream is the log that was opened.
 func (l *Log) same(info *jetstream.StreamInfo) error {
 	if !info.Created.Equal(l.created) {
-		return &DamagedError{Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
+		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
 			LogStream, info.Created.UTC().Format(time.RFC3339Nano), l.created.Format(time.RFC3339Nano))}
 	}
 	if s := stateOf(info); s.First > l.first {
@@ -142,7 +142,10 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 }
 
 func (l *Log) lacks(want, have uint64) error {
-	return &DamagedError{Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have)}
+	return &DamagedError{
+		Damage: DamageHole, From: want, To: have - 1,
+		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have),
+	}
 }
 
 // Get returns one stored event; ErrNotFound when there is none.

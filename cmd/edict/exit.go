@@ -109,12 +109,13 @@ func codeOfKind(err error) int {
 	var full *plane.FullError
 	var unreached *streams.ConnectError
 	var kept *node.StateFileError
+	var damaged *streams.DamagedError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return exitUsage
 	case errors.As(err, &schema), errors.As(err, &kept), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return exitUnreadable
-	case errors.As(err, &other), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
+	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
 		return exitConflict
 	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):

@@ -27,11 +27,14 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 				return errors.New("not connected to NATS")
 			}
 			return nil
-		}}},
+		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
+	d.Republish, d.LogURL = p.republish, p.logURL
+	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable = p.room.writable
 	d.Convergence = p.tracker
+	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing
 	}

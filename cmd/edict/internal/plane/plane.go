@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -52,6 +53,10 @@ type Options struct {
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
+	Snapshots SnapshotOptions
+
+	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
+
 	// Checked is called once, when nothing stands against a start and nothing
 	// was changed yet. Its error ends the start.
 	Checked func() error
@@ -60,6 +65,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
+
+	witnessEvery time.Duration // 0: witnessPause
 }
 
 // Addresses are where a plane answers.
@@ -84,10 +91,14 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	guard    guard
+	witness  witness
+	links    []streams.Link // of the witness, as the start found it
 	workers  *relay.Workers
 	tracker  *convergence.Tracker
 	handler  http.Handler
 	natsURL  string
+	saving   sync.Mutex // a checkpoint
 }
 
 // Run opens a plane, runs it until ctx ends, and closes it.
@@ -108,7 +119,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log}
+	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -125,7 +136,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -192,11 +203,16 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
+		return err
+	}
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
 		return err
 	}
-	p.rejected, err = streams.OpenRejected(ctx, p.conn)
-	return err
+	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
+		return err
+	}
+	return p.openWitness(ctx)
 }
 
 // openNodes opens the node stream; one that carries another log's
@@ -233,21 +249,27 @@ func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+		Links: p.links,
 	}
 }
 
-func (p *Plane) openStore(context.Context) (err error) {
+func (p *Plane) openStore(ctx context.Context) (err error) {
 	metrics, page := p.newMetrics()
 	opt := p.storeOptions()
 	opt.Metrics = p.foldMetrics(metrics)
 	if p.store, err = projector.Open(p.storeDir(), opt); err != nil {
-		return err
+		return advise(err)
 	}
 	p.onClose(func() {
+		p.saving.Lock() // a request for a checkpoint may have outlived its server
+		defer p.saving.Unlock()
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
+	if err := p.store.Verify(ctx, p.stream); err != nil {
+		return advise(err)
+	}
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(),
@@ -294,11 +316,20 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.store.Run(parts, roomyLog{p.stream, p.room}) })
-	g.Go(func() error { return p.relay.Run(parts) })
-	g.Go(func() error { return p.workers.Run(parts) })
+	caught, caughtUp := context.WithCancel(parts)
+	defer caughtUp()
+	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		<-caught.Done()
+		return p.relay.Run(parts)
+	})
+	g.Go(func() error { // a share is for who can announce it
+		<-caught.Done()
+		return p.workers.Run(parts)
+	})
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
+	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
@@ -314,6 +345,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err := g.Wait(); !errors.Is(err, errStopped) {
 		return err
 	}
+	p.endWitness(ctx)
 	return nil
 }
 

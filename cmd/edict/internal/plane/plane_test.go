@@ -13,14 +13,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 

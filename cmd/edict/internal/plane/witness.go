@@ -1,0 +1,218 @@
+package plane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+// witnessPause is how often the log's head is witnessed, if it moved, and the
+// log is asked whether it still is the one that was folded.
+const witnessPause = time.Minute
+
+// witnessPartition is the partition whose owner writes the witness: one of the
+// workers, and another when that one is gone.
+const witnessPartition = 0
+
+// witness is the log's witness as this process knows it.
+type witness struct {
+	chain *streams.Chain
+
+	mu   sync.Mutex
+	at   uint64 // its last entry
+	last streams.Link
+}
+
+// openWitness reads what was witnessed and holds the log's birth and end
+// against it.
+func (p *Plane) openWitness(ctx context.Context) (err error) {
+	w := &p.witness
+	if w.chain, err = streams.OpenChain(ctx, p.conn); err != nil {
+		return err
+	}
+	links, at, err := w.chain.Links(ctx)
+	if err != nil {
+		return err
+	}
+	p.links = streams.Standing(links)
+	w.note(at, p.links)
+	return advise(p.stream.Vouch(ctx, p.links))
+}
+
+// note takes what is known of the witness now.
+func (w *witness) note(at uint64, links []streams.Link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at > w.at {
+		w.at = at
+	}
+	if n := len(links); n > 0 && links[n-1].At >= w.last.At {
+		w.last = links[n-1]
+	}
+}
+
+func (w *witness) end() (at uint64, last streams.Link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at, w.last
+}
+
+func (p *Plane) witnessEvery() time.Duration { return cmp.Or(p.opt.witnessEvery, witnessPause) }
+
+// witnessed is the last sequence that the witness vouches for.
+func (p *Plane) witnessed() uint64 {
+	_, last := p.witness.end()
+	return last.Seq
+}
+
+// watchLog compares the fold with the witness, and lengthens it, until ctx
+// ends or the alarm is raised.
+func (p *Plane) watchLog(ctx context.Context) {
+	var parts sync.WaitGroup
+	parts.Go(func() { p.followWitness(ctx) })
+	parts.Go(func() { p.auditLog(ctx) })
+	p.keepWitness(ctx)
+	parts.Wait()
+}
+
+// followWitness has the fold compared with every link as it is written, by
+// whoever writes it.
+func (p *Plane) followWitness(ctx context.Context) {
+	w := &p.witness
+	for ctx.Err() == nil {
+		at, _ := w.end()
+		for links, err := range w.chain.Follow(ctx, at+1) {
+			if err != nil {
+				p.log.Warn("the log's witness cannot be followed; trying again", "stream", streams.ChainStream, "error", err)
+				break
+			}
+			standing := streams.Standing(links)
+			w.note(links[len(links)-1].At, standing)
+			if err := p.store.Witness(standing); err != nil {
+				p.guard.raise(err)
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			p.reopenWitness(ctx)
+		}
+	}
+}
+
+// reopenWitness takes the witness that is there now: whoever removed the one
+// before did not touch the log.
+func (p *Plane) reopenWitness(ctx context.Context) {
+	const pause = time.Second
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return
+	}
+	chain, err := streams.OpenChain(ctx, p.conn)
+	if err != nil {
+		return // said when it is followed
+	}
+	w := &p.witness
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.chain, w.at, w.last = chain, 0, streams.Link{}
+}
+
+// keepWitness lengthens the witness where this process is the one to do it, and
+// asks the log, now and then and whenever the connection to it was lost,
+// whether it still is the one that was folded.
+func (p *Plane) keepWitness(ctx context.Context) {
+	every := p.witnessEvery()
+	minute := time.NewTicker(every)
+	defer minute.Stop()
+	second := time.NewTicker(min(every, time.Second))
+	defer second.Stop()
+	lost := p.conn.Reconnects()
+	for {
+		changed := p.store.Changed()
+		p.lengthen(ctx, false)
+		select {
+		case <-changed:
+		case <-second.C:
+			if n := p.conn.Reconnects(); n != lost && p.vouch(ctx) {
+				lost = n
+			}
+		case <-minute.C:
+			p.vouch(ctx)
+			p.lengthen(ctx, true)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// vouch asks the log whether it still is the one that was folded and
+// witnessed, and raises the alarm when it is not. It is false when the log did
+// not answer.
+func (p *Plane) vouch(ctx context.Context) bool {
+	_, last := p.witness.end()
+	var links []streams.Link
+	if last.Log != "" {
+		links = append(links, last)
+	}
+	err := p.stream.Vouch(ctx, links)
+	if err == nil {
+		err = p.store.Verify(ctx, p.stream)
+	}
+	if damaged(err) {
+		p.guard.raise(err)
+	}
+	return err == nil || damaged(err)
+}
+
+// lengthen appends the fold's links that the witness lacks, and with head one
+// for where the fold stands. It is the business of one worker, but no harm is
+// done when two try: the entry that another wrote first is read, and compared,
+// like any.
+func (p *Plane) lengthen(ctx context.Context, head bool) {
+	at, last := p.witness.end()
+	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.relay.Owns(witnessPartition) || p.guard.raised() != nil {
+		return
+	}
+	links := p.store.Links()
+	if head {
+		links = append(links, p.store.Head())
+	}
+	verified := false
+	for _, l := range links {
+		if l.Seq <= last.Seq {
+			continue
+		}
+		// What is witnessed is the log, not this process's memory of it.
+		if !verified && !p.vouch(ctx) || p.guard.raised() != nil {
+			return
+		}
+		verified = true
+		n, err := p.witness.chain.Append(ctx, at, l)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, streams.ErrWrongSequence) {
+				p.log.Debug("the log's witness was not written; trying again", "error", err)
+			}
+			return
+		}
+		l.At = n
+		at, last = n, l
+		p.witness.note(n, []streams.Link{l})
+	}
+}
+
+// endWitness leaves a link where the fold stopped, so that a tail that goes
+// missing while nothing runs is missed.
+func (p *Plane) endWitness(ctx context.Context) {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if p.conn.Connected() {
+		p.lengthen(ctx, true)
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+// aboveLost is how far above the highest sequence known a log begins that is
+// made in the place of a lost one: what was told last, nobody may know any more.
+const aboveLost = 1_000_000
+
+func (a *app) logAcceptCommand() *cobra.Command {
+	var f logFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "accept",
+		Short: "Take a damaged log, as it is now, for the truth",
+		Long: `Take a log that lost its tail, that has changed, or that was made anew, as it is
+now, for the truth: what it lost is given up. Restore a backup rather, if there
+is one. Stop every worker first.
+
+It fills the log with events that mean nothing up to the highest sequence that
+was witnessed or announced, so that no node takes what comes for a rollback;
+makes a log that is gone anew, above that; empties the node stream, which the
+workers fill again; and notes all this in the witness. With --log the read model
+beside the log is moved away; other workers' are to be moved by hand.
+
+A log with a hole cannot be accepted, because no fold can pass it.
+
+Without --yes it says what it found, and changes nothing. Exit code 1: the log
+is damaged, and it was not accepted.`,
+		Example: `  edict log accept --log ./data
+  edict log accept --log ./data --yes`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.accept(cmd, f, yes)
+		},
+	}
+	a.damagedLogFlags(cmd, &f)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
+}
+
+func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
+	ctx := cmd.Context()
+	var store projector.Identity
+	storeDir := filepath.Join(f.log, "store")
+	if f.log != "" {
+		// Before the server has the log: whoever runs on the data is told so.
+		var err error
+		if store, _, err = projector.Inspect(storeDir); err != nil {
+			return err
+		}
+	}
+	src, err := a.openDamaged(cmd, f)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	conn := src.conn
+	if err := conn.KeepReplicas(ctx, streams.ChainStream); err != nil {
+		return err
+	}
+	r, err := a.audit(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if r.Damage == nil && store.Seq > r.Last {
+		// No link was made of it yet, but the read model had it.
+		r.Damage = &damage{
+			Kind: streams.DamageTruncated, From: r.Last + 1, To: store.Seq, LinkBelow: r.Witnessed,
+			Detail: fmt.Sprintf("the log ends at %d, the read model in %s had folded it up to %d", r.Last, storeDir, store.Seq),
+		}
+	}
+	if r.Damage == nil || r.Damage.Kind == streams.DamageHole || !yes {
+		if err := a.tellAudit(r); err != nil {
+			return fmt.Errorf("%w%s", err, acceptHint(r.Damage.Kind))
+		}
+		fmt.Fprintln(a.stderr, "the log is whole: there is nothing to accept")
+		return nil
+	}
+	if err := a.settle(ctx, conn, r, store.Seq); err != nil {
+		return err
+	}
+	if store.Seq > 0 {
+		lost := fmt.Sprintf("%s.lost-%d", storeDir, store.Seq)
+		if err := os.Rename(storeDir, lost); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "the read model is at %s; the next start folds a new one\n", lost)
+	}
+	return a.tellAudit(r)
+}
+
+func acceptHint(kind string) string {
+	if kind == streams.DamageHole {
+		return "; a log with a hole cannot be accepted: restore it"
+	}
+	return "; it was not accepted: say --yes to do so"
+}
+
+// settle makes the log as it is now the truth. The entry in the witness comes
+// last: after a crash before it, the same command does it all again.
+func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, folded uint64) (err error) {
+	high := max(r.high, r.Last, folded)
+	announced, err := announcedUpTo(ctx, conn)
+	if err != nil {
+		return err
+	}
+	high = max(high, announced)
+	if r.log == nil {
+		if r.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{Above: high + aboveLost}); err != nil {
+			return err
+		}
+		r.Log, r.First = r.log.ID(), r.log.First()
+	} else if err := a.fill(ctx, r.log, high); err != nil {
+		return err
+	}
+	if _, _, err := streams.RemakeNodes(ctx, conn, streams.NodesOptions{LogID: r.log.ID()}, 0); err != nil {
+		return err
+	}
+	state, err := r.log.State(ctx)
+	if err != nil {
+		return err
+	}
+	r.Last, r.links, r.Damage = state.Last, nil, nil
+	chain, err := a.readLog(ctx, r)
+	if err != nil {
+		return err
+	}
+	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
+	if r.chain == nil {
+		if r.chain, err = streams.OpenChain(ctx, conn); err != nil {
+			return err
+		}
+	}
+	l := streams.Link{Log: r.Log, Seq: chain.Seq, Hash: chain.Hash, Accepted: true}
+	if _, err := r.chain.Append(ctx, r.at, l); errors.Is(err, streams.ErrWrongSequence) {
+		return failed(exitConflict, "a worker writes to the witness: stop every worker, then accept again")
+	} else if err != nil {
+		return err
+	}
+	return r.readWitness(ctx, conn)
+}
+
+func (a *app) fill(ctx context.Context, log *streams.Log, to uint64) error {
+	state, err := log.State(ctx)
+	if err != nil || state.Last >= to {
+		return err
+	}
+	from := state.Last
+	bar := progress.Start(a.stderr, "filling the log", "sequences", int64(to-from))
+	defer bar.Stop()
+	return log.Fill(ctx, to, func(seq uint64) { bar.Set(int64(seq - from)) })
+}
+
+// announcedUpTo is the highest version that any node was told, as the fences
+// know.
+func announcedUpTo(ctx context.Context, conn *streams.Conn) (high uint64, err error) {
+	nodes, _, err := streams.OpenNodes(ctx, conn, streams.NodesOptions{})
+	if err != nil {
+		return 0, err
+	}
+	msgs, _, err := nodes.Last(ctx, 0, streams.FenceFilter)
+	if err != nil && !errors.Is(err, streams.ErrNotFound) {
+		return 0, err
+	}
+	for _, m := range msgs {
+		if f, err := relay.ParseFence(m.Body); err == nil {
+			high = max(high, f.After.Seq)
+		}
+	}
+	return high, nil
+}

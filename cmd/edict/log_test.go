@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+// ledger is a log and its witness on a server of the test, without a plane.
+type ledger struct {
+	t      *testing.T
+	data   string // as --data names it
+	server *streams.Server
+	conn   *streams.Conn
+	log    *streams.Log
+	chain  *streams.Chain
+	run    projector.Chain
+	at     uint64
+	close  func()
+}
+
+func openLedger(t *testing.T, data string) *ledger {
+	server, err := streams.StartServer(streams.ServerOptions{Dir: filepath.Join(data, "nats"), Relaxed: true})
+	require.NoError(t, err)
+	conn, err := streams.Connect(t.Context(), streams.ConnectOptions{Server: server})
+	require.NoError(t, err)
+	l := &ledger{t: t, data: data, server: server, conn: conn, close: func() { conn.Close(); server.Close() }}
+	l.log, err = streams.OpenLog(t.Context(), conn, streams.LogOptions{})
+	require.NoError(t, err)
+	l.chain, err = streams.OpenChain(t.Context(), conn)
+	require.NoError(t, err)
+	l.run.Seq = l.log.First() - 1
+	return l
+}
+
+// add appends events about n nodes, and a link behind them.
+func (l *ledger) add(n int) {
+	l.grow(n)
+	l.link(l.run.Hash)
+}
+
+// grow appends events that nobody witnesses.
+func (l *ledger) grow(n int) {
+	var as []streams.Append
+	for i := range n {
+		as = append(as, streams.Append{Bulk: true, Event: policy.NodeUpdated{
+			ID: uuid.New(), Project: uuid.UUID{1}, Node: policy.NodeID(fmt.Sprintf("n-%d", int(l.run.Seq)+i+1)),
+		}})
+	}
+	seqs, err := l.log.PublishAll(l.t.Context(), as)
+	require.NoError(l.t, err)
+	for msgs, err := range l.log.Follow(l.t.Context(), seqs[0]) {
+		require.NoError(l.t, err)
+		for _, m := range msgs {
+			l.run.Add(m)
+		}
+		if l.run.Seq == seqs[n-1] {
+			break
+		}
+	}
+}
+
+// lose deletes the log.
+func (l *ledger) lose() {
+	nc, err := nats.Connect("", nats.InProcessServer(l.server))
+	require.NoError(l.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(l.t, err)
+	require.NoError(l.t, js.DeleteStream(l.t.Context(), streams.LogStream))
+}
+
+func (l *ledger) link(hash [32]byte) {
+	at, err := l.chain.Append(l.t.Context(), l.at, streams.Link{Log: l.log.ID(), Seq: l.run.Seq, Hash: hash})
+	require.NoError(l.t, err)
+	l.at = at
+}
+
+// told announces up to seq, as far as the node stream's fence knows.
+func (l *ledger) told(seq uint64) {
+	n, _, err := streams.OpenNodes(l.t.Context(), l.conn, streams.NodesOptions{LogID: l.log.ID()})
+	require.NoError(l.t, err)
+	fence := relay.Fence{Log: l.log.ID(), Owner: "o", Epoch: 1, Mode: relay.Follow, After: relay.End(seq)}
+	_, err = n.PublishBatch(l.t.Context(), []streams.Outgoing{{Subject: streams.FenceSubject(3), Body: fence.Body()}})
+	require.NoError(l.t, err)
+}
+
+// edict runs a command in this process.
+func edict(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	err := root.ExecuteContext(t.Context())
+	return a.exit(err), out.String(), errs.String()
+}
+
+// verify is what `log verify` says of the ledger's data.
+func verify(t *testing.T, data string) (code int, r auditResult) {
+	code, out, errs := edict(t, "log", "verify", "--log", data, "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(out), &r), "%s%s", out, errs)
+	if r.Damage != nil {
+		require.Contains(t, errs, "docs/recovery.md")
+	}
+	return code, r
+}
+
+const messages = "nats/jetstream/$G/streams/EDICT_LOG/msgs"
+
+// damageFrom rewrites a stopped log from where it names node n on.
+func damageFrom(t *testing.T, data string, n int, f func(before, from []byte) []byte) {
+	blk := filepath.Join(data, messages, "1.blk")
+	text, err := os.ReadFile(blk)
+	require.NoError(t, err)
+	at := bytes.Index(text, fmt.Appendf(nil, `"node_id":"n-%d"`, n))
+	require.Positive(t, at)
+	require.NoError(t, os.WriteFile(blk, f(text[:at], text[at:]), 0o600))
+}
+
+func cutFrom(t *testing.T, data string, n int) {
+	damageFrom(t, data, n, func(before, _ []byte) []byte { return before })
+	require.NoError(t, os.Remove(filepath.Join(data, messages, "index.db")))
+}
+
+func TestAWholeLogIsVerified(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(20)
+	l.add(10)
+	l.close()
+	code, r := verify(t, l.data)
+	require.Zero(t, code)
+	require.Nil(t, r.Damage)
+	require.Equal(t, [5]uint64{1, 30, 30, 2, 30}, [5]uint64{r.First, r.Last, r.Verified, uint64(r.Links), r.Witnessed})
+	require.Equal(t, fmt.Sprintf("%x", l.run.Hash), r.Hash)
+	code, out, errs := edict(t, "log", "accept", "--log", l.data, "--yes")
+	require.Zero(t, code)
+	require.Contains(t, out, "2 links")
+	require.Contains(t, errs, "nothing to accept")
+}
+
+// TestDamageIsNamedBetweenItsLinks builds logs of three links, at 10, 20 and
+// 30, and damages them.
+func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(t *testing.T, l *ledger)
+		want damage
+	}{
+		{"a flipped byte cannot be read", func(t *testing.T, l *ledger) {
+			l.close()
+			damageFrom(t, l.data, 15, func(before, from []byte) []byte {
+				from[13] ^= 1
+				return append(before, from...)
+			})
+		}, damage{Kind: streams.DamageHole, From: 15, To: 15, LinkBelow: 10, LinkAbove: ptr(20)}},
+		{"a lost tail", func(t *testing.T, l *ledger) {
+			l.close()
+			cutFrom(t, l.data, 25)
+		}, damage{Kind: streams.DamageTruncated, From: 25, To: 30, LinkBelow: 20, LinkAbove: ptr(30)}},
+		{"another event than the one that was witnessed", func(_ *testing.T, l *ledger) {
+			l.grow(10)
+			hash := l.run.Hash
+			hash[0] ^= 1
+			l.link(hash)
+			l.close()
+		}, damage{Kind: streams.DamageChanged, From: 31, To: 40, LinkBelow: 30, LinkAbove: ptr(40)}},
+		{"no log", func(_ *testing.T, l *ledger) {
+			l.lose()
+			l.close()
+		}, damage{Kind: streams.DamageGone, To: 30, LinkAbove: ptr(30)}},
+		{"another log", func(t *testing.T, l *ledger) {
+			l.lose()
+			l.close()
+			openLedger(t, l.data).close()
+		}, damage{Kind: streams.DamageOther, To: 30, LinkAbove: ptr(30)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := openLedger(t, t.TempDir())
+			for range 3 {
+				l.add(10)
+			}
+			c.harm(t, l)
+			code, r := verify(t, l.data)
+			require.Equal(t, exitDiffers, code)
+			require.NotNil(t, r.Damage)
+			r.Damage.Detail = ""
+			require.Equal(t, c.want, *r.Damage)
+		})
+	}
+}
+
+func ptr(n uint64) *uint64 { return &n }
+
+// accepted accepts a damaged log and returns what `log verify` says then.
+func accepted(t *testing.T, data string) auditResult {
+	code, _, errs := edict(t, "log", "accept", "--log", data)
+	require.Equal(t, exitDiffers, code)
+	require.Contains(t, errs, "say --yes")
+	code, before := verify(t, data)
+	require.Equal(t, exitDiffers, code, "without --yes nothing changed")
+	require.Empty(t, before.Accepted)
+
+	code, _, errs = edict(t, "log", "accept", "--log", data, "--yes")
+	require.Zero(t, code, errs)
+	code, r := verify(t, data)
+	require.Zero(t, code)
+	require.Nil(t, r.Damage)
+	require.Len(t, r.Accepted, 1)
+	return r
+}
+
+// TestALostTailIsAccepted: what comes then is above all that was witnessed,
+// and above all that nodes were told.
+func TestALostTailIsAccepted(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(30)
+	l.told(40)
+	l.close()
+	cutFrom(t, l.data, 25)
+	r := accepted(t, l.data)
+	require.EqualValues(t, 40, r.Last)
+
+	l = openLedger(t, l.data)
+	defer l.close()
+	n, made, err := streams.OpenNodes(t.Context(), l.conn, streams.NodesOptions{LogID: l.log.ID()})
+	require.NoError(t, err)
+	require.False(t, made)
+	state, err := n.State(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, state.Messages, "the node stream is filled again")
+}
+
+func TestALostLogIsMadeAnewAboveAllVersions(t *testing.T) {
+	for _, remade := range []bool{false, true} {
+		l := openLedger(t, t.TempDir())
+		l.add(30)
+		l.told(40)
+		l.lose()
+		l.close()
+		if remade { // by somebody who did not ask
+			openLedger(t, l.data).close()
+		}
+		r := accepted(t, l.data)
+		require.Greater(t, r.Last, uint64(39))
+	}
+}
+
+func TestALogWithAHoleIsNotAccepted(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(30)
+	l.close()
+	damageFrom(t, l.data, 15, func(before, from []byte) []byte {
+		from[13] ^= 1
+		return append(before, from...)
+	})
+	code, _, errs := edict(t, "log", "accept", "--log", l.data, "--yes")
+	require.Equal(t, exitDiffers, code)
+	require.Contains(t, errs, "restore it")
+}
