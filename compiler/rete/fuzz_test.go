@@ -1,6 +1,7 @@
 package rete_test
 
 import (
+	"maps"
 	"testing"
 	"testing/fstest"
 
@@ -11,7 +12,8 @@ import (
 // FuzzLoad reads any text as a file of a repository: no panic, and every fault
 // has a place and says something.
 func FuzzLoad(f *testing.F) {
-	for _, file := range reterepo.Example() {
+	example := reterepo.Example()
+	for _, file := range example {
 		f.Add(file.Data)
 	}
 	for _, seed := range []string{
@@ -21,7 +23,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		repo := reterepo.Example()
+		repo := maps.Clone(example)
 		repo["any.yaml"] = &fstest.MapFile{Data: text}
 		names, faults := rete.Discover(repo)
 		view, more := rete.Load(repo, names)
@@ -47,7 +49,7 @@ func FuzzCertificate(f *testing.F) {
 	f.Add(example["certs/management-planes/primary.crt"].Data, example["certs/ca.crt"].Data)
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"), []byte("x"))
 	f.Fuzz(func(t *testing.T, signer, ca []byte) {
-		repo := reterepo.Example()
+		repo := maps.Clone(example)
 		repo["certs/management-planes/primary.crt"] = &fstest.MapFile{Data: signer}
 		repo["certs/ca.crt"] = &fstest.MapFile{Data: ca}
 		names, _ := rete.Discover(repo)
