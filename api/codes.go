@@ -39,6 +39,8 @@ func meanings() map[string]meaning {
 		projector.CodePolicyIDUsed:     {http.StatusConflict, "the policy id is in use or was"},
 		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
 		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
+		projector.CodeNameTaken:        {http.StatusConflict, "another admission policy of the level and owner has the name"},
+		projector.CodePriorityTaken:    {http.StatusConflict, "another admission policy of the level and owner has the priority"},
 		projector.CodeStaleEvent:       {http.StatusConflict, "a newer write about the node came between"},
 	}
 	for code, text := range shapeFaults() {
@@ -84,6 +86,15 @@ func brokenRules() map[string]string {
 		policy.CodeTooManyAddresses:   "a node has more than 64 addresses",
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
+
+		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",
+		policy.CodeUnknownLevel:             "a policy_type is none of Global, Tenant and User",
+		policy.CodeUnknownMode:              "a mode is neither enforce nor shadow",
+		policy.CodeInvalidPriority:          "a priority is no whole number from 0 to 2147483647",
+		policy.CodeOwnerForbidden:           "a policy has an owner that its level cannot have",
+		policy.CodeControlCharacter:         "a text has control characters",
+		policy.CodeTooManyTestCases:         "a policy has more than 256 test cases",
+		policy.CodeTextTooLong:              "a text is longer than its limit",
 	}
 }
 

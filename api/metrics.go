@@ -99,7 +99,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 var foldCodes = []string{
 	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
 	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
-	projector.CodeNodeIDTaken, projector.CodeStaleEvent,
+	projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
 }
 
 // Durability notes what the log's server reports.

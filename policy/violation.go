@@ -80,4 +80,12 @@ const (
 	CodeTooManyAddresses   = "too_many_addresses"
 	CodeInvalidVersion     = "invalid_version"
 	CodeInvalidFingerprint = "invalid_fingerprint"
+
+	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
+	CodeUnknownLevel             = "unknown_level"
+	CodeUnknownMode              = "unknown_mode"
+	CodeInvalidPriority          = "invalid_priority"
+	CodeOwnerForbidden           = "owner_forbidden"
+	CodeControlCharacter         = "control_character"
+	CodeTooManyTestCases         = "too_many_test_cases"
 )

@@ -50,6 +50,10 @@ func (f *fold) event(e *entry) Verdict {
 		return f.nodeUpdated(ev, e.fault)
 	case policy.NodeRemoved:
 		return f.nodeRemoved(ev, e.fault)
+	case policy.AdmissionPolicyUpdated:
+		return f.admissionPolicyUpdated(ev, e.fault)
+	case policy.AdmissionPolicyDeleted:
+		return f.admissionPolicyDeleted(ev, e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }

@@ -33,7 +33,12 @@ func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
 	if b := eventBits(event); n.seen&b != b {
 		return false
 	}
-	key := nodeEventKey(n.ordinal, event)
+	return f.stored(nodeEventKey(n.ordinal, event))
+}
+
+// stored reports whether a key of this batch's fresh ones, or of an earlier
+// batch, is there.
+func (f *fold) stored(key []byte) bool {
 	if _, ok := f.fresh[string(key)]; ok {
 		return true
 	}

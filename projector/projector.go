@@ -77,11 +77,14 @@ type Projector struct {
 	reported uint64
 	failed   error // a write did not reach the store: memory is ahead of it, nothing more is written
 
-	applied  atomic.Uint64
-	progress sync.Mutex
-	changed  chan struct{}
-	verdicts verdicts
-	witness  witness
+	applied atomic.Uint64
+	// admissionSeq is the sequence of the last change of an admission policy, to
+	// be asked without the lock.
+	admissionSeq atomic.Uint64
+	progress     sync.Mutex
+	changed      chan struct{}
+	verdicts     verdicts
+	witness      witness
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
@@ -324,6 +327,7 @@ func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error)
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
 	f.set(cursorKey(), c.append(nil))
 	p.cursor = c
+	p.admissionSeq.Store(p.state.admission.last())
 	p.trim(&f)
 	p.sweep(&f)
 	return made, f.err

@@ -22,8 +22,13 @@ const (
 	headerBatchCommit = "Nats-Batch-Commit"
 )
 
-// DataSchema is the value of HeaderDataSchema that this binary writes.
-const DataSchema = "edict/v1"
+// DataSchema is the value of HeaderDataSchema that this binary writes, but for
+// events that came with a later version of docs/events.md: an older binary must
+// stop at those, not pass over them.
+const (
+	DataSchema          = "edict/v1"
+	DataSchemaAdmission = "edict/v2"
+)
 
 // Message is a stored message of any stream. It looks the same however it was
 // read: what the server adds for transport is taken off.

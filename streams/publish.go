@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/policy"
 )
 
@@ -31,10 +33,10 @@ func outgoing(a Append) Outgoing {
 		Header: []string{
 			"ce-id", id,
 			"ce-type", e.EventType(),
-			"ce-source", "edict/" + e.Scope().String(),
+			"ce-source", source(e),
 			"ce-specversion", "1.0",
 			"ce-time", happened(e).Format(time.RFC3339Nano),
-			HeaderDataSchema, DataSchema,
+			HeaderDataSchema, schema(e),
 		},
 	}
 	if a.Traceparent != "" {
@@ -44,6 +46,22 @@ func outgoing(a Append) Outgoing {
 		o.MsgID = id
 	}
 	return o
+}
+
+// source is who produced an event of ours, as a URI reference.
+func source(e policy.Event) string {
+	if e.Scope() == uuid.Nil {
+		return "edict"
+	}
+	return "edict/" + e.Scope().String()
+}
+
+func schema(e policy.Event) string {
+	switch e.(type) {
+	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
+		return DataSchemaAdmission
+	}
+	return DataSchema
 }
 
 // happened is when the event's author made it. Nothing is derived from it: the

@@ -19,22 +19,24 @@ const (
 
 // Families of log subjects (shared design, section 2).
 const (
-	FamilyPolicy = "policy"
-	FamilyNode   = "node"
+	FamilyPolicy    = "policy"
+	FamilyNode      = "node"
+	FamilyAdmission = "admission"
 )
 
 const (
-	logPrefix      = "edict.log."
-	rejectedPrefix = "edict.rejected."
-	nodePrefix     = "edict.node."
-	livePrefix     = "edict.live.node."
-	fencePrefix    = "edict.fence."
-	dayPrefix      = "edict.mark.day."
-	syncPrefix     = "edict.mark.sync."
+	logPrefix       = "edict.log."
+	admissionPrefix = logPrefix + FamilyAdmission + "."
+	rejectedPrefix  = "edict.rejected."
+	nodePrefix      = "edict.node."
+	livePrefix      = "edict.live.node."
+	fencePrefix     = "edict.fence."
+	dayPrefix       = "edict.mark.day."
+	syncPrefix      = "edict.mark.sync."
 )
 
-// Subject is the log subject of an event: edict.log.<project>.policy.<policy>
-// or edict.log.<project>.node.<node>. It is "" for an event of no family,
+// Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
+// edict.log.<project>.node.<node> or edict.log.admission.<policy>. It is "" for an event of no family,
 // which no event of the closed set is.
 func Subject(e policy.Event) string {
 	family, id := "", ""
@@ -47,14 +49,19 @@ func Subject(e policy.Event) string {
 		family, id = FamilyNode, string(e.Node)
 	case policy.NodeRemoved:
 		family, id = FamilyNode, string(e.Node)
+	case policy.AdmissionPolicyUpdated:
+		return admissionPrefix + string(e.Policy)
+	case policy.AdmissionPolicyDeleted:
+		return admissionPrefix + string(e.Policy)
 	default:
 		return ""
 	}
 	return logPrefix + e.Scope().String() + "." + family + "." + id
 }
 
-// Claim is what a log subject says of its event: Family is FamilyPolicy or
-// FamilyNode, ID the policy's or node's id as written. Any producer chooses its
+// Claim is what a log subject says of its event: Family is FamilyPolicy,
+// FamilyNode or FamilyAdmission, which has no project; ID the policy's or node's
+// id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
@@ -69,6 +76,9 @@ func ParseSubject(s string) (Claim, bool) {
 	rest, ok := strings.CutPrefix(s, logPrefix)
 	if !ok {
 		return Claim{}, false
+	}
+	if id, ok := strings.CutPrefix(s, admissionPrefix); ok && id != "" && !strings.Contains(id, ".") {
+		return Claim{Family: FamilyAdmission, ID: id}, true
 	}
 	project, rest, ok := strings.Cut(rest, ".")
 	if !ok {
