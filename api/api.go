@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -38,6 +39,7 @@ type Model interface {
 	Wait(ctx context.Context, seq uint64) error
 	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
 	Read(f func(v *projector.View))
+	AdmissionVersion() uint64
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
 }
@@ -68,6 +70,8 @@ type Deps struct {
 	Model    Model
 	Relay    Relay
 	Composer *snapshot.Composer // nil: one of its own
+	// Admission judges requests; nil: a registry over Model.
+	Admission *admission.Registry
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
@@ -104,6 +108,9 @@ type Deps struct {
 func (d Deps) withDefaults() Deps {
 	if d.Composer == nil {
 		d.Composer = snapshot.NewComposer(snapshot.Options{})
+	}
+	if d.Admission == nil {
+		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{})
 	}
 	if d.Durability == nil {
 		d.Durability = func() string { return "unknown" }

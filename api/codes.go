@@ -39,9 +39,21 @@ func meanings() map[string]meaning {
 		projector.CodePolicyIDUsed:     {http.StatusConflict, "the policy id is in use or was"},
 		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
 		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
-		projector.CodeNameTaken:        {http.StatusConflict, "another admission policy of the level and owner has the name"},
-		projector.CodePriorityTaken:    {http.StatusConflict, "another admission policy of the level and owner has the priority"},
-		projector.CodeStaleEvent:       {http.StatusConflict, "a newer write about the node came between"},
+		CodeInvalidRego:                {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},
+		CodeInvalidTestCases:           {http.StatusUnprocessableEntity, "a test case cannot be read"},
+		CodeTestsFailed:                {http.StatusUnprocessableEntity, "test cases of the policy fail, so it does not go live"},
+		CodeImmutableField:             {http.StatusUnprocessableEntity, "a field that never changes is given another value"},
+		CodeRejected:                   {http.StatusForbidden, "an admission policy rejects the request"},
+		CodePolicyConflict:             {http.StatusConflict, "an admission policy does what another one forbids"},
+		CodePolicyFailed:               {http.StatusInternalServerError, "an admission policy failed, so the request does"},
+		CodePolicyTimeout:              {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
+		CodeInvalidPayload:             {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
+		CodeInvalidPatched:             {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
+		CodeTooManyAtOnce:              {http.StatusServiceUnavailable, "too many requests are being evaluated; try again"},
+
+		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
+		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
+		projector.CodeStaleEvent:    {http.StatusConflict, "a newer write about the node came between"},
 	}
 	for code, text := range shapeFaults() {
 		all[code] = meaning{http.StatusBadRequest, text}

@@ -17,6 +17,16 @@ func DecodeAdmissionPolicy(body []byte) (p AdmissionPolicy, err error) {
 	return p, faults.orNil()
 }
 
+// DecodeAdmissionChange reads what replaces a policy's matching criteria,
+// priority and code (003-policy-engine, PUT): criteria that are absent are
+// cleared, everything else that is absent stays as in p. The error is
+// Violations.
+func DecodeAdmissionChange(body []byte, p AdmissionPolicy) (AdmissionPolicy, error) {
+	p.ServiceType, p.Labels = "", nil
+	faults := read(body, func(r *reader) { r.admissionFields(&p, admissionRego) })
+	return p, faults.orNil()
+}
+
 // Fields of an admission policy that must be there, by bit.
 const (
 	admissionName = 1 << iota
@@ -28,6 +38,11 @@ var admissionFields = []string{"name", "policy_type", "rego_code"}
 
 func (r *reader) admissionPolicy() AdmissionPolicy {
 	p := AdmissionPolicy{Priority: DefaultPriority, Mode: Enforce}
+	r.admissionFields(&p, admissionName|admissionLevel|admissionRego)
+	return p
+}
+
+func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
 	var seen uint
 	ok := r.object("an admission policy", func(name []byte) bool {
 		switch string(name) {
@@ -64,10 +79,9 @@ func (r *reader) admissionPolicy() AdmissionPolicy {
 		return true
 	})
 	if ok {
-		r.require(admissionName|admissionLevel|admissionRego, seen, admissionFields)
-		r.owners(p)
+		r.require(need, seen, admissionFields)
+		r.owners(*p)
 	}
-	return p
 }
 
 // owners refuses an owner that the level cannot have: it would be without
@@ -242,4 +256,42 @@ func (r *reader) admissionPolicyID() AdmissionPolicyID {
 		return ""
 	}
 	return AdmissionPolicyID(b)
+}
+
+// Evaluation is what a client asks to be admitted.
+type Evaluation struct {
+	Payload      jsontext.Value // an object
+	User, Tenant string
+}
+
+// DecodeEvaluation reads {"request_payload","user_id"?,"tenant_id"?}. The error
+// is Violations.
+func DecodeEvaluation(body []byte) (e Evaluation, err error) {
+	faults := read(body, func(r *reader) {
+		ok := r.object("an evaluation", func(name []byte) bool {
+			switch string(name) {
+			case "request_payload":
+				if r.expect('{', "an object") {
+					v, err := r.dec.ReadValue()
+					if err != nil {
+						r.fail(err)
+					}
+					e.Payload = v.Clone()
+				} else {
+					e.Payload = jsontext.Value("null") // the fault is noted
+				}
+			case "user_id":
+				e.User = r.line(MaxOwner, false)
+			case "tenant_id":
+				e.Tenant = r.line(MaxOwner, false)
+			default:
+				return false
+			}
+			return true
+		})
+		if ok && e.Payload == nil {
+			r.note("/request_payload", CodeMissing, "request_payload is required")
+		}
+	})
+	return e, faults.orNil()
 }

@@ -1,6 +1,8 @@
 package projector
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/edictdev/edict/policy"
@@ -30,6 +32,22 @@ func (v *View) AdmissionPolicy(id policy.AdmissionPolicyID) (AdmissionPolicy, bo
 		return AdmissionPolicy{}, false
 	}
 	return p.info(), true
+}
+
+// AdmissionPolicies lists the admission policies that exist now and that keep
+// lets pass, by id.
+func (v *View) AdmissionPolicies(keep func(p AdmissionPolicy) bool) []AdmissionPolicy {
+	var out []AdmissionPolicy
+	for _, p := range v.p.state.admission.byID {
+		if p.document == nil {
+			continue
+		}
+		if info := p.info(); keep(info) {
+			out = append(out, info)
+		}
+	}
+	slices.SortFunc(out, func(a, b AdmissionPolicy) int { return cmp.Compare(a.ID, b.ID) })
+	return out
 }
 
 // AdmissionHolders finds who has a document's name and who its priority, at
