@@ -31,7 +31,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
 	d.Writable = p.room.writable
-	d.Convergence = p.tracker
+	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
@@ -91,6 +92,7 @@ type Plane struct {
 	links    []streams.Link // of the witness, as the start found it
 	workers  *relay.Workers
 	tracker  *convergence.Tracker
+	admitter *admission.Registry
 	handler  http.Handler
 	natsURL  string
 }
@@ -271,6 +273,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
+	p.admitter = admission.NewRegistry(p.store, admission.RegistryOptions{Metrics: metrics.Admission()})
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
 	p.handler = api.New(deps)
@@ -313,6 +316,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
+	g.Go(func() error { return p.admitter.Run(parts, p.store.Changed) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
