@@ -67,6 +67,13 @@ func admissionHints() map[string]hint {
 		"AdmissionPolicyPage.items":       says("Admission policies by id."),
 		"AdmissionPolicyPage.next_cursor": nextCursor,
 
+		"DryRun.admission":                 says("The policy as admission policies would patch it, which is what all else is about; absent when they leave it as it is."),
+		"AdmissionEffect":                  says("A policy as admission policies patched it."),
+		"AdmissionEffect.status":           {Schema: status},
+		"AdmissionEffect.snapshot_version": says("The version of the set of admission policies: the log sequence of its last change."),
+		"AdmissionEffect.selector":         says("Whom it would be for."),
+		"AdmissionEffect.rules":            says("Its rules."),
+
 		"Evaluation":                     says("A request that is to be admitted."),
 		"Evaluation.request_payload":     says("The payload. Its service_type and metadata.labels choose the policies."),
 		"Evaluation.user_id":             optional("Who asks."),

@@ -47,6 +47,11 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 	if err != nil {
 		return invalid(err)
 	}
+	d, result, err := p.admitDraft(c, project, policy.Draft{Selector: sel, Rules: rules})
+	if err != nil {
+		return err
+	}
+	sel, rules = d.Selector, d.Rules
 	var head policy.Revision
 	var had, has sides
 	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
@@ -68,6 +73,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
+		Admission:          admissionEffect(result, sel, rules),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
