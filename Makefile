@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: all build demo bench test vet lint fmt fuzz clean
+.PHONY: all build demo bench test test-faults vet lint fmt fuzz clean
 
 all: build
 
@@ -20,11 +20,29 @@ demo: build
 bench:
 	$(GO) run ./test/bench $(BENCH)
 
+# What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
+# most of this is in the cache.
+STRUCK := $(GO) test -trimpath -tags faults
+
 test: vet lint
 	$(GO) test -race ./...
+	$(STRUCK) ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
+
+# The long campaign: ten minutes or so. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
+# says what is injected.
+SEED ?= $(shell date +%s)
+
+test-faults:
+	@echo "seed $(SEED)"
+	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5
+	$(GO) test -trimpath -v ./test/faults -run 'Cuts|Announcements' -cut.seeds 30 -cut.first $(SEED)
+	$(GO) test -trimpath -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
+	$(GO) test -trimpath -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
+	$(GO) test -trimpath -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 
 vet:
 	$(GO) vet ./...
+	$(GO) vet -tags faults ./fault ./test/faults
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
 lint:

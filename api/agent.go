@@ -64,7 +64,7 @@ func agentRoutes() []Route {
 
 // fresh waits until the read model shows what was in the log when the request
 // came, or min_seq when the client knows what it waits for. Nodes never get an
-// older answer, and never a 404 that a later event would take back.
+// older answer.
 func (p *plane) fresh(c *call) error {
 	minSeq, err := c.queryUint("min_seq", 0)
 	if err != nil {
@@ -92,17 +92,17 @@ func (p *plane) getState(c *call) error {
 		return starting(err)
 	}
 	var s snapshot.State
-	var ok bool
 	var at uint64
-	p.Model.Read(func(v *projector.View) {
+	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+		var ok bool
 		at = v.Seq()
-		s, ok, err = p.Composer.State(v, id)
-	})
-	switch {
-	case err != nil:
+		if s, ok, err = p.Composer.State(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
 		return err
-	case !ok:
-		return nodeNotFound(id)
+	})
+	if err != nil {
+		return err
 	}
 	h := c.w.Header()
 	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
@@ -140,13 +140,15 @@ func (p *plane) getRulesets(c *call) error {
 		return err
 	}
 	var sets []snapshot.Ruleset
-	var ok bool
-	p.Model.Read(func(v *projector.View) { sets, ok, err = snapshot.Rulesets(v, id) })
-	switch {
-	case err != nil:
+	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+		var ok bool
+		if sets, ok, err = snapshot.Rulesets(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
 		return err
-	case !ok:
-		return nodeNotFound(id)
+	})
+	if err != nil {
+		return err
 	}
 	out := resource.Items[resource.Ruleset]{Items: make([]resource.Ruleset, 0, len(sets))}
 	for _, s := range sets {

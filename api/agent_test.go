@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,34 @@ func TestAWorkerBehindTheLogNeverAnswers404(t *testing.T) {
 	p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", ""))
 	p.want(http.StatusServiceUnavailable, "projection_behind", p.do("GET", "/v1/nodes/n1/state?min_seq=2", ""))
 	p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state?min_seq=1", ""))
+}
+
+// Whatever a worker that lags is asked for by its id: it may have come since.
+func TestNoRouteAnswers404BeforeTheWorkerHasCaughtUp(t *testing.T) {
+	p := newPlane(t, impatient)
+	p.put("n1", `{}`)
+	p.log.Hold()
+	p.do("PUT", nodes+"/n2", `{}`)
+	fill := strings.NewReplacer("{project}", project, "{policy}", nowhere, "{revision}", nowhere, "{node}", "ghost")
+	asked := 0
+	for _, r := range api.Routes() {
+		path := fill.Replace(r.Pattern)
+		if r.Method != http.MethodGet || path == r.Pattern || !strings.Contains(path, "ghost") && !strings.Contains(path, nowhere) {
+			continue
+		}
+		query := "?"
+		for _, q := range r.Params {
+			switch {
+			case q.Name == "min_seq":
+				query += "min_seq=1&"
+			case q.Required:
+				query += q.Name + "=" + nowhere + "&"
+			}
+		}
+		p.want(http.StatusServiceUnavailable, "projection_behind", p.do("GET", path+query, ""))
+		asked++
+	}
+	require.GreaterOrEqual(t, asked, 7)
 }
 
 func TestMinSeqWaitsForThatSequenceAlone(t *testing.T) {

@@ -10,6 +10,7 @@ package api
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -42,6 +43,7 @@ type Model interface {
 	AdmissionVersion() uint64
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
+	Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[projector.Fact, error])
 }
 
 // Relay is what the API asks of whoever serves nodes live.
@@ -78,6 +80,12 @@ type Deps struct {
 	Partitions func() ([]resource.Partition, error)
 	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Keys       func() []resource.Key
+	Republish  Republisher // nil: 503
+	// SaveSnapshot makes a checkpoint of this worker's read model, ListSnapshots lists those of the log, newest first;
+	// nil: 503.
+	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
+	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
+	LogURL        func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
 	// Convergence follows nodes' reports; nil: nobody does.

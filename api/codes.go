@@ -31,6 +31,7 @@ func meanings() map[string]meaning {
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
 		CodeLogUnavailable:    {http.StatusServiceUnavailable, "the log did not answer; a write may be stored or not, and a retry under the same Idempotency-Key is the same write"},
 		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},
+		CodeSnapshotRunning:   {http.StatusConflict, "this worker is making a checkpoint already"},
 		CodeTooManyRejections: {http.StatusUnprocessableEntity, "so many lines were rejected that the batch was given up; what was good before is applied"},
 		CodeVersionAhead:      {http.StatusUnprocessableEntity, "a version is above the log's last sequence"},
 		CodeInternal:          {http.StatusInternalServerError, "the plane failed; its log has the reason under the correlation id"},

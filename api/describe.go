@@ -124,11 +124,11 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
 		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
 		HeaderNodeSeq:     "The node stream's sequence; a stream opened after it misses nothing that the state lacks.",
-		HeaderLogSeq:      "The log sequence that the state stands at: the version to report once it is applied.",
 		"ETag":            "Names the state's bytes, for If-None-Match; or a policy's version, for If-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
 		headerAPIVersion:  "The version of this contract.",
+		HeaderLogSeq:      "The log sequence that the answer stands for; of a state, the version to report once it is applied.",
 	}
 	out := map[string]openapi.Header{}
 	for _, name := range append([]string{HeaderCorrelation}, names...) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -91,6 +92,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := e.serve(c)
 	if err != nil && !c.w.wrote() {
 		e.plane.writeProblem(c, err)
+	}
+	if fault.On && r.Method != http.MethodGet {
+		_ = http.NewResponseController(w).Flush() // it is there to be read
+		fault.Pass(fault.AcknowledgeAfter)
 	}
 	if e.route.Pattern != patternEvents { // lasts as long as its client likes
 		e.plane.Metrics.answered(&e.route, c.w.status, time.Since(began))

@@ -23,6 +23,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/contract"
 )
@@ -218,6 +219,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	p.deps = api.Deps{
 		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
 		Durability: func() string { return "strict" },
+		Republish:  func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
 		Clock:      func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
 			mu.Lock()
@@ -229,6 +231,15 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 		},
 	}
 	p.deps.Convergence = startTracker(t, p)
+	made := snapshot.Manifest{Name: "checkpoint-1", Seq: 1, Digest: strings.Repeat("0a", 32), Schema: 2, Time: epoch, Worker: "w1"}
+	p.deps.SaveSnapshot = func(ctx context.Context) (snapshot.Manifest, error) {
+		_, err := p.log.State(ctx)
+		return made, err
+	}
+	p.deps.ListSnapshots = func(ctx context.Context) ([]snapshot.Manifest, error) {
+		_, err := p.log.State(ctx)
+		return []snapshot.Manifest{made}, err
+	}
 	for _, f := range set {
 		f(&p.deps)
 	}

@@ -54,7 +54,7 @@ var (
 // hints say of the resources what their Go types cannot.
 func hints() map[string]hint {
 	all := map[string]hint{}
-	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), planeHints(), convergenceHints(), admissionHints(), problemHints()} {
+	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), planeHints(), convergenceHints(), recoveryHints(), admissionHints(), problemHints()} {
 		for name, h := range part {
 			all[name] = h
 		}

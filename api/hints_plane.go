@@ -20,6 +20,7 @@ func planeHints() map[string]hint {
 		"LogStatus":         says("The log's birth and size."),
 		"LogStatus.created": says("When the log was made: its identity."),
 		"LogStatus.bytes":   says("Its size on disk."),
+		"LogStatus.nats":    says("URL of the NATS server that has it, without a password; absent when only this process reaches it."),
 		"Worker":            says("A process that folds the log."),
 		"Worker.name":       says("Its name."),
 		"Worker.owner":      says("The id of this start of it, as in a partition's owner."),

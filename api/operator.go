@@ -56,6 +56,9 @@ func (p *plane) getStatus(c *call) error {
 		Log:        resource.LogStatus{Created: p.Log.Created().UTC(), Bytes: log.Bytes},
 		Durability: p.Durability(),
 	}
+	if p.LogURL != nil {
+		out.Log.NATS = p.LogURL()
+	}
 	var counts projector.Counts
 	p.Model.Read(func(v *projector.View) {
 		out.Applied = v.Seq()

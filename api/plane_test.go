@@ -21,6 +21,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/convergence"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
@@ -58,6 +59,11 @@ func newRealPlane(t *testing.T) *realPlane {
 	}})
 	h := judged(t, api.New(api.Deps{
 		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Convergence: tracker,
+		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
+		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
+		Republish: func(context.Context) ([]resource.SyncAsked, error) {
+			return []resource.SyncAsked{{Partition: 1, Epoch: 2}}, nil
+		},
 	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
@@ -72,6 +78,8 @@ func newRealPlane(t *testing.T) *realPlane {
 	require.NoError(t, err)
 	return p
 }
+
+var manifest = snapshot.Manifest{Name: "checkpoint-1", Seq: 3, Rows: 2, Digest: strings.Repeat("0a", 32), Schema: 2, Bytes: 9, Time: epoch, Worker: "w1"}
 
 var home = uuid.MustParse(project)
 
@@ -224,6 +232,17 @@ func (p *realPlane) operate(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rejected.Items)
 
+	asked, err := p.Republish(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []resource.SyncAsked{{Partition: 1, Epoch: 2}}, asked)
+	p.recount(t)
+	saved, err := p.CreateSnapshot(ctx)
+	require.NoError(t, err)
+	require.Equal(t, manifest.Digest, saved.Digest)
+	snapshots, err := p.Snapshots(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []resource.Snapshot{saved}, snapshots)
+
 	status, err := p.Status(ctx, true)
 	require.NoError(t, err)
 	require.Equal(t, status.Head, status.Applied)
@@ -287,4 +306,25 @@ func TestRacingWritersAreJudgedByTheLog(t *testing.T) {
 	})
 	require.Equal(t, map[string]int{"ok": writers}, got)
 	require.Len(t, slices.Compact(ids), 1)
+}
+
+// recount holds the facts that the plane lists against those of its store.
+func (p *realPlane) recount(t *testing.T) {
+	t.Helper()
+	for _, node := range []string{"", "n2", "never-seen"} {
+		seq, listed, err := p.Facts(t.Context(), node)
+		require.NoError(t, err)
+		have, facts := p.fold.Facts(policy.NodeID(node))
+		require.Equal(t, have, seq)
+		var got, want []resource.Fact
+		for f, err := range listed {
+			require.NoError(t, err)
+			got = append(got, f)
+		}
+		for f, err := range facts {
+			require.NoError(t, err)
+			want = append(want, resource.Fact{Kind: f.Kind, Key: f.Key, Values: f.Values})
+		}
+		require.Equal(t, want, got)
+	}
 }

@@ -28,6 +28,7 @@ const (
 	CodeStarting          = "starting"
 	CodeLogUnavailable    = "log_unavailable"
 	CodeStorageLow        = "storage_low"
+	CodeSnapshotRunning   = "snapshot_running"
 	CodeTooManyRejections = "too_many_rejected"
 	CodeVersionAhead      = "version_ahead"
 	CodeInternal          = "internal"

@@ -65,6 +65,7 @@ func Routes() []Route {
 	all = append(all, admissionRoutes()...)
 	all = append(all, alphaRoutes()...)
 	all = append(all, operatorRoutes()...)
+	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -27,7 +28,9 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
 	defer cancel()
 	trace, done := p.publishing(c, e.EventType(), 1)
+	fault.Pass(fault.AppendBefore)
 	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: trace.String()})
+	fault.Pass(fault.AppendAfter)
 	done(seq, err)
 	if err != nil {
 		return projector.Verdict{}, unpublished(err)
@@ -35,7 +38,9 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	if c.key != "" {
 		p.recent.put(e.EventID(), recentWrite{seq, created})
 	}
-	return p.verdict(ctx, seq)
+	v, err := p.verdict(ctx, seq)
+	fault.Pass(fault.AcknowledgeBefore)
+	return v, err
 }
 
 // madeBefore finds a keyed write that this process made lately.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 )
@@ -105,6 +106,9 @@ func (t *template) fill(a *Announcement) {
 	t.of, t.set = *a, true
 	var fp [44]byte
 	base64.StdEncoding.Encode(fp[:], a.Rules.fingerprint[:])
+	if fault.Picks(fault.WrongFingerprint, int(a.Version%2), 2) { //nolint:gosec // 0 or 1
+		slices.Reverse(fp[:43])
+	}
 
 	t.head = append(t.head[:0], `{"generated_at":"`...)
 	t.head = a.GeneratedAt.UTC().AppendFormat(t.head, time.RFC3339Nano)

@@ -107,7 +107,8 @@ type Follower struct {
 	rows     set
 	refused  int // events refused in a row
 	forged   atomic.Uint64
-	restored bool // the state file was read
+	overrun  atomic.Uint64 // times the NATS client began to drop what nobody read
+	restored bool          // the state file was read
 	splice   *splice
 	puller   func(context.Context) (State, error)
 }

@@ -69,8 +69,11 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)),
 		nats.ClosedHandler(func(nc *nats.Conn) { ended(nc.LastError()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrPermissionViolation) {
+			switch {
+			case errors.Is(err, nats.ErrPermissionViolation):
 				ended(err)
+			case errors.Is(err, nats.ErrSlowConsumer):
+				f.overrun.Add(1)
 			}
 		}))
 	if err != nil {

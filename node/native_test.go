@@ -288,6 +288,7 @@ func TestOverNATSADropCastsDoubtOnWhatWaited(t *testing.T) {
 	p.set(func() { p.lag = p.head - held })
 	asked := func() (n int) { p.set(func() { n = len(p.asked) }); return n }
 	before := asked()
+	require.Eventually(t, func() bool { return f.overrun.Load() > 0 }, 20*time.Second, time.Millisecond)
 	r.want(held)
 	require.Eventually(t, func() bool { return asked() >= before+2 }, 20*time.Second, time.Millisecond,
 		"what waited is read between the two questions after the drop")

@@ -77,8 +77,8 @@ func AppendRevision(b []byte, r Revision) []byte {
 // AppendSelector appends {"source":"…","destination":"…"}.
 func AppendSelector(b []byte, s Selector) []byte {
 	// The selector's alphabet needs no escaping.
-	b = s.Source.append(append(b, `{"source":"`...))
-	b = s.Destination.append(append(b, `","destination":"`...))
+	b = s.Source.AppendText(append(b, `{"source":"`...))
+	b = s.Destination.AppendText(append(b, `","destination":"`...))
 	return append(b, `"}`...)
 }
 

@@ -56,16 +56,14 @@ func escapePointer(s string) string {
 
 // Get returns the value of key.
 func (l Labels) Get(key string) (value string, ok bool) {
-	i := 0
-	if len(l) > 8 {
-		i = sort.Search(len(l), func(i int) bool { return l[i].Key >= key })
+	const few = 8 // are as quickly compared one by one
+	if len(l) > few {
+		i := sort.Search(len(l), func(i int) bool { return l[i].Key >= key })
+		l = l[i:min(i+1, len(l))]
 	}
-	for ; i < len(l); i++ {
+	for i := range l {
 		if l[i].Key == key {
 			return l[i].Value, true
-		}
-		if len(l) > 8 {
-			break
 		}
 	}
 	return "", false

@@ -1,8 +1,8 @@
 package policy
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 )
 
 // Op is the test a Clause makes.
@@ -26,7 +26,9 @@ type Clause struct {
 
 // Matches reports whether the test holds for labels. NotEqual and Absent hold
 // for a node without the key, as in Kubernetes (design section 3).
-func (c Clause) Matches(l Labels) bool {
+func (c Clause) Matches(l Labels) bool { return c.holds(l) }
+
+func (c *Clause) holds(l Labels) bool {
 	value, ok := l.Get(c.Key)
 	switch c.Op {
 	case Equal:
@@ -76,9 +78,10 @@ type Expr []Clause
 
 // String prints the expression so that ParseExpr reads it back: the author's
 // clause order, spaces only around "in".
-func (e Expr) String() string { return string(e.append(nil)) }
+func (e Expr) String() string { return string(e.AppendText(nil)) }
 
-func (e Expr) append(b []byte) []byte {
+// AppendText appends String to b.
+func (e Expr) AppendText(b []byte) []byte {
 	for i, c := range e {
 		if i > 0 {
 			b = append(b, ',')
@@ -88,28 +91,61 @@ func (e Expr) append(b []byte) []byte {
 	return b
 }
 
+// Equal reports whether both are the same clauses in the same order.
+func (e Expr) Equal(o Expr) bool {
+	if len(e) == len(o) && len(e) > 0 && &e[0] == &o[0] {
+		return true
+	}
+	return slices.EqualFunc(e, o, func(a, b Clause) bool {
+		return a.Op == b.Op && a.Key == b.Key && slices.Equal(a.Values, b.Values)
+	})
+}
+
 // Matches reports whether every clause holds for labels.
 func (e Expr) Matches(l Labels) bool {
-	for _, c := range e {
-		if !c.Matches(l) {
+	for i := range e {
+		if !e[i].holds(l) {
 			return false
 		}
 	}
 	return true
 }
 
-// key is the canonical text of e: clauses sorted, each once; a set of one
-// value is an equality.
-func (e Expr) key() string {
-	texts := make([]string, len(e))
-	for i, c := range e {
-		if c.Op == In && len(c.Values) == 1 {
-			c.Op = Equal
-		}
-		texts[i] = string(c.append(nil))
+// appendKey appends the canonical text of e: clauses sorted, each once; a set
+// of one value is an equality.
+func (e Expr) appendKey(b []byte) []byte {
+	if len(e) == 1 {
+		return e[0].appendKey(b)
 	}
-	slices.Sort(texts)
-	return strings.Join(slices.Compact(texts), ",")
+	start := len(b)
+	var room [8][2]int
+	spans := room[:0] // of the clauses' texts, which are written behind each other first
+	for _, c := range e {
+		at := len(b)
+		b = c.appendKey(b)
+		spans = append(spans, [2]int{at, len(b)})
+	}
+	text := func(s [2]int) []byte { return b[s[0]:s[1]] }
+	slices.SortFunc(spans, func(x, y [2]int) int { return bytes.Compare(text(x), text(y)) })
+	end := len(b)
+	for i, s := range spans {
+		switch {
+		case i == 0:
+		case bytes.Equal(text(s), text(spans[i-1])):
+			continue
+		default:
+			b = append(b, ',')
+		}
+		b = append(b, b[s[0]:s[1]]...)
+	}
+	return append(b[:start], b[end:]...)
+}
+
+func (c Clause) appendKey(b []byte) []byte {
+	if c.Op == In && len(c.Values) == 1 {
+		c.Op = Equal
+	}
+	return c.append(b)
 }
 
 // Selector names the nodes that take part in a policy: those whose labels
@@ -131,8 +167,18 @@ func (s Selector) Matches(l Labels) bool {
 
 // Key is a canonical text: equal for selectors that make the same tests,
 // whatever the order and spacing they were written in.
-func (s Selector) Key() string {
-	return s.Source.key() + ";" + s.Destination.key()
+func (s Selector) Key() string { return string(s.AppendKey(nil)) }
+
+// AppendKey appends Key to b.
+func (s Selector) AppendKey(b []byte) []byte {
+	start := len(b)
+	b = s.Source.appendKey(b)
+	end := len(b)
+	b = append(b, ';')
+	if s.Source.Equal(s.Destination) {
+		return append(b, b[start:end]...)
+	}
+	return s.Destination.appendKey(b)
 }
 
 var selectorFields = []string{"source", "destination"}
@@ -146,7 +192,9 @@ func (r *reader) selector() (s Selector) {
 			s.Source = r.expr()
 		case "destination":
 			seen |= 2
-			s.Destination = r.expr()
+			if s.Destination = r.expr(); s.Destination.Equal(s.Source) {
+				s.Destination = s.Source // they share memory for as long as they are kept
+			}
 		default:
 			return false
 		}

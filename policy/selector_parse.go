@@ -34,6 +34,8 @@ func ParseExpr(s string) (e Expr, errs []SyntaxError) {
 		return nil, []SyntaxError{{MaxSelectorText, fmt.Sprintf("%d bytes; at most %d", len(s), MaxSelectorText)}}
 	}
 	p := parser{text: s}
+	most := min(1+strings.Count(s, ","), MaxClauses)
+	e, p.singles = make(Expr, 0, most), make([]string, 0, most)
 	if p.space(); p.at == len(s) {
 		return nil, []SyntaxError{{0, "empty; write at least one clause, such as role=web"}}
 	}
@@ -61,8 +63,9 @@ func ParseExpr(s string) (e Expr, errs []SyntaxError) {
 }
 
 type parser struct {
-	text string
-	at   int
+	text    string
+	at      int
+	singles []string // values of = and !=, one after the other
 }
 
 func (p *parser) space() {
@@ -193,7 +196,9 @@ func (p *parser) single() ([]string, *SyntaxError) {
 	if i, why := labelValueFault(value); why != "" {
 		return nil, p.fault(at+i, "%s", why)
 	}
-	return []string{value}, nil
+	p.singles = append(p.singles, value)
+	n := len(p.singles)
+	return p.singles[n-1 : n : n], nil
 }
 
 // set reads "(a, b)": one value or more.

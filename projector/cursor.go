@@ -50,7 +50,8 @@ func link(prev [32]byte, seq uint64, subject string, event uuid.UUID, body [32]b
 	buf = binary.BigEndian.AppendUint64(buf, seq)
 	buf = append(buf, subject...)
 	if event != uuid.Nil {
-		buf = append(buf, event.String()...)
+		text, _ := event.MarshalText() // cannot fail
+		buf = append(buf, text...)
 	}
 	buf = append(buf, body[:]...)
 	return sha256.Sum256(buf)

@@ -27,19 +27,39 @@ type Digest struct {
 // which the rows are derived.
 func (p *Projector) Digest(ctx context.Context) (Digest, error) {
 	p.mu.RLock()
-	snap := p.db.NewSnapshot()
-	d := Digest{Seq: p.cursor.seq}
-	idents := make(map[uint32][32]byte, p.state.live.identities)
-	counts := make(map[uint32]int, p.state.live.identities)
+	d := p.digester()
+	p.mu.RUnlock()
+	defer d.snap.Close()
+	return d.sum(ctx)
+}
+
+// digester is a digest begun: what of one moment is still to be hashed.
+type digester struct {
+	seq    uint64
+	snap   *pebble.Snapshot // to be closed
+	idents map[uint32][32]byte
+	counts map[uint32]int
+}
+
+// digester begins a digest. The caller holds the lock.
+func (p *Projector) digester() digester {
+	d := digester{
+		seq: p.cursor.seq, snap: p.db.NewSnapshot(),
+		idents: make(map[uint32][32]byte, p.state.live.identities),
+		counts: make(map[uint32]int, p.state.live.identities),
+	}
 	for _, i := range p.state.identities {
 		if i != nil {
 			rows := i.rows()
-			idents[i.ordinal], counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
+			d.idents[i.ordinal], d.counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
 		}
 	}
-	p.mu.RUnlock()
-	defer snap.Close()
+	return d
+}
 
+func (at digester) sum(ctx context.Context) (Digest, error) {
+	snap, idents, counts := at.snap, at.idents, at.counts
+	d := Digest{Seq: at.seq}
 	h := sha256.New()
 	h.Write([]byte("edict/digest/v1\n"))
 	err := scanSnapshot(ctx, snap, keyPolicy, func(k, v []byte) error { return hashPolicy(h, k, v) })

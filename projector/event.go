@@ -38,6 +38,7 @@ type entry struct {
 	body    [32]byte         // sha256 of the body
 	chain   [32]byte         // the chain hash with it
 	trace   streams.Trace    // of the request that caused it, if it says
+	claimed bool             // the subject says of the event what it says itself
 }
 
 // knownSchema is the newest ce-dataschema this binary folds: edict/v2, which
@@ -65,9 +66,17 @@ func prepare(m streams.Message) (entry, error) {
 		e.trace, _ = streams.ParseTrace(t)
 	}
 	ev, err := policy.Decode(m.Body)
+	if err != nil {
+		var fault *policy.DecodeError
+		if !errors.As(err, &fault) {
+			return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
+		}
+		e.fault = fault
+	}
 	e.event = ev
-	if err != nil && !errors.As(err, &e.fault) {
-		return e, fmt.Errorf("decode event %d: %w", m.Seq, err)
+	if ev != nil {
+		var room [192]byte
+		e.claimed = string(streams.AppendSubject(room[:0], ev)) == m.Subject
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)
@@ -113,6 +122,9 @@ func reject(code, format string, args ...any) Verdict {
 
 // claimFault compares what an event says of itself with what its subject says.
 func claimFault(e *entry) (Verdict, bool) {
+	if e.claimed {
+		return Verdict{}, false
+	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
 		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node> or edict.log.admission.<policy>", e.msg.Subject), true

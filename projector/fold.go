@@ -1,24 +1,61 @@
 package projector
 
 import (
+	"io"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
 
-// fold applies events, one by one, to memory and to one Pebble batch.
+// sink takes what the fold writes. A Pebble batch is one.
+type sink interface {
+	Set(key, value []byte, _ *pebble.WriteOptions) error
+	Delete(key []byte, _ *pebble.WriteOptions) error
+	DeleteRange(start, end []byte, _ *pebble.WriteOptions) error
+}
+
+// past is what earlier batches wrote.
+type past interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+}
+
+// fold applies events, one by one, to memory and to one batch.
 type fold struct {
 	*state
 	pending []pending
-	batch   *pebble.Batch
-	store   pebble.Reader // what earlier batches wrote
-	fresh   map[string]struct{}
-	seq     uint64
-	time    int64
-	trace   streams.Trace
-	scratch []byte // for one edge's value
-	err     error  // the store could not be read: the batch must not be written
+	batch   sink
+	store   past
+	silent  bool // no edges: nobody is to be told what these events changed
+	scratch
+	seq   uint64
+	time  int64
+	trace streams.Trace
+	err   error // the store could not be read: the batch must not be written
+}
+
+// scratch is what one batch leaves to the next: room.
+type scratch struct {
+	fresh    map[nodeEvent]struct{}      // events of nodes applied in this batch
+	admitted map[admissionEvent]struct{} // and of admission policies
+	key      []byte                      // of one write; the batch copies what it is given
+	value    []byte                      // of one write
+}
+
+func newScratch() scratch {
+	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}}
+}
+
+// reset keeps room for an ordinary batch; that of a rebuild would take longer
+// to clear than to make.
+func (s *scratch) reset() {
+	const ordinary = 2000
+	if len(s.fresh) > ordinary {
+		*s = newScratch()
+	}
+	clear(s.fresh)
+	clear(s.admitted)
 }
 
 func (f *fold) set(key, value []byte) {
@@ -31,6 +68,17 @@ func (f *fold) delete(key []byte) {
 	if err := f.batch.Delete(key, nil); err != nil && f.err == nil {
 		f.err = err
 	}
+}
+
+// member stores that an identity matches a selector.
+func (f *fold) member(selector, identity uint32) {
+	f.key = appendMemberKey(f.key[:0], selector, identity)
+	f.set(f.key, nil)
+}
+
+func (f *fold) noMember(selector, identity uint32) {
+	f.key = appendMemberKey(f.key[:0], selector, identity)
+	f.delete(f.key)
 }
 
 // event says what one event means. It is the only place that does.
@@ -70,6 +118,9 @@ func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
 // gather adds to u the nodes of the identities in a that are not in b.
 // Identities share no node, so differences of identities are enough.
 func (f *fold) gather(u union, a, b *set) {
+	if f.silent {
+		return
+	}
 	a.each(func(o uint32) bool {
 		if !b.has(o) {
 			u.add(&f.layout, &f.identities[o].nodes)
@@ -102,14 +153,15 @@ func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
 }
 
 func (f *fold) edgeHead(p *policyState) []byte {
-	return appendEdgeHead(f.scratch[:0], f.time, p.head, p.fp)
+	return appendEdgeHead(f.value[:0], f.time, p.head, p.fp)
 }
 
 func (f *fold) edge(partition int, p *policyState, value []byte) {
 	if !f.trace.IsZero() {
 		value = append(value, f.trace[:]...)
 	}
-	f.scratch = value // the batch copies it
-	f.set(edgeKey(partition, f.seq, p.id), value)
+	f.value = value
+	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
+	f.set(f.key, value)
 	f.pending[partition].add(f.seq)
 }

@@ -192,14 +192,20 @@ func (f *fold) admit(p *admissionPolicy, event uuid.UUID, document *policy.Admis
 	f.set(admissionKey(p.id), appendAdmission(nil, p))
 }
 
+// admissionEvent is one event of one admission policy.
+type admissionEvent struct {
+	policy policy.AdmissionPolicyID
+	event  uuid.UUID
+}
+
 func (f *fold) rememberAdmission(id policy.AdmissionPolicyID, event uuid.UUID) {
-	key := admissionEventKey(id, event)
-	f.fresh[string(key)] = struct{}{}
-	f.set(key, nil)
+	f.admitted[admissionEvent{id, event}] = struct{}{}
+	f.set(admissionEventKey(id, event), nil)
 }
 
 func (f *fold) seenAdmission(id policy.AdmissionPolicyID, event uuid.UUID) bool {
-	return f.stored(admissionEventKey(id, event))
+	_, now := f.admitted[admissionEvent{id, event}]
+	return now || f.stored(admissionEventKey(id, event))
 }
 
 func appendAdmission(b []byte, p *admissionPolicy) []byte {

@@ -27,21 +27,27 @@ func (f *fold) judge(id policy.NodeID, project, event uuid.UUID, fault *policy.D
 	return n, Verdict{}, false
 }
 
+// nodeEvent is one event of one node.
+type nodeEvent struct {
+	node  uint32 // ordinal
+	event uuid.UUID
+}
+
 // seenBefore is exact: the filter in memory spares the look-up, it never
 // answers yes by itself.
 func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
 	if b := eventBits(event); n.seen&b != b {
 		return false
 	}
-	return f.stored(nodeEventKey(n.ordinal, event))
-}
-
-// stored reports whether a key of this batch's fresh ones, or of an earlier
-// batch, is there.
-func (f *fold) stored(key []byte) bool {
-	if _, ok := f.fresh[string(key)]; ok {
+	if _, ok := f.fresh[nodeEvent{n.ordinal, event}]; ok {
 		return true
 	}
+	f.key = appendNodeEventKey(f.key[:0], n.ordinal, event)
+	return f.stored(f.key)
+}
+
+// stored reports whether an earlier batch wrote the key.
+func (f *fold) stored(key []byte) bool {
 	_, closer, err := f.store.Get(key)
 	if err == pebble.ErrNotFound {
 		return false
@@ -61,14 +67,15 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seq, n.event = f.seq, event
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
-	key := nodeEventKey(n.ordinal, event)
-	f.fresh[string(key)] = struct{}{}
-	f.set(key, nil)
+	f.fresh[nodeEvent{n.ordinal, event}] = struct{}{}
+	f.key = appendNodeEventKey(f.key[:0], n.ordinal, event)
+	f.set(f.key, nil)
 	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, event: event, seen: n.seen, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal
 	}
-	f.set(nodeKey(n.project.id, n.id), r.append(nil))
+	f.key, f.value = appendNodeKey(f.key[:0], n.project.id, n.id), r.append(f.value[:0])
+	f.set(f.key, f.value)
 }
 
 func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Verdict {
@@ -80,8 +87,8 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 	if before == nil {
 		f.live.nodes++
 	}
-	if before == nil || before.key != ev.Labels.Key() {
-		f.move(n, f.identity(n.project, ev.Labels))
+	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
+		f.move(n, f.identity(n.project, ev.Labels, f.key))
 	}
 	f.remember(n, ev.ID, ev.Addresses)
 	return Verdict{}
@@ -120,6 +127,16 @@ func (f *fold) move(n *node, to *identity) {
 		to.nodes.add(&f.layout, n.ordinal)
 	}
 	n.identity = to
+	if !f.silent {
+		f.recordMove(n, old, new)
+	}
+	if from != nil && from.nodes.len() == 0 {
+		f.vanish(from)
+	}
+}
+
+// recordMove tells what a node lost and gained.
+func (f *fold) recordMove(n *node, old, new []*selector) {
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
 			f.recordNode(p, n.ordinal, false)
@@ -130,13 +147,13 @@ func (f *fold) move(n *node, to *identity) {
 			f.recordNode(p, n.ordinal, true)
 		}
 	}
-	if from != nil && from.nodes.len() == 0 {
-		f.vanish(from)
-	}
 }
 
 // only returns the members of a, sorted by ordinal, that are not in b.
 func only(a, b []*selector) []*selector {
+	if len(b) == 0 {
+		return a
+	}
 	var out []*selector
 	for _, s := range a {
 		for len(b) > 0 && b[0].ordinal < s.ordinal {
@@ -149,22 +166,22 @@ func only(a, b []*selector) []*selector {
 	return out
 }
 
-// identity finds or makes the identity of a label set.
-func (f *fold) identity(p *project, labels policy.Labels) *identity {
-	key := labels.Key()
-	if i := p.identities[key]; i != nil {
+// identity finds or makes the identity of a label set, whose key is given.
+func (f *fold) identity(p *project, labels policy.Labels, key []byte) *identity {
+	if i := p.identities[string(key)]; i != nil {
 		return i
 	}
-	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: key, labels: labels, generation: f.seq}
+	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: string(key), labels: labels, generation: f.seq}
 	f.identities = append(f.identities, i)
-	p.identities[key] = i
+	p.identities[i.key] = i
 	p.index.enter(i)
 	f.live.identities++
-	f.set(identityKey(i.ordinal), appendIdentity(nil, p.id, i.labels))
+	f.key, f.value = appendIdentityKey(f.key[:0], i.ordinal), appendIdentity(f.value[:0], p.id, i.labels)
+	f.set(f.key, f.value)
 	i.selectors = f.matching(p, i.labels)
 	for _, s := range i.selectors {
 		s.identities.add(i.ordinal)
-		f.set(memberKey(s.ordinal, i.ordinal), nil)
+		f.member(s.ordinal, i.ordinal)
 	}
 	return i
 }
@@ -173,11 +190,12 @@ func (f *fold) identity(p *project, labels policy.Labels) *identity {
 func (f *fold) vanish(i *identity) {
 	for _, s := range i.selectors {
 		s.identities.remove(i.ordinal)
-		f.delete(memberKey(s.ordinal, i.ordinal))
+		f.noMember(s.ordinal, i.ordinal)
 	}
 	i.project.index.leave(i)
 	delete(i.project.identities, i.key)
 	f.identities[i.ordinal] = nil
 	f.live.identities--
-	f.delete(identityKey(i.ordinal))
+	f.key = appendIdentityKey(f.key[:0], i.ordinal)
+	f.delete(f.key)
 }

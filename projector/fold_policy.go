@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -17,7 +18,7 @@ func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 		return reject(CodePolicyNotOwned, "policy %s belongs to another project: choose a new id", ev.Policy)
 	}
 	if p != nil {
-		if _, seen := p.revisions[ev.Revision.ID]; seen {
+		if p.revisions.has(ev.Revision.ID) {
 			return duplicate
 		}
 	}
@@ -32,7 +33,7 @@ func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 		return reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
 	}
 	if p == nil {
-		p = &policyState{id: ev.Policy, project: proj, created: f.time, revisions: map[uuid.UUID]struct{}{}}
+		p = &policyState{id: ev.Policy, project: proj, created: f.time}
 		f.policies[ev.Policy] = p
 		f.live.policies++
 	}
@@ -88,7 +89,7 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 	f.rename(p, ev.Slug)
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
-	p.revisions[p.head] = struct{}{}
+	p.revisions.add(p.head)
 	if before != sel {
 		p.selector = sel
 		sel.policies = append(sel.policies, p)
@@ -97,8 +98,11 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 		}
 	}
 	sel.generation = f.seq
-	f.set(revisionKey(p.id, f.seq), append(appendU64(nil, uint64(f.time)), e.msg.Body...))
-	f.set(revisionIDKey(p.id, p.head), appendU64(nil, f.seq))
+	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
+	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)
+	f.set(f.key, f.value)
+	f.key, f.value = appendRevisionIDKey(f.key[:0], p.id, p.head), appendU64(f.value[:0], f.seq)
+	f.set(f.key, f.value)
 	f.storePolicy(p)
 	f.record(p)
 }
@@ -133,9 +137,8 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 		return duplicate
 	}
 	f.gather(f.lost, &p.selector.identities, &set{})
-	f.release(p.fp)
 	delete(p.project.slugs, p.slug)
-	f.unuse(p.selector, p)
+	f.deselect(p)
 	p.selector = nil
 	p.headTime, p.ended = f.time, f.seq
 	f.live.policies--
@@ -149,29 +152,42 @@ func (f *fold) storePolicy(p *policyState) {
 	if p.selector != nil {
 		r.selector = p.selector.ordinal
 	}
-	f.set(policyKey(p.project.id, p.id), r.append(nil))
+	f.key, f.value = appendPolicyKey(f.key[:0], p.project.id, p.id), r.append(f.value[:0])
+	f.set(f.key, f.value)
 }
 
 // intern finds or makes the selector, with the identities it matches.
 func (f *fold) intern(p *project, sel policy.Selector) *selector {
-	key := sel.Key()
-	if s := p.selectors[key]; s != nil {
+	f.key = sel.AppendKey(f.key[:0])
+	if s := p.selectors[string(f.key)]; s != nil {
 		return s
 	}
-	s := &selector{ordinal: f.nextSel, project: p, sel: sel, identities: f.match(p, sel)}
+	key := string(f.key)
+	s := &selector{ordinal: f.nextSel, project: p, sel: sel}
 	f.nextSel++
 	p.selectors[key] = s
 	p.index.file(s)
+	s.identities = f.match(p, s)
 	f.live.selectors++
-	f.set(selectorKey(s.ordinal), appendSelector(nil, p.id, sel))
+	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel)
+	f.set(f.key, f.value)
 	s.identities.each(func(o uint32) bool {
 		i := f.identities[o]
 		i.selectors = append(i.selectors, s) // the newest ordinal: still sorted
 		i.generation = f.seq
-		f.set(memberKey(s.ordinal, o), nil)
+		f.member(s.ordinal, o)
 		return true
 	})
 	return s
+}
+
+// deselect ends what a deleted policy uses.
+func (f *fold) deselect(p *policyState) {
+	if fault.Always(fault.ResurrectedPolicy) {
+		return
+	}
+	f.release(p.fp)
+	f.unuse(p.selector, p)
 }
 
 // unuse takes a policy off a selector, and ends the selector with its last.
@@ -187,11 +203,12 @@ func (f *fold) unuse(s *selector, p *policyState) {
 		at := slices.Index(i.selectors, s)
 		i.selectors = slices.Delete(i.selectors, at, at+1)
 		i.generation = f.seq
-		f.delete(memberKey(s.ordinal, o))
+		f.noMember(s.ordinal, o)
 		return true
 	})
 	s.project.index.unfile(s)
 	delete(s.project.selectors, s.sel.Key())
 	f.live.selectors--
-	f.delete(selectorKey(s.ordinal))
+	f.key = appendSelectorKey(f.key[:0], s.ordinal)
+	f.delete(f.key)
 }

@@ -254,12 +254,18 @@ func summary(p *Projector) map[string]string {
 		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, n.seq, n.event, n.seen)
 	}
 	for id, pol := range p.state.policies {
-		out["policy "+id.String()] = fmt.Sprint(pol.head, pol.headSeq, pol.fp, slices.SortedFunc(maps.Keys(pol.revisions), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }))
+		out["policy "+id.String()] = fmt.Sprint(pol.head, pol.headSeq, pol.fp, sortedIDs(&pol.revisions))
 	}
 	for i := range p.pending {
 		out[fmt.Sprint("edges ", i)] = fmt.Sprint(p.pending[i])
 	}
 	return out
+}
+
+func sortedIDs(s *idSet) []uuid.UUID {
+	ids := append(slices.Collect(maps.Keys(s.many)), s.few...)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return ids
 }
 
 func TestAPayloadIsKeptWhileAHeadOrAnEdgeNeedsIt(t *testing.T) {

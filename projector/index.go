@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/edictdev/edict/policy"
 )
 
@@ -13,81 +11,113 @@ import (
 // which identities can a selector match, and which selectors can match an
 // identity. Both go by terms: a key, or a key with a value.
 type index struct {
-	pairs map[policy.Label]*bucket // identities with key=value
-	keys  map[string]*bucket       // identities with key
+	keys map[string]*keyBucket
 	// unindexable are selectors with a side that requires no label at all
 	// (only != and !k): every identity must be tried.
-	unindexable map[*selector]struct{}
+	unindexable bucketSelectors
 	all         set // every identity of the project
 }
 
 // bucket is one term: who has it, and which selectors are filed under it.
 type bucket struct {
 	identities set
-	selectors  map[*selector]struct{}
+	selectors  bucketSelectors
 }
 
-func newIndex() index {
-	return index{
-		pairs:       map[policy.Label]*bucket{},
-		keys:        map[string]*bucket{},
-		unindexable: map[*selector]struct{}{},
+func (b *bucket) empty() bool { return b.identities.len() == 0 && len(b.selectors) == 0 }
+
+// keyBucket is a key, and its values below it.
+type keyBucket struct {
+	bucket
+	values map[string]*bucket
+}
+
+// bucketSelectors are sorted by ordinal, each once.
+type bucketSelectors []*selector
+
+func byOrdinal(s *selector, ordinal uint32) int { return cmp.Compare(s.ordinal, ordinal) }
+
+func (b *bucketSelectors) add(s *selector) {
+	if n := len(*b); n == 0 || (*b)[n-1].ordinal < s.ordinal { // nearly always: ordinals rise
+		*b = append(*b, s)
+		return
+	}
+	if i, there := slices.BinarySearchFunc(*b, s.ordinal, byOrdinal); !there {
+		*b = slices.Insert(*b, i, s)
 	}
 }
 
-// term is what identities and selectors are filed under. A term of a key alone
-// has no value, and any identity with the key is in it.
+func (b *bucketSelectors) remove(s *selector) {
+	if i, there := slices.BinarySearchFunc(*b, s.ordinal, byOrdinal); there {
+		*b = slices.Delete(*b, i, i+1)
+	}
+}
+
+func newIndex() index { return index{keys: map[string]*keyBucket{}} }
+
+// term is what identities and selectors are filed under: a key with a value, or
+// a key alone, and any identity with the key is in that one.
 type term struct {
-	label policy.Label
-	pair  bool
+	policy.Label
+	pair bool
 }
 
 // at returns the term's bucket, nil when nothing is filed under it.
 func (x *index) at(t term) *bucket {
-	if t.pair {
-		return x.pairs[t.label]
+	k := x.keys[t.Key]
+	switch {
+	case k == nil:
+		return nil
+	case t.pair:
+		return k.values[t.Value]
 	}
-	return x.keys[t.label.Key]
+	return &k.bucket
 }
 
-// open returns the term's bucket, made if need be.
-func (x *index) open(t term) *bucket {
-	b := x.at(t)
-	if b == nil {
-		b = &bucket{selectors: map[*selector]struct{}{}}
-		if t.pair {
-			x.pairs[t.label] = b
-		} else {
-			x.keys[t.label.Key] = b
+// open returns the buckets of a label, made if need be.
+func (x *index) open(l policy.Label) (key *keyBucket, pair *bucket) {
+	key = x.openKey(l.Key)
+	pair = key.values[l.Value]
+	if pair == nil {
+		pair = &bucket{}
+		if key.values == nil {
+			key.values = map[string]*bucket{}
 		}
+		key.values[l.Value] = pair
 	}
-	return b
+	return key, pair
 }
 
-// tidy forgets the term when nothing is filed under it any more.
-func (x *index) tidy(t term) {
-	b := x.at(t)
-	if b == nil || b.identities.len() > 0 || len(b.selectors) > 0 {
+func (x *index) openKey(name string) *keyBucket {
+	k := x.keys[name]
+	if k == nil {
+		k = &keyBucket{}
+		x.keys[name] = k
+	}
+	return k
+}
+
+// tidy forgets what is empty of a label's buckets.
+func (x *index) tidy(l policy.Label) {
+	k := x.keys[l.Key]
+	if k == nil {
 		return
 	}
-	if t.pair {
-		delete(x.pairs, t.label)
-	} else {
-		delete(x.keys, t.label.Key)
+	if b := k.values[l.Value]; b != nil && b.empty() {
+		delete(k.values, l.Value)
 	}
-}
-
-func terms(l policy.Label) [2]term {
-	return [2]term{{label: l, pair: true}, {label: policy.Label{Key: l.Key}}}
+	if k.empty() && len(k.values) == 0 {
+		delete(x.keys, l.Key)
+	}
 }
 
 // enter files a new identity under its terms.
 func (x *index) enter(i *identity) {
 	x.all.add(i.ordinal)
 	for _, l := range i.labels {
-		for _, t := range terms(l) {
-			x.open(t).identities.add(i.ordinal)
-		}
+		key, pair := x.open(l)
+		key.identities.add(i.ordinal)
+		pair.identities.add(i.ordinal)
 	}
 }
 
@@ -95,10 +125,10 @@ func (x *index) enter(i *identity) {
 func (x *index) leave(i *identity) {
 	x.all.remove(i.ordinal)
 	for _, l := range i.labels {
-		for _, t := range terms(l) {
-			x.open(t).identities.remove(i.ordinal)
-			x.tidy(t)
-		}
+		key, pair := x.open(l)
+		key.identities.remove(i.ordinal)
+		pair.identities.remove(i.ordinal)
+		x.tidy(l)
 	}
 }
 
@@ -107,15 +137,19 @@ func (x *index) leave(i *identity) {
 // policies before its nodes, every set of identities is still empty.
 func (x *index) rarest(e policy.Expr) (best term, ok bool) {
 	least := 0
-	for _, c := range e {
+	for i := range e {
+		c := &e[i]
 		var t term
 		switch c.Op {
 		case policy.Equal:
-			t = term{label: policy.Label{Key: c.Key, Value: c.Values[0]}, pair: true}
+			t = term{policy.Label{Key: c.Key, Value: c.Values[0]}, true}
 		case policy.In, policy.Exists:
-			t = term{label: policy.Label{Key: c.Key}}
+			t = term{Label: policy.Label{Key: c.Key}}
 		default:
 			continue
+		}
+		if len(e) == 1 {
+			return t, true
 		}
 		cost := 0
 		if b := x.at(t); b != nil {
@@ -130,99 +164,145 @@ func (x *index) rarest(e policy.Expr) (best term, ok bool) {
 
 // file makes a selector findable by the identities it can match.
 func (x *index) file(s *selector) {
-	for _, side := range []policy.Expr{s.sel.Source, s.sel.Destination} {
-		t, ok := x.rarest(side)
-		if !ok {
-			x.unindexable[s] = struct{}{}
-			continue
+	for side, e := range [...]policy.Expr{s.sel.Source, s.sel.Destination} {
+		if side > 0 && e.Equal(s.sel.Source) {
+			s.filed[side] = s.filed[0]
+			break
 		}
-		x.open(t).selectors[s] = struct{}{}
-		s.filed = append(s.filed, t)
+		t, ok := x.rarest(e)
+		switch {
+		case !ok:
+			x.unindexable.add(s)
+			continue
+		case t.pair:
+			_, pair := x.open(t.Label)
+			pair.selectors.add(s)
+		default:
+			x.openKey(t.Key).selectors.add(s)
+		}
+		s.filed[side] = t
 	}
 }
 
 // unfile undoes file.
 func (x *index) unfile(s *selector) {
-	delete(x.unindexable, s)
+	x.unindexable.remove(s)
 	for _, t := range s.filed {
-		if b := x.at(t); b != nil { // both sides may share a term
-			delete(b.selectors, s)
-			x.tidy(t)
+		if b := x.at(t); b != nil { // no side need have a term
+			b.selectors.remove(s)
+			x.tidy(t.Label)
 		}
 	}
-	s.filed = nil
+	s.filed = [2]term{}
 }
 
-// match returns the identities a selector matches.
-func (s *state) match(p *project, sel policy.Selector) set {
-	out := s.matchSide(p, sel.Source)
-	other := s.matchSide(p, sel.Destination)
-	if out.len() < other.len() {
-		out, other = other, out
-	}
-	if other.big != nil {
-		both := roaring.New()
-		out.addTo(both)
-		both.Or(other.big)
-		return set{big: both}
-	}
-	for _, x := range other.small {
-		out.add(x)
+// match returns the identities that a selector matches, which has been filed.
+func (s *state) match(p *project, x *selector) set {
+	out := s.matchTerm(p, x.sel.Source, x.filed[0])
+	if !x.sel.Source.Equal(x.sel.Destination) {
+		other := s.matchTerm(p, x.sel.Destination, x.filed[1])
+		out.join(&other)
 	}
 	return out
 }
 
-// matchSide tries the identities that have the rarest required term; a single
-// required term needs no trial at all. The set returned is the caller's own.
+// matchSide returns the identities that satisfy one side.
 func (s *state) matchSide(p *project, e policy.Expr) set {
-	candidates := &p.index.all
-	if t, ok := p.index.rarest(e); ok {
-		b := p.index.at(t)
-		if b == nil {
-			return set{}
-		}
-		candidates = &b.identities
-		if len(e) == 1 && (e[0].Op == policy.Equal || e[0].Op == policy.Exists) {
-			return candidates.clone()
-		}
+	t, _ := p.index.rarest(e)
+	return s.matchTerm(p, e, t)
+}
+
+// matchTerm goes by the rarest term that e requires; the zero term is none. A
+// few candidates are tried one by one; of many, whole sets are joined and cut.
+// The set returned is the caller's own.
+func (s *state) matchTerm(p *project, e policy.Expr, t term) set {
+	if t.Key == "" {
+		return p.index.cut(p.index.all.clone(), e)
 	}
-	var hits []uint32
-	candidates.each(func(i uint32) bool {
+	b := p.index.at(t)
+	if b == nil {
+		return set{}
+	}
+	if len(e) == 1 && e[0].Op != policy.In {
+		return b.identities.clone()
+	}
+	if b.identities.big != nil {
+		return p.index.cut(b.identities.clone(), e)
+	}
+	var hits set
+	for _, i := range b.identities.small {
 		if e.Matches(s.identities[i].labels) {
-			hits = append(hits, i)
+			hits.small = append(hits.small, i)
 		}
-		return true
-	})
-	if len(hits) <= smallSet {
-		return set{small: hits}
 	}
-	return set{big: roaring.BitmapOf(hits...)}
+	return hits
+}
+
+// cut takes from in the identities that some clause does not hold for.
+func (x *index) cut(in set, e policy.Expr) set {
+	for i := range e {
+		c := &e[i]
+		k := x.keys[c.Key]
+		if k == nil {
+			k = &keyBucket{} // no identity has the key
+		}
+		switch c.Op {
+		case policy.Exists:
+			in.intersect(&k.identities)
+		case policy.Absent:
+			in.subtract(&k.identities)
+		case policy.Equal:
+			in.intersect(k.with(c.Values[0]))
+		case policy.NotEqual:
+			in.subtract(k.with(c.Values[0]))
+		case policy.In:
+			var any set
+			for _, v := range c.Values {
+				any.join(k.with(v))
+			}
+			in.intersect(&any)
+		}
+	}
+	return in
+}
+
+// with are the identities that have the key with a value.
+func (k *keyBucket) with(value string) *set {
+	if b := k.values[value]; b != nil {
+		return &b.identities
+	}
+	return &set{}
 }
 
 // matching returns the selectors that match a label set, by ordinal.
 func (s *state) matching(p *project, labels policy.Labels) []*selector {
-	var out []*selector
 	s.mark++
-	try := func(sels map[*selector]struct{}) {
-		for sel := range sels {
-			if sel.mark == s.mark {
-				continue
+	out := s.try(s.found[:0], p.index.unindexable, labels)
+	for _, l := range labels {
+		if k := p.index.keys[l.Key]; k != nil {
+			out = s.try(out, k.selectors, labels)
+			if b := k.values[l.Value]; b != nil {
+				out = s.try(out, b.selectors, labels)
 			}
+		}
+	}
+	sorted := func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) }
+	if !slices.IsSortedFunc(out, sorted) {
+		slices.SortFunc(out, sorted)
+	}
+	s.found = out
+	return slices.Clone(out)
+}
+
+// try appends the selectors that match labels, unless they were tried already.
+func (s *state) try(out []*selector, sels bucketSelectors, labels policy.Labels) []*selector {
+	for _, sel := range sels {
+		if sel.mark != s.mark {
 			sel.mark = s.mark
 			if sel.sel.Matches(labels) {
 				out = append(out, sel)
 			}
 		}
 	}
-	try(p.index.unindexable)
-	for _, l := range labels {
-		if b := p.index.pairs[l]; b != nil {
-			try(b.selectors)
-		}
-		if b := p.index.keys[l.Key]; b != nil {
-			try(b.selectors)
-		}
-	}
-	slices.SortFunc(out, func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) })
 	return out
 }

@@ -40,12 +40,14 @@ func schemaKey() []byte   { return []byte{keySchema} }
 func cursorKey() []byte   { return []byte{keyCursor} }
 func reportedKey() []byte { return []byte{keyReported} }
 
-func nodeKey(project uuid.UUID, id policy.NodeID) []byte {
-	return append(append([]byte{keyNode}, project[:]...), id...)
+func nodeKey(project uuid.UUID, id policy.NodeID) []byte { return appendNodeKey(nil, project, id) }
+
+func appendNodeKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
+	return append(append(append(b, keyNode), project[:]...), id...)
 }
 
-func nodeEventKey(ordinal uint32, event uuid.UUID) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{keyNodeEvent}, ordinal), event[:]...)
+func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
+	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
 }
 
 func admissionKey(id policy.AdmissionPolicyID) []byte {
@@ -57,28 +59,36 @@ func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
 	return append(b, event[:]...)
 }
 
-func identityKey(ordinal uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{keyIdentity}, ordinal)
+func appendIdentityKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keyIdentity), ordinal)
 }
 
-func policyKey(project, id uuid.UUID) []byte {
-	return append(append([]byte{keyPolicy}, project[:]...), id[:]...)
+func policyKey(project, id uuid.UUID) []byte { return appendPolicyKey(nil, project, id) }
+
+func appendPolicyKey(b []byte, project, id uuid.UUID) []byte {
+	return append(append(append(b, keyPolicy), project[:]...), id[:]...)
 }
 
-func revisionKey(policy uuid.UUID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte{keyRevision}, policy[:]...), seq)
+func revisionKey(policy uuid.UUID, seq uint64) []byte { return appendRevisionKey(nil, policy, seq) }
+
+func appendRevisionKey(b []byte, policy uuid.UUID, seq uint64) []byte {
+	return appendU64(append(append(b, keyRevision), policy[:]...), seq)
 }
 
 func revisionIDKey(policy, revision uuid.UUID) []byte {
-	return append(append([]byte{keyRevisionID}, policy[:]...), revision[:]...)
+	return appendRevisionIDKey(nil, policy, revision)
 }
 
-func selectorKey(ordinal uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{keySelector}, ordinal)
+func appendRevisionIDKey(b []byte, policy, revision uuid.UUID) []byte {
+	return append(append(append(b, keyRevisionID), policy[:]...), revision[:]...)
 }
 
-func memberKey(selector, identity uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte{keyMember}, selector), identity)
+func appendSelectorKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keySelector), ordinal)
+}
+
+func appendMemberKey(b []byte, selector, identity uint32) []byte {
+	return appendU32(appendU32(append(b, keyMember), selector), identity)
 }
 
 func payloadKey(fp compiler.Fingerprint) []byte {
@@ -89,8 +99,9 @@ func retiredKey(r retirement) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{keyRetired}, r.seq), r.fp[:]...)
 }
 
-func edgeKey(partition int, seq uint64, policy uuid.UUID) []byte {
-	return append(edgePrefix(partition, seq), policy[:]...)
+func appendEdgeKey(b []byte, partition int, seq uint64, policy uuid.UUID) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, keyEdge), uint16(partition))
+	return append(appendU64(b, seq), policy[:]...)
 }
 
 // edgePrefix is the place before the first edge of a sequence.

@@ -216,7 +216,6 @@ func (l *loader) policies() error {
 		p := &policyState{
 			id: uuid.UUID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), slug: r.slug, name: r.name,
 			head: r.head, headSeq: r.headSeq, headTime: r.headTime, created: r.created, fp: r.fp,
-			revisions: map[uuid.UUID]struct{}{},
 		}
 		l.state.policies[p.id] = p
 		if r.deleted {
@@ -239,7 +238,7 @@ func (l *loader) revisions() error {
 		if p == nil {
 			return errRecord
 		}
-		p.revisions[uuid.UUID(k[16:])] = struct{}{}
+		p.revisions.add(uuid.UUID(k[16:]))
 		return nil
 	})
 }

@@ -20,8 +20,9 @@ func (p *Projector) DropEdges(upTo map[int]uint64) error {
 			return fmt.Errorf("partition %d: the log has %d", part, len(p.pending))
 		}
 	}
-	f := fold{state: p.state, pending: p.pending, batch: p.db.NewBatch(), store: p.db}
-	defer f.batch.Close()
+	b := p.db.NewBatch()
+	defer b.Close()
+	f := fold{state: p.state, pending: p.pending, batch: b, store: p.db}
 	for part, seq := range upTo {
 		f.dropEdges(part, min(seq, p.cursor.seq))
 	}
@@ -29,7 +30,7 @@ func (p *Projector) DropEdges(upTo map[int]uint64) error {
 	if f.err == nil {
 		// Not synced: edges that come back after a crash are below the fence,
 		// and edges_from comes back with them.
-		f.err = f.batch.Commit(pebble.NoSync)
+		f.err = b.Commit(pebble.NoSync)
 	}
 	p.failed = f.err
 	return f.err
@@ -68,6 +69,9 @@ func (p *Projector) trim(f *fold) {
 
 // sweep deletes the payloads that no head has and no edge can announce.
 func (p *Projector) sweep(f *fold) {
+	if len(p.state.payloads.retired) == 0 {
+		return
+	}
 	p.state.payloads.sweep(oldest(p.pending, p.cursor.seq+1), func(r retirement, gone bool) {
 		f.delete(retiredKey(r))
 		if gone {

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -44,7 +45,8 @@ type Options struct {
 	// ends with a *streams.DamagedError where it differs; see Witness.
 	Links []streams.Link
 
-	fs vfs.FS // nil: the disk; tests put memory in its place
+	fs   vfs.FS // nil: the disk; tests put memory in its place
+	bulk int    // events in a batch of a rebuild; 0: 50,000
 }
 
 // Metrics is told what the fold did. The zero value tells nobody.
@@ -60,18 +62,22 @@ type Metrics struct {
 
 // Projector folds the log into a Pebble store and the indexes above it.
 type Projector struct {
-	dir  string
-	opt  Options
-	db   *pebble.DB
-	lock *pebble.Lock
-	log  *slog.Logger
+	dir    string
+	opt    Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	fs     vfs.FS          // of the store; writes wait out a full disk
+	pebble *pebble.Options // the store's, for tables made beside it
+	log    *slog.Logger
 
+	ephemeral *ephemeral // in the store's place, see Memory
 	unflushed chan error // what a flush or a compaction failed with, the first not asked for
 
 	// mu guards memory and Pebble together: whoever holds it for reading sees
 	// both at one sequence.
 	mu       sync.RWMutex
 	state    *state
+	room     scratch // for the next batch
 	pending  []pending
 	cursor   cursor
 	reported uint64
@@ -98,50 +104,51 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.EdgesMax == 0 {
 		opt.EdgesMax = defaultEdgesMax
 	}
+	if opt.bulk == 0 {
+		opt.bulk = bulkEvents
+	}
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
-	unflushed := make(chan error, 1)
-	db, lock, err := openDB(dir, opt, unflushed)
-	if err != nil {
+	opt.fs = orderedFS{opt.fs}
+	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
+	if err := p.openDB(); err != nil {
 		return nil, err
 	}
-	p := &Projector{dir: dir, opt: opt, db: db, lock: lock, log: opt.Log, changed: make(chan struct{}), unflushed: unflushed}
 	if err := p.load(); err != nil {
-		return nil, errors.Join(err, db.Close(), lock.Close())
+		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
 	}
 	p.applied.Store(p.cursor.seq)
 	p.witness.begin(p.cursor)
 	if err := p.Witness(opt.Links); err != nil {
-		return nil, errors.Join(err, db.Close(), lock.Close())
+		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
 	}
 	return p, nil
 }
 
-func openDB(dir string, opt Options, unflushed chan<- error) (*pebble.DB, *pebble.Lock, error) {
-	if err := opt.fs.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make data directory: %w", err)
+func (p *Projector) openDB() (err error) {
+	if err := p.opt.fs.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
 	}
-	lock, err := pebble.LockDirectory(dir, opt.fs)
-	if err != nil {
-		return nil, nil, &LockedError{Dir: dir}
+	if p.lock, err = pebble.LockDirectory(p.dir, p.opt.fs); err != nil {
+		return &LockedError{Dir: p.dir}
 	}
-	fs := opt.fs
-	if opt.Full != nil {
-		fs = vfs.OnDiskFull(fs, opt.Full)
+	p.fs = p.opt.fs
+	if p.opt.Full != nil {
+		p.fs = vfs.OnDiskFull(p.fs, p.opt.Full)
 	}
-	opts := pebbleOptions(fs, lock, opt.Log)
-	opts.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
+	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
+	p.pebble.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
 		select {
-		case unflushed <- err:
+		case p.unflushed <- err:
 		default:
 		}
 	}}
-	db, err := pebble.Open(dir, opts)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
+	p.pebble.EnsureDefaults()
+	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
+		return errors.Join(fmt.Errorf("open store: %w", err), p.lock.Close())
 	}
-	return db, lock, nil
+	return nil
 }
 
 func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
@@ -253,11 +260,16 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.failed != nil || len(entries) == 0 {
 		return w, p.failed
 	}
+	if p.ephemeral != nil {
+		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, !p.ephemeral.edges, entries)
+		return w, p.failed
+	}
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	w.made, err = p.foldAll(w.batch, entries)
+	w.made, err = p.foldAll(w.batch, p.db, false, entries)
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries, w.made, w.began)
 	}
+	fault.Pass(fault.CommitBefore)
 	switch {
 	case err != nil:
 	case p.opt.Relaxed:
@@ -286,6 +298,7 @@ func (p *Projector) acknowledge(w written) (err error) {
 		p.failed = err
 		return err
 	}
+	fault.Pass(fault.CommitAfter)
 	p.announce(w.made)
 	if p.opt.Metrics.Folded != nil {
 		p.opt.Metrics.Folded(len(w.made), time.Since(w.began).Seconds())
@@ -305,9 +318,11 @@ func (w written) abandon() {
 	}
 }
 
-// foldAll folds entries into memory and b, the cursor included.
-func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error) {
-	f := fold{state: p.state, pending: p.pending, batch: b, store: p.db, fresh: map[string]struct{}{}}
+// foldAll folds entries into memory and b, the cursor included. Silent: without
+// edges, which then are complete above the last entry.
+func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([]Verdict, error) {
+	p.room.reset()
+	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: silent, scratch: p.room}
 	made := make([]Verdict, 0, len(entries))
 	c := p.cursor
 	for i := range entries {
@@ -325,11 +340,18 @@ func (p *Projector) foldAll(b *pebble.Batch, entries []entry) ([]Verdict, error)
 		made = append(made, v)
 	}
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
-	f.set(cursorKey(), c.append(nil))
+	f.value = c.append(f.value[:0])
+	f.set(cursorKey(), f.value)
 	p.cursor = c
 	p.admissionSeq.Store(p.state.admission.last())
+	if silent {
+		for part := range p.pending {
+			f.dropEdges(part, c.seq)
+		}
+	}
 	p.trim(&f)
 	p.sweep(&f)
+	p.room = f.scratch
 	return made, f.err
 }
 

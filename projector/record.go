@@ -163,7 +163,10 @@ func readIdentity(b []byte) (project uuid.UUID, labels policy.Labels, err error)
 }
 
 func appendSelector(b []byte, project uuid.UUID, s policy.Selector) []byte {
-	return appendText(appendText(append(b, project[:]...), s.Source.String()), s.Destination.String())
+	var room [256]byte
+	b = append(b, project[:]...)
+	b = appendText(b, s.Source.AppendText(room[:0]))
+	return appendText(b, s.Destination.AppendText(room[:0]))
 }
 
 func readSelector(b []byte) (project uuid.UUID, s policy.Selector, err error) {

@@ -72,7 +72,9 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]Seat 
 	seen := map[uint32]bool{}
 	var out [][]Seat
 	for _, sel := range selectors {
-		matched := v.p.state.match(p, sel)
+		matched := v.p.state.matchSide(p, sel.Source)
+		other := v.p.state.matchSide(p, sel.Destination)
+		matched.join(&other)
 		matched.each(func(o uint32) bool {
 			if !seen[o] {
 				seen[o] = true

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
 )
 
 // smallSet is the size up to which a set is a sorted slice: most label sets
@@ -36,11 +37,11 @@ func (s *set) add(x uint32) {
 		s.big.Add(x)
 		return
 	}
-	i, ok := slices.BinarySearch(s.small, x)
-	if ok {
-		return
+	if n := len(s.small); n == 0 || s.small[n-1] < x { // mostly: ordinals rise
+		s.small = append(s.small, x)
+	} else if i, ok := slices.BinarySearch(s.small, x); !ok {
+		s.small = slices.Insert(s.small, i, x)
 	}
-	s.small = slices.Insert(s.small, i, x)
 	if len(s.small) > smallSet {
 		s.big = roaring.New()
 		s.big.AddMany(s.small)
@@ -72,19 +73,99 @@ func (s *set) each(f func(uint32) bool) {
 	}
 }
 
-// addTo adds every member to b.
-func (s *set) addTo(b *roaring.Bitmap) {
-	if s.big != nil {
-		b.Or(s.big)
-		return
-	}
-	b.AddMany(s.small)
-}
-
 // clone returns a set that shares nothing with s.
 func (s *set) clone() set {
 	if s.big != nil {
 		return set{big: s.big.Clone()}
 	}
 	return set{small: slices.Clone(s.small)}
+}
+
+// join adds the members of o.
+func (s *set) join(o *set) {
+	switch {
+	case s.len() == 0:
+		*s = o.clone()
+	case s.big != nil && o.big != nil:
+		s.big.Or(o.big)
+	case o.big != nil:
+		small := s.small
+		*s = o.clone()
+		s.big.AddMany(small)
+	default:
+		for _, x := range o.small {
+			s.add(x)
+		}
+	}
+}
+
+// intersect keeps the members that are in o as well.
+func (s *set) intersect(o *set) {
+	switch {
+	case s.big == nil:
+		s.small = slices.DeleteFunc(s.small, func(x uint32) bool { return !o.has(x) })
+	case o.big == nil:
+		both := o.clone()
+		both.intersect(s)
+		*s = both
+	default:
+		s.big.And(o.big)
+		s.shrink()
+	}
+}
+
+// subtract removes the members of o.
+func (s *set) subtract(o *set) {
+	switch {
+	case s.big == nil:
+		s.small = slices.DeleteFunc(s.small, o.has)
+	case o.big == nil:
+		for _, x := range o.small {
+			s.big.Remove(x)
+		}
+		s.shrink()
+	default:
+		s.big.AndNot(o.big)
+		s.shrink()
+	}
+}
+
+// shrink turns a bitmap of a few into a slice.
+func (s *set) shrink() {
+	if n := s.big.GetCardinality(); n <= smallSet {
+		*s = set{small: s.big.ToArray()}
+	}
+}
+
+// idSet is a set of ids that nearly always is small. The zero value is empty.
+type idSet struct {
+	few  []uuid.UUID
+	many map[uuid.UUID]struct{} // nil: few holds the set
+}
+
+// fewIDs are as quickly compared one by one as looked up.
+const fewIDs = 16
+
+func (s *idSet) has(id uuid.UUID) bool {
+	if s.many != nil {
+		_, ok := s.many[id]
+		return ok
+	}
+	return slices.Contains(s.few, id)
+}
+
+// add adds an id that is not in the set.
+func (s *idSet) add(id uuid.UUID) {
+	if s.many == nil && len(s.few) < fewIDs {
+		s.few = append(s.few, id)
+		return
+	}
+	if s.many == nil {
+		s.many = make(map[uuid.UUID]struct{}, 2*fewIDs)
+		for _, x := range s.few {
+			s.many[x] = struct{}{}
+		}
+		s.few = nil
+	}
+	s.many[id] = struct{}{}
 }

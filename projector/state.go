@@ -20,8 +20,9 @@ type state struct {
 	live       live
 	payloads   payloads
 	admission  admissionState
-	mark       uint32 // the latest visit of a selector, see matching
-	have, lost union  // of the event being folded
+	mark       uint32      // the latest visit of a selector, see matching
+	found      []*selector // room for matching
+	have, lost union       // of the event being folded
 }
 
 // live counts what exists now.
@@ -78,7 +79,7 @@ type policyState struct {
 	created   int64  // unix ns, the log's
 	fp        compiler.Fingerprint
 	selector  *selector
-	revisions map[uuid.UUID]struct{}
+	revisions idSet
 }
 
 func (p *policyState) deleted() bool { return p.selector == nil }
@@ -133,7 +134,7 @@ type selector struct {
 	sel        policy.Selector
 	identities set
 	policies   []*policyState // whose head uses it
-	filed      []term         // where the index finds it
+	filed      [2]term        // where the index finds it, by side
 	generation uint64         // sequence at which a head that uses it last changed
 	mark       uint32
 }

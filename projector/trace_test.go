@@ -36,7 +36,7 @@ func edgesAt(t *testing.T, p *Projector, seq uint64) (all []Edge, size int) {
 			if e.Seq != seq {
 				continue
 			}
-			v, closer, err := p.db.Get(edgeKey(part, seq, e.Policy))
+			v, closer, err := p.db.Get(appendEdgeKey(nil, part, seq, e.Policy))
 			require.NoError(t, err)
 			size += len(v)
 			require.NoError(t, closer.Close())

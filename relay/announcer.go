@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 	"golang.org/x/sync/errgroup"
 )
@@ -83,7 +84,8 @@ func (a *announcer) Run(ctx context.Context) error {
 func (a *announcer) take(ctx context.Context) error {
 	due := map[*partition]time.Time{}
 	lent := map[*partition]bool{} // to a lane
-	say := newHoldings(a.log, a.pause)
+	_, told := a.share.(fixed)
+	say := newHoldings(a.log, a.pause, !told)
 	for ctx.Err() == nil {
 		changed := a.review(due, lent, say)
 		ready, next := dueBy(due, time.Now())
@@ -234,32 +236,73 @@ func (a *announcer) foldTo(ctx context.Context, ps []*partition) error {
 	return a.store.Wait(ctx, seq)
 }
 
-// claim publishes the fences of ps, alone: all in one batch, and where that is
-// refused, partition by partition.
+// claim publishes the fences of ps, alone, and returns those that are ours
+// after it; out says what became of the others.
 func (a *announcer) claim(ctx context.Context, ps []*partition, out map[*partition]outcome) (taken []*partition, err error) {
 	for len(ps) > 0 {
 		group := ps[:min(len(ps), a.stream.MaxBatch())]
 		ps = ps[len(group):]
-		refused, err := a.claimTogether(ctx, group)
+		got, err := a.claimGroup(ctx, group, out)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range group {
+		taken = append(taken, got...)
+	}
+	return taken, nil
+}
+
+// claimTries is how often partitions are claimed in one batch. Each refusal
+// finds those that moved: who had them was announcing still.
+const claimTries = 4
+
+// claimGroup claims a group in one batch, where that is refused without those
+// that others took, and in the end partition by partition.
+func (a *announcer) claimGroup(ctx context.Context, group []*partition, out map[*partition]outcome) (taken []*partition, err error) {
+	for try := 1; len(group) > 0; try++ {
+		now, left := group, []*partition(nil)
+		if try > claimTries {
+			now, left = group[:1], slices.Clone(group[1:])
+		}
+		refused, err := a.claimTogether(ctx, now)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range now {
 			as, was := refused[p]
-			if was && as == open && len(group) > 1 {
-				if as, err = a.claimAlone(ctx, p); err != nil {
-					return nil, err
-				}
-				was = as != kept
-			}
-			if was {
-				out[p] = as
-			} else {
+			if !was {
 				taken = append(taken, p)
+				delete(out, p)
+				continue
 			}
+			out[p] = as
+			if as == open && len(now) > 1 {
+				left = append(left, p)
+			}
+		}
+		if group, err = a.anew(ctx, left, out); err != nil {
+			return nil, err
 		}
 	}
 	return taken, nil
+}
+
+// anew reads the fences of partitions whose claim was refused, perhaps because
+// of a neighbour, and returns those whose rows are new enough.
+func (a *announcer) anew(ctx context.Context, left []*partition, out map[*partition]outcome) (ready []*partition, err error) {
+	if len(left) == 0 {
+		return nil, nil
+	}
+	if err := a.readFences(ctx, left); err != nil {
+		return nil, err
+	}
+	for _, p := range left {
+		if p.fence.After.Seq > a.store.Applied() {
+			out[p] = open
+		} else {
+			ready = append(ready, p)
+		}
+	}
+	return a.holding(ready, out), nil
 }
 
 // claimTogether publishes one batch of claims and returns those of group that
@@ -270,7 +313,9 @@ func (a *announcer) claimTogether(ctx context.Context, group []*partition) (refu
 	if err != nil {
 		return nil, err
 	}
+	fault.Pass(fault.PublishBefore)
 	first, err := a.stream.PublishBatch(ctx, msgs)
+	fault.Pass(fault.PublishAfter)
 	if err == nil {
 		b.stored(first)
 		return nil, nil
@@ -286,26 +331,6 @@ func (a *announcer) claimTogether(ctx context.Context, group []*partition) (refu
 func notStored(err error) bool {
 	return errors.Is(err, streams.ErrBusy) || errors.Is(err, streams.ErrTooLarge) ||
 		errors.Is(err, streams.ErrMessageTooLarge) || errors.Is(err, streams.ErrStorage)
-}
-
-// claimAlone takes one partition whose claim in a batch was refused, perhaps
-// because of a neighbour.
-func (a *announcer) claimAlone(ctx context.Context, p *partition) (outcome, error) {
-	one := []*partition{p}
-	if err := a.readFences(ctx, one); err != nil {
-		return open, err
-	}
-	if p.fence.After.Seq > a.store.Applied() {
-		return open, nil
-	}
-	refused, err := a.claimTogether(ctx, one)
-	if err != nil {
-		return open, err
-	}
-	if as, was := refused[p]; was {
-		return as, nil
-	}
-	return kept, nil
 }
 
 // settle reads the fences of a batch that was refused or whose acknowledgement

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -87,7 +88,7 @@ func (b *batch) build(s *sealer) ([]streams.Outgoing, error) {
 			Subject:   streams.FenceSubject(x.p.id),
 			Body:      x.fence.Body(),
 			Expect:    x.p.fence.Seq,
-			HasExpect: true,
+			HasExpect: !fault.Always(fault.OldOwner),
 			MsgID:     x.fence.MsgID(x.p.id),
 		}
 	}

@@ -10,11 +10,12 @@ import (
 type board struct {
 	mu        sync.Mutex
 	fences    []placed
-	contested []time.Time // when this process last lost the partition to another; zero: never, or it has it back
+	contested []time.Time   // when this process last lost the partition to another; zero: never, or it has it back
+	asked     chan struct{} // closed when a fence of nobody's passes
 }
 
 func newBoard(partitions int) *board {
-	return &board{fences: make([]placed, partitions), contested: make([]time.Time, partitions)}
+	return &board{fences: make([]placed, partitions), contested: make([]time.Time, partitions), asked: make(chan struct{})}
 }
 
 func (b *board) see(partition int, f placed) {
@@ -22,7 +23,19 @@ func (b *board) see(partition int, f placed) {
 	defer b.mu.Unlock()
 	if partition < len(b.fences) && f.Seq > b.fences[partition].Seq {
 		b.fences[partition] = f
+		if f.Owner == nobody {
+			close(b.asked)
+			b.asked = make(chan struct{})
+		}
 	}
+}
+
+// syncAsked returns a channel that is closed when a sync is next asked of
+// whoever announces a partition. Take it before looking at the fences.
+func (b *board) syncAsked() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
 }
 
 func (b *board) fence(partition int) placed {

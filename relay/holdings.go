@@ -17,12 +17,14 @@ const gatherLosses = 100 * time.Millisecond
 type holdings struct {
 	log   *slog.Logger
 	pause time.Duration // before a contested partition is taken anew
-	now   map[int]outcome
-	told  map[int]outcome
+	// shares: partitions move as workers come and go, and for a moment two want the same.
+	shares bool
+	now    map[int]outcome
+	told   map[int]outcome
 }
 
-func newHoldings(log *slog.Logger, pause time.Duration) *holdings {
-	return &holdings{log: log, pause: pause, now: map[int]outcome{}, told: map[int]outcome{}}
+func newHoldings(log *slog.Logger, pause time.Duration, shares bool) *holdings {
+	return &holdings{log: log, pause: pause, shares: shares, now: map[int]outcome{}, told: map[int]outcome{}}
 }
 
 // note records what became of a partition. One that is open is about to be
@@ -54,22 +56,24 @@ func (h *holdings) waits() bool {
 // for those left to others.
 func (h *holdings) tell() {
 	if ids := h.changed(kept); len(ids) > 0 {
-		h.log.Info("partitions taken: this process announces them", "partitions", len(ids), "ids", ranges(ids))
+		h.log.Info("partitions taken: this process announces them", "partitions", len(ids), "ids", Ranges(ids))
 	}
-	if ids := h.changed(contested); len(ids) > 0 {
+	if ids := h.changed(contested); len(ids) > 0 && h.shares {
+		h.log.Info("partitions are announced by another worker still; they are tried again", "partitions", len(ids), "ids", Ranges(ids))
+	} else if len(ids) > 0 {
 		h.log.Warn("partitions contested: another process announces them; they are tried again",
-			"code", "partition_contested", "partitions", len(ids), "ids", ranges(ids), "pause_seconds", h.pause.Seconds())
+			"code", "partition_contested", "partitions", len(ids), "ids", Ranges(ids), "pause_seconds", h.pause.Seconds())
 	}
 	if ids := h.changed(released); len(ids) > 0 {
-		h.log.Info("partitions released: another worker is to announce them", "partitions", len(ids), "ids", ranges(ids))
+		h.log.Info("partitions released: another worker is to announce them", "partitions", len(ids), "ids", Ranges(ids))
 	}
 	for id, is := range h.now {
 		h.told[id] = is
 	}
 }
 
-// ranges writes ascending numbers as 0-31,40.
-func ranges(ids []int) string {
+// Ranges writes ascending numbers as 0-31,40.
+func Ranges(ids []int) string {
 	var parts []string
 	for i := 0; i < len(ids); {
 		j := i

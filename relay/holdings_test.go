@@ -12,7 +12,7 @@ import (
 
 func TestHoldingsAreToldTogetherAndOnce(t *testing.T) {
 	var out bytes.Buffer
-	h := newHoldings(slog.New(slog.NewTextHandler(&out, nil)), 10*time.Second)
+	h := newHoldings(slog.New(slog.NewTextHandler(&out, nil)), 10*time.Second, false)
 	told := func() []string {
 		out.Reset()
 		h.tell()

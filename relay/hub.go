@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 	"golang.org/x/sync/errgroup"
@@ -241,7 +242,7 @@ func needs(m streams.Message) uint64 {
 
 // gate waits until the own cursor has reached seq.
 func (h *hub) gate(ctx context.Context, seq uint64) {
-	if h.store.Applied() >= seq {
+	if h.store.Applied() >= seq || fault.Always(fault.EarlyVisibility) {
 		return
 	}
 	h.setShut(time.Now())
@@ -267,10 +268,20 @@ func (h *hub) dispatch(m streams.Message) {
 	defer h.mu.Unlock()
 	h.released = m.Seq
 	if node, _, ok := splitNodeSubject(m.Subject); ok {
+		if fault.Sometimes(fault.Drop) {
+			return
+		}
 		e := &news{Message: m}
 		h.ring.add(node, e)
 		for _, s := range h.subs[node] {
 			s.push(e)
+		}
+		if fault.Sometimes(fault.CrossNode) {
+			for _, subs := range h.subs {
+				for _, s := range subs {
+					s.push(e)
+				}
+			}
 		}
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -36,7 +37,7 @@ func (l *lane) Run(ctx context.Context) error {
 	}()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		changed := l.a.store.Changed()
+		changed, asked := l.a.store.Changed(), l.a.board.syncAsked()
 		_, dealt := l.a.share.Mine()
 		did, err := l.step(ctx)
 		switch {
@@ -60,6 +61,7 @@ func (l *lane) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-changed:
 		case <-dealt:
+		case <-asked:
 		case p := <-l.inbox:
 			l.parts = append(l.parts, p)
 		}
@@ -90,8 +92,13 @@ func (l *lane) step(ctx context.Context) (did bool, err error) {
 	if !l.holds(b) {
 		return true, nil // signing took its time; what is not ours is given back next
 	}
+	if len(msgs) > len(b.parts)+1 && fault.Sometimes(fault.SplitBatch) {
+		msgs = msgs[:len(msgs)-1]
+	}
 	began := time.Now()
+	fault.Pass(fault.PublishBefore)
 	first, err := l.a.stream.PublishBatch(ctx, msgs)
+	fault.Pass(fault.PublishAfter)
 	switch {
 	case err == nil:
 		b.stored(first)
@@ -160,9 +167,9 @@ func (l *lane) noticeLost() {
 			continue
 		}
 		f := l.a.board.fence(p.id)
-		if f.Seq > p.fence.Seq && f.Owner != p.owner {
+		if f.Seq > p.fence.Seq && f.Owner != p.owner && !fault.Always(fault.OldOwner) {
 			p.forget()
-			l.giveBack(p, contested)
+			l.giveBack(p, lostTo(f.Fence))
 			continue
 		}
 		i++
@@ -253,6 +260,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 	if !p.scan && box.LastEdge(p.id) <= p.told {
 		return nil, nil
 	}
+	if fault.Picks(fault.SkippedPartition, p.id, l.a.partitions) {
+		return nil, nil
+	}
 	x := &part{p: p, fence: p.fence.Fence}
 	left := b.room() - 1 // its fence
 	bytes := b.bytes
@@ -263,6 +273,9 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 		}
 		for a := range expand(e) {
 			if a.key.Compare(p.fence.After) <= 0 {
+				continue
+			}
+			if a.gone && fault.Sometimes(fault.LostTombstone) {
 				continue
 			}
 			r, err := l.a.seal.prepared(a, box)

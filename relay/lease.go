@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -24,24 +25,19 @@ type lease struct {
 func (l *lease) write(ctx context.Context, value []byte) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl/3)
 	defer cancel()
-	if l.revision == 0 {
-		_, l.revision, err = l.leases.Get(ctx, l.key)
+	stands := l.revision
+	l.revision = 0 // until it is answered
+	if stands == 0 {
+		_, stands, err = l.leases.Get(ctx, l.key)
 		if errors.Is(err, streams.ErrNotFound) {
 			l.revision, err = l.leases.Create(ctx, l.key, value, l.ttl)
-			return l.known(err)
+			return err
 		}
 		if err != nil {
-			return l.known(err)
+			return err
 		}
 	}
-	l.revision, err = l.leases.Update(ctx, l.key, value, l.revision, l.ttl)
-	return l.known(err)
-}
-
-func (l *lease) known(err error) error {
-	if err != nil {
-		l.revision = 0
-	}
+	l.revision, err = l.leases.Update(ctx, l.key, value, stands, l.ttl)
 	return err
 }
 
@@ -66,14 +62,13 @@ func lookAtSelf(since time.Duration) time.Duration {
 }
 
 // keep renews the lease every third of its time to live, and at once when what
-// this process announces changes. It returns an error once the lease could not
-// be renewed for so long that it is over.
+// this process announces changes. It returns an error once that has failed for
+// so long that the bucket itself may be gone.
 func (w *Workers) keep(ctx context.Context, leases Leases) error {
 	l := &lease{leases: leases, key: w.opt.Owner, ttl: w.opt.TTL}
 	defer l.end(ctx)
 	first := time.Now()
-	last := first // renewal that succeeded
-	var due time.Time
+	var due, failing time.Time
 	var told Worker
 	for ctx.Err() == nil {
 		self := w.Self()
@@ -85,12 +80,15 @@ func (w *Workers) keep(ctx context.Context, leases Leases) error {
 		err := w.renew(ctx, l, self, now)
 		switch {
 		case err == nil:
-			told, last, due = self, now, now.Add(w.opt.TTL/3)
+			told, due, failing = self, now.Add(w.opt.TTL/3), time.Time{}
 		case ctx.Err() != nil:
 			return nil
-		case time.Since(last) > w.opt.TTL:
+		case failing.IsZero():
+			failing = now
+		case now.Sub(failing) > w.opt.TTL:
 			return fmt.Errorf("renew the lease of this worker: %w", err)
-		default:
+		}
+		if err != nil {
 			w.opt.Log.Debug("the lease could not be renewed; trying again", "error", err)
 			sleep(ctx, backoffLeast)
 		}
@@ -105,13 +103,16 @@ func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Ti
 	if err != nil {
 		return err
 	}
+	fault.Pass(fault.LeaseBefore)
 	if err := l.write(ctx, value); err != nil {
 		return err
 	}
+	fault.Pass(fault.LeaseAfter)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.holdsLocked(sent) {
 		w.joined = l.revision
+		w.ageLocked()
 	}
 	w.renewed = sent
 	w.reviewLocked(time.Now())

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"flag"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +16,7 @@ import (
 type op struct{ kind, a, b, c, d int }
 
 // opWeights says how often each kind of op comes; the order is that of do.
-var opWeights = []int{10, 8, 8, 9, 4, 2, 6, 2, 1, 2, 1, 1, 6}
+var opWeights = []int{10, 8, 8, 9, 4, 2, 6, 2, 1, 2, 1, 1, 6, 2}
 
 // drawOps makes one run of a seed. The choice is even: what breaks such a
 // protocol is rare turns in long runs, not small numbers.
@@ -91,6 +92,8 @@ func (w *world) do(o op) {
 		if c.at == nil {
 			c.resume(k)
 		}
+	case 13: // an operator asks for a sync
+		_, _ = askOnce(context.Background(), w.server.open(), k.relay.logID, p, worldParts) // refused, or in doubt: asked again, or not
 	}
 }
 

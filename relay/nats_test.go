@@ -274,6 +274,9 @@ func (p *plane) converged(w *worker) {
 	n, _, err := streams.OpenNodes(p.t.Context(), p.conn, streams.NodesOptions{})
 	require.NoError(p.t, err)
 	p.eventually(func() bool { return maps.Equal(p.told(n), w.rows()) }, "the stream says what the rows say")
+	end, err := n.State(p.t.Context())
+	require.NoError(p.t, err)
+	p.eventually(func() bool { at, _ := w.Position(); return at >= end.Last }, "and all of it is released")
 }
 
 func policyID(n byte) uuid.UUID { return uuid.UUID{n, 6: 0x40, 8: 0x80, 15: 1} }

@@ -85,7 +85,7 @@ func (p *partition) settle(f placed) outcome {
 	if f.Seq == 0 || f.Seq == before.Seq || f.Owner == p.owner {
 		return open
 	}
-	return contested
+	return lostTo(f.Fence)
 }
 
 // endSync drops the differences once the batch that ends the sync stands.

@@ -41,7 +41,7 @@ type Options struct {
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
-	Contested    time.Duration // before a partition lost to another is tried again; 0 is 10 s, or 0.5 s with a Share
+	Contested    time.Duration // before a partition lost to another is tried again; 0 is 10 s, or 0.2 s with a Share
 	Patience     time.Duration // a gate shut for so long makes the process not ready; 0 is 10 s
 }
 
@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 	def(&o.KeepAlive, 25*time.Second)
 	def(&o.WriteTimeout, 30*time.Second)
 	if o.Share != nil {
-		def(&o.Contested, 500*time.Millisecond) // who is right will be known soon
+		def(&o.Contested, 200*time.Millisecond) // who is right will be known soon
 	}
 	def(&o.Contested, 10*time.Second)
 	def(&o.Patience, 10*time.Second)

@@ -3,6 +3,7 @@ package relay
 import (
 	"slices"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -113,12 +114,17 @@ func (r *ring) since(node policy.NodeID, partition int, n, at uint64) (owed []*n
 	if n < r.floor {
 		return nil, false, false
 	}
+	if fault.Sometimes(fault.StaleResume) {
+		n = r.floor
+	}
 	for x := r.nodes[node]; x != nil && x.Seq > n; x = x.earlier {
 		if x.Seq <= at {
 			owed = append(owed, x.news)
 		}
 	}
-	slices.Reverse(owed)
+	if !fault.Sometimes(fault.Reorder) {
+		slices.Reverse(owed)
+	}
 	mark := r.marks[partition]
 	return owed, mark > n && mark <= at, true
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -119,7 +120,7 @@ func (s *eventStream) serve(ctx context.Context, sub *subscriber, p past, keepAl
 func (s *eventStream) past(p past) error {
 	s.begin()
 	defer s.rest()
-	if p.pull {
+	if p.pull && !fault.Always(fault.Silence) {
 		if _, err := s.add(resync(p.pullID)); err != nil {
 			return err
 		}
@@ -226,6 +227,9 @@ func (s *eventStream) add(e *news) (cause time.Time, err error) {
 		n.Payload, cause = t.payload, t.cause
 	}
 	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
+	if fault.Sometimes(fault.Duplicate) {
+		s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
+	}
 	return cause, nil
 }
 

@@ -56,6 +56,7 @@ type Workers struct {
 	roster  *roster
 	watched uint64    // revision up to which the watch has come
 	joined  uint64    // revision that began the present lease
+	own     heard     // the own lease, as the watch last saw it
 	renewed time.Time // when the last renewal that succeeded was sent; zero: no lease
 	dealtTo []Worker  // for whom dealt was found
 	dealt   []int     // the share of this process, while it holds its lease
@@ -163,13 +164,30 @@ func (w *Workers) see(entries []streams.Entry) {
 			w.opt.Log.Warn("a worker's lease cannot be read", "error", err)
 		default:
 			w.roster.see(x, now, e.Time)
-			if x.Owner == w.opt.Owner && joining && e.Revision >= w.joined {
-				w.roster.age(now, e.Time)
+			if x.Owner == w.opt.Owner {
+				w.own = heard{e.Revision, now, e.Time}
+				if joining {
+					w.ageLocked()
+				}
 			}
 		}
 	}
 	w.reviewLocked(now)
 	w.hear()
+}
+
+// heard is a renewal that the watch saw.
+type heard struct {
+	revision   uint64
+	at, stored time.Time // by the own clock, and by the server's
+}
+
+// ageLocked counts the others' leases as they do, once the watch has seen how
+// the present one began. That may be before the bucket has answered that it did.
+func (w *Workers) ageLocked() {
+	if w.own.revision >= w.joined {
+		w.roster.age(w.own.at, w.own.stored)
+	}
 }
 
 func (w *Workers) hear() {
@@ -237,7 +255,7 @@ func (w *Workers) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.roster = newRoster(w.opt.TTL)
-	w.renewed, w.watched, w.joined = time.Time{}, 0, 0
+	w.renewed, w.watched, w.joined, w.own = time.Time{}, 0, 0, heard{}
 	w.reviewLocked(time.Now())
 }
 

@@ -23,7 +23,8 @@ type BucketOptions struct {
 	// the key's place for so long and tells who watches.
 	MarkerTTL time.Duration
 	History   int  // values kept of each key, 1..64; 0 is 1
-	Memory    bool // kept in memory: for what may be lost when all servers stop
+	Memory    bool // made in memory
+	Volatile  bool // what it keeps may be lost when all servers stop: one that exists may be in memory
 }
 
 // Bucket is a JetStream key-value bucket, laid out as every NATS client knows
@@ -107,7 +108,7 @@ func bucketConfig(opt BucketOptions, replicas int) jetstream.StreamConfig {
 func bucketFaults(cfg jetstream.StreamConfig, opt BucketOptions) []Fault {
 	var f faults
 	f.subjects(cfg.Subjects, []string{subjectPrefix + opt.Name + ".>"})
-	if opt.Memory {
+	if opt.Memory || opt.Volatile {
 		cfg.Storage = jetstream.FileStorage // either will do
 	}
 	f.kept(cfg)

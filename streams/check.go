@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -176,12 +177,16 @@ var (
 // processes that start at once both find it; made is true for the one that
 // made it. A stream that exists is not changed here.
 func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check func(jetstream.StreamConfig) []Fault) (info *jetstream.StreamInfo, made bool, err error) {
-	info, err = c.streamInfo(ctx, cfg.Name)
-	if errors.Is(err, ErrNotFound) {
-		info, made, err = c.createStream(ctx, cfg)
-	}
-	if err != nil {
-		return nil, false, err
+	patient, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	var b backoff
+	for {
+		if info, made, err = c.findOrMake(patient, cfg); err == nil {
+			break
+		}
+		if !unsettled(err) || b.pause(patient) != nil {
+			return nil, false, err
+		}
 	}
 	f := faults(check(info.Config))
 	f.unless(info.Config.Replicas >= c.replicas, "num_replicas", info.Config.Replicas, fmt.Sprintf("%d or more, as --replicas says", c.replicas))
@@ -212,6 +217,35 @@ func (c *Conn) extend(ctx context.Context, info *jetstream.StreamInfo, subjects 
 	return s.CachedInfo(), nil
 }
 
+// A stream that another process is making right now has no leader yet, and who
+// asks for it gets no answer: openTry bounds one question, openPatience all.
+const (
+	openTry      = 2 * time.Second
+	openPatience = 30 * time.Second
+)
+
+func (c *Conn) findOrMake(ctx context.Context, cfg jetstream.StreamConfig) (info *jetstream.StreamInfo, made bool, err error) {
+	try, cancel := context.WithTimeout(ctx, openTry)
+	defer cancel()
+	info, err = c.streamInfo(try, cfg.Name)
+	if errors.Is(err, ErrNotFound) {
+		return c.createStream(ctx, cfg)
+	}
+	return info, false, err
+}
+
+// unsettled errors pass once a cluster has agreed on what is being made.
+func unsettled(err error) bool {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrTimeout):
+		return true
+	case errors.As(err, &api):
+		return api.ErrorCode == codeUnavailable || api.ErrorCode == codeNotLeader
+	}
+	return false
+}
+
 func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, bool, error) {
 	// Create succeeds for whoever asks for equal settings; the nonce makes them
 	// unequal, so that one process alone has made the stream.
@@ -224,7 +258,9 @@ func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*j
 		case err == nil:
 			return info, true, nil
 		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
-			info, err := c.streamInfo(ctx, cfg.Name)
+			try, cancel := context.WithTimeout(ctx, openTry)
+			defer cancel()
+			info, err := c.streamInfo(try, cfg.Name)
 			return info, false, err
 		case errors.As(err, &api) && api.ErrorCode == codeCreateFailed && try < createTries && b.pause(ctx) == nil:
 			// The server still removes the files of a stream of that name.

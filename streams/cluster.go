@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -56,7 +55,7 @@ func StartCluster(ctx context.Context, n int, dir string, opt ServerOptions) ([]
 		o.Dir, o.Listen = filepath.Join(dir, name), "127.0.0.1:0"
 		o.Cluster = &Cluster{Server: name, Listen: routes[i], Routes: routes}
 		if o.Log != nil {
-			o.Log = o.Log.With(slog.String("server", name))
+			o.Log = o.Log.With("server", name)
 		}
 		g.Go(func() (err error) {
 			servers[i], err = StartServer(o)

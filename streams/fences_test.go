@@ -52,3 +52,37 @@ func TestManyFencesInOneBatchHoldOnReplicas(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint64(lanes*rounds*(each+told)), st.Last+1-n.First(), "no refused batch left anything")
 }
+
+// Processes that start at the same moment on a cluster all ask for streams that
+// one of them is making, and that have no leader yet.
+func TestProcessesThatOpenAStreamAtOnceAgree(t *testing.T) {
+	t.Parallel()
+	_, servers := cluster(t)
+	const processes = 6
+	conns := make([]*Conn, processes)
+	for i := range conns {
+		conns[i] = connect(t, ConnectOptions{URL: ClusterURL(servers), Replicas: 3})
+	}
+	var g sync.WaitGroup
+	firsts := make([]uint64, processes)
+	makers := make([]bool, processes)
+	for i, c := range conns {
+		g.Go(func() {
+			_, err := OpenBucket(within(t), c, BucketOptions{Name: "TEST"})
+			assert.NoError(t, err)
+			n, made, err := OpenNodes(within(t), c, NodesOptions{LogID: "1"})
+			if assert.NoError(t, err) {
+				firsts[i], makers[i] = n.First(), made
+			}
+		})
+	}
+	g.Wait()
+	made := 0
+	for i := range processes {
+		require.Equal(t, firsts[0], firsts[i])
+		if makers[i] {
+			made++
+		}
+	}
+	require.LessOrEqual(t, made, 1, "one process made it")
+}

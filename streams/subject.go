@@ -39,24 +39,37 @@ const (
 // edict.log.<project>.node.<node> or edict.log.admission.<policy>. It is "" for an event of no family,
 // which no event of the closed set is.
 func Subject(e policy.Event) string {
-	family, id := "", ""
+	const most = len(logPrefix) + 36 + len(".policy.") + policy.MaxNodeID
+	return string(AppendSubject(make([]byte, 0, most), e))
+}
+
+// AppendSubject appends Subject to b.
+func AppendSubject(b []byte, e policy.Event) []byte {
 	switch e := e.(type) {
 	case policy.RevisionCreated:
-		family, id = FamilyPolicy, e.Policy.String()
+		return appendID(appendFamily(b, e.Project, FamilyPolicy), e.Policy)
 	case policy.PolicyDeleted:
-		family, id = FamilyPolicy, e.Policy.String()
+		return appendID(appendFamily(b, e.Project, FamilyPolicy), e.Policy)
 	case policy.NodeUpdated:
-		family, id = FamilyNode, string(e.Node)
+		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
 	case policy.NodeRemoved:
-		family, id = FamilyNode, string(e.Node)
+		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
 	case policy.AdmissionPolicyUpdated:
-		return admissionPrefix + string(e.Policy)
+		return append(append(b, admissionPrefix...), e.Policy...)
 	case policy.AdmissionPolicyDeleted:
-		return admissionPrefix + string(e.Policy)
-	default:
-		return ""
+		return append(append(b, admissionPrefix...), e.Policy...)
 	}
-	return logPrefix + e.Scope().String() + "." + family + "." + id
+	return b
+}
+
+func appendFamily(b []byte, project uuid.UUID, family string) []byte {
+	b = append(appendID(append(b, logPrefix...), project), '.')
+	return append(append(b, family...), '.')
+}
+
+func appendID(b []byte, id uuid.UUID) []byte {
+	text, _ := id.MarshalText() // cannot fail
+	return append(b, text...)
 }
 
 // Claim is what a log subject says of its event: Family is FamilyPolicy,

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -89,12 +91,14 @@ type process struct {
 	bin    string
 	data   string
 	args   []string
+	env    []string // beside the test's own
 	cmd    *exec.Cmd
 	gone   chan struct{} // closed when cmd has ended
 	log    bytes.Buffer  // of every run; read it when gone is closed
 	http   string
 	traced string // traceparent of further requests
 	nats   string
+	where  []string // flags that say where NATS is; nil: an embedded server at nats
 }
 
 // serve starts a plane on temporary data and free ports.
@@ -105,10 +109,18 @@ func serve(t *testing.T, args ...string) *process {
 }
 
 func serveBinary(t *testing.T, bin string, args ...string) *process {
-	p := &process{t: t, bin: bin, data: t.TempDir(), args: args, http: anyPort, nats: anyPort}
+	p := newProcess(t, bin, args...)
 	p.start()
+	return p
+}
+
+// newProcess is one that was not started yet.
+func newProcess(t *testing.T, bin string, args ...string) *process {
+	p := &process{t: t, bin: bin, data: t.TempDir(), args: args, http: anyPort, nats: anyPort}
 	t.Cleanup(func() {
-		p.kill()
+		if p.cmd != nil {
+			p.kill()
+		}
 		if t.Failed() {
 			t.Logf("what serve printed:\n%s", p.log.String())
 		}
@@ -119,23 +131,42 @@ func serveBinary(t *testing.T, bin string, args ...string) *process {
 // start runs the binary and waits for its ready file.
 func (p *process) start() {
 	p.t.Helper()
-	ready := filepath.Join(p.t.TempDir(), "ready.json")
-	args := append([]string{"serve", "--data", p.data, "--http", p.http, "--nats-listen", p.nats, "--ready-file", ready}, p.args...)
+	ready := p.launch()
+	require.True(p.t, p.becomesReady(ready, 30*time.Second), "serve does not get ready")
+}
+
+// launch runs the binary.
+func (p *process) launch() (ready string) {
+	p.t.Helper()
+	ready = filepath.Join(p.t.TempDir(), "ready.json")
+	where := p.where
+	if where == nil {
+		where = []string{"--nats-listen", p.nats}
+	}
+	args := slices.Concat([]string{"serve", "--data", p.data, "--http", p.http, "--ready-file", ready}, where, p.args)
 	p.cmd = exec.Command(p.bin, args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.log, &p.log, append(os.Environ(), p.env...)
 	require.NoError(p.t, p.cmd.Start())
 	cmd, gone := p.cmd, make(chan struct{})
 	p.gone = gone
 	go func() { cmd.Wait(); close(gone) }()
+	return ready
+}
+
+// becomesReady waits for the ready file; false: not in time, or it ended.
+func (p *process) becomesReady(ready string, limit time.Duration) bool {
 	var at struct{ HTTP, NATS string }
-	ok := waitFor(30*time.Second, func() bool {
+	ok := waitFor(limit, func() bool {
 		b, err := os.ReadFile(ready)
 		return err == nil && json.Unmarshal(b, &at) == nil || p.ended()
 	})
-	require.True(p.t, ok && !p.ended(), "serve does not get ready")
+	if !ok || p.ended() {
+		return false
+	}
 	if p.http == anyPort { // after a restart it must be where it was
 		p.http, p.nats = at.HTTP, trimScheme(at.NATS)
 	}
+	return true
 }
 
 const anyPort = "127.0.0.1:0"
@@ -149,7 +180,7 @@ func (p *process) ended() bool {
 	}
 }
 
-func trimScheme(url string) string { return url[len("nats://"):] }
+func trimScheme(url string) string { return strings.TrimPrefix(url, "nats://") }
 
 // kill ends the process as kill -9 does.
 func (p *process) kill() {

@@ -247,28 +247,28 @@ func TestWhereANodeResumes(t *testing.T) {
 	}
 	p.announced()
 	everything := p.frames("a", "0", 6, s.keys)
-	require.True(t, everything[0].pull, "below the beginning: a word to pull first")
+	require.True(t, everything[0].Pull, "below the beginning: a word to pull first")
 	rows := everything[1:]
 	for i, m := range rows {
-		require.Equal(t, s.policies[fmt.Sprintf("p%d", i)].id, m.policy, "in the order of events")
+		require.Equal(t, s.policies[fmt.Sprintf("p%d", i)].id, m.Policy, "in the order of events")
 	}
-	last := rows[4].seq
+	last := rows[4].Seq
 
 	for name, c := range map[string]struct {
 		id   uint64
 		want []told
 	}{
-		"after the first":             {rows[0].seq, rows[1:]},
-		"between two":                 {rows[2].seq, rows[3:]},
-		"from the place before first": {everything[0].seq, append([]told{{seq: everything[0].seq, pull: true}}, rows...)},
+		"after the first":             {rows[0].Seq, rows[1:]},
+		"between two":                 {rows[2].Seq, rows[3:]},
+		"from the place before first": {everything[0].Seq, append([]told{{Seq: everything[0].Seq, Node: "a", Pull: true}}, rows...)},
 	} {
 		require.Equal(t, c.want, p.frames("a", fmt.Sprint(c.id), len(c.want), s.keys), name)
 	}
 
 	beyond := p.frames("a", fmt.Sprint(last+1_000_000), 1, s.keys)
-	require.True(t, beyond[0].pull, "beyond the end: a word, not silence")
-	require.GreaterOrEqual(t, beyond[0].seq, last)
-	require.Less(t, beyond[0].seq, last+1_000_000)
+	require.True(t, beyond[0].Pull, "beyond the end: a word, not silence")
+	require.GreaterOrEqual(t, beyond[0].Seq, last)
+	require.Less(t, beyond[0].Seq, last+1_000_000)
 
 	// The node stream is derived: lost, it is made again and a node that comes
 	// with a sequence of the old one is told to pull.
@@ -282,11 +282,11 @@ func TestWhereANodeResumes(t *testing.T) {
 	p.start()
 	p.announced()
 	again := p.frames("a", fmt.Sprint(last), 6, s.keys)
-	require.True(t, again[0].pull)
-	require.Greater(t, again[0].seq, last, "sequences of two incarnations never meet")
+	require.True(t, again[0].Pull)
+	require.Greater(t, again[0].Seq, last, "sequences of two incarnations never meet")
 	for i, m := range again[1:] {
-		require.Equal(t, rows[i].policy, m.policy)
-		require.Equal(t, rows[i].fingerprint, m.fingerprint)
+		require.Equal(t, rows[i].Policy, m.Policy)
+		require.Equal(t, rows[i].Fingerprint, m.Fingerprint)
 	}
 }
 

@@ -151,10 +151,10 @@ func (s *story) resumes(node string, cursor uint64) {
 	var got []told
 	err := stream(ctx, s.process, node, strconv.FormatUint(cursor, 10), s.keys, func(m told) bool {
 		got = append(got, m)
-		return m.seq < want[len(want)-1].seq
+		return m.Seq < want[len(want)-1].Seq
 	})
 	require.NoError(s.t, err)
-	if got[0].pull && s.sse[node].pulledFrom(cursor) { // a sync ended in between: the first one was told, too
+	if got[0].Pull && s.sse[node].pulledFrom(cursor) { // a sync ended in between: the first one was told, too
 		got = got[1:]
 	}
 	require.Equal(s.t, want, got, "%s resumes after %d", node, cursor)

@@ -88,6 +88,27 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			items, err := c.Keys(ctx)
 			return resource.Items[resource.Key]{Items: items}, err
 		},
+		"listFacts": func(ctx context.Context) (any, error) {
+			_, facts, err := c.Facts(ctx, "n1")
+			if err != nil {
+				return nil, err
+			}
+			for _, err := range facts {
+				if err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		},
+		"createSnapshot": func(ctx context.Context) (any, error) { return c.CreateSnapshot(ctx) },
+		"listSnapshots": func(ctx context.Context) (any, error) {
+			items, err := c.Snapshots(ctx)
+			return resource.Items[resource.Snapshot]{Items: items}, err
+		},
+		"republish": func(ctx context.Context) (any, error) {
+			items, err := c.Republish(ctx)
+			return resource.Items[resource.SyncAsked]{Items: items}, err
+		},
 		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },
 		"readyz":      func(ctx context.Context) (any, error) { return c.Ready(ctx) },
 		"metrics":     func(ctx context.Context) (any, error) { _, err := c.Metrics(ctx); return nil, err },

@@ -77,6 +77,8 @@ func (t *Types) of(typ reflect.Type) *Schema {
 		return &Schema{Type: "integer", Format: "int64"}
 	case reflect.Uint16:
 		return &Schema{Type: "integer", Minimum: N(0), Maximum: N(1<<16 - 1)}
+	case reflect.Uint32:
+		return &Schema{Type: "integer", Minimum: N(0), Maximum: N(1<<32 - 1)}
 	case reflect.Uint64:
 		return &Schema{Type: "integer", Format: "uint64", Minimum: N(0)}
 	case reflect.Float64:

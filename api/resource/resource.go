@@ -235,6 +235,7 @@ type Status struct {
 type LogStatus struct {
 	Created time.Time `json:"created"`
 	Bytes   uint64    `json:"bytes"`
+	NATS    string    `json:"nats,omitempty"` // where NATS clients reach it; empty: nowhere
 }
 
 // Worker is one process that folds the log.

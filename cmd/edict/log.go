@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -21,16 +20,8 @@ func (a *app) logCommand() *cobra.Command {
 	return group("log", "Verify the log, and settle what it lost", a.logVerifyCommand(), a.logAcceptCommand())
 }
 
-// logFlags gives a command the flags that name a log.
-func (a *app) logFlags(cmd *cobra.Command, f *replayFlags) {
-	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "URL of the NATS server that has the log (EDICT_NATS)")
-	cmd.Flags().StringVar(&f.log, "log", "", "data directory of a stopped plane, in place of --nats")
-	fromEnvironment(cmd, "nats")
-}
-
 func (a *app) logVerifyCommand() *cobra.Command {
-	var f replayFlags
+	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Read the whole log and compare it with what was witnessed of it",
@@ -39,7 +30,7 @@ compare it with every link of the witness, the stream EDICT_CHAIN. The first
 fault is named: a hole, a lost tail, a changed event, or another log in the
 place of the one that was witnessed. docs/recovery.md says what to do then.
 
-The log is read from a NATS server, by default the one that "edict serve" embeds
+The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
 
 Exit code 1: the log is damaged.`,
@@ -47,23 +38,40 @@ Exit code 1: the log is damaged.`,
   edict log verify --log ./data -o json`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.log != "" && cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
-				return usage(cmd, "--nats and --log exclude each other")
-			}
-			conn, closeLog, err := openConn(cmd.Context(), f)
+			src, err := a.openDamaged(cmd, f)
 			if err != nil {
 				return err
 			}
-			defer closeLog()
-			r, err := a.audit(cmd.Context(), conn)
+			defer src.close()
+			r, err := a.audit(cmd.Context(), src.conn)
 			if err != nil {
 				return err
 			}
 			return a.tellAudit(r)
 		},
 	}
-	a.logFlags(cmd, &f)
+	a.damagedLogFlags(cmd, &f)
 	return cmd
+}
+
+// damagedLogFlags are for those who look at a log that may be damaged.
+func (a *app) damagedLogFlags(cmd *cobra.Command, f *logFlags) {
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	logSourceFlags(cmd, f)
+}
+
+// openDamaged reaches the server that has the log, but not the log, which may be
+// beyond opening.
+func (a *app) openDamaged(cmd *cobra.Command, f logFlags) (*logSource, error) {
+	if err := f.settle(cmd); err != nil {
+		return nil, err
+	}
+	c, err := a.client(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return openConn(cmd.Context(), f, c)
 }
 
 // auditResult is what `log verify` prints.

@@ -21,7 +21,7 @@ import (
 const aboveLost = 1_000_000
 
 func (a *app) logAcceptCommand() *cobra.Command {
-	var f replayFlags
+	var f logFlags
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "accept",
@@ -44,18 +44,16 @@ is damaged, and it was not accepted.`,
   edict log accept --log ./data --yes`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.log != "" && cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
-				return usage(cmd, "--nats and --log exclude each other")
-			}
-			return a.accept(cmd.Context(), f, yes)
+			return a.accept(cmd, f, yes)
 		},
 	}
-	a.logFlags(cmd, &f)
+	a.damagedLogFlags(cmd, &f)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd
 }
 
-func (a *app) accept(ctx context.Context, f replayFlags, yes bool) error {
+func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
+	ctx := cmd.Context()
 	var store projector.Identity
 	storeDir := filepath.Join(f.log, "store")
 	if f.log != "" {
@@ -65,11 +63,12 @@ func (a *app) accept(ctx context.Context, f replayFlags, yes bool) error {
 			return err
 		}
 	}
-	conn, closeLog, err := openConn(ctx, f)
+	src, err := a.openDamaged(cmd, f)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
+	defer src.close()
+	conn := src.conn
 	if err := conn.KeepReplicas(ctx, streams.ChainStream); err != nil {
 		return err
 	}

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/edictdev/edict/api/resource"
@@ -38,6 +40,7 @@ func TestStories(t *testing.T) {
 
 			"authored": authoredPart,
 			"keys":     keepKeys,
+			"damage":   damageStore,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "fixtures" {
@@ -103,6 +106,21 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return true
 	})
+}
+
+// damageStore is "damage DIR": in the read model of a stopped plane it renames the policy web.
+func damageStore(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage DIR")
+	}
+	db, err := pebble.Open(filepath.Join(ts.MkAbs(args[0]), "store"), &pebble.Options{FormatMajorVersion: pebble.FormatValueSeparation})
+	ts.Check(err)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte("p"), UpperBound: []byte("q")})
+	ts.Check(err)
+	for ok := it.First(); ok; ok = it.Next() {
+		ts.Check(db.Set(it.Key(), bytes.Replace(it.Value(), []byte("web"), []byte("wub"), 1), pebble.Sync))
+	}
+	ts.Check(errors.Join(it.Close(), db.Close()))
 }
 
 // awaitLines is "lines N FILE": it waits until the file has so many lines.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 )
 
@@ -75,28 +74,6 @@ func (a *app) nodeGetCommand() *cobra.Command {
 			return a.print(n, func(w io.Writer) { writeNodes(w, []resource.Node{n}) })
 		},
 	})
-}
-
-func (a *app) nodeStateCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "state ID", Short: "Show what a node must apply now", Args: args(1, 1),
-		Long: `Show what a node must apply now, as its agent pulls it. With -o json the answer
-is printed byte for byte.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client(cmd)
-			if err != nil {
-				return err
-			}
-			s, err := c.NodeState(cmd.Context(), args[0], client.StateQuery{})
-			if err != nil {
-				return err
-			}
-			return a.writeState(s.Body)
-		},
-	}
-	a.clientFlags(cmd)
-	a.outputFlag(cmd)
-	return cmd
 }
 
 func (a *app) writeState(body []byte) error {

@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
-	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
-	"github.com/edictdev/edict/streams"
 )
 
 // replayFlags are what `replay` was told.
 type replayFlags struct {
-	data, nats, log string
-	verify          bool
+	logFlags
+	data, from        string
+	until             uint64
+	verify, republish bool
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -30,48 +29,91 @@ func (a *app) replayCommand() *cobra.Command {
 		Short: "Fold the log again into an empty directory, and print the digest",
 		Long: `Fold the log from its first event into an empty read model, and print the
 sequence it came to, its rows and its digest. A worker at the same sequence
-shows the same digest ("edict status --digest").
+shows the same digest ("edict status --digest"). With --until the fold ends at
+that sequence: the read model is as it was then. With --from it begins with a
+checkpoint ("edict snapshot list"), which takes that one's word for the past.
 
-The log is read from a NATS server, by default the one that "edict serve" embeds
+The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
-Without --data the new read model is thrown away. With --verify the digest is
-compared with that of the plane at --server, and exit code 1 says that they
-differ.`,
+Without --data the new read model is thrown away.
+
+With --verify the read model of the plane at --server, or of the stopped plane,
+is held against the log at one and the same sequence. Exit code 1 says that they
+differ, and the first fact or row that does is named.
+
+With --republish the read model is verified, and if it is sound, whoever
+announces each partition compares the node stream with its rows and announces
+the differences. The command waits for that.`,
 		Example: `  edict replay --verify
-  edict replay --data ./rebuilt --log ./data`,
+  edict replay --data ./rebuilt --log ./data
+  edict replay --data ./tuesday --until 4711
+  edict replay --from newest
+  edict replay --republish`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.replay(cmd, f) },
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
+	logSourceFlags(cmd, &f.logFlags)
 	cmd.Flags().StringVar(&f.data, "data", "", "new directory for the read model (default a temporary one)")
-	cmd.Flags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "URL of the NATS server that has the log (EDICT_NATS)")
-	cmd.Flags().StringVar(&f.log, "log", "", "data directory of a stopped plane, in place of --nats")
-	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the live digest of the plane at --server")
-	fromEnvironment(cmd, "nats")
+	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
+	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")
+	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the plane's own read model, and name the first difference")
+	cmd.Flags().BoolVar(&f.republish, "republish", false, "verify, then bring the node stream in line with the rows")
 	return cmd
 }
 
 func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
-	if f.log != "" && f.verify {
-		return usage(cmd, "--verify compares with a live plane; --log reads that of a stopped one")
+	if err := f.settle(cmd); err != nil {
+		return err
 	}
-	if f.log != "" && cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
-		return usage(cmd, "--nats and --log exclude each other")
+	if f.republish && f.log != "" {
+		return usage(cmd, "--republish asks a running plane; --log reads that of a stopped one")
 	}
-	if f.data == "" {
-		temp, err := os.MkdirTemp("", "edict-replay-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(temp)
-		f.data = temp
+	f.verify = f.verify || f.republish
+	if f.verify && cmd.Flags().Changed("until") {
+		return usage(cmd, "--verify and --republish are about the plane as it stands now; --until is about another moment")
 	}
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
 	}
-	result, err := a.fold(cmd.Context(), f)
+	src, err := a.openLog(cmd.Context(), f.logFlags, c)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	return a.replayFrom(cmd, f, c, src)
+}
+
+// replayFrom does what f asks for with the log at hand.
+func (a *app) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, src *logSource) (err error) {
+	ctx := cmd.Context()
+	var live liveModel
+	if f.verify {
+		if live, err = openLive(ctx, f, c, src); err != nil {
+			return err
+		}
+		defer live.close()
+	}
+	until, err := f.target(cmd, live, src)
+	if err != nil {
+		return err
+	}
+	dir, cleanup, err := scratch(f.data)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	r, err := a.begin(ctx, src, dir, f.from, until)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := a.foldTo(ctx, r, until); err != nil {
+		return err
+	}
+	result, err := r.Result(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,69 +124,53 @@ func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
 	if err != nil || !f.verify {
 		return err
 	}
-	return a.verify(cmd.Context(), c, result)
+	if err := a.verify(ctx, live, r, result); err != nil || !f.republish {
+		return err
+	}
+	return a.republish(ctx, c)
 }
 
-// fold replays the log that f names.
-func (a *app) fold(ctx context.Context, f replayFlags) (snapshot.Result, error) {
-	conn, closeLog, err := openConn(ctx, f)
-	if err != nil {
-		return snapshot.Result{}, err
+// begin makes the read model to fold into: of an empty log, or of a checkpoint.
+func (a *app) begin(ctx context.Context, src *logSource, dir, from string, until uint64) (*snapshot.Replayed, error) {
+	if from == "" {
+		return snapshot.Begin(src.log, dir, src.storeOptions(until))
 	}
-	defer closeLog()
-	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
+	c, m, err := a.checkpoint(ctx, src, from)
 	if err != nil {
-		return snapshot.Result{}, err
+		return nil, err
 	}
+	return snapshot.BeginFrom(ctx, c, m, src.log, dir, src.storeOptions(until))
+}
+
+// target is the sequence to fold to: as told, or where the live read model
+// stands that is to be compared, or the log's head.
+func (f replayFlags) target(cmd *cobra.Command, live liveModel, src *logSource) (uint64, error) {
+	switch {
+	case live != nil:
+		return live.seq(), nil
+	case cmd.Flags().Changed("until"):
+		return f.until, nil
+	}
+	state, err := src.log.State(cmd.Context())
+	return state.Last, err
+}
+
+// scratch is the directory to fold into: the one given, or one to be thrown
+// away.
+func scratch(given string) (dir string, cleanup func(), err error) {
+	if given != "" {
+		return given, func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "edict-replay-")
+	return dir, func() { os.RemoveAll(dir) }, err
+}
+
+// foldTo folds and shows how far that is.
+func (a *app) foldTo(ctx context.Context, r *snapshot.Replayed, until uint64) error {
 	bar := progress.Start(a.stderr, "replaying", "events", 0)
 	defer bar.Stop()
-	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true}
-	return snapshot.Replay(ctx, log, f.data, opt, func(done, total uint64, _ float64) {
+	return r.FoldTo(ctx, until, func(done, total uint64, _ float64) {
 		bar.SetTotal(int64(total))
 		bar.Set(int64(done))
 	})
-}
-
-// openConn connects to the server that has the log; that of a stopped plane is
-// started on its files.
-func openConn(ctx context.Context, f replayFlags) (*streams.Conn, func(), error) {
-	opt := streams.ConnectOptions{URL: f.nats, Name: "edict replay"}
-	closeServer := func() {}
-	if f.log != "" {
-		dir := filepath.Join(f.log, "nats")
-		if _, err := os.Stat(dir); err != nil {
-			return nil, nil, failed(exitUnreadable, "--log %s holds no log: %v", f.log, err)
-		}
-		server, err := streams.StartServer(streams.ServerOptions{Dir: dir})
-		if err != nil {
-			return nil, nil, err
-		}
-		closeServer = server.Close
-		opt.URL, opt.Server = "", server
-	}
-	conn, err := streams.Connect(ctx, opt)
-	if err != nil {
-		closeServer()
-		return nil, nil, failed(exitUnavailable, "%v", err)
-	}
-	return conn, func() { conn.Close(); closeServer() }, nil
-}
-
-// errMoved: the live plane is at another sequence than the replay.
-var errMoved = errors.New("the plane has moved on since; stop the writers, or replay again")
-
-// verify compares a replay with the live plane.
-func (a *app) verify(ctx context.Context, c *client.Client, r snapshot.Result) error {
-	live, err := c.Status(ctx, true)
-	switch {
-	case err != nil:
-		return err
-	case live.Applied != r.Seq:
-		return failed(exitUnavailable, "the replay came to %d, the plane is at %d: %v", r.Seq, live.Applied, errMoved)
-	case live.Digest != r.Digest:
-		return failed(exitDiffers, "at sequence %d the plane at %s has digest %s, not %s: its read model is damaged; move its store directory away and let it be rebuilt",
-			r.Seq, c.Server(), live.Digest, r.Digest)
-	}
-	fmt.Fprintf(a.stderr, "equal to the live plane at %s\n", c.Server())
-	return nil
 }

@@ -29,6 +29,7 @@ type serveFlags struct {
 	logFormat   string
 	logLevel    string
 	minFreeText string
+	every       string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -78,6 +79,8 @@ again once there is room: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
 	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
+	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
+	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
 	fromEnvironment(cmd)
 	return cmd
@@ -142,6 +145,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	}
 	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
 		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
+	}
+	if err := f.settleSnapshots(cmd); err != nil {
+		return err
 	}
 	announce := false
 	f.opt.NoAPI = true

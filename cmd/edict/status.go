@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +11,15 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var rejected, digest bool
+	var rejected, digest, watch bool
 	var after uint64
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say how the plane is doing", Args: args(0, 0),
+		Long: `Say how the plane is doing: its workers and how far each has folded the log, and
+who announces which partitions of the nodes, how far.
+
+With -w it goes on saying so every second: in place on a terminal, one after the
+other in a pipe, and with -o json an object a line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -23,6 +27,9 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			if rejected {
 				return a.statusRejected(cmd, c, after)
+			}
+			if watch {
+				return a.statusWatch(cmd.Context(), c, digest)
 			}
 			s, err := c.Status(cmd.Context(), digest)
 			if err != nil {
@@ -35,6 +42,7 @@ func (a *app) statusCommand() *cobra.Command {
 	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&rejected, "rejected", false, "list the events that the fold rejected, and why")
 	cmd.Flags().Uint64Var(&after, "after", 0, "with --rejected: those above this log sequence")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "say it again every second")
 	cmd.Flags().BoolVar(&digest, "digest", false, "add the digest of the state, to compare with a replay's")
 	return cmd
 }
@@ -74,39 +82,8 @@ func writeStatus(w io.Writer, s resource.Status) {
 	if s.Digest != "" {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
 	}
-	for _, x := range s.Workers {
-		fmt.Fprintf(w, "Worker:      %s, applied %d, %d behind\n", x.Name, x.Applied, x.Lag)
-	}
-	fmt.Fprintf(w, "Partitions:  %s\n", partitionText(s.Partitions))
-}
-
-// partitionText sums the partitions up: who announces how many, and what is
-// left to announce.
-func partitionText(all []resource.Partition) string {
-	owners := map[string]int{}
-	edges, syncing := 0, 0
-	for _, p := range all {
-		owners[p.Owner]++
-		edges += p.Edges
-		if p.Mode != "follow" {
-			syncing++
-		}
-	}
-	text := fmt.Sprint(len(all))
-	names := make([]string, 0, len(owners))
-	for o := range owners {
-		names = append(names, o)
-	}
-	slices.Sort(names)
-	for _, o := range names {
-		if o == "" {
-			text += fmt.Sprintf(", %d without an owner", owners[o])
-		} else {
-			text += fmt.Sprintf(", %d of %s", owners[o], o)
-		}
-	}
-	if syncing > 0 {
-		text += fmt.Sprintf(", %d being compared", syncing)
-	}
-	return text + fmt.Sprintf("; outbox %d", edges)
+	fmt.Fprintf(w, "Outbox:      %s\n\n", outboxText(s.Partitions))
+	workerTable(w, s)
+	fmt.Fprintln(w)
+	partitionTable(w, s.Partitions)
 }

@@ -255,10 +255,11 @@ func (s *served) settled(ctx context.Context) (status, error) {
 	const pause = 50 * time.Millisecond
 	for {
 		var st status
-		if err := getJSON(ctx, "http://"+s.addr+"/v1/status", &st); err != nil {
+		err := getJSON(ctx, "http://"+s.addr+"/v1/status", &st)
+		if err != nil && !errors.Is(err, errNotNow) {
 			return st, err
 		}
-		told := st.Head == st.Applied
+		told := err == nil && st.Head == st.Applied
 		for _, p := range st.Partitions {
 			told = told && p.Mode == "follow" && p.Edges == 0
 		}
@@ -278,6 +279,9 @@ func (s *served) settled(ctx context.Context) (status, error) {
 	}
 }
 
+// errNotNow is what a busy plane says: ask again.
+var errNotNow = errors.New("503 Service Unavailable")
+
 func getJSON(ctx context.Context, url string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -288,7 +292,11 @@ func getJSON(ctx context.Context, url string, v any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("GET %s: %w", url, errNotNow)
+	default:
 		return fmt.Errorf("GET %s: %s", url, resp.Status)
 	}
 	return json.NewDecoder(resp.Body).Decode(v)

@@ -91,43 +91,57 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	if err := writeLog(ctx, r, h, events); err != nil {
 		return nil, err
 	}
-	var got, follow, ordered, cpu, bareCPU samples
+	var got, bulk, follow, ordered, cpu, bulkCPU, bareCPU, orderedCPU samples
 	var digest projector.Digest
 	for round := range e.rounds() {
+		for _, way := range []struct {
+			rate, cpu *samples
+			fold      foldingWay
+		}{{&got, &cpu, following}, {&bulk, &bulkCPU, rebuilding}} {
+			used := cpuSeconds()
+			took, d, err := foldOnce(ctx, r, filepath.Join(r.dir, fmt.Sprintf("store-%d", round)), uint64(events), way.fold)
+			if err != nil {
+				return nil, err
+			}
+			if d.Rows != h.rows() {
+				return nil, fmt.Errorf("the fold made %d rows of a log that has %d", d.Rows, h.rows())
+			}
+			if digest.Seq > 0 && d != digest {
+				return nil, fmt.Errorf("the same log, cut up otherwise, gave digest %x and then %x", digest.Sum, d.Sum)
+			}
+			digest = d
+			way.rate.rate(events, took)
+			*way.cpu = append(*way.cpu, cpuSeconds()-used)
+		}
 		used := cpuSeconds()
-		took, d, err := foldOnce(ctx, r, filepath.Join(r.dir, fmt.Sprintf("store-%d", round)), uint64(events))
+		took, err := followAll(ctx, r.log, events)
 		if err != nil {
-			return nil, err
-		}
-		if d.Rows != h.rows() {
-			return nil, fmt.Errorf("the fold made %d rows of a log that has %d", d.Rows, h.rows())
-		}
-		if round > 0 && d != digest {
-			return nil, fmt.Errorf("the same log, cut up otherwise, gave digest %x and then %x", digest.Sum, d.Sum)
-		}
-		digest = d
-		got.rate(events, took)
-		cpu = append(cpu, cpuSeconds()-used)
-		used = cpuSeconds()
-		if took, err = followAll(ctx, r.log, events); err != nil {
 			return nil, fmt.Errorf("floor: %w", err)
 		}
 		follow.rate(events, took)
 		bareCPU = append(bareCPU, cpuSeconds()-used)
+		used = cpuSeconds()
 		if took, err = orderedAll(ctx, r.server, events); err != nil {
 			return nil, fmt.Errorf("floor: %w", err)
 		}
 		ordered.rate(events, took)
-		say("  round %d: %s events/s, floors %s (follow) and %s (ordered consumer); CPU %s s and %s s",
-			round+1, short(got[round]), short(follow[round]), short(ordered[round]), short(cpu[round]), short(bareCPU[round]))
+		orderedCPU = append(orderedCPU, cpuSeconds()-used)
+		say("  round %d: %s events/s, in bulk %s, floors %s (follow) and %s (ordered consumer); CPU %s s, %s s and %s s",
+			round+1, short(got[round]), short(bulk[round]), short(follow[round]), short(ordered[round]), short(cpu[round]), short(bulkCPU[round]), short(bareCPU[round]))
 	}
 	floor, what := ordered, "the client's ordered consumer, the faster of two ways to read the log"
 	if follow.median() > ordered.median() {
 		floor, what = follow, "following the log and doing nothing, the faster of two ways to read it"
 	}
 	l := figure("", "events/s", got).beside(what, floor).ratioAtLeast(0.40)
-	l.note("CPU, server included: %s s to fold and digest, %s s to follow and do nothing", short(cpu.median()), short(bareCPU.median()))
-	return []line{*l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
+	l.note("CPU, server included: %s s to fold and digest, %s s to rebuild in bulk and digest, %s s to follow and do nothing, %s s for the ordered consumer",
+		short(cpu.median()), short(bulkCPU.median()), short(bareCPU.median()), short(orderedCPU.median()))
+	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.5)
+	restored, err := restoreLine(ctx, e, r, uint64(events), digest, bulk)
+	if err != nil {
+		return nil, err
+	}
+	return []line{*b, *restored, *l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
 }
 
 // writeLog appends the history to the log.
@@ -153,25 +167,30 @@ func writeLog(ctx context.Context, r *rig, h *history, events int) error {
 	return nil
 }
 
+// foldingWay is one way to fold a log up to last.
+type foldingWay func(ctx context.Context, p *projector.Projector, log projector.Log, last uint64) error
+
+// rebuilding folds it in bulk.
+func rebuilding(ctx context.Context, p *projector.Projector, log projector.Log, last uint64) error {
+	return p.Rebuild(ctx, log, last)
+}
+
+// following folds a log up to last as a worker follows it.
+func following(ctx context.Context, p *projector.Projector, log projector.Log, last uint64) error {
+	return foldAll(ctx, p, log, last)
+}
+
 // foldOnce folds the whole log into a new store, synced, and removes it.
-func foldOnce(ctx context.Context, r *rig, dir string, last uint64) (took time.Duration, d projector.Digest, err error) {
+func foldOnce(ctx context.Context, r *rig, dir string, last uint64,
+	fold foldingWay,
+) (took time.Duration, d projector.Digest, err error) {
 	p, err := projector.Open(dir, r.options(false))
 	if err != nil {
 		return 0, d, err
 	}
-	run, cancel := context.WithCancel(ctx)
 	began := time.Now()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- p.Run(run, r.log)
-		cancel()
-	}()
-	err = p.Wait(run, last)
+	err = fold(ctx, p, r.log, last)
 	took = time.Since(began)
-	cancel()
-	if stopped := <-ended; stopped != nil {
-		err = stopped
-	}
 	if err == nil {
 		d, err = p.Digest(ctx)
 	}

@@ -23,9 +23,30 @@ var measures = []measure{
 	{"announce-relaxed", "one policy event to every node's announcement stored, relaxed durability", announceRelaxed},
 	{"announce-strict", "the same, fsynced", announceStrict},
 	{"fold", "a label-heavy log folded into the store", foldLog},
+	{"w1", "nodes in small groups, in memory", measureSpan("w1", inMemory, func(_, user, resident *line) {
+		user.atMost(2)
+		resident.atMost(350)
+	})},
+	{"w1-full", "the same, from the log into the store", measureSpan("w1", rebuilt, func(wall, user, _ *line) {
+		wall.atMost(4)
+		user.atMost(7)
+	})},
+	{"w1-follow", "the same, as a worker follows the log", measureSpan("w1", live, func(_, _, _ *line) {})},
+	{"w2", "many policies with one selector, in memory", measureSpan("w2", inMemory, func(wall, _, _ *line) { wall.atMost(0.3) })},
+	{"w2u", "the same, every node with a label of its own", measureSpan("w2u", inMemory, func(wall, _, resident *line) {
+		wall.atMost(0.8)
+		resident.atMost(100)
+	})},
+	{"w3", "a policy for each node, in memory", measureSpan("w3", inMemory, func(wall, _, _ *line) { wall.atMost(0.25) })},
+	{"w4", "nodes in large groups, in memory", measureSpan("w4", inMemory, func(_, user, _ *line) { user.atMost(1) })},
+	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
+	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
+	{"workers", "announcing shared between processes", workers},
+	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
 
@@ -43,6 +64,8 @@ type env struct {
 	quick  bool   // a tenth of the work: to try the bench, not the product
 	times  int    // how often each figure is taken
 	binary string // edict; empty: built on first use
+
+	spanProfile, spanAllocs string // files for profiles of a workload's process
 }
 
 // scale is n, or a tenth of it for a quick run.
@@ -60,9 +83,9 @@ func (e *env) rounds() int { return e.times }
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 type options struct {
-	only, json, cpuProfile, binary, temp string
-	quick, strict                        bool
-	rounds                               int
+	only, json, cpuProfile, binary, temp, spanProfile, spanAllocs string
+	quick, strict                                                 bool
+	rounds                                                        int
 }
 
 func main() {
@@ -74,6 +97,13 @@ func main() {
 		return
 	}
 	debug.SetGCPercent(300) // as serve does; the floors run under it too
+	if len(os.Args) == 3 && os.Args[1] == spanCommand {
+		if err := spanChild(os.Args[2]); err != nil {
+			say("%v", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	var names []string
 	for _, m := range measures {
@@ -82,6 +112,8 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "measures to run, comma separated: "+strings.Join(names, ", "))
 	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
+	flag.StringVar(&o.spanProfile, "spanprofile", "", "write a CPU profile of a workload's own process to `file`; with -only and one round")
+	flag.StringVar(&o.spanAllocs, "spanallocs", "", "write a profile of its allocations to `file`")
 	flag.StringVar(&o.binary, "edict", "", "the product's `binary`; built from this module when not given")
 	flag.StringVar(&o.temp, "temp", "", "`directory` for temporary data, on the disk to be measured")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken; the median counts")
@@ -121,7 +153,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	e := &env{home: dir, quick: o.quick, times: max(1, o.rounds), binary: o.binary}
+	e := &env{home: dir, quick: o.quick, times: max(1, o.rounds), binary: o.binary, spanProfile: o.spanProfile, spanAllocs: o.spanAllocs}
 	t := table{Machine: thisMachine(), Quick: o.quick}
 	began := time.Now()
 	for _, m := range chosen {

@@ -112,6 +112,11 @@ func checkAnnounced(ctx context.Context, s *served, st status, h *history) error
 	if st.Nodes != len(h.app) || st.Policies != h.apps*foldEach {
 		return fmt.Errorf("the plane has %d nodes and %d policies, not %d and %d", st.Nodes, st.Policies, len(h.app), h.apps*foldEach)
 	}
+	return announced(ctx, s, h.rows())
+}
+
+// announced wants the node stream to hold an announcement for each row.
+func announced(ctx context.Context, s *served, rows int) error {
 	n, _, err := streams.OpenNodes(ctx, s.conn, streams.NodesOptions{LogID: s.log.ID()})
 	if err != nil {
 		return err
@@ -124,8 +129,8 @@ func checkAnnounced(ctx context.Context, s *served, st status, h *history) error
 	if err != nil {
 		return err
 	}
-	if got := int(state.Messages) - len(others); got != h.rows() {
-		return fmt.Errorf("the node stream holds %d announcements, not %d", got, h.rows())
+	if got := int(state.Messages) - len(others); got != rows {
+		return fmt.Errorf("the node stream holds %d announcements, not %d", got, rows)
 	}
 	return nil
 }

@@ -310,6 +310,13 @@ func (c *Contract) checkBody(req *http.Request, op *operation, want response, re
 	switch {
 	case mediaType == "text/event-stream" && content.Item != nil:
 		return c.checkFrames(at+"/x-item-schema", body)
+	case mediaType == "application/x-ndjson" && content.Item != nil:
+		for line := range bytes.Lines(body) {
+			if err := c.validate(at+"/x-item-schema", line); err != nil {
+				return err
+			}
+		}
+		return nil
 	case strings.HasSuffix(mediaType, "json"):
 		return c.validate(at+"/schema", body)
 	}

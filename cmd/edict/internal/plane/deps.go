@@ -30,6 +30,8 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
+	d.Republish, d.LogURL = p.republish, p.logURL
+	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable = p.room.writable
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed

@@ -65,7 +65,7 @@ func (g *guard) raised() error {
 
 // fold runs the fold until ctx ends. When the log turns out to be damaged the
 // process stays, to be seen and asked; one that serves nobody ends.
-func (p *Plane) fold(ctx context.Context) error {
+func (p *Plane) fold(ctx context.Context, caught func()) error {
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	p.guard.stop = stop
@@ -74,7 +74,7 @@ func (p *Plane) fold(ctx context.Context) error {
 		defer close(watched)
 		p.watchLog(run)
 	}()
-	err := p.store.Run(run, roomyLog{p.stream, p.room})
+	err := p.catchUp(run, caught)
 	if damaged(err) {
 		p.guard.raise(err)
 	}

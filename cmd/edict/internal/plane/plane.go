@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -52,6 +53,10 @@ type Options struct {
 	TombstoneTTL time.Duration // 0: 30 days
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
+
+	Snapshots SnapshotOptions
+
+	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
 
 	// Checked is called once, when nothing stands against a start and nothing
 	// was changed yet. Its error ends the start.
@@ -95,6 +100,7 @@ type Plane struct {
 	admitter *admission.Registry
 	handler  http.Handler
 	natsURL  string
+	saving   sync.Mutex // a checkpoint
 }
 
 // Run opens a plane, runs it until ctx ends, and closes it.
@@ -132,7 +138,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -257,6 +263,8 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 		return advise(err)
 	}
 	p.onClose(func() {
+		p.saving.Lock() // a request for a checkpoint may have outlived its server
+		defer p.saving.Unlock()
 		if err := p.store.Close(); err != nil {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
@@ -311,12 +319,21 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
-	g.Go(func() error { return p.fold(parts) })
-	g.Go(func() error { return p.relay.Run(parts) })
-	g.Go(func() error { return p.workers.Run(parts) })
+	caught, caughtUp := context.WithCancel(parts)
+	defer caughtUp()
+	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		<-caught.Done()
+		return p.relay.Run(parts)
+	})
+	g.Go(func() error { // a share is for who can announce it
+		<-caught.Done()
+		return p.workers.Run(parts)
+	})
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.admitter.Run(parts, p.store.Changed) })
+	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	g.Go(func() error {
 		if p.opt.NoAPI {

@@ -53,7 +53,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 func (p *Plane) openLeases(ctx context.Context) (relay.Leases, error) {
 	b, err := streams.OpenBucket(ctx, p.conn, streams.BucketOptions{
 		Name: workersBucket, Description: "Edict's workers, each under a lease",
-		MarkerTTL: time.Minute, Memory: p.opt.NATS == "",
+		MarkerTTL: time.Minute, Volatile: true, Memory: p.opt.NATS == "",
 	})
 	if err != nil {
 		return nil, err // not a nil bucket in an interface

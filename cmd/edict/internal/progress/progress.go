@@ -80,11 +80,14 @@ func (w *Work) lines() {
 	for {
 		done := w.done.Load()
 		rate := float64(done) / time.Since(w.began).Seconds()
-		of := ""
+		of, left := "", ""
 		if total := w.total.Load(); total > 0 {
 			of = fmt.Sprintf(" of %d", total)
+			if rate > 0 && done < total {
+				left = fmt.Sprintf(", %v left", time.Duration(float64(total-done)/rate*float64(time.Second)).Round(time.Second))
+			}
 		}
-		fmt.Fprintf(w.out, "%s: %d%s %s, %.0f/s\n", w.title, done, of, w.unit, rate)
+		fmt.Fprintf(w.out, "%s: %d%s %s, %.0f/s%s\n", w.title, done, of, w.unit, rate, left)
 		select {
 		case <-tick.C:
 		case <-w.stop:

@@ -45,5 +45,5 @@ func TestLongWorkIsToldInLinesWhereThereIsNoTerminal(t *testing.T) {
 	w.Set(4)
 	require.Eventually(t, func() bool { return out.String() != "" }, 20*time.Second, 10*time.Millisecond)
 	w.Stop()
-	require.Regexp(t, `^working: 4 of 10 things, \d+/s\n$`, out.String())
+	require.Regexp(t, `^working: 4 of 10 things, \d+/s, \d+s left\n$`, out.String())
 }

@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+// Facts reads what the digest covers, and seq, the log sequence it stands for:
+// all of it, or of a node (empty: none) alone with its rows. The iteration must
+// be run, once.
+func (c *Client) Facts(ctx context.Context, node string) (seq uint64, facts iter.Seq2[resource.Fact, error], err error) {
+	q := request{method: http.MethodGet, path: []string{"v1", "facts"}}
+	if node != "" {
+		q.query = url.Values{"node": {node}}
+	}
+	res, err := c.send(ctx, q)
+	if err != nil {
+		return 0, nil, err
+	}
+	if seq, err = strconv.ParseUint(res.Header.Get("Edict-Log-Seq"), 10, 64); err != nil {
+		res.Body.Close()
+		return 0, nil, fmt.Errorf("facts: the answer's Edict-Log-Seq: %w", err)
+	}
+	return seq, func(yield func(resource.Fact, error) bool) {
+		defer res.Body.Close()
+		for dec := json.NewDecoder(res.Body); ; {
+			var f resource.Fact
+			err := dec.Decode(&f)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				err = c.unanswered(ctx, err)
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// CreateSnapshot makes a checkpoint of the read model of the worker spoken to.
+func (c *Client) CreateSnapshot(ctx context.Context) (resource.Snapshot, error) {
+	var out resource.Snapshot
+	_, err := c.do(ctx, request{method: http.MethodPost, path: []string{"v1", "snapshots"}}, &out)
+	return out, err
+}
+
+// Snapshots lists the checkpoints of the log, newest first.
+func (c *Client) Snapshots(ctx context.Context) ([]resource.Snapshot, error) {
+	out, err := get[resource.Items[resource.Snapshot]](ctx, c, nil, "v1", "snapshots")
+	return out.Items, err
+}
+
+// Republish asks whoever announces each partition to compare the node stream
+// with the rows. It is done for a partition once its mode is follow under an
+// epoch above the one returned.
+func (c *Client) Republish(ctx context.Context) ([]resource.SyncAsked, error) {
+	var out resource.Items[resource.SyncAsked]
+	_, err := c.do(ctx, request{method: http.MethodPost, path: []string{"v1", "partitions:republish"}}, &out)
+	return out.Items, err
+}

@@ -1,0 +1,45 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/projector"
+)
+
+// fold keeps the read model up with the log. One that is far behind, as that of
+// a new worker is, is first rebuilt in bulk; caught is called when it has come
+// as far as the log went at the start. What nodes hear before would be
+// overtaken batch by batch, and compared anew each time.
+func (p *Plane) catchUp(ctx context.Context, caught func()) error {
+	log := roomyLog{p.stream, p.room}
+	state, err := p.stream.State(ctx)
+	if err == nil && state.Last >= p.store.Applied()+p.farBehind() {
+		err = p.rebuildInPlace(ctx, log, state.Last)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("fold the log: %w", err)
+	}
+	caught()
+	return p.store.Run(ctx, log)
+}
+
+func (p *Plane) farBehind() uint64 {
+	if p.opt.farBehind > 0 {
+		return p.opt.farBehind
+	}
+	return projector.FarBehind
+}
+
+func (p *Plane) rebuildInPlace(ctx context.Context, log projector.Log, last uint64) error {
+	p.log.Info("rebuilding the read model", "folded", p.store.Applied(), "of", last)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.store.Rebuild(ctx, log, last) })
+	g.Go(func() error { return p.progress(ctx, p.store, last) })
+	return g.Wait()
+}

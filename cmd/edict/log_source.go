@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
+)
+
+// logFlags say where a command reads the log.
+type logFlags struct{ nats, log string }
+
+// logSourceFlags gives a command the flags of those who read the log itself.
+func logSourceFlags(cmd *cobra.Command, f *logFlags) {
+	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log (EDICT_NATS; default that of the plane at --server)")
+	cmd.Flags().StringVar(&f.log, "log", "", "data directory of a stopped plane, in place of --nats")
+	fromEnvironment(cmd, "nats")
+}
+
+// settle has --log stand above EDICT_NATS.
+func (f *logFlags) settle(cmd *cobra.Command) error {
+	if f.log == "" {
+		return nil
+	}
+	if cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
+		return usage(cmd, "--nats and --log exclude each other")
+	}
+	f.nats = ""
+	return nil
+}
+
+// logSource is the log, open to be read. Close it.
+type logSource struct {
+	conn  *streams.Conn
+	log   *streams.Log
+	links []streams.Link // of its witness; none where nobody witnessed it
+	close func()
+}
+
+// openLog opens the log that f names, by default that of the plane c speaks to.
+func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
+	src, err := openConn(ctx, f, c)
+	if err != nil {
+		return nil, err
+	}
+	if src.log, err = streams.OpenLog(ctx, src.conn, streams.LogOptions{}); err != nil {
+		src.close()
+		return nil, err
+	}
+	if err := src.readWitness(ctx); err != nil {
+		src.close()
+		return nil, err
+	}
+	return src, nil
+}
+
+func (s *logSource) readWitness(ctx context.Context) error {
+	chain, err := streams.FindChain(ctx, s.conn)
+	if errors.Is(err, streams.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	links, _, err := chain.Links(ctx)
+	s.links = streams.Standing(links)
+	return err
+}
+
+// openConn connects to the server that has the log; that of a stopped plane is
+// started on its files.
+func openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
+	opt := streams.ConnectOptions{URL: f.nats, Name: "edict"}
+	closeServer := func() {}
+	switch {
+	case f.log != "":
+		dir := filepath.Join(f.log, "nats")
+		if _, err := os.Stat(dir); err != nil {
+			return nil, failed(exitUnreadable, "--log %s holds no log: %v", f.log, err)
+		}
+		server, err := streams.StartServer(streams.ServerOptions{Dir: dir})
+		if err != nil {
+			return nil, err
+		}
+		closeServer = server.Close
+		opt.Server = server
+	case f.nats == "":
+		status, err := c.Status(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		if opt.URL = status.Log.NATS; opt.URL == "" {
+			return nil, failed(exitUnavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Server())
+		}
+	}
+	conn, err := streams.Connect(ctx, opt)
+	if err != nil {
+		closeServer()
+		return nil, failed(exitUnavailable, "%v", err)
+	}
+	return &logSource{conn: conn, close: func() { conn.Close(); closeServer() }}, nil
+}
+
+// storeOptions are for a read model of the log that is not a worker's and is
+// folded up to until. What the witness says of later events keeps none back.
+func (s *logSource) storeOptions(until uint64) projector.Options {
+	n := sort.Search(len(s.links), func(i int) bool { return s.links[i].Seq > until })
+	return projector.Options{
+		Partitions: s.log.Partitions(), Created: s.log.Created(), First: s.log.First(), Relaxed: true, Links: s.links[:n],
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/snapshot"
+)
+
+func (a *app) nodeStateCommand() *cobra.Command {
+	var f logFlags
+	var at string
+	cmd := &cobra.Command{
+		Use: "state ID", Short: "Show what a node must apply, now or at a moment of the past", Args: args(1, 1),
+		Long: `Show what a node must apply now, as its agent pulls it. With -o json the answer
+is printed byte for byte.
+
+With --at it is what the node had to apply at a moment: after the event of that
+log sequence, or at a time (RFC 3339), which is after the last event that the
+log had stored by then. The plane is not troubled: the log is read from its NATS
+server (--nats) or its data (--log), and folded here into a store that is thrown
+away; from the nearest checkpoint before, when there is one.`,
+		Example: `  edict node state web-1
+  edict node state web-1 --at 4711
+  edict node state web-1 --at 2026-11-17T12:00:00Z --log ./data`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			if at != "" {
+				return a.nodeStateAt(cmd, c, f, args[0], at)
+			}
+			if f.log != "" {
+				return usage(cmd, "--log reads the past of a stopped plane: say which moment with --at")
+			}
+			s, err := c.NodeState(cmd.Context(), args[0], client.StateQuery{})
+			if err != nil {
+				return err
+			}
+			return a.writeState(s.Body)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	logSourceFlags(cmd, &f)
+	cmd.Flags().StringVar(&at, "at", "", "log sequence, or time such as 2026-11-17T12:00:00Z")
+	return cmd
+}
+
+// moment is what --at names.
+type moment struct {
+	seq    uint64
+	time   time.Time
+	byTime bool
+}
+
+func parseMoment(s string) (m moment, err error) {
+	if m.seq, err = strconv.ParseUint(s, 10, 64); err == nil {
+		return m, nil
+	}
+	m.time, err = time.Parse(time.RFC3339Nano, s)
+	m.byTime = true
+	return m, err
+}
+
+func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name, at string) error {
+	id, err := policy.ParseNodeID(name)
+	if err != nil {
+		return usage(cmd, "%q is no node id: want a DNS label", name)
+	}
+	when, err := parseMoment(at)
+	if err != nil {
+		return usage(cmd, "--at %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", at)
+	}
+	if err := f.settle(cmd); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	src, err := a.openLog(ctx, f, c)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	if when.byTime {
+		if when.seq, err = snapshot.SeqAt(ctx, src.log, when.time); err != nil {
+			return err
+		}
+	}
+	s, ok, err := a.stateAt(ctx, src, id, when.seq)
+	var past *snapshot.PastError
+	switch {
+	case errors.As(err, &past):
+		return failed(exitNotFound, "%v", err)
+	case err != nil:
+		return err
+	case !ok:
+		return failed(exitNotFound, "there was no node %s at sequence %d", id, when.seq)
+	}
+	fmt.Fprintf(a.stderr, "as of sequence %d\n", when.seq)
+	return a.writeState(s.Body)
+}
+
+// stateAt folds the log up to seq into a store that is thrown away.
+func (a *app) stateAt(ctx context.Context, src *logSource, id policy.NodeID, seq uint64) (s snapshot.State, ok bool, err error) {
+	dir, cleanup, err := scratch("")
+	if err != nil {
+		return s, false, err
+	}
+	defer cleanup()
+	r, err := a.beginAt(ctx, src, dir, seq)
+	if err != nil {
+		return s, false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := a.foldTo(ctx, r, seq); err != nil {
+		return s, false, err
+	}
+	return r.StateOf(id)
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/streams"
+)
+
+// settleSnapshots reads --snapshot-every, which is a time or a number of events.
+func (f *serveFlags) settleSnapshots(cmd *cobra.Command) (err error) {
+	opt := &f.opt.Snapshots
+	if opt.Keep < 1 {
+		return usage(cmd, "--snapshot-keep %d: want 1 or more", opt.Keep)
+	}
+	if f.every == "" {
+		return nil
+	}
+	if opt.Events, err = strconv.ParseUint(f.every, 10, 64); err == nil && opt.Events > 0 {
+		return nil
+	}
+	if opt.Every, err = time.ParseDuration(f.every); err != nil || opt.Every < time.Second {
+		return usage(cmd, "--snapshot-every %q: want a time of a second or more, such as 10m, or a number of events, such as 100000", f.every)
+	}
+	return nil
+}
+
+func (a *app) snapshotCommand() *cobra.Command {
+	return group("snapshot", "Make, list and restore checkpoints of the read model",
+		a.snapshotCreateCommand(), a.snapshotListCommand(), a.snapshotRestoreCommand())
+}
+
+func (a *app) snapshotCreateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make a checkpoint of a worker's read model", Args: args(0, 0),
+		Long: `Make a checkpoint of the read model of the worker at --server, compressed, in the
+plane's object store. A worker without a read model starts from the newest one
+by itself and folds what came after.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			s, err := c.CreateSnapshot(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(s, func(w io.Writer) { writeSnapshots(w, []resource.Snapshot{s}) })
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) snapshotListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the checkpoints, newest first", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := c.Snapshots(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(all, func(w io.Writer) { writeSnapshots(w, all) })
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func writeSnapshots(w io.Writer, all []resource.Snapshot) {
+	const mib = 1 << 20
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		rows[i] = []string{fmt.Sprint(s.Seq), s.Name, fmt.Sprint(s.Rows), fmt.Sprintf("%.1f MiB", float64(s.Bytes)/mib), stamp(s.Created), s.Worker}
+	}
+	columns(w, []string{"seq", "name", "rows", "size", "created", "worker"}, rows)
+}
+
+func (a *app) snapshotRestoreCommand() *cobra.Command {
+	var f logFlags
+	var data string
+	var yesDelete bool
+	cmd := &cobra.Command{
+		Use: "restore [CHECKPOINT]", Short: "Restore a stopped worker's read model from a checkpoint", Args: args(0, 1),
+		Long: `Restore the read model of a stopped worker from a checkpoint: the newest one, or
+the one of that sequence or name. What it holds is checked against the log. The
+worker folds the rest when it starts.
+
+The checkpoint is read from the NATS server in the worker's own --data, if there
+is one, else from that of the plane at --server, or from --nats. A read model
+that is there is kept beside the restored one, unless --yes-delete is given.`,
+		Example: `  edict snapshot restore --data ./data
+  edict snapshot restore 4711 --data ./w2 --nats nats://10.0.0.1:4222`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which := newest
+			if len(args) > 0 {
+				which = args[0]
+			}
+			if err := f.settle(cmd); err != nil {
+				return err
+			}
+			if f.nats == "" && f.log == "" {
+				if _, err := os.Stat(plane.LogDir(data)); err == nil {
+					f.log = data
+				}
+			}
+			return a.snapshotRestore(cmd, f, data, which, yesDelete)
+		},
+	}
+	a.clientFlags(cmd)
+	logSourceFlags(cmd, &f)
+	cmd.Flags().StringVar(&data, "data", "data", "data directory of the stopped worker")
+	cmd.Flags().BoolVar(&yesDelete, "yes-delete", false, "delete the read model that is there, once the checkpoint is restored")
+	return cmd
+}
+
+func (a *app) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string, yesDelete bool) error {
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	src, err := a.openLog(cmd.Context(), f, c)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	checkpoints, m, err := a.checkpoint(cmd.Context(), src, which)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	old, err := plane.RestoreInto(cmd.Context(), checkpoints, m, src.log, data, src.storeOptions(math.MaxUint64))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "restored the read model of %s from %s, at sequence %d\n", data, m.Name, m.Seq)
+	switch {
+	case old != "" && yesDelete:
+		return os.RemoveAll(old)
+	case old != "":
+		fmt.Fprintf(a.stderr, "the old one is kept in %s, and may be deleted\n", old)
+	}
+	return nil
+}
+
+// newest is the checkpoint of who names none.
+const newest = "newest"
+
+// checkpoint finds a checkpoint by sequence or name, or the newest.
+func (a *app) checkpoint(ctx context.Context, src *logSource, which string) (*snapshot.Checkpoints, snapshot.Manifest, error) {
+	c, all, err := checkpoints(ctx, src)
+	if err != nil {
+		return nil, snapshot.Manifest{}, err
+	}
+	for _, m := range all {
+		if which == newest || which == m.Name || which == strconv.FormatUint(m.Seq, 10) {
+			return c, m, nil
+		}
+	}
+	if which == newest {
+		return nil, snapshot.Manifest{}, failed(exitNotFound, "there is no checkpoint of this log: make one with edict snapshot create")
+	}
+	return nil, snapshot.Manifest{}, failed(exitNotFound, "there is no checkpoint %s of this log: edict snapshot list shows those there are", which)
+}
+
+// checkpoints are those of the log, newest first; none when there is no place
+// for them yet.
+func checkpoints(ctx context.Context, src *logSource) (*snapshot.Checkpoints, []snapshot.Manifest, error) {
+	c, err := snapshot.OpenCheckpoints(ctx, src.conn, src.log.Created(), false)
+	if errors.Is(err, streams.ErrNotFound) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := c.List(ctx)
+	return c, all, err
+}
+
+// beginAt makes a read model to be folded up to seq: from the nearest
+// checkpoint not after it, when there is a sound one, else from the first
+// event.
+func (a *app) beginAt(ctx context.Context, src *logSource, dir string, seq uint64) (*snapshot.Replayed, error) {
+	c, all, err := checkpoints(ctx, src)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: checkpoints cannot be read, folding from the first event: %v\n", err)
+	}
+	for _, m := range all {
+		if m.Seq > seq {
+			continue
+		}
+		r, err := snapshot.BeginFrom(ctx, c, m, src.log, dir, src.storeOptions(seq))
+		if err == nil || ctx.Err() != nil {
+			return r, err
+		}
+		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+	}
+	return snapshot.Begin(src.log, dir, src.storeOptions(seq))
+}

@@ -1,0 +1,103 @@
+package datapath
+
+// key is a protocol and a prefix of ports: protocol << 24 | port << 8 | bits. Any
+// protocol has no ports. Ascending, a key stands before all it covers, and all it
+// covers stand together.
+type key uint32
+
+// wholeKey covers every flow.
+const wholeKey key = 0
+
+const portBits = 16
+
+func newKey(p Protocol, port uint16, bits uint8) key {
+	return key(p)<<24 | key(port)<<8 | key(bits)
+}
+
+func (k key) protocol() Protocol { return Protocol(k >> 24) }
+func (k key) port() uint16       { return uint16(k >> 8) }
+func (k key) bits() uint8        { return uint8(k) }
+
+// depth is how many bits of a flow the key fixes, from 0: the length of the
+// prefix that the longest-prefix match compares.
+func (k key) depth() int {
+	if k == wholeKey {
+		return 0
+	}
+	return 1 + int(k.bits())
+}
+
+// holds reports whether k covers a port of a protocol.
+func (k key) holds(p Protocol, port uint16) bool {
+	return k == wholeKey || k.protocol() == p && (k.port()^port)>>(portBits-k.bits()) == 0
+}
+
+// covers reports whether k is o or covers it.
+func (k key) covers(o key) bool {
+	return k.depth() <= o.depth() && k.holds(o.protocol(), o.port())
+}
+
+// appendRange appends the fewest prefixes that are together the ports from..to.
+func appendRange(keys []key, p Protocol, from, to uint16) []key {
+	for at := uint32(from); at <= uint32(to); {
+		size := uint32(1) << portBits
+		if at > 0 {
+			size = at & -at // the largest block that begins here
+		}
+		bits := uint8(portBits)
+		for s := size; s > 1; s >>= 1 {
+			bits--
+		}
+		for at+size-1 > uint32(to) {
+			size >>= 1
+			bits++
+		}
+		keys = append(keys, newKey(p, uint16(at), bits))
+		at += size
+	}
+	return keys
+}
+
+// keys are the fewest keys that are together what r matches.
+func (r *Rule) keys() []key {
+	if r.Ports.To == 0 || r.Ports.From == 1 && r.Ports.To == 65535 {
+		return []key{newKey(r.Protocol, 0, 0)}
+	}
+	if r.Protocol != AnyProtocol {
+		return appendRange(nil, r.Protocol, r.Ports.From, r.Ports.To)
+	}
+	var keys []key
+	for _, p := range withPorts {
+		keys = appendRange(keys, p, r.Ports.From, r.Ports.To)
+	}
+	return keys
+}
+
+// Shapes number what one line can cover whole: everything, or one protocol.
+const (
+	shapeWhole = iota
+	shapeICMP
+	shapeTCP
+	shapeUDP
+	shapeSCTP
+	shapes
+)
+
+// shapeOf is the shape in which all keys lie, and whether they are all of it.
+func shapeOf(keys []key) (shape uint8, whole bool) {
+	first := keys[0]
+	if first.protocol() != keys[len(keys)-1].protocol() {
+		return shapeWhole, false
+	}
+	switch first.protocol() {
+	case ICMP:
+		shape = shapeICMP
+	case TCP:
+		shape = shapeTCP
+	case UDP:
+		shape = shapeUDP
+	case SCTP:
+		shape = shapeSCTP
+	}
+	return shape, first.bits() == 0
+}

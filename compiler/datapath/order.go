@@ -1,0 +1,194 @@
+package datapath
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Classes, the low byte of a precedence: higher goes first.
+const (
+	classPass     = 0
+	classAllow    = 1
+	classRedirect = 2 // without a listener priority
+	classDeny     = 255
+)
+
+// levels is how many levels a precedence tells apart.
+const levels = 1 << 24
+
+// class is the low byte of the precedence of what r says.
+func (r *Rule) class() uint8 {
+	switch r.Verdict {
+	case Deny:
+		return classDeny
+	case Redirect:
+		if r.ListenerPriority > 0 {
+			return classDeny - r.ListenerPriority
+		}
+		return classRedirect
+	case Allow:
+		return classAllow
+	}
+	return classPass
+}
+
+// step is the part of the level that the author's order gives.
+func (r *Rule) step() int {
+	if r.Ordered {
+		return r.Ref.Index
+	}
+	return 0
+}
+
+// compareLevels is the order as far as levels go.
+func compareLevels(a, b *Rule) int {
+	return cmp.Or(
+		cmp.Compare(a.Tier, b.Tier),
+		cmp.Compare(a.Priority, b.Priority),
+		cmp.Compare(a.step(), b.step()),
+	)
+}
+
+// compareRules is the total order of design section 8. What stands behind the
+// index tells apart rules that share a Ref, so that the order they came in never
+// shows.
+func compareRules(a, b *Rule) int {
+	if c := cmp.Or(
+		compareLevels(a, b),
+		-cmp.Compare(a.class(), b.class()),
+		strings.Compare(a.Ref.Policy, b.Ref.Policy),
+		cmp.Compare(a.Ref.Index, b.Ref.Index),
+	); c != 0 {
+		return c
+	}
+	return cmp.Or(
+		strings.Compare(a.Ref.Revision, b.Ref.Revision),
+		cmp.Compare(a.Verdict, b.Verdict),
+		cmp.Compare(a.Protocol, b.Protocol),
+		cmp.Compare(a.Ports.From, b.Ports.From),
+		cmp.Compare(a.Ports.To, b.Ports.To),
+		cmp.Compare(a.ProxyPort, b.ProxyPort),
+		cmp.Compare(a.Auth, b.Auth),
+		strings.Compare(a.Peer.key(), b.Peer.key()),
+	)
+}
+
+// precedences is the precedence of each of one direction's sorted rules:
+// (0xFFFFFF - level) << 8 | class, where the levels that occur are 0, 1, 2 and so
+// on. Log rules decide nothing, so they make no level.
+func precedences(d Direction, rules []*Rule, capacity int) ([]uint32, error) {
+	out := make([]uint32, len(rules))
+	level, last := -1, (*Rule)(nil)
+	for i, r := range rules {
+		if r.Verdict == Log {
+			continue
+		}
+		if last == nil || compareLevels(last, r) != 0 {
+			level++
+		}
+		last = r
+		out[i] = (levels-1-uint32(min(level, levels-1)))<<8 | uint32(r.class())
+	}
+	if level >= capacity {
+		return nil, &LevelsError{Direction: d, Levels: level + 1, Capacity: capacity}
+	}
+	return out, nil
+}
+
+// none stands for no rule where the index of one is asked for: it is behind all.
+const none = int32(math.MaxInt32)
+
+// line is a rule that decides or passes, ready to be laid into tables.
+type line struct {
+	prec  uint32
+	peer  int32 // index of the peer among the program's, -1 for any
+	tier  uint8 // from 0
+	shape uint8 // index of what the line can cover whole
+	whole bool  // it covers the shape whole
+	auth  Auth  // unset where the verdict takes none
+	value Value
+	ranks []int32
+}
+
+func (l *line) any() bool { return l.peer < 0 }
+
+// decides reports whether a flow that meets the line goes no further.
+func (l *line) decides() bool { return l.value.Verdict != Pass }
+
+// list is one direction's rules in total order.
+type list struct {
+	direction Direction
+	rules     []*Rule // all, also those that only log
+	lines     []line  // those that do more
+	keys      []key   // every key of a line, ascending, each once; keys[0] is wholeKey
+	lastAuth  int     // index of the last line with an explicit auth, -1
+	open      bool    // what nothing matches is allowed
+	otherwise Value   // of what nothing matches
+}
+
+// newList sorts and numbers the rules of one direction. peers finds the index of
+// a peer.
+func newList(d Direction, rules []Rule, peers map[string]int32) (*list, error) {
+	l := &list{direction: d, lastAuth: -1, open: true}
+	for i := range rules {
+		if rules[i].Direction == d {
+			l.rules = append(l.rules, &rules[i])
+		}
+	}
+	slices.SortFunc(l.rules, compareRules)
+	precs, err := precedences(d, l.rules, levels)
+	if err != nil {
+		return nil, err
+	}
+	l.lines = make([]line, 0, len(l.rules))
+	var ofLines [][]key
+	for i, r := range l.rules {
+		if r.Verdict == Log {
+			continue
+		}
+		n := line{prec: precs[i], peer: -1, tier: uint8(r.Tier - Admin)}
+		n.value = Value{Verdict: r.Verdict, ProxyPort: r.ProxyPort, Rule: r.Ref}
+		if !r.Peer.Any {
+			n.peer = peers[r.Peer.key()]
+		}
+		if r.Verdict == Allow || r.Verdict == Redirect {
+			n.auth = r.Auth
+		}
+		if n.auth != AuthUnset {
+			l.lastAuth = len(l.lines)
+		}
+		if r.Verdict != Pass && !r.NoDefaultDeny {
+			l.open = false
+		}
+		keys := r.keys()
+		n.shape, n.whole = shapeOf(keys)
+		ofLines = append(ofLines, keys)
+		l.lines = append(l.lines, n)
+	}
+	l.otherwise.Verdict = Deny
+	if l.open {
+		l.otherwise.Verdict = Allow
+	}
+	l.rank(ofLines)
+	return l, nil
+}
+
+// rank numbers the distinct keys, so that a line's keys sort as small integers.
+func (l *list) rank(ofLines [][]key) {
+	l.keys = append(l.keys, wholeKey)
+	for _, keys := range ofLines {
+		l.keys = append(l.keys, keys...)
+	}
+	slices.Sort(l.keys)
+	l.keys = slices.Compact(l.keys)
+	for i, keys := range ofLines {
+		ranks := make([]int32, len(keys))
+		for j, k := range keys {
+			r, _ := slices.BinarySearch(l.keys, k)
+			ranks[j] = int32(r)
+		}
+		l.lines[i].ranks = ranks
+	}
+}

@@ -1,0 +1,190 @@
+package datapath
+
+import (
+	"net/netip"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// DefaultCapacity is how many entries a table may hold unless told otherwise: the
+// common size of a policy map.
+const DefaultCapacity = 16384
+
+// Options are what Build and NewState can be told.
+type Options struct {
+	Capacity int // entries a table may hold; 0: DefaultCapacity
+}
+
+func (o Options) capacity() int {
+	if o.Capacity == 0 {
+		return DefaultCapacity
+	}
+	return o.Capacity
+}
+
+// Key is what an entry answers for: flows of one direction with a peer of one
+// identity, of a protocol, to (egress) or at (ingress) a port that begins with
+// the first Bits bits of Port. AnyProtocol has Bits 0.
+type Key struct {
+	Direction Direction
+	Identity  ID
+	Protocol  Protocol
+	Port      uint16
+	Bits      uint8 // 0..16; 0: every port
+}
+
+// Value is what an entry answers.
+type Value struct {
+	Verdict Verdict // Allow, Deny or Redirect
+	// Precedence of the entry: the inverted level << 8 | class of the rule, or of
+	// the pass that led to it. Lookup compares it between a peer's identity and any.
+	Precedence uint32
+	ProxyPort  uint16 // of a redirect
+	Auth       Auth   // AuthRequired or AuthUnset: what the rules come to
+	Rule       Ref    // who decided; the zero Ref: the direction's default
+}
+
+// Default reports whether no rule decided, but the direction's default.
+func (v Value) Default() bool { return v.Rule == Ref{} }
+
+// Entry is a line of a table.
+type Entry struct {
+	Key
+	Value
+}
+
+// part is the entries of one identity. Identities that the same peers hold share
+// theirs.
+type part [directions]lpm
+
+// Table answers for one node. It never changes and may be read from many
+// goroutines.
+type Table struct {
+	*program
+	ids   []*Identity // by name; number i+1
+	parts []part      // of ids
+	size  int         // entries
+}
+
+// Build makes the table of a node's rules and the identities its peers can have.
+// The order of either does not matter. The error joins a *Fault for each thing
+// wrong with the input, or is a *LevelsError or a *CapacityError.
+func Build(rules []Rule, identities []Identity, o Options) (*Table, error) {
+	s := NewState(o)
+	if err := s.advance(&Batch{AddRules: rules, AddIdentities: identities}); err != nil {
+		return nil, err
+	}
+	return s.Table(), nil
+}
+
+// Lookup is the table's answer for a flow, by at most two longest-prefix
+// look-ups: among the entries of the peer's identity and among those of any. The
+// higher precedence wins, then the longer prefix, then the identity's own.
+// Without an entry it is false, and the flow is denied. The port of a protocol
+// without ports does not matter. An identity that the table does not know is
+// answered as AnyIdentity.
+func (t *Table) Lookup(d Direction, id ID, p Protocol, port uint16) (Entry, bool) {
+	if d != Egress && d != Ingress {
+		return Entry{}, false
+	}
+	n := d - Egress
+	anyone := t.anyone[n]
+	var own lpm
+	i := int32(-1)
+	if id != AnyIdentity && int(id) <= len(t.parts) {
+		own = t.parts[id-1][n]
+		i = own.at(p, port)
+	}
+	c := choose(own, i, anyone, anyone.at(p, port))
+	if c == nil {
+		return Entry{}, false
+	}
+	if i < 0 || c != &own[i] {
+		id = AnyIdentity
+	}
+	return t.lists[n].entry(id, c), true
+}
+
+// entry is a cell for readers.
+func (l *list) entry(id ID, c *cell) Entry {
+	return Entry{
+		Key{l.direction, id, c.key.protocol(), c.key.port(), c.key.bits()},
+		l.value(c.answer),
+	}
+}
+
+// value is an answer for readers.
+func (l *list) value(a answer) Value {
+	v := l.otherwise
+	if a.line != none {
+		v = l.lines[a.line].value
+	}
+	v.Precedence = a.prec
+	if a.auth {
+		v.Auth = AuthRequired
+	}
+	return v
+}
+
+// Len is the number of entries.
+func (t *Table) Len() int { return t.size }
+
+// Entries are all entries by direction, identity, protocol, port and bits.
+func (t *Table) Entries() []Entry {
+	all := make([]Entry, 0, t.size)
+	for n, l := range t.lists {
+		for i := range t.anyone[n] {
+			all = append(all, l.entry(AnyIdentity, &t.anyone[n][i]))
+		}
+		for k := range t.parts {
+			for i := range t.parts[k][n] {
+				all = append(all, l.entry(ID(k+1), &t.parts[k][n][i]))
+			}
+		}
+	}
+	return all
+}
+
+// Identities are the table's identities by number: the first is 1. They are
+// shared: do not modify.
+func (t *Table) Identities() []*Identity { return slices.Clone(t.ids) }
+
+// Identity is the identity of a number, nil for AnyIdentity and for numbers that
+// the table does not have.
+func (t *Table) Identity(id ID) *Identity {
+	if id == AnyIdentity || int(id) > len(t.ids) {
+		return nil
+	}
+	return t.ids[id-1]
+}
+
+// ID is the number of an identity; AnyIdentity and false for a name that the
+// table does not have.
+func (t *Table) ID(name string) (ID, bool) {
+	i, ok := t.find(name)
+	if !ok {
+		return AnyIdentity, false
+	}
+	return ID(i + 1), true
+}
+
+func (t *Table) find(name string) (int, bool) {
+	return sort.Find(len(t.ids), func(i int) int { return strings.Compare(name, t.ids[i].Name) })
+}
+
+// Resolve is the number of the longest block that holds an address which no node
+// of the project owns; AnyIdentity when no rule names one that does.
+func (t *Table) Resolve(a netip.Addr) ID {
+	a = a.Unmap().WithZone("")
+	for _, bits := range t.blockBits {
+		p, err := a.Prefix(bits)
+		if err != nil || !t.blocks[p] {
+			continue
+		}
+		if id, ok := t.ID(p.String()); ok {
+			return id
+		}
+	}
+	return AnyIdentity
+}

@@ -1,0 +1,105 @@
+// Package fault names the places where a test may strike: points at which the
+// process can be killed, and mutants, deliberate mistakes of the product that
+// its checkers must find. It is a leaf: it imports nothing of ours, and every
+// room may call it.
+//
+// All of it is real only with the build tag faults. Without the tag the
+// functions are empty or constant, and the compiler leaves nothing of a call.
+// With it, two variables of the environment decide:
+//
+//	EDICT_FAULT=commit.after:17           kill -9 of itself at the 17th pass of that point
+//	EDICT_FAULT=commit.after:p0.01@5      at each pass with probability 0.01, drawn from seed 5
+//	EDICT_MUTANT=drop:3                   the mutant drop, drawn from seed 3
+//
+// Both take several, separated by commas. docs/faults.md says how campaigns
+// use them.
+package fault
+
+// Point is a place in the product that is passed before or after something
+// becomes durable, visible or somebody else's.
+type Point string
+
+// The points. Before: nothing of it has happened; after: it has, and nobody
+// was told yet.
+const (
+	// CommitBefore and CommitAfter surround the write of a folded batch to the
+	// read model, its sync included.
+	CommitBefore Point = "commit.before"
+	CommitAfter  Point = "commit.after"
+	// AppendBefore and AppendAfter surround the publishing of an author's event
+	// to the log.
+	AppendBefore Point = "append.before"
+	AppendAfter  Point = "append.after"
+	// PublishBefore and PublishAfter surround a batch of announcements, or of
+	// claims, to the node stream.
+	PublishBefore Point = "publish.before"
+	PublishAfter  Point = "publish.after"
+	// AcknowledgeBefore and AcknowledgeAfter surround the answer to a write over
+	// HTTP: its verdict is known before, and the client may have read it after.
+	AcknowledgeBefore Point = "acknowledge.before"
+	AcknowledgeAfter  Point = "acknowledge.after"
+	// LeaseBefore and LeaseAfter surround the renewal of a worker's lease.
+	LeaseBefore Point = "lease.before"
+	LeaseAfter  Point = "lease.after"
+	// CheckpointBefore and CheckpointAfter surround the moment in which the
+	// pointer comes to name a checkpoint that was stored.
+	CheckpointBefore Point = "checkpoint.before"
+	CheckpointAfter  Point = "checkpoint.after"
+)
+
+// Points lists every point.
+func Points() []Point {
+	return []Point{
+		CommitBefore, CommitAfter, AppendBefore, AppendAfter,
+		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
+		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
+	}
+}
+
+// Mutant is one deliberate mistake.
+type Mutant string
+
+// The mutants, each a mistake that a relay, a hub or a fold could make.
+const (
+	// Drop: the hub loses a message on its way to streams and ring.
+	Drop Mutant = "drop"
+	// Duplicate: a stream writes a frame twice.
+	Duplicate Mutant = "duplicate"
+	// Reorder: a resume is answered newest first.
+	Reorder Mutant = "reorder"
+	// CrossNode: the hub hands a message to the streams of every node.
+	CrossNode Mutant = "cross-node"
+	// StaleResume: a resume is answered from before the sequence it names.
+	StaleResume Mutant = "stale-resume"
+	// EarlyVisibility: the gate lets a message pass before the own read model
+	// holds what it tells.
+	EarlyVisibility Mutant = "early-visibility"
+	// LostTombstone: the relay leaves out that a row is gone.
+	LostTombstone Mutant = "lost-tombstone"
+	// ResurrectedPolicy: the fold leaves a deleted policy on its selector, so
+	// that the next node that matches gets it.
+	ResurrectedPolicy Mutant = "resurrected-policy"
+	// SplitBatch: of a batch only the first part is stored, and its fence
+	// speaks for all of it.
+	SplitBatch Mutant = "split-batch"
+	// SkippedPartition: one partition is owned and never announced.
+	SkippedPartition Mutant = "skipped-partition"
+	// WrongFingerprint: an announcement carries a fingerprint that is not its
+	// rules'.
+	WrongFingerprint Mutant = "wrong-fingerprint"
+	// OldOwner: an announcer that lost a partition goes on, and its batches are
+	// not held against the fence.
+	OldOwner Mutant = "old-owner"
+	// Silence: a stream that owes the word to pull does not say it.
+	Silence Mutant = "silence"
+	// ForgottenDifference: a sync leaves out a row that the stream lacks.
+	ForgottenDifference Mutant = "forgotten-difference"
+)
+
+// Mutants lists every mutant.
+func Mutants() []Mutant {
+	return []Mutant{
+		Drop, Duplicate, Reorder, CrossNode, StaleResume, EarlyVisibility, LostTombstone, ResurrectedPolicy,
+		SplitBatch, SkippedPartition, WrongFingerprint, OldOwner, Silence, ForgottenDifference,
+	}
+}

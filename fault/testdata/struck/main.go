@@ -1,0 +1,15 @@
+// Command struck calls everything of package fault.
+package main
+
+import "github.com/edictdev/edict/fault"
+
+func main() {
+	n := 0
+	for i := range 10 {
+		fault.Pass(fault.CommitBefore)
+		if fault.On || fault.Always(fault.OldOwner) || fault.Sometimes(fault.Drop) || fault.Picks(fault.SkippedPartition, i, 4) {
+			n++
+		}
+	}
+	println(n)
+}

@@ -1,0 +1,67 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Checkpoint describes a copy of a store at one moment: which log it was folded
+// from and how far, and what it holds.
+type Checkpoint struct {
+	Identity
+	Digest
+	Chain [32]byte // chain hash at Digest.Seq
+}
+
+// Checkpoint copies the store as it is now into dir, which must not exist, and
+// is on the store's own file system: files that never change are linked. The
+// fold goes on meanwhile, but for the moment of the copy. A copy that fails
+// leaves a directory behind that is not to be used.
+//
+// The copy holds the edges of its moment, complete above the same sequences as
+// here: who opens it stands where this store stood, as if it had slept since.
+func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, error) {
+	// What is still in memory would have to be folded from the write-ahead log
+	// whenever the copy is opened.
+	if err := p.flush(); err != nil {
+		return Checkpoint{}, fmt.Errorf("checkpoint: flush: %w", err)
+	}
+	at, digest, err := p.checkpoint(dir)
+	if err != nil {
+		return at, fmt.Errorf("checkpoint: %w", err)
+	}
+	defer digest.snap.Close()
+	if at.Digest, err = digest.sum(ctx); err != nil {
+		return at, fmt.Errorf("checkpoint: %w", err)
+	}
+	return at, nil
+}
+
+// checkpoint copies and begins a digest of the same moment.
+func (p *Projector) checkpoint(dir string) (at Checkpoint, d digester, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.failed != nil {
+		return at, d, p.failed
+	}
+	if err := p.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return at, d, err
+	}
+	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created)}
+	at.Chain = p.cursor.chain
+	return at, p.digester(), nil
+}
+
+// Position is how far the log is folded, and the chain hash there.
+func (p *Projector) Position() (seq uint64, chain [32]byte) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.cursor.seq, p.cursor.chain
+}
+
+// Belongs has the log prove that the store was folded from it: its event at the
+// cursor must continue the chain as the store remembers it. *OtherLogError when
+// it does not.
+func (p *Projector) Belongs(ctx context.Context, log getter) error { return p.verify(ctx, log) }

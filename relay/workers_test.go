@@ -1,0 +1,264 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// member is one process in the register, inside a bubble.
+type member struct {
+	*Workers
+	leases *fakeLeases
+	stop   func() // in order
+	mu     sync.Mutex
+	self   Worker
+}
+
+func (m *member) set(f func(*Worker)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.self)
+}
+
+const memberParts = 12
+
+func join(t *testing.T, b *fakeBucket, owner, id string) *member {
+	t.Helper()
+	m := &member{leases: b.client(), self: Worker{ID: id, Name: "worker " + id, Shares: true}}
+	m.Workers = NewWorkers(WorkersOptions{
+		Owner: owner, Partitions: memberParts,
+		Open: func(context.Context) (Leases, error) { return m.leases, nil },
+		Self: func() Worker {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.self
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(m.stop)
+	return m
+}
+
+// held are the partitions that m may announce at this moment.
+func (m *member) held() (ids []int) {
+	for p := range memberParts {
+		if m.Holds(p) {
+			ids = append(ids, p)
+		}
+	}
+	return ids
+}
+
+// split requires that the members hold all partitions, each one of them, alike.
+func split(t *testing.T, members ...*member) {
+	t.Helper()
+	synctest.Wait()
+	var all []int
+	for _, m := range members {
+		require.Len(t, m.held(), memberParts/len(members), "%v", m.Self())
+		all = append(all, m.held()...)
+	}
+	slices.Sort(all)
+	require.Len(t, slices.Compact(all), memberParts)
+}
+
+func TestWorkersShareAsTheyComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x := join(t, b, "1", "x")
+		split(t, x)
+		y := join(t, b, "2", "y")
+		split(t, x, y)
+		_, changed := x.Mine()
+		time.Sleep(time.Minute) // renewals change nothing
+		split(t, x, y)
+		select {
+		case <-changed:
+			t.Fatal("a renewal was taken for news")
+		default:
+		}
+		z := join(t, b, "3", "z")
+		split(t, x, y, z)
+		<-changed
+
+		z.set(func(w *Worker) { w.Shares = false }) // it lags, and knows it
+		time.Sleep(time.Second)
+		require.Empty(t, z.held())
+		split(t, x, y)
+		require.Len(t, x.Live(), 3)
+		z.set(func(w *Worker) { w.Shares = true })
+		time.Sleep(time.Second)
+		split(t, x, y, z)
+		y.stop()
+		split(t, x, z)
+		require.Len(t, x.Live(), 2)
+	})
+}
+
+// However late the server says that a lease is over: the others know by their
+// own clocks, the holder stops a second before them, and it comes back with a
+// lease of its own, not with what it knew.
+func TestAWorkerThatIsCutOffHoldsNothingBeforeOthersHoldIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		b.late = 20 * time.Second
+		x, y := join(t, b, "1", "x"), join(t, b, "2", "y")
+		split(t, x, y)
+		had := y.held()
+		cutAt := time.Now()
+		unblock := y.leases.block()
+		var let, taken time.Duration
+		for taken == 0 {
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			require.Less(t, time.Since(cutAt), time.Minute)
+			for _, p := range had {
+				require.False(t, x.Holds(p) && y.Holds(p), "partition %d has two holders %v after the cut", p, time.Since(cutAt))
+			}
+			if let == 0 && len(y.held()) == 0 {
+				let = time.Since(cutAt)
+			}
+			if len(x.held()) == memberParts {
+				taken = time.Since(cutAt)
+			}
+		}
+		require.LessOrEqual(t, let, 9*time.Second)
+		require.GreaterOrEqual(t, taken-let, 980*time.Millisecond)
+		require.LessOrEqual(t, taken, DefaultLeaseTTL+time.Second/2)
+
+		unblock()
+		time.Sleep(time.Second)
+		split(t, x, y)
+		require.Equal(t, had, y.held())
+	})
+}
+
+// A worker that slept knows everybody as dead, by its own clock. It must hear
+// of them before it believes that.
+func TestAWorkerThatSleptDoesNotTakeEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x, y, z := join(t, b, "1", "x"), join(t, b, "2", "y"), join(t, b, "3", "z")
+		split(t, x, y, z)
+		z.leases.set(func() { z.leases.deaf, z.leases.drip = true, true })
+		time.Sleep(5 * time.Second) // what is said now, by itself too, it will hear when it wakes
+		unblock := z.leases.block()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, z.Live())
+		z.leases.set(func() { z.leases.deaf = false })
+		unblock()
+		for range 400 {
+			time.Sleep(5 * time.Millisecond)
+			synctest.Wait()
+			require.LessOrEqual(t, len(z.held()), memberParts/3)
+		}
+		split(t, x, y, z)
+	})
+}
+
+func TestOneThatStartsAgainNeedNotWaitForItsOwnLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x, y := join(t, b, "1", "x"), join(t, b, "2", "y")
+		split(t, x, y)
+		had := y.held()
+		y.leases.block() // killed
+		again := join(t, b, "3", "y")
+		split(t, x, again)
+		require.Equal(t, had, again.held())
+		require.Len(t, x.Live(), 2)
+	})
+}
+
+// One that comes counts the leases of the dead from when they were renewed, as
+// the others do, and not from when it saw them.
+func TestANewcomerDividesAsTheOthersDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		b.late = time.Minute
+		x, y := join(t, b, "1", "x"), join(t, b, "2", "y")
+		split(t, x, y)
+		y.leases.block() // killed
+		time.Sleep(DefaultLeaseTTL - time.Second)
+		z := join(t, b, "3", "z")
+		time.Sleep(1500 * time.Millisecond)
+		split(t, x, z)
+	})
+}
+
+func TestPartitionsThatAWorkerWasToldAreLeftToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x := join(t, b, "1", "x")
+		split(t, x)
+		y := join(t, b, "2", "y")
+		y.set(func(w *Worker) { w.Shares, w.Partitions = false, []int{0, 1, 2} })
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{3, 4, 5, 6, 7, 8, 9, 10, 11}, x.held())
+		require.Empty(t, y.held(), "it goes by what it was told, not by a share")
+		y.stop()
+		split(t, x)
+	})
+}
+
+// A renewal whose answer is lost was a renewal.
+func TestALostAnswerCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x := join(t, b, "1", "x")
+		split(t, x)
+		_, changed := x.Mine()
+		for range 4 {
+			unblock := x.leases.block()
+			time.Sleep(DefaultLeaseTTL / 2) // a renewal was due and is given up
+			unblock()
+			time.Sleep(time.Second)
+			x.leases.set(func() { x.leases.loses = true })
+			time.Sleep(DefaultLeaseTTL / 2) // a renewal is stored, and nobody says so
+			x.leases.set(func() { x.leases.loses = false })
+			time.Sleep(time.Second)
+		}
+		split(t, x)
+		select {
+		case <-changed:
+			t.Fatal("partitions were let go")
+		default:
+		}
+	})
+}
+
+// The server counts a lease from when it stored it, however long its answer
+// took to come.
+func TestASlowAnswerMakesNoLeaseLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x := join(t, b, "1", "x")
+		split(t, x)
+		x.leases.set(func() { x.leases.slow = 3 * time.Second })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.leases.block()
+		for len(x.held()) > 0 {
+			b.mu.Lock()
+			expires := b.keys["1"].expires
+			b.mu.Unlock()
+			require.GreaterOrEqual(t, time.Until(expires), time.Second)
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+	})
+}

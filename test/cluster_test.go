@@ -1,0 +1,200 @@
+package test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/oracle"
+)
+
+// cluster is NATS servers in this process, that keep everything as often as
+// there are servers, and workers of the built binary on them.
+type cluster struct {
+	t       *testing.T
+	url     string
+	servers []*streams.Server
+	conn    *streams.Conn
+	key     string
+	ttl     time.Duration
+	workers []*process
+}
+
+// newCluster starts the servers; ttl is that of the workers' leases.
+func newCluster(t *testing.T, servers int, ttl time.Duration) *cluster {
+	t.Helper()
+	c := &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl}
+	var err error
+	if servers == 1 {
+		s, serr := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: anyPort, Relaxed: true})
+		c.servers, err = []*streams.Server{s}, serr
+	} else {
+		c.servers, err = streams.StartCluster(t.Context(), servers, t.TempDir(), streams.ServerOptions{Relaxed: true})
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, s := range c.servers {
+			s.Close()
+		}
+	})
+	c.url = streams.ClusterURL(c.servers)
+	c.conn, err = streams.Connect(t.Context(), streams.ConnectOptions{URL: c.url, Replicas: servers})
+	require.NoError(t, err)
+	t.Cleanup(c.conn.Close)
+	signer, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	pem, err := signer.PEM()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(c.key, pem, 0o600))
+	return c
+}
+
+// work starts one more worker.
+func (c *cluster) work(args ...string) *process {
+	c.t.Helper()
+	bin, err := edict()
+	require.NoError(c.t, err)
+	name := "w" + strconv.Itoa(len(c.workers)+1)
+	p := &process{
+		t: c.t, bin: bin, data: c.t.TempDir(), http: anyPort, nats: c.url,
+		args:  append([]string{"--name", name, "--lease-ttl", c.ttl.String()}, args...),
+		where: []string{"--nats", c.url, "--replicas", strconv.Itoa(len(c.servers)), "--signing-key", c.key},
+	}
+	c.workers = append(c.workers, p)
+	p.start()
+	c.t.Cleanup(func() {
+		p.signal(syscall.SIGCONT)
+		p.kill()
+		if c.t.Failed() {
+			c.t.Logf("what %s printed:\n%s", name, p.log.String())
+		}
+	})
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // fails when it has ended
+
+// shares are how many partitions each live worker announces, by name, as p
+// knows it, and "" for those nobody does.
+func (p *process) shares() map[string]int {
+	var s struct {
+		Partitions []struct{ Worker, Mode string }
+	}
+	require.NoError(p.t, json.Unmarshal(p.do("GET", "/v1/status", nil, 200), &s))
+	out := map[string]int{}
+	for _, x := range s.Partitions {
+		if x.Mode != "follow" {
+			x.Worker = ""
+		}
+		out[x.Worker]++
+	}
+	return out
+}
+
+// even reports whether so many workers announce all partitions, each as many as
+// any other, or one more.
+func (p *process) even(workers int) bool {
+	p.t.Helper()
+	shares := p.shares()
+	if shares[""] > 0 || len(shares) != workers {
+		return false
+	}
+	counts := slices.Sorted(maps.Values(shares))
+	return counts[workers-1]-counts[0] <= 1
+}
+
+// divided waits until they do.
+func (p *process) divided(workers int) {
+	p.t.Helper()
+	require.True(p.t, waitFor(30*time.Second, func() bool { return p.even(workers) }), "%v is no even division among %d", p.shares(), workers)
+}
+
+// changes is a story whose nodes and policies change all the time.
+type changes struct {
+	*story
+	n int
+}
+
+// change makes one change through the worker at, and tells the oracle of it.
+func (c *changes) change(at *process) {
+	c.process = at
+	c.n++
+	switch node := "n" + strconv.Itoa(c.n*7%40); c.n % 4 {
+	case 0:
+		c.revise("even", "role=even", "role=odd", []oracle.Rule{tcp(1 + c.n)})
+	case 1:
+		c.label(node, map[string]string{"role": "even", "n": strconv.Itoa(c.n)})
+	case 2:
+		c.revise("all", "role", "role=nobody", []oracle.Rule{tcp(1 + c.n), tcp(2 + c.n)})
+	default:
+		c.label(node, map[string]string{"role": "odd"})
+	}
+}
+
+func newChanges(at *process) *changes {
+	c := &changes{story: &story{process: at, policies: map[string]head{}}}
+	for i := range 40 {
+		c.label("n"+strconv.Itoa(i), map[string]string{"role": []string{"even", "odd"}[i%2]})
+	}
+	c.create("even", "role=even", "role=nobody", []oracle.Rule{tcp(80)})
+	c.create("all", "role", "role=nobody", []oracle.Rule{tcp(443)})
+	return c
+}
+
+// TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces holds promises 2 and 4
+// on a cluster: one worker is killed, another sleeps through the end of its
+// lease and wakes up, and all the while policies and nodes change.
+func TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces(t *testing.T) {
+	for _, servers := range []int{1, 3} {
+		t.Run("on "+strconv.Itoa(servers), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, servers, 2*time.Second)
+			stays, dies, sleeps := c.work(), c.work(), c.work()
+			tr := watchTrail(t, c.conn, 64)
+			s := newChanges(dies)
+			stays.divided(3)
+			until := func(what string, done func() bool) {
+				t.Helper()
+				began := time.Now()
+				require.True(t, waitFor(30*time.Second, func() bool {
+					s.change(stays)
+					return done()
+				}), "%s", what)
+				t.Logf("%s after %v, %d changes", what, time.Since(began).Round(time.Millisecond), s.n)
+			}
+			for range 20 {
+				for _, at := range []*process{stays, dies, sleeps} {
+					s.change(at)
+				}
+			}
+			dies.kill()
+			until("the others announce what the killed one did", func() bool { return stays.even(2) })
+			sleeps.signal(syscall.SIGSTOP)
+			until("one announces everything", func() bool { return stays.even(1) })
+			sleeps.signal(syscall.SIGCONT)
+			until("the one that slept has its share again", func() bool { return stays.even(2) })
+			dies.start()
+			until("the killed one is back", func() bool { return stays.even(3) })
+			for _, at := range c.workers {
+				s.change(at)
+				at.announced()
+			}
+			tr.sound(t)
+			tr.tells(t, &s.plane)
+			for _, at := range c.workers {
+				at.equalsOracle(&s.plane)
+				at.terminate()
+			}
+		})
+	}
+}

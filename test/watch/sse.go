@@ -1,0 +1,152 @@
+// Package watch is the node's side of both transports as tests need it: it
+// reads what a plane sends, verifies it with code of its own, and hands it on
+// as frames for package check.
+package watch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edictdev/edict/test/check"
+)
+
+// Keys are a plane's public keys by id.
+type Keys map[string][]byte
+
+// verifies is false for a key that is not there, too.
+func (k Keys) verifies(id string, message, signature []byte) bool {
+	return len(k[id]) == ed25519.PublicKeySize && ed25519.Verify(k[id], message, signature)
+}
+
+// FrameError is a message that cannot be read, does not verify, or is not what
+// its id says.
+type FrameError struct {
+	ID    string
+	Cause error
+}
+
+// Error names the message.
+func (e *FrameError) Error() string { return "frame " + e.ID + ": " + e.Cause.Error() }
+
+// Unwrap is the cause.
+func (e *FrameError) Unwrap() error { return e.Cause }
+
+// Stream opens one SSE connection to the node's events at url and calls f with
+// each frame until f returns false, the stream ends or ctx does. An empty
+// lastEventID names nothing to resume from. Its line limit is the real
+// agent's. A frame at fault is a *FrameError.
+func Stream(ctx context.Context, client *http.Client, url, lastEventID string, keys Keys, f func(check.Frame) bool) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if lastEventID != "" {
+		req.Header.Set("Last-Event-ID", lastEventID)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	var id string
+	var data []byte
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		switch {
+		case field == "id":
+			id = value
+		case field == "data":
+			data = append(append(data, value...), '\n')
+		case lines.Text() == "" && len(data) > 0:
+			m, err := readNotice(data, keys)
+			if err == nil {
+				m.Seq, err = strconv.ParseUint(id, 10, 64)
+			}
+			if err != nil {
+				return &FrameError{id, err}
+			}
+			data = nil
+			if !f(m) {
+				return nil
+			}
+		}
+	}
+	return lines.Err()
+}
+
+// notice is the event envelope of SSE. Its signed bytes are the fields but the
+// signature, in this order, as encoding/json prints them.
+type notice struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Scope     string          `json:"scope"`
+	KeyID     string          `json:"key_id"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	Payload   json.RawMessage `json:"payload"`
+	Signature []byte          `json:"signature,omitempty"`
+}
+
+func readNotice(data []byte, keys Keys) (m check.Frame, err error) {
+	var n notice
+	if err := json.Unmarshal(data, &n); err != nil {
+		return m, err
+	}
+	signature := n.Signature
+	n.Signature = nil
+	signed, err := json.Marshal(n)
+	if err != nil {
+		return m, err
+	}
+	if !keys.verifies(n.KeyID, signed, signature) {
+		return m, fmt.Errorf("signature of %s does not verify", n.ID)
+	}
+	if age := time.Since(n.IssuedAt); age > time.Minute || age < -time.Minute {
+		return m, fmt.Errorf("%s was signed %v ago", n.ID, age)
+	}
+	node, ok := strings.CutPrefix(n.Scope, "node:")
+	if !ok {
+		return m, fmt.Errorf("%s is for %s", n.ID, n.Scope)
+	}
+	if n.Type == "node_state_updated" {
+		return check.Frame{Node: node, Pull: true}, nil
+	}
+	return readPayload(n.Payload, n.ID)
+}
+
+// readPayload reads what a message tells about one row; id is
+// <node>.<policy>.<version>.
+func readPayload(body []byte, id string) (m check.Frame, err error) {
+	var p struct {
+		NodeID      string          `json:"node_id"`
+		PolicyID    string          `json:"policy_id"`
+		Fingerprint string          `json:"fingerprint"`
+		Rules       json.RawMessage `json:"rules"`
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return m, err
+	}
+	version, ok := strings.CutPrefix(id, p.NodeID+"."+p.PolicyID+".")
+	if !ok {
+		return m, fmt.Errorf("id %s does not fit payload of node %s, policy %s", id, p.NodeID, p.PolicyID)
+	}
+	m = check.Frame{Node: p.NodeID, Policy: p.PolicyID, Fingerprint: p.Fingerprint}
+	var rules bytes.Buffer
+	if err := json.Compact(&rules, p.Rules); err != nil {
+		return m, err
+	}
+	m.Rules = rules.String()
+	m.Version, err = strconv.ParseUint(version, 10, 64)
+	return m, err
+}
