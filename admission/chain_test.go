@@ -142,3 +142,5 @@ func TestAChain(t *testing.T) {
 		})
 	}
 }
+
+func itoa(i int) string { return fmt.Sprint(i) }

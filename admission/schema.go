@@ -265,7 +265,7 @@ func compileSchema(source map[string]any, depth int) (*schema, error) {
 // is that it cannot be found out in reasonable time.
 func (s *schema) broken(v any, size int) (string, error) {
 	if s.cost*size > maxSteps {
-		return "", fmt.Errorf("checking this schema of %d parts against a value of %d bytes takes too long", s.cost, size)
+		return "", fmt.Errorf("checking this schema of %d parts against a payload of %d bytes takes too long", s.cost, size)
 	}
 	if err := s.Validate(v); err != nil {
 		return reasons(err), nil
