@@ -24,7 +24,7 @@ type Source interface {
 
 // Metrics is told what the registry does. The zero value tells nobody.
 type Metrics struct {
-	Evaluated func(outcome string)                           // a request's: a Status in lower case, or an Outcome
+	Evaluated func(outcome string)                         // a request's: a Status in lower case, or an Outcome
 	Policy    func(l Level, o Outcome, took time.Duration) // each policy that a request met
 	Compiled  func(took time.Duration)
 	Version   func(version uint64) // of the policies that decide from now on

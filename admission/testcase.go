@@ -2,7 +2,6 @@ package admission
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +22,7 @@ type testCase struct {
 		Status   string         `json:"status"`
 		Payload  map[string]any `json:"request_payload"`
 		Provider string         `json:"service_provider"`
+		Reason   string         `json:"reason"`
 	} `json:"expect"`
 }
 
@@ -34,7 +34,7 @@ var statuses = []string{
 
 // ParseTests reads the test cases of a policy, each {"name", "request":
 // {"request_payload", "user_id", "tenant_id"}, "expect": {"status",
-// "request_payload", "service_provider"}}. The error names the first that
+// "reason", "request_payload", "service_provider"}}. The error names the first that
 // cannot be read.
 func ParseTests(cases []jsontext.Value) ([]Test, error) {
 	tests := make([]Test, 0, len(cases))
@@ -50,12 +50,15 @@ func ParseTests(cases []jsontext.Value) ([]Test, error) {
 		if known < 0 {
 			return nil, fmt.Errorf("test case %d: status %q: want one of %s", i, c.Expect.Status, strings.Join(statuses, ", "))
 		}
+		if c.Name == "" {
+			c.Name = fmt.Sprintf("test case %d", i)
+		}
 		service, _ := ServiceTypeOf(c.Request.Payload)
 		if c.Request.Payload == nil {
 			c.Request.Payload = map[string]any{}
 		}
 		tests = append(tests, Test{
-			Name: c.Name, Status: statuses[known], Payload: c.Expect.Payload, Provider: c.Expect.Provider,
+			Name: c.Name, Status: statuses[known], Payload: c.Expect.Payload, Provider: c.Expect.Provider, Reason: c.Expect.Reason,
 			Request: Request{
 				ServiceType: service, Labels: LabelsOf(c.Request.Payload), Payload: c.Request.Payload,
 				UserID: c.Request.UserID, TenantID: c.Request.Tenant,
@@ -63,58 +66,4 @@ func ParseTests(cases []jsontext.Value) ([]Test, error) {
 		})
 	}
 	return tests, nil
-}
-
-// TestFailure is a test that gave something else than it must.
-type TestFailure struct {
-	Test   string `json:"test"`
-	Detail string `json:"detail"`
-}
-
-// Test runs a policy's tests and returns those that fail. The policy is alone
-// in its chain, enforced, and meets every request, whatever it selects.
-func (e *Engine) Test(ctx context.Context, p Policy, tests []Test) ([]TestFailure, error) {
-	if len(tests) == 0 {
-		return nil, nil
-	}
-	p.Enabled, p.Mode, p.ServiceType, p.LabelSelector = true, Enforce, "", nil
-	p.Level, p.TenantID, p.UserID = Global, "", ""
-	c, err := Compile(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	s := NewSnapshot(0, c)
-	var failures []TestFailure
-	for i, t := range tests {
-		r, err := e.Evaluate(ctx, s, t.Request, Options{})
-		if ctx.Err() != nil {
-			return failures, ctx.Err()
-		}
-		if detail := t.missed(r, err); detail != "" {
-			if t.Name == "" {
-				t.Name = fmt.Sprintf("test case %d", i)
-			}
-			failures = append(failures, TestFailure{t.Name, detail})
-		}
-	}
-	return failures, nil
-}
-
-// missed says how a result differs from what the test expects; empty when it
-// does not.
-func (t Test) missed(r Result, err error) string {
-	got := OutcomeOf(r, err)
-	if !strings.EqualFold(got, t.Status) {
-		if err != nil {
-			return fmt.Sprintf("status is %s, not %s: %v", got, t.Status, err)
-		}
-		return fmt.Sprintf("status is %s, not %s", r.Status, t.Status)
-	}
-	if t.Payload != nil && !equal(r.Payload, t.Payload) {
-		return fmt.Sprintf("the payload is %s, not %s", brief(r.Payload), brief(t.Payload))
-	}
-	if t.Provider != "" && r.ServiceProvider.Value != t.Provider {
-		return fmt.Sprintf("the provider is %q, not %q", r.ServiceProvider.Value, t.Provider)
-	}
-	return ""
 }

@@ -167,18 +167,25 @@ func (p *plane) checkAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 	if err != nil {
 		return broken(http.StatusUnprocessableEntity, CodeInvalidTestCases, "/test_cases", "%v", err)
 	}
-	failures, err := p.Admission.Engine().Test(ctx, engine, tests)
-	if err != nil {
-		return err
-	}
-	if len(failures) == 0 {
+	if len(tests) == 0 {
 		return nil
 	}
-	pr := problem(http.StatusUnprocessableEntity, CodeTestsFailed, "%d of %d test cases fail; the first, %q: %s",
-		len(failures), len(tests), failures[0].Test, failures[0].Detail)
-	for _, f := range failures {
-		pr.Errors = append(pr.Errors, resource.Fault{Pointer: "/test_cases", Code: CodeTestsFailed, Detail: f.Test + ": " + f.Detail})
+	engine.Tests = tests
+	compiled, err := admission.Compile(ctx, engine)
+	if err != nil {
+		return uncompiled(err)
 	}
+	var faults []resource.Fault
+	for i, r := range p.Admission.Engine().Test(ctx, compiled) {
+		if r.Failure != "" {
+			faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", i), Code: CodeTestsFailed, Detail: r.Name + ": " + r.Failure})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	pr := problem(http.StatusUnprocessableEntity, CodeTestsFailed, "%d of %d test cases fail; the first: %s", len(faults), len(tests), faults[0].Detail)
+	pr.Errors = faults
 	return pr
 }
 
