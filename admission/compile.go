@@ -28,6 +28,8 @@ type Compiled struct {
 	query    ast.Body // nil: no entry point, so no opinion
 	queries  ast.QueryCompiler
 	took     time.Duration
+	// broken is why the code does not compile; see [Broken].
+	broken *CompileError
 	// runaway counts evaluations that did not end when they were told to.
 	runaway atomic.Int32
 }

@@ -70,6 +70,9 @@ func (c *Compiled) failed(code, field, format string, args ...any) *PolicyError 
 // ask evaluates a policy. The answer is nil when it has no opinion; size is
 // roughly what the answer takes as JSON.
 func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, input *ast.Term) (answer map[string]any, size int, err error) {
+	if p.broken != nil {
+		return nil, 0, p.doesNotCompile()
+	}
 	if p.query == nil {
 		return nil, 0, nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -39,6 +40,7 @@ type Model interface {
 	Wait(ctx context.Context, seq uint64) error
 	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
 	Read(f func(v *projector.View))
+	AdmissionVersion() uint64
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
 	Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error)
@@ -72,6 +74,8 @@ type Deps struct {
 	Relay    Relay
 	Composer *snapshot.Composer // nil: one of its own
 	Tables   *snapshot.Tables   // nil: its own, of the default capacity
+	// Admission judges requests; nil: a registry over Model.
+	Admission *admission.Registry
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
@@ -117,6 +121,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Tables == nil {
 		d.Tables = snapshot.NewTables(d.Model, 0)
+	}
+	if d.Admission == nil {
+		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{})
 	}
 	if d.Durability == nil {
 		d.Durability = func() string { return "unknown" }

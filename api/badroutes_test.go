@@ -37,8 +37,10 @@ func (g good) target() string {
 	return target
 }
 
-// goods is one good request a route, against a plane with node n1 and policy made.
-func goods(made resource.Policy) []good {
+// goods is one good request a route, against a plane with node n1, policy made
+// and admission policy admitted. The surface of existing clients is not among
+// them: it answers in their form.
+func goods(made resource.Policy, admitted string) []good {
 	id, rev := made.ID.String(), made.HeadRevisionID.String()
 	bodies := map[string]string{
 		"createPolicy":    draft("fresh"),
@@ -48,12 +50,20 @@ func goods(made resource.Policy) []good {
 		"putNode":         `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
 		"putNodes":        `{"id":"n9"}`,
 
+		"createAdmissionPolicy": `{"name":"second","description":"d","policy_type":"User","tenant_id":"acme","user_id":"ana","service_type":"vm",` +
+			`"label_selector":{"a":"b"},"priority":7,"enabled":true,"mode":"shadow","rego_code":"package a\n"}`,
+		"replaceAdmissionPolicy": `{"service_type":"vm","priority":7,"rego_code":"package b\n"}`,
+		"evaluate":               `{"request_payload":{},"user_id":"ana","tenant_id":"acme"}`,
+
 		"reportApplied": `{"version":1,"fingerprint":"` + fingerprint("[]") + `"}`,
 	}
 	var all []good
 	for _, r := range api.Routes() {
+		if strings.HasPrefix(r.ID, "alpha") {
+			continue
+		}
 		g := good{
-			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1"},
+			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted},
 			query: url.Values{}, body: bodies[r.ID],
 		}
 		if r.BodyType == "application/x-ndjson" {
@@ -105,6 +115,9 @@ func (g good) badPaths() []badInput {
 		with("node", v, 422, "invalid_node_id")
 	}
 	with("policy", nowhere, 404, "policy_not_found")
+	for _, v := range []string{nowhere, "-", "%2E%2E", "%00", "a%2Fb", strings.Repeat("a", 64)} {
+		with("admission", v, 404, "policy_not_found")
+	}
 	with("revision", nowhere, 404, "revision_not_visible")
 	if g.route.Method != "PUT" {
 		with("node", "ghost", 404, "node_not_found")
@@ -137,6 +150,12 @@ func (g good) badParams() []badInput {
 		switch {
 		case p.Name == "Last-Event-ID":
 			values, code = []string{"now", "-1", "+1", "1.5", "1e3", "0x1", "1 2", "\u0661", "1,2"}, "bad_last_event_id"
+		case p.Name == "If-Match":
+			values, code = []string{"x", `""`, `"-1"`, `"0"`}, "bad_header"
+		case p.Name == "explain":
+			values = []string{"some", "FULL"}
+		case p.Name == "policy_type":
+			values, status, code = []string{"Root", "*"}, 422, "unknown_level"
 		case p.Name == "cursor":
 			values, code = []string{"!", "cDo", "bjo", "cjo", "AAAA", "cDp4\n", strings.Repeat("x", 5000)}, "bad_cursor"
 		case p.Name == "label_selector":
@@ -208,7 +227,8 @@ func (g good) badBodies(t *testing.T) []badInput {
 func spoilDocument(at string, v any, try func(what, code string)) {
 	switch v := v.(type) {
 	case map[string]any:
-		if !strings.HasSuffix(at, "/labels") { // where any key is one
+		open := func(member string) bool { return strings.HasSuffix(at, member) }
+		if !open("/labels") && !open("/label_selector") && !open("/request_payload") { // where any key is one
 			v["colour"] = "red"
 			try("an unknown field in "+at, "unknown_field")
 			delete(v, "colour")
@@ -286,7 +306,7 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	p := newPlane(t)
 	p.put("n1", `{"labels":{"role":"web"},"addresses":["10.0.0.1"]}`)
 	made := p.create("web")
-	all := goods(made)
+	all := goods(made, p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}"))))
 	taken := map[string][]string{}
 	for _, g := range all {
 		taken[g.route.Pattern] = append(taken[g.route.Pattern], g.route.Method)
@@ -371,12 +391,13 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	p := newPlane(t, impatient, func(d *api.Deps) { d.Writable = func() error { return full } })
 	p.put("n1", `{}`)
 	made := p.create("web")
+	admitted := p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}")))
 	written := p.log.Len()
 	needs := func(g good, code string) bool { return slices.Contains(g.route.Problems, code) }
 	send := func(g good) answer { return p.do(g.route.Method, g.target(), g.body, g.header...) }
 
 	full = errors.New("0 bytes left")
-	for _, g := range goods(made) {
+	for _, g := range goods(made, admitted) {
 		if needs(g, "storage_low") {
 			p.want(http.StatusInsufficientStorage, "storage_low", send(g))
 		}
@@ -384,12 +405,12 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	full = nil
 
 	p.log.Fail(errDown)
-	for _, g := range goods(made) {
+	for _, g := range goods(made, admitted) {
 		if !needs(g, "log_unavailable") {
 			continue
 		}
 		if !needs(g, "storage_low") { // a read of what is there needs no log
-			g.path["policy"], g.path["node"] = nowhere, "ghost"
+			g.path["policy"], g.path["node"], g.path["admission"] = nowhere, "ghost", nowhere
 		}
 		p.want(http.StatusServiceUnavailable, "log_unavailable", send(g))
 	}

@@ -41,7 +41,21 @@ func meanings() map[string]meaning {
 		projector.CodePolicyIDUsed:     {http.StatusConflict, "the policy id is in use or was"},
 		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
 		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
-		projector.CodeStaleEvent:       {http.StatusConflict, "a newer write about the node came between"},
+		CodeInvalidRego:                {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},
+		CodeInvalidTestCases:           {http.StatusUnprocessableEntity, "a test case cannot be read"},
+		CodeTestsFailed:                {http.StatusUnprocessableEntity, "test cases of the policy fail, so it does not go live"},
+		CodeImmutableField:             {http.StatusUnprocessableEntity, "a field that never changes is given another value"},
+		CodeRejected:                   {http.StatusForbidden, "an admission policy rejects the request"},
+		CodePolicyConflict:             {http.StatusConflict, "an admission policy does what another one forbids"},
+		CodePolicyFailed:               {http.StatusInternalServerError, "an admission policy failed, so the request does"},
+		CodePolicyTimeout:              {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
+		CodeInvalidPayload:             {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
+		CodeInvalidPatched:             {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
+		CodeTooManyAtOnce:              {http.StatusServiceUnavailable, "too many requests are being evaluated; try again"},
+
+		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
+		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
+		projector.CodeStaleEvent:    {http.StatusConflict, "a newer write about the node came between"},
 	}
 	for code, text := range shapeFaults() {
 		all[code] = meaning{http.StatusBadRequest, text}
@@ -100,6 +114,15 @@ func brokenRules() map[string]string {
 		policy.CodeTooManyAddresses:   "a node has more than 64 addresses",
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
+
+		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",
+		policy.CodeUnknownLevel:             "a policy_type is none of Global, Tenant and User",
+		policy.CodeUnknownMode:              "a mode is neither enforce nor shadow",
+		policy.CodeInvalidPriority:          "a priority is no whole number from 0 to 2147483647",
+		policy.CodeOwnerForbidden:           "a policy has an owner that its level cannot have",
+		policy.CodeControlCharacter:         "a text has control characters",
+		policy.CodeTooManyTestCases:         "a policy has more than 256 test cases",
+		policy.CodeTextTooLong:              "a text is longer than its limit",
 	}
 }
 

@@ -59,7 +59,7 @@ func datapathRoutes() []Route {
 				text("port", "The port at the flow's destination; of tcp, udp and sctp alone.", false, &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(65535)}),
 				minSeq,
 			},
-			Answers:  jsonAnswer(http.StatusOK, resource.Explanation{}),
+			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
 			Problems: append(tables[:len(tables):len(tables)], explainFaults()...),
 			serve:    (*plane).explain,
 		},
@@ -245,7 +245,7 @@ func (p *plane) explain(c *call) error {
 	if !ok {
 		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
 	}
-	out := resource.Explanation{Considered: []resource.Considered{}, Refused: showRefused(a.Node.ID, a.Refused)}
+	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Node.ID, a.Refused)}
 	steps, decided := a.Walk(f.direction, peer.ID, f.protocol, f.port)
 	for _, s := range steps {
 		out.Considered = append(out.Considered, resource.Considered{RuleRef: *showRef(s.Rule.Ref), Matched: s.Matched, Reason: s.Reason})

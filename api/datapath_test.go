@@ -44,7 +44,7 @@ func TestATableFollowsWhatItIsMadeOf(t *testing.T) {
 	explain := func(peer string) string {
 		a := p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=5432&peer="+peer, "")
 		p.want(http.StatusOK, "", a)
-		return into[resource.Explanation](t, a).Verdict
+		return into[resource.FlowVerdict](t, a).Verdict
 	}
 	tag := ""
 	changes := func(want bool) {
@@ -132,7 +132,7 @@ func TestATableThatIsTooLargeIsRefused(t *testing.T) {
 	require.Equal(t, good.Entries, kept.Entries)
 	require.Equal(t, good.Fingerprint, kept.Fingerprint)
 	require.Equal(t, "too_many_entries", kept.Refused.Code)
-	why := into[resource.Explanation](t, p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=80&peer=web", ""))
+	why := into[resource.FlowVerdict](t, p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=80&peer=web", ""))
 	require.Equal(t, "deny", why.Verdict)
 	require.NotNil(t, why.Refused)
 

@@ -39,6 +39,8 @@ func (d *describer) document() *openapi.Document {
 			{Name: "revisions", Description: "What was and would be published"},
 			{Name: "nodes", Description: "Whom policies are for"},
 			{Name: "node", Description: "What a node reads"},
+			{Name: "admission", Description: "Rego policies that judge what is asked for"},
+			{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
 			{Name: "plane", Description: "How the plane is doing"},
 			{Name: "health", Description: "What supervisors ask"},
 		},
@@ -72,6 +74,10 @@ func (d *describer) operation(r Route) *openapi.Operation {
 	}
 	for _, a := range r.Answers {
 		d.answer(op, a)
+	}
+	if r.fault != nil {
+		d.alphaFaults(op, r)
+		return op
 	}
 	for status, codes := range d.problems(r) {
 		op.Responses[strconv.Itoa(status)] = d.problem(status, codes)
@@ -118,7 +124,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
 		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
 		HeaderNodeSeq:     "The node stream's sequence; a stream opened after it misses nothing that the state lacks.",
-		"ETag":            "Names the state's bytes, for If-None-Match.",
+		"ETag":            "Names the state's bytes, for If-None-Match; or a policy's version, for If-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
 		headerAPIVersion:  "The version of this contract.",
@@ -140,9 +146,11 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 func (d *describer) problems(r Route) map[int][]string {
 	codes := append([]string{CodeBadHeader, CodeInternal}, r.Problems...)
 	for _, name := range pathNames(r.Pattern) {
-		if name == "node" {
+		switch name {
+		case "node":
 			codes = append(codes, policy.CodeInvalidNodeID)
-		} else {
+		case "admission":
+		default:
 			codes = append(codes, policy.CodeInvalidUUID)
 		}
 	}
@@ -207,6 +215,9 @@ func pathParams(r Route) []openapi.Parameter {
 		if name == "node" {
 			s = nodeID
 			s.Type, s.Description = "string", ""
+		}
+		if name == "admission" {
+			s, text = schema{Type: "string"}, "The id of the admission policy."
 		}
 		if name == "project" {
 			text = "The id of the project. A project exists by use."

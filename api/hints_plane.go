@@ -87,6 +87,8 @@ func problemHints() map[string]hint {
 		"Problem.errors":         says("Every fault of the input."),
 		"Problem.sequence":       says("The log sequence that is not visible here yet."),
 		"Problem.checks":         says("The checks of a worker that is not ready."),
+		"Problem.policy":         says("The admission policy that decided."),
+		"Problem.explain":        says("What each admission policy did, when that was asked for."),
 		"Fault":                  says("One fault of an input."),
 		"Fault.pointer":          says("Where: a JSON pointer into the body, or the name of a parameter after a slash."),
 		"Fault.code":             {Schema: schema{Description: "Which rule, for programs.", Pattern: "^[a-z_]+$", Examples: []any{"required"}}},

@@ -36,6 +36,8 @@ type Metrics struct {
 	reports *prometheus.CounterVec
 	applied prometheus.Histogram
 
+	admission admissionMetrics
+
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 
@@ -80,7 +82,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		requests: counters("http_requests_total", "Requests answered, by route and status. 503 is a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
 			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
-		reg: reg,
+		admission: newAdmissionMetrics(f),
+		reg:       reg,
 	}
 	// A series that appears with its first count hides that count from rate().
 	for _, code := range foldCodes {
@@ -99,7 +102,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 var foldCodes = []string{
 	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
 	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
-	projector.CodeNodeIDTaken, projector.CodeStaleEvent,
+	projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
 }
 
 // Durability notes what the log's server reports.

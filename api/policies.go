@@ -27,8 +27,8 @@ func policyRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
 			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
-			Problems: writeProblems(bodyProblems(ruleFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
-				projector.CodeRevisionConflict)...)...),
+			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
+				projector.CodeRevisionConflict)...)...)...),
 			serve: (*plane).createPolicy,
 		},
 		{
@@ -50,8 +50,8 @@ func policyRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Patch{},
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
-			Problems: writeProblems(bodyProblems(ruleFaults(CodePolicyNotFound, projector.CodeRevisionConflict,
-				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...),
+			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict,
+				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: (*plane).revisePolicy,
 		},
 		{
@@ -100,6 +100,9 @@ func (p *plane) createPolicy(c *call) error {
 		return err
 	}
 	if !published {
+		if err := p.admitRevision(c, &e); err != nil {
+			return err
+		}
 		if _, err := p.commit(c, e, true); err != nil {
 			return err
 		}
@@ -266,6 +269,9 @@ func (p *plane) revisePolicy(c *call) error {
 		return err
 	case published:
 		return p.answerRevision(c, http.StatusOK, e)
+	}
+	if err := p.admitRevision(c, &e); err != nil {
+		return err
 	}
 	if _, err := p.commit(c, e, false); err != nil {
 		return err

@@ -48,6 +48,11 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 	if err != nil {
 		return invalid(err)
 	}
+	d, result, err := p.admitDraft(c, project, policy.Draft{Content: content})
+	if err != nil {
+		return err
+	}
+	content = d.Content
 	var head policy.Revision
 	var had, has sides
 	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
@@ -69,6 +74,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
+		Admission:          admissionEffect(result, content),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))

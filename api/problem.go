@@ -32,6 +32,18 @@ const (
 	CodeTooManyRejections = "too_many_rejected"
 	CodeVersionAhead      = "version_ahead"
 	CodeInternal          = "internal"
+
+	CodeInvalidRego      = "invalid_rego"
+	CodeTestsFailed      = "tests_failed"
+	CodeImmutableField   = "immutable_field"
+	CodeRejected         = "rejected_by_policy"
+	CodePolicyConflict   = "policy_conflict_error"
+	CodePolicyFailed     = "policy_failed"
+	CodePolicyTimeout    = "policy_timeout"
+	CodeInvalidPayload   = "invalid_payload"
+	CodeInvalidPatched   = "invalid_after_patch"
+	CodeTooManyAtOnce    = "too_many_at_once"
+	CodeInvalidTestCases = "invalid_test_cases"
 )
 
 // retryAfter is what a 503 advises, in seconds.
@@ -125,9 +137,15 @@ func (p *plane) writeProblem(c *call, err error) {
 	if out.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter)
 	}
-	body, err := json.Marshal(&out)
-	if err != nil { // strings and numbers alone: cannot happen
-		c.log(p.Trace).Error("a problem could not be encoded", "error", err)
+	var document any = &out
+	if c.route.fault != nil {
+		alphaCause(err, &out)
+		fault := c.route.fault(&out)
+		document, out.Status = fault, fault.Status
+	}
+	body, bad := json.Marshal(document)
+	if bad != nil { // strings and numbers alone: cannot happen
+		c.log(p.Trace).Error("a problem could not be encoded", "error", bad)
 	}
 	c.w.WriteHeader(out.Status)
 	_, _ = c.w.Write(append(body, '\n')) // the client may be gone

@@ -46,7 +46,7 @@ func revisionRoutes() []Route {
 			Summary:  "Say what a revision would do, and write nothing",
 			BodyType: mediaJSON, Body: resource.Preview{},
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
-			Problems: readProblems(bodyProblems(ruleFaults(CodePolicyNotFound)...)...),
+			Problems: readProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound)...)...)...),
 			serve:    (*plane).dryRun,
 		},
 		{
@@ -54,7 +54,7 @@ func revisionRoutes() []Route {
 			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
 			BodyType: mediaJSON, Body: resource.Preview{},
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
-			Problems: bodyProblems(ruleFaults()...),
+			Problems: bodyProblems(ruleFaults(authorFaults()...)...),
 			serve:    (*plane).dryRunNew,
 		},
 	}

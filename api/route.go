@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/edictdev/edict/api/openapi"
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -40,6 +41,9 @@ type Route struct {
 	Answers         []Answer
 	Problems        []string
 
+	// fault writes this route's errors in a form of its own; nil: as problems.
+	fault func(pr *resource.Problem) resource.AlphaError
+
 	serve func(p *plane, c *call) error
 }
 
@@ -59,6 +63,8 @@ func Routes() []Route {
 	all = append(all, agentRoutes()...)
 	all = append(all, datapathRoutes()...)
 	all = append(all, convergenceRoutes()...)
+	all = append(all, admissionRoutes()...)
+	all = append(all, alphaRoutes()...)
 	all = append(all, operatorRoutes()...)
 	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)

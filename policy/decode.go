@@ -34,10 +34,15 @@ const (
 	eventRevision
 	eventLabels
 	eventAddresses
+	eventAdmissionID
+	eventExpected
+	eventCreatedBy
+	eventDocument
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
+	"admission_policy_id", "expected_version", "created_by", "policy",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -54,6 +59,10 @@ type record struct {
 	revision    Revision
 	labels      Labels
 	addresses   Addresses
+	admissionID AdmissionPolicyID
+	expected    *uint64
+	createdBy   string
+	document    AdmissionPolicy
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -96,7 +105,14 @@ func ended(faults Violations) bool {
 // identified reports whether every id is known that names what the event is
 // about.
 func (rec *record) identified() bool {
-	if rec.id == uuid.Nil || rec.project == uuid.Nil {
+	if rec.id == uuid.Nil {
+		return false
+	}
+	switch rec.kind {
+	case TypeAdmissionPolicyUpdated, TypeAdmissionPolicyDeleted:
+		return rec.admissionID != ""
+	}
+	if rec.project == uuid.Nil {
 		return false
 	}
 	switch rec.kind {
@@ -120,6 +136,10 @@ func (rec *record) event() Event {
 		return NodeUpdated{rec.id, rec.project, rec.node, rec.labels, rec.addresses}
 	case TypeNodeRemoved:
 		return NodeRemoved{rec.id, rec.project, rec.node}
+	case TypeAdmissionPolicyUpdated:
+		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
+	case TypeAdmissionPolicyDeleted:
+		return AdmissionPolicyDeleted{rec.id, rec.admissionID, rec.expected}
 	}
 	return nil
 }
@@ -136,6 +156,10 @@ func (rec *record) fields() (need, may uint) {
 		return common | eventNode | eventLabels | eventAddresses, 0
 	case TypeNodeRemoved:
 		return common | eventNode, 0
+	case TypeAdmissionPolicyUpdated:
+		return eventID | eventType | eventAdmissionID | eventDocument, eventExpected | eventCreatedBy
+	case TypeAdmissionPolicyDeleted:
+		return eventID | eventType | eventAdmissionID, eventExpected
 	}
 	return common, ^uint(0)
 }
@@ -186,6 +210,18 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "addresses":
 		rec.seen |= eventAddresses
 		rec.addresses = r.addresses()
+	case "admission_policy_id":
+		rec.seen |= eventAdmissionID
+		rec.admissionID = r.admissionPolicyID()
+	case "expected_version":
+		rec.seen |= eventExpected
+		rec.expected = r.sequenceOrNull()
+	case "created_by":
+		rec.seen |= eventCreatedBy
+		rec.createdBy = r.short()
+	case "policy":
+		rec.seen |= eventDocument
+		rec.document = r.admissionPolicy()
 	default:
 		return false
 	}
@@ -206,6 +242,10 @@ func (r *reader) eventType(rec *record) {
 		rec.kind = TypeNodeUpdated
 	case TypeNodeRemoved:
 		rec.kind = TypeNodeRemoved
+	case TypeAdmissionPolicyUpdated:
+		rec.kind = TypeAdmissionPolicyUpdated
+	case TypeAdmissionPolicyDeleted:
+		rec.kind = TypeAdmissionPolicyDeleted
 	default:
 		rec.unknown = string(b)
 		r.note("", UnknownType, "not an event type of this family")

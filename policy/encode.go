@@ -15,7 +15,10 @@ import (
 func Append(b []byte, e Event) []byte {
 	b = appendID(append(b, `{"id":`...), e.EventID())
 	b = append(append(b, `,"type":"`...), e.EventType()...)
-	b = appendID(append(b, `","project_id":`...), e.Scope())
+	b = append(b, '"')
+	if e.Scope() != uuid.Nil {
+		b = appendID(append(b, `,"project_id":`...), e.Scope())
+	}
 	switch e := e.(type) {
 	case RevisionCreated:
 		b = appendID(append(b, `,"policy_id":`...), e.Policy)
@@ -32,6 +35,16 @@ func Append(b []byte, e Event) []byte {
 		b = AppendAddresses(append(b, `,"addresses":`...), e.Addresses)
 	case NodeRemoved:
 		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+	case AdmissionPolicyUpdated:
+		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
+		b = appendExpected(b, e.Expected)
+		if e.CreatedBy != "" {
+			b = appendText(append(b, `,"created_by":`...), e.CreatedBy)
+		}
+		b = AppendAdmissionPolicy(append(b, `,"policy":`...), e.Document)
+	case AdmissionPolicyDeleted:
+		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
+		b = appendExpected(b, e.Expected)
 	default:
 		panic(fmt.Sprintf("policy: no encoding for %T", e)) // the set is closed
 	}

@@ -3,12 +3,14 @@ package policy
 import "github.com/google/uuid"
 
 // Event is a fact of the log. The set is closed: RevisionCreated,
-// PolicyDeleted, NodeUpdated, NodeRemoved.
+// PolicyDeleted, NodeUpdated, NodeRemoved, AdmissionPolicyUpdated,
+// AdmissionPolicyDeleted.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
 	EventType() string
-	// Scope is the project that owns what the event is about.
+	// Scope is the project that owns what the event is about; uuid.Nil when it
+	// belongs to the plane.
 	Scope() uuid.UUID
 	isEvent()
 }
@@ -19,6 +21,9 @@ const (
 	TypePolicyDeleted   = "policy_deleted"
 	TypeNodeUpdated     = "node_updated"
 	TypeNodeRemoved     = "node_removed"
+
+	TypeAdmissionPolicyUpdated = "admission_policy_updated"
+	TypeAdmissionPolicyDeleted = "admission_policy_deleted"
 )
 
 // RevisionCreated publishes a revision of a policy, the first included.

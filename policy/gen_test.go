@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
@@ -98,7 +99,11 @@ func anyOrder(t *rapid.T) Order {
 func anyEvent(t *rapid.T) Event {
 	id, project := anyID(t), anyID(t)
 	node := NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`).Draw(t, "node"))
-	switch rapid.IntRange(0, 3).Draw(t, "type") {
+	switch rapid.IntRange(0, 5).Draw(t, "type") {
+	case 4:
+		return AdmissionPolicyUpdated{id, AdmissionPolicyID(node), anyExpected(t), rapid.SampledFrom([]string{"", "ana"}).Draw(t, "by"), anyAdmissionPolicy(t)}
+	case 5:
+		return AdmissionPolicyDeleted{id, AdmissionPolicyID(node), anyExpected(t)}
 	case 0:
 		return PolicyDeleted{id, project, anyID(t)}
 	case 1:
@@ -127,4 +132,35 @@ func anyEvent(t *rapid.T) Event {
 		e.Revision.Parent, e.Revision.CorrelationID = anyID(t), "c-1"
 	}
 	return e
+}
+
+// anyExpected stays below what a float64 keeps: a test prints events by way of any.
+func anyExpected(t *rapid.T) *uint64 {
+	return rapid.Ptr(rapid.Uint64Max(1<<53), true).Draw(t, "expected")
+}
+
+func anyAdmissionPolicy(t *rapid.T) AdmissionPolicy {
+	p := AdmissionPolicy{
+		Name:        rapid.SampledFrom([]string{"a", "Kein \"Name\"", "政策"}).Draw(t, "name"),
+		Description: rapid.SampledFrom([]string{"", "two\nlines"}).Draw(t, "description"),
+		Level:       rapid.SampledFrom(Levels).Draw(t, "level"),
+		ServiceType: rapid.SampledFrom([]string{"", "vm"}).Draw(t, "service type"),
+		Priority:    rapid.Int32Min(0).Draw(t, "priority"),
+		Disabled:    rapid.Bool().Draw(t, "disabled"),
+		Mode:        rapid.SampledFrom([]Mode{Enforce, Shadow}).Draw(t, "mode"),
+		Rego:        "package a\n\nmain := {\"rejected\": false}\n",
+	}
+	if rapid.Bool().Draw(t, "labelled") {
+		p.Labels = map[string]string{"tier": "gold", "a/b": ""}
+	}
+	if p.Level != Global {
+		p.Tenant = rapid.SampledFrom([]string{"", "acme"}).Draw(t, "tenant")
+	}
+	if p.Level == User {
+		p.User = rapid.SampledFrom([]string{"", "ana"}).Draw(t, "user")
+	}
+	if rapid.Bool().Draw(t, "tested") {
+		p.TestCases = []jsontext.Value{jsontext.Value(`{"name":"one"}`), jsontext.Value(`{}`)}
+	}
+	return p
 }

@@ -91,6 +91,14 @@ const (
 	CodeTooManyAddresses   = "too_many_addresses"
 	CodeInvalidVersion     = "invalid_version"
 	CodeInvalidFingerprint = "invalid_fingerprint"
+
+	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
+	CodeUnknownLevel             = "unknown_level"
+	CodeUnknownMode              = "unknown_mode"
+	CodeInvalidPriority          = "invalid_priority"
+	CodeOwnerForbidden           = "owner_forbidden"
+	CodeControlCharacter         = "control_character"
+	CodeTooManyTestCases         = "too_many_test_cases"
 )
 
 // Codes of warnings: what may stand and is likely not meant.

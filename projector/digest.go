@@ -22,8 +22,8 @@ type Digest struct {
 	Sum  [32]byte
 }
 
-// Digest hashes policies with every revision, nodes with their facts, and the
-// derived rows, all by name. The fold goes on meanwhile, but for the moment in
+// Digest hashes policies with every revision, nodes with their facts, the
+// derived rows, and admission policies, all by name. The fold goes on meanwhile, but for the moment in
 // which the rows are derived.
 func (p *Projector) Digest(ctx context.Context) (Digest, error) {
 	p.mu.RLock()
@@ -83,6 +83,14 @@ func (at digester) sum(ctx context.Context) (Digest, error) {
 			d.Rows += counts[r.identity]
 		}
 		hashNode(h, k, r, idents[r.identity])
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	err = scanSnapshot(ctx, snap, keyAdmission, func(k, v []byte) error {
+		frame(h, k)
+		frame(h, v)
 		return nil
 	})
 	d.Sum = [32]byte(h.Sum(nil))

@@ -24,6 +24,8 @@ const (
 	CodePolicyNotOwned   = "policy_not_owned"
 	CodeNodeIDTaken      = "node_id_taken"
 	CodeStaleEvent       = "stale_event"
+	CodeNameTaken        = "name_taken"
+	CodePriorityTaken    = "priority_taken"
 )
 
 // entry is a message made ready for the fold: everything that needs no state
@@ -39,7 +41,8 @@ type entry struct {
 	claimed bool             // the subject says of the event what it says itself
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v2.
+// knownSchema is the newest ce-dataschema this binary folds: edict/v2, which
+// added ordered policy and admission policies.
 const knownSchema = 2
 
 // NewerEventError means that an event was written under a schema this binary
@@ -124,14 +127,22 @@ func claimFault(e *entry) (Verdict, bool) {
 	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
-		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy> or edict.log.<project>.node.<node>", e.msg.Subject), true
+		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node> or edict.log.admission.<policy>", e.msg.Subject), true
 	}
 	family, id := identify(e.event)
 	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
-		return reject(CodeSubjectMismatch, "the event is about %s %s of project %s, its subject says %s %s of project %s",
-			family, id, e.event.Scope(), c.Family, c.ID, c.Project), true
+		return reject(CodeSubjectMismatch, "the event is about %s, its subject says %s",
+			placed(family, id, e.event.Scope()), placed(c.Family, c.ID, c.Project)), true
 	}
 	return Verdict{}, false
+}
+
+// placed names what an event or a subject is about.
+func placed(family, id string, project uuid.UUID) string {
+	if project == uuid.Nil {
+		return family + " policy " + id
+	}
+	return fmt.Sprintf("%s %s of project %s", family, id, project)
 }
 
 func identify(e policy.Event) (family, id string) {
@@ -144,15 +155,19 @@ func identify(e policy.Event) (family, id string) {
 		return "node", string(e.Node)
 	case policy.NodeRemoved:
 		return "node", string(e.Node)
+	case policy.AdmissionPolicyUpdated:
+		return streams.FamilyAdmission, string(e.Policy)
+	case policy.AdmissionPolicyDeleted:
+		return streams.FamilyAdmission, string(e.Policy)
 	}
 	return "", ""
 }
 
 // unread reports whether the ids that place an event could not be read.
 func unread(e policy.Event) bool {
-	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil {
+	family, id := identify(e)
+	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission {
 		return true
 	}
-	_, id := identify(e)
 	return id == "" || id == uuid.Nil.String()
 }

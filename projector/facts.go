@@ -20,10 +20,11 @@ import (
 
 // Kinds of Fact, in the order in which they are yielded.
 const (
-	FactPolicy   = "policy"
-	FactRevision = "revision"
-	FactNode     = "node"
-	FactRow      = "row"
+	FactPolicy    = "policy"
+	FactRevision  = "revision"
+	FactNode      = "node"
+	FactRow       = "row"
+	FactAdmission = "admission_policy"
 )
 
 // Fact is one of the things that the store digest covers, in words: two stores
@@ -32,7 +33,8 @@ const (
 type Fact struct {
 	Kind string
 	// Key names it among those of its kind, which come in ascending order:
-	// project/policy, policy/sequence (20 digits), project/node or node/policy.
+	// project/policy, policy/sequence (20 digits), project/node, node/policy or
+	// an admission policy's id.
 	Key    string
 	Values map[string]string
 }
@@ -81,7 +83,7 @@ func (f factReader) all(yield func(Fact, error) bool) {
 	for _, kind := range []struct {
 		prefix byte
 		read   func(k, v []byte) (Fact, error)
-	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}} {
+	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}} {
 		err := scanSnapshot(context.Background(), f.snap, kind.prefix, func(k, v []byte) error {
 			fact, err := kind.read(k, v)
 			if err == nil && !yield(fact, nil) {
@@ -133,6 +135,22 @@ func policyFact(k, v []byte) (Fact, error) {
 		"head": r.head.String(), "head_seq": strconv.FormatUint(r.headSeq, 10), "head_time": stamp(r.headTime),
 		"created_at": stamp(r.created), "fingerprint": r.fp.String(),
 	}}, err
+}
+
+func admissionFact(k, v []byte) (Fact, error) {
+	p, err := readAdmission(policy.AdmissionPolicyID(k), v)
+	if err != nil {
+		return Fact{}, err
+	}
+	values := map[string]string{
+		"deleted": strconv.FormatBool(p.document == nil), "version": strconv.FormatUint(p.seq, 10), "event": p.event.String(),
+		"created_at": stamp(p.created), "updated_at": stamp(p.updated), "created_by": p.createdBy,
+	}
+	if p.document != nil {
+		sum := sha256.Sum256(policy.AppendAdmissionPolicy(nil, *p.document))
+		values["name"], values["sha256"] = p.document.Name, hex.EncodeToString(sum[:])
+	}
+	return Fact{FactAdmission, string(k), values}, nil
 }
 
 func revisionFact(k, v []byte) (Fact, error) {

@@ -37,12 +37,15 @@ type fold struct {
 
 // scratch is what one batch leaves to the next: room.
 type scratch struct {
-	fresh map[nodeEvent]struct{} // events of nodes applied in this batch
-	key   []byte                 // of one write; the batch copies what it is given
-	value []byte                 // of one write
+	fresh    map[nodeEvent]struct{}      // events of nodes applied in this batch
+	admitted map[admissionEvent]struct{} // and of admission policies
+	key      []byte                      // of one write; the batch copies what it is given
+	value    []byte                      // of one write
 }
 
-func newScratch() scratch { return scratch{fresh: map[nodeEvent]struct{}{}} }
+func newScratch() scratch {
+	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}}
+}
 
 // reset keeps room for an ordinary batch; that of a rebuild would take longer
 // to clear than to make.
@@ -52,6 +55,7 @@ func (s *scratch) reset() {
 		*s = newScratch()
 	}
 	clear(s.fresh)
+	clear(s.admitted)
 }
 
 func (f *fold) set(key, value []byte) {
@@ -94,6 +98,10 @@ func (f *fold) event(e *entry) Verdict {
 		return f.nodeUpdated(ev, e.fault)
 	case policy.NodeRemoved:
 		return f.nodeRemoved(ev, e.fault)
+	case policy.AdmissionPolicyUpdated:
+		return f.admissionPolicyUpdated(ev, e.fault)
+	case policy.AdmissionPolicyDeleted:
+		return f.admissionPolicyDeleted(ev, e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }

@@ -43,7 +43,12 @@ func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
 		return true
 	}
 	f.key = appendNodeEventKey(f.key[:0], n.ordinal, event)
-	_, closer, err := f.store.Get(f.key)
+	return f.stored(f.key)
+}
+
+// stored reports whether an earlier batch wrote the key.
+func (f *fold) stored(key []byte) bool {
+	_, closer, err := f.store.Get(key)
 	if err == pebble.ErrNotFound {
 		return false
 	}

@@ -11,27 +11,30 @@ import (
 
 // SchemaVersion is the layout below. A store of a newer one is refused, one of
 // an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
-// of places; version 3 folds ordered policy, which older binaries rejected.
+// of places; version 3 folds ordered policy, which older binaries rejected, and
+// has admission policies.
 const SchemaVersion = 3
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
-	keySchema     = 's' // -> version u32, partitions u32
-	keyCursor     = 'c' // -> cursor
-	keyNode       = 'n' // project, node id -> nodeRecord
-	keyNodeEvent  = 'e' // node ordinal, event id -> ; every node event ever applied
-	keyIdentity   = 'i' // ordinal -> project, labels
-	keyPolicy     = 'p' // project, policy -> policyRecord; deleted ones too
-	keyRevision   = 'v' // policy, sequence -> log time, event body verbatim
-	keyRevisionID = 'w' // policy, revision -> sequence
-	keySelector   = 'q' // ordinal -> project, source text, destination text
-	keyMember     = 'm' // selector ordinal, identity ordinal ->
-	keyPayload    = 'y' // fingerprint -> rule payload, verbatim
-	keyRetired    = 'x' // sequence, fingerprint -> ; payloads no head has had since
-	keyEdge       = 'o' // partition, sequence, policy -> edge
-	keyEdgesFrom  = 'f' // partition -> highest sequence whose edges were dropped
-	keyRejection  = 'j' // sequence -> rejection as JSON
-	keyReported   = 'k' // -> rejections up to this sequence are in their stream
+	keySchema         = 's' // -> version u32, partitions u32
+	keyCursor         = 'c' // -> cursor
+	keyNode           = 'n' // project, node id -> nodeRecord
+	keyNodeEvent      = 'e' // node ordinal, event id -> ; every node event ever applied
+	keyIdentity       = 'i' // ordinal -> project, labels
+	keyPolicy         = 'p' // project, policy -> policyRecord; deleted ones too
+	keyRevision       = 'v' // policy, sequence -> log time, event body verbatim
+	keyRevisionID     = 'w' // policy, revision -> sequence
+	keySelector       = 'q' // ordinal -> project, source text, destination text
+	keyMember         = 'm' // selector ordinal, identity ordinal ->
+	keyPayload        = 'y' // fingerprint -> rule payload, verbatim
+	keyRetired        = 'x' // sequence, fingerprint -> ; payloads no head has had since
+	keyEdge           = 'o' // partition, sequence, policy -> edge
+	keyEdgesFrom      = 'f' // partition -> highest sequence whose edges were dropped
+	keyRejection      = 'j' // sequence -> rejection as JSON
+	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
+	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
+	keyReported       = 'k' // -> rejections up to this sequence are in their stream
 )
 
 func schemaKey() []byte   { return []byte{keySchema} }
@@ -46,6 +49,15 @@ func appendNodeKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
 
 func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
 	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
+}
+
+func admissionKey(id policy.AdmissionPolicyID) []byte {
+	return append([]byte{keyAdmission}, id...)
+}
+
+func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
+	b := append(append([]byte{keyAdmissionEvent}, id...), 0)
+	return append(b, event[:]...)
 }
 
 func appendIdentityKey(b []byte, ordinal uint32) []byte {

@@ -52,10 +52,11 @@ func (m *Memory) Rows(id policy.NodeID) (r Rows, ok bool) {
 }
 
 // ephemeral takes the place of batch and store. All that the fold ever reads
-// back is which node events it has applied.
+// back is which events of nodes and admission policies it has applied.
 type ephemeral struct {
-	applied map[nodeEventKey]struct{}
-	edges   bool // to be made
+	applied  map[nodeEventKey]struct{}
+	admitted map[string]struct{} // keys of keyAdmissionEvent
+	edges    bool                // to be made
 }
 
 // nodeEventKey is a key of keyNodeEvent.
@@ -63,6 +64,12 @@ type nodeEventKey [1 + 4 + 16]byte
 
 // Set implements sink.
 func (e *ephemeral) Set(key, _ []byte, _ *pebble.WriteOptions) error {
+	if key[0] == keyAdmissionEvent {
+		if e.admitted == nil {
+			e.admitted = map[string]struct{}{}
+		}
+		e.admitted[string(key)] = struct{}{}
+	}
 	if key[0] != keyNodeEvent {
 		return nil
 	}
@@ -81,7 +88,13 @@ func (e *ephemeral) DeleteRange(_, _ []byte, _ *pebble.WriteOptions) error { ret
 
 // Get implements past.
 func (e *ephemeral) Get(key []byte) ([]byte, io.Closer, error) {
-	if _, ok := e.applied[nodeEventKey(key)]; ok {
+	var ok bool
+	if key[0] == keyAdmissionEvent {
+		_, ok = e.admitted[string(key)]
+	} else {
+		_, ok = e.applied[nodeEventKey(key)]
+	}
+	if ok {
 		return nil, io.NopCloser(nil), nil
 	}
 	return nil, nil, pebble.ErrNotFound

@@ -83,11 +83,14 @@ type Projector struct {
 	reported uint64
 	failed   error // a write did not reach the store: memory is ahead of it, nothing more is written
 
-	applied  atomic.Uint64
-	progress sync.Mutex
-	changed  chan struct{}
-	verdicts verdicts
-	witness  witness
+	applied atomic.Uint64
+	// admissionSeq is the sequence of the last change of an admission policy, to
+	// be asked without the lock.
+	admissionSeq atomic.Uint64
+	progress     sync.Mutex
+	changed      chan struct{}
+	verdicts     verdicts
+	witness      witness
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
@@ -353,6 +356,7 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, fu
 	f.value = c.append(f.value[:0])
 	f.set(cursorKey(), f.value)
 	p.cursor = c
+	p.admissionSeq.Store(p.state.admission.last())
 	if silent {
 		for part := range p.pending {
 			f.dropEdges(part, c.seq)

@@ -19,6 +19,7 @@ type state struct {
 	nextSel    uint32      // ordinal of the next new selector
 	live       live
 	payloads   payloads
+	admission  admissionState
 	mark       uint32      // the latest visit of a selector, see matching
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
@@ -29,13 +30,14 @@ type live struct{ nodes, identities, policies, selectors int }
 
 func newState(parts int) *state {
 	return &state{
-		layout:   newLayout(parts),
-		projects: map[uuid.UUID]*project{},
-		policies: map[uuid.UUID]*policyState{},
-		nodes:    map[policy.NodeID]*node{},
-		payloads: newPayloads(),
-		have:     make(union, parts),
-		lost:     make(union, parts),
+		layout:    newLayout(parts),
+		projects:  map[uuid.UUID]*project{},
+		policies:  map[uuid.UUID]*policyState{},
+		nodes:     map[policy.NodeID]*node{},
+		payloads:  newPayloads(),
+		admission: newAdmissionState(),
+		have:      make(union, parts),
+		lost:      make(union, parts),
 	}
 }
 

@@ -48,7 +48,7 @@ func Compare(live, log iter.Seq2[projector.Fact, error]) (*Difference, error) {
 }
 
 // kinds in the order in which facts come.
-var kinds = []string{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow}
+var kinds = []string{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission}
 
 func order(a, b projector.Fact) int {
 	return cmp.Or(

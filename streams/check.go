@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,7 +164,10 @@ const (
 )
 
 var (
+	// logSubjects are the families of the first release; laterSubjects came
+	// after it, and a log that was made before them is extended.
 	logSubjects      = []string{logPrefix + "*.policy.*", logPrefix + "*.node.*"}
+	laterSubjects    = []string{admissionPrefix + "*"}
 	rejectedSubjects = []string{rejectedPrefix + "*"}
 	nodesSubjects    = []string{nodePrefix + "*.>", FenceFilter, DayMarkFilter, SyncMarkFilter}
 	nodesRepublish   = jetstream.RePublish{Source: nodePrefix + ">", Destination: livePrefix + ">"}
@@ -171,7 +175,7 @@ var (
 
 // openStream returns the stream that is there, or makes it by cfg. Two
 // processes that start at once both find it; made is true for the one that
-// made it. A stream that exists is never changed.
+// made it. A stream that exists is not changed here.
 func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check func(jetstream.StreamConfig) []Fault) (info *jetstream.StreamInfo, made bool, err error) {
 	patient, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
@@ -190,6 +194,27 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 		return nil, false, &ConfigError{Stream: cfg.Name, Faults: f}
 	}
 	return info, made, nil
+}
+
+// extend adds the subjects that the stream lacks, and changes nothing else. Of
+// two processes that do so at once, both ask for the same.
+func (c *Conn) extend(ctx context.Context, info *jetstream.StreamInfo, subjects []string) (*jetstream.StreamInfo, error) {
+	cfg := info.Config
+	for _, need := range subjects {
+		if !slices.ContainsFunc(cfg.Subjects, func(have string) bool { return covers(have, need) }) {
+			cfg.Subjects = append(slices.Clip(cfg.Subjects), need)
+		}
+	}
+	if len(cfg.Subjects) == len(info.Config.Subjects) {
+		return info, nil
+	}
+	ctx, cancel := c.during(ctx, requestTimeout)
+	defer cancel()
+	s, err := c.js.UpdateStream(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("add subjects %v to stream %s, which an older edict made: %w", subjects, cfg.Name, err)
+	}
+	return s.CachedInfo(), nil
 }
 
 // A stream that another process is making right now has no leader yet, and who

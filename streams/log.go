@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -44,7 +45,8 @@ type Append struct {
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
 }
 
-// OpenLog makes the stream, or checks the one that exists: *ConfigError.
+// OpenLog makes the stream, or checks the one that exists: *ConfigError. One
+// that was made before a family of events came gets the family's subject.
 func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 	if opt.Partitions == 0 {
 		opt.Partitions = 64
@@ -55,7 +57,7 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 	cfg := jetstream.StreamConfig{
 		Name:               LogStream,
 		Description:        "Edict's log: every event, never trimmed",
-		Subjects:           logSubjects,
+		Subjects:           slices.Concat(logSubjects, laterSubjects),
 		Storage:            jetstream.FileStorage,
 		Replicas:           c.Replicas(),
 		Discard:            jetstream.DiscardNew,
@@ -70,6 +72,9 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 		cfg.FirstSeq = opt.Above + 1
 	}
 	info, _, err := c.openStream(ctx, cfg, logFaults)
+	if err == nil {
+		info, err = c.extend(ctx, info, laterSubjects)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}

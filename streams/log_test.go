@@ -120,6 +120,38 @@ func TestALogMadeAfterALossStartsAboveWhatWasAnnounced(t *testing.T) {
 	assert.Equal(t, []uint64{501}, sequences(collect(t, l.Follow(within(t), 0), 1)))
 }
 
+func TestALogOfAnOlderEdictGetsTheLaterFamilies(t *testing.T) {
+	c := embedded(t)
+	info, err := c.js.CreateStream(within(t), jetstream.StreamConfig{
+		Name: LogStream, Subjects: logSubjects, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, Duplicates: logDuplicates,
+		DenyDelete: true, DenyPurge: true, AllowDirect: true, AllowAtomicPublish: true, FirstSeq: 501,
+		Metadata: map[string]string{metaPartitions: "8"},
+	})
+	require.NoError(t, err)
+	_, err = c.js.Publish(within(t), Subject(node("a", 1)), policy.Append(nil, node("a", 1)))
+	require.NoError(t, err)
+
+	for range 2 { // and another process, at once or later
+		l := openLog(t, c)
+		assert.Equal(t, uint64(501), l.First())
+		assert.Equal(t, info.CachedInfo().Created.UTC(), l.Created(), "it is the same log")
+	}
+	l := openLog(t, c)
+	_, _, err = l.Publish(within(t), Append{Event: policy.AdmissionPolicyDeleted{ID: uuid.New(), Policy: "p"}})
+	require.NoError(t, err)
+	msgs := collect(t, l.Follow(within(t), 0), 2)
+	assert.Equal(t, []uint64{501, 502}, sequences(msgs))
+	assert.Equal(t, "edict.log.admission.p", msgs[1].Subject)
+	assert.Equal(t, "edict/v2", msgs[1].Get(HeaderDataSchema), "an older binary stops at it")
+	after, err := c.streamInfo(within(t), LogStream)
+	require.NoError(t, err)
+	want := info.CachedInfo().Config
+	want.Subjects = append(want.Subjects, laterSubjects...)
+	assert.Equal(t, want.Subjects, after.Config.Subjects)
+	after.Config.Subjects, after.Config.Metadata, want.Metadata = want.Subjects, nil, nil // the server adds its version
+	assert.Equal(t, want, after.Config, "nothing else is changed")
+}
+
 func TestNothingRemovesAnEvent(t *testing.T) {
 	c := embedded(t)
 	l := openLog(t, c)

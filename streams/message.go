@@ -23,10 +23,11 @@ const (
 )
 
 // Values of HeaderDataSchema. An event is of the oldest schema that can say it,
-// so that workers of the release before go on folding what they understand.
+// so that workers of the release before go on folding what they understand, and
+// stop at what they would pass over.
 const (
-	DataSchema        = "edict/v1"
-	DataSchemaOrdered = "edict/v2" // a revision with something of ordered policy
+	DataSchema  = "edict/v1"
+	DataSchema2 = "edict/v2" // a revision with something of ordered policy, and admission policies
 )
 
 // Message is a stored message of any stream. It looks the same however it was

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/policy"
 )
 
@@ -31,7 +33,7 @@ func outgoing(a Append) Outgoing {
 		Header: []string{
 			"ce-id", id,
 			"ce-type", e.EventType(),
-			"ce-source", "edict/" + e.Scope().String(),
+			"ce-source", source(e),
 			"ce-specversion", "1.0",
 			"ce-time", happened(e).Format(time.RFC3339Nano),
 			HeaderDataSchema, dataSchema(e),
@@ -46,9 +48,22 @@ func outgoing(a Append) Outgoing {
 	return o
 }
 
+// source is who produced an event of ours, as a URI reference.
+func source(e policy.Event) string {
+	if e.Scope() == uuid.Nil {
+		return "edict"
+	}
+	return "edict/" + e.Scope().String()
+}
+
 func dataSchema(e policy.Event) string {
-	if r, ok := e.(policy.RevisionCreated); ok && r.Revision.Content().Extended() {
-		return DataSchemaOrdered
+	switch e := e.(type) {
+	case policy.RevisionCreated:
+		if e.Revision.Content().Extended() {
+			return DataSchema2
+		}
+	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
+		return DataSchema2
 	}
 	return DataSchema
 }

@@ -19,22 +19,24 @@ const (
 
 // Families of log subjects (shared design, section 2).
 const (
-	FamilyPolicy = "policy"
-	FamilyNode   = "node"
+	FamilyPolicy    = "policy"
+	FamilyNode      = "node"
+	FamilyAdmission = "admission"
 )
 
 const (
-	logPrefix      = "edict.log."
-	rejectedPrefix = "edict.rejected."
-	nodePrefix     = "edict.node."
-	livePrefix     = "edict.live.node."
-	fencePrefix    = "edict.fence."
-	dayPrefix      = "edict.mark.day."
-	syncPrefix     = "edict.mark.sync."
+	logPrefix       = "edict.log."
+	admissionPrefix = logPrefix + FamilyAdmission + "."
+	rejectedPrefix  = "edict.rejected."
+	nodePrefix      = "edict.node."
+	livePrefix      = "edict.live.node."
+	fencePrefix     = "edict.fence."
+	dayPrefix       = "edict.mark.day."
+	syncPrefix      = "edict.mark.sync."
 )
 
-// Subject is the log subject of an event: edict.log.<project>.policy.<policy>
-// or edict.log.<project>.node.<node>. It is "" for an event of no family,
+// Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
+// edict.log.<project>.node.<node> or edict.log.admission.<policy>. It is "" for an event of no family,
 // which no event of the closed set is.
 func Subject(e policy.Event) string {
 	const most = len(logPrefix) + 36 + len(".policy.") + policy.MaxNodeID
@@ -52,6 +54,10 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
 	case policy.NodeRemoved:
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
+	case policy.AdmissionPolicyUpdated:
+		return append(append(b, admissionPrefix...), e.Policy...)
+	case policy.AdmissionPolicyDeleted:
+		return append(append(b, admissionPrefix...), e.Policy...)
 	}
 	return b
 }
@@ -66,8 +72,9 @@ func appendID(b []byte, id uuid.UUID) []byte {
 	return append(b, text...)
 }
 
-// Claim is what a log subject says of its event: Family is FamilyPolicy or
-// FamilyNode, ID the policy's or node's id as written. Any producer chooses its
+// Claim is what a log subject says of its event: Family is FamilyPolicy,
+// FamilyNode or FamilyAdmission, which has no project; ID the policy's or node's
+// id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
@@ -82,6 +89,9 @@ func ParseSubject(s string) (Claim, bool) {
 	rest, ok := strings.CutPrefix(s, logPrefix)
 	if !ok {
 		return Claim{}, false
+	}
+	if id, ok := strings.CutPrefix(s, admissionPrefix); ok && id != "" && !strings.Contains(id, ".") {
+		return Claim{Family: FamilyAdmission, ID: id}, true
 	}
 	project, rest, ok := strings.Cut(rest, ".")
 	if !ok {

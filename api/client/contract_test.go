@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -68,9 +69,21 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"reportApplied": func(ctx context.Context) (any, error) {
 			return done(c.ReportApplied(ctx, "n1", resource.Applied{Version: 3, Fingerprint: compiler.Empty.Fingerprint.String()}))
 		},
-		"getRollout":   func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
-		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
-		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
+		"createAdmissionPolicy": func(ctx context.Context) (any, error) {
+			return c.CreateAdmissionPolicy(ctx, json.RawMessage("{}"))
+		},
+		"listAdmissionPolicies": func(ctx context.Context) (any, error) {
+			return c.AdmissionPolicies(ctx, url.Values{"name": {"n"}}, client.Page{})
+		},
+		"getAdmissionPolicy": func(ctx context.Context) (any, error) { return c.AdmissionPolicy(ctx, "p") },
+		"replaceAdmissionPolicy": func(ctx context.Context) (any, error) {
+			return c.ReplaceAdmissionPolicy(ctx, "p", json.RawMessage("{}"), 7)
+		},
+		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.DeleteAdmissionPolicy(ctx, "p")) },
+		"evaluate":              func(ctx context.Context) (any, error) { return c.Evaluate(ctx, json.RawMessage("{}"), true) },
+		"getRollout":            func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
+		"getStatus":             func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
+		"listRejected":          func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {
 			items, err := c.Keys(ctx)
 			return resource.Items[resource.Key]{Items: items}, err
@@ -138,6 +151,9 @@ func TestTheClientSpeaksTheDocument(t *testing.T) {
 	require.NoError(t, err)
 	methods := calls(cl)
 	for _, op := range c.Operations() {
+		if strings.HasPrefix(op, "alpha") {
+			continue // the surface of existing clients
+		}
 		t.Run(op, func(t *testing.T) {
 			call, ok := methods[op]
 			require.True(t, ok, "the client has no method for operation %s", op)

@@ -48,10 +48,10 @@ type Flow struct {
 }
 
 // Explain says what a node does with a flow, and why.
-func (c *Client) Explain(ctx context.Context, id string, f Flow) (resource.Explanation, error) {
+func (c *Client) Explain(ctx context.Context, id string, f Flow) (resource.FlowVerdict, error) {
 	q := url.Values{"direction": {f.Direction}, "peer": {f.Peer}, "protocol": {f.Protocol}}
 	if f.Port != 0 {
 		q.Set("port", strconv.Itoa(int(f.Port)))
 	}
-	return get[resource.Explanation](ctx, c, q, "v1", "nodes", id, "explain")
+	return get[resource.FlowVerdict](ctx, c, q, "v1", "nodes", id, "explain")
 }

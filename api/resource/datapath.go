@@ -58,8 +58,8 @@ type RuleRef struct {
 	Index    int       `json:"index"`
 }
 
-// Explanation is what happens to one flow, and why.
-type Explanation struct {
+// FlowVerdict is what happens to one flow, and why.
+type FlowVerdict struct {
 	Verdict    string       `json:"verdict"`
 	Rule       *RuleRef     `json:"rule"`
 	Reason     string       `json:"reason,omitempty"` // where no rule decided

@@ -22,6 +22,10 @@ type Problem struct {
 	Sequence uint64 `json:"sequence,omitempty"`
 	// Checks are those of a worker that is not ready.
 	Checks []Check `json:"checks,omitempty"`
+	// Policy is the admission policy that decided, and Explain what each of them
+	// did, when that was asked for.
+	Policy  *Deciding    `json:"policy,omitempty"`
+	Explain *Explanation `json:"explain,omitempty"`
 }
 
 // Fault is one fault of an input: where (a JSON pointer into the body, or the

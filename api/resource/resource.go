@@ -144,6 +144,17 @@ type DryRun struct {
 	RuleDiff           Diff     `json:"rule_diff"`
 	PeerPairsAffected  uint64   `json:"peer_pairs_affected"`
 	UnreachableNodeIDs []string `json:"unreachable_node_ids"`
+	// Admission is what admission policies made of it; nil when nothing.
+	Admission *AdmissionEffect `json:"admission,omitempty"`
+}
+
+// AdmissionEffect is a policy as admission policies patched it.
+type AdmissionEffect struct {
+	Status          string   `json:"status"`
+	SnapshotVersion uint64   `json:"snapshot_version"`
+	Selector        Selector `json:"selector"`
+	Order
+	Rules []Rule `json:"rules"`
 }
 
 // Facts are what a node is registered with.

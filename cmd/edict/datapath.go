@@ -180,7 +180,7 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 }
 
 // asking is a command that asks a node's table about one flow.
-func (a *app) asking(use, short, long string, write func(w io.Writer, e resource.Explanation)) *cobra.Command {
+func (a *app) asking(use, short, long string, write func(w io.Writer, e resource.FlowVerdict)) *cobra.Command {
 	var f flowFlags
 	cmd := a.datapathClient(&cobra.Command{
 		Use: use, Short: short, Long: long, Args: args(1, 1),
@@ -209,7 +209,7 @@ func (a *app) datapathLookupCommand() *cobra.Command {
 	return a.asking("lookup NODE {--to|--from} PEER --port PORT/PROTOCOL", "Look a flow up in a node's table", "", writeLookup)
 }
 
-func writeLookup(w io.Writer, e resource.Explanation) {
+func writeLookup(w io.Writer, e resource.FlowVerdict) {
 	if e.Entry == nil {
 		fmt.Fprintf(w, "%s  no entry\n", e.Verdict)
 		return
@@ -227,7 +227,7 @@ did not decide, the one that did, and the entry of the table that carries it.`, 
 	return cmd
 }
 
-func writeExplanation(w io.Writer, e resource.Explanation) {
+func writeExplanation(w io.Writer, e resource.FlowVerdict) {
 	fmt.Fprintf(w, "Verdict:  %s\n", e.Verdict)
 	if e.Rule != nil {
 		fmt.Fprintf(w, "Rule:     %s, revision %s\n", refText(e.Rule), e.Rule.Revision)

@@ -86,6 +86,8 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &own):
 		return own.code
+	case errors.As(err, &p) && p.Policy != nil:
+		return exitDiffers // refused by policy
 	case errors.As(err, &p):
 		return codeOfStatus(p.Status)
 	case errors.As(err, &status):

@@ -34,7 +34,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	d.Republish, d.LogURL = p.republish, p.logURL
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable = p.room.writable
-	d.Convergence = p.tracker
+	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
@@ -95,6 +96,7 @@ type Plane struct {
 	workers  *relay.Workers
 	caught   atomic.Bool // the fold is where the log was at the start
 	tracker  *convergence.Tracker
+	admitter *admission.Registry
 	handler  http.Handler
 	natsURL  string
 	saving   sync.Mutex // a checkpoint
@@ -278,6 +280,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
+	p.admitter = admission.NewRegistry(p.store, admission.RegistryOptions{Metrics: metrics.Admission()})
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
 	p.handler = api.New(deps)

@@ -1,0 +1,297 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// DecodeAdmissionPolicy reads a policy as authors send it: the document of an
+// admission_policy_updated. What is absent has its default: priority 500,
+// enabled, mode enforce. The error is Violations, every fault at once.
+func DecodeAdmissionPolicy(body []byte) (p AdmissionPolicy, err error) {
+	faults := read(body, func(r *reader) { p = r.admissionPolicy() })
+	return p, faults.orNil()
+}
+
+// DecodeAdmissionChange reads what replaces a policy's matching criteria,
+// priority and code (003-policy-engine, PUT): criteria that are absent are
+// cleared, everything else that is absent stays as in p. The error is
+// Violations.
+func DecodeAdmissionChange(body []byte, p AdmissionPolicy) (AdmissionPolicy, error) {
+	p.ServiceType, p.Labels = "", nil
+	faults := read(body, func(r *reader) { r.admissionFields(&p, admissionRego) })
+	return p, faults.orNil()
+}
+
+// Fields of an admission policy that must be there, by bit.
+const (
+	admissionName = 1 << iota
+	admissionLevel
+	admissionRego
+)
+
+var admissionFields = []string{"name", "policy_type", "rego_code"}
+
+func (r *reader) admissionPolicy() AdmissionPolicy {
+	p := AdmissionPolicy{Priority: DefaultAdmissionPriority, Mode: Enforce}
+	r.admissionFields(&p, admissionName|admissionLevel|admissionRego)
+	return p
+}
+
+func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
+	var seen uint
+	ok := r.object("an admission policy", func(name []byte) bool {
+		switch string(name) {
+		case "name":
+			seen |= admissionName
+			p.Name = r.line(MaxAdmissionName, true)
+		case "description":
+			p.Description, _ = r.prose(MaxAdmissionDescription)
+		case "policy_type":
+			seen |= admissionLevel
+			p.Level = r.level()
+		case "tenant_id":
+			p.Tenant = r.line(MaxOwner, false)
+		case "user_id":
+			p.User = r.line(MaxOwner, false)
+		case "service_type":
+			p.ServiceType = r.line(MaxOwner, false)
+		case "label_selector":
+			p.Labels = r.pairsOfText()
+		case "priority":
+			p.Priority = r.admissionPriority()
+		case "enabled":
+			p.Disabled = !r.flag()
+		case "mode":
+			p.Mode = r.mode()
+		case "rego_code":
+			seen |= admissionRego
+			p.Rego = r.rego()
+		case "test_cases":
+			p.TestCases = r.testCases()
+		default:
+			return false
+		}
+		return true
+	})
+	if ok {
+		r.require(need, seen, admissionFields)
+		r.owners(*p)
+	}
+}
+
+// owners refuses an owner that the level cannot have: it would be without
+// effect, and its author would believe in it.
+func (r *reader) owners(p AdmissionPolicy) {
+	if p.Tenant != "" && p.Level == Global {
+		r.note("/tenant_id", CodeOwnerForbidden, "a Global policy applies to everybody; remove tenant_id, or make it a Tenant policy")
+	}
+	if p.User != "" && (p.Level == Global || p.Level == Tenant) {
+		r.note("/user_id", CodeOwnerForbidden, "only a User policy applies to one user; remove user_id, or make it a User policy")
+	}
+}
+
+func (r *reader) level() Level {
+	b, ok := r.text("a string")
+	if !ok {
+		return ""
+	}
+	l, ok := ParseLevel(string(b))
+	if !ok {
+		r.note("", CodeUnknownLevel, fmt.Sprintf("%.64q is no level; use Global, Tenant or User", b))
+	}
+	return l
+}
+
+func (r *reader) mode() Mode {
+	b, ok := r.text("a string")
+	switch m := Mode(b); {
+	case !ok:
+	case m == Enforce, m == Shadow:
+		return m
+	default:
+		r.note("", CodeUnknownMode, fmt.Sprintf("%.64q is no mode; use enforce or shadow", b))
+	}
+	return ""
+}
+
+func (r *reader) admissionPriority() int32 {
+	if !r.expect('0', "a whole number") {
+		return 0
+	}
+	raw, err := r.dec.ReadValue()
+	if err != nil {
+		r.fail(err)
+		return 0
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 32)
+	if err != nil || n < 0 {
+		r.note("", CodeInvalidPriority, fmt.Sprintf("%.32s is no priority; use a whole number from 0 to 2147483647", raw))
+		return 0
+	}
+	return int32(n)
+}
+
+func (r *reader) flag() bool {
+	if !r.ended && r.dec.PeekKind() == 't' {
+		return r.skip()
+	}
+	if r.expect('f', "true or false") {
+		r.skip()
+	}
+	return false
+}
+
+// sequenceOrNull is sequence where null stands for nil.
+func (r *reader) sequenceOrNull() *uint64 {
+	if r.null() {
+		return nil
+	}
+	n := r.sequence()
+	return &n
+}
+
+func (r *reader) rego() string {
+	b, ok := r.text("a string")
+	switch {
+	case !ok:
+	case len(strings.TrimSpace(string(b))) == 0:
+		r.note("", CodeMissing, "must not be blank")
+	case len(b) > MaxRego:
+		r.note("", CodeTextTooLong, fmt.Sprintf("%d bytes; at most %d", len(b), MaxRego))
+	default:
+		return string(b)
+	}
+	return ""
+}
+
+// line is a text without control characters of at most most characters.
+func (r *reader) line(most int, required bool) string {
+	s, ok := r.prose(most)
+	switch {
+	case !ok:
+	case required && strings.TrimSpace(s) == "":
+		r.note("", CodeMissing, "must not be blank")
+	case strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		r.note("", CodeControlCharacter, "has a control character; remove it")
+	default:
+		return s
+	}
+	return ""
+}
+
+func (r *reader) prose(most int) (string, bool) {
+	b, ok := r.text("a string")
+	if !ok {
+		return "", false
+	}
+	if n := utf8.RuneCount(b); n > most {
+		r.note("", CodeTextTooLong, fmt.Sprintf("%d characters; at most %d", n, most))
+		return "", false
+	}
+	return string(b), true
+}
+
+// pairsOfText reads an object of texts. Unlike a node's labels they may be any.
+func (r *reader) pairsOfText() map[string]string {
+	m := map[string]string{}
+	ok := r.object("an object of labels", func(name []byte) bool {
+		k := string(name)
+		if v, ok := r.text("a string"); ok {
+			m[k] = string(v)
+			if len(k) > MaxLabelPrefix+1+MaxLabelName || len(v) > MaxLabelValue {
+				r.note("", CodeTextTooLong, fmt.Sprintf("a label's key has at most %d bytes, its value %d", MaxLabelPrefix+1+MaxLabelName, MaxLabelValue))
+			}
+		}
+		return true
+	})
+	if ok && len(m) > MaxLabels {
+		r.note("", CodeTooManyLabels, tooMany("labels", len(m), MaxLabels))
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+func (r *reader) testCases() (cases []jsontext.Value) {
+	n := 0
+	ok := r.array("an array of test cases", func(int) {
+		if !r.expect('{', "a test case") {
+			return
+		}
+		v, err := r.dec.ReadValue()
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		if n++; n > MaxTestCases {
+			return
+		}
+		if len(v) > MaxTestCase {
+			r.note("", CodeTextTooLong, fmt.Sprintf("%d bytes; a test case has at most %d", len(v), MaxTestCase))
+			return
+		}
+		v = v.Clone()
+		_ = v.Compact() // it was read, so it is JSON
+		cases = append(cases, v)
+	})
+	if ok && n > MaxTestCases {
+		r.note("", CodeTooManyTestCases, tooMany("test cases", n, MaxTestCases))
+	}
+	return cases
+}
+
+func (r *reader) admissionPolicyID() AdmissionPolicyID {
+	b, ok := r.text("a policy id string")
+	if !ok {
+		return ""
+	}
+	if !validNodeID(b) {
+		r.note("", CodeInvalidAdmissionPolicyID, admissionIDDetail(b))
+		return ""
+	}
+	return AdmissionPolicyID(b)
+}
+
+// Evaluation is what a client asks to be admitted.
+type Evaluation struct {
+	Payload      jsontext.Value // an object
+	User, Tenant string
+}
+
+// DecodeEvaluation reads {"request_payload","user_id"?,"tenant_id"?}. The error
+// is Violations.
+func DecodeEvaluation(body []byte) (e Evaluation, err error) {
+	faults := read(body, func(r *reader) {
+		ok := r.object("an evaluation", func(name []byte) bool {
+			switch string(name) {
+			case "request_payload":
+				if r.expect('{', "an object") {
+					v, err := r.dec.ReadValue()
+					if err != nil {
+						r.fail(err)
+					}
+					e.Payload = v.Clone()
+				} else {
+					e.Payload = jsontext.Value("null") // the fault is noted
+				}
+			case "user_id":
+				e.User = r.line(MaxOwner, false)
+			case "tenant_id":
+				e.Tenant = r.line(MaxOwner, false)
+			default:
+				return false
+			}
+			return true
+		})
+		if ok && e.Payload == nil {
+			r.note("/request_payload", CodeMissing, "request_payload is required")
+		}
+	})
+	return e, faults.orNil()
+}

@@ -1,0 +1,250 @@
+package projector
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// admissionState holds the admission policies. Names and priorities are unique
+// per level, and per owner at the levels that have owners.
+type admissionState struct {
+	byID       map[policy.AdmissionPolicyID]*admissionPolicy
+	names      map[admissionTerm]*admissionPolicy
+	priorities map[admissionTerm]*admissionPolicy
+	live       int
+	// changes are the ids that changed, by sequence; only the last of an id
+	// counts.
+	changes []admissionChange
+}
+
+type admissionTerm struct {
+	level    policy.Level
+	owner    string
+	name     string
+	priority int32
+}
+
+type admissionChange struct {
+	seq uint64
+	id  policy.AdmissionPolicyID
+}
+
+// admissionPolicy is what the fold knows of an id. A deleted one remembers its
+// last event; document is nil.
+type admissionPolicy struct {
+	id        policy.AdmissionPolicyID
+	document  *policy.AdmissionPolicy // never changed once it is here
+	seq       uint64                  // of the event that gave the present facts
+	event     uuid.UUID               // its id
+	created   int64                   // unix ns, the log's
+	updated   int64                   // unix ns, the log's
+	createdBy string                  // who wrote the document
+}
+
+func newAdmissionState() admissionState {
+	return admissionState{
+		byID:       map[policy.AdmissionPolicyID]*admissionPolicy{},
+		names:      map[admissionTerm]*admissionPolicy{},
+		priorities: map[admissionTerm]*admissionPolicy{},
+	}
+}
+
+func admissionTerms(d *policy.AdmissionPolicy) (name, priority admissionTerm) {
+	level, owner := d.Scope()
+	return admissionTerm{level: level, owner: owner, name: d.Name}, admissionTerm{level: level, owner: owner, priority: d.Priority}
+}
+
+// put makes p the holder of its document's name and priority, in place of what
+// it held before.
+func (a *admissionState) put(p *admissionPolicy, document *policy.AdmissionPolicy) {
+	if p.document != nil {
+		name, priority := admissionTerms(p.document)
+		delete(a.names, name)
+		delete(a.priorities, priority)
+		a.live--
+	}
+	if document != nil {
+		name, priority := admissionTerms(document)
+		a.names[name], a.priorities[priority] = p, p
+		a.live++
+	}
+	p.document = document
+	a.byID[p.id] = p
+}
+
+// note appends a change. Once most of the list is out of date it is cut to
+// what counts.
+func (a *admissionState) note(p *admissionPolicy) {
+	a.changes = append(a.changes, admissionChange{p.seq, p.id})
+	if len(a.changes) > 2*len(a.byID)+64 {
+		a.changes = slices.DeleteFunc(a.changes, func(c admissionChange) bool { return a.byID[c.id].seq != c.seq })
+	}
+}
+
+// since are the ids that changed after seq, each once, oldest first.
+func (a *admissionState) since(seq uint64) []*admissionPolicy {
+	from, _ := slices.BinarySearchFunc(a.changes, seq+1, func(c admissionChange, s uint64) int { return cmp.Compare(c.seq, s) })
+	var out []*admissionPolicy
+	for _, c := range a.changes[from:] {
+		if p := a.byID[c.id]; p.seq == c.seq {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// last is the sequence of the last change.
+func (a *admissionState) last() uint64 {
+	if len(a.changes) == 0 {
+		return 0
+	}
+	return a.changes[len(a.changes)-1].seq
+}
+
+func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
+	p := f.admission.byID[ev.Policy]
+	switch {
+	case p != nil && p.event == ev.ID:
+		return duplicate
+	case f.seenAdmission(ev.Policy, ev.ID):
+		return staleAdmission(ev.Policy, ev.ID)
+	case fault != nil:
+		return invalid(fault)
+	}
+	if v, bad := expectedFault(p, ev.Policy, ev.Expected); bad {
+		return v
+	}
+	name, priority := admissionTerms(&ev.Document)
+	if holder := f.admission.names[name]; holder != nil && holder != p {
+		return reject(CodeNameTaken, "the name %q is used by policy %s at this level: choose another", ev.Document.Name, holder.id)
+	}
+	if holder := f.admission.priorities[priority]; holder != nil && holder != p {
+		return reject(CodePriorityTaken, "priority %d is used by policy %s at this level: choose another", ev.Document.Priority, holder.id)
+	}
+	if p == nil {
+		p = &admissionPolicy{id: ev.Policy}
+	}
+	if p.document == nil {
+		p.created = f.time
+	}
+	p.createdBy = ev.CreatedBy
+	f.admit(p, ev.ID, &ev.Document)
+	return Verdict{}
+}
+
+func (f *fold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
+	p := f.admission.byID[ev.Policy]
+	gone := p == nil || p.document == nil
+	switch {
+	case p != nil && p.event == ev.ID:
+		return duplicate
+	case !gone && f.seenAdmission(ev.Policy, ev.ID):
+		return staleAdmission(ev.Policy, ev.ID)
+	case fault != nil:
+		return invalid(fault)
+	case gone:
+		// Met again after the policy has come, this event must be known as an old
+		// one.
+		f.rememberAdmission(ev.Policy, ev.ID)
+		return duplicate
+	}
+	if ev.Expected != nil && *ev.Expected != p.seq {
+		return movedOn(p, *ev.Expected)
+	}
+	p.createdBy = ""
+	f.admit(p, ev.ID, nil)
+	return Verdict{}
+}
+
+// expectedFault is the compare-and-set of an admission policy.
+func expectedFault(p *admissionPolicy, id policy.AdmissionPolicyID, expected *uint64) (Verdict, bool) {
+	live := p != nil && p.document != nil
+	switch {
+	case expected == nil:
+	case *expected == 0 && live:
+		return reject(CodePolicyIDUsed, "policy id %s is in use: choose another, or name its version %d", id, p.seq), true
+	case *expected != 0 && !live:
+		return reject(CodeRevisionConflict, "there is no policy %s: it was deleted, or never made", id), true
+	case *expected != 0 && p.seq != *expected:
+		return movedOn(p, *expected), true
+	}
+	return Verdict{}, false
+}
+
+func movedOn(p *admissionPolicy, expected uint64) Verdict {
+	return reject(CodeRevisionConflict, "policy %s is at version %d, not %d: read it, then send the change again", p.id, p.seq, expected)
+}
+
+func staleAdmission(id policy.AdmissionPolicyID, event uuid.UUID) Verdict {
+	return reject(CodeStaleEvent, "event %s of policy %s was applied before and a newer one followed: publish a new event", event, id)
+}
+
+// admit gives a policy its present document, nil for none.
+func (f *fold) admit(p *admissionPolicy, event uuid.UUID, document *policy.AdmissionPolicy) {
+	p.seq, p.event, p.updated = f.seq, event, f.time
+	f.admission.put(p, document)
+	f.admission.note(p)
+	f.rememberAdmission(p.id, event)
+	f.set(admissionKey(p.id), appendAdmission(nil, p))
+}
+
+// admissionEvent is one event of one admission policy.
+type admissionEvent struct {
+	policy policy.AdmissionPolicyID
+	event  uuid.UUID
+}
+
+func (f *fold) rememberAdmission(id policy.AdmissionPolicyID, event uuid.UUID) {
+	f.admitted[admissionEvent{id, event}] = struct{}{}
+	f.set(admissionEventKey(id, event), nil)
+}
+
+func (f *fold) seenAdmission(id policy.AdmissionPolicyID, event uuid.UUID) bool {
+	_, now := f.admitted[admissionEvent{id, event}]
+	return now || f.stored(admissionEventKey(id, event))
+}
+
+func appendAdmission(b []byte, p *admissionPolicy) []byte {
+	b = appendU64(append(appendU64(b, p.seq), p.event[:]...), uint64(p.created))
+	b = appendText(appendU64(b, uint64(p.updated)), p.createdBy)
+	if p.document == nil {
+		return append(b, 0)
+	}
+	return policy.AppendAdmissionPolicy(append(b, 1), *p.document)
+}
+
+func readAdmission(id policy.AdmissionPolicyID, b []byte) (*admissionPolicy, error) {
+	r := reader{b: b}
+	p := &admissionPolicy{id: id, seq: r.u64(), event: r.id(), created: r.time(), updated: r.time(), createdBy: r.text()}
+	if live := r.u8() == 1; !live || r.err != nil {
+		return p, r.err
+	}
+	d, err := policy.DecodeAdmissionPolicy(r.b)
+	if err != nil {
+		return nil, errRecord
+	}
+	p.document = &d
+	return p, nil
+}
+
+// admission reads the admission policies from the store.
+func (l *loader) admission() error {
+	a := &l.state.admission
+	err := l.scan(keyAdmission, func(k, v []byte) error {
+		p, err := readAdmission(policy.AdmissionPolicyID(k), v)
+		if err != nil {
+			return err
+		}
+		document := p.document
+		p.document = nil // it holds nothing yet
+		a.put(p, document)
+		a.changes = append(a.changes, admissionChange{p.seq, p.id})
+		return nil
+	})
+	slices.SortFunc(a.changes, func(x, y admissionChange) int { return cmp.Compare(x.seq, y.seq) })
+	return err
+}
