@@ -41,6 +41,7 @@ type Model interface {
 	Read(f func(v *projector.View))
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
+	Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error)
 	Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[projector.Fact, error])
 }
 
@@ -70,6 +71,7 @@ type Deps struct {
 	Model    Model
 	Relay    Relay
 	Composer *snapshot.Composer // nil: one of its own
+	Tables   *snapshot.Tables   // nil: its own, of the default capacity
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
@@ -112,6 +114,9 @@ type Deps struct {
 func (d Deps) withDefaults() Deps {
 	if d.Composer == nil {
 		d.Composer = snapshot.NewComposer(snapshot.Options{})
+	}
+	if d.Tables == nil {
+		d.Tables = snapshot.NewTables(d.Model, 0)
 	}
 	if d.Durability == nil {
 		d.Durability = func() string { return "unknown" }

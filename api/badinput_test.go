@@ -90,7 +90,9 @@ func drafts() []badInput {
 		{name: "host bits", body: withRule(rule("allow", "any", "10.0.0.1/8", ok4, "")), code: "cidr_not_masked"},
 		{name: "no prefix", body: withRule(rule("allow", "any", "ten", ok4, "")), code: "invalid_cidr"},
 		{name: "an unknown action", body: withRule(rule("drop", "any", ok4, ok4, "")), code: "unknown_action"},
-		{name: "an unknown protocol", body: withRule(rule("allow", "sctp", ok4, ok4, "")), code: "unknown_protocol"},
+		{name: "an unknown protocol", body: withRule(rule("allow", "quic", ok4, ok4, "")), code: "unknown_protocol"},
+		{name: "a selector and a CIDR on one side", body: withRule(`{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","source_selector":"a"}`), code: "selector_and_cidr"},
+		{name: "a proxy port without redirect", body: withRule(`{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","proxy_port":80}`), code: "proxy_port_without_redirect"},
 		{name: "an empty selector", body: strings.Replace(rules(1), `"a=b"`, `""`, 1), code: "selector_syntax_error"},
 		{name: "a selector of nonsense", body: strings.Replace(rules(1), `"a=b"`, `"a=b,,"`, 1), code: "selector_syntax_error"},
 	}

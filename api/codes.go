@@ -26,6 +26,7 @@ func meanings() map[string]meaning {
 		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII"},
 		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
+		CodePeerNotFound:      {http.StatusNotFound, "the peer is neither a node of the project nor an address"},
 		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
@@ -48,6 +49,9 @@ func meanings() map[string]meaning {
 	for code, text := range brokenRules() {
 		all[code] = meaning{http.StatusUnprocessableEntity, text}
 	}
+	for code, text := range datapathCodes() {
+		all[code] = meaning{http.StatusUnprocessableEntity, text}
+	}
 	return all
 }
 
@@ -63,17 +67,28 @@ func shapeFaults() map[string]string {
 func brokenRules() map[string]string {
 	return map[string]string{
 		policy.CodeMissing:            "something that must be given is not",
-		policy.CodeUnknownAction:      "an action is none of allow, deny and log",
-		policy.CodeUnknownProtocol:    "a protocol is none of tcp, udp, icmp and any",
+		policy.CodeUnknownAction:      "an action is none of allow, deny, log, pass and redirect",
+		policy.CodeUnknownProtocol:    "a protocol is none of tcp, udp, sctp, icmp and any",
 		policy.CodeInvalidCIDR:        "a prefix is no IPv4 or IPv6 CIDR",
 		policy.CodeCIDRNotMasked:      "a prefix has bits set beyond its length",
 		policy.CodeCIDRFamilyMismatch: "the prefixes of a rule are of two address families",
-		policy.CodePortsRequired:      "a rule for tcp or udp names no ports",
+		policy.CodePortsRequired:      "a rule for tcp, udp or sctp names no ports",
 		policy.CodePortsForbidden:     "a rule for icmp or any names ports",
 		policy.CodePortOutOfRange:     "a port is not 1 to 65535",
 		policy.CodePortRangeInverted:  "a range of ports ends before it begins",
 		policy.CodeRulesOutOfRange:    "there are no rules, or more than 1024",
 		policy.CodeSelectorSyntax:     "a selector cannot be read",
+
+		policy.CodeUnknownTier:                "a tier is none of admin, normal and baseline",
+		policy.CodePriorityOutOfRange:         "a priority is not 0 to 16777215",
+		policy.CodeSelectorAndCIDR:            "a side of a rule has a selector and a CIDR",
+		policy.CodeProxyPortRequired:          "a redirect names no proxy port",
+		policy.CodeProxyPortForbidden:         "a rule that is no redirect names a proxy port",
+		policy.CodeListenerPriorityForbidden:  "a rule that is no redirect has a listener priority",
+		policy.CodeListenerPriorityOutOfRange: "a listener priority is not 1 to 126",
+		policy.CodeUnknownAuth:                "an auth is none of required and disabled",
+		policy.CodeAuthForbidden:              "a rule that is neither allow nor redirect has an auth",
+
 		policy.CodeInvalidSlug:        "a slug is not 1 to 64 of a-z, 0-9 and '-' after a letter",
 		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters or has control characters",
 		policy.CodeInvalidUUID:        "an id is no UUID",
@@ -92,7 +107,10 @@ func brokenRules() map[string]string {
 func ruleFaults(more ...string) []string {
 	return append(more, policy.CodeMissing, policy.CodeUnknownAction, policy.CodeUnknownProtocol, policy.CodeInvalidCIDR,
 		policy.CodeCIDRNotMasked, policy.CodeCIDRFamilyMismatch, policy.CodePortsRequired, policy.CodePortsForbidden,
-		policy.CodePortOutOfRange, policy.CodePortRangeInverted, policy.CodeRulesOutOfRange, policy.CodeSelectorSyntax)
+		policy.CodePortOutOfRange, policy.CodePortRangeInverted, policy.CodeRulesOutOfRange, policy.CodeSelectorSyntax,
+		policy.CodeUnknownTier, policy.CodePriorityOutOfRange, policy.CodeSelectorAndCIDR, policy.CodeProxyPortRequired,
+		policy.CodeProxyPortForbidden, policy.CodeListenerPriorityForbidden, policy.CodeListenerPriorityOutOfRange,
+		policy.CodeUnknownAuth, policy.CodeAuthForbidden)
 }
 
 // factFaults are what a node's facts may break.

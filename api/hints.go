@@ -36,7 +36,16 @@ var (
 		Description: "What to do with traffic between the nodes that the selector names.",
 		MinItems:    openapi.N(1), MaxItems: openapi.N(policy.MaxRules),
 	}
-	labels = schema{
+	tier = schema{
+		Description: "Everything in a tier is asked before anything in the next: admin, normal, baseline. A policy with a tier or a priority is ordered: its rules decide in the order they are written in.",
+		Enum:        openapi.OneOfTexts(policy.Admin, policy.Normal, policy.Baseline),
+	}
+	priority = schema{
+		Description: "The policy's place within its tier, lower first; 1000 when it has a tier alone.",
+		Minimum:     openapi.N(0), Maximum: openapi.N(policy.MaxPriority), Examples: []any{100},
+	}
+	defaultDeny = schema{Description: "False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."}
+	labels      = schema{
 		Description:          "What selectors match: keys and values as Kubernetes has them.",
 		MaxProperties:        openapi.N(policy.MaxLabels),
 		PropertyNames:        &schema{Type: "string", MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxLabelPrefix + 1 + policy.MaxLabelName)},
@@ -54,7 +63,7 @@ var (
 // hints say of the resources what their Go types cannot.
 func hints() map[string]hint {
 	all := map[string]hint{}
-	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), planeHints(), convergenceHints(), recoveryHints(), problemHints()} {
+	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), problemHints()} {
 		for name, h := range part {
 			all[name] = h
 		}
@@ -64,7 +73,7 @@ func hints() map[string]hint {
 
 func ruleHints() map[string]hint {
 	cidr := func(side string) hint {
-		return hint{Schema: schema{Description: "The prefix the traffic " + side + ", masked, of the family of the other one.", Format: "cidr", Examples: []any{"10.0.0.0/8"}}}
+		return hint{Schema: schema{Description: "The prefix the traffic " + side + ", masked, of the family of the other one; absent where a selector stands in its place.", Format: "cidr", Examples: []any{"10.0.0.0/8"}}}
 	}
 	port := func(text string) hint {
 		return hint{Schema: schema{Description: text, Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{5432}}}
@@ -75,6 +84,11 @@ func ruleHints() map[string]hint {
 			MinLength:   openapi.N(1), MaxLength: openapi.N(policy.MaxSelectorText), Examples: []any{"role=web,!retired"},
 		}}
 	}
+	peer := func(side string) hint {
+		h := selector(side)
+		h.Description = "In place of " + side + "_cidr: of the nodes at the " + side + ", those that it matches. The clauses are read in any order and shown sorted."
+		return h
+	}
 	somePorts := openapi.Properties{{Name: "ports", Schema: &schema{}}}
 	return map[string]hint{
 		"Ports":      says("An inclusive range of ports."),
@@ -83,19 +97,24 @@ func ruleHints() map[string]hint {
 		"Rule": {Schema: schema{
 			Description: "One line of a policy. It names ports exactly when its protocol has them.",
 			If: &schema{Properties: openapi.Properties{
-				{Name: "protocol", Schema: &schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP)}},
+				{Name: "protocol", Schema: &schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP)}},
 			}},
 			Then: &schema{Properties: somePorts, Required: []string{"ports"}},
 			Else: &schema{Not: &schema{Properties: somePorts, Required: []string{"ports"}}},
 		}},
-		"Rule.action":           {Schema: schema{Description: "What happens to the traffic; log never decides.", Enum: openapi.OneOfTexts(policy.Allow, policy.Deny, policy.Log)}},
-		"Rule.protocol":         {Schema: schema{Description: "The protocol the rule matches.", Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.ICMP, policy.Any)}},
-		"Rule.source_cidr":      cidr("comes from"),
-		"Rule.destination_cidr": cidr("goes to"),
-		"Rule.ports":            says("The ports at the destination."),
-		"Selector":              says("The nodes that take part in a policy: those that match either side."),
-		"Selector.source":       selector("source"),
-		"Selector.destination":  selector("destination"),
+		"Rule.action":               {Schema: schema{Description: "What happens to the traffic. Log never decides; pass leaves it to the next tier; redirect allows it by way of the node's proxy.", Enum: openapi.OneOfTexts(policy.Allow, policy.Deny, policy.Log, policy.Pass, policy.Redirect)}},
+		"Rule.protocol":             {Schema: schema{Description: "The protocol the rule matches.", Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP, policy.ICMP, policy.Any)}},
+		"Rule.source_cidr":          cidr("comes from"),
+		"Rule.destination_cidr":     cidr("goes to"),
+		"Rule.ports":                says("The ports at the destination."),
+		"Rule.source_selector":      peer("source"),
+		"Rule.destination_selector": peer("destination"),
+		"Rule.proxy_port":           {Schema: schema{Description: "Of a redirect, which needs one: the port of the node's proxy.", Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{10080}}},
+		"Rule.listener_priority":    {Schema: schema{Description: "Of a redirect: among redirects of one level the lowest wins; absent, it comes after all of them.", Minimum: openapi.N(1), Maximum: openapi.N(policy.MaxListenerPriority)}},
+		"Rule.auth":                 {Schema: schema{Description: "Of an allow or a redirect: whether both ends must prove who they are. Absent, it is inherited from a broader rule of the same or a higher place.", Enum: openapi.OneOfTexts(policy.AuthRequired, policy.AuthDisabled)}},
+		"Selector":                  says("The nodes that take part in a policy: those that match either side."),
+		"Selector.source":           selector("source"),
+		"Selector.destination":      selector("destination"),
 	}
 }
 
@@ -105,17 +124,26 @@ func policyHints() map[string]hint {
 		"Draft.slug":         {Schema: slug},
 		"Draft.display_name": {Schema: displayName},
 		"Draft.selector":     says("Whom the policy is for."),
+		"Draft.tier":         {Schema: tier},
+		"Draft.priority":     {Schema: priority},
+		"Draft.default_deny": {Schema: defaultDeny},
 		"Draft.rules":        {Schema: rules},
 
 		"Patch":                      says("What a new revision changes; the rest is inherited from the head."),
 		"Patch.display_name":         {Schema: displayName},
 		"Patch.selector":             says("Whom the policy is for from now on."),
+		"Patch.tier":                 {Schema: schema{Description: tier.Description + " Null: set no longer.", Type: []string{"string", "null"}, Enum: append(openapi.OneOfTexts(policy.Admin, policy.Normal, policy.Baseline), nil)}, Optional: true},
+		"Patch.priority":             {Schema: schema{Description: priority.Description + " Null: set no longer.", Type: []string{"integer", "null"}, Minimum: openapi.N(0), Maximum: openapi.N(policy.MaxPriority)}, Optional: true},
+		"Patch.default_deny":         {Schema: schema{Description: defaultDeny.Description + " Null: true.", Type: []string{"boolean", "null"}}, Optional: true},
 		"Patch.rules":                {Schema: rules},
 		"Patch.expected_revision_id": {Schema: schema{Description: "The head the change was made for; another head is a conflict. Null asks for none.", Type: []string{"string", "null"}, Format: "uuid"}},
 
-		"Preview":          says("A revision that is not to be published."),
-		"Preview.selector": says("Whom it would be for."),
-		"Preview.rules":    {Schema: rules},
+		"Preview":              says("A revision that is not to be published."),
+		"Preview.selector":     says("Whom it would be for."),
+		"Preview.tier":         {Schema: tier},
+		"Preview.priority":     {Schema: priority},
+		"Preview.default_deny": {Schema: defaultDeny},
+		"Preview.rules":        {Schema: rules},
 
 		"Policy":                  says("A policy. Lists leave its head out."),
 		"Policy.id":               uuidOf("the policy"),
@@ -132,6 +160,9 @@ func policyHints() map[string]hint {
 		"Revision.policy_id":      uuidOf("its policy"),
 		"Revision.parent_id":      says("The id of the revision it followed; null of the first."),
 		"Revision.selector":       says("Whom it is for."),
+		"Revision.tier":           {Schema: tier},
+		"Revision.priority":       {Schema: priority},
+		"Revision.default_deny":   {Schema: defaultDeny},
 		"Revision.rules":          {Schema: rules},
 		"Revision.created_at":     says("When its author's worker made it."),
 		"Revision.created_by":     {Schema: schema{Description: "Who published it.", MaxLength: openapi.N(policy.MaxCreatedBy)}},
@@ -141,7 +172,7 @@ func policyHints() map[string]hint {
 		"Diff.added":      says("Rules of the second list alone."),
 		"Diff.removed":    says("Rules of the first list alone."),
 		"Diff.modified":   says("Rules that differ in their action alone."),
-		"Modified":        says("One rule whose action changed."),
+		"Modified":        says("One rule that does something else than before."),
 		"Modified.before": says("The rule as it was."),
 		"Modified.after":  says("The rule as it became."),
 
@@ -198,19 +229,20 @@ func agentHints() map[string]hint {
 	unowned := hint{Schema: schema{Description: "Null until a part of the plane owns it.", Type: []string{"object", "null"}}}
 	list := says("Empty until a part of the plane owns it.")
 	return map[string]hint{
-		"NodeState":              says("A node's whole desired state. Equal states have equal bytes."),
-		"NodeState.peers":        list,
-		"NodeState.reachability": unowned,
-		"NodeState.policy":       says("What the node enforces; null when no policy matches it."),
-		"NodeState.bridge":       unowned,
-		"NodeState.state":        unowned,
-		"NodeState.reports":      unowned,
-		"NodeState.executions":   list,
-		"NodeState.sessions":     unowned,
-		"NodePolicy":             says("The rules of all policies that match a node, by ascending policy id."),
-		"NodePolicy.revision_id": uuidOf("the first of the revisions"),
-		"NodePolicy.fingerprint": fingerprint,
-		"NodePolicy.rules":       says("Each policy's rules in canonical order, one policy after the other."),
+		"NodeState":                says("A node's whole desired state. Equal states have equal bytes."),
+		"NodeState.peers":          list,
+		"NodeState.reachability":   unowned,
+		"NodeState.policy":         says("What the node enforces; null when no policy matches it."),
+		"NodeState.bridge":         unowned,
+		"NodeState.state":          unowned,
+		"NodeState.reports":        unowned,
+		"NodeState.executions":     list,
+		"NodeState.sessions":       unowned,
+		"NodePolicy":               says("The rules of all policies that match a node, by ascending policy id."),
+		"NodePolicy.revision_id":   uuidOf("the first of the revisions"),
+		"NodePolicy.fingerprint":   fingerprint,
+		"NodePolicy.rules_omitted": says("How many rules of the policies are left out because this block cannot express them; absent when none are. GET …/datapath has them all."),
+		"NodePolicy.rules":         says("Each policy's rules in canonical order, one policy after the other."),
 
 		"RulesetItems":         says("A node's rulesets."),
 		"RulesetItems.items":   says("Rulesets by policy id."),
@@ -230,16 +262,17 @@ func agentHints() map[string]hint {
 		"Event.payload": {Schema: schema{Description: "What it is about, by type.", OneOf: []*schema{
 			{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
 		}}},
-		"Event.signature":           says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."),
-		"PolicyUpdated":             says("The rules a node has of one policy from now on."),
-		"PolicyUpdated.node_id":     {Schema: nodeID},
-		"PolicyUpdated.policy_id":   uuidOf("the policy"),
-		"PolicyUpdated.revision_id": uuidOf("the head of the policy, or of a deleted one its last"),
-		"PolicyUpdated.fingerprint": fingerprint,
-		"PolicyUpdated.rules":       says("The rules in canonical order; none when the policy is no longer the node's."),
-		"NodeStateUpdated":          says("The node must read its whole state."),
-		"NodeStateUpdated.node_id":  {Schema: nodeID},
-		"NodeStateUpdated.reason":   says("Why."),
+		"Event.signature":             says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."),
+		"PolicyUpdated":               says("The rules a node has of one policy from now on."),
+		"PolicyUpdated.node_id":       {Schema: nodeID},
+		"PolicyUpdated.policy_id":     uuidOf("the policy"),
+		"PolicyUpdated.revision_id":   uuidOf("the head of the policy, or of a deleted one its last"),
+		"PolicyUpdated.fingerprint":   fingerprint,
+		"PolicyUpdated.rules_omitted": says("How many of the policy's rules are left out because the node contract cannot express them; absent when none are."),
+		"PolicyUpdated.rules":         says("The rules in canonical order; none when the policy is no longer the node's."),
+		"NodeStateUpdated":            says("The node must read its whole state."),
+		"NodeStateUpdated.node_id":    {Schema: nodeID},
+		"NodeStateUpdated.reason":     says("Why."),
 	}
 }
 

@@ -78,7 +78,7 @@ func (p *plane) createPolicy(c *call) error {
 		return invalid(err)
 	}
 	e := policy.RevisionCreated{Project: project, Slug: draft.Slug, DisplayName: draft.DisplayName}
-	e.Revision = policy.Revision{Selector: draft.Selector, Rules: draft.Rules}
+	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
 	if e.Policy, err = p.id(c, project, "create:policy"); err != nil {
 		return err
 	}
@@ -279,19 +279,33 @@ func (p *plane) revisePolicy(c *call) error {
 func revise(e *policy.RevisionCreated, pol policy.Policy, patch policy.Patch) bool {
 	e.Slug, e.DisplayName = pol.Slug, pol.DisplayName
 	e.Revision.Parent = pol.Head.ID
-	e.Revision.Selector, e.Revision.Rules = pol.Head.Selector, pol.Head.Rules
+	e.Revision.Selector, e.Revision.Order, e.Revision.Rules = pol.Head.Selector, pol.Head.Order, pol.Head.Rules
 	if patch.DisplayName != nil {
 		e.DisplayName = *patch.DisplayName
 	}
 	if patch.Selector != nil {
 		e.Revision.Selector = *patch.Selector
 	}
+	reorder(&e.Revision.Order, patch)
 	if patch.Rules != nil {
 		e.Revision.Rules = patch.Rules
 	}
 	return e.DisplayName != pol.DisplayName ||
 		showSelector(e.Revision.Selector) != showSelector(pol.Head.Selector) ||
+		e.Revision.Order != pol.Head.Order ||
 		!slices.Equal(e.Revision.Rules, pol.Head.Rules)
+}
+
+func reorder(o *policy.Order, patch policy.Patch) {
+	if patch.Tier != nil {
+		o.Tier = *patch.Tier
+	}
+	if patch.Priority != nil {
+		o.Priority = *patch.Priority
+	}
+	if patch.DefaultDeny != nil {
+		o.NoDefaultDeny = !*patch.DefaultDeny
+	}
 }
 
 func (p *plane) deletePolicy(c *call) error {

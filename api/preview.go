@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -43,7 +44,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 	if err != nil {
 		return err
 	}
-	sel, rules, err := policy.DecodePreview(body)
+	content, err := policy.DecodePreview(body)
 	if err != nil {
 		return invalid(err)
 	}
@@ -56,15 +57,15 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		if len(head.Rules) > 0 {
 			had.source, had.destination = v.Match(project, head.Selector)
 		}
-		has.source, has.destination = v.Match(project, sel)
+		has.source, has.destination = v.Match(project, content.Selector)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	same := compiler.Compile(head.Rules).Fingerprint == compiler.Compile(rules).Fingerprint
+	same := sameRules(head.Content(), content)
 	out := resource.DryRun{
-		RuleDiff:           CompareRules(head.Rules, rules),
+		RuleDiff:           CompareRules(head.Rules, content.Rules),
 		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
@@ -76,6 +77,15 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		}
 	}
 	return c.json(http.StatusOK, out)
+}
+
+// sameRules reports whether two contents ask the same of a pair of nodes. Where
+// one is ordered, the author's order is part of what it asks.
+func sameRules(a, b policy.Content) bool {
+	if a.Order != b.Order || a.Order.Ordered() && !slices.Equal(a.Rules, b.Rules) {
+		return false
+	}
+	return compiler.Compile(a.Rules).Fingerprint == compiler.Compile(b.Rules).Fingerprint
 }
 
 // pairsAffected counts the (source node, destination node) pairs of two

@@ -35,6 +35,7 @@ func showRevision(of uuid.UUID, r policy.Revision) resource.Revision {
 		ID:        r.ID,
 		PolicyID:  of,
 		Selector:  showSelector(r.Selector),
+		Order:     showOrder(r.Order),
 		Rules:     showRules(r.Rules),
 		CreatedAt: r.CreatedAt.UTC(),
 		CreatedBy: r.CreatedBy,
@@ -52,6 +53,17 @@ func showSelector(s policy.Selector) resource.Selector {
 	return resource.Selector{Source: s.Source.String(), Destination: s.Destination.String()}
 }
 
+func showOrder(o policy.Order) resource.Order {
+	out := resource.Order{Tier: string(o.Tier)}
+	if o.Priority.Set {
+		out.Priority = &o.Priority.N
+	}
+	if deny := false; o.NoDefaultDeny {
+		out.DefaultDeny = &deny
+	}
+	return out
+}
+
 func showRules(rules []policy.Rule) []resource.Rule {
 	out := make([]resource.Rule, 0, len(rules))
 	for _, r := range rules {
@@ -62,10 +74,15 @@ func showRules(rules []policy.Rule) []resource.Rule {
 
 func showRule(r policy.Rule) resource.Rule {
 	out := resource.Rule{
-		Action:          string(r.Action),
-		Protocol:        string(r.Protocol),
-		SourceCIDR:      r.Source.String(),
-		DestinationCIDR: r.Destination.String(),
+		Action:              string(r.Action),
+		Protocol:            string(r.Protocol),
+		SourceCIDR:          string(policy.AppendCIDR(nil, r.Source)),
+		DestinationCIDR:     string(policy.AppendCIDR(nil, r.Destination)),
+		SourceSelector:      r.SourceSelector,
+		DestinationSelector: r.DestinationSelector,
+		ProxyPort:           r.ProxyPort,
+		ListenerPriority:    r.ListenerPriority,
+		Auth:                string(r.Auth),
 	}
 	if r.Ports != (policy.Ports{}) {
 		out.Ports = &resource.Ports{From: r.Ports.From, To: r.Ports.To}

@@ -57,6 +57,7 @@ func Routes() []Route {
 	all = append(all, revisionRoutes()...)
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
+	all = append(all, datapathRoutes()...)
 	all = append(all, convergenceRoutes()...)
 	all = append(all, operatorRoutes()...)
 	all = append(all, recoveryRoutes()...)

@@ -32,12 +32,15 @@ type PreparedRules struct {
 	fingerprint digest
 	wire        []byte // verbatim
 	canonical   []byte // RFC 8785
+	omitted     int
+	after       []byte // the member that counts them, in either form; none for 0
 }
 
 // PrepareRules makes the signed form of a compiled payload (design section 4).
-// The payload is kept, not copied. An error means that it is not an array that
+// The payload is kept, not copied; omitted counts the rules it leaves out. An
+// error means that it is not an array that
 // can be signed: see Canonical.
-func PrepareRules(payload []byte) (*PreparedRules, error) {
+func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	canonical, err := Canonical(payload)
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
@@ -45,11 +48,13 @@ func PrepareRules(payload []byte) (*PreparedRules, error) {
 	if canonical[0] != '[' {
 		return nil, fmt.Errorf("rules are not an array: %.40q", payload)
 	}
-	return &PreparedRules{sha256.Sum256(payload), payload, canonical}, nil
+	return &PreparedRules{sha256.Sum256(payload), payload, canonical, omitted, appendOmitted(nil, omitted)}, nil
 }
 
-// Fingerprint is the SHA-256 of the payload, verbatim. A caller that has read
-// the payload by fingerprint learns here whether it read the right one.
+// Omitted is how many rules the payload leaves out.
+func (r *PreparedRules) Omitted() int { return r.omitted }
+
+// Fingerprint is the SHA-256 of the payload, verbatim.
 func (r *PreparedRules) Fingerprint() [sha256.Size]byte { return r.fingerprint }
 
 // Payload is the payload, verbatim.
@@ -93,8 +98,8 @@ type template struct {
 	end    []byte // the version, which follows the signature
 }
 
-// The parts of a template are: head, node, [0], node again, [1], the rules,
-// afterRules, and end. The signature of the travelling form stands before end.
+// The parts of a template are: head, node, [0], node again, [1], the rules
+// and the count of those they omit, afterRules, and end. The signature of the travelling form stands before end.
 const afterRules = `},"plane":"` + PlanePolicy + `","schema_version":"` + SchemaVersion + `"`
 
 // fill makes t the template of a, unless it is that already.
@@ -142,7 +147,7 @@ func (t *template) appendHead(b []byte, node policy.NodeID, form *[2][]byte) []b
 func (t *template) appendSigned(b []byte, a *Announcement) []byte {
 	t.fill(a)
 	b = t.appendHead(b, a.Node, &t.signed)
-	b = append(append(b, a.Rules.canonical...), afterRules...)
+	b = append(append(append(b, a.Rules.canonical...), a.Rules.after...), afterRules...)
 	return append(b, t.end...)
 }
 
@@ -150,7 +155,7 @@ func (t *template) appendSigned(b []byte, a *Announcement) []byte {
 func (t *template) appendWire(b []byte, a *Announcement) []byte {
 	t.fill(a)
 	b = t.appendHead(b, a.Node, &t.wire)
-	return append(append(b, a.Rules.wire...), afterRules...)
+	return append(append(append(b, a.Rules.wire...), a.Rules.after...), afterRules...)
 }
 
 // room is enough for all of list, sealed.

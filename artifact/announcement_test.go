@@ -19,7 +19,7 @@ import (
 )
 
 func prepared(t testing.TB, rules int) *artifact.PreparedRules {
-	r, err := artifact.PrepareRules(samplePayload(rules).Rules)
+	r, err := artifact.PrepareRules(samplePayload(rules).Rules, 0)
 	require.NoError(t, err)
 	return r
 }
@@ -246,7 +246,7 @@ func TestAnnouncementsThatAreNotSigned(t *testing.T) {
 		})
 	}
 	for _, rules := range []string{``, `{}`, `null`, `[`, `[{"a":1,"a":2}]`, `[1.5]`} {
-		_, err := artifact.PrepareRules([]byte(rules))
+		_, err := artifact.PrepareRules([]byte(rules), 0)
 		require.Error(t, err, rules)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/edictdev/edict/policy"
 	strict "github.com/go-json-experiment/json"
@@ -24,18 +25,21 @@ type PolicyPayload struct {
 	RevisionID  uuid.UUID
 	Fingerprint [sha256.Size]byte // of Rules as they were compiled; 44 characters of base64 in JSON
 	Rules       json.RawMessage   // the compiled payload, verbatim
+	// RulesOmitted counts the policy's rules that the node contract cannot express
+	// and that Rules leaves out.
+	RulesOmitted int
 }
 
 // Append appends the payload as it travels: {"node_id","policy_id",
-// "revision_id","fingerprint","rules"}, rules verbatim. Ids and fingerprints
-// need no escaping.
+// "revision_id","fingerprint","rules","rules_omitted"?}, rules verbatim, the last
+// only where it is above 0. Ids and fingerprints need no escaping.
 func (p PolicyPayload) Append(b []byte) []byte {
 	b = append(append(b, `{"node_id":"`...), p.NodeID...)
 	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
 	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
 	b = base64.StdEncoding.AppendEncode(append(b, `","fingerprint":"`...), p.Fingerprint[:])
 	b = append(append(b, `","rules":`...), p.Rules...)
-	return append(b, '}')
+	return append(appendOmitted(b, p.RulesOmitted), '}')
 }
 
 // AppendCanonical appends Canonical(p.Append(nil)) without parsing, given
@@ -47,7 +51,16 @@ func (p PolicyPayload) AppendCanonical(b, canonicalRules []byte) []byte {
 	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
 	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
 	b = append(append(b, `","rules":`...), canonicalRules...)
-	return append(b, '}')
+	return append(appendOmitted(b, p.RulesOmitted), '}')
+}
+
+// appendOmitted appends the member that follows the rules, in either form of a
+// payload.
+func appendOmitted(b []byte, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, `,"rules_omitted":`...), int64(n), 10)
 }
 
 func appendUUID(b []byte, id uuid.UUID) []byte {
@@ -58,8 +71,8 @@ func appendUUID(b []byte, id uuid.UUID) []byte {
 	return b
 }
 
-// ParsePolicyPayload reads what Append wrote. It is strict: every field is
-// required, none is unknown. Rules are a copy, as they stood.
+// ParsePolicyPayload reads what Append wrote. It is strict: every field but
+// rules_omitted is required, none is unknown. Rules are a copy, as they stood.
 func ParsePolicyPayload(doc []byte) (PolicyPayload, error) {
 	var w struct {
 		NodeID      string          `json:"node_id"`
@@ -67,11 +80,15 @@ func ParsePolicyPayload(doc []byte) (PolicyPayload, error) {
 		RevisionID  string          `json:"revision_id"`
 		Fingerprint string          `json:"fingerprint"`
 		Rules       json.RawMessage `json:"rules"`
+		Omitted     int             `json:"rules_omitted"`
 	}
 	if err := strict.Unmarshal(doc, &w, strict.RejectUnknownMembers(true)); err != nil {
 		return PolicyPayload{}, fmt.Errorf("policy payload: %w", err)
 	}
-	p := PolicyPayload{Rules: bytes.Clone(w.Rules)}
+	p := PolicyPayload{Rules: bytes.Clone(w.Rules), RulesOmitted: w.Omitted}
+	if w.Omitted < 0 {
+		return PolicyPayload{}, fmt.Errorf("policy payload: rules_omitted is %d", w.Omitted)
+	}
 	var err error
 	if p.NodeID, err = policy.ParseNodeID(w.NodeID); err != nil {
 		return PolicyPayload{}, fmt.Errorf("policy payload: node_id: %w", err)

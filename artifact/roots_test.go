@@ -32,7 +32,7 @@ func TestRootsAreBoundedAndTheOldestGoesFirst(t *testing.T) {
 func TestARunIsRememberedOnceAndForgottenWithItsKey(t *testing.T) {
 	s, err := GenerateSigner()
 	require.NoError(t, err)
-	rules, err := PrepareRules([]byte("[]"))
+	rules, err := PrepareRules([]byte("[]"), 0)
 	require.NoError(t, err)
 	var docs [][]byte
 	list := make([]Announcement, MaxRun+2)

@@ -71,7 +71,7 @@ func (r *run) leaf(a *Announcement, to *digest) {
 	r.hash.Reset()
 	r.hash.Write(r.scratch)
 	r.hash.Write(a.Rules.canonical)
-	r.scratch = append(append(r.scratch[:0], afterRules...), r.end...)
+	r.scratch = append(append(append(r.scratch[:0], a.Rules.after...), afterRules...), r.end...)
 	r.hash.Write(r.scratch)
 	r.hash.Sum(to[:0])
 }

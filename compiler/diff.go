@@ -1,17 +1,21 @@
 package compiler
 
-import "github.com/edictdev/edict/policy"
+import (
+	"slices"
+
+	"github.com/edictdev/edict/policy"
+)
 
 // Diff is the change between two rule lists, each part in canonical order. Its
-// key is (source, destination, protocol, ports): a rule whose action alone
-// changed is modified.
+// key is whom and what a rule matches (source, destination, protocol, ports): a
+// rule of which only what it does has changed is modified.
 type Diff struct {
 	Added    []policy.Rule
 	Removed  []policy.Rule
 	Modified []Modified
 }
 
-// Modified is one rule whose action changed.
+// Modified is one rule that does something else than before.
 type Modified struct{ Before, After policy.Rule }
 
 // Empty reports whether the lists say the same.
@@ -24,7 +28,7 @@ func (d Diff) Empty() bool {
 // are unchanged, and the others pair up in canonical order.
 func Compare(from, to []policy.Rule) Diff {
 	var d Diff
-	old, new := Canonical(from), Canonical(to)
+	old, new := byKey(from), byKey(to)
 	for len(old) > 0 || len(new) > 0 {
 		var gone, come []policy.Rule
 		gone, come, old, new = nextKey(old, new)
@@ -36,6 +40,9 @@ func Compare(from, to []policy.Rule) Diff {
 		d.Removed = append(d.Removed, gone[n:]...)
 		d.Added = append(d.Added, come[n:]...)
 	}
+	slices.SortFunc(d.Removed, policy.Rule.Compare)
+	slices.SortFunc(d.Added, policy.Rule.Compare)
+	slices.SortFunc(d.Modified, func(a, b Modified) int { return a.Before.Compare(b.Before) })
 	return d
 }
 
@@ -54,10 +61,16 @@ func nextKey(old, new []policy.Rule) (a, b, restOld, restNew []policy.Rule) {
 	return old[:i], new[:j], old[i:], new[j:]
 }
 
-// key is a rule without its action. The action is last in the canonical order,
-// so rules of one key stand together in a canonical list.
+// byKey is the canonical list with the rules of one key together.
+func byKey(rules []policy.Rule) []policy.Rule {
+	list := Canonical(rules)
+	slices.SortStableFunc(list, func(a, b policy.Rule) int { return key(a).Compare(key(b)) })
+	return list
+}
+
+// key is what a rule matches, without what it does.
 func key(r policy.Rule) policy.Rule {
-	r.Action = ""
+	r.Action, r.ProxyPort, r.ListenerPriority, r.Auth = "", 0, 0, ""
 	return r
 }
 
@@ -69,8 +82,7 @@ func keyLen(rules []policy.Rule, k policy.Rule) int {
 	return n
 }
 
-// without is the rules of a that are not in b; both hold at most one rule per
-// action.
+// without is the rules of a that are not in b; both hold few.
 func without(a, b []policy.Rule) []policy.Rule {
 	var only []policy.Rule
 	for _, r := range a {

@@ -42,11 +42,34 @@ func anyRule(t *rapid.T) policy.Rule {
 		Source:      netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "source")),
 		Destination: netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "destination")),
 	}
+	if rapid.IntRange(0, 2).Draw(t, "extended") == 0 {
+		extend(t, &r)
+	}
 	if r.Protocol.HasPorts() {
 		r.Ports.From = rapid.SampledFrom([]uint16{1, 9, 80, 443, 65535}).Draw(t, "from")
 		r.Ports.To = max(r.Ports.From, rapid.SampledFrom([]uint16{1, 443, 65535}).Draw(t, "to"))
 	}
 	return r
+}
+
+// extend gives a rule some of the fields of ordered policy.
+func extend(t *rapid.T, r *policy.Rule) {
+	r.Action = rapid.SampledFrom([]policy.Action{policy.Allow, policy.Pass, policy.Redirect}).Draw(t, "extended action")
+	r.Protocol = rapid.SampledFrom([]policy.Protocol{policy.TCP, policy.SCTP, policy.Any}).Draw(t, "extended protocol")
+	selectors := rapid.SampledFrom([]string{"", "", "role=web", "auth", "!a"})
+	if s := selectors.Draw(t, "source_selector"); s != "" {
+		r.Source, r.SourceSelector = netip.Prefix{}, s
+	}
+	if s := selectors.Draw(t, "destination_selector"); s != "" {
+		r.Destination, r.DestinationSelector = netip.Prefix{}, s
+	}
+	if r.Action == policy.Redirect {
+		r.ProxyPort = rapid.SampledFrom([]uint16{9, 80, 10080}).Draw(t, "proxy_port")
+		r.ListenerPriority = rapid.SampledFrom([]uint8{0, 9, 10, 126}).Draw(t, "listener_priority")
+	}
+	if r.Action != policy.Pass {
+		r.Auth = rapid.SampledFrom([]policy.Auth{"", policy.AuthDisabled, policy.AuthRequired}).Draw(t, "auth")
+	}
 }
 
 func anyRules(t *rapid.T) []policy.Rule {

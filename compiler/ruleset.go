@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/edictdev/edict/policy"
@@ -90,7 +89,7 @@ func printed(text []byte, r policy.Rule, destination bool) (cidr, grown []byte) 
 		p = r.Destination
 	}
 	at := len(text)
-	text = p.AppendTo(text)
+	text = policy.AppendCIDR(text, p)
 	return text[at:len(text):len(text)], text
 }
 
@@ -107,6 +106,7 @@ func compareLines(a, b line) int {
 		cmp.Compare(a.Ports.From, b.Ports.From),
 		cmp.Compare(a.Ports.To, b.Ports.To),
 		strings.Compare(string(a.Action), string(b.Action)),
+		a.CompareOrdered(b.Rule),
 	)
 }
 
@@ -114,23 +114,25 @@ func payloadSize(lines []line) int {
 	const fixed = len(`{"source_cidr":"","destination_cidr":"","protocol":"icmp","ports":{"from":65535,"to":65535},"action":"allow"},`)
 	n := len("[]")
 	for i := range lines {
-		n += fixed + len(lines[i].source) + len(lines[i].destination)
+		n += fixed + len(lines[i].source) + len(lines[i].destination) + len(lines[i].SourceSelector) + len(lines[i].DestinationSelector)
 	}
 	return n
 }
 
-// append is stage 3 for one rule: fields in the order of design section 4, ports
-// only where there are some. No field's alphabet needs escaping.
+// append is stage 3 for one rule: fields in the order of design sections 4 and
+// 8, each only where the rule has it. No field's alphabet needs escaping.
 func (l *line) append(b []byte) []byte {
-	b = append(append(b, `{"source_cidr":"`...), l.source...)
-	b = append(append(b, `","destination_cidr":"`...), l.destination...)
-	b = append(append(b, `","protocol":"`...), l.Protocol...)
-	if l.Ports != (policy.Ports{}) {
-		b = strconv.AppendUint(append(b, `","ports":{"from":`...), uint64(l.Ports.From), 10)
-		b = strconv.AppendUint(append(b, `,"to":`...), uint64(l.Ports.To), 10)
-		b = append(b, `},"action":"`...)
-	} else {
-		b = append(b, `","action":"`...)
+	b = append(b, '{')
+	if l.Source.IsValid() {
+		b = append(append(append(b, `"source_cidr":"`...), l.source...), `",`...)
 	}
-	return append(append(b, l.Action...), `"}`...)
+	if l.Destination.IsValid() {
+		b = append(append(append(b, `"destination_cidr":"`...), l.destination...), `",`...)
+	}
+	b = append(append(append(b, `"protocol":"`...), l.Protocol...), `",`...)
+	if l.Ports != (policy.Ports{}) {
+		b = append(l.Ports.AppendTo(append(b, `"ports":`...)), ',')
+	}
+	b = append(append(append(b, `"action":"`...), l.Action...), '"')
+	return append(l.AppendOrdered(b), '}')
 }

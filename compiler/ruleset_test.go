@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"sort"
 	"testing"
 
@@ -110,11 +111,22 @@ func slow(in []policy.Rule) []byte {
 		To   uint16 `json:"to"`
 	}
 	type shadow struct {
-		Source      string `json:"source_cidr"`
-		Destination string `json:"destination_cidr"`
+		Source      string `json:"source_cidr,omitempty"`
+		Destination string `json:"destination_cidr,omitempty"`
 		Protocol    string `json:"protocol"`
 		Ports       *ports `json:"ports,omitempty"`
 		Action      string `json:"action"`
+		From        string `json:"source_selector,omitempty"`
+		To          string `json:"destination_selector,omitempty"`
+		Proxy       int    `json:"proxy_port,omitempty"`
+		Listener    int    `json:"listener_priority,omitempty"`
+		Auth        string `json:"auth,omitempty"`
+	}
+	text := func(p netip.Prefix) string {
+		if !p.IsValid() {
+			return ""
+		}
+		return p.String()
 	}
 	seen := map[string]bool{}
 	type entry struct {
@@ -123,11 +135,15 @@ func slow(in []policy.Rule) []byte {
 	}
 	entries := []entry{}
 	for _, r := range in {
-		s := shadow{r.Source.String(), r.Destination.String(), string(r.Protocol), nil, string(r.Action)}
+		s := shadow{
+			text(r.Source), text(r.Destination), string(r.Protocol), nil, string(r.Action),
+			r.SourceSelector, r.DestinationSelector, int(r.ProxyPort), int(r.ListenerPriority), string(r.Auth),
+		}
 		if r.Ports.From != 0 {
 			s.Ports = &ports{r.Ports.From, r.Ports.To}
 		}
-		key := fmt.Sprintf("%s\x00%s\x00%s\x00%05d\x00%05d\x00%s", s.Source, s.Destination, s.Protocol, r.Ports.From, r.Ports.To, s.Action)
+		key := fmt.Sprintf("%s\x00%s\x00%s\x00%05d\x00%05d\x00%s\x00%s\x00%s\x00%05d\x00%05d\x00%s", s.Source, s.Destination, s.Protocol, r.Ports.From, r.Ports.To, s.Action,
+			s.From, s.To, s.Proxy, s.Listener, s.Auth)
 		if !seen[key] {
 			seen[key] = true
 			entries = append(entries, entry{key, s})

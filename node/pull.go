@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
 // State is a node's whole state as it was pulled.
@@ -109,6 +110,9 @@ func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
 		rules := json.RawMessage(item.RulePayload)
 		if sha256.Sum256(rules) != fp || len(rules) < 2 || rules[0] != '[' {
 			return nil, fmt.Errorf("the rules of policy %s are not those of its fingerprint", item.PolicyID)
+		}
+		if plain, omitted := policy.PlainPayload(rules); omitted > 0 {
+			rules, fp = plain, sha256.Sum256(plain)
 		}
 		out = append(out, Row{item.PolicyID, item.RevisionID, fp, rules})
 	}

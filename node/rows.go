@@ -16,7 +16,9 @@ type Row struct {
 	Policy      uuid.UUID
 	Revision    uuid.UUID
 	Fingerprint [sha256.Size]byte
-	Rules       json.RawMessage // the compiled payload, verbatim: a compact JSON array, never "[]"
+	// Rules is what the node contract can express of the compiled payload: a compact
+	// JSON array, "[]" where that is nothing.
+	Rules json.RawMessage
 }
 
 // Merged is what a node must apply: the rules of all its rows, by ascending
@@ -61,7 +63,7 @@ func (r *set) apply(e Event) bool {
 		r.since = map[uuid.UUID]uint64{}
 	}
 	r.since[p.PolicyID] = e.Version
-	if withdrawn(p.Rules) {
+	if p.RulesOmitted == 0 && withdrawn(p.Rules) {
 		delete(r.byID, p.PolicyID)
 	} else {
 		r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, p.Fingerprint, p.Rules}

@@ -237,6 +237,12 @@ func (r *reader) revision() (rev Revision) {
 		case "selector":
 			seen |= revisionSelector
 			rev.Selector = r.selector()
+		case "tier":
+			rev.Order.Tier = r.tier()
+		case "priority":
+			rev.Order.Priority = r.priority()
+		case "default_deny":
+			rev.Order.NoDefaultDeny = !r.defaultDeny()
 		case "rules":
 			seen |= revisionRules
 			rev.Rules = r.rules()

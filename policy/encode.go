@@ -38,8 +38,9 @@ func Append(b []byte, e Event) []byte {
 	return append(b, '}')
 }
 
-// AppendRevision appends {"id","parent_id","selector","rules","created_at",
-// "created_by","correlation_id"}; an absent parent or correlation id is null.
+// AppendRevision appends {"id","parent_id","selector","tier"?,"priority"?,
+// "default_deny"?,"rules","created_at","created_by","correlation_id"}; an absent
+// parent or correlation id is null.
 func AppendRevision(b []byte, r Revision) []byte {
 	b = appendID(append(b, `{"id":`...), r.ID)
 	b = append(b, `,"parent_id":`...)
@@ -49,6 +50,7 @@ func AppendRevision(b []byte, r Revision) []byte {
 		b = appendID(b, r.Parent)
 	}
 	b = AppendSelector(append(b, `,"selector":`...), r.Selector)
+	b = appendOrder(b, r.Order)
 	b = AppendRules(append(b, `,"rules":`...), r.Rules)
 	b = r.CreatedAt.UTC().AppendFormat(append(b, `,"created_at":"`...), time.RFC3339Nano)
 	b = appendText(append(b, `","created_by":`...), r.CreatedBy)
@@ -69,8 +71,25 @@ func AppendSelector(b []byte, s Selector) []byte {
 	return append(b, `"}`...)
 }
 
+// appendOrder appends what an order sets, each behind a comma:
+// "tier","priority","default_deny".
+func appendOrder(b []byte, o Order) []byte {
+	if o.Tier != "" {
+		b = append(append(append(b, `,"tier":"`...), o.Tier...), '"')
+	}
+	if o.Priority.Set {
+		b = strconv.AppendUint(append(b, `,"priority":`...), uint64(o.Priority.N), 10)
+	}
+	if o.NoDefaultDeny {
+		b = append(b, `,"default_deny":false`...)
+	}
+	return b
+}
+
 // AppendRules appends a rule list in its own order, each rule
-// {"action","protocol","source_cidr","destination_cidr","ports"?}.
+// {"action","protocol","source_cidr"?,"destination_cidr"?,"ports"?}, and what it
+// has of "source_selector","destination_selector","proxy_port",
+// "listener_priority","auth".
 func AppendRules(b []byte, rules []Rule) []byte {
 	b = append(b, '[')
 	for i, r := range rules {
@@ -78,16 +97,40 @@ func AppendRules(b []byte, rules []Rule) []byte {
 			b = append(b, ',')
 		}
 		b = append(append(b, `{"action":"`...), r.Action...)
-		b = append(append(b, `","protocol":"`...), r.Protocol...)
-		b = r.Source.AppendTo(append(b, `","source_cidr":"`...))
-		b = r.Destination.AppendTo(append(b, `","destination_cidr":"`...))
-		b = append(b, '"')
+		b = append(append(append(b, `","protocol":"`...), r.Protocol...), '"')
+		if r.Source.IsValid() {
+			b = append(r.Source.AppendTo(append(b, `,"source_cidr":"`...)), '"')
+		}
+		if r.Destination.IsValid() {
+			b = append(r.Destination.AppendTo(append(b, `,"destination_cidr":"`...)), '"')
+		}
 		if r.Ports != (Ports{}) {
 			b = r.Ports.AppendTo(append(b, `,"ports":`...))
 		}
-		b = append(b, '}')
+		b = append(r.AppendOrdered(b), '}')
 	}
 	return append(b, ']')
+}
+
+// AppendOrdered appends what the rule has of the fields of design section 8, in
+// their order, each behind a comma. No field's alphabet needs escaping.
+func (r Rule) AppendOrdered(b []byte) []byte {
+	if r.SourceSelector != "" {
+		b = append(append(append(b, `,"source_selector":"`...), r.SourceSelector...), '"')
+	}
+	if r.DestinationSelector != "" {
+		b = append(append(append(b, `,"destination_selector":"`...), r.DestinationSelector...), '"')
+	}
+	if r.ProxyPort != 0 {
+		b = strconv.AppendUint(append(b, `,"proxy_port":`...), uint64(r.ProxyPort), 10)
+	}
+	if r.ListenerPriority != 0 {
+		b = strconv.AppendUint(append(b, `,"listener_priority":`...), uint64(r.ListenerPriority), 10)
+	}
+	if r.Auth != "" {
+		b = append(append(append(b, `,"auth":"`...), r.Auth...), '"')
+	}
+	return b
 }
 
 // AppendTo appends {"from":n,"to":n}.

@@ -29,9 +29,22 @@ func anyPrefix(t *rapid.T, size int) netip.Prefix {
 func anyRule(t *rapid.T) Rule {
 	size := rapid.SampledFrom([]int{4, 16}).Draw(t, "family")
 	r := Rule{
-		Action:   rapid.SampledFrom([]Action{Allow, Deny, Log}).Draw(t, "action"),
-		Protocol: rapid.SampledFrom([]Protocol{TCP, UDP, ICMP, Any}).Draw(t, "protocol"),
+		Action:   rapid.SampledFrom([]Action{Allow, Deny, Log, Pass, Redirect}).Draw(t, "action"),
+		Protocol: rapid.SampledFrom([]Protocol{TCP, UDP, SCTP, ICMP, Any}).Draw(t, "protocol"),
 		Source:   anyPrefix(t, size), Destination: anyPrefix(t, size),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "source") == 0 {
+		r.Source, r.SourceSelector = netip.Prefix{}, anyExpr(t).Canonical()
+	}
+	if rapid.IntRange(0, 3).Draw(t, "destination") == 0 {
+		r.Destination, r.DestinationSelector = netip.Prefix{}, anyExpr(t).Canonical()
+	}
+	if r.Action == Redirect {
+		r.ProxyPort = rapid.Uint16Range(1, 65535).Draw(t, "proxy")
+		r.ListenerPriority = rapid.Uint8Range(0, MaxListenerPriority).Draw(t, "listener")
+	}
+	if r.Action == Redirect || r.Action == Allow {
+		r.Auth = rapid.SampledFrom([]Auth{"", AuthRequired, AuthDisabled}).Draw(t, "auth")
 	}
 	if r.Protocol.HasPorts() {
 		r.Ports.From = rapid.Uint16Range(1, 65535).Draw(t, "from")
@@ -71,6 +84,17 @@ func anyLabels(t *rapid.T) Labels {
 	return l
 }
 
+func anyOrder(t *rapid.T) Order {
+	o := Order{
+		Tier:          rapid.SampledFrom([]Tier{"", Admin, Normal, Baseline}).Draw(t, "tier"),
+		NoDefaultDeny: rapid.Bool().Draw(t, "no default deny"),
+	}
+	if rapid.Bool().Draw(t, "prioritised") {
+		o.Priority = Priority{rapid.Uint32Range(0, MaxPriority).Draw(t, "priority"), true}
+	}
+	return o
+}
+
 func anyEvent(t *rapid.T) Event {
 	id, project := anyID(t), anyID(t)
 	node := NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`).Draw(t, "node"))
@@ -93,7 +117,7 @@ func anyEvent(t *rapid.T) Event {
 		ID: id, Project: project, Policy: anyID(t), Slug: rapid.StringMatching(`[a-z][a-z0-9-]{0,63}`).Draw(t, "slug"),
 		DisplayName: rapid.SampledFrom([]string{"", "Web", "Ünï \"quoted\" <b>\u2028\U0001f600"}).Draw(t, "name"),
 		Revision: Revision{
-			ID: anyID(t), Selector: Selector{anyExpr(t), anyExpr(t)},
+			ID: anyID(t), Selector: Selector{anyExpr(t), anyExpr(t)}, Order: anyOrder(t),
 			Rules:     rapid.SliceOfN(rapid.Custom(anyRule), 1, 5).Draw(t, "rules"),
 			CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
 			CreatedBy: rapid.SampledFrom([]string{"", "ann", "a\tb\\"}).Draw(t, "by"),

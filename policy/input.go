@@ -5,8 +5,15 @@ import "github.com/google/uuid"
 // Draft is what an author sends to create a policy.
 type Draft struct {
 	Slug, DisplayName string
-	Selector          Selector
-	Rules             []Rule
+	Content
+}
+
+// Content is what a revision says: whom it is about, where its rules stand, and
+// the rules.
+type Content struct {
+	Selector Selector
+	Order    Order
+	Rules    []Rule
 }
 
 // Patch is what an author sends to revise one: unset fields are nil and inherit
@@ -14,6 +21,9 @@ type Draft struct {
 type Patch struct {
 	DisplayName *string
 	Selector    *Selector
+	Tier        *Tier     // empty: set no longer
+	Priority    *Priority // not Set: set no longer
+	DefaultDeny *bool
 	Rules       []Rule     // nil: inherit
 	Expected    *uuid.UUID // expected_revision_id; nil: whatever the head is
 }
@@ -34,10 +44,17 @@ const (
 	inputID
 	inputLabels
 	inputAddresses
+	inputTier
+	inputPriority
+	inputDefaultDeny
 )
+
+// inputOrder are the optional fields of an Order.
+const inputOrder = inputTier | inputPriority | inputDefaultDeny
 
 var inputFields = []string{
 	"slug", "display_name", "selector", "rules", "expected_revision_id", "id", "labels", "addresses",
+	"tier", "priority", "default_deny",
 }
 
 // input holds the fields of every input; seen tells which were present.
@@ -45,37 +62,48 @@ type input struct {
 	seen        uint
 	slug        string
 	displayName string
-	selector    Selector
-	rules       []Rule
+	content     Content
 	expected    uuid.UUID
 	id          NodeID
 	facts       Facts
 }
 
-// DecodeDraft reads {"slug","display_name"?,"selector","rules"}. Like all
+// DecodeDraft reads {"slug","display_name"?,"selector","tier"?,"priority"?,
+// "default_deny"?,"rules"}. Like all
 // inputs it is read strictly; the error is Violations, every fault at once.
 func DecodeDraft(body []byte) (Draft, error) {
-	in, err := decodeInput(body, "a policy", inputSlug|inputSelector|inputRules, inputDisplayName)
+	in, err := decodeInput(body, "a policy", inputSlug|inputSelector|inputRules, inputDisplayName|inputOrder)
 	if err != nil {
 		return Draft{}, err
 	}
-	return Draft{in.slug, in.displayName, in.selector, in.rules}, nil
+	return Draft{in.slug, in.displayName, in.content}, nil
 }
 
-// DecodePatch reads any subset of {"display_name","selector","rules",
-// "expected_revision_id"}. The error is Violations.
+// DecodePatch reads any subset of {"display_name","selector","tier","priority",
+// "default_deny","rules","expected_revision_id"}; null takes back what tier,
+// priority or default_deny set. The error is Violations.
 func DecodePatch(body []byte) (Patch, error) {
 	in, err := decodeInput(body, "a policy patch", 0,
-		inputDisplayName|inputSelector|inputRules|inputExpected)
+		inputDisplayName|inputSelector|inputOrder|inputRules|inputExpected)
 	if err != nil {
 		return Patch{}, err
 	}
-	p := Patch{Rules: in.rules}
+	p := Patch{Rules: in.content.Rules}
 	if in.seen&inputDisplayName != 0 {
 		p.DisplayName = &in.displayName
 	}
 	if in.seen&inputSelector != 0 {
-		p.Selector = &in.selector
+		p.Selector = &in.content.Selector
+	}
+	if in.seen&inputTier != 0 {
+		p.Tier = &in.content.Order.Tier
+	}
+	if in.seen&inputPriority != 0 {
+		p.Priority = &in.content.Order.Priority
+	}
+	if in.seen&inputDefaultDeny != 0 {
+		deny := !in.content.Order.NoDefaultDeny
+		p.DefaultDeny = &deny
 	}
 	if in.expected != uuid.Nil {
 		p.Expected = &in.expected
@@ -102,14 +130,14 @@ func DecodeNodeLine(line []byte) (NodeID, Facts, error) {
 	return in.id, in.facts, nil
 }
 
-// DecodePreview reads the body of a dry run: {"selector","rules"}. The error is
-// Violations.
-func DecodePreview(body []byte) (Selector, []Rule, error) {
-	in, err := decodeInput(body, "a dry run", inputSelector|inputRules, 0)
+// DecodePreview reads the body of a dry run: {"selector","tier"?,"priority"?,
+// "default_deny"?,"rules"}. The error is Violations.
+func DecodePreview(body []byte) (Content, error) {
+	in, err := decodeInput(body, "a dry run", inputSelector|inputRules, inputOrder)
 	if err != nil {
-		return Selector{}, nil, err
+		return Content{}, err
 	}
-	return in.selector, in.rules, nil
+	return in.content, nil
 }
 
 func decodeInput(body []byte, what string, need, may uint) (*input, error) {
@@ -124,13 +152,7 @@ func decodeInput(body []byte, what string, need, may uint) (*input, error) {
 }
 
 func (r *reader) inputField(in *input, name []byte, known uint) bool {
-	bit := uint(0)
-	for i, field := range inputFields {
-		if string(name) == field {
-			bit = 1 << i
-			break
-		}
-	}
+	bit := fieldBit(inputFields, name)
 	if bit &= known; bit == 0 {
 		return false
 	}
@@ -141,9 +163,15 @@ func (r *reader) inputField(in *input, name []byte, known uint) bool {
 	case inputDisplayName:
 		in.displayName = r.displayName()
 	case inputSelector:
-		in.selector = r.selector()
+		in.content.Selector = r.selector()
+	case inputTier:
+		in.content.Order.Tier = r.tier()
+	case inputPriority:
+		in.content.Order.Priority = r.priority()
+	case inputDefaultDeny:
+		in.content.Order.NoDefaultDeny = !r.defaultDeny()
 	case inputRules:
-		in.rules = r.rules()
+		in.content.Rules = r.rules()
 	case inputExpected:
 		in.expected = r.uuidOrNull()
 	case inputID:

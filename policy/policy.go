@@ -24,6 +24,7 @@ type Revision struct {
 	ID            uuid.UUID
 	Parent        uuid.UUID
 	Selector      Selector
+	Order         Order
 	Rules         []Rule // author's order
 	CreatedAt     time.Time
 	CreatedBy     string

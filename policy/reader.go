@@ -213,3 +213,13 @@ func (r *reader) require(need, seen uint, names []string) {
 		}
 	}
 }
+
+// fieldBit is the bit of a field's name in a list of them, 0 for another name.
+func fieldBit(names []string, name []byte) uint {
+	for i, n := range names {
+		if string(name) == n {
+			return 1 << i
+		}
+	}
+	return 0
+}

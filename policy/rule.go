@@ -5,18 +5,20 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
 // Action is what a rule does with the traffic it matches.
 type Action string
 
-// The closed set of actions. Log never decides.
+// The closed set of actions. Log never decides. Pass leaves the decision to the
+// next tier; redirect allows, by way of the node's proxy.
 const (
-	Allow Action = "allow"
-	Deny  Action = "deny"
-	Log   Action = "log"
+	Allow    Action = "allow"
+	Deny     Action = "deny"
+	Log      Action = "log"
+	Pass     Action = "pass"
+	Redirect Action = "redirect"
 )
 
 // Protocol is the L4 protocol a rule matches.
@@ -26,13 +28,24 @@ type Protocol string
 const (
 	TCP  Protocol = "tcp"
 	UDP  Protocol = "udp"
+	SCTP Protocol = "sctp"
 	ICMP Protocol = "icmp"
 	Any  Protocol = "any"
 )
 
 // HasPorts reports whether rules of the protocol name ports: they must with
-// tcp and udp, and must not with icmp and any.
-func (p Protocol) HasPorts() bool { return p == TCP || p == UDP }
+// tcp, udp and sctp, and must not with icmp and any.
+func (p Protocol) HasPorts() bool { return p == TCP || p == UDP || p == SCTP }
+
+// Auth says whether both ends of an allowed flow must prove who they are. Empty:
+// the rule does not say.
+type Auth string
+
+// The closed set of auths.
+const (
+	AuthRequired Auth = "required"
+	AuthDisabled Auth = "disabled"
+)
 
 // Ports is an inclusive range of ports, 1..65535. The zero value means that
 // the rule has none.
@@ -41,22 +54,47 @@ type Ports struct {
 	To   uint16 `json:"to"`
 }
 
-// Rule is one line of a policy: traffic from a prefix to a prefix of the same
-// address family. Both prefixes are masked.
+// Rule is one line of a policy: traffic from one side to the other. A side is a
+// masked prefix or, in its place, a selector; two prefixes are of one address
+// family. Rules are comparable: equal rules say the same.
 type Rule struct {
 	Action      Action
 	Protocol    Protocol
-	Source      netip.Prefix
+	Source      netip.Prefix // not valid where SourceSelector stands in its place
 	Destination netip.Prefix
 	Ports       Ports
+
+	// Selectors in canonical text, see Expr.Canonical; empty where the side is a
+	// prefix.
+	SourceSelector      string
+	DestinationSelector string
+	ProxyPort           uint16 // of a redirect, 1..65535; 0 elsewhere
+	ListenerPriority    uint8  // of a redirect: 1..MaxListenerPriority, lower first; 0: after all of them
+	Auth                Auth   // of an allow or a redirect
 }
 
-// MaxRules is the most rules a revision may hold; the least is one.
-const MaxRules = 1024
+// Limits of a rule list and of a rule's numbers.
+const (
+	MaxRules            = 1024 // of a revision; the least is one
+	MaxListenerPriority = 126
+)
+
+// Plain reports whether the node contract (design section 7) can express the
+// rule: an allow, deny or log between two prefixes, without anything of section
+// 8.
+func (r Rule) Plain() bool {
+	switch r.Action {
+	case Allow, Deny, Log:
+	default:
+		return false
+	}
+	return r.Protocol != SCTP && r.SourceSelector == "" && r.DestinationSelector == "" && r.Auth == ""
+}
 
 // Compare is the canonical order of rules (design section 4): source CIDR,
-// destination CIDR, protocol, ports.from, ports.to, action; CIDRs bytewise by
-// their canonical text, absent ports as 0.
+// destination CIDR, protocol, ports.from, ports.to, action, then the fields of
+// section 8 in their order; CIDRs and selectors bytewise by their canonical
+// text, absent numbers as 0, absent texts as empty.
 func (r Rule) Compare(o Rule) int {
 	if r.Source != o.Source {
 		return comparePrefix(r.Source, o.Source)
@@ -69,12 +107,32 @@ func (r Rule) Compare(o Rule) int {
 		cmp.Compare(r.Ports.From, o.Ports.From),
 		cmp.Compare(r.Ports.To, o.Ports.To),
 		strings.Compare(string(r.Action), string(o.Action)),
+		r.CompareOrdered(o),
+	)
+}
+
+// CompareOrdered is the end of Compare: the fields of design section 8.
+func (r Rule) CompareOrdered(o Rule) int {
+	return cmp.Or(
+		strings.Compare(r.SourceSelector, o.SourceSelector),
+		strings.Compare(r.DestinationSelector, o.DestinationSelector),
+		cmp.Compare(r.ProxyPort, o.ProxyPort),
+		cmp.Compare(r.ListenerPriority, o.ListenerPriority),
+		strings.Compare(string(r.Auth), string(o.Auth)),
 	)
 }
 
 func comparePrefix(a, b netip.Prefix) int {
 	var ta, tb [49]byte // the longest IPv6 prefix text fits
-	return bytes.Compare(a.AppendTo(ta[:0]), b.AppendTo(tb[:0]))
+	return bytes.Compare(AppendCIDR(ta[:0], a), AppendCIDR(tb[:0], b))
+}
+
+// AppendCIDR appends the canonical text of a prefix, nothing for the zero Prefix.
+func AppendCIDR(b []byte, p netip.Prefix) []byte {
+	if !p.IsValid() {
+		return b
+	}
+	return p.AppendTo(b)
 }
 
 // ParseCIDR reads a masked IPv4 or IPv6 prefix. The error is a Violation's code
@@ -105,174 +163,4 @@ func parseCIDR(s string) (netip.Prefix, Violation) {
 		}
 	}
 	return p, Violation{}
-}
-
-// Fields of a rule, by bit.
-const (
-	ruleAction = 1 << iota
-	ruleProtocol
-	ruleSource
-	ruleDestination
-	rulePorts
-)
-
-var ruleFields = []string{"action", "protocol", "source_cidr", "destination_cidr", "ports"}
-
-// rules reads a revision's rule list, 1..MaxRules long.
-func (r *reader) rules() []Rule {
-	rules, n := []Rule{}, 0
-	ok := r.array("an array of rules", func(i int) {
-		if n++; i >= MaxRules {
-			r.skip()
-			return
-		}
-		rules = append(rules, r.rule())
-	})
-	if ok && (n == 0 || n > MaxRules) {
-		r.note("", CodeRulesOutOfRange, fmt.Sprintf("%d rules; a policy has 1 to %d", n, MaxRules))
-	}
-	return rules
-}
-
-func (r *reader) rule() (rule Rule) {
-	var seen uint
-	ok := r.object("a rule", func(name []byte) bool {
-		switch string(name) {
-		case "action":
-			seen |= ruleAction
-			rule.Action = r.action()
-		case "protocol":
-			seen |= ruleProtocol
-			rule.Protocol = r.protocol()
-		case "source_cidr":
-			seen |= ruleSource
-			rule.Source = r.cidr()
-		case "destination_cidr":
-			seen |= ruleDestination
-			rule.Destination = r.cidr()
-		case "ports":
-			seen |= rulePorts
-			rule.Ports = r.ports()
-		default:
-			return false
-		}
-		return true
-	})
-	if ok {
-		r.require(ruleAction|ruleProtocol|ruleSource|ruleDestination, seen, ruleFields)
-		r.agree(rule, seen&rulePorts != 0)
-	}
-	return rule
-}
-
-// agree notes where the fields of one rule contradict each other.
-func (r *reader) agree(rule Rule, ports bool) {
-	if rule.Source.IsValid() && rule.Destination.IsValid() &&
-		rule.Source.Addr().Is4() != rule.Destination.Addr().Is4() {
-		r.note("/destination_cidr", CodeCIDRFamilyMismatch, fmt.Sprintf(
-			"%s and %s are of different address families; write both as IPv4 or both as IPv6", rule.Source, rule.Destination))
-	}
-	switch {
-	case rule.Protocol == "":
-	case rule.Protocol.HasPorts() && !ports:
-		r.note("/ports", CodePortsRequired, string(rule.Protocol)+` needs ports, such as {"from":1,"to":65535}`)
-	case !rule.Protocol.HasPorts() && ports:
-		r.note("/ports", CodePortsForbidden, string(rule.Protocol)+" has no ports; remove them")
-	}
-}
-
-func (r *reader) action() Action {
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(Allow):
-		return Allow
-	case string(Deny):
-		return Deny
-	case string(Log):
-		return Log
-	}
-	if ok {
-		r.note("", CodeUnknownAction, fmt.Sprintf("%.32q is not an action; use allow, deny or log", b))
-	}
-	return ""
-}
-
-func (r *reader) protocol() Protocol {
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(TCP):
-		return TCP
-	case string(UDP):
-		return UDP
-	case string(ICMP):
-		return ICMP
-	case string(Any):
-		return Any
-	}
-	if ok {
-		r.note("", CodeUnknownProtocol, fmt.Sprintf("%.32q is not a protocol; use tcp, udp, icmp or any", b))
-	}
-	return ""
-}
-
-func (r *reader) cidr() netip.Prefix {
-	b, ok := r.text("a CIDR string")
-	if !ok {
-		return netip.Prefix{}
-	}
-	p, v := parseCIDR(string(b))
-	if v.Code != "" {
-		r.note("", v.Code, v.Detail)
-		return netip.Prefix{}
-	}
-	return p
-}
-
-var portFields = []string{"from", "to"}
-
-func (r *reader) ports() (p Ports) {
-	var seen uint
-	ok := r.object("a port range", func(name []byte) bool {
-		switch string(name) {
-		case "from":
-			seen |= 1
-			p.From = r.port()
-		case "to":
-			seen |= 2
-			p.To = r.port()
-		default:
-			return false
-		}
-		return true
-	})
-	if !ok {
-		return Ports{}
-	}
-	r.require(3, seen, portFields)
-	if p.From > p.To && p.To != 0 {
-		r.note("", CodePortRangeInverted, fmt.Sprintf("from %d is above to %d; swap them", p.From, p.To))
-	}
-	return p
-}
-
-// port reads an integer 1..65535; 0 stands for one that is not.
-func (r *reader) port() uint16 {
-	if !r.expect('0', "an integer") {
-		return 0
-	}
-	v, err := r.dec.ReadValue()
-	if err != nil {
-		r.fail(err)
-		return 0
-	}
-	if bytes.ContainsAny(v, ".eE") {
-		r.note("", CodeWrongType, fmt.Sprintf("want an integer, found %.32s", v))
-		return 0
-	}
-	n, err := strconv.ParseUint(string(v), 10, 16)
-	if err != nil || n == 0 {
-		r.note("", CodePortOutOfRange, fmt.Sprintf("%.32s is not a port; ports are 1 to 65535", v))
-		return 0
-	}
-	return uint16(n)
 }

@@ -111,8 +111,11 @@ func (e Expr) Matches(l Labels) bool {
 	return true
 }
 
-// appendKey appends the canonical text of e: clauses sorted, each once; a set
-// of one value is an equality.
+// Canonical is a text equal for expressions that make the same tests: clauses
+// sorted, each once; a set of one value is an equality. ParseExpr reads it.
+func (e Expr) Canonical() string { return string(e.appendKey(nil)) }
+
+// appendKey appends the canonical text of e.
 func (e Expr) appendKey(b []byte) []byte {
 	if len(e) == 1 {
 		return e[0].appendKey(b)

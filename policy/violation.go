@@ -67,6 +67,17 @@ const (
 	CodePortRangeInverted  = "port_range_inverted"
 	CodeRulesOutOfRange    = "rules_out_of_range" // fewer than 1 or more than 1024
 	CodeSelectorSyntax     = "selector_syntax_error"
+
+	CodeUnknownTier                = "unknown_tier"
+	CodePriorityOutOfRange         = "priority_out_of_range"
+	CodeSelectorAndCIDR            = "selector_and_cidr" // on one side of a rule
+	CodeProxyPortRequired          = "proxy_port_required"
+	CodeProxyPortForbidden         = "proxy_port_without_redirect"
+	CodeListenerPriorityForbidden  = "listener_priority_without_redirect"
+	CodeListenerPriorityOutOfRange = "listener_priority_out_of_range"
+	CodeUnknownAuth                = "unknown_auth"
+	CodeAuthForbidden              = "auth_without_allow" // on a deny, log or pass
+
 	CodeInvalidSlug        = "invalid_slug"
 	CodeInvalidDisplayName = "invalid_display_name"
 	CodeTextTooLong        = "text_too_long" // created_by, correlation_id
@@ -80,4 +91,9 @@ const (
 	CodeTooManyAddresses   = "too_many_addresses"
 	CodeInvalidVersion     = "invalid_version"
 	CodeInvalidFingerprint = "invalid_fingerprint"
+)
+
+// Codes of warnings: what may stand and is likely not meant.
+const (
+	CodePassIntoNothing = "pass_into_nothing"
 )

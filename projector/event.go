@@ -39,8 +39,8 @@ type entry struct {
 	claimed bool             // the subject says of the event what it says itself
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v1.
-const knownSchema = 1
+// knownSchema is the newest ce-dataschema this binary folds: edict/v2.
+const knownSchema = 2
 
 // NewerEventError means that an event was written under a schema this binary
 // does not know. Skipping it would show a smaller world, so the fold stops.

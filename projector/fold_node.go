@@ -60,6 +60,7 @@ func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
 // remember makes the event the one that gave the node its facts.
 func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seq, n.event = f.seq, event
+	n.project.changed = f.seq
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
 	f.fresh[nodeEvent{n.ordinal, event}] = struct{}{}

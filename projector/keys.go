@@ -11,8 +11,8 @@ import (
 
 // SchemaVersion is the layout below. A store of a newer one is refused, one of
 // an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
-// of places.
-const SchemaVersion = 2
+// of places; version 3 folds ordered policy, which older binaries rejected.
+const SchemaVersion = 3
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (

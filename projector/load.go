@@ -164,6 +164,9 @@ func (l *loader) nodes() error {
 		return err
 	}
 	// In ordinal order: appending to a bitmap is cheap, inserting is not.
+	for _, project := range l.state.projects {
+		project.changed = l.cursor.seq
+	}
 	for _, part := range l.state.byOrdinal {
 		for _, n := range part {
 			if n == nil {

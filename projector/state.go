@@ -46,6 +46,7 @@ type project struct {
 	identities map[string]*identity // by policy.Labels.Key
 	selectors  map[string]*selector // by policy.Selector.Key
 	index      index
+	changed    uint64 // sequence of the last event that changed a node or a policy
 }
 
 func (s *state) project(id uuid.UUID) *project {

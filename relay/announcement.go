@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -66,16 +67,17 @@ func (s *sealer) prepared(a announcement, source Outbox) (*artifact.PreparedRule
 	if r != nil {
 		return r, nil
 	}
-	wire := compiler.Empty.Payload
+	payload := compiler.Empty.Payload
 	if !a.gone {
 		var err error
-		if wire, err = source.Payload(fp); err != nil {
+		if payload, err = source.Payload(fp); err != nil {
 			return nil, fmt.Errorf("rules of policy %s at %d: %w", a.key.Policy, a.key.Seq, err)
 		}
 	}
-	r, err := artifact.PrepareRules(wire)
-	if err == nil && r.Fingerprint() != fp {
-		err = fmt.Errorf("the read model gives %s for it: rebuild it", compiler.Fingerprint(r.Fingerprint()))
+	// Told is what the node contract can express of the row (design section 8).
+	r, err := artifact.PrepareRules(policy.PlainPayload(payload))
+	if got := compiler.FingerprintOf(payload); err == nil && got != fp {
+		err = fmt.Errorf("the read model gives %s for it: rebuild it", got)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rules of policy %s at %d, fingerprint %s: %w", a.key.Policy, a.key.Seq, fp, err)

@@ -67,7 +67,7 @@ func sealed(t *testing.T, s *sealer, lines ...line) []streams.Outgoing {
 
 func TestABatchIsSealedInRunsAndEachMessageVerifiesAlone(t *testing.T) {
 	s := newSealer(testSigner, "17", 30*day)
-	rules, err := artifact.PrepareRules(rulesets[1].Payload)
+	rules, err := artifact.PrepareRules(rulesets[1].Payload, 0)
 	require.NoError(t, err)
 	for _, n := range []int{1, 2, 64, 65, 130, 1000} {
 		lines := make([]line, n)

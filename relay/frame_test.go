@@ -41,7 +41,7 @@ func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
 		key: Key{7, policyIDs[0].String(), "n0"}, policy: policyIDs[0], revision: policyIDs[1],
 		fingerprint: rs.Fingerprint, time: timeOf(7),
 	}
-	rules, err := artifact.PrepareRules(rs.Payload)
+	rules, err := artifact.PrepareRules(rs.Payload, 0)
 	require.NoError(t, err)
 	m := sealed(t, s, line{a, rules})[0]
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -80,7 +81,7 @@ func compare(ctx context.Context, stream Stream, store Store, ps []*partition, p
 	if rows.Seq < least {
 		return fmt.Errorf("rows at %d are older than what is announced, %d", rows.Seq, least)
 	}
-	d := newDifference(c.rows, ids, partitions)
+	d := newDifference(c.rows, source, ids, partitions)
 	for msgs, err := range stream.Read(ctx, stream.First(), upTo, allNodes) {
 		if err != nil {
 			return fmt.Errorf("read the node stream up to %d: %w", upTo, err)
@@ -108,11 +109,16 @@ type difference struct {
 	wanted     map[int]bool
 	first      []int  // of rows.Nodes[i]: index of its first row in said
 	said       []bool // rows, in order of node and policy: the stream says the same
+	source     Outbox
+	spoken     map[compiler.Fingerprint]spoken // of rows, as they are told
 	diffs      map[int][]announcement
 }
 
-func newDifference(rows projector.SyncRows, ids []int, partitions int) *difference {
-	d := &difference{rows: rows, partitions: partitions, wanted: map[int]bool{}, diffs: map[int][]announcement{}}
+func newDifference(rows projector.SyncRows, source Outbox, ids []int, partitions int) *difference {
+	d := &difference{
+		rows: rows, partitions: partitions, wanted: map[int]bool{}, diffs: map[int][]announcement{},
+		source: source, spoken: map[compiler.Fingerprint]spoken{},
+	}
 	for _, id := range ids {
 		d.wanted[id] = true
 	}
@@ -138,14 +144,14 @@ func (d *difference) told(m streams.Message) {
 	if err != nil {
 		return // not a policy's
 	}
-	says, known := fingerprintOf(m.Body)
+	says, known := spokenIn(m.Body)
 	if i, j, has := d.row(node, id); has {
-		if known && says == d.rows.Nodes[i].Rows[j].Fingerprint {
+		if want, ok := d.speak(d.rows.Nodes[i].Rows[j].Fingerprint); known && ok && says == want {
 			d.said[d.first[i]+j] = true
 		}
 		return
 	}
-	if !known || says != compiler.Empty.Fingerprint {
+	if !known || says != (spoken{compiler.Empty.Fingerprint, 0}) {
 		d.add(node, announcement{
 			key:         Key{d.rows.Seq, id.String(), node},
 			policy:      id,
@@ -209,9 +215,48 @@ func splitNodeSubject(subject string) (node policy.NodeID, name string, ok bool)
 	return policy.NodeID(id), name, ok
 }
 
+// spoken is what an announcement says of a row: the part of it that the node
+// contract can express, and how many rules that leaves out.
+type spoken struct {
+	fingerprint compiler.Fingerprint
+	omitted     int
+}
+
+// speak is how the row of a fingerprint is announced. Not ok means: the read
+// model lacks its payload, which the announcement will report.
+func (d *difference) speak(fp compiler.Fingerprint) (spoken, bool) {
+	if s, known := d.spoken[fp]; known {
+		return s, true
+	}
+	payload, err := d.source.Payload(fp)
+	if err != nil {
+		return spoken{}, false
+	}
+	plain, omitted := policy.PlainPayload(payload)
+	s := spoken{fp, omitted}
+	if omitted > 0 {
+		s.fingerprint = compiler.FingerprintOf(plain)
+	}
+	d.spoken[fp] = s
+	return s, true
+}
+
+// spokenIn is what a stored envelope says. Not known means: announce again.
+func spokenIn(body []byte) (s spoken, known bool) {
+	if s.fingerprint, known = fingerprintOf(body); !known {
+		return s, false
+	}
+	if _, rest, ok := bytes.Cut(body, []byte(`,"rules_omitted":`)); ok {
+		digits := rest[:max(0, bytes.IndexAny(rest, ",}"))]
+		var err error
+		s.omitted, err = strconv.Atoi(string(digits))
+		return s, err == nil
+	}
+	return s, true
+}
+
 // fingerprintOf finds the fingerprint in a stored envelope without parsing its
-// rules: no value before it can hold these bytes. Not known means: announce
-// again.
+// rules: no value before it can hold these bytes.
 func fingerprintOf(body []byte) (fp compiler.Fingerprint, known bool) {
 	_, rest, ok := bytes.Cut(body, []byte(`"fingerprint":"`))
 	const size = 44 // base64 of 32 bytes

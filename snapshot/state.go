@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
@@ -63,37 +64,41 @@ func (c *Composer) State(v View, id policy.NodeID) (s State, ok bool, err error)
 	if s, hit := c.cache.get(at); hit {
 		return s, true, nil
 	}
-	block, matched, err := merge(v, rows.Rows)
+	block, matched, omitted, err := merge(v, rows.Rows)
 	if err != nil {
 		return State{}, false, fmt.Errorf("state of node %s: %w", id, err)
 	}
-	s = newState(block, matched)
+	s = newState(block, matched, omitted)
 	c.cache.put(at, s)
 	return s, true, nil
 }
 
-func merge(v View, rows []projector.Row) (compiler.Block, bool, error) {
+// merge reduces the rows to what the node contract can express of them, and
+// counts the rules that this leaves out.
+func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitted int, err error) {
 	in := make([]compiler.Row, 0, len(rows))
 	for _, r := range rows {
 		payload, err := v.Payload(r.Fingerprint)
 		if err != nil {
-			return compiler.Block{}, false, fmt.Errorf("policy %s: %w", r.Policy, err)
+			return compiler.Block{}, false, 0, fmt.Errorf("policy %s: %w", r.Policy, err)
 		}
+		plain, left := policy.PlainPayload(payload)
+		omitted += left
 		in = append(in, compiler.Row{
 			Policy:      r.Policy,
 			Revision:    r.Revision,
 			Fingerprint: r.Fingerprint,
-			Payload:     payload,
+			Payload:     plain,
 			CompiledAt:  r.CompiledAt,
 		})
 	}
-	b, ok := compiler.Merge(in)
-	return b, ok, nil
+	b, matched = compiler.Merge(in)
+	return b, matched, omitted, nil
 }
 
 // newState writes the eight members in the order agents and tests rely on
 // (contracts, HTTP). The rules travel verbatim.
-func newState(b compiler.Block, matched bool) State {
+func newState(b compiler.Block, matched bool, omitted int) State {
 	body := make([]byte, 0, len(b.Rules)+288)
 	body = append(body, `{"peers":[],"reachability":null,"policy":`...)
 	if matched {
@@ -103,6 +108,9 @@ func newState(b compiler.Block, matched bool) State {
 		body = append(body, b.Fingerprint.String()...)
 		body = append(body, `","rules":`...)
 		body = append(body, b.Rules...)
+		if omitted > 0 {
+			body = strconv.AppendInt(append(body, `,"rules_omitted":`...), int64(omitted), 10)
+		}
 		body = append(body, '}')
 	} else {
 		body = append(body, `null`...)

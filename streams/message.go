@@ -13,7 +13,7 @@ const (
 	HeaderEdictLogSeq = "Edict-Log-Seq"
 	HeaderEdictLog    = "Edict-Log" // the log's creation time in unix nanoseconds
 	HeaderTraceparent = "traceparent"
-	HeaderDataSchema  = "ce-dataschema" // edict/v1; a larger number is newer
+	HeaderDataSchema  = "ce-dataschema" // edict/v1 or v2; a larger number is newer
 
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
 	headerTTL         = "Nats-TTL"
@@ -22,8 +22,12 @@ const (
 	headerBatchCommit = "Nats-Batch-Commit"
 )
 
-// DataSchema is the value of HeaderDataSchema that this binary writes.
-const DataSchema = "edict/v1"
+// Values of HeaderDataSchema. An event is of the oldest schema that can say it,
+// so that workers of the release before go on folding what they understand.
+const (
+	DataSchema        = "edict/v1"
+	DataSchemaOrdered = "edict/v2" // a revision with something of ordered policy
+)
 
 // Message is a stored message of any stream. It looks the same however it was
 // read: what the server adds for transport is taken off.

@@ -34,7 +34,7 @@ func outgoing(a Append) Outgoing {
 			"ce-source", "edict/" + e.Scope().String(),
 			"ce-specversion", "1.0",
 			"ce-time", happened(e).Format(time.RFC3339Nano),
-			HeaderDataSchema, DataSchema,
+			HeaderDataSchema, dataSchema(e),
 		},
 	}
 	if a.Traceparent != "" {
@@ -44,6 +44,13 @@ func outgoing(a Append) Outgoing {
 		o.MsgID = id
 	}
 	return o
+}
+
+func dataSchema(e policy.Event) string {
+	if r, ok := e.(policy.RevisionCreated); ok && r.Revision.Content().Extended() {
+		return DataSchemaOrdered
+	}
+	return DataSchema
 }
 
 // happened is when the event's author made it. Nothing is derived from it: the

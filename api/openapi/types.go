@@ -75,6 +75,8 @@ func (t *Types) of(typ reflect.Type) *Schema {
 		return &Schema{Type: "boolean"}
 	case reflect.Int:
 		return &Schema{Type: "integer", Format: "int64"}
+	case reflect.Uint8:
+		return &Schema{Type: "integer", Minimum: N(0), Maximum: N(1<<8 - 1)}
 	case reflect.Uint16:
 		return &Schema{Type: "integer", Minimum: N(0), Maximum: N(1<<16 - 1)}
 	case reflect.Uint32:
@@ -104,12 +106,25 @@ func (t *Types) component(typ reflect.Type) *Schema {
 	}
 	s := &Schema{Type: "object", AdditionalProperties: false}
 	t.schemas[name] = s // before its members, which may refer to it
-	for i := range typ.NumField() {
-		t.member(s, name, typ.Field(i))
-	}
+	t.members(s, name, typ)
 	hint, _ := t.hint(name)
 	refine(s, hint.Schema)
 	return ref
+}
+
+// members are those of a struct and, as encoding/json has it, of what it embeds.
+func (t *Types) members(of *Schema, owner string, typ reflect.Type) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		switch {
+		case !f.Anonymous:
+			t.member(of, owner, f)
+		case f.Type.Kind() == reflect.Pointer:
+			t.members(of, owner, f.Type.Elem())
+		default:
+			t.members(of, owner, f.Type)
+		}
+	}
 }
 
 func (t *Types) member(of *Schema, owner string, f reflect.StructField) {

@@ -21,11 +21,12 @@ type Event struct {
 
 // PolicyUpdated tells a node the rules it has of one policy now.
 type PolicyUpdated struct {
-	NodeID      string    `json:"node_id"`
-	PolicyID    uuid.UUID `json:"policy_id"`
-	RevisionID  uuid.UUID `json:"revision_id"`
-	Fingerprint string    `json:"fingerprint"`
-	Rules       []Rule    `json:"rules"`
+	NodeID       string    `json:"node_id"`
+	PolicyID     uuid.UUID `json:"policy_id"`
+	RevisionID   uuid.UUID `json:"revision_id"`
+	Fingerprint  string    `json:"fingerprint"`
+	Rules        []Rule    `json:"rules"`
+	RulesOmitted int       `json:"rules_omitted,omitempty"` // that the node contract cannot express
 }
 
 // NodeStateUpdated tells a node to read its whole state.

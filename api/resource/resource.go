@@ -28,13 +28,27 @@ type Ports struct {
 	To   uint16 `json:"to"`
 }
 
-// Rule is one line of a policy, as its author writes it.
+// Rule is one line of a policy, as its author writes it. A side is a CIDR or a
+// selector.
 type Rule struct {
-	Action          string `json:"action"`
-	Protocol        string `json:"protocol"`
-	SourceCIDR      string `json:"source_cidr"`
-	DestinationCIDR string `json:"destination_cidr"`
-	Ports           *Ports `json:"ports,omitempty"`
+	Action              string `json:"action"`
+	Protocol            string `json:"protocol"`
+	SourceCIDR          string `json:"source_cidr,omitempty"`
+	DestinationCIDR     string `json:"destination_cidr,omitempty"`
+	Ports               *Ports `json:"ports,omitempty"`
+	SourceSelector      string `json:"source_selector,omitempty"`
+	DestinationSelector string `json:"destination_selector,omitempty"`
+	ProxyPort           uint16 `json:"proxy_port,omitempty"`
+	ListenerPriority    uint8  `json:"listener_priority,omitempty"`
+	Auth                string `json:"auth,omitempty"`
+}
+
+// Order is where a revision's rules stand among those of other policies. What is
+// empty or nil is not set.
+type Order struct {
+	Tier        string  `json:"tier,omitempty"`
+	Priority    *uint32 `json:"priority,omitempty"`
+	DefaultDeny *bool   `json:"default_deny,omitempty"`
 }
 
 // Selector names the nodes that take part in a policy, a side each.
@@ -48,7 +62,24 @@ type Draft struct {
 	Slug        string   `json:"slug"`
 	DisplayName string   `json:"display_name,omitempty"`
 	Selector    Selector `json:"selector"`
-	Rules       []Rule   `json:"rules"`
+	Order
+	Rules []Rule `json:"rules"`
+}
+
+// NewOrder is an Order whole: what is nil is set no longer.
+type NewOrder struct {
+	Tier        *string `json:"tier"`
+	Priority    *uint32 `json:"priority"`
+	DefaultDeny *bool   `json:"default_deny"`
+}
+
+// Whole is o with what it does not set said.
+func (o Order) Whole() *NewOrder {
+	whole := &NewOrder{Priority: o.Priority, DefaultDeny: o.DefaultDeny}
+	if o.Tier != "" {
+		whole.Tier = &o.Tier
+	}
+	return whole
 }
 
 // Patch is what an author sends to revise a policy; what is nil stays as it
@@ -56,6 +87,7 @@ type Draft struct {
 type Patch struct {
 	DisplayName        *string    `json:"display_name,omitempty"`
 	Selector           *Selector  `json:"selector,omitempty"`
+	*NewOrder                     // nil: as it is
 	Rules              []Rule     `json:"rules,omitzero"`
 	ExpectedRevisionID *uuid.UUID `json:"expected_revision_id,omitempty"`
 }
@@ -63,7 +95,8 @@ type Patch struct {
 // Preview is what an author sends to a dry run.
 type Preview struct {
 	Selector Selector `json:"selector"`
-	Rules    []Rule   `json:"rules"`
+	Order
+	Rules []Rule `json:"rules"`
 }
 
 // Policy is the aggregate. Head is nil in lists. The times are log timestamps.
@@ -80,25 +113,26 @@ type Policy struct {
 
 // Revision is one published state of a policy.
 type Revision struct {
-	ID            uuid.UUID  `json:"id"`
-	PolicyID      uuid.UUID  `json:"policy_id"`
-	ParentID      *uuid.UUID `json:"parent_id"`
-	Selector      Selector   `json:"selector"`
-	Rules         []Rule     `json:"rules"`
-	CreatedAt     time.Time  `json:"created_at"`
-	CreatedBy     string     `json:"created_by"`
-	CorrelationID *string    `json:"correlation_id"`
+	ID       uuid.UUID  `json:"id"`
+	PolicyID uuid.UUID  `json:"policy_id"`
+	ParentID *uuid.UUID `json:"parent_id"`
+	Selector Selector   `json:"selector"`
+	Order
+	Rules         []Rule    `json:"rules"`
+	CreatedAt     time.Time `json:"created_at"`
+	CreatedBy     string    `json:"created_by"`
+	CorrelationID *string   `json:"correlation_id"`
 }
 
 // Diff is the change between two rule lists, in canonical order. Rules that
-// differ in nothing but the action are Modified.
+// match the same and do something else are Modified.
 type Diff struct {
 	Added    []Rule     `json:"added"`
 	Removed  []Rule     `json:"removed"`
 	Modified []Modified `json:"modified"`
 }
 
-// Modified is one rule whose action changed.
+// Modified is one rule that does something else than before.
 type Modified struct {
 	Before Rule `json:"before"`
 	After  Rule `json:"after"`
@@ -167,9 +201,10 @@ type NodeState struct {
 // NodePolicy is a node's merged policy block: of all policies that match it,
 // by ascending policy id.
 type NodePolicy struct {
-	RevisionID  uuid.UUID `json:"revision_id"`
-	Fingerprint string    `json:"fingerprint"`
-	Rules       []Rule    `json:"rules"`
+	RevisionID   uuid.UUID `json:"revision_id"`
+	Fingerprint  string    `json:"fingerprint"`
+	Rules        []Rule    `json:"rules"`
+	RulesOmitted int       `json:"rules_omitted,omitempty"` // that the contract cannot express
 }
 
 // Ruleset is one policy's compiled rules on one node. RulePayload is verbatim:

@@ -82,7 +82,7 @@ func fileDiffs(ctx context.Context, c *client.Client, project uuid.UUID, drafts 
 		if err != nil {
 			return nil, err
 		}
-		before, err := decoded(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Rules: p.Head.Rules})
+		before, err := decoded(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Order: p.Head.Order, Rules: p.Head.Rules})
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 	}
 	all := make([]dryRun, 0, len(drafts))
 	for _, d := range drafts {
-		preview := resource.Preview{Selector: d.Selector, Rules: d.Rules}
+		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
 		var r resource.DryRun
 		if id, exists := ids[d.Slug]; exists {
 			r, err = c.DryRun(ctx, project, id, preview)

@@ -38,6 +38,8 @@ type Plane struct {
 
 type policy struct {
 	project, revision, payload string
+	sayable                    string // the part of payload that a state can say
+	omitted                    int    // rules of payload that it leaves out
 	source, destination        []clause
 }
 
@@ -78,6 +80,11 @@ type Rule struct {
 		From int `json:"from"`
 		To   int `json:"to"`
 	} `json:"ports"`
+	SourceSelector      string `json:"source_selector"`
+	DestinationSelector string `json:"destination_selector"`
+	ProxyPort           int    `json:"proxy_port"`
+	ListenerPriority    int    `json:"listener_priority"`
+	Auth                string `json:"auth"`
 }
 
 // Apply folds one accepted event.
@@ -116,10 +123,19 @@ func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
 	if err != nil {
 		return err
 	}
+	said, rest := split(body.Rules)
+	sayable, err := Payload(said)
+	if err != nil {
+		return err
+	}
+	unsaid, err := Payload(rest)
+	if err != nil {
+		return err
+	}
 	if p.policies == nil {
 		p.policies = map[string]policy{}
 	}
-	p.policies[id] = policy{project, revision, payload, source, destination}
+	p.policies[id] = policy{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), source, destination}
 	return nil
 }
 
@@ -172,15 +188,21 @@ func (p *Plane) Block(id string) string {
 	if len(rows) == 0 {
 		return "null"
 	}
-	stream, rules := "", []string{}
+	stream, rules, omitted := "", []string{}, 0
 	for _, r := range rows {
-		stream += r.Payload
-		if inner := r.Payload[1 : len(r.Payload)-1]; inner != "" {
+		pol := p.policies[r.Policy]
+		stream += pol.sayable
+		omitted += pol.omitted
+		if inner := pol.sayable[1 : len(pol.sayable)-1]; inner != "" {
 			rules = append(rules, inner)
 		}
 	}
+	counted := ""
+	if omitted > 0 {
+		counted = fmt.Sprintf(`,"rules_omitted":%d`, omitted)
+	}
 	return `{"revision_id":"` + rows[0].Revision + `","fingerprint":"` + Fingerprint(stream) +
-		`","rules":[` + strings.Join(rules, ",") + `]}`
+		`","rules":[` + strings.Join(rules, ",") + `]` + counted + `}`
 }
 
 // State is the whole body of GET /v1/nodes/{id}/state; ok is false for a node

@@ -34,23 +34,74 @@ func Payload(rules []Rule) (string, error) {
 // fields end in NUL, which no field contains and which is below every byte
 // that one may; ports have five digits, so that text order is number order.
 func canonical(r Rule) (key, object string, err error) {
-	source, err := cidr(r.SourceCIDR)
-	if err != nil {
-		return "", "", err
+	f := fields{}
+	for _, side := range []struct{ name, cidr, selector string }{
+		{"source_cidr", r.SourceCIDR, r.SourceSelector}, {"destination_cidr", r.DestinationCIDR, r.DestinationSelector},
+	} {
+		if side.selector != "" {
+			f.key += "\x00"
+			continue
+		}
+		prefix, err := cidr(side.cidr)
+		if err != nil {
+			return "", "", err
+		}
+		f.text(side.name, prefix)
 	}
-	destination, err := cidr(r.DestinationCIDR)
-	if err != nil {
-		return "", "", err
+	f.text("protocol", r.Protocol)
+	if r.Ports == nil {
+		f.key += "0000000000"
+	} else {
+		f.key += fmt.Sprintf("%05d%05d", r.Ports.From, r.Ports.To)
+		f.object += fmt.Sprintf(`"ports":{"from":%d,"to":%d},`, r.Ports.From, r.Ports.To)
 	}
-	from, to, ports := 0, 0, ""
-	if r.Ports != nil {
-		from, to = r.Ports.From, r.Ports.To
-		ports = fmt.Sprintf(`"ports":{"from":%d,"to":%d},`, from, to)
+	f.text("action", r.Action)
+	for _, peer := range []struct{ name, selector string }{
+		{"source_selector", r.SourceSelector}, {"destination_selector", r.DestinationSelector},
+	} {
+		text, err := tidy(peer.selector)
+		if err != nil {
+			return "", "", err
+		}
+		f.text(peer.name, text)
 	}
-	key = fmt.Sprintf("%s\x00%s\x00%s\x00%05d%05d%s", source, destination, r.Protocol, from, to, r.Action)
-	object = fmt.Sprintf(`{"source_cidr":"%s","destination_cidr":"%s","protocol":"%s",%s"action":"%s"}`,
-		source, destination, r.Protocol, ports, r.Action)
-	return key, object, nil
+	f.number("proxy_port", r.ProxyPort)
+	f.number("listener_priority", r.ListenerPriority)
+	f.text("auth", r.Auth)
+	return f.key, "{" + strings.TrimSuffix(f.object, ",") + "}", nil
+}
+
+// split parts a rule list into what a node's policy block can say and the rest:
+// it can say allow, deny and log of tcp, udp, icmp and any between two prefixes.
+func split(rules []Rule) (sayable, rest []Rule) {
+	for _, r := range rules {
+		old := slices.Contains([]string{"allow", "deny", "log"}, r.Action) &&
+			slices.Contains([]string{"tcp", "udp", "icmp", "any"}, r.Protocol)
+		if old && r.SourceCIDR != "" && r.DestinationCIDR != "" && r.Auth == "" {
+			sayable = append(sayable, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return sayable, rest
+}
+
+// fields gathers a rule's key and object, field by field. What is empty stands
+// in the key alone.
+type fields struct{ key, object string }
+
+func (f *fields) text(name, value string) {
+	f.key += value + "\x00"
+	if value != "" {
+		f.object += fmt.Sprintf(`"%s":"%s",`, name, value)
+	}
+}
+
+func (f *fields) number(name string, n int) {
+	f.key += fmt.Sprintf("%05d", n)
+	if n != 0 {
+		f.object += fmt.Sprintf(`"%s":%d,`, name, n)
+	}
 }
 
 // cidr is the canonical text of a prefix.

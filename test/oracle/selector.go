@@ -16,7 +16,7 @@ type clause struct {
 // each piece by looking for the sign that gives it away.
 func parse(text string) ([]clause, error) {
 	var clauses []clause
-	for _, piece := range split(text) {
+	for _, piece := range pieces(text) {
 		c, err := parseClause(strings.TrimSpace(piece))
 		if err != nil {
 			return nil, fmt.Errorf("oracle: selector %q: %w", text, err)
@@ -26,8 +26,38 @@ func parse(text string) ([]clause, error) {
 	return clauses, nil
 }
 
-func split(text string) []string {
-	pieces, depth := []string{""}, 0
+// tidy is a selector side in its one canonical spelling: clauses sorted and each
+// once, a list of one value as an equality. Nothing stays nothing.
+func tidy(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	clauses, err := parse(text)
+	if err != nil {
+		return "", err
+	}
+	words := []string{}
+	for _, c := range clauses {
+		values := slices.Compact(slices.Sorted(slices.Values(c.values)))
+		switch {
+		case c.op == "in" && len(values) > 1:
+			words = append(words, c.key+" in ("+strings.Join(values, ",")+")")
+		case c.op == "in":
+			words = append(words, c.key+"="+values[0])
+		case c.op == "=" || c.op == "!=":
+			words = append(words, c.key+c.op+values[0])
+		case c.op == "absent":
+			words = append(words, "!"+c.key)
+		default:
+			words = append(words, c.key)
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), ","), nil
+}
+
+func pieces(text string) []string {
+	list, depth := []string{""}, 0
 	for _, r := range text {
 		switch r {
 		case '(':
@@ -36,12 +66,12 @@ func split(text string) []string {
 			depth--
 		}
 		if r == ',' && depth == 0 {
-			pieces = append(pieces, "")
+			list = append(list, "")
 			continue
 		}
-		pieces[len(pieces)-1] += string(r)
+		list[len(list)-1] += string(r)
 	}
-	return pieces
+	return list
 }
 
 func parseClause(s string) (clause, error) {

@@ -143,7 +143,7 @@ func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
 			r.Policy, err = a.plane.CreatePolicy(ctx, a.project, d.Draft, call)
 			return err
 		}
-		patch := resource.Patch{Selector: &d.Selector, Rules: d.Rules}
+		patch := resource.Patch{Selector: &d.Selector, NewOrder: d.Order.Whole(), Rules: d.Rules}
 		if d.DisplayName != "" {
 			patch.DisplayName = &d.DisplayName
 		}

@@ -68,8 +68,7 @@ func authored(doc []byte) (body []byte, exported bool, err error) {
 		Slug           json.RawMessage `json:"slug"`
 		DisplayName    json.RawMessage `json:"display_name"`
 		Head           *struct {
-			Selector json.RawMessage `json:"selector"`
-			Rules    json.RawMessage `json:"rules"`
+			content
 		} `json:"head"`
 	}
 	if json.Unmarshal(doc, &e) != nil || e.HeadRevisionID == nil {
@@ -81,10 +80,18 @@ func authored(doc []byte) (body []byte, exported bool, err error) {
 	body, err = json.Marshal(struct {
 		Slug        json.RawMessage `json:"slug,omitempty"`
 		DisplayName json.RawMessage `json:"display_name,omitempty"`
-		Selector    json.RawMessage `json:"selector,omitempty"`
-		Rules       json.RawMessage `json:"rules,omitempty"`
-	}{e.Slug, e.DisplayName, e.Head.Selector, e.Head.Rules})
+		content
+	}{e.Slug, e.DisplayName, e.Head.content})
 	return body, true, err
+}
+
+// content is what a revision says, unread.
+type content struct {
+	Selector    json.RawMessage `json:"selector,omitempty"`
+	Tier        json.RawMessage `json:"tier,omitempty"`
+	Priority    json.RawMessage `json:"priority,omitempty"`
+	DefaultDeny json.RawMessage `json:"default_deny,omitempty"`
+	Rules       json.RawMessage `json:"rules,omitempty"`
 }
 
 // inExport has the pointers of violations begin at the document that was
@@ -95,7 +102,8 @@ func inExport(exported bool, err error) error {
 		return err
 	}
 	for i, v := range list {
-		if strings.HasPrefix(v.Pointer, "/selector") || strings.HasPrefix(v.Pointer, "/rules") {
+		switch field, _, _ := strings.Cut(strings.TrimPrefix(v.Pointer, "/"), "/"); field {
+		case "selector", "tier", "priority", "default_deny", "rules":
 			list[i].Pointer = "/head" + v.Pointer
 		}
 	}

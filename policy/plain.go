@@ -1,0 +1,62 @@
+package policy
+
+import "bytes"
+
+// PlainPayload is the part of a rule payload that the node contract (design
+// section 7) can express, in the same order, and how many rules it leaves out: it
+// keeps those for which Rule.Plain holds. It works on the payload's bytes; a
+// payload of plain rules alone is returned itself.
+func PlainPayload(payload []byte) (plain []byte, omitted int) {
+	if !extended(payload) {
+		return payload, 0
+	}
+	plain = append(make([]byte, 0, len(payload)), '[')
+	for rule := range elements(payload) {
+		if extended(rule) {
+			omitted++
+			continue
+		}
+		if len(plain) > 1 {
+			plain = append(plain, ',')
+		}
+		plain = append(plain, rule...)
+	}
+	return append(plain, ']'), omitted
+}
+
+// marks occur in a payload exactly where a rule has something of design section
+// 8: no text of a payload holds a quote.
+var marks = [][]byte{
+	[]byte(`"protocol":"` + SCTP + `"`),
+	[]byte(`"action":"` + Pass + `"`), []byte(`"action":"` + Redirect + `"`),
+	[]byte(`"source_selector":`), []byte(`"destination_selector":`), []byte(`"auth":`),
+}
+
+func extended(b []byte) bool {
+	for _, m := range marks {
+		if bytes.Contains(b, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// elements yields the rules of a payload. A brace closes a rule when no other is
+// open: a rule's only inner object is its ports, and no text holds a brace.
+func elements(payload []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		depth, from := 0, 0
+		for i, c := range payload {
+			switch c {
+			case '{':
+				if depth++; depth == 1 {
+					from = i
+				}
+			case '}':
+				if depth--; depth == 0 && !yield(payload[from:i+1]) {
+					return
+				}
+			}
+		}
+	}
+}
