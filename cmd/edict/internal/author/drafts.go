@@ -59,6 +59,17 @@ func Read(doc document.Document) (Draft, error) {
 	return d, json.Unmarshal(body, &d.Draft)
 }
 
+// Translated is a policy that was made of something else, which is written at a
+// place. The error is policy.Violations.
+func Translated(made policy.Draft, at document.Document) (Draft, error) {
+	d := Draft{At: at}
+	body := policy.AppendDraft(nil, made)
+	if _, err := policy.DecodeDraft(body); err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(body, &d.Draft)
+}
+
 // authored is the part of a document that an author writes: of what 'policy get
 // -o json' and 'policy list -o json' print, not the ids and times, which another
 // plane gives anew.
