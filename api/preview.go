@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/compiler/lint"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
@@ -69,6 +70,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
+		Warnings:           faultsOf(lint.Content(content)),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))

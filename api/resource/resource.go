@@ -144,6 +144,7 @@ type DryRun struct {
 	RuleDiff           Diff     `json:"rule_diff"`
 	PeerPairsAffected  uint64   `json:"peer_pairs_affected"`
 	UnreachableNodeIDs []string `json:"unreachable_node_ids"`
+	Warnings           []Fault  `json:"warnings"`
 }
 
 // Facts are what a node is registered with.
