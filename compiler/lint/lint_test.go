@@ -65,11 +65,11 @@ func TestTheCodesAreDocumented(t *testing.T) {
 }
 
 var (
-	cidrs     = []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.1.0/24", "0.0.0.0/0", "fd00::/8"}
+	cidrs     = []string{"10.0.0.0/8", "10.0.0.0/16", "10.0.1.0/24", "0.0.0.0/0", "fd00::/8"}
 	selectors = []string{"a", "a=1", "!b", "a=1,b", "b"}
 	hosts     = []struct{ labels, addrs []string }{
-		{[]string{"a", "a=1", "!b"}, []string{"10.1.1.1"}},
-		{[]string{"a", "b"}, []string{"10.1.2.1", "fd00::1"}},
+		{[]string{"a", "a=1", "!b"}, []string{"10.0.1.1"}},
+		{[]string{"a", "b"}, []string{"10.0.2.1", "fd00::1"}},
 		{[]string{"b"}, []string{"10.2.0.1"}},
 		{[]string{"a", "a=1", "a=1,b", "b"}, []string{"192.0.2.1"}},
 		{[]string{"!b"}, []string{"fd00::2"}},
