@@ -358,8 +358,11 @@ func drawNetRules(t *rapid.T, ingress bool) (all []kRule) {
 
 func drawNetwork(t *rapid.T, i int) kPolicy {
 	types := rapid.SampledFrom([][]string{nil, {"Ingress"}, {"Egress"}, {"Ingress", "Egress"}}).Draw(t, "types")
-	return kPolicy{networkGroup, "NetworkPolicy", kMeta{fmt.Sprintf("n%d", i), rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "namespace")},
-		kSpec{*drawPods(t), types, drawNetRules(t, true), drawNetRules(t, false)}}
+	return kPolicy{
+		networkGroup, "NetworkPolicy",
+		kMeta{fmt.Sprintf("n%d", i), rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "namespace")},
+		kSpec{*drawPods(t), types, drawNetRules(t, true), drawNetRules(t, false)},
+	}
 }
 
 func drawClusterPods(t *rapid.T) cSubject {

@@ -34,21 +34,31 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 	}{
 		{network("a", `{"podSelector":{},"ingress":[{"ports":[{"port":"http"},{"port":80}]}]}`), "/spec/ingress/0/ports/0/port"},
 		{network("a", `{"podSelector":{},"ingress":[{"ports":[{"port":80,"endPort":79}]}]}`), "/spec/ingress/0/ports/0/endPort"},
-		{network("a", `{"podSelector":{},"ingress":[{"ports":[{"endPort":79},{"port":0},{"protocol":"DCCP"}]}]}`),
-			"/spec/ingress/0/ports/0/endPort /spec/ingress/0/ports/1/port /spec/ingress/0/ports/2/protocol"},
-		{network("a", `{"podSelector":{},"ingress":[{"from":[{},{"ipBlock":{"cidr":"10.0.0.0/8"},"podSelector":{}},{"ipBlock":{"cidr":"10"}}]}]}`),
-			"/spec/ingress/0/from/0 /spec/ingress/0/from/1 /spec/ingress/0/from/2/ipBlock/cidr"},
-		{network("a", `{"podSelector":{},"ingress":[{"from":[],"peers":[]}],"egress":[{"to":[{"fqdn":"x"}]}],"log":true}`),
-			"/spec/log /spec/ingress/0/peers /spec/egress/0/to/0/fqdn"},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"ports":[{"endPort":79},{"port":0},{"protocol":"DCCP"}]}]}`),
+			"/spec/ingress/0/ports/0/endPort /spec/ingress/0/ports/1/port /spec/ingress/0/ports/2/protocol",
+		},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{},{"ipBlock":{"cidr":"10.0.0.0/8"},"podSelector":{}},{"ipBlock":{"cidr":"10"}}]}]}`),
+			"/spec/ingress/0/from/0 /spec/ingress/0/from/1 /spec/ingress/0/from/2/ipBlock/cidr",
+		},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[],"peers":[]}],"egress":[{"to":[{"fqdn":"x"}]}],"log":true}`),
+			"/spec/log /spec/ingress/0/peers /spec/egress/0/to/0/fqdn",
+		},
 		{network("a", `{"podSelector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}}`), "/spec/podSelector/matchExpressions/0 "},
 		{network("a", `{"podSelector":{"matchLabels":{"a b":"c"}}}`), "/spec/podSelector "},
 		{network("a", `{"podSelector":{},"policyTypes":["Sideways"]}`), "/spec/policyTypes/0 "},
 		{network("a", `[]`), "/spec "},
 		{network("", `{}`), "/metadata"},
-		{overall("c", `{`+subject+`,"egress":[{"action":"Accept","to":[{"nodes":{}},{"domainNames":["a.example"]},{"networks":["10.0.0.0/8"]}]}]}`),
-			"/spec/egress/0/to/0/nodes /spec/egress/0/to/1/domainNames /spec/egress/0"},
-		{overall("c", `{`+subject+`,"ingress":[{"action":"Accept","from":[{"namespaces":{}}],"protocols":[{"destinationNamedPort":"x"},{"tcp":{"destinationPort":{"number":1,"range":{}}}}]}]}`),
-			"/spec/ingress/0/protocols/0/destinationNamedPort /spec/ingress/0/protocols/1/tcp/destinationPort /spec/ingress/0"},
+		{
+			overall("c", `{`+subject+`,"egress":[{"action":"Accept","to":[{"nodes":{}},{"domainNames":["a.example"]},{"networks":["10.0.0.0/8"]}]}]}`),
+			"/spec/egress/0/to/0/nodes /spec/egress/0/to/1/domainNames /spec/egress/0",
+		},
+		{
+			overall("c", `{`+subject+`,"ingress":[{"action":"Accept","from":[{"namespaces":{}}],"protocols":[{"destinationNamedPort":"x"},{"tcp":{"destinationPort":{"number":1,"range":{}}}}]}]}`),
+			"/spec/ingress/0/protocols/0/destinationNamedPort /spec/ingress/0/protocols/1/tcp/destinationPort /spec/ingress/0",
+		},
 		{overall("c", `{`+subject+`,"ingress":[{"action":"Accept","from":[]}]}`), "/spec/ingress/0/from /spec/ingress/0"},
 		{overall("c", `{"tier":"Normal","priority":1,"subject":{"namespaces":{}}}`), "/spec/tier "},
 		{overall("c", `{"tier":"Admin","priority":1001,"subject":{"namespaces":{}}}`), "/spec/priority "},
@@ -116,15 +126,24 @@ func TestSlugsAreSlugsAndStayApart(t *testing.T) {
 	seen := map[string]string{}
 	long := strings.Repeat("a", 63)
 	for _, o := range []object{
-		{namespace: "a", name: "b"}, {namespace: "a--b", name: "c"}, {namespace: "a", name: "b--c"}, {name: "a"}, {name: "a--b"},
-		{namespace: "a", name: "b.c"}, {namespace: "a", name: "b-c"}, {namespace: long, name: long}, {namespace: long, name: long + "b"},
+		{namespace: "a", name: "b"},
+		{namespace: "a--b", name: "c"},
+		{namespace: "a", name: "b--c"},
+		{name: "a"},
+		{name: "a--b"},
+		{namespace: "a", name: "b.c"},
+		{namespace: "a", name: "b-c"},
+		{namespace: long, name: long},
+		{namespace: long, name: long + "b"},
 	} {
 		for _, part := range []string{"ingress", "egress", "ingress-isolate", "egress-isolate"} {
 			slug := o.slug(part)
 			require.Empty(t, seen[slug], slug)
 			seen[slug] = o.id()
-			body, err := json.Marshal(map[string]any{"slug": slug, "selector": map[string]string{"source": "a", "destination": "b"},
-				"rules": []any{map[string]string{"action": "allow", "protocol": "any", "source_cidr": "::/0", "destination_cidr": "::/0"}}})
+			body, err := json.Marshal(map[string]any{
+				"slug": slug, "selector": map[string]string{"source": "a", "destination": "b"},
+				"rules": []any{map[string]string{"action": "allow", "protocol": "any", "source_cidr": "::/0", "destination_cidr": "::/0"}},
+			})
 			require.NoError(t, err)
 			_, err = policy.DecodeDraft(body)
 			require.NoError(t, err)
