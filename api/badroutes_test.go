@@ -63,6 +63,9 @@ func goods(made resource.Policy) []good {
 			if p.Required {
 				g.query.Set(p.Name, rev)
 			}
+			if p.Required && r.ID == "explainFlow" {
+				g.query = url.Values{"direction": {"egress"}, "peer": {"10.0.0.1"}, "protocol": {"tcp"}, "port": {"443"}}
+			}
 		}
 		all = append(all, g)
 	}

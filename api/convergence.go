@@ -143,9 +143,13 @@ func (p *plane) getRollout(c *call) error {
 	case !ok:
 		return policyNotFound(id)
 	}
+	refused, err := p.refusedTables(project, id, limit)
+	if err != nil {
+		return err
+	}
 	return c.json(http.StatusOK, resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
-		P50Seconds: r.P50, P99Seconds: r.P99,
+		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused,
 	})
 }
 

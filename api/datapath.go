@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -135,7 +137,7 @@ func (p *plane) getDatapath(c *call) error {
 	body = strconv.AppendUint(append(body, `","version":`...), a.Seq, 10)
 	body = append(append(body, `,"fingerprint":"`...), a.Fingerprint.String()...)
 	body = append(append(body, `",`...), a.Body...)
-	if warnings := assumptions(a); len(warnings) > 0 {
+	if warnings := tableWarnings(a); len(warnings) > 0 {
 		if body, err = appendMember(body, "warnings", warnings); err != nil {
 			return err
 		}
@@ -149,10 +151,17 @@ func (p *plane) getDatapath(c *call) error {
 	return nil
 }
 
-// assumptions are one warning a policy: the first rule of each stands for the
-// others.
-func assumptions(a snapshot.Answer) []resource.Fault {
+// tableWarnings are where the lack of an address was taken for any: one of the
+// node's own a policy, of which the first rule stands for the others, and one of
+// the table's members.
+func tableWarnings(a snapshot.Answer) []resource.Fault {
 	var out []resource.Fault
+	if n := len(a.Unaddressed); n > 0 {
+		out = append(out, resource.Fault{
+			Pointer: "/identities", Code: CodeNoAddress,
+			Detail: fmt.Sprintf("%d peers, the first %s, have no addresses and are taken to lie in every CIDR of the table; register their addresses", n, slices.Min(a.Unaddressed)),
+		})
+	}
 	last := ""
 	for _, x := range a.Assumed {
 		if x.Rule.Policy == last {
@@ -286,4 +295,43 @@ func appendMember(b []byte, name string, value any) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
 	}
 	return append(append(append(append(b, `,"`...), name...), `":`...), text...), nil
+}
+
+// refusedTables are nodes of a policy that keep an older table. Nodes of one
+// label set have much the same table, so one of each is asked; others are known
+// because they asked.
+func (p *plane) refusedTables(project, id uuid.UUID, limit int) ([]resource.Refused, error) {
+	var groups [][]projector.Seat
+	var err error
+	p.Model.Read(func(v *projector.View) {
+		var pol policy.Policy
+		var ok bool
+		if pol, ok, err = v.Policy(project, id); ok && err == nil {
+			groups = v.Matched(project, []policy.Selector{pol.Head.Selector})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var nodes []policy.NodeID
+	for i, seats := range groups {
+		for _, s := range seats {
+			nodes = append(nodes, s.ID)
+		}
+		if i >= limit || len(seats) == 0 {
+			continue
+		}
+		var refused *snapshot.TableError
+		if _, _, err := p.Tables.Of(seats[0].ID); err != nil && !errors.As(err, &refused) {
+			return nil, err
+		}
+	}
+	slices.Sort(nodes)
+	var out []resource.Refused
+	for _, r := range p.Tables.Refused(nodes) {
+		if len(out) < limit {
+			out = append(out, *showRefused(r.Node, r.Err))
+		}
+	}
+	return out, nil
 }

@@ -24,6 +24,7 @@ func convergenceHints() map[string]hint {
 		"Rollout.applied":     count("Of these, nodes that have it."),
 		"Rollout.dropped":     count("Nodes it was taken from, by a revision or its deletion, that have let go of it."),
 		"Rollout.lagging":     says("Nodes that must still apply it, or let go of it, those behind for the longest first, as many as were asked for."),
+		"Rollout.refused":     says("Nodes of the policy whose table is refused, so that they keep their last good one: those that asked this worker, and the first node of each label set. Absent when there are none."),
 		"Rollout.p50_seconds": says("Seconds from the commit of its last change until half of the nodes that it touched had reported it applied; null when that is known of none."),
 		"Rollout.p99_seconds": says("The same for 99 of 100 nodes."),
 	}

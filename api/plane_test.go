@@ -170,6 +170,16 @@ func TestAPlaneByItsClient(t *testing.T) {
 	require.Len(t, rollout.Lagging, 1)
 	require.Equal(t, "n2", rollout.Lagging[0].NodeID)
 
+	sheet, err := p.Datapath(ctx, "n1", client.StateQuery{MinSeq: 1})
+	require.NoError(t, err)
+	require.Contains(t, string(sheet.Body), `"node_id":"n1"`)
+	unchanged, err := p.Datapath(ctx, "n1", client.StateQuery{ETag: sheet.ETag})
+	require.NoError(t, err)
+	require.True(t, unchanged.NotModified)
+	why, err := p.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})
+	require.NoError(t, err)
+	require.NotEmpty(t, why.Verdict)
+
 	p.operate(t)
 
 	require.NoError(t, p.DeletePolicy(ctx, home, made.ID))

@@ -109,7 +109,7 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 			return p.failed
 		}
 		b.reset()
-		w.made, p.failed = p.foldAll(b, p.db, true, entries)
+		w.made, p.failed = p.foldAll(b, p.db, true, entries, never)
 		if p.failed == nil {
 			p.failed = b.ingest(p)
 		}

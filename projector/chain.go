@@ -220,6 +220,14 @@ func (p *Projector) Links() []streams.Link {
 	return links
 }
 
+// Agreed is the last sequence at which a link of the witness agreed with the
+// fold, since the start; 0: none has.
+func (p *Projector) Agreed() uint64 {
+	p.witness.mu.Lock()
+	defer p.witness.mu.Unlock()
+	return p.witness.agreed
+}
+
 // Head is the fold's own link where it stands.
 func (p *Projector) Head() streams.Link {
 	p.mu.RLock()

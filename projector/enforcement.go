@@ -24,8 +24,7 @@ type Enforcement struct {
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef
 
-	snap       *pebble.Snapshot
-	identities []*identity // by ordinal; their labels never change
+	snap *pebble.Snapshot
 }
 
 // HeadRef names the head revision of a policy.
@@ -45,7 +44,7 @@ func (p *Projector) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
 	n := p.state.nodes[id]
 	e := &Enforcement{
 		Node: info.Node, Seq: p.cursor.seq, Generation: n.project.changed,
-		snap: p.db.NewSnapshot(), identities: slices.Clone(p.state.identities),
+		snap: p.db.NewSnapshot(),
 	}
 	for _, s := range n.identity.selectors {
 		for _, pol := range s.policies {
@@ -71,7 +70,8 @@ func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {
 	return r.Revision, err
 }
 
-// Nodes yields the nodes of the project by id, the node itself among them.
+// Nodes yields the nodes of the project by id, the node itself among them. Nodes
+// of one label set share it.
 func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
 	return func(yield func(policy.Node, error) bool) {
 		prefix := appendNodeKey(nil, e.Node.Project, "")
@@ -81,13 +81,16 @@ func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
 			return
 		}
 		defer it.Close()
+		labels := map[uint32]policy.Labels{}
 		for ok := it.First(); ok; ok = it.Next() {
 			r, err := readNode(it.Value())
 			if err == nil && !r.present {
 				continue
 			}
-			if err == nil && (int(r.identity) >= len(e.identities) || e.identities[r.identity] == nil) {
-				err = errRecord
+			l, known := labels[r.identity]
+			if err == nil && !known {
+				l, err = e.labels(r.identity)
+				labels[r.identity] = l
 			}
 			if err != nil {
 				yield(policy.Node{}, err)
@@ -95,7 +98,7 @@ func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
 			}
 			n := policy.Node{
 				ID: policy.NodeID(it.Key()[len(prefix):]), Project: e.Node.Project,
-				Labels: e.identities[r.identity].labels, Addresses: r.addresses,
+				Labels: l, Addresses: r.addresses,
 			}
 			if !yield(n, nil) {
 				return
@@ -105,4 +108,14 @@ func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
 			yield(policy.Node{}, fmt.Errorf("list nodes: %w", err))
 		}
 	}
+}
+
+func (e *Enforcement) labels(identity uint32) (policy.Labels, error) {
+	b, closer, err := e.snap.Get(appendIdentityKey(nil, identity))
+	if err != nil {
+		return nil, fmt.Errorf("read label set %d: %w", identity, err)
+	}
+	defer closer.Close()
+	_, labels, err := readIdentity(b)
+	return labels, err
 }

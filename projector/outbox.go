@@ -80,13 +80,17 @@ func (p *Projector) sweep(f *fold) {
 	})
 }
 
-// EdgesAbove counts a partition's edges of sequences above seq.
-func (p *Projector) EdgesAbove(partition int, seq uint64) (n int) {
+// EdgesAbove counts, for partition after partition, the edges of sequences
+// above seqs[partition], all at one moment.
+func (p *Projector) EdgesAbove(seqs []uint64) []int {
+	out := make([]int, len(seqs))
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	marks := p.pending[partition].marks
-	for i := len(marks) - 1; i >= 0 && marks[i].seq > seq; i-- {
-		n += marks[i].count
+	for part, seq := range seqs {
+		marks := p.pending[part].marks
+		for i := len(marks) - 1; i >= 0 && marks[i].seq > seq; i-- {
+			out[part] += marks[i].count
+		}
 	}
-	return n
+	return out
 }

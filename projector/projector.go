@@ -205,12 +205,15 @@ func (p *Projector) Apply(msgs []streams.Message) error {
 	if stop == nil {
 		entries = append(entries, a.rest()...)
 	}
-	w, err := p.write(entries)
-	if err != nil {
-		return err
-	}
-	if err := p.acknowledge(w); err != nil {
-		return err
+	for len(entries) > 0 {
+		w, err := p.write(entries)
+		if err != nil {
+			return err
+		}
+		if err := p.acknowledge(w); err != nil {
+			return err
+		}
+		entries = entries[len(w.made):]
 	}
 	return stop
 }
@@ -248,8 +251,14 @@ type written struct {
 // grows copies what it holds, again and again.
 const batchRoom = 640
 
-// write folds under the lock. The disk's acknowledgement is awaited by
-// acknowledge, outside of it.
+// batchMost is at how many bytes a batch ends though there is more to fold. An
+// event may write hundreds of edges, and until a batch is written whoever reads
+// waits. It is far below a memtable: a larger one goes around that, to a table
+// of its own.
+const batchMost = 4 << 20
+
+// write folds under the lock, one batch: of entries, as many as w has verdicts.
+// The disk's acknowledgement is awaited by acknowledge, outside of it.
 func (p *Projector) write(entries []entry) (w written, err error) {
 	w.began = time.Now()
 	p.mu.Lock()
@@ -258,13 +267,13 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		return w, p.failed
 	}
 	if p.ephemeral != nil {
-		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, !p.ephemeral.edges, entries)
+		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, !p.ephemeral.edges, entries, never)
 		return w, p.failed
 	}
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	w.made, err = p.foldAll(w.batch, p.db, false, entries)
+	w.made, err = p.foldAll(w.batch, p.db, false, entries, func() bool { return w.batch.Len() >= batchMost })
 	if p.opt.Metrics.Traced != nil && err == nil {
-		w.trace = traces(entries, w.made, w.began)
+		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
 	fault.Pass(fault.CommitBefore)
 	switch {
@@ -316,8 +325,9 @@ func (w written) abandon() {
 }
 
 // foldAll folds entries into memory and b, the cursor included. Silent: without
-// edges, which then are complete above the last entry.
-func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([]Verdict, error) {
+// edges, which then are complete above the last entry. It ends early where b is
+// full.
+func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, full func() bool) ([]Verdict, error) {
 	p.room.reset()
 	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: silent, scratch: p.room}
 	made := make([]Verdict, 0, len(entries))
@@ -335,6 +345,9 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([
 		c.seq, c.time = f.seq, f.time
 		c.prev, c.chain = c.chain, e.chain
 		made = append(made, v)
+		if full() {
+			break
+		}
 	}
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
 	f.value = c.append(f.value[:0])
@@ -350,6 +363,9 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry) ([
 	p.room = f.scratch
 	return made, f.err
 }
+
+// never is of a batch without bounds.
+func never() bool { return false }
 
 // announce makes a durable batch visible: verdicts first, then the cursor.
 func (p *Projector) announce(made []Verdict) {

@@ -110,11 +110,14 @@ func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared) 
 // foldEach writes batches until there are no more, or one cannot be.
 func (p *Projector) foldEach(batches <-chan prepared, unsynced chan<- written) error {
 	for b := range batches {
-		w, err := p.write(b.entries)
-		if err != nil {
-			return err
+		for len(b.entries) > 0 {
+			w, err := p.write(b.entries)
+			if err != nil {
+				return err
+			}
+			unsynced <- w
+			b.entries = b.entries[len(w.made):]
 		}
-		unsynced <- w
 		if b.err != nil {
 			return b.err
 		}

@@ -253,15 +253,18 @@ func (s *fakeStore) Edges() []int {
 	return []int{len(s.state.edges[0]), len(s.state.edges[1])}
 }
 
-func (s *fakeStore) EdgesAbove(partition int, seq uint64) (n int) {
+func (s *fakeStore) EdgesAbove(seqs []uint64) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.state.edges[partition] {
-		if e.Seq > seq {
-			n++
+	out := make([]int, len(seqs))
+	for p, seq := range seqs {
+		for _, e := range s.state.edges[p] {
+			if e.Seq > seq {
+				out[p]++
+			}
 		}
 	}
-	return n
+	return out
 }
 
 func (s *fakeStore) Outbox() Outbox {

@@ -195,6 +195,11 @@ func (r *Relay) Ready() error {
 // fences say.
 func (r *Relay) Partitions() ([]PartitionStatus, error) {
 	list := r.board.status()
+	after := make([]uint64, len(list))
+	for i := range list {
+		after[i] = list[i].After.Seq
+	}
+	above := r.store.EdgesAbove(after) // each question may wait for a batch that is folded
 	box := r.store.Outbox()
 	defer box.Close()
 	for i := range list {
@@ -202,7 +207,7 @@ func (r *Relay) Partitions() ([]PartitionStatus, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i].Edges = n + r.store.EdgesAbove(i, list[i].After.Seq)
+		list[i].Edges = n + above[i]
 	}
 	return list, nil
 }

@@ -19,6 +19,15 @@ type Worker struct {
 	Shares bool `json:"shares"`
 	// Partitions it was told to announce, whoever else there is.
 	Partitions []int `json:"partitions,omitempty"`
+	// Links are its fold's chain hashes at a few sequences, ascending, for the others to compare with theirs.
+	Links []WorkerLink `json:"links,omitempty"`
+}
+
+// WorkerLink is a worker's chain hash of the log at one sequence.
+type WorkerLink struct {
+	Log  string `json:"log"` // the log's identity
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"` // 64 hex digits
 }
 
 // roster is who is alive, as one process has seen it. It knows no clock but

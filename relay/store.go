@@ -24,8 +24,9 @@ type Store interface {
 	SyncRows(partitions []int) (projector.SyncRows, Outbox)
 	// DropEdges drops whole sequences up to and including upTo[p].
 	DropEdges(upTo map[int]uint64) error
-	// EdgesAbove counts a partition's edges of sequences above seq.
-	EdgesAbove(partition int, seq uint64) int
+	// EdgesAbove counts, for partition after partition, the edges of sequences
+	// above seqs[partition].
+	EdgesAbove(seqs []uint64) []int
 }
 
 // Outbox is a consistent look at the edges and payloads of a Store. It must be

@@ -43,6 +43,8 @@ type WorkersOptions struct {
 	Open       func(context.Context) (Leases, error) // called again when the leases are lost
 	// Self is this process now: all but Owner. It is asked often.
 	Self func() Worker
+	// Seen is told what another worker says of itself, at each of its renewals; nil: nobody is.
+	Seen func(Worker)
 	Log  *slog.Logger
 }
 
@@ -141,7 +143,7 @@ func (w *Workers) watch(ctx context.Context, leases Leases) error {
 		if err != nil {
 			return err
 		}
-		w.see(entries)
+		w.tell(w.see(entries))
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -149,7 +151,17 @@ func (w *Workers) watch(ctx context.Context, leases Leases) error {
 	return errors.New("watch the workers: it ended")
 }
 
-func (w *Workers) see(entries []streams.Entry) {
+// tell passes on what others say of themselves.
+func (w *Workers) tell(others []Worker) {
+	if w.opt.Seen == nil {
+		return
+	}
+	for _, x := range others {
+		w.opt.Seen(x)
+	}
+}
+
+func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -164,16 +176,19 @@ func (w *Workers) see(entries []streams.Entry) {
 			w.opt.Log.Warn("a worker's lease cannot be read", "error", err)
 		default:
 			w.roster.see(x, now, e.Time)
-			if x.Owner == w.opt.Owner {
-				w.own = heard{e.Revision, now, e.Time}
-				if joining {
-					w.ageLocked()
-				}
+			if x.Owner != w.opt.Owner {
+				others = append(others, x)
+				continue
+			}
+			w.own = heard{e.Revision, now, e.Time}
+			if joining {
+				w.ageLocked()
 			}
 		}
 	}
 	w.reviewLocked(now)
 	w.hear()
+	return others
 }
 
 // heard is a renewal that the watch saw.

@@ -19,6 +19,9 @@ type Table struct {
 	Body        []byte
 	Fingerprint compiler.Fingerprint // SHA-256 of "{" + Body + "}"
 	ETag        string               // quoted, of the fingerprint
+	// Unaddressed are the members without addresses, which are taken to lie in
+	// every CIDR of the table; none when it has no CIDR.
+	Unaddressed []policy.NodeID
 
 	kinds *datapath.Kinds
 }
@@ -54,6 +57,13 @@ func newTable(r *roster, rules []datapath.Rule, capacity int) (*Table, error) {
 	var err error
 	if t.Table, err = datapath.Build(rules, population.Identities, datapath.Options{Capacity: capacity}); err != nil {
 		return nil, err
+	}
+	for _, id := range population.Identities {
+		for _, n := range population.Members[id.Name] {
+			if len(id.CIDRs) > 0 && len(n.Addresses) == 0 {
+				t.Unaddressed = append(t.Unaddressed, n.ID)
+			}
+		}
 	}
 	doc := t.appendBody([]byte{'{'}, population)
 	t.Body = doc[1:len(doc):len(doc)]

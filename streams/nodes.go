@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -73,33 +72,6 @@ func OpenNodes(ctx context.Context, c *Conn, opt NodesOptions) (n *Nodes, made b
 		batch:    newBatcher(c),
 		maxBytes: max(8<<20, c.MaxPayload()),
 	}, made, nil
-}
-
-// RemakeNodes deletes the stream whose first sequence is first (Nodes.First,
-// OtherLogError.First; 0: whichever there is) and opens a new one, whose
-// sequences are all above. A stream that another process has remade since is
-// opened as it is, made false. Of processes that remake at the very same time
-// one may delete the other's new stream: its followers get a *DamagedError and
-// open it again.
-func RemakeNodes(ctx context.Context, c *Conn, opt NodesOptions, first uint64) (n *Nodes, made bool, err error) {
-	info, err := c.streamInfo(ctx, NodesStream)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return OpenNodes(ctx, c, opt)
-	case err != nil:
-		return nil, false, fmt.Errorf("remake the node stream: %w", err)
-	}
-	have, _ := strconv.ParseUint(info.Config.Metadata[metaFirst], 10, 64)
-	if first != 0 && have != first {
-		return OpenNodes(ctx, c, opt)
-	}
-	opt.Above = max(opt.Above, have, info.State.LastSeq)
-	dctx, cancel := c.during(ctx, requestTimeout)
-	defer cancel()
-	if err := c.js.DeleteStream(dctx, NodesStream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, false, fmt.Errorf("remake the node stream: delete the old one: %w", err)
-	}
-	return OpenNodes(ctx, c, opt)
 }
 
 // nodesConfig numbers the stream from the microsecond it is made in: no stream

@@ -17,6 +17,7 @@ type Rollout struct {
 	Lagging    []Lagging `json:"lagging"`
 	P50Seconds *float64  `json:"p50_seconds"`
 	P99Seconds *float64  `json:"p99_seconds"`
+	Refused    []Refused `json:"refused,omitempty"` // nodes that keep an older table
 }
 
 // Lagging is a node that has not applied what it should. Since is nil when the

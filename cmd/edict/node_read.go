@@ -94,5 +94,8 @@ func (a *app) writeState(body []byte) error {
 	}
 	fmt.Fprintf(a.stdout, "Fingerprint:  %s\nRules:        %d\n\n", s.Policy.Fingerprint, len(s.Policy.Rules))
 	writeRules(a.stdout, s.Policy.Rules)
+	if n := s.Policy.RulesOmitted; n > 0 {
+		fmt.Fprintf(a.stderr, "%d more rules cannot be said here: edict datapath show\n", n)
+	}
 	return nil
 }

@@ -48,8 +48,23 @@ func writePolicy(w io.Writer, p resource.Policy) {
 	if p.Head == nil {
 		return
 	}
-	fmt.Fprintf(w, "By:           %s\nSource:       %s\nDestination:  %s\n\n", p.Head.CreatedBy, p.Head.Selector.Source, p.Head.Selector.Destination)
+	fmt.Fprintf(w, "By:           %s\nSource:       %s\nDestination:  %s\n", p.Head.CreatedBy, p.Head.Selector.Source, p.Head.Selector.Destination)
+	writeOrder(w, p.Head.Order)
+	fmt.Fprintln(w)
 	writeRules(w, p.Head.Rules)
+}
+
+// writeOrder says what a revision sets of its place among others.
+func writeOrder(w io.Writer, o resource.Order) {
+	if o.Tier != "" {
+		fmt.Fprintf(w, "Tier:         %s\n", o.Tier)
+	}
+	if o.Priority != nil {
+		fmt.Fprintf(w, "Priority:     %d\n", *o.Priority)
+	}
+	if o.DefaultDeny != nil {
+		fmt.Fprintf(w, "Default deny: %t\n", *o.DefaultDeny)
+	}
 }
 
 func writeRules(w io.Writer, rules []resource.Rule) {
@@ -68,7 +83,17 @@ func ruleCells(r resource.Rule) []string {
 			ports += fmt.Sprintf("-%d", r.Ports.To)
 		}
 	}
-	return []string{r.Action, r.Protocol, ports, r.SourceCIDR, r.DestinationCIDR}
+	action := r.Action
+	if r.ProxyPort != 0 {
+		action += fmt.Sprintf(" to %d", r.ProxyPort)
+	}
+	if r.ListenerPriority != 0 {
+		action += fmt.Sprintf(" (listener %d)", r.ListenerPriority)
+	}
+	if r.Auth != "" {
+		action += ", auth " + r.Auth
+	}
+	return []string{action, r.Protocol, ports, r.SourceCIDR + r.SourceSelector, r.DestinationCIDR + r.DestinationSelector}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

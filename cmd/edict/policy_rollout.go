@@ -118,6 +118,15 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)
 	}
 	writeLagging(w, r.Lagging)
+	if len(r.Refused) == 0 {
+		return
+	}
+	rows := make([][]string, len(r.Refused))
+	for i, x := range r.Refused {
+		rows[i] = []string{x.NodeID, x.Code, x.Detail}
+	}
+	fmt.Fprintln(w)
+	columns(w, []string{"refused", "code", "detail"}, rows)
 }
 
 // writeLagging lists the nodes that lag.

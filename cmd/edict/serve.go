@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/relay"
 )
 
@@ -77,6 +78,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
+	flags.IntVar(&f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
 	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")

@@ -137,7 +137,11 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	l.note("CPU, server included: %s s to fold and digest, %s s to rebuild in bulk and digest, %s s to follow and do nothing, %s s for the ordered consumer",
 		short(cpu.median()), short(bulkCPU.median()), short(bareCPU.median()), short(orderedCPU.median()))
 	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.5)
-	return []line{*b, *l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
+	restored, err := restoreLine(ctx, e, r, uint64(events), digest, bulk)
+	if err != nil {
+		return nil, err
+	}
+	return []line{*b, *restored, *l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
 }
 
 // writeLog appends the history to the log.

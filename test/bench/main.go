@@ -42,10 +42,13 @@ var measures = []measure{
 	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
+	{"admit", "a request through the admission policies that match it, in process", admit},
 	{"workers", "announcing shared between processes", workers},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"rete-validate", "a large repository held against every rule", validateRete},
+	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }

@@ -15,10 +15,10 @@ import (
 // ends: the fold stands where the log was last known to be whole, writes are
 // refused, and reads that ask for the log's head get no answer.
 type guard struct {
-	log  *slog.Logger
-	stop context.CancelFunc // ends the fold
+	log *slog.Logger
 
 	mu     sync.Mutex
+	stop   context.CancelFunc // ends the fold; nil: it has not begun
 	damage error
 }
 
@@ -40,7 +40,7 @@ func advise(err error) error {
 
 func (g *guard) raise(err error) {
 	g.mu.Lock()
-	first := g.damage == nil
+	first, stop := g.damage == nil, g.stop
 	if first {
 		g.damage = advise(err)
 	}
@@ -53,7 +53,20 @@ func (g *guard) raise(err error) {
 		d = &streams.DamagedError{Damage: streams.DamageChanged}
 	}
 	g.log.Error("the log is damaged: the fold stands still and writes are refused", "damage", d.Damage, "from", d.From, "to", d.To, "error", g.damage)
-	g.stop()
+	if stop != nil {
+		stop()
+	}
+}
+
+// watch has the alarm end the fold by stop; at once, if it was raised before.
+func (g *guard) watch(stop context.CancelFunc) {
+	g.mu.Lock()
+	g.stop = stop
+	raised := g.damage != nil
+	g.mu.Unlock()
+	if raised {
+		stop()
+	}
 }
 
 // raised is why the fold stands; nil: it does not.
@@ -68,7 +81,7 @@ func (g *guard) raised() error {
 func (p *Plane) fold(ctx context.Context, caught func()) error {
 	run, stop := context.WithCancel(ctx)
 	defer stop()
-	p.guard.stop = stop
+	p.guard.watch(stop)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)

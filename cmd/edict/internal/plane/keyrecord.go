@@ -10,11 +10,9 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// What all workers of a plane agree on lies in this bucket.
-const (
-	metaBucket = "EDICT_META"
-	metaKey    = "signing-key" // public half of the plane's key, as /v1/keys shows it
-)
+// metaKey names, in bucket EDICT_META, the public half of the plane's key, as
+// /v1/keys shows it.
+const metaKey = "signing-key"
 
 // OtherKeyError means that the plane has a key, and this worker another.
 type OtherKeyError struct {
@@ -32,7 +30,7 @@ func (e *OtherKeyError) Error() string {
 // the plane has none yet. Of workers that record different ones at the same
 // time one is first, and the other is refused.
 func (p *Plane) recordKey(ctx context.Context) error {
-	bucket, err := streams.OpenBucket(ctx, p.conn, streams.BucketOptions{Name: metaBucket, Description: "What all workers of Edict agree on", History: 8})
+	bucket, err := streams.OpenMeta(ctx, p.conn)
 	if err != nil {
 		return err
 	}
@@ -53,7 +51,7 @@ func (p *Plane) recordKey(ctx context.Context) error {
 	}
 	var theirs resource.Key
 	if err := json.Unmarshal(text, &theirs); err != nil {
-		return fmt.Errorf("read the plane's key in bucket %s: %w", metaBucket, err)
+		return fmt.Errorf("read the plane's key in bucket %s: %w", streams.MetaBucket, err)
 	}
 	if theirs.PublicKey != ours.PublicKey {
 		path, _ := p.keyFile()

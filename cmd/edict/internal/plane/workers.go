@@ -33,12 +33,16 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
 	p.workers = relay.NewWorkers(relay.WorkersOptions{
 		Owner: opt.Owner, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
-		Open: p.openLeases,
+		Open: p.openLeases, Seen: p.compareWith,
 		Self: func() relay.Worker {
 			self := self
 			self.Applied = p.store.Applied()
 			self.HTTP = p.Addresses().HTTP
 			self.Shares = p.opt.Announce == nil && p.relay.Ready() == nil
+			if !p.caught.Load() { // partitions are for who can announce them
+				self.Partitions = nil
+			}
+			self.Links = toldLinks(p.store.Links())
 			return self
 		},
 	})

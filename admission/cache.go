@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"sync"
+)
+
+// cache keeps what was made of a text, up to so many bytes of text. It is two
+// generations: when the young one is full it becomes the old one, and what
+// nobody asked for since is forgotten.
+type cache[V any] struct {
+	mu         sync.Mutex
+	young, old map[string]V
+	bytes      int // of the keys in young
+	limit      int // of a generation
+}
+
+func newCache[V any](limit int) *cache[V] { return &cache[V]{limit: limit, young: map[string]V{}} }
+
+// get returns what the text was made into, or makes it. Two who ask at once may
+// both make it; an error is not kept.
+func (c *cache[V]) get(text string, produce func() (V, error)) (V, error) {
+	c.mu.Lock()
+	v, ok := c.young[text]
+	if !ok {
+		if v, ok = c.old[text]; ok {
+			c.keep(text, v)
+		}
+	}
+	c.mu.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, err := produce()
+	if err != nil {
+		return v, err
+	}
+	c.mu.Lock()
+	c.keep(text, v)
+	c.mu.Unlock()
+	return v, nil
+}
+
+func (c *cache[V]) keep(text string, v V) {
+	if c.bytes += len(text); c.bytes > c.limit {
+		c.old, c.young, c.bytes = c.young, map[string]V{}, len(text)
+	}
+	c.young[text] = v
+}

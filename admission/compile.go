@@ -1,0 +1,216 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// MaxRegoBytes is the largest Rego code of a policy.
+const MaxRegoBytes = 64 << 10
+
+// compileTimeout bounds one compilation. A policy of a thousand rules takes
+// some 50 ms; only code made to be slow comes near.
+const compileTimeout = 5 * time.Second
+
+// Compiled is a policy ready to be evaluated. It holds a compiler of its own,
+// so nothing that another policy declares can meet it. Safe for concurrent use.
+type Compiled struct {
+	policy   Policy
+	dialect  *dialect
+	compiler *ast.Compiler
+	query    ast.Body // nil: no entry point, so no opinion
+	queries  ast.QueryCompiler
+	took     time.Duration
+	// runaway counts evaluations that did not end when they were told to.
+	runaway atomic.Int32
+}
+
+// Policy returns the policy. Its maps and slices are the policy's own: read
+// them only.
+func (c *Compiled) Policy() Policy { return c.policy }
+
+// CompileTime is how long compiling took.
+func (c *Compiled) CompileTime() time.Duration { return c.took }
+
+// HasEntryPoint says whether the policy can have an opinion: package
+// dcm.policy.<anything> with a rule "result", or another one with a rule "main".
+func (c *Compiled) HasEntryPoint() bool { return c.query != nil }
+
+// Compile compiles a policy by itself, with the built-in functions that an
+// untrusted policy may have. The error is a [*CompileError] when the Rego is at
+// fault, and one from [Policy.Validate] when another field is.
+func Compile(ctx context.Context, p Policy) (*Compiled, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if len(p.Rego) > MaxRegoBytes {
+		return nil, oneFault(CodeTooLarge, nil, "the code has %d bytes, a policy at most %d", len(p.Rego), MaxRegoBytes)
+	}
+	if p.Mode == "" {
+		p.Mode = Enforce
+	}
+	type outcome struct {
+		c   *Compiled
+		err error
+	}
+	// The compiler cannot be interrupted; what takes too long is left behind.
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- outcome{nil, oneFault(ast.CompileErr, nil, "the compiler failed: %v", r)}
+			}
+		}()
+		c, err := compile(p)
+		done <- outcome{c, err}
+	}()
+	timer := time.NewTimer(compileTimeout)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.c, o.err
+	case <-timer.C:
+		return nil, oneFault(CodeTimeout, nil, "compiling takes longer than %v", compileTimeout)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func compile(p Policy) (*Compiled, error) {
+	began := time.Now()
+	if row, col := deepest(p.Rego, maxNesting); row > 0 {
+		return nil, oneFault(CodeTooLarge, &ast.Location{Row: row, Col: col}, "brackets stand more than %d deep", maxNesting)
+	}
+	module, err := ast.ParseModuleWithOpts("", p.Rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
+	if err != nil {
+		return nil, compileError(err)
+	}
+	if err := staysAtHome(module); err != nil {
+		return nil, err
+	}
+	const allErrors = 0
+	compiler := ast.NewCompiler().WithCapabilities(capabilities()).SetErrorLimit(allErrors)
+	compiler.Compile(map[string]*ast.Module{"policy": module})
+	if compiler.Failed() {
+		return nil, compileError(compiler.Errors)
+	}
+	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler}
+	if c.dialect.isDeclared(module) {
+		entry := module.Package.Path.Append(ast.StringTerm(c.dialect.entry))
+		c.queries = compiler.QueryCompiler()
+		if c.query, err = c.queries.Compile(ast.NewBody(ast.Equality.Expr(decisionVar, ast.NewTerm(entry)))); err != nil {
+			return nil, compileError(err)
+		}
+	}
+	c.took = time.Since(began)
+	return c, nil
+}
+
+var decisionVar = ast.VarTerm("decision")
+
+// staysAtHome refuses references to data that is not of the policy's package.
+// There is no such data, and code that asks for it expects what it will not get.
+func staysAtHome(module *ast.Module) error {
+	home := module.Package.Path
+	var faults []Fault
+	check := func(ref ast.Ref) {
+		if ref[0].Equal(ast.DefaultRootDocument) && !ref.HasPrefix(home) {
+			faults = append(faults, faultAt(CodeForbidden, ref[0].Location, "%v is outside the policy's own %v; a policy sees input and its own rules", ref, home))
+		}
+	}
+	visit := func(x any) {
+		ast.WalkRefs(x, func(ref ast.Ref) bool {
+			check(ref)
+			return false
+		})
+		// data alone is a variable until the compiler resolves it.
+		ast.WalkTerms(x, func(t *ast.Term) bool {
+			if t.Equal(ast.DefaultRootDocument) {
+				faults = append(faults, faultAt(CodeForbidden, t.Location, "data is outside the policy's own %v; a policy sees input and its own rules", home))
+			}
+			_, isRef := t.Value.(ast.Ref)
+			return isRef // its head is seen to above
+		})
+	}
+	for _, i := range module.Imports {
+		visit(i.Path)
+	}
+	for _, r := range module.Rules {
+		visit(r)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return newCompileError(faults)
+}
+
+// maxNesting is how deep brackets may stand in Rego code: the compiler is
+// recursive in many places.
+const maxNesting = 200
+
+// deepest returns where brackets nest deeper than limit, or zeros. Brackets in
+// strings and comments count as well: nobody needs that many.
+func deepest(code string, limit int) (row, col int) {
+	depth, row, start := 0, 1, 0
+	for i := range len(code) {
+		switch code[i] {
+		case '\n':
+			row, start = row+1, i+1
+		case '(', '[', '{':
+			if depth++; depth > limit {
+				return row, i - start + 1
+			}
+		case ')', ']', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return 0, 0
+}
+
+func oneFault(code string, at *ast.Location, format string, args ...any) *CompileError {
+	return &CompileError{[]Fault{faultAt(code, at, format, args...)}}
+}
+
+func faultAt(code string, at *ast.Location, format string, args ...any) Fault {
+	f := Fault{Code: code, Message: fmt.Sprintf(format, args...)}
+	if at != nil {
+		f.Row, f.Col = at.Row, at.Col
+	}
+	return f
+}
+
+// compileError lists the faults that the parser or the compiler found.
+func compileError(err error) error {
+	var list ast.Errors
+	if !errors.As(err, &list) {
+		return oneFault(ast.CompileErr, nil, "%v", err)
+	}
+	faults := make([]Fault, 0, len(list))
+	for _, e := range list {
+		message := e.Message
+		if e.Details != nil {
+			if _, position := e.Details.(*ast.ParserErrorDetail); !position {
+				message = strings.Join(append([]string{message}, e.Details.Lines()...), "; ")
+			}
+		}
+		faults = append(faults, faultAt(e.Code, e.Location, "%s", message))
+	}
+	return newCompileError(faults)
+}
+
+func newCompileError(faults []Fault) *CompileError {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		if a.Row != b.Row {
+			return a.Row - b.Row
+		}
+		return a.Col - b.Col
+	})
+	return &CompileError{slices.Compact(faults)}
+}

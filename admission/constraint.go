@@ -1,0 +1,276 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// constraint is one schema that one policy set on a path.
+type constraint struct {
+	by     *Compiled
+	source map[string]any
+	schema *schema
+}
+
+// held is everything that holds a path: every schema counts, so that what is
+// added can only tighten.
+type held struct {
+	path path
+	list []constraint
+	// view is one schema that says what the list says, for policies to read;
+	// owners tells who set its keywords.
+	view   map[string]any
+	owners map[string]*Compiled
+}
+
+// constraints are the constraints of a chain by pointer, in order of pointer.
+type constraints struct {
+	keys []string
+	of   map[string]*held
+}
+
+// all yields what is held, by path.
+func (cs *constraints) all(yield func(*held) bool) {
+	for _, k := range cs.keys {
+		if !yield(cs.of[k]) {
+			return
+		}
+	}
+}
+
+// add holds the path to one more schema and says where that contradicts what is
+// held already. Nothing is added then.
+func (cs *constraints) add(p path, c constraint) []Violation {
+	key := p.pointer()
+	h := cs.of[key]
+	if h == nil {
+		h = &held{path: p, view: map[string]any{}, owners: map[string]*Compiled{}}
+	}
+	view, clashes := tighten(h.view, c.source)
+	if len(clashes) > 0 {
+		violations := make([]Violation, len(clashes))
+		for i, clash := range clashes {
+			violations[i] = violationOf(p, h.owners[clash.keyword], clash.reason)
+		}
+		return violations
+	}
+	for k, v := range view {
+		if old, had := h.view[k]; !had || !equal(old, v) {
+			h.owners[k] = c.by
+		}
+	}
+	h.view = view
+	h.list = append(h.list, c)
+	if cs.of[key] == nil {
+		if cs.of == nil {
+			cs.of = map[string]*held{}
+		}
+		cs.of[key] = h
+		at, _ := slices.BinarySearch(cs.keys, key)
+		cs.keys = slices.Insert(cs.keys, at, key)
+	}
+	return nil
+}
+
+// clone is a copy to try something on.
+func (cs *constraints) clone() constraints {
+	of := make(map[string]*held, len(cs.of))
+	for k, h := range cs.of {
+		of[k] = &held{path: h.path, list: slices.Clip(h.list), view: h.view, owners: maps.Clone(h.owners)}
+	}
+	return constraints{slices.Clone(cs.keys), of}
+}
+
+// views is what policies are shown: a schema for each path.
+func (cs *constraints) views() map[string]any {
+	views := make(map[string]any, len(cs.of))
+	for h := range cs.all {
+		views[h.path.String()] = h.view
+	}
+	return views
+}
+
+func violationOf(p path, by *Compiled, reason string) Violation {
+	v := Violation{Path: p.String(), Reason: reason}
+	if v.Path == "" {
+		v.Path = "/"
+	}
+	if by != nil {
+		v.PolicyID, v.PolicyName = by.policy.ID, by.policy.Name
+	}
+	return v
+}
+
+// broken are the constraints on the path that the value breaks. The error is a
+// schema that takes too long, its policy's.
+func (h *held) broken(v any, size int) ([]Violation, error) {
+	var violations []Violation
+	for _, c := range h.list {
+		reason, err := c.schema.broken(v, size)
+		if err != nil {
+			return nil, &PolicyError{
+				PolicyID: c.by.policy.ID, PolicyName: c.by.policy.Name,
+				Code: CodeInvalidConstraint, Field: "constraints", Message: h.path.String() + ": " + err.Error(),
+			}
+		}
+		if reason != "" {
+			violations = append(violations, violationOf(h.path, c.by, reason))
+		}
+	}
+	return violations, nil
+}
+
+// afterPatch are the constraints that a patch broke: it set the value at a
+// constrained path, above it or below it, to what is not allowed, or took it
+// away.
+func (cs *constraints) afterPatch(before, after, patch map[string]any, size int) ([]Violation, error) {
+	var violations []Violation
+	for h := range cs.all {
+		if !h.path.touchedBy(patch) {
+			continue
+		}
+		now, has := h.path.in(after)
+		if has {
+			broken, err := h.broken(now, size)
+			if err != nil {
+				return nil, err
+			}
+			violations = append(violations, broken...)
+			continue
+		}
+		if _, had := h.path.in(before); had {
+			violations = append(violations, violationOf(h.path, h.list[0].by, "the patch takes the value away"))
+		}
+	}
+	return violations, nil
+}
+
+// clash is a keyword that a newer schema loosens or contradicts.
+type clash struct{ keyword, reason string }
+
+// tighten merges a schema into the view of those before it, keyword by keyword
+// where a keyword stands for itself, and as one more of allOf otherwise.
+func tighten(view, added map[string]any) (map[string]any, []clash) {
+	merged := maps.Clone(view)
+	rest := map[string]any{}
+	var clashes []clash
+	for _, keyword := range sortedKeys(added) {
+		old, had := view[keyword]
+		rule := rules[keyword]
+		switch {
+		case had && rule != nil:
+			v, err := rule(old, added[keyword])
+			switch {
+			case errors.Is(err, errBoth):
+				rest[keyword] = added[keyword]
+			case err != nil:
+				clashes = append(clashes, clash{keyword, fmt.Sprintf("%s %v", keyword, err)})
+			default:
+				merged[keyword] = v
+			}
+		case had && equal(old, added[keyword]):
+		case !had && rule != nil, len(view) == 0:
+			merged[keyword] = added[keyword]
+		default:
+			rest[keyword] = added[keyword]
+		}
+	}
+	if view["unevaluatedProperties"] != nil || view["unevaluatedItems"] != nil {
+		// They look into every schema beside them: keep the two apart.
+		return map[string]any{"allOf": []any{view, added}}, clashes
+	}
+	if len(rest) > 0 {
+		// What belongs together (if and then, properties and
+		// additionalProperties) must stay together.
+		if !standAlone(rest) {
+			rest = added
+		}
+		all, _ := merged["allOf"].([]any)
+		merged["allOf"] = append(slices.Clip(all), rest)
+	}
+	return merged, clashes
+}
+
+// standAlone says whether every keyword means the same in any company.
+func standAlone(s map[string]any) bool {
+	for k := range s {
+		if rules[k] == nil && k != "type" && k != "format" {
+			return false
+		}
+	}
+	return true
+}
+
+// errBoth means that two values of a keyword hold side by side.
+var errBoth = errors.New("both hold")
+
+// rules merge two values of a keyword, the one in force and a newer one, or say
+// why the newer one may not be.
+var rules = map[string]func(old, now any) (any, error){
+	"const": func(old, now any) (any, error) {
+		if !equal(old, now) {
+			return nil, fmt.Errorf("is fixed to %s and cannot become %s", brief(old), brief(now))
+		}
+		return old, nil
+	},
+	"enum":       intersect,
+	"multipleOf": divide,
+	"pattern": func(old, now any) (any, error) {
+		if old == now {
+			return old, nil
+		}
+		return nil, errBoth
+	},
+	"minimum": raise, "exclusiveMinimum": raise, "minLength": raise, "minItems": raise, "minProperties": raise,
+	"maximum": lower, "exclusiveMaximum": lower, "maxLength": lower, "maxItems": lower, "maxProperties": lower,
+}
+
+func intersect(old, now any) (any, error) {
+	have, _ := old.([]any)
+	want, _ := now.([]any)
+	var both []any
+	for _, v := range have {
+		if slices.ContainsFunc(want, func(w any) bool { return equal(v, w) }) {
+			both = append(both, v)
+		}
+	}
+	if len(both) == 0 {
+		return nil, fmt.Errorf("allows %s, and none of that is in %s", brief(old), brief(now))
+	}
+	return both, nil
+}
+
+func raise(old, now any) (any, error) { return bound(old, now, 1) }
+func lower(old, now any) (any, error) { return bound(old, now, -1) }
+
+// bound lets a limit move in one direction.
+func bound(old, now any, direction int) (any, error) {
+	a, ok := rational(old)
+	b, also := rational(now)
+	if !ok || !also || b.Cmp(a)*direction < 0 {
+		return nil, fmt.Errorf("is %s and cannot be loosened to %s", brief(old), brief(now))
+	}
+	return now, nil
+}
+
+func divide(old, now any) (any, error) {
+	a, ok := rational(old)
+	b, also := rational(now)
+	if !ok || !also || a.Sign() == 0 || !b.Quo(b, a).IsInt() {
+		return nil, fmt.Errorf("is %s, and %s is no multiple of it", brief(old), brief(now))
+	}
+	return now, nil
+}
+
+// brief is a value as JSON, cut where it gets long.
+func brief(v any) string {
+	text, _ := canonical(v)
+	const long = 80
+	if len(text) > long {
+		return strings.ToValidUTF8(text[:long], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,155 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"time"
+)
+
+// Limits bound what one evaluation may cost. Zero values mean the defaults.
+type Limits struct {
+	PolicyTimeout  time.Duration // of one policy; 100 ms
+	ChainTimeout   time.Duration // of the whole chain; 500 ms
+	Concurrency    int           // evaluations at once; 4 per core
+	PayloadBytes   int           // of a payload, as it comes and as it leaves a policy, roughly as JSON; 1 MiB
+	DecisionBytes  int           // of one decision, roughly as JSON; 256 KiB
+	PatchKeys      int           // keys in one patch, at all depths; 1,000
+	ConstraintKeys int           // constraints in one decision; 256
+	Depth          int           // nesting of payloads, patches and schemas; 64
+}
+
+func (l Limits) withDefaults() Limits {
+	l.PolicyTimeout = cmp.Or(l.PolicyTimeout, 100*time.Millisecond)
+	l.ChainTimeout = cmp.Or(l.ChainTimeout, 500*time.Millisecond)
+	l.Concurrency = cmp.Or(l.Concurrency, 4*runtime.GOMAXPROCS(0))
+	l.PayloadBytes = cmp.Or(l.PayloadBytes, 1<<20)
+	l.DecisionBytes = cmp.Or(l.DecisionBytes, 256<<10)
+	l.PatchKeys = cmp.Or(l.PatchKeys, 1000)
+	l.ConstraintKeys = cmp.Or(l.ConstraintKeys, 256)
+	l.Depth = cmp.Or(l.Depth, 64)
+	return l
+}
+
+// EngineOptions has a useful zero value.
+type EngineOptions struct {
+	Limits Limits
+	// Observe, if set, is told of every policy that was evaluated, on the
+	// goroutine of the chain.
+	Observe func(p *Policy, outcome Outcome, took time.Duration)
+}
+
+// Engine evaluates requests. Safe for concurrent use.
+type Engine struct {
+	limits   Limits
+	observe  func(p *Policy, outcome Outcome, took time.Duration)
+	slots    chan struct{}
+	schemas  *cache[*schema]
+	patterns *cache[*regexp.Regexp]
+}
+
+// cacheBytes bounds the text of the schemas that are kept compiled.
+const cacheBytes = 4 << 20
+
+// NewEngine makes an engine; it starts nothing.
+func NewEngine(opt EngineOptions) *Engine {
+	l := opt.Limits.withDefaults()
+	return &Engine{
+		limits: l, observe: opt.Observe, slots: make(chan struct{}, l.Concurrency),
+		schemas: newCache[*schema](cacheBytes), patterns: newCache[*regexp.Regexp](cacheBytes),
+	}
+}
+
+// grace is how long an evaluation may take to notice that its time is up.
+const grace = 250 * time.Millisecond
+
+// Evaluate runs the chain of the policies that match the request. The error is
+// one of
+//
+//   - [*RequestError]: the payload cannot be evaluated
+//   - [*Rejection], [*Conflict]: the policies say no
+//   - [*PolicyError]: a policy failed, so the request does; [ErrTimeout] is in
+//     it when time ran out
+//   - [ErrBusy], or ctx's own error
+//
+// With Options.Explain the result has its Steps beside every error of the
+// policies.
+func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Options) (Result, error) {
+	m := meter{e.limits.PayloadBytes, e.limits.Depth}
+	if err := m.json(r.Payload); err != nil {
+		return Result{}, requestError(err)
+	}
+	c := &chain{
+		e: e, snapshot: s, request: &r, policies: s.match(&r), explain: opt.Explain,
+		payload: r.Payload, size: e.limits.PayloadBytes - m.bytes,
+	}
+	if len(c.policies) == 0 {
+		return c.result(nil), ctx.Err()
+	}
+	ended, err := e.bounded(ctx, c.run)
+	if !ended {
+		return Result{SnapshotVersion: s.version}, err
+	}
+	result := c.result(err)
+	if len(c.shadows) > 0 {
+		// Afterwards, and on time of their own: shadows decide nothing, not
+		// even that the chain was too slow.
+		if ended, _ := e.bounded(ctx, c.rehearse); ended && opt.Explain {
+			result.Steps = c.explained()
+		}
+	}
+	return result, err
+}
+
+func requestError(err error) error {
+	r := &RequestError{Message: err.Error()}
+	var l *located
+	if errors.As(err, &l) {
+		r.Pointer = l.path.pointer()
+	}
+	return r
+}
+
+// bounded runs f within the time of a chain, on a goroutine of its own: what
+// cannot be stopped is left behind, and then ended is false.
+func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) error) (ended bool, err error) {
+	timer := time.NewTimer(e.limits.ChainTimeout)
+	defer timer.Stop()
+	select {
+	case e.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-timer.C:
+		return false, ErrBusy
+	}
+	defer func() { <-e.slots }()
+	timer.Reset(e.limits.ChainTimeout)
+	var w watch
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- fmt.Errorf("evaluation failed: %v", r)
+			}
+		}()
+		done <- f(ctx, &w)
+	}()
+	select {
+	case err := <-done:
+		return true, err
+	case <-timer.C:
+		w.stop(errChainTime)
+	case <-ctx.Done():
+		w.stop(ctx.Err())
+	}
+	timer.Reset(grace)
+	select {
+	case err := <-done:
+		return true, err
+	case <-timer.C:
+		return false, w.abandon(done)
+	}
+}

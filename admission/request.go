@@ -1,0 +1,104 @@
+package admission
+
+import "time"
+
+// Request is what is asked to be admitted. The payload is read, never changed.
+type Request struct {
+	// ServiceType and Labels are what policies select by; see
+	// [ServiceTypeOf] and [LabelsOf] for payloads that carry their own.
+	ServiceType string
+	Labels      map[string]string
+	// Payload is a JSON object as [ParsePayload] or encoding/json decode it;
+	// numbers are json.Number or float64.
+	Payload map[string]any
+	// UserID and TenantID say who asks. Empty: nobody known, so policies with
+	// an owner do not apply.
+	UserID   string
+	TenantID string
+}
+
+// Options vary an evaluation.
+type Options struct {
+	// Explain asks for Result.Steps: one for every policy of the snapshot.
+	Explain bool
+}
+
+// Status says what became of an admitted request.
+type Status string
+
+// The outcomes of a request that passed.
+const (
+	Approved Status = "APPROVED" // the payload is as it came, numbers by value
+	Modified Status = "MODIFIED" // a policy changed it
+)
+
+// Result is an admitted request. When the request is refused, the result beside
+// the error holds nothing but Steps.
+type Result struct {
+	// Payload may share parts with the request's: read it, do not change it.
+	Payload         map[string]any
+	ServiceProvider ServiceProvider
+	Status          Status
+	// SnapshotVersion is the version of the policies that decided.
+	SnapshotVersion uint64
+	// Steps explain: every policy of the snapshot, in the order of the chain.
+	Steps []Step
+}
+
+// ServiceProvider is the provider chosen so far and what it is chosen from.
+type ServiceProvider struct {
+	Value       string              `json:"value"` // empty: none
+	Constraints ProviderConstraints `json:"constraints"`
+}
+
+// ProviderConstraints bound the choice: a provider stands in the allow list, if
+// there is one, and matches every pattern (RE2, unanchored).
+type ProviderConstraints struct {
+	AllowList []string `json:"allow_list,omitempty"`
+	Patterns  []string `json:"patterns,omitempty"`
+}
+
+// Outcome is what one policy did in a chain.
+type Outcome string
+
+// The outcomes of a step.
+const (
+	OutcomeUnmatched Outcome = "unmatched"  // the policy does not apply; Reason says why
+	OutcomeNotRun    Outcome = "not_run"    // the chain had ended before
+	OutcomeNoOpinion Outcome = "no_opinion" // undefined, or no entry point
+	OutcomeApplied   Outcome = "applied"
+	OutcomeRejected  Outcome = "rejected"
+	OutcomeConflict  Outcome = "conflict"
+	OutcomeError     Outcome = "error"
+	OutcomeTimeout   Outcome = "timeout"
+)
+
+// Step explains one policy's part in a chain.
+type Step struct {
+	PolicyID   string  `json:"policy_id"`
+	PolicyName string  `json:"policy_name"`
+	Level      Level   `json:"level"`
+	Priority   int     `json:"priority"`
+	Mode       Mode    `json:"mode"`
+	Matched    bool    `json:"matched"`
+	Outcome    Outcome `json:"outcome"`
+	// Reason says why the policy did not match, or what went wrong.
+	Reason string `json:"reason,omitempty"`
+	// Decision is what the policy answered.
+	Decision any `json:"decision,omitempty"`
+	// Constraints are those that the policy added, by path.
+	Constraints map[string]any `json:"constraints,omitempty"`
+	// Diff is the effect of the patch as a JSON patch (RFC 6902).
+	Diff []Change `json:"diff,omitempty"`
+	// Provider is the provider that the policy chose.
+	Provider string        `json:"provider,omitempty"`
+	Took     time.Duration `json:"took_ns"`
+}
+
+// Change is one operation of a JSON patch (RFC 6902): add, remove or replace.
+type Change struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  any    `json:"old,omitempty"` // the value before; not part of RFC 6902
+	Value any    `json:"value,omitempty"`
+}

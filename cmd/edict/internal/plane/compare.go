@@ -1,0 +1,70 @@
+package plane
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
+)
+
+// linksTold is how many links a worker tells the others, the last ones. One
+// that is ahead holds older ones, too, to compare with them.
+const linksTold = 8
+
+func toldLinks(links []streams.Link) []relay.WorkerLink {
+	links = links[max(0, len(links)-linksTold):]
+	out := make([]relay.WorkerLink, len(links))
+	for i, l := range links {
+		out[i] = relay.WorkerLink{Log: l.Log, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:])}
+	}
+	return out
+}
+
+// heardLinks reads what another worker told. A link that cannot be read, as one
+// of another version, is left out.
+func heardLinks(told []relay.WorkerLink) []streams.Link {
+	var out []streams.Link
+	for _, t := range told {
+		l := streams.Link{Log: t.Log, Seq: t.Seq}
+		if n, err := hex.Decode(l.Hash[:], []byte(t.Hash)[:min(len(t.Hash), hex.EncodedLen(len(l.Hash)))]); err == nil && n == len(l.Hash) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// compareWith holds another worker's links against the own ones. Of two workers
+// that differ neither knows who is wrong, so both stand still, but for one that
+// the witness has confirmed: it goes on.
+func (p *Plane) compareWith(other relay.Worker) {
+	own, theirs := p.store.Links(), heardLinks(other.Links)
+	seq := projector.CompareLinks(own, theirs)
+	if seq == 0 {
+		return
+	}
+	if p.guard.raised() != nil {
+		return
+	}
+	if seq <= p.store.Agreed() {
+		p.log.Error("another worker folded another log; the witness agrees with this one", "worker", other.Name, "seq", seq)
+		return
+	}
+	p.guard.raise(&streams.DamagedError{
+		Damage: streams.DamageChanged, From: agreedBelow(own, theirs, seq) + 1, To: seq,
+		Detail: fmt.Sprintf("workers %s and %s folded different events: their chain hashes differ at %d, and the witness does not say which is right", p.opt.Name, other.Name, seq),
+	})
+}
+
+// agreedBelow is the last sequence below seq that both know and see alike; 0:
+// there is none.
+func agreedBelow(a, b []streams.Link, seq uint64) (agreed uint64) {
+	for _, l := range b {
+		if l.Seq < seq && l.Seq > agreed && slices.ContainsFunc(a, func(o streams.Link) bool { return o.Seq == l.Seq && o.Log == l.Log && o.Hash == l.Hash }) {
+			agreed = l.Seq
+		}
+	}
+	return agreed
+}

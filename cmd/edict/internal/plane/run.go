@@ -1,0 +1,142 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/relay"
+)
+
+// errStopped ends the parts below the API once it has stopped.
+var errStopped = errors.New("stopped")
+
+// Run runs the plane until ctx ends, or a part cannot go on. The API stops
+// first, while the parts its last requests wait for still work.
+func (p *Plane) Run(ctx context.Context) error {
+	g, parts := errgroup.WithContext(context.WithoutCancel(ctx))
+	front, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(parts, cancel)
+
+	context.AfterFunc(parts, p.room.release)
+	g.Go(func() error { return p.room.Run(parts) })
+	caught, caughtUp := context.WithCancel(parts)
+	defer caughtUp()
+	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		<-caught.Done()
+		p.caught.Store(parts.Err() == nil)
+		return p.relay.Run(parts)
+	})
+	g.Go(func() error { return p.workers.Run(parts) })
+	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.tracker.Run(parts) })
+	g.Go(func() error { return p.keepSnapshots(parts) })
+	g.Go(func() error { return p.announceReady(front) })
+	g.Go(func() error {
+		if p.opt.NoAPI {
+			<-front.Done()
+			return errStopped
+		}
+		server := api.Server{Handler: p.handler, Trace: p.log}
+		if err := server.Run(front, p.listener); err != nil {
+			return err
+		}
+		return errStopped
+	})
+	if err := g.Wait(); !errors.Is(err, errStopped) {
+		return err
+	}
+	p.endWitness(ctx)
+	return nil
+}
+
+// ready says why the plane cannot serve now.
+func (p *Plane) ready(ctx context.Context) error {
+	if p.opt.NoAPI {
+		return p.relay.Ready()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.listener.Addr().String()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	req.Close = true
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	const most = 4 << 10
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, most))
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return nil
+}
+
+// settling is how long a process that answers waits, before it calls itself
+// ready, for the partitions it announces to be its own or another's. It serves
+// meanwhile.
+const settling = 5 * time.Second
+
+// settled says which partition is not announced by anybody yet.
+func (p *Plane) settled() error {
+	announced := map[int]bool{}
+	for _, id := range p.opt.Announce {
+		announced[id] = true
+	}
+	all, err := p.relay.Partitions()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if (p.opt.Announce == nil || announced[s.ID]) && (s.Owner == "" || s.Mode != relay.Follow) {
+			return fmt.Errorf("partition %d is being taken", s.ID)
+		}
+	}
+	return nil
+}
+
+// announceReady asks until everything answers, and tells how far a long start
+// has come.
+func (p *Plane) announceReady(ctx context.Context) error {
+	const (
+		pause = 10 * time.Millisecond
+		tell  = 2 * time.Second
+	)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	began := time.Now()
+	for told := began; ; {
+		err := p.ready(ctx)
+		if err == nil && time.Since(began) < settling {
+			err = p.settled()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			break
+		}
+		if time.Since(told) > tell {
+			told = time.Now()
+			p.log.Info("starting", "applied", p.store.Applied(), "detail", err.Error())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if p.opt.Ready != nil {
+		p.opt.Ready(p.Addresses())
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// Validity of new certificates, in days, where the repository says nothing.
+const (
+	caDays     = 3650
+	signerDays = 365
+	leafDays   = 90
+)
+
+func (a *app) caCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ca", Short: "Issue and revoke certificates, and record it in the enrollment log", Args: noCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(a.caInitCommand(), a.caSignCommand(), a.caRevokeCommand())
+	return cmd
+}
+
+// withView runs a command on a repository that need not be valid yet.
+func (a *app) withView(f func(r *repository, v *rete.View) error) error {
+	r, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	v, err := a.named(r)
+	if err != nil {
+		return err
+	}
+	return f(r, v)
+}
+
+func (a *app) operatorFlag(cmd *cobra.Command, to *string) {
+	a.repoFlag(cmd)
+	cmd.Flags().StringVar(to, "operator", "", "`user` who does this, for the log (default: the only one with the role operator)")
+}
+
+// operator is the SPIFFE ID of who acts.
+func operator(v *rete.View, given string) (string, error) {
+	name := string(v.Rete.Value.Name)
+	if given != "" {
+		return rete.SPIFFE(name, rete.PrincipalUser, given), nil
+	}
+	var all []string
+	for _, u := range v.Users.All {
+		if slices.Contains(u.Value.Roles, rete.RoleOperator) {
+			all = append(all, u.Name)
+		}
+	}
+	if len(all) != 1 {
+		return "", failed(exitUsage, "%d users have the role operator; say which one acts with --operator", len(all))
+	}
+	return rete.SPIFFE(name, rete.PrincipalUser, all[0]), nil
+}
+
+func days(given rete.Days, otherwise int) int {
+	if given == 0 {
+		return otherwise
+	}
+	return int(given)
+}
+
+func (a *app) caInitCommand() *cobra.Command {
+	var keyFile, by string
+	cmd := &cobra.Command{
+		Use: "init", Short: "Make the CA of the repository's rete", Args: exactly(0),
+		Long: `Make the key of the CA, in a file that only you may read and that stays outside
+the repository, and its certificate, where rete.ca.cert says.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := required(cmd, "out-key"); err != nil {
+				return err
+			}
+			return a.withView(func(r *repository, v *rete.View) error {
+				who, err := operator(v, by)
+				if err != nil {
+					return err
+				}
+				_, err = a.makeCA(r, v, keyFile, who)
+				return err
+			})
+		},
+	}
+	a.operatorFlag(cmd, &by)
+	cmd.Flags().StringVar(&keyFile, "out-key", "", "`file` of the new key")
+	return cmd
+}
+
+func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authority.CA, error) {
+	block := v.Rete.Value
+	path := filepath.FromSlash(string(block.CA.Cert))
+	if _, err := r.root.Stat(path); err == nil {
+		return nil, failed(exitInvalid, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", filepath.Join(r.dir, path))
+	}
+	key, err := newKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := authority.New(string(block.Name), key, days(block.CA.ValidityDays, caDays), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.putCertificate(filepath.Join(r.dir, path), ca.Cert); err != nil {
+		return nil, err
+	}
+	return ca, a.record(r, rete.Enrollment{
+		Event: rete.EventSign, Operator: who, SPIFFE: rete.TrustDomain(string(block.Name)), Fingerprint: rete.Fingerprint(ca.Cert),
+	})
+}
+
+// record appends an event of now to the log, and says so.
+func (a *app) record(r *repository, e rete.Enrollment) error {
+	e.Time = authority.At(time.Now())
+	if err := authority.Append(r.root, e); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint)
+	return err
+}
+
+// putCertificate writes a certificate, with the directories above it.
+func (a *app) putCertificate(path string, cert *x509.Certificate) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return authority.WriteNew(path, authority.PEM(cert))
+}
+
+func (a *app) caSignCommand() *cobra.Command {
+	var p principal
+	var csrFile, keyFile, out, by string
+	cmd := &cobra.Command{
+		Use: "sign", Short: "Issue the certificate that a request asks for", Args: exactly(0),
+		Long: `Issue a certificate for the principal that --kind, --name and --scope mean. The
+request must ask for exactly that SPIFFE ID. A signer's certificate is written
+where the repository expects it, others where --out says.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := required(cmd, "csr", "ca-key"); err != nil {
+				return err
+			}
+			return a.withView(func(r *repository, v *rete.View) error {
+				id, err := p.id(cmd, string(v.Rete.Value.Name))
+				if err != nil {
+					return err
+				}
+				if out == "" && p.kind == rete.PrincipalMgmt {
+					out = filepath.Join(r.dir, signerPath(v, p.name))
+				}
+				if err := required(cmd, "out"); err != nil && out == "" {
+					return err
+				}
+				text, err := os.ReadFile(csrFile)
+				if err != nil {
+					return err
+				}
+				public, err := authority.ParseRequest(text, id)
+				if err != nil {
+					return failed(exitInvalid, "%s: %v", csrFile, err)
+				}
+				ca, err := openCA(r, v, keyFile)
+				if err != nil {
+					return err
+				}
+				who, err := operator(v, by)
+				if err != nil {
+					return err
+				}
+				cert, err := ca.Issue(public, p.kind, id, daysOf(v, p.kind), time.Now())
+				if err != nil {
+					return err
+				}
+				return a.issued(r, v, cert, who, id, out)
+			})
+		},
+	}
+	a.operatorFlag(cmd, &by)
+	p.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&csrFile, "csr", "", "`file` of the request")
+	f.StringVar(&keyFile, "ca-key", "", "`file` of the CA's private key")
+	f.StringVar(&out, "out", "", "`file` of the certificate")
+	return cmd
+}
+
+// issued keeps a new certificate: first in the log, so that none exists that
+// was not recorded.
+func (a *app) issued(r *repository, v *rete.View, cert *x509.Certificate, who, id, out string) error {
+	if _, err := os.Lstat(out); err == nil {
+		return failed(exitInvalid, "%s exists already; remove it first if it is to be replaced", out)
+	}
+	err := a.record(r, rete.Enrollment{
+		Event: rete.EventSign, Operator: who, SPIFFE: id, Role: rolesOf(v, id), Fingerprint: rete.Fingerprint(cert),
+	})
+	if err != nil {
+		return err
+	}
+	return a.putCertificate(out, cert)
+}
+
+// signerPath is where the repository expects the certificate of a signer.
+func signerPath(v *rete.View, name string) string {
+	for _, k := range v.Rete.Value.Signers.Mgmt.Keys {
+		if k.Name == name {
+			return filepath.FromSlash(string(k.Cert))
+		}
+	}
+	return filepath.Join("certs", "management-planes", name+".crt")
+}
+
+func daysOf(v *rete.View, kind string) int {
+	if kind == rete.PrincipalMgmt || kind == rete.PrincipalCtrl {
+		return days(v.Rete.Value.Signers.Mgmt.ValidityDays, signerDays)
+	}
+	return days(v.Rete.Value.TLSPrincipals.ValidityDays, leafDays)
+}
+
+// rolesOf are the roles of a user or service, for the log.
+func rolesOf(v *rete.View, id string) string {
+	path := strings.Split(strings.TrimPrefix(id, rete.TrustDomain(string(v.Rete.Value.Name))+"/"), "/")
+	name := path[len(path)-1]
+	switch path[0] {
+	case rete.PrincipalUser:
+		if u := v.Users.Get(name); u != nil {
+			return strings.Join(u.Value.Roles, ",")
+		}
+	case rete.PrincipalService:
+		if s := v.Services.Get(name); s != nil {
+			return strings.Join(s.Value.Roles, ",")
+		}
+	case rete.PrincipalNode:
+		return rete.RoleNode
+	}
+	return ""
+}
+
+// openCA pairs the certificate of the repository with a key.
+func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) {
+	path := string(v.Rete.Value.CA.Cert)
+	text, err := fs.ReadFile(r.root.FS(), path)
+	if err != nil {
+		return nil, failed(exitUnreadable, "the CA's certificate %s: %v; make one with retectl ca init", filepath.Join(r.dir, path), bare(err))
+	}
+	cert, err := rete.ParseCertificate(text)
+	if err != nil {
+		return nil, failed(exitUnreadable, "%s: %v", filepath.Join(r.dir, path), err)
+	}
+	key, err := artifact.LoadSigner(keyFile)
+	if err != nil {
+		return nil, failed(exitUnreadable, "%v", err)
+	}
+	ca, err := authority.Open(cert, key)
+	if err != nil {
+		return nil, failed(exitInvalid, "%s: %v", keyFile, err)
+	}
+	return ca, nil
+}
+
+func (a *app) caRevokeCommand() *cobra.Command {
+	var fingerprint, by string
+	cmd := &cobra.Command{
+		Use: "revoke", Short: "Record that a certificate counts no more", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := required(cmd, "fingerprint"); err != nil {
+				return err
+			}
+			return a.withView(func(r *repository, v *rete.View) error {
+				who, err := operator(v, by)
+				if err != nil {
+					return err
+				}
+				log, _ := rete.ReadEnrollments(r.root.FS()) // Append refuses a broken one
+				id := log.Principal(fingerprint)
+				if id == "" {
+					return failed(exitInvalid, "%s is the fingerprint of no certificate in %s that is not revoked; see sign-events there", fingerprint, rete.EnrollmentLog)
+				}
+				return a.record(r, rete.Enrollment{Event: rete.EventRevoke, Operator: who, SPIFFE: id, Fingerprint: fingerprint})
+			})
+		},
+	}
+	a.operatorFlag(cmd, &by)
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "sha256:… of the certificate, as the log has it")
+	return cmd
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/retectl/internal/report"
+	"github.com/edictdev/edict/cmd/retectl/internal/stamp"
+	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// compiledDir is where the tree lies in a repository.
+var compiledDir = filepath.Join(".flor", "compiled")
+
+// compileOptions are the flags of compile.
+type compileOptions struct {
+	out, key, signer, generatedAt string
+	version                       uint64
+}
+
+func (a *app) compileCommand() *cobra.Command {
+	var o compileOptions
+	cmd := &cobra.Command{
+		Use: "compile", Short: "Turn the repository into signed artifacts for each node", Args: exactly(0),
+		Long: `Judge the repository, derive what each node must hold, sign what changed, and put
+the new tree in the place of the old one, as a whole. A node whose artifacts say
+what they said keeps its files, byte for byte; the others get one new version. A
+compile that fails leaves the old tree as it was.
+
+The same sources make the same bytes: generated_at is the time of --generated-at,
+else of SOURCE_DATE_EPOCH, else that of the newest source file.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := required(cmd, "signing-key"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("version") && o.version == 0 {
+				return usage(cmd, "--version 0: versions begin at 1")
+			}
+			at, err := parseTime(cmd, o.generatedAt)
+			if err != nil {
+				return err
+			}
+			r, err := a.open()
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			return a.compile(cmd.Context(), r, o, at)
+		},
+	}
+	a.repoFlag(cmd)
+	a.filesFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "`directory` of the tree (default .flor/compiled in the repository)")
+	f.StringVar(&o.key, "signing-key", "", "`file` of the signer's private key, PKCS#8 PEM")
+	f.StringVar(&o.signer, "signer", "", "`name` of the signer in rete.signers.mgmt.keys (default the first)")
+	f.Uint64Var(&o.version, "version", 0, "version of what changes (default 1 + the highest of the tree; required when there is no tree)")
+	f.StringVar(&o.generatedAt, "generated-at", "", "RFC 3339 `time` that the artifacts carry")
+	return cmd
+}
+
+func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, usage(cmd, "--generated-at %q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
+	}
+	return at.UTC(), nil
+}
+
+func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at time.Time) error {
+	m, err := a.judged(r)
+	if err != nil {
+		return err
+	}
+	sets, faults := rete.Compile(m)
+	if len(faults) > 0 {
+		return a.tell(r, report.Text, faults)
+	}
+	signer, err := openSigner(m, o)
+	if err != nil {
+		return err
+	}
+	if at, err = a.generatedAt(ctx, r, m, at); err != nil {
+		return err
+	}
+	out := o.out
+	if out == "" {
+		out = filepath.Join(r.dir, compiledDir)
+	}
+	held, err := readTree(out)
+	if err != nil {
+		return err
+	}
+	trusted, err := trust(m)
+	if err != nil {
+		return err
+	}
+	plan, err := tree.NewPlan(sets, held, trusted, o.version)
+	if err != nil {
+		return err
+	}
+	if !plan.Empty() {
+		if err := plan.Write(ctx, tree.Disk{}, out, signer, at); err != nil {
+			return err
+		}
+	}
+	return a.summary(plan, out)
+}
+
+// summary says what a compile did.
+func (a *app) summary(p *tree.Plan, out string) error {
+	version := ""
+	if len(p.Changed) > 0 {
+		version = fmt.Sprintf(" to version %d", p.Version)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s: %d nodes changed%s, %d unchanged, %d removed\n", out, len(p.Changed), version, len(p.Unchanged), len(p.Removed))
+	return err
+}
+
+// readTree reads the tree at out, after what a crash may have left is put
+// right. There need not be one.
+func readTree(out string) (*tree.Tree, error) {
+	if err := tree.Recover(tree.Disk{}, out); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(out); errors.Is(err, fs.ErrNotExist) {
+		return &tree.Tree{}, nil
+	}
+	return tree.Read(os.DirFS(out))
+}
+
+// openSigner loads the signing key, and refuses one that is not that of the
+// certificate nodes know the signer by.
+func openSigner(m *rete.Model, o compileOptions) (*artifact.Signer, error) {
+	keys := m.Rete.Value.Signers.Mgmt.Keys
+	i := 0
+	if o.signer != "" {
+		i = slices.IndexFunc(keys, func(k rete.SignerKey) bool { return k.Name == o.signer })
+	}
+	if i < 0 {
+		names := make([]string, len(keys))
+		for j, k := range keys {
+			names[j] = k.Name
+		}
+		return nil, failed(exitUsage, "--signer %s is not in rete.signers.mgmt.keys, which has %s", o.signer, strings.Join(names, ", "))
+	}
+	s, err := artifact.LoadSigner(o.key)
+	if err != nil {
+		return nil, failed(exitUnreadable, "%v", err)
+	}
+	if !m.Signers[i].Key.Equal(s.Crypto().Public()) {
+		return nil, failed(exitInvalid, "%s is not the key of signer %q: its public half differs from that of %s; give the key that belongs to the certificate, or name its signer with --signer",
+			o.key, keys[i].Name, keys[i].Cert)
+	}
+	return s.As(m.Signers[i].SPIFFE), nil
+}
+
+// generatedAt is the time of a compilation, which is never now.
+func (a *app) generatedAt(ctx context.Context, r *repository, m *rete.Model, flag time.Time) (time.Time, error) {
+	if !flag.IsZero() {
+		return flag, nil
+	}
+	at, err := stamp.Epoch()
+	if err != nil {
+		return at, failed(exitUsage, "%v", err)
+	}
+	if !at.IsZero() {
+		return at, nil
+	}
+	dir, names := r.dir, slices.Clone(m.Files)
+	if len(a.files) > 0 {
+		dir = "."
+	}
+	return stamp.Newest(ctx, dir, names)
+}

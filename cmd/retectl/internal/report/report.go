@@ -1,0 +1,150 @@
+// Package report prints the faults of a repository for those who read them:
+// people, scripts, and the machines that show them beside a change.
+package report
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// Formats of a report.
+const (
+	Text   = "text"
+	JSON   = "json"
+	GitHub = "github"
+	SARIF  = "sarif"
+	JUnit  = "junit"
+)
+
+// Formats are all of them.
+var Formats = []string{Text, JSON, GitHub, SARIF, JUnit}
+
+// Write prints faults. In text they go to stderr, since stdout is for data; the
+// other formats are data. No fault at all is "ok" in text, and an empty report
+// in the others.
+func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
+	switch format {
+	case JSON:
+		return writeJSON(stdout, faults)
+	case GitHub:
+		return writeGitHub(stdout, faults)
+	case SARIF:
+		return writeSARIF(stdout, faults)
+	case JUnit:
+		return writeJUnit(stdout, faults)
+	}
+	for _, f := range faults {
+		warning := ""
+		if f.Warning {
+			warning = "warning: "
+		}
+		fmt.Fprintf(stderr, "%s: %s[%s] %s\n", f.Place(), warning, f.Title(), f.Message)
+	}
+	if len(rete.Violations(faults)) == 0 {
+		_, err := fmt.Fprintln(stdout, "ok")
+		return err
+	}
+	return nil
+}
+
+// writeJSON prints violations alone: a warning fails nothing, and an empty list
+// means that all is well.
+func writeJSON(w io.Writer, faults []rete.Fault) error {
+	b, err := json.MarshalIndent(append([]rete.Fault{}, rete.Violations(faults)...), "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", b)
+	return err
+}
+
+// In the commands of a workflow, what would end a message or a property is
+// escaped.
+var (
+	gitHubData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	gitHubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func writeGitHub(w io.Writer, faults []rete.Fault) error {
+	for _, f := range faults {
+		level := "error"
+		if f.Warning {
+			level = "warning"
+		}
+		place := "file=" + gitHubProperty.Replace(f.Path)
+		if f.Line > 0 {
+			place += fmt.Sprintf(",line=%d,col=%d", f.Line, f.Column)
+		}
+		if _, err := fmt.Fprintf(w, "::%s %s,title=%s::%s\n", level, place, gitHubProperty.Replace(f.Title()), gitHubData.Replace(f.Message)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type suite struct {
+	XMLName  xml.Name   `xml:"testsuite"`
+	Name     string     `xml:"name,attr"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Cases    []testCase `xml:"testcase"`
+}
+
+type testCase struct {
+	Class    string    `xml:"classname,attr"`
+	Name     string    `xml:"name,attr"`
+	Failures []failure `xml:"failure"`
+}
+
+type failure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// writeJUnit prints a case for every rule, so that a run shows which were
+// judged, and one for what broke none.
+func writeJUnit(w io.Writer, faults []rete.Fault) error {
+	s := suite{Name: "retectl validate"}
+	add := func(title string, always bool, of func(rete.Fault) bool) {
+		c := testCase{Class: "retectl", Name: title}
+		for _, f := range rete.Violations(faults) {
+			if of(f) {
+				c.Failures = append(c.Failures, failure{printable(f.Message), printable(f.String())})
+			}
+		}
+		if always || len(c.Failures) > 0 {
+			s.Cases = append(s.Cases, c)
+			s.Tests++
+		}
+		if len(c.Failures) > 0 {
+			s.Failures++
+		}
+	}
+	for _, label := range []string{rete.LabelSource, rete.LabelCompile} {
+		add(label, false, func(f rete.Fault) bool { return f.Rule == "" && f.Label == label })
+	}
+	for _, r := range rete.Rules {
+		add("rule "+r.Number+" "+r.Label, true, func(f rete.Fault) bool { return f.Rule == r.Number })
+	}
+	b, err := xml.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, b)
+	return err
+}
+
+// printable leaves out what XML cannot say.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// principal is whom a key or a certificate is for: the flags of keygen and ca
+// sign.
+type principal struct{ kind, name, scope string }
+
+func (p *principal) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.kind, "kind", "", "kind of principal: "+strings.Join(authority.Kinds, ", "))
+	f.StringVar(&p.name, "name", "", "name of the principal")
+	f.StringVar(&p.scope, "scope", "", "the `node` of a service with scope: node, or of a vertex")
+}
+
+// id is the SPIFFE ID that the flags mean.
+func (p *principal) id(cmd *cobra.Command, name string) (string, error) {
+	if err := required(cmd, "kind", "name"); err != nil {
+		return "", err
+	}
+	scoped := slices.Contains([]string{rete.PrincipalService, rete.PrincipalVertex}, p.kind)
+	switch {
+	case !slices.Contains(authority.Kinds, p.kind):
+		return "", usage(cmd, "--kind %q: want one of %s", p.kind, strings.Join(authority.Kinds, ", "))
+	case p.scope != "" && !scoped:
+		return "", usage(cmd, "--scope is for services and vertices; a %s has none", p.kind)
+	case p.scope == "" && p.kind == rete.PrincipalVertex:
+		return "", usage(cmd, "a vertex is named with its node: give --scope NODE")
+	case strings.ContainsAny(p.name+p.scope, "/ "):
+		return "", usage(cmd, "--name and --scope are single names, without slashes")
+	}
+	if p.scope != "" {
+		return rete.SPIFFE(name, p.kind, p.scope, p.name), nil
+	}
+	return rete.SPIFFE(name, p.kind, p.name), nil
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/retectl/internal/report"
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// repository is the repository of --repo, whose links lead nowhere outside it.
+type repository struct {
+	dir  string
+	root *os.Root
+}
+
+func (a *app) open() (*repository, error) {
+	root, err := os.OpenRoot(a.repo)
+	if err != nil {
+		return nil, failed(exitUnreadable, "repository %s: %v", a.repo, bare(err))
+	}
+	return &repository{a.repo, root}, nil
+}
+
+func (r *repository) close() { _ = r.root.Close() } // it was only read
+
+// bare is an error without the path that was said already.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// anywhere opens files as the command line names them.
+type anywhere struct{}
+
+func (anywhere) Open(name string) (fs.File, error) { return os.Open(name) }
+
+// load reads and judges the repository, or the files of -f. The model is for
+// compiling only when no fault is a violation; it is nil when the rules could
+// not be asked.
+func (a *app) load(r *repository) (*rete.Model, []rete.Fault) {
+	view, faults := a.view(r)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return rete.Validate(view, r.root.FS())
+}
+
+// view reads and merges without judging.
+func (a *app) view(r *repository) (*rete.View, []rete.Fault) {
+	if len(a.files) > 0 {
+		return rete.Load(anywhere{}, a.selected())
+	}
+	names, faults := rete.Discover(r.root.FS())
+	view, more := rete.Load(r.root.FS(), names)
+	if len(faults) > 0 { // then what is missing is said already
+		return nil, faults
+	}
+	return view, more
+}
+
+// selected are the files of -f. A pattern that matches nothing is taken
+// literally, so that it fails as a file that is not there.
+func (a *app) selected() []string {
+	var all []string
+	for _, pattern := range a.files {
+		found, err := doublestar.FilepathGlob(pattern, doublestar.WithFilesOnly())
+		if _, missing := os.Stat(pattern); missing == nil || err != nil || len(found) == 0 {
+			found = []string{pattern}
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// tell prints faults, and returns the error they end the command with: nil when
+// none is a violation.
+func (a *app) tell(r *repository, format string, faults []rete.Fault) error {
+	shown := make([]rete.Fault, len(faults))
+	code := exitFine
+	for i, f := range faults {
+		switch {
+		case f.Unreadable():
+			code = exitUnreadable
+		case code == exitFine && !f.Warning:
+			code = exitInvalid
+		}
+		// Machines that read JSON know the repository; a person, or a page beside
+		// a change, wants a path that can be opened.
+		if format != report.JSON && len(a.files) == 0 {
+			f.Path = filepath.Join(r.dir, f.Path)
+		}
+		shown[i] = f
+	}
+	if err := report.Write(format, shown, a.stdout, a.stderr); err != nil {
+		return err
+	}
+	if code != exitFine {
+		return said(code)
+	}
+	return nil
+}
+
+// judged is load for commands that go on with a sound repository alone.
+func (a *app) judged(r *repository) (*rete.Model, error) {
+	m, faults := a.load(r)
+	if len(rete.Violations(faults)) > 0 {
+		return nil, a.tell(r, report.Text, faults)
+	}
+	return m, nil
+}
+
+// named is the rete block, for commands that need no sound repository: those
+// that issue what it lacks.
+func (a *app) named(r *repository) (*rete.View, error) {
+	view, faults := a.view(r)
+	if len(faults) > 0 {
+		return nil, a.tell(r, report.Text, faults)
+	}
+	return view, nil
+}
+
+// trust is the set of the repository's signers.
+func trust(m *rete.Model) (*artifact.TrustSet, error) { return pin(m, "").Trust() }
+
+// pin is the first trust of a node.
+func pin(m *rete.Model, node string) artifact.Pin {
+	p := artifact.Pin{Rete: string(m.Rete.Value.Name), Node: node}
+	for _, s := range m.Signers {
+		p.Signers = append(p.Signers, artifact.PinSigner{SPIFFE: s.SPIFFE, Key: s.Key})
+	}
+	return p
+}
+
+func (a *app) validateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "validate", Short: "Hold the repository against every rule", Args: exactly(0),
+		Long: `Hold the repository against every rule and tell each fault with rule, file, line
+and column. Nothing stops at the first.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !known(a.format) {
+				return usage(cmd, "-o %q: want one of %v", a.format, report.Formats)
+			}
+			r, err := a.open()
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			_, faults := a.load(r)
+			return a.tell(r, a.format, faults)
+		},
+	}
+	a.repoFlag(cmd)
+	a.filesFlag(cmd)
+	cmd.Flags().StringVarP(&a.format, "output", "o", report.Text, fmt.Sprintf("one of %v", report.Formats))
+	return cmd
+}
+
+func known(format string) bool {
+	for _, f := range report.Formats {
+		if f == format {
+			return true
+		}
+	}
+	return false
+}

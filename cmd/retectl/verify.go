@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/tree"
+)
+
+// pinFile is the trust pin in an install root.
+const pinFile = "trust.json"
+
+func (a *app) verifyCommand() *cobra.Command {
+	var trustFile, repo string
+	cmd := &cobra.Command{
+		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or of an install root, offline", Args: exactly(1),
+		Long: `Check every artifact below DIR, a compiled tree or the install root of one node:
+signature, place, payload, and that the artifacts of a node are one set of one
+version. Whom to trust is the pin of --trust, else DIR/trust.json, else the
+signers of the repository of --repo.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := a.pinOf(cmd, args[0], trustFile, repo)
+			if err != nil {
+				return err
+			}
+			return a.verify(args[0], p)
+		},
+	}
+	cmd.Flags().StringVar(&repo, "repo", "", "`directory` of the repository whose signers are trusted")
+	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` of a trust pin, as retectl bundle writes it")
+	return cmd
+}
+
+// pinOf finds whom to trust.
+func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.Pin, error) {
+	beside := filepath.Join(dir, pinFile)
+	switch {
+	case trustFile != "" && repo != "":
+		return artifact.Pin{}, usage(cmd, "--trust and --repo both say whom to trust; give one")
+	case trustFile != "":
+	case repo != "":
+		a.repo = repo
+		r, err := a.open()
+		if err != nil {
+			return artifact.Pin{}, err
+		}
+		defer r.close()
+		m, err := a.judged(r)
+		if err != nil {
+			return artifact.Pin{}, err
+		}
+		return pin(m, ""), nil
+	default:
+		if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
+			return artifact.Pin{}, usage(cmd, "nothing says whom to trust: %s is not there; give --trust FILE or --repo DIR", beside)
+		}
+		trustFile = beside
+	}
+	text, err := os.ReadFile(trustFile)
+	if err != nil {
+		return artifact.Pin{}, err
+	}
+	p, err := artifact.ParsePin(text)
+	if err != nil {
+		return p, failed(exitUnreadable, "%s: %v", trustFile, err)
+	}
+	return p, nil
+}
+
+func (a *app) verify(dir string, p artifact.Pin) error {
+	fsys, err := treeIn(dir, p.Node)
+	if err != nil {
+		return err
+	}
+	trusted, err := p.Trust()
+	if err != nil {
+		return err
+	}
+	n, faults := tree.Verify(fsys, trusted)
+	for _, f := range faults {
+		fmt.Fprintf(a.stderr, "%s: %v\n", filepath.Join(dir, f.Path), f.Err)
+	}
+	if len(faults) > 0 {
+		return said(exitInvalid)
+	}
+	_, err = fmt.Fprintf(a.stdout, "ok: %d artifacts\n", n)
+	return err
+}
+
+// treeIn is the tree at dir. An install root is seen as a tree of its node.
+func treeIn(dir, node string) (fs.FS, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, failed(exitUnreadable, "%s is no directory that can be read", dir)
+	}
+	mgmt := filepath.Join(dir, "mgmt")
+	if _, err := os.Stat(filepath.Join(mgmt, "agent.json")); err != nil {
+		return os.DirFS(dir), nil
+	}
+	return tree.InstallRoot(os.DirFS(dir), node), nil
+}

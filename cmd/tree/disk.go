@@ -1,0 +1,69 @@
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Disk is the file system of the machine.
+type Disk struct{}
+
+// Exists is false where a path's parent is missing too.
+func (Disk) Exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// MkdirAll makes directories that everybody may read: artifacts are signed, not
+// secret.
+func (Disk) MkdirAll(path string) error { return os.MkdirAll(path, 0o755) }
+
+// WriteFile refuses a file that exists.
+func (Disk) WriteFile(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// Link makes a hard link.
+func (Disk) Link(from, to string) error { return os.Link(from, to) }
+
+// SyncAll asks the file system as a whole where it can be asked, since tens of
+// thousands of files one by one take minutes.
+func (d Disk) SyncAll(dir string) error {
+	if err := syncFS(dir); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return d.SyncDir(path)
+	})
+}
+
+// SyncDir syncs what has that name, a file too.
+func (Disk) SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Rename replaces nothing but an empty directory.
+func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Exchange works on Linux, where the file system does.
+func (Disk) Exchange(a, b string) error { return exchange(a, b) }
+
+// RemoveAll removes a tree, if there is one.
+func (Disk) RemoveAll(path string) error { return os.RemoveAll(path) }

@@ -1,0 +1,159 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/compiler/rete"
+)
+
+// Fault is one thing wrong with a tree.
+type Fault struct {
+	Path string
+	Err  error
+}
+
+// Verify checks a tree offline, and says how many artifacts it has: each must
+// be signed by a trusted signer, stand where its identity belongs and be sound
+// in itself; those of a node must be one set of one version. Nothing stops at
+// the first fault.
+func Verify(fsys fs.FS, trust *artifact.TrustSet) (artifacts int, faults []Fault) {
+	v := verifier{tree: newTree(), trust: trust}
+	var names []string
+	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			v.fault(name, err)
+		case d.IsDir():
+		case !d.Type().IsRegular() || !artifactPath(name):
+			v.fault(name, errors.New("no artifact belongs here"))
+		default:
+			names = append(names, name)
+		}
+		return nil
+	})
+	for name, err := range v.tree.addAll(fsys, names) {
+		v.fault(name, err)
+	}
+	if len(v.tree.Nodes) == 0 && len(v.faults) == 0 {
+		v.fault(".", errors.New("there is no artifact"))
+	}
+	for _, node := range v.tree.names() {
+		v.node(node, v.tree.Nodes[node])
+	}
+	return len(v.tree.Bytes), v.faults
+}
+
+type verifier struct {
+	tree   *Tree
+	trust  *artifact.TrustSet
+	faults []Fault
+}
+
+func (v *verifier) fault(path string, err error) { v.faults = append(v.faults, Fault{path, err}) }
+
+// node checks the set of one node.
+func (v *verifier) node(node string, files []File) {
+	var vertices []string
+	var agent *rete.AgentPayload
+	for _, f := range files {
+		if _, err := v.trust.Open(v.tree.Bytes[f.Path]); err != nil {
+			v.fault(f.Path, err)
+		}
+		if f.Envelope.Version != files[0].Envelope.Version {
+			v.fault(f.Path, fmt.Errorf("version %d beside %d of %s; a set has one", f.Envelope.Version, files[0].Envelope.Version, files[0].Path))
+		}
+		var faults []error
+		switch f.Envelope.Kind {
+		case rete.ArtifactAgent:
+			var p rete.AgentPayload
+			p, faults = rete.CheckAgent(f.Envelope.Payload)
+			agent = &p
+		default:
+			vertices = append(vertices, f.Envelope.Name)
+			faults = rete.CheckVertex(f.Envelope.Payload)
+		}
+		for _, err := range faults {
+			v.fault(f.Path, err)
+		}
+	}
+	if agent == nil {
+		v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactAgent, "")), errors.New("missing: without it the node does not know what to run"))
+		return
+	}
+	for _, ref := range agent.Vertices {
+		if !slices.Contains(vertices, ref.Name) {
+			v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactVertex, ref.Name)), errors.New("missing, but agent.json lists the vertex"))
+		}
+	}
+	for _, name := range vertices {
+		if !slices.ContainsFunc(agent.Vertices, func(r rete.VertexRef) bool { return r.Name == name }) {
+			v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactVertex, name)), errors.New("agent.json does not list this vertex"))
+		}
+	}
+}
+
+// installRoot shows the mgmt directory of an install root as that of one node
+// in a tree.
+type installRoot struct {
+	root fs.FS
+	node string
+}
+
+// InstallRoot is the install root of one node, seen as a tree that holds only
+// that node. What lies beside mgmt in it is not seen. Without a name, the node
+// is whose agent.json it is.
+func InstallRoot(root fs.FS, node string) fs.FS {
+	if node == "" {
+		if text, err := fs.ReadFile(root, rete.ArtifactPath(rete.ArtifactAgent, "")); err == nil {
+			e, _ := artifact.Parse(text) // a broken one shows when it is verified
+			node = e.Node
+		}
+	}
+	if node == "" {
+		node = "node"
+	}
+	return installRoot{root, node}
+}
+
+func (r installRoot) Open(name string) (fs.File, error) {
+	rest, below := strings.CutPrefix(name, r.node+"/")
+	switch {
+	case name == "." || name == r.node:
+		return r.root.Open(".")
+	case below:
+		return r.root.Open(rest)
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// ReadDir shows the one node, and in it only mgmt.
+func (r installRoot) ReadDir(name string) ([]fs.DirEntry, error) {
+	switch name {
+	case ".":
+		info, err := fs.Stat(r.root, ".")
+		if err != nil {
+			return nil, err
+		}
+		return []fs.DirEntry{renamed{fs.FileInfoToDirEntry(info), r.node}}, nil
+	case r.node:
+		info, err := fs.Stat(r.root, "mgmt")
+		if err != nil {
+			return nil, err
+		}
+		return []fs.DirEntry{fs.FileInfoToDirEntry(info)}, nil
+	}
+	return fs.ReadDir(r.root, strings.TrimPrefix(name, r.node+"/"))
+}
+
+type renamed struct {
+	fs.DirEntry
+	name string
+}
+
+func (r renamed) Name() string { return r.name }

@@ -1,0 +1,143 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/artifact"
+)
+
+// FS is what writing a tree asks of a file system. A test counts its steps and
+// stops before each.
+type FS interface {
+	Exists(path string) (bool, error)
+	MkdirAll(path string) error
+	// WriteFile writes a new file; the content need not be on disk yet.
+	WriteFile(path string, content []byte) error
+	// Link gives a file a second name; where that cannot be, any error will do.
+	Link(from, to string) error
+	// SyncAll returns once everything below a directory is on disk.
+	SyncAll(dir string) error
+	// SyncDir returns once the names in a directory are on disk.
+	SyncDir(dir string) error
+	Rename(from, to string) error
+	// Exchange swaps two names in one step, or is errors.ErrUnsupported.
+	Exchange(a, b string) error
+	RemoveAll(path string) error
+}
+
+// Names beside the tree: where the next one grows, and where the last one waits
+// on file systems that cannot exchange names.
+const (
+	nextSuffix = ".next"
+	lastSuffix = ".last"
+)
+
+// Recover ends what a crash interrupted: where names cannot be exchanged, the
+// old tree may have been moved away and the new one not yet put in its place.
+// Call it before reading a tree.
+func Recover(fsys FS, out string) error {
+	there, err := fsys.Exists(out)
+	if err != nil || there {
+		return err
+	}
+	last, err := fsys.Exists(out + lastSuffix)
+	if err != nil || !last {
+		return err
+	}
+	if err := fsys.Rename(out+lastSuffix, out); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(out))
+}
+
+// Write writes the plan's tree beside out and swaps the two. After an error or
+// a crash, out is the old tree or the new one; what else is left is cleared
+// away by the next Write.
+func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.Signer, at time.Time) error {
+	if err := Recover(fsys, out); err != nil {
+		return err
+	}
+	next, last := out+nextSuffix, out+lastSuffix
+	if err := errors.Join(fsys.RemoveAll(next), fsys.RemoveAll(last)); err != nil {
+		return fmt.Errorf("clear what an interrupted compile left: %w", err)
+	}
+	if err := fsys.MkdirAll(next); err != nil {
+		return err
+	}
+	if err := p.grow(ctx, fsys, out, signer, at); err != nil {
+		return errors.Join(err, fsys.RemoveAll(next))
+	}
+	if err := fsys.SyncAll(next); err != nil {
+		return errors.Join(err, fsys.RemoveAll(next))
+	}
+	return swap(fsys, out)
+}
+
+// grow writes every file of the new tree. What stays as it is gets a second
+// name, since nobody changes a file of a tree in its place.
+func (p *Plan) grow(ctx context.Context, fsys FS, out string, signer *artifact.Signer, at time.Time) error {
+	g, first := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range p.sets {
+		if first.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			made := ""
+			return p.files(s, signer, at, func(path string, content []byte) error {
+				path = filepath.FromSlash(path)
+				to := filepath.Join(out+nextSuffix, path)
+				if parent := filepath.Dir(to); parent != made {
+					if err := fsys.MkdirAll(parent); err != nil {
+						return err
+					}
+					made = parent
+				}
+				if s.keep && fsys.Link(filepath.Join(out, path), to) == nil {
+					return nil
+				}
+				return fsys.WriteFile(to, content)
+			})
+		})
+	}
+	return errors.Join(g.Wait(), ctx.Err())
+}
+
+// swap puts the next tree in the place of out.
+func swap(fsys FS, out string) error {
+	next, last, parent := out+nextSuffix, out+lastSuffix, filepath.Dir(out)
+	there, err := fsys.Exists(out)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return errors.Join(fsys.Rename(next, out), fsys.SyncDir(parent))
+	}
+	err = fsys.Exchange(next, out)
+	if err == nil {
+		// The old tree is at next; it may go once the exchange is on disk.
+		return errors.Join(fsys.SyncDir(parent), fsys.RemoveAll(next))
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if err := fsys.Rename(out, last); err != nil {
+		return err
+	}
+	// Both moves in their order: Recover needs the old tree while the new one
+	// is not in its place.
+	if err := fsys.SyncDir(parent); err != nil {
+		return err
+	}
+	if err := errors.Join(fsys.Rename(next, out), fsys.SyncDir(parent)); err != nil {
+		return err
+	}
+	return fsys.RemoveAll(last)
+}

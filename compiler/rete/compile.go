@@ -1,0 +1,303 @@
+package rete
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// NodeSet is everything one node must hold.
+type NodeSet struct {
+	Node      string
+	Artifacts []Artifact // the agent's, then the vertices' by name
+}
+
+// Artifact is one payload and what it is about.
+type Artifact struct {
+	Kind    string // ArtifactAgent or ArtifactVertex
+	Name    string
+	Payload []byte // compact JSON
+}
+
+// Path is where the artifact lies below the node's directory.
+func (a Artifact) Path() string { return ArtifactPath(a.Kind, a.Name) }
+
+// ArtifactPath is where an artifact lies below its node's directory.
+func ArtifactPath(kind, name string) string {
+	if kind == ArtifactAgent {
+		return "mgmt/agent.json"
+	}
+	return "mgmt/vertices/" + name + ".json"
+}
+
+// Compile derives what each node must hold, nodes by name (reference 4.2). The
+// model must be without violations. Faults are what a valid repository can still
+// get wrong, and every vertex payload that CheckVertex refuses; with any, there
+// is nothing to sign.
+func Compile(m *Model) ([]NodeSet, []Fault) {
+	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}}
+	c.settle()
+	c.addressed()
+	if len(c.faults) > 0 {
+		return nil, sortFaults(c.faults)
+	}
+	sets := make([]NodeSet, 0, len(m.Nodes.All))
+	for _, n := range m.Nodes.All {
+		sets = append(sets, c.node(n))
+	}
+	return sets, sortFaults(c.faults)
+}
+
+type compiler struct {
+	report
+	model  *Model
+	access *access
+	local  map[string]*residents // by node
+}
+
+// residents are the principals of one node, in the order of artifacts.
+type residents struct {
+	all      []resident
+	services []int // of access.targets
+	agent    string
+}
+
+// resident is a principal on a node.
+type resident struct {
+	id, leaf string
+	vertex   int
+	roles    []string
+	io       []IO
+}
+
+// seat is a user's device on one node.
+type seat struct {
+	*Entry[User]
+	device Device
+}
+
+func (c *compiler) fault(at place, name, format string, args ...any) {
+	c.add("", at, name, format, args...)
+	c.faults[len(c.faults)-1].Label = LabelCompile
+}
+
+// settle puts every principal on its nodes, and gives it its channels.
+func (c *compiler) settle() {
+	for _, n := range c.model.Nodes.All {
+		c.local[n.Name] = &residents{}
+	}
+	for i, t := range c.access.targets {
+		r := c.local[t.node]
+		r.services = append(r.services, i)
+	}
+	seats := map[string][]seat{}
+	for _, u := range c.model.Users.All {
+		for _, d := range u.Value.Nodes {
+			seats[d.At] = append(seats[d.At], seat{u, d})
+		}
+	}
+	for _, n := range c.model.Nodes.All {
+		r := c.local[n.Name]
+		ports := c.ports(r.services, seats[n.Name])
+		// Users choose a port before the node does, and stand behind it.
+		users := c.users(n, seats[n.Name], ports)
+		r.agent = c.listener(n, ports)
+		r.all = append(r.all, resident{
+			id: c.model.nodeID(n.Name), leaf: n.Name, vertex: n.Value.bind(n.Value.AgentVia), roles: nodeRoles,
+			io: []IO{{Kind: ioSocks5, Listen: r.agent}},
+		})
+		r.all = append(r.all, users...)
+		for _, i := range r.services {
+			r.all = append(r.all, c.service(&c.access.targets[i]))
+		}
+	}
+}
+
+func (c *compiler) users(n *Entry[Node], seats []seat, ports *allocator) []resident {
+	var users []resident
+	for _, s := range seats {
+		who := resident{id: c.model.userID(s.Name), leaf: s.Name, vertex: n.Value.bind(s.device.Via), roles: s.Value.Roles}
+		if slices.ContainsFunc(users, func(u resident) bool { return u.id == who.id && u.vertex == who.vertex }) {
+			continue // said twice
+		}
+		listen := s.device.Socks5.String()
+		if !s.device.Socks5.IsValid() {
+			listen = c.listener(n, ports)
+		}
+		who.io = []IO{{Kind: ioSocks5, Listen: listen}}
+		users = append(users, who)
+	}
+	return users
+}
+
+func (c *compiler) service(t *target) resident {
+	io := []IO{{Kind: ioTCP, Upstream: t.Value.Addr.String()}}
+	if t.Value.Socks5.IsValid() {
+		io = append(io, IO{Kind: ioSocks5, Listen: t.Value.Socks5.String()})
+	}
+	return resident{id: t.id, leaf: t.Name, vertex: t.vertex, roles: t.Value.Roles, io: io}
+}
+
+// firstPort is where listeners are looked for.
+const firstPort = 1080
+
+// allocator hands out loopback ports of one node.
+type allocator struct {
+	taken map[uint16]bool
+	next  int
+}
+
+// ports are those of a node, without what its services and users declared.
+func (c *compiler) ports(services []int, seats []seat) *allocator {
+	a := &allocator{map[uint16]bool{}, firstPort}
+	take := func(address Address) {
+		if ip := address.Addr(); address.IsValid() && (ip.IsUnspecified() || ip == loopback) {
+			a.taken[address.Port()] = true
+		}
+	}
+	for _, i := range services {
+		s := c.access.targets[i].Value
+		take(s.Addr)
+		take(s.Socks5)
+	}
+	for _, s := range seats {
+		take(s.device.Socks5)
+	}
+	return a
+}
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// listener is the lowest free address for a listener.
+func (c *compiler) listener(n *Entry[Node], a *allocator) string {
+	const lastPort = 65535
+	for ; a.next <= lastPort; a.next++ {
+		if !a.taken[uint16(a.next)] {
+			a.next++
+			return netip.AddrPortFrom(loopback, uint16(a.next-1)).String()
+		}
+	}
+	c.fault(n.here(), n.title(), "%s has no free port left for the listeners of its users", n.title())
+	return ""
+}
+
+// addressed checks that every target somebody may reach can be dialled.
+func (c *compiler) addressed() {
+	for i := range c.access.targets {
+		t := &c.access.targets[i]
+		if t.addr == "" && len(c.access.callers(t)) > 0 {
+			n := c.model.Nodes.Get(t.node)
+			c.fault(n.at("vertices", t.vertex), t.title(), "%s may be reached by others, but the vertex of node %q that holds it has no address; give it one", t.title(), t.node)
+		}
+	}
+}
+
+func (c *compiler) node(n *Entry[Node]) NodeSet {
+	r := c.local[n.Name]
+	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.marshal(c.agent(n, r))}}}
+	names := n.Value.vertexNames()
+	for i, v := range n.Value.Vertices {
+		payload := c.marshal(c.vertex(v, i, r))
+		for _, err := range CheckVertex(payload) {
+			c.fault(n.at("vertices", i), n.title(), "the artifact of vertex %s of node %q would be malformed: %v", names[i], n.Name, err)
+		}
+		set.Artifacts = append(set.Artifacts, Artifact{ArtifactVertex, names[i], payload})
+	}
+	slices.SortFunc(set.Artifacts, func(a, b Artifact) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return set
+}
+
+func (c *compiler) agent(n *Entry[Node], r *residents) AgentPayload {
+	p := AgentPayload{
+		Trust: Trust{CACertPath: caFile},
+		ControlPlane: ControlPlane{
+			Principal:    c.model.nodeID(n.Name),
+			ConfigServer: c.access.targets[0].id, // rule 6: it is there, and sorts first
+			Via:          Conduit{ioSocks5, r.agent},
+		},
+	}
+	for _, s := range c.model.Signers {
+		p.Trust.Signers = append(p.Trust.Signers, AuthorizedSigner{s.SPIFFE, s.Key})
+	}
+	names := n.Value.vertexNames()
+	for i, v := range n.Value.Vertices {
+		p.Vertices = append(p.Vertices, VertexRef{names[i], v.Kind})
+	}
+	return p
+}
+
+func (c *compiler) vertex(v Vertex, index int, r *residents) VertexPayload {
+	p := VertexPayload{
+		Kind: v.Kind, CACertPath: caFile, TransportEndpoint: TransportEndpoint{v.Type},
+		ConnectionManager: ConnectionManager{[]Adapter{{Name: wireAdapter, Type: adapterUDP, Listen: listenAt(v.Address)}}},
+		Workloads:         []Workload{},
+	}
+	reach := map[int][]string{} // target → who of this vertex may reach it
+	for _, who := range r.all {
+		if who.vertex != index {
+			continue
+		}
+		p.Workloads = append(p.Workloads, Workload{who.id, Identity{who.leaf + ".crt", who.leaf + ".key"}, who.io})
+		for _, t := range c.access.reachable(who.roles) {
+			if c.access.targets[t].id != who.id {
+				reach[t] = append(reach[t], who.id)
+			}
+		}
+	}
+	for _, i := range r.services {
+		t := &c.access.targets[i]
+		if allow := c.access.callers(t); t.vertex == index && len(allow) > 0 {
+			p.Ingress = append(p.Ingress, Access{t.id, allow})
+		}
+	}
+	c.outwards(&p, reach)
+	return p
+}
+
+// outwards fills links and egress, which speak of the same targets.
+func (c *compiler) outwards(p *VertexPayload, reach map[int][]string) {
+	order := make([]int, 0, len(reach))
+	for t := range reach {
+		order = append(order, t)
+	}
+	slices.Sort(order)
+	var members []Link
+	for _, i := range order {
+		t := &c.access.targets[i]
+		members = append(members, Link{t.Name, t.id, LinkVia{adapterUDP, wireAdapter, t.addr}})
+		p.Egress = append(p.Egress, Access{t.id, sortedSet(reach[i])})
+	}
+	if len(members) > 0 {
+		p.Links = []LinkRule{{linkEnum, members}}
+	}
+}
+
+// listenAt is where a vertex with an address listens: at its port, on every
+// interface of its family, because the address may be one that a router
+// translates.
+func listenAt(a Address) string {
+	switch {
+	case !a.IsValid():
+		return ""
+	case a.Addr().Is4():
+		return "0.0.0.0:" + strconv.Itoa(int(a.Port()))
+	}
+	return "[::]:" + strconv.Itoa(int(a.Port()))
+}
+
+func (c *compiler) marshal(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("rete: a payload cannot be printed: %v", err)) // strings and lists always can
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,159 @@
+package rete
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+)
+
+// EnrollmentLog is the append-only record of certificates, at the root of a
+// repository: a JSON object a line.
+const EnrollmentLog = "enrollment.log"
+
+// maxLog is the most bytes of an enrollment log, some hundred thousand events.
+const maxLog = 64 << 20
+
+// Events of the log.
+const (
+	EventSign   = "sign"
+	EventRevoke = "revoke"
+)
+
+// Enrollment is one event of the log. Its order is that of the file, not of
+// its times.
+type Enrollment struct {
+	Event       string `json:"event"`
+	Time        string `json:"ts"`        // RFC 3339
+	Operator    string `json:"operator"`  // SPIFFE ID of who did it
+	SPIFFE      string `json:"spiffe_id"` // of the certificate
+	Role        string `json:"role,omitempty"`
+	Fingerprint string `json:"fingerprint"` // of the certificate: see Fingerprint
+}
+
+// certificateState is what became of one certificate.
+type certificateState bool
+
+const (
+	stateLive    certificateState = true
+	stateRevoked certificateState = false
+)
+
+// Enrollments is what a log adds up to.
+type Enrollments struct {
+	byID  map[string]map[string]certificateState // SPIFFE ID → fingerprint
+	alive map[string]int                         // SPIFFE ID → live certificates
+}
+
+// Live says whether a principal has a certificate that was not revoked.
+func (e *Enrollments) Live(spiffe string) bool { return e.alive[spiffe] > 0 }
+
+// LiveCertificate says whether this certificate of a principal was signed and
+// not revoked.
+func (e *Enrollments) LiveCertificate(spiffe, fingerprint string) bool {
+	return e.byID[spiffe][fingerprint] == stateLive
+}
+
+// Principal finds whose live certificate has that fingerprint; empty: nobody's.
+func (e *Enrollments) Principal(fingerprint string) string {
+	for id, all := range e.byID {
+		if all[fingerprint] == stateLive {
+			return id
+		}
+	}
+	return ""
+}
+
+// ReadEnrollments reads the log of a repository. Faults break rule 4. No log at
+// all is one fault, and enrolls nobody.
+func ReadEnrollments(repo fs.FS) (*Enrollments, []Fault) {
+	e := &Enrollments{map[string]map[string]certificateState{}, map[string]int{}}
+	var r report
+	text, err := readBounded(repo, EnrollmentLog, maxLog)
+	if err != nil {
+		message := bare(err).Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			message = "there is no such file, so nobody is enrolled; retectl ca init begins it, retectl ca sign adds to it"
+		}
+		r.add("4", place{file: EnrollmentLog}, "", "%s", message)
+		return e, r.faults
+	}
+	at := place{EnrollmentLog, 0, 1}
+	for line := range bytes.Lines(text) {
+		at.line++
+		event, err := parseEnrollment(bytes.TrimSuffix(line, []byte("\n")))
+		if err == nil {
+			err = e.apply(event)
+		}
+		if err != nil {
+			r.add("4", at, event.SPIFFE, "%v", err)
+		}
+	}
+	return e, r.faults
+}
+
+func parseEnrollment(line []byte) (Enrollment, error) {
+	var e Enrollment
+	if len(bytes.TrimSpace(line)) == 0 {
+		return e, errors.New("an empty line; the log has one event on every line")
+	}
+	if !utf8.Valid(line) {
+		return e, errors.New("not UTF-8 text")
+	}
+	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true)); err != nil {
+		return Enrollment{}, fmt.Errorf("not an event, which is a JSON object of event, ts, operator, spiffe_id, fingerprint and role: %w", err)
+	}
+	if e.Event != EventSign && e.Event != EventRevoke {
+		return e, fmt.Errorf("event %.40q; want %s or %s", e.Event, EventSign, EventRevoke)
+	}
+	if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
+		return e, fmt.Errorf("ts %.40q is not an RFC 3339 time, such as 2026-04-20T10:00:00Z", e.Time)
+	}
+	for name, id := range map[string]string{"operator": e.Operator, "spiffe_id": e.SPIFFE} {
+		if !strings.HasPrefix(id, principalTemplate) {
+			return e, fmt.Errorf("%s %.80q is not a SPIFFE ID, spiffe://<rete>/<kind>/<name>", name, id)
+		}
+	}
+	if !validFingerprint(e.Fingerprint) {
+		return e, fmt.Errorf("fingerprint %.80q is not sha256: and 64 hex digits", e.Fingerprint)
+	}
+	return e, nil
+}
+
+const fingerprintPrefix = "sha256:"
+
+func validFingerprint(text string) bool {
+	digits, ok := strings.CutPrefix(text, fingerprintPrefix)
+	raw, err := hex.DecodeString(digits)
+	const sha256Bytes = 32
+	return ok && err == nil && len(raw) == sha256Bytes && strings.ToLower(digits) == digits
+}
+
+// apply is the next event of the log.
+func (e *Enrollments) apply(event Enrollment) error {
+	all := e.byID[event.SPIFFE]
+	state, known := all[event.Fingerprint]
+	switch {
+	case event.Event == EventRevoke && !known:
+		return fmt.Errorf("revokes %s of %s, which was never signed: a typing mistake would leave the certificate alive", event.Fingerprint, event.SPIFFE)
+	case event.Event == EventSign && known && state == stateRevoked:
+		return fmt.Errorf("signs %s of %s again, which was revoked; issue a new certificate", event.Fingerprint, event.SPIFFE)
+	case event.Event == EventRevoke && state == stateLive:
+		all[event.Fingerprint] = stateRevoked
+		e.alive[event.SPIFFE]--
+	case event.Event == EventSign && !known:
+		if all == nil {
+			all = map[string]certificateState{}
+			e.byID[event.SPIFFE] = all
+		}
+		all[event.Fingerprint] = stateLive
+		e.alive[event.SPIFFE]++
+	}
+	return nil
+}

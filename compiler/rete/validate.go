@@ -1,0 +1,210 @@
+package rete
+
+import (
+	"crypto/ed25519"
+	"io/fs"
+	"strings"
+)
+
+// Signer is one whom nodes trust for plane "mgmt".
+type Signer struct {
+	SPIFFE string
+	Key    ed25519.PublicKey
+}
+
+// Model is a view that was judged, with what the rules learnt on the way.
+type Model struct {
+	*View
+	Signers []Signer // in the order they are listed
+}
+
+// Validate holds a merged view against rules 2 to 12, 8a and 14. It reads the
+// certificates and the enrollment log from the repository. The faults are all
+// there are, in the order of the rules; a model with violations is not to be
+// compiled.
+func Validate(v *View, repo fs.FS) (*Model, []Fault) {
+	enrolled, faults := ReadEnrollments(repo)
+	c := &checker{view: v, repo: repo, enrolled: enrolled, rete: string(v.Rete.Value.Name)}
+	c.faults = faults
+	c.log = len(faults) == 0 || faults[0].Line > 0
+	for _, rule := range []func(){
+		c.ruleReferences, c.ruleRegistry, c.ruleEnrollment, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleOperator,
+		c.ruleSigners, c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts,
+	} {
+		rule()
+	}
+	return &Model{v, c.signers}, sortFaults(c.faults)
+}
+
+// checker judges one view.
+type checker struct {
+	report
+	view     *View
+	repo     fs.FS
+	rete     string
+	enrolled *Enrollments
+	log      bool // the enrollment log is there
+	signers  []Signer
+}
+
+// undefined notes a reference that leads nowhere.
+func undefined[T any](c *checker, rule string, at place, from, what, name string, in *Collection[T]) {
+	if in.Get(name) != nil {
+		return
+	}
+	hint := "declare it, or correct the name"
+	names := make([]string, len(in.All))
+	for i, e := range in.All {
+		names[i] = e.Name
+	}
+	if near := nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	c.add(rule, at, from, "%s names the %s %q, which is not defined; %s", from, what, name, hint)
+}
+
+// ruleReferences is rule 2, for what users name. What services and roles name
+// is rule 11's, and places are 5's and 10's, so that one mistake is told once.
+func (c *checker) ruleReferences() {
+	for _, u := range c.view.Users.All {
+		for i, role := range u.Value.Roles {
+			undefined(c, "2", u.at("roles", i), u.title(), "role", role, &c.view.Roles)
+		}
+		for i, device := range u.Value.Nodes {
+			undefined(c, "2", u.at("nodes", i, "at"), u.title(), "node", device.At, &c.view.Nodes)
+		}
+	}
+}
+
+// ruleRegistry is rule 3: users, services and nodes share one name space.
+func (c *checker) ruleRegistry() {
+	seen := map[string]place{}
+	title := map[string]string{}
+	check := func(name, what string, at place) {
+		if bad := badName(name); bad != "" {
+			c.add("3", at, what, "the name of %s %s", what, bad)
+		}
+		if other, taken := title[name]; taken {
+			c.add("3", at, what, "the name %q is used by both %s, at %s, and %s; users, services and nodes need names of their own", name, other, placeText(seen[name]), what)
+			return
+		}
+		seen[name], title[name] = at, what
+	}
+	for _, e := range c.view.Nodes.All {
+		check(e.Name, e.title(), e.here())
+	}
+	for _, e := range c.view.Services.All {
+		check(e.Name, e.title(), e.here())
+	}
+	for _, e := range c.view.Users.All {
+		check(e.Name, e.title(), e.here())
+	}
+}
+
+// ruleEnrollment is rule 4.
+func (c *checker) ruleEnrollment() {
+	if !c.log {
+		return // said once is enough
+	}
+	check := func(id, title string, at place) {
+		if !c.enrolled.Live(id) {
+			c.add("4", at, title, "%s has no sign-event in %s that is not revoked, for %s; issue a certificate with retectl ca sign, or remove the entry",
+				title, EnrollmentLog, id)
+		}
+	}
+	for _, e := range c.view.Nodes.All {
+		check(c.view.nodeID(e.Name), e.title(), e.here())
+	}
+	for _, e := range c.view.Services.All {
+		check(c.view.serviceID(e), e.title(), e.here())
+	}
+	for _, e := range c.view.Users.All {
+		check(c.view.userID(e.Name), e.title(), e.here())
+	}
+}
+
+func (v *View) nodeID(name string) string {
+	return SPIFFE(string(v.Rete.Value.Name), PrincipalNode, name)
+}
+
+func (v *View) userID(name string) string {
+	return SPIFFE(string(v.Rete.Value.Name), PrincipalUser, name)
+}
+
+func (v *View) serviceID(e *Entry[Service]) string {
+	if e.Value.Scope == ScopeNode {
+		return SPIFFE(string(v.Rete.Value.Name), PrincipalService, e.Value.At, e.Name)
+	}
+	return SPIFFE(string(v.Rete.Value.Name), PrincipalService, e.Name)
+}
+
+// rulePlacement is rule 5.
+func (c *checker) rulePlacement() {
+	for _, s := range c.view.Services.All {
+		undefined(c, "5", s.at("at"), s.title(), "node", s.Value.At, &c.view.Nodes)
+	}
+}
+
+// ruleAccess is rule 11.
+func (c *checker) ruleAccess() {
+	for _, s := range c.view.Services.All {
+		for i, group := range s.Value.Groups {
+			undefined(c, "11", s.at("groups", i), s.title(), "group", group, &c.view.Groups)
+		}
+		for i, role := range s.Value.Roles {
+			undefined(c, "11", s.at("roles", i), s.title(), "role", role, &c.view.Roles)
+		}
+	}
+	for _, r := range c.view.Roles.All {
+		for i, group := range r.Value.Allow {
+			undefined(c, "11", r.at("allow", i), r.title(), "group", group, &c.view.Groups)
+		}
+	}
+}
+
+// ruleCoherence is rule 12.
+func (c *checker) ruleCoherence() {
+	for _, s := range c.view.Services.All {
+		calls, may := s.Value.Socks5.IsValid(), len(s.Value.Roles) > 0
+		switch {
+		case calls && !may:
+			c.add("12", s.at("socks5_proxy"), s.title(), "%s has a socks5_proxy, so it calls others, but no roles; give it the roles it needs, or remove socks5_proxy", s.title())
+		case may && !calls:
+			c.warn("12", s.at("roles"), s.title(), "%s has roles but no socks5_proxy, so it cannot call anybody; add socks5_proxy, or remove roles", s.title())
+		}
+	}
+}
+
+// rulePorts is rule 14: no two listeners that flor opens on a node share an
+// address, and none is a service's own.
+func (c *checker) rulePorts() {
+	type socket struct{ node, address string }
+	claimed := map[socket]string{}
+	claim := func(node string, a Address, title string, at place) {
+		if !a.IsValid() {
+			return
+		}
+		k := socket{node, a.String()}
+		if other, taken := claimed[k]; taken {
+			c.add("14", at, title, "the listener %s on node %q is claimed by both %s and %s; give one another port", a, node, other, title)
+			return
+		}
+		claimed[k] = title
+	}
+	for _, s := range c.view.Services.All {
+		claim(s.Value.At, s.Value.Socks5, s.title(), s.at("socks5_proxy"))
+	}
+	for _, u := range c.view.Users.All {
+		for i, d := range u.Value.Nodes {
+			claim(d.At, d.Socks5, u.title(), u.at("nodes", i, "socks5_proxy"))
+		}
+	}
+	for _, s := range c.view.Services.All {
+		if other, taken := claimed[socket{s.Value.At, s.Value.Addr.String()}]; taken {
+			c.add("14", s.at("addr"), s.title(), "%s listens at %s on node %q, where a listener of %s is opened; give one another port",
+				s.title(), s.Value.Addr, s.Value.At, other)
+		}
+	}
+}
+
+func quoted(all []string) string { return "[" + strings.Join(all, ", ") + "]" }

@@ -1,0 +1,97 @@
+package projector
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// TestABatchThatWritesMuchIsWrittenInPieces: whoever reads waits for a piece,
+// and the world does not depend on how it was cut.
+func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
+	j := &journal{}
+	const policies, nodes = 200, 300 // 60,000 edges of some 100 bytes
+	for i := range policies {
+		j.add(revise(t, 1_000_000+i, 1, 1000+i, 1000+i, 0, fmt.Sprintf("p%d", i), "role=web", 80+i))
+	}
+	for i := range nodes {
+		j.add(update(t, i+1, 1, fmt.Sprintf("n%d", i), "role", "web"))
+	}
+	var pieces []int
+	open := func(m Metrics) *Projector {
+		p, err := Open("store", Options{Partitions: testPartitions, Created: born, Relaxed: true, Metrics: m, fs: vfs.NewMem()})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
+	}
+	p := open(Metrics{Folded: func(n int, _ float64) { pieces = append(pieces, n) }})
+	require.NoError(t, p.Apply(j.msgs))
+	require.Greater(t, len(pieces), 1)
+	sum := sumOf(pieces)
+	require.Equal(t, policies+nodes, sum)
+	require.EqualValues(t, sum, p.Applied())
+	whole, err := p.Digest(t.Context())
+	require.NoError(t, err)
+	single := open(Metrics{})
+	for i := range j.msgs {
+		require.NoError(t, single.Apply(j.msgs[i:i+1]))
+	}
+	one, err := single.Digest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, one, whole)
+	require.Equal(t, policies*nodes, sumOf(p.EdgesAbove(make([]uint64, testPartitions))))
+}
+
+func sumOf(ns []int) (sum int) {
+	for _, n := range ns {
+		sum += n
+	}
+	return sum
+}
+
+// BenchmarkRegisterCrowd is the cost of one new node that 300 policies match,
+// while the relay drops what it has told: all but the last few nodes.
+func BenchmarkRegisterCrowd(b *testing.B) {
+	for _, behind := range []uint64{100, 2000, 1 << 40} {
+		b.Run(fmt.Sprint(behind), func(b *testing.B) { registerCrowd(b, behind) })
+	}
+}
+
+func registerCrowd(b *testing.B, behind uint64) {
+	j := &journal{}
+	const policies = 300
+	for i := range policies {
+		j.add(revise(b, 1_000_000+i, 1, 1000+i, 1000+i, 0, fmt.Sprintf("p%d", i), "role=web", 80+i))
+	}
+	for i := range b.N {
+		j.add(update(b, i+1, 1, fmt.Sprintf("n%d", i), "role", "web"))
+	}
+	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Relaxed: true})
+	require.NoError(b, err)
+	defer p.Close()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for msgs := j.msgs; len(msgs) > 0; {
+		n := min(200, len(msgs))
+		require.NoError(b, p.Apply(msgs[:n]))
+		msgs = msgs[n:]
+		const behind = 2000
+		if at := p.Applied(); at > behind {
+			upTo := map[int]uint64{}
+			for part := range 64 {
+				upTo[part] = at - behind
+			}
+			require.NoError(b, p.DropEdges(upTo))
+			s := p.Snapshot()
+			for part := range 64 {
+				for _, err := range s.Edges(part, at-behind) {
+					require.NoError(b, err)
+					break
+				}
+			}
+			require.NoError(b, s.Close())
+		}
+	}
+}
