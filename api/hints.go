@@ -180,6 +180,7 @@ func policyHints() map[string]hint {
 		"DryRun.matched_node_ids":     {Schema: schema{Description: "The nodes it would match, by id.", Items: &nodeID}},
 		"DryRun.rule_diff":            says("What it would change in the rules of the head."),
 		"DryRun.peer_pairs_affected":  says("How many pairs of a source and a destination node would get other rules."),
+		"DryRun.warnings":             says("What may be published and is likely not meant; docs/lint.md lists the codes."),
 		"DryRun.unreachable_node_ids": {Schema: schema{Description: "Matched nodes without an address, by id.", Items: &nodeID}},
 
 		"PolicyPage":               says("A page of policies."),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/compiler/lint"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
@@ -75,6 +76,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
 		Admission:          admissionEffect(result, content),
+		Warnings:           faultsOf(lint.Content(content)),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))

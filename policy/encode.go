@@ -76,6 +76,14 @@ func AppendRevision(b []byte, r Revision) []byte {
 	return append(b, '}')
 }
 
+// AppendDraft appends what DecodeDraft reads, without a display name.
+func AppendDraft(b []byte, d Draft) []byte {
+	b = appendText(append(b, `{"slug":`...), d.Slug)
+	b = AppendSelector(append(b, `,"selector":`...), d.Selector)
+	b = appendOrder(b, d.Order)
+	return append(AppendRules(append(b, `,"rules":`...), d.Rules), '}')
+}
+
 // AppendSelector appends {"source":"…","destination":"…"}.
 func AppendSelector(b []byte, s Selector) []byte {
 	// The selector's alphabet needs no escaping.

@@ -144,6 +144,7 @@ type DryRun struct {
 	RuleDiff           Diff     `json:"rule_diff"`
 	PeerPairsAffected  uint64   `json:"peer_pairs_affected"`
 	UnreachableNodeIDs []string `json:"unreachable_node_ids"`
+	Warnings           []Fault  `json:"warnings"`
 	// Admission is what admission policies made of it; nil when nothing.
 	Admission *AdmissionEffect `json:"admission,omitempty"`
 }

@@ -13,23 +13,27 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/compiler/lint"
 )
 
 func (a *app) policyApplyCommand() *cobra.Command {
 	var files []string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE...",
 		Short: "Create or revise policies by slug",
 		Long: `Create or revise policies by slug, from YAML, JSON or NDJSON, one or many a file.
-Every document is checked before any is sent: one fault, and nothing is.`,
+Every document is checked before any is sent: one fault, and nothing is. What is
+likely not meant is told as a warning; with --strict it is a fault.`,
 		Example: `  edict policy apply -f web.yaml
   edict policy apply -f policies/ -f extra.ndjson
   generate | edict policy apply -f -`,
 		Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files, strict) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
+	cmd.Flags().BoolVar(&strict, "strict", false, "send nothing if there is a warning")
 	return cmd
 }
 
@@ -72,6 +76,18 @@ func (a *app) drafts(files []string) ([]author.Draft, error) {
 	return drafts, nil
 }
 
+// warn tells what drafts say and likely do not mean, and how much.
+func (a *app) warn(drafts []author.Draft) (warnings int) {
+	for _, d := range drafts {
+		for _, w := range lint.Content(d.Content) {
+			warnings++
+			line, _ := d.At.At(w.Pointer)
+			fmt.Fprintf(a.stderr, "%s: warning: %s: %s (%s)\n", place(d.At.File, line), w.Pointer, w.Detail, w.Code)
+		}
+	}
+	return warnings
+}
+
 // applied is one line of apply's output.
 type applied struct {
 	Slug       string     `json:"slug"`
@@ -81,7 +97,7 @@ type applied struct {
 	Error      string     `json:"error,omitempty"`
 }
 
-func (a *app) policyApply(cmd *cobra.Command, files []string) error {
+func (a *app) policyApply(cmd *cobra.Command, files []string, strict bool) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
@@ -89,6 +105,10 @@ func (a *app) policyApply(cmd *cobra.Command, files []string) error {
 	drafts, err := a.drafts(files)
 	if err != nil {
 		return err
+	}
+	if n := a.warn(drafts); n > 0 && strict {
+		fmt.Fprintf(a.stderr, "edict: %d warnings; nothing was sent\n", n)
+		return said(exitDiffers)
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "policies", int64(len(drafts)))

@@ -95,6 +95,9 @@ func writeDryRuns(w io.Writer, all []dryRun) {
 		fmt.Fprintf(w, "policy/%s would match %d nodes (%d without an address); rules: %d added, %d removed, %d modified; %d pairs of nodes affected\n",
 			d.Slug, len(d.MatchedNodeIDs), len(d.UnreachableNodeIDs),
 			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), d.PeerPairsAffected)
+		for _, f := range d.Warnings {
+			fmt.Fprintf(w, "warning: %s: %s (%s)\n", f.Pointer, f.Detail, f.Code)
+		}
 		writeDiff(w, d.RuleDiff)
 	}
 }

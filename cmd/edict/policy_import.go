@@ -19,20 +19,28 @@ import (
 
 func (a *app) policyImportCommand() *cobra.Command {
 	var files []string
+	var kube kubernetesInput
 	cmd := &cobra.Command{
 		Use:   "import -f FILE...",
-		Short: "Create or revise many policies from NDJSON",
+		Short: "Create or revise many policies from NDJSON, or from Kubernetes",
 		Long: `Create or revise many policies by slug, from lines such as 'policy apply' takes,
 or from what 'policy list -o json' printed. The input may be compressed with gzip
 and of any size: it is applied as it is read. Policies that are wrong or refused
-are told, as file:line: code: detail, and change nothing; the others are applied.`,
+are told, as file:line: code: detail, and change nothing; the others are applied.
+
+Kubernetes' NetworkPolicy and ClusterNetworkPolicy (v1alpha2), in YAML or JSON,
+are translated, all of them together. What cannot be expressed is told, as
+file:line: path: reason, and left out; with --strict nothing of Kubernetes is
+applied then.`,
 		Example: `  edict policy import -f policies.ndjson
-  edict policy list -o json | edict policy import --server http://other:8080 -f -`,
+  edict policy list -o json | edict policy import --server http://other:8080 -f -
+  kubectl get networkpolicies -A -o yaml | edict policy import --strict -f -`,
 		Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files, kube) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
+	kube.flags(cmd)
 	return cmd
 }
 
@@ -46,14 +54,14 @@ type imported struct {
 
 func (i imported) total() int { return i.Created + i.Configured + i.Unchanged + i.Rejected }
 
-func (a *app) policyImport(cmd *cobra.Command, files []string) error {
+func (a *app) policyImport(cmd *cobra.Command, files []string, kube kubernetesInput) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "importing", "lines", 0)
-	m := importer{app: a, bar: bar}
+	m := importer{app: a, bar: bar, kube: kube}
 	err = author.Import(cmd.Context(), c, project, m.read(files), m.tell)
 	bar.Stop()
 	took := time.Since(began)
@@ -67,7 +75,7 @@ func (a *app) policyImport(cmd *cobra.Command, files []string) error {
 		return errors.Join(err, printed)
 	case m.unreadable:
 		return said(exitUnreadable)
-	case m.count.Rejected > 0:
+	case m.count.Rejected > 0 || m.kube.refused:
 		return said(exitDiffers)
 	}
 	return nil
@@ -81,15 +89,24 @@ type importer struct {
 	count      imported
 	total      int64 // lines of the files so far
 	unreadable bool
+	kube       kubernetesInput
 }
 
 func (m *importer) read(files []string) iter.Seq[author.Draft] {
 	return func(yield func(author.Draft) bool) {
-		for _, file := range files {
-			if !m.readFile(file, yield) {
-				return
+		for _, path := range files {
+			below, err := document.Expand(path)
+			if err != nil {
+				m.giveUp(err)
+				continue
+			}
+			for _, file := range below {
+				if !m.readFile(file, yield) {
+					return
+				}
 			}
 		}
+		m.translate(yield)
 	}
 }
 
@@ -102,13 +119,16 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 	defer input.Close()
 	m.total += total
 	m.bar.SetTotal(m.total)
-	for doc, fault := range document.Stream(name, &lineCounter{input, m.bar}) {
+	for doc, fault := range documents(name, &lineCounter{input, m.bar}) {
 		if fault != nil && fault.Line == 0 {
 			m.giveUp(fault)
 			continue
 		}
 		if fault != nil {
 			m.reject(place(fault.File, fault.Line), policy.CodeMalformedJSON, fault.Message)
+			continue
+		}
+		if m.kube.takes(doc) {
 			continue
 		}
 		d, err := author.Read(doc)

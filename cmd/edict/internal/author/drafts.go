@@ -17,7 +17,8 @@ import (
 // Draft is one policy as its author wants it.
 type Draft struct {
 	resource.Draft
-	At document.Document // where it is written
+	At      document.Document // where it is written
+	Content policy.Content    // what it says, of one that was read
 }
 
 // Drafts checks documents by the rules of the domain. Every fault of every
@@ -53,8 +54,21 @@ func Read(doc document.Document) (Draft, error) {
 	if err != nil {
 		return d, err
 	}
-	if _, err := policy.DecodeDraft(body); err != nil {
+	read, err := policy.DecodeDraft(body)
+	if err != nil {
 		return d, inExport(exported, err)
+	}
+	d.Content = read.Content
+	return d, json.Unmarshal(body, &d.Draft)
+}
+
+// Translated is a policy that was made of something else, which is written at a
+// place. The error is policy.Violations.
+func Translated(made policy.Draft, at document.Document) (Draft, error) {
+	d := Draft{At: at}
+	body := policy.AppendDraft(nil, made)
+	if _, err := policy.DecodeDraft(body); err != nil {
+		return d, err
 	}
 	return d, json.Unmarshal(body, &d.Draft)
 }

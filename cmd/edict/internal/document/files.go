@@ -17,7 +17,7 @@ var extensions = []string{".yaml", ".yml", ".json", ".ndjson", ".jsonl"}
 // or JSON by their names) and "-", which is stdin.
 func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 	for _, path := range paths {
-		files, err := expand(path)
+		files, err := Expand(path)
 		if err != nil {
 			faults = append(faults, unreadable(path, err))
 			continue
@@ -58,7 +58,9 @@ func read(file string, stdin io.Reader) (text []byte, name string, err error) {
 	return text, file, err
 }
 
-func expand(path string) ([]string, error) {
+// Expand is the files that a path means: of a directory, those below it, by name,
+// that are YAML or JSON by their names.
+func Expand(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
 	}

@@ -1,0 +1,132 @@
+package kubernetes
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// peer is who is at the other end: nodes by their labels, or a CIDR.
+type peer struct {
+	nodes policy.Expr
+	cidr  netip.Prefix
+}
+
+// anyone are all peers, pods and others, of both address families.
+func anyone() []peer {
+	return []peer{{cidr: netip.PrefixFrom(netip.IPv4Unspecified(), 0)}, {cidr: netip.PrefixFrom(netip.IPv6Unspecified(), 0)}}
+}
+
+// port is the traffic of a rule.
+type port struct {
+	protocol policy.Protocol
+	ports    policy.Ports
+}
+
+var (
+	everyPort    = policy.Ports{From: 1, To: 65535}
+	everyTraffic = []port{{protocol: policy.Any}}
+)
+
+// rule is a rule of either kind of object: one direction, seen from the subject.
+type rule struct {
+	at     value
+	action policy.Action
+	peers  []peer
+	ports  []port
+}
+
+// section is one direction of an object.
+type section struct {
+	subject policy.Expr
+	ingress bool
+	rules   []rule
+}
+
+// direction is the section's name, in Kubernetes and in slugs.
+func (s *section) direction() string {
+	if s.ingress {
+		return "ingress"
+	}
+	return "egress"
+}
+
+func (s *section) denies() bool {
+	return slices.ContainsFunc(s.rules, func(r rule) bool { return r.action == policy.Deny })
+}
+
+// content is the section as a revision at a place in the order. The rules stand
+// in the order of the section's; each once.
+func (s *section) content(tier policy.Tier, priority uint32) policy.Content {
+	c := policy.Content{
+		Selector: policy.Selector{Source: s.subject, Destination: pods()},
+		Order:    policy.Order{Tier: tier, Priority: policy.Priority{N: priority, Set: true}, NoDefaultDeny: true},
+	}
+	if s.ingress {
+		c.Selector.Source, c.Selector.Destination = c.Selector.Destination, c.Selector.Source
+	}
+	seen := map[policy.Rule]bool{}
+	for _, r := range s.rules {
+		for _, p := range r.peers {
+			for _, t := range r.ports {
+				if one := s.one(r.action, p, t); !seen[one] {
+					seen[one] = true
+					c.Rules = append(c.Rules, one)
+				}
+			}
+		}
+	}
+	return c
+}
+
+func (s *section) one(action policy.Action, p peer, t port) policy.Rule {
+	r := policy.Rule{Action: action, Protocol: t.protocol, Ports: t.ports}
+	other := ""
+	if !p.cidr.IsValid() {
+		other = p.nodes.Canonical()
+	}
+	if s.ingress {
+		r.Source, r.SourceSelector = p.cidr, other
+		r.DestinationSelector = s.subject.Canonical()
+	} else {
+		r.SourceSelector = s.subject.Canonical()
+		r.Destination, r.DestinationSelector = p.cidr, other
+	}
+	return r
+}
+
+// cidr reads a prefix; bits behind it do not count, as in Kubernetes.
+func (v value) cidr() (netip.Prefix, bool) {
+	text, ok := v.text()
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil || p.Addr().Is4In6() {
+		v.note("%.64q is not a CIDR", text)
+		return netip.Prefix{}, false
+	}
+	return p.Masked(), true
+}
+
+// without is what remains of a prefix when others are taken out of it: the
+// fewest prefixes, by address.
+func without(whole netip.Prefix, out []netip.Prefix) []netip.Prefix {
+	touched := false
+	for _, o := range out {
+		if o.Bits() <= whole.Bits() && o.Contains(whole.Addr()) {
+			return nil
+		}
+		touched = touched || whole.Overlaps(o)
+	}
+	if !touched {
+		return []netip.Prefix{whole}
+	}
+	bits := whole.Bits() + 1
+	low := netip.PrefixFrom(whole.Addr(), bits)
+	upper := whole.Addr().AsSlice()
+	upper[(bits-1)/8] |= 1 << (7 - (bits-1)%8)
+	addr, _ := netip.AddrFromSlice(upper)
+	return append(without(low, out), without(netip.PrefixFrom(addr, bits), out)...)
+}

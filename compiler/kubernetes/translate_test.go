@@ -1,0 +1,163 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+)
+
+func network(name, spec string) []byte {
+	return []byte(`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"` + name + `"},"spec":` + spec + `}`)
+}
+
+func overall(name, spec string) []byte {
+	return []byte(`{"apiVersion":"policy.networking.k8s.io/v1alpha2","kind":"ClusterNetworkPolicy","metadata":{"name":"` + name + `"},"spec":` + spec + `}`)
+}
+
+func pointers(items []Item) (all []string) {
+	for _, i := range items {
+		all = append(all, i.Pointer)
+	}
+	return all
+}
+
+func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
+	const subject = `"tier":"Admin","priority":1,"subject":{"namespaces":{}}`
+	for _, c := range []struct {
+		doc  []byte
+		want string // the pointers
+	}{
+		{network("a", `{"podSelector":{},"ingress":[{"ports":[{"port":"http"},{"port":80}]}]}`), "/spec/ingress/0/ports/0/port"},
+		{network("a", `{"podSelector":{},"ingress":[{"ports":[{"port":80,"endPort":79}]}]}`), "/spec/ingress/0/ports/0/endPort"},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"ports":[{"endPort":79},{"port":0},{"protocol":"DCCP"}]}]}`),
+			"/spec/ingress/0/ports/0/endPort /spec/ingress/0/ports/1/port /spec/ingress/0/ports/2/protocol",
+		},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{},{"ipBlock":{"cidr":"10.0.0.0/8"},"podSelector":{}},{"ipBlock":{"cidr":"10"}}]}]}`),
+			"/spec/ingress/0/from/0 /spec/ingress/0/from/1 /spec/ingress/0/from/2/ipBlock/cidr",
+		},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[],"peers":[]}],"egress":[{"to":[{"fqdn":"x"}]}],"log":true}`),
+			"/spec/log /spec/ingress/0/peers /spec/egress/0/to/0/fqdn",
+		},
+		{network("a", `{"podSelector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}}`), "/spec/podSelector/matchExpressions/0 "},
+		{network("a", `{"podSelector":{"matchLabels":{"a b":"c"}}}`), "/spec/podSelector "},
+		{network("a", `{"podSelector":{},"policyTypes":["Sideways"]}`), "/spec/policyTypes/0 "},
+		{network("a", `[]`), "/spec "},
+		{network("", `{}`), "/metadata"},
+		{
+			overall("c", `{`+subject+`,"egress":[{"action":"Accept","to":[{"nodes":{}},{"domainNames":["a.example"]},{"networks":["10.0.0.0/8"]}]}]}`),
+			"/spec/egress/0/to/0/nodes /spec/egress/0/to/1/domainNames /spec/egress/0",
+		},
+		{
+			overall("c", `{`+subject+`,"ingress":[{"action":"Accept","from":[{"namespaces":{}}],"protocols":[{"destinationNamedPort":"x"},{"tcp":{"destinationPort":{"number":1,"range":{}}}}]}]}`),
+			"/spec/ingress/0/protocols/0/destinationNamedPort /spec/ingress/0/protocols/1/tcp/destinationPort /spec/ingress/0",
+		},
+		{overall("c", `{`+subject+`,"ingress":[{"action":"Accept","from":[]}]}`), "/spec/ingress/0/from /spec/ingress/0"},
+		{overall("c", `{"tier":"Normal","priority":1,"subject":{"namespaces":{}}}`), "/spec/tier "},
+		{overall("c", `{"tier":"Admin","priority":1001,"subject":{"namespaces":{}}}`), "/spec/priority "},
+		{overall("c", `{"tier":"Admin","priority":1,"subject":{}}`), "/spec/subject "},
+		{[]byte(`{"apiVersion":"v1","kind":"Service"}`), ""},
+		{[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), "/apiVersion"},
+	} {
+		res := Translate([][]byte{c.doc}, "default")
+		require.Equal(t, c.want, strings.Join(pointers(res.Items), " "), "%s\n%v", c.doc, res.Items)
+	}
+}
+
+func TestADenyThatCannotBeExpressedWholeDeniesAll(t *testing.T) {
+	for _, action := range []string{"Deny", "Pass", "Reject"} {
+		res := Translate([][]byte{overall("c", `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":[{"action":"`+action+
+			`","to":[{"nodes":{}}],"protocols":[{"tcp":{}}]}]}`)}, "default")
+		require.NotEmpty(t, res.Items)
+		require.Len(t, res.Policies, 1)
+		require.Equal(t, `[{"action":"deny","protocol":"any","destination_cidr":"0.0.0.0/0","source_selector":"namespace:kubernetes.io/metadata.name"},`+
+			`{"action":"deny","protocol":"any","destination_cidr":"::/0","source_selector":"namespace:kubernetes.io/metadata.name"}]`,
+			string(policy.AppendRules(nil, res.Policies[0].Rules)))
+	}
+}
+
+// TestWhatIsNotTheSameIsTold pins each reason by itself; the oracle shows that
+// without them there is no difference.
+func TestWhatIsNotTheSameIsTold(t *testing.T) {
+	cluster := func(tier, way, action string) []byte {
+		peers := map[string]string{"ingress": "from", "egress": "to"}[way]
+		return overall("c-"+way, `{"tier":"`+tier+`","priority":1,"subject":{"namespaces":{}},"`+way+
+			`":[{"action":"`+action+`","`+peers+`":[{"namespaces":{}}]}]}`)
+	}
+	in, out := network("in", `{"podSelector":{}}`), network("out", `{"podSelector":{},"policyTypes":["Egress"]}`)
+	for i, c := range []struct {
+		docs [][]byte
+		want int
+	}{
+		{[][]byte{in, out}, 0},
+		{[][]byte{in, cluster("Admin", "ingress", "Accept")}, 0},
+		{[][]byte{out, cluster("Admin", "ingress", "Accept")}, 1},
+		{[][]byte{cluster("Admin", "egress", "Deny"), cluster("Baseline", "ingress", "Accept")}, 1},
+		{[][]byte{cluster("Admin", "egress", "Pass"), cluster("Admin", "ingress", "Deny")}, 1},
+		{[][]byte{cluster("Admin", "egress", "Pass"), cluster("Baseline", "ingress", "Deny")}, 0},
+		{[][]byte{in, cluster("Baseline", "ingress", "Deny")}, 0},
+		{[][]byte{in, cluster("Baseline", "egress", "Deny")}, 1},
+		{[][]byte{in, out, cluster("Baseline", "ingress", "Deny")}, 1},
+		{[][]byte{in, out, cluster("Admin", "ingress", "Deny")}, 0},
+		{[][]byte{in, in}, 1},
+	} {
+		require.Len(t, Translate(c.docs, "default").Items, c.want, "%d", i)
+	}
+}
+
+func TestListsAreReadItemByItem(t *testing.T) {
+	list := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"List","metadata":{},"items":[%s,%s]}`,
+		network("a", `{"podSelector":{}}`), network("b", `{"podSelector":{},"x":1}`))
+	require.True(t, Recognize(list))
+	require.False(t, Recognize([]byte(`{"slug":"apiVersion"}`)))
+	res := Translate([][]byte{list}, "default")
+	require.Equal(t, 2, res.Objects)
+	require.Equal(t, []string{"/items/1/spec/x"}, pointers(res.Items))
+}
+
+func TestSlugsAreSlugsAndStayApart(t *testing.T) {
+	seen := map[string]string{}
+	long := strings.Repeat("a", 63)
+	for _, o := range []object{
+		{namespace: "a", name: "b"},
+		{namespace: "a--b", name: "c"},
+		{namespace: "a", name: "b--c"},
+		{name: "a"},
+		{name: "a--b"},
+		{namespace: "a", name: "b.c"},
+		{namespace: "a", name: "b-c"},
+		{namespace: long, name: long},
+		{namespace: long, name: long + "b"},
+	} {
+		for _, part := range []string{"ingress", "egress", "ingress-isolate", "egress-isolate"} {
+			slug := o.slug(part)
+			require.Empty(t, seen[slug], slug)
+			seen[slug] = o.id()
+			body, err := json.Marshal(map[string]any{
+				"slug": slug, "selector": map[string]string{"source": "a", "destination": "b"},
+				"rules": []any{map[string]string{"action": "allow", "protocol": "any", "source_cidr": "::/0", "destination_cidr": "::/0"}},
+			})
+			require.NoError(t, err)
+			_, err = policy.DecodeDraft(body)
+			require.NoError(t, err)
+		}
+	}
+}
+
+func FuzzTranslateNeverPanics(f *testing.F) {
+	f.Add(network("a", `{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":["10.1.0.0/16"]}}]}]}`))
+	f.Add(overall("c", `{"tier":"Admin","priority":1,"subject":{"pods":{"namespaceSelector":{},"podSelector":{}}},"ingress":[null]}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		for _, p := range Translate([][]byte{doc}, "default").Policies {
+			_, err := policy.DecodeDraft(policy.AppendDraft(nil, p.Draft))
+			require.NoError(t, err)
+		}
+	})
+}
