@@ -314,8 +314,10 @@ func (p *plane) replaceAdmission(c *call) error {
 			return invalid(err)
 		}
 		for _, f := range [...]struct{ field, was, is string }{
-			{"name", d.Name, next.Name}, {"policy_type", string(d.Level), string(next.Level)},
-			{"tenant_id", d.Tenant, next.Tenant}, {"user_id", d.User, next.User},
+			{"name", d.Name, next.Name},
+			{"policy_type", string(d.Level), string(next.Level)},
+			{"tenant_id", d.Tenant, next.Tenant},
+			{"user_id", d.User, next.User},
 		} {
 			if f.was != f.is {
 				return broken(http.StatusUnprocessableEntity, CodeImmutableField, "/"+f.field, "%s is %q and never changes; leave it out, or make another policy", f.field, f.was)

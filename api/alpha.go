@@ -260,8 +260,11 @@ func (p *plane) alphaUpdate(c *call) error {
 		given *string
 		is    any
 	}{
-		{"path", f.Path, was.Path}, {"id", f.ID, was.ID}, {"policy_type", f.PolicyType, was.PolicyType},
-		{"create_time", f.CreateTime, was.CreateTime}, {"update_time", f.UpdateTime, was.UpdateTime},
+		{"path", f.Path, was.Path},
+		{"id", f.ID, was.ID},
+		{"policy_type", f.PolicyType, was.PolicyType},
+		{"create_time", f.CreateTime, was.CreateTime},
+		{"update_time", f.UpdateTime, was.UpdateTime},
 	} {
 		if same.given == nil {
 			continue
