@@ -58,7 +58,6 @@ type Registry struct {
 	current atomic.Pointer[Snapshot]
 	mu      sync.Mutex // of refresh
 
-	ready sync.Mutex // of compiled
 	// compiled are policies that were checked lately and may come back from the
 	// log: a change is compiled once in the process that takes it.
 	compiled *cache[*Compiled]

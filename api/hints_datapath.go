@@ -9,7 +9,7 @@ func datapathHints() map[string]hint {
 		"Datapath":             says("A node's table. A flow is looked up among the entries of its peer's identity and among those of identity 0: the higher precedence wins. Without an entry it is denied."),
 		"Datapath.node_id":     {Schema: nodeID},
 		"Datapath.version":     says("The log sequence at which the table was read. It is not part of the ETag."),
-		"Datapath.fingerprint": {Schema: schema{Description: "SHA-256, in base64, of the bytes {\"identities\":…,\"entries\":…} as they stand here.", Pattern: fingerprint.Pattern, MinLength: fingerprint.MinLength, MaxLength: fingerprint.MaxLength}},
+		"Datapath.fingerprint": {Schema: schema{Description: "SHA-256, in base64, of the bytes {\"identities\":…,\"entries\":…} as they stand here.", Pattern: fingerprint.Pattern, MinLength: fingerprint.MinLength, MaxLength: fingerprint.MaxLength, Examples: fingerprint.Examples}},
 		"Datapath.identities":  says("The kinds of peer that the entries tell apart, by number."),
 		"Datapath.entries":     says("By direction, identity, protocol and port."),
 		"Datapath.warnings":    says("What was assumed, a fault a policy; absent when nothing was."),

@@ -55,6 +55,17 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			var typed resource.NodeState // what callers read it into
 			return &typed, json.Unmarshal(s.Body, &typed)
 		},
+		"getNodeDatapath": func(ctx context.Context) (any, error) {
+			t, err := c.Datapath(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
+			if err != nil {
+				return nil, err
+			}
+			var typed resource.Datapath
+			return &typed, json.Unmarshal(t.Body, &typed)
+		},
+		"explainFlow": func(ctx context.Context) (any, error) {
+			return c.Explain(ctx, "n1", client.Flow{Direction: "ingress", Peer: "n2", Protocol: "tcp", Port: 443})
+		},
 		"listNodeRulesets": func(ctx context.Context) (any, error) {
 			items, err := c.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err
