@@ -203,6 +203,9 @@ func (p *Projector) flush() error {
 // What came before the message at fault is folded, unless the store failed.
 // It must not be called while Run runs.
 func (p *Projector) Apply(msgs []streams.Message) error {
+	if err := p.broken(); err != nil {
+		return err
+	}
 	a := p.admission()
 	entries, stop := a.take(msgs)
 	if stop == nil {
@@ -219,6 +222,13 @@ func (p *Projector) Apply(msgs []streams.Message) error {
 		entries = entries[len(w.made):]
 	}
 	return stop
+}
+
+// broken is why nothing more is written; nil: writes may go on.
+func (p *Projector) broken() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.failed
 }
 
 // admit prepares the messages from sequence next on, up to the first that
