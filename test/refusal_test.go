@@ -135,7 +135,7 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 		"a server with another log": {args: worker("nats://" + running.nats), code: 6, says: []string{"store was folded from another log"}},
 		"a newer store": {
 			change: func(data string) { stampStore(t, data, 99) },
-			code:   3, says: []string{"has store schema 99, this binary knows 2", "run the newer binary"},
+			code:   3, says: []string{"has store schema 99, this binary knows 3", "run the newer binary"},
 		},
 		"a store in a newer format": {change: func(data string) {
 			marker, err := filepath.Glob(filepath.Join(data, "store", "marker.format-version.*"))
@@ -190,7 +190,7 @@ func TestAnOlderReadModelIsRebuiltBesideTheOldOne(t *testing.T) {
 		args []string
 		kept []string
 	}{
-		"and the old one kept":    {kept: []string{"store.old-1", "store.old-1.2"}},
+		"and the old one kept":    {kept: []string{"store.old-2", "store.old-2.2"}},
 		"or deleted, if told so.": {args: []string{"--yes-delete"}},
 	} {
 		t.Run(name, func(t *testing.T) {
