@@ -43,6 +43,8 @@ type plane struct {
 	signer *artifact.Signer
 	keys   watch.Keys
 	nc     *nats.Conn
+	sub    *nats.Subscription // to what is republished
+	heard  int64              // of it, and recorded
 	scribe *gen.Scribe
 
 	followers []*follower // by one goroutine
@@ -97,6 +99,7 @@ func (p *plane) listen() {
 		f, err := watch.ReadMessage(m, p.keys)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.heard++
 		if err != nil {
 			p.t.Errorf("the node stream stored %v", err)
 			return
@@ -106,6 +109,7 @@ func (p *plane) listen() {
 	require.NoError(p.t, err)
 	require.NoError(p.t, sub.SetPendingLimits(-1, -1))
 	require.NoError(p.t, nc.Flush())
+	p.sub = sub
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
 	p.t.Cleanup(func() { cancel(); <-done })

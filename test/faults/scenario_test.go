@@ -200,6 +200,15 @@ func (p *plane) met() (n int) {
 func (p *plane) quiet(at uint64) {
 	q := check.Quiet{Log: at, Stream: p.last()}
 	require.NoError(p.t, p.nc.Flush()) // what was republished before is here
+	p.eventually("it is recorded", func() bool {
+		waiting, _, err := p.sub.Pending()
+		require.NoError(p.t, err)
+		delivered, err := p.sub.Delivered()
+		require.NoError(p.t, err)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return waiting == 0 && p.heard == delivered
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run.Quiet = append(p.run.Quiet, q)
