@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
@@ -173,4 +174,61 @@ func (r *reader) publicKey() []byte {
 		return nil
 	}
 	return key
+}
+
+// Fields of a line of a release, by bit.
+const (
+	releaseNode = 1 << iota
+	releaseArtifacts
+	releaseTrust
+)
+
+var releaseFields = []string{"node_id", "artifacts", "trust"}
+
+// DecodeReleaseLine reads one line of a release: {"node_id","artifacts",
+// "trust"?}, where artifacts are files as texts. Those are in the event without
+// the newline that must end each. The error is Violations; the node is there
+// when it could be read.
+func DecodeReleaseLine(line []byte) (e ArtifactReleased, err error) {
+	var seen uint
+	faults := read(line, func(r *reader) {
+		ok := r.object("a release", func(name []byte) bool {
+			bit := fieldBit(releaseFields, name)
+			seen |= bit
+			switch bit {
+			case releaseNode:
+				e.Node = r.nodeID()
+			case releaseArtifacts:
+				e.Artifacts = r.files()
+			case releaseTrust:
+				e.Trust = r.trust()
+			default:
+				return false
+			}
+			return true
+		})
+		if ok {
+			r.require(releaseNode|releaseArtifacts, seen, releaseFields)
+		}
+	})
+	return e, faults.orNil()
+}
+
+// files reads artifacts as texts of files.
+func (r *reader) files() (docs []string) {
+	ok := r.array("an array of files", func(int) {
+		b, ok := r.text("the text of a file")
+		if !ok {
+			return
+		}
+		doc, ends := bytes.CutSuffix(b, []byte{'\n'})
+		if !ends || len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
+			r.note("", CodeInvalidArtifact, "an artifact is one JSON object and a newline, as retectl compile writes it: compile again")
+		}
+		docs = append(docs, string(doc))
+	})
+	if ok && (len(docs) == 0 || len(docs) > MaxArtifacts) {
+		r.note("", CodeArtifactsOutOfRange, fmt.Sprintf("%d artifacts; a release has 1 to %d", len(docs), MaxArtifacts))
+	}
+	return docs
 }

@@ -241,3 +241,45 @@ func (r *released) signedBy(p *releasedPart, trusted []policy.TrustedSigner) err
 	_, err := trustOf(trusted).Open(p.document)
 	return err
 }
+
+// CheckRelease says what the fold would find wrong with the documents of a
+// release, whatever was released before. The error is policy.Violations.
+func CheckRelease(ev policy.ArtifactReleased) error {
+	if _, fault := readReleased(ev); fault != nil {
+		return fault.Violations
+	}
+	return nil
+}
+
+// SameRelease reports whether a release says what a node holds already.
+func SameRelease(now ReleaseInfo, ev policy.ArtifactReleased) bool {
+	if len(now.Artifacts) != len(ev.Artifacts) {
+		return false
+	}
+	held := map[compiler.Fingerprint]bool{}
+	for _, a := range now.Artifacts {
+		held[a.Fingerprint] = true
+	}
+	return !slices.ContainsFunc(ev.Artifacts, func(text string) bool { return !held[compiler.FingerprintOf(ArtifactDocument(text))] })
+}
+
+// ReleasedArtifact is one artifact of a release in the log.
+type ReleasedArtifact struct {
+	ArtifactInfo
+	Version  uint64
+	Document []byte
+}
+
+// ReleasedArtifacts are the artifacts of a release that was applied, by kind and
+// name.
+func ReleasedArtifacts(ev policy.ArtifactReleased) ([]ReleasedArtifact, error) {
+	r, fault := readReleased(ev)
+	if fault != nil {
+		return nil, fault
+	}
+	out := make([]ReleasedArtifact, len(r.parts))
+	for i, p := range r.parts {
+		out[i] = ReleasedArtifact{ArtifactInfo{p.kind, p.name, p.fingerprint}, r.version, p.document}
+	}
+	return out, nil
+}
