@@ -97,8 +97,11 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 	if len(c.shadows) > 0 {
 		// Afterwards, and on time of their own: shadows decide nothing, not
 		// even that the chain was too slow.
-		if ended, _ := e.bounded(ctx, c.rehearse); ended && opt.Explain {
-			result.Steps = c.explained()
+		if ended, _ := e.bounded(ctx, c.rehearse); ended {
+			result.Shadows = c.rehearsed
+			if opt.Explain {
+				result.Steps = c.explained()
+			}
 		}
 	}
 	return result, err
