@@ -15,7 +15,7 @@ import (
 func (a *app) admissionCommand() *cobra.Command {
 	return group("admission", "Write, try and read admission policies",
 		a.admissionApplyCommand(), a.admissionGetCommand(), a.admissionListCommand(), a.admissionDeleteCommand(),
-		a.admissionEvaluateCommand(), a.admissionTestCommand())
+		a.admissionEvaluateCommand(), a.admissionTestCommand(), a.admissionReplayCommand())
 }
 
 // findAdmission reads an admission policy by its id or its name.

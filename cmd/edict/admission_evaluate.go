@@ -128,13 +128,8 @@ func effect(s admission.Step) string {
 		return s.Reason
 	}
 	var parts []string
-	for _, c := range s.Diff {
-		value := ""
-		if c.Op != "remove" {
-			b, _ := json.Marshal(c.Value) // of what was JSON
-			value = " " + string(b)
-		}
-		parts = append(parts, c.Op+" "+c.Path+value)
+	if len(s.Diff) > 0 {
+		parts = append(parts, diffText(s.Diff))
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.Constraints)) {
 		b, _ := json.Marshal(s.Constraints[path])
@@ -142,6 +137,19 @@ func effect(s admission.Step) string {
 	}
 	if s.Provider != "" {
 		parts = append(parts, "choose "+s.Provider)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// diffText is a JSON patch on one line.
+func diffText(diff []admission.Change) string {
+	parts := make([]string, len(diff))
+	for i, c := range diff {
+		parts[i] = c.Op + " " + c.Path
+		if c.Op != "remove" {
+			b, _ := json.Marshal(c.Value) // of what was JSON
+			parts[i] += " " + string(b)
+		}
 	}
 	return strings.Join(parts, "; ")
 }

@@ -31,39 +31,51 @@ type AdmissionDraft struct {
 // every fault of every file is told, with its place.
 func AdmissionDrafts(ctx context.Context, paths []string, stdin io.Reader) (drafts []AdmissionDraft, faults []document.Fault) {
 	texts, faults := admissionTexts(paths, stdin)
-	taken := map[admissionTerm]AdmissionDraft{}
+	names, priorities := map[AdmissionName]AdmissionDraft{}, map[admissionPriority]AdmissionDraft{}
 	for _, t := range texts {
 		d, broken := t.judge(ctx)
 		faults = append(faults, broken...)
-		faults = append(faults, t.twice(d, taken)...)
+		faults = append(faults, t.twice(d, names, priorities)...)
 		drafts = append(drafts, d)
 	}
 	return drafts, faults
 }
 
-// admissionTerm is a name, or a priority, that one policy of a level and owner
-// has.
-type admissionTerm struct {
-	level policy.Level
-	owner string
-	what  any
+// AdmissionName is what one policy alone is called: a name within a level and
+// owner.
+type AdmissionName struct {
+	Level       policy.Level
+	Owner, Name string
+}
+
+// NameOf is a policy's.
+func NameOf(d policy.AdmissionPolicy) AdmissionName {
+	level, owner := d.Scope()
+	return AdmissionName{level, owner, d.Name}
+}
+
+// admissionPriority likewise.
+type admissionPriority struct {
+	level    policy.Level
+	owner    string
+	priority int32
 }
 
 // twice tells a name or a priority that an earlier draft has.
-func (t admissionText) twice(d AdmissionDraft, taken map[admissionTerm]AdmissionDraft) []document.Fault {
-	level, owner := d.Scope()
-	if level == "" || d.Name == "" {
+func (t admissionText) twice(d AdmissionDraft, names map[AdmissionName]AdmissionDraft, priorities map[admissionPriority]AdmissionDraft) []document.Fault {
+	name := NameOf(d.AdmissionPolicy)
+	if name.Level == "" || d.Name == "" {
 		return nil // told already
 	}
-	name, priority := admissionTerm{level, owner, d.Name}, admissionTerm{level, owner, d.Priority}
-	if before, ok := taken[name]; ok {
+	if before, ok := names[name]; ok {
 		return t.fault("/name", "policy %q is written twice, first at %s:%d; keep one", d.Name, before.File, before.Line)
 	}
-	taken[name] = d
-	if before, ok := taken[priority]; ok {
+	names[name] = d
+	priority := admissionPriority{name.Level, name.Owner, d.Priority}
+	if before, ok := priorities[priority]; ok {
 		return t.fault("/priority", "priority %d is that of %q at %s:%d, of the same level and owner; choose another", d.Priority, before.Name, before.File, before.Line)
 	}
-	taken[priority] = d
+	priorities[priority] = d
 	return nil
 }
 

@@ -36,12 +36,12 @@ type AdmissionResult struct {
 // writes nothing. Results stand in the drafts' order; done is called as each is
 // known, from any goroutine.
 func ApplyAdmission(ctx context.Context, p AdmissionPlane, drafts []AdmissionDraft, dry bool, done func()) ([]AdmissionResult, error) {
-	a := admissionApplier{plane: p, dry: dry, known: map[admissionTerm]resource.AdmissionPolicy{}}
+	a := admissionApplier{plane: p, dry: dry, known: map[AdmissionName]resource.AdmissionPolicy{}}
 	for x, err := range p.AllAdmissionPolicies(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}
-		a.known[nameOf(x)] = x
+		a.known[NameOf(policy.AdmissionPolicy{Name: x.Name, Level: policy.Level(x.PolicyType), Tenant: x.TenantID, User: x.UserID})] = x
 	}
 	results := make([]AdmissionResult, len(drafts))
 	left := make([]int, len(drafts))
@@ -86,22 +86,15 @@ func priorityTaken(err error) bool {
 	return errors.As(err, &p) && p.Code == projector.CodePriorityTaken
 }
 
-// nameOf is the name of a registered policy, for its level and owner.
-func nameOf(x resource.AdmissionPolicy) admissionTerm {
-	level, owner := policy.AdmissionPolicy{Level: policy.Level(x.PolicyType), Tenant: x.TenantID, User: x.UserID}.Scope()
-	return admissionTerm{level, owner, x.Name}
-}
-
 // admissionApplier knows the policies that existed when it began.
 type admissionApplier struct {
 	plane AdmissionPlane
 	dry   bool
-	known map[admissionTerm]resource.AdmissionPolicy
+	known map[AdmissionName]resource.AdmissionPolicy
 }
 
 func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r AdmissionResult) {
-	level, owner := d.Scope()
-	before, exists := a.known[admissionTerm{level, owner, d.Name}]
+	before, exists := a.known[NameOf(d.AdmissionPolicy)]
 	body := policy.AppendAdmissionPolicy(nil, d.AdmissionPolicy)
 	if exists {
 		body = whole(body)
