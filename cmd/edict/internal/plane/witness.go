@@ -135,7 +135,7 @@ func (p *Plane) keepWitness(ctx context.Context) {
 	lost := p.conn.Reconnects()
 	for {
 		changed := p.store.Changed()
-		p.lengthen(ctx, false)
+		_ = p.lengthen(ctx, false) // said; tried again
 		select {
 		case <-changed:
 		case <-second.C:
@@ -144,7 +144,7 @@ func (p *Plane) keepWitness(ctx context.Context) {
 			}
 		case <-minute.C:
 			p.vouch(ctx)
-			p.lengthen(ctx, true)
+			_ = p.lengthen(ctx, true) // said; tried again
 		case <-ctx.Done():
 			return
 		}
@@ -174,10 +174,10 @@ func (p *Plane) vouch(ctx context.Context) bool {
 // for where the fold stands. It is the business of one worker, but no harm is
 // done when two try: the entry that another wrote first is read, and compared,
 // like any.
-func (p *Plane) lengthen(ctx context.Context, head bool) {
+func (p *Plane) lengthen(ctx context.Context, head bool) error {
 	at, last := p.witness.end()
 	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.relay.Owns(witnessPartition) || p.guard.raised() != nil {
-		return
+		return nil
 	}
 	links := p.store.Links()
 	if head {
@@ -190,7 +190,7 @@ func (p *Plane) lengthen(ctx context.Context, head bool) {
 		}
 		// What is witnessed is the log, not this process's memory of it.
 		if !verified && !p.vouch(ctx) || p.guard.raised() != nil {
-			return
+			return nil
 		}
 		verified = true
 		n, err := p.witness.chain.Append(ctx, at, l)
@@ -198,21 +198,32 @@ func (p *Plane) lengthen(ctx context.Context, head bool) {
 			if ctx.Err() == nil && !errors.Is(err, streams.ErrWrongSequence) {
 				p.log.Debug("the log's witness was not written; trying again", "error", err)
 			}
-			return
+			return err
 		}
 		l.At = n
 		at, last = n, l
 		p.witness.note(n, []streams.Link{l})
 	}
+	return nil
 }
 
 // endWitness leaves a link where the fold stopped, so that a tail that goes
-// missing while nothing runs is missed.
+// missing while nothing runs is missed. Nobody follows the witness any more: an
+// entry that landed in the end, its acknowledgement lost with the stop, is read.
 func (p *Plane) endWitness(ctx context.Context) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if p.conn.Connected() {
-		p.lengthen(ctx, true)
+	for p.conn.Connected() && errors.Is(p.lengthen(ctx, true), streams.ErrWrongSequence) {
+		links, at, err := p.witness.chain.Links(ctx)
+		if err != nil {
+			return
+		}
+		standing := streams.Standing(links)
+		p.witness.note(at, standing)
+		if err := p.store.Witness(standing); err != nil {
+			p.guard.raise(err)
+			return
+		}
 	}
 }
