@@ -26,6 +26,7 @@ type witness struct {
 	mu   sync.Mutex
 	at   uint64 // its last entry
 	last streams.Link
+	sure streams.Link // the last one ever seen, whatever became of the witness
 }
 
 // openWitness reads what was witnessed and holds the log's birth and end
@@ -53,7 +54,16 @@ func (w *witness) note(at uint64, links []streams.Link) {
 	}
 	if n := len(links); n > 0 && links[n-1].At >= w.last.At {
 		w.last = links[n-1]
+		if w.last.Seq >= w.sure.Seq {
+			w.sure = w.last
+		}
 	}
+}
+
+func (w *witness) surest() streams.Link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sure
 }
 
 func (w *witness) end() (at uint64, last streams.Link) {
@@ -155,19 +165,37 @@ func (p *Plane) keepWitness(ctx context.Context) {
 // witnessed, and raises the alarm when it is not. It is false when the log did
 // not answer.
 func (p *Plane) vouch(ctx context.Context) bool {
-	_, last := p.witness.end()
 	var links []streams.Link
-	if last.Log != "" {
-		links = append(links, last)
+	if sure := p.witness.surest(); sure.Log != "" {
+		links = append(links, sure)
 	}
 	err := p.stream.Vouch(ctx, links)
 	if err == nil {
-		err = p.store.Verify(ctx, p.stream)
+		err = p.whole(ctx)
 	}
 	if damaged(err) {
 		p.guard.raise(err)
 	}
 	return err == nil || damaged(err)
+}
+
+// whole holds the log's end against the fold's. A process that runs has folded
+// this very log: what is missing or differs now is damage.
+func (p *Plane) whole(ctx context.Context) error {
+	err := p.store.Verify(ctx, p.stream)
+	var other *projector.OtherLogError
+	if !errors.As(err, &other) || other.Seq == 0 {
+		return err
+	}
+	s, err := p.stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	d := &streams.DamagedError{Damage: streams.DamageChanged, From: other.Seq, To: other.Seq, Detail: other.Error()}
+	if s.Last < other.Seq {
+		d.Damage, d.From = streams.DamageTruncated, s.Last+1
+	}
+	return d
 }
 
 // lengthen appends the fold's links that the witness lacks, and with head one
