@@ -67,6 +67,18 @@ func (r *runs) installs(t *testing.T, rel release) {
 	require.Equal(t, files(set), r.set())
 }
 
+// refuses waits until the set of the plane is refused, and says why.
+func (r *runs) refuses(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.refused:
+		return err
+	case version := <-r.changed:
+		require.FailNow(t, "it was installed", "version %d", version)
+		return nil
+	}
+}
+
 // edit changes the text of one artifact of a set.
 func edit(set node.Artifacts, kind string, change func(text string) string) node.Artifacts {
 	for i := range set.Items {
@@ -175,7 +187,7 @@ func TestAnAgentRefusesWhatItShouldAndSaysWhy(t *testing.T) {
 	for _, c := range attacks {
 		t.Run(c.name, func(t *testing.T) {
 			p.release(c.set(), nil)
-			err := <-r.refused
+			err := r.refuses(t)
 			require.ErrorContains(t, err, c.says)
 			if c.want != nil {
 				require.ErrorIs(t, err, c.want)
@@ -200,16 +212,23 @@ func TestAnAgentRefusesWhatItShouldAndSaysWhy(t *testing.T) {
 		r.stop()
 		r = start(whole, r.disk, p, 0)
 		p.release(release{version: 4}.make(), nil)
-		require.ErrorIs(t, <-r.refused, artifact.ErrRollback)
+		require.ErrorIs(t, r.refuses(t), artifact.ErrRollback)
 		require.Equal(t, accepted, r.Files(dir))
 	})
 	t.Run("a retired signer", func(t *testing.T) {
 		r.installs(t, release{version: 6, authorizes: []string{"primary", "second"}})
-		r.installs(t, release{version: 7, signer: "second", authorizes: []string{"second"}})
+		last := release{version: 7, signer: "second", authorizes: []string{"second"}}
+		half := last.make()
+		half.Items[1] = release{version: 7}.make().Items[1]
+		p.release(half, nil)
+		err := r.refuses(t)
+		require.ErrorIs(t, err, artifact.ErrUnknownKey, "the agent artifact beside it retires its signer")
+		require.ErrorContains(t, err, "vertex flor")
+		r.installs(t, last)
 		p.release(release{version: 8}.make(), nil)
-		require.ErrorIs(t, <-r.refused, artifact.ErrUnknownKey)
+		require.ErrorIs(t, r.refuses(t), artifact.ErrUnknownKey)
 		p.release(release{version: 6, authorizes: []string{"primary", "second"}}.make(), nil)
-		require.Error(t, <-r.refused, "the set that once let it in")
+		require.Error(t, r.refuses(t), "the set that once let it in")
 		r.installs(t, release{version: 8, signer: "second", authorizes: []string{"second"}})
 	})
 }

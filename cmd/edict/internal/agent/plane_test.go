@@ -224,12 +224,16 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 	for {
 		p.mu.Lock()
 		wake, seq := p.wake, p.seq
+		var hint node.Artifact // withdrawn, where there is no set
+		if len(p.set.Items) > 0 {
+			hint = p.set.Items[0]
+		}
 		p.mu.Unlock()
 		if seq > after {
 			after = seq
 			notice, _ := p.signer.Notify(artifact.Notice{
 				ID: fmt.Sprintf("alpha.agent.%d", seq), Type: node.TypeArtifactUpdated, Scope: "node:" + self, IssuedAt: time.Now(),
-				Payload: json.RawMessage(`{"node_id":"alpha","kind":"agent","name":"agent","version":0,"fingerprint":"","document":"{}"}`),
+				Payload: fmt.Appendf(nil, `{"node_id":"alpha","kind":%q,"name":%q,"version":%d,"fingerprint":"","document":%q}`, hint.Kind, hint.Name, hint.Version, hint.Name),
 			})
 			fmt.Fprintf(w, "id: %d\nevent: artifact_updated\ndata: %s\n\n", seq, notice)
 		} else {
