@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -58,6 +57,17 @@ type released struct {
 	Name     string `json:"name"`
 	Version  uint64 `json:"version"`
 	Document string `json:"document"` // empty: withdrawn
+}
+
+func decodeReleased(id policy.NodeID, payload []byte) (*released, error) {
+	var r released
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	if r.NodeID != string(id) {
+		return nil, fmt.Errorf("it is about node %.80q", r.NodeID)
+	}
+	return &r, nil
 }
 
 // in reports whether a set stands at or after what was released.
@@ -118,14 +128,11 @@ func (f *Follower) announced(ctx context.Context, e *Event) error {
 	if e.Covered = e.Seq <= f.pulled; e.Covered {
 		return nil
 	}
-	var r released
-	if err := json.Unmarshal(e.Notice.Payload, &r); err != nil {
+	r, err := decodeReleased(f.id, e.Notice.Payload)
+	if err != nil {
 		return &refusal{strconv.FormatUint(e.Seq, 10), err}
 	}
-	if r.NodeID != string(f.id) {
-		return &refusal{strconv.FormatUint(e.Seq, 10), errors.New("it is about another node")}
-	}
-	f.hint = &r
+	f.hint = r
 	defer func() { f.hint = nil }()
 	s, err := f.puller(ctx)
 	if err == nil {
