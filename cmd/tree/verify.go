@@ -93,6 +93,12 @@ func readPayload(e artifact.Envelope) (c artifact.Contents, faults []error) {
 	return c, faults
 }
 
+// Files of an install root, beside keys and certificates.
+const (
+	PinFile      = "trust.json"    // the trust pin, from the bundle
+	AcceptedFile = "accepted.json" // what the node accepted since (artifact.Store)
+)
+
 // installRoot shows the mgmt directory of an install root as that of one node
 // in a tree.
 type installRoot struct {

@@ -22,13 +22,6 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// PinFile is the trust pin in an install root, and AcceptedFile what the node
-// accepted since.
-const (
-	PinFile      = "trust.json"
-	AcceptedFile = "accepted.json"
-)
-
 // Options are what an agent is told.
 type Options struct {
 	Node   policy.NodeID
@@ -95,7 +88,7 @@ func Open(opt Options) (*Agent, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
-	if a.store, err = artifact.OpenStore(opt.FS, a.root.path(AcceptedFile), pin); err != nil {
+	if a.store, err = artifact.OpenStore(opt.FS, a.root.path(tree.AcceptedFile), pin); err != nil {
 		return nil, &ConfigError{err}
 	}
 	return a, a.recover()
@@ -103,7 +96,7 @@ func Open(opt Options) (*Agent, error) {
 
 // pin reads the trust pin, without which nothing can be believed.
 func (a *Agent) pin() (artifact.Pin, error) {
-	path := a.root.path(PinFile)
+	path := a.root.path(tree.PinFile)
 	text, err := a.opt.FS.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return artifact.Pin{}, fmt.Errorf("there is no trust pin at %s: make the node's install root with retectl bundle %s, and carry it here", path, a.opt.Node)
@@ -216,7 +209,7 @@ func (a *Agent) take(docs []artifact.Document) error {
 		if next == a.store {
 			return nil
 		}
-		err = next.Keep(a.opt.FS, a.root.path(AcceptedFile)) // installed by hand
+		err = next.Keep(a.opt.FS, a.root.path(tree.AcceptedFile)) // installed by hand
 	} else {
 		err = a.root.install(docs, next)
 	}

@@ -273,8 +273,8 @@ func TestAnAgentRefusesToStartWithoutAGoodPin(t *testing.T) {
 					require.NoError(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
 				}
 			}
-			write(agent.PinFile, c.pin)
-			write(agent.AcceptedFile, c.accepted)
+			write(tree.PinFile, c.pin)
+			write(tree.AcceptedFile, c.accepted)
 			_, err := agent.Open(agent.Options{Node: self, Dir: at})
 			var config *agent.ConfigError
 			require.ErrorAs(t, err, &config)
@@ -285,7 +285,7 @@ func TestAnAgentRefusesToStartWithoutAGoodPin(t *testing.T) {
 
 func TestOnARealDiskASetReplacesTheLastAndIsWhatRetectlVerifies(t *testing.T) {
 	at := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(at, agent.PinFile), []byte(pin()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(at, tree.PinFile), []byte(pin()), 0o600))
 	a, err := agent.Open(agent.Options{Node: self, Dir: at})
 	require.NoError(t, err)
 	for _, version := range []uint64{5, 6} {

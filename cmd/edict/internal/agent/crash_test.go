@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/test/crashfs"
 )
@@ -21,7 +22,7 @@ func (d disk) acceptedVersion(t *testing.T) (highest uint64) {
 	var state struct {
 		Accepted []struct{ Version uint64 }
 	}
-	if text, there := d.Files(dir)[agent.AcceptedFile]; there {
+	if text, there := d.Files(dir)[tree.AcceptedFile]; there {
 		require.NoError(t, json.Unmarshal([]byte(text), &state), "%q", text)
 	}
 	for _, a := range state.Accepted {

@@ -71,7 +71,7 @@ func (r root) install(docs []artifact.Document, accepted *artifact.Store) error 
 	if err := r.stage(tree.Next(out), docs); err != nil {
 		return err
 	}
-	if err := accepted.Keep(r.fs, r.path(AcceptedFile)); err != nil {
+	if err := accepted.Keep(r.fs, r.path(tree.AcceptedFile)); err != nil {
 		return err
 	}
 	return tree.Swap(r.fs, out)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/test/crashfs"
@@ -134,7 +135,7 @@ func newDisk(t *testing.T, exchange bool) disk {
 	t.Helper()
 	d := disk{crashfs.New(exchange)}
 	require.NoError(t, d.MkdirAll(dir))
-	require.NoError(t, d.WriteFile(dir+"/"+agent.PinFile, []byte(pin())))
+	require.NoError(t, d.WriteFile(dir+"/"+tree.PinFile, []byte(pin())))
 	return disk{d.Settle(0)}
 }
 
