@@ -127,17 +127,18 @@ func TestAPathThatGitWouldTakeForAPatternIsAPath(t *testing.T) {
 func TestMoreFilesThanACommandLineHolds(t *testing.T) {
 	s := newSources(t)
 	s.git("init", "-q")
-	names := make([]string, 1100)
+	names := make([]string, 510)
 	for i := range names {
 		names[i] = fmt.Sprintf("%04d.yaml", i)
 		s.write(names[i], "x", 9000)
 	}
 	s.commit(1000, ".")
-	s.write("1090.yaml", "longer", 9000)
-	s.commit(2000, "1090.yaml")
+	s.write("0505.yaml", "longer", 9000)
+	s.commit(2000, "0505.yaml")
+	require.Equal(t, at(2000), s.newest(".", names...))
 	s.write("0010.yaml", "longer", 9000)
 	s.commit(3000, "0010.yaml")
-	require.Equal(t, at(2000), s.newest(".", names[1000:]...))
+	require.Equal(t, at(2000), s.newest(".", names[500:]...))
 	require.Equal(t, at(3000), s.newest(".", names...))
 }
 
