@@ -25,7 +25,7 @@ func (p *Projector) load() error {
 	}
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
 	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission,
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.retes, l.artifacts,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("load store %s: %w", p.dir, err)
