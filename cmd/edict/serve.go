@@ -31,6 +31,7 @@ type serveFlags struct {
 	logLevel    string
 	minFreeText string
 	every       string
+	decisions   decisionFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -84,6 +85,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
+	f.addDecisionFlags(cmd)
 	fromEnvironment(cmd)
 	return cmd
 }
@@ -149,6 +151,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
 	}
 	if err := f.settleSnapshots(cmd); err != nil {
+		return err
+	}
+	if err := f.settleDecisions(cmd); err != nil {
 		return err
 	}
 	announce := false
