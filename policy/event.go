@@ -3,8 +3,8 @@ package policy
 import "github.com/google/uuid"
 
 // Event is a fact of the log. The set is closed: RevisionCreated,
-// PolicyDeleted, NodeUpdated, NodeRemoved, AdmissionPolicyUpdated,
-// AdmissionPolicyDeleted.
+// PolicyDeleted, NodeUpdated, NodeRemoved, ArtifactReleased, ArtifactWithdrawn,
+// AdmissionPolicyUpdated, AdmissionPolicyDeleted.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
@@ -21,6 +21,9 @@ const (
 	TypePolicyDeleted   = "policy_deleted"
 	TypeNodeUpdated     = "node_updated"
 	TypeNodeRemoved     = "node_removed"
+
+	TypeArtifactReleased  = "artifact_released"
+	TypeArtifactWithdrawn = "artifact_withdrawn"
 
 	TypeAdmissionPolicyUpdated = "admission_policy_updated"
 	TypeAdmissionPolicyDeleted = "admission_policy_deleted"

@@ -62,6 +62,8 @@ func dataSchema(e policy.Event) string {
 		if e.Revision.Content().Extended() {
 			return DataSchema2
 		}
+	case policy.ArtifactReleased, policy.ArtifactWithdrawn:
+		return DataSchema3
 	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
 		return DataSchema2
 	}

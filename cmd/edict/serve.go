@@ -91,7 +91,7 @@ again once there is room: nothing needs to be restarted.`,
 }
 
 func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
-	log, err := a.logger(cmd, f)
+	log, err := a.logger(cmd, f.logFormat, f.logLevel)
 	if err != nil {
 		return err
 	}
@@ -217,20 +217,20 @@ func parseSize(s string) (uint64, error) {
 	return n * unit, err
 }
 
-func (a *app) logger(cmd *cobra.Command, f serveFlags) (*slog.Logger, error) {
+func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logger, error) {
 	var opt slog.HandlerOptions
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", f.logLevel)
+	if err := level.UnmarshalText([]byte(leastLevel)); err != nil {
+		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
 	}
 	opt.Level = level
-	switch f.logFormat {
+	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
 	}
-	return nil, usage(cmd, "--log-format %q: want text or json", f.logFormat)
+	return nil, usage(cmd, "--log-format %q: want text or json", format)
 }
 
 // ready is the content of a ready file (contracts, Commands).

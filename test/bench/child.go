@@ -268,8 +268,8 @@ type status struct {
 
 // settled waits until everything in the log is folded and announced.
 func (s *served) settled(ctx context.Context) (status, error) {
-	const pause = 50 * time.Millisecond
 	for {
+		began := time.Now()
 		var st status
 		err := getJSON(ctx, "http://"+s.addr+"/v1/status", &st)
 		if err != nil && !errors.Is(err, errNotNow) {
@@ -285,8 +285,11 @@ func (s *served) settled(ctx context.Context) (status, error) {
 			}
 			return st, nil
 		}
+		// A status of very many nodes and edges is work: asking must not be
+		// what the plane is busy with.
+		pause := max(50*time.Millisecond, 5*time.Since(began))
 		select {
-		case <-time.After(pause):
+		case <-time.After(min(pause, 2*time.Second)):
 		case <-s.exited:
 			return st, fmt.Errorf("edict ended: %s", s.tail())
 		case <-ctx.Done():

@@ -34,6 +34,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	d.Republish, d.LogURL = p.republish, p.logURL
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable = p.room.writable
+	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {
