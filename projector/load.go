@@ -55,7 +55,7 @@ func (p *Projector) loadSchema() (fresh bool, err error) {
 	case have != SchemaVersion:
 		return false, &SchemaError{Dir: p.dir, Have: have, Know: SchemaVersion}
 	case int(parts) != p.opt.Partitions:
-		return false, &OtherLogError{p.dir, fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
+		return false, &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
 	}
 	return false, nil
 }
@@ -106,7 +106,7 @@ func (l *loader) cursorRecord() error {
 		return err
 	}
 	if l.cursor.created != l.opt.Created.UnixNano() {
-		return &OtherLogError{l.dir, fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
+		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
 	}
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
 	l.state.nextSel = l.cursor.nextSelector
