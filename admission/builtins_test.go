@@ -17,7 +17,7 @@ func TestAPolicyNeedsNoFunctionThatItDoesNotName(t *testing.T) {
 		`main := http.send({})`, `main := count(nothing)`, `main := no.such(1)`, `count(x) := x`, `main := data.b.c`, `main := opa.runtime()`,
 		`main if { every x in input.list { x > 1 }; some y, z in input.object; y != z }`,
 		`main if print("x", input.a)`, `main contains x if some x in input.a | {1}`, `main[x] := y if walk(input, [x, y])`,
-		"main := $\"a {input.b} c\"", `main := [x | x := input.a[_] + 1][0] - 2 * 3 / 4 % 5`, `main if not input.a & {1} == set()`,
+		"main := $\"a {input.b} c\"", `main := [x | x := input.a[_] + 1][0] - 2 * 3 / 4 % 5`, `main if not input.a & {1} == set()`, "main if f(1) with count as h\nf(x) := x\nh(_) := 7", "main if f(1) with f as count\nf(x) := x",
 		"main if f(1) with input as {} with f as g\nf(x) := x\ng(x) := x + 1", "main := n if n := count(input.a) with count as h\nh(_) := 7",
 		`main if time.now_ns() == 5 with time.now_ns as 5`, `main := x if { x := startswith(input.a, "b"); y = x; y }`, `main := x if x := input.count`,
 		"default main := false\nmain if input.a[count(input.b)].c == concat(\",\", [sprintf(\"%v\", [1])])", `main := rego.metadata.rule()`,
