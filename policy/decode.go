@@ -38,11 +38,15 @@ const (
 	eventExpected
 	eventCreatedBy
 	eventDocument
+	eventPrincipalID
+	eventPrincipal
+	eventRelation
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
 	"admission_policy_id", "expected_version", "created_by", "policy",
+	"principal_id", "principal", "relation",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -63,6 +67,9 @@ type record struct {
 	expected    *uint64
 	createdBy   string
 	document    AdmissionPolicy
+	principalID PrincipalID
+	principal   Principal
+	relation    Relation
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -111,6 +118,8 @@ func (rec *record) identified() bool {
 	switch rec.kind {
 	case TypeAdmissionPolicyUpdated, TypeAdmissionPolicyDeleted:
 		return rec.admissionID != ""
+	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved:
+		return rec.principalID != ""
 	}
 	if rec.project == uuid.Nil {
 		return false
@@ -140,6 +149,14 @@ func (rec *record) event() Event {
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
 	case TypeAdmissionPolicyDeleted:
 		return AdmissionPolicyDeleted{rec.id, rec.admissionID, rec.expected}
+	case TypePrincipalUpdated:
+		return PrincipalUpdated{rec.id, rec.principalID, rec.expected, rec.createdBy, rec.principal}
+	case TypePrincipalRemoved:
+		return PrincipalRemoved{rec.id, rec.principalID, rec.createdBy}
+	case TypeRelationWritten:
+		return RelationWritten{rec.id, rec.principalID, rec.createdBy, rec.relation}
+	case TypeRelationRemoved:
+		return RelationRemoved{rec.id, rec.principalID, rec.createdBy, rec.relation}
 	}
 	return nil
 }
@@ -160,6 +177,12 @@ func (rec *record) fields() (need, may uint) {
 		return eventID | eventType | eventAdmissionID | eventDocument, eventExpected | eventCreatedBy
 	case TypeAdmissionPolicyDeleted:
 		return eventID | eventType | eventAdmissionID, eventExpected
+	case TypePrincipalUpdated:
+		return eventID | eventType | eventPrincipalID | eventPrincipal, eventExpected | eventCreatedBy
+	case TypePrincipalRemoved:
+		return eventID | eventType | eventPrincipalID, eventCreatedBy
+	case TypeRelationWritten, TypeRelationRemoved:
+		return eventID | eventType | eventPrincipalID | eventRelation, eventCreatedBy
 	}
 	return common, ^uint(0)
 }
@@ -222,6 +245,15 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "policy":
 		rec.seen |= eventDocument
 		rec.document = r.admissionPolicy()
+	case "principal_id":
+		rec.seen |= eventPrincipalID
+		rec.principalID = r.principalID()
+	case "principal":
+		rec.seen |= eventPrincipal
+		rec.principal = r.principal()
+	case "relation":
+		rec.seen |= eventRelation
+		rec.relation = r.relation()
 	default:
 		return false
 	}
@@ -234,6 +266,14 @@ func (r *reader) eventType(rec *record) {
 		return
 	}
 	switch string(b) {
+	case TypePrincipalUpdated:
+		rec.kind = TypePrincipalUpdated
+	case TypePrincipalRemoved:
+		rec.kind = TypePrincipalRemoved
+	case TypeRelationWritten:
+		rec.kind = TypeRelationWritten
+	case TypeRelationRemoved:
+		rec.kind = TypeRelationRemoved
 	case TypeRevisionCreated:
 		rec.kind = TypeRevisionCreated
 	case TypePolicyDeleted:

@@ -22,11 +22,13 @@ const (
 	FamilyPolicy    = "policy"
 	FamilyNode      = "node"
 	FamilyAdmission = "admission"
+	FamilyAccess    = "access"
 )
 
 const (
 	logPrefix       = "edict.log."
 	admissionPrefix = logPrefix + FamilyAdmission + "."
+	accessPrefix    = logPrefix + FamilyAccess + "."
 	rejectedPrefix  = "edict.rejected."
 	nodePrefix      = "edict.node."
 	livePrefix      = "edict.live.node."
@@ -36,8 +38,9 @@ const (
 )
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
-// edict.log.<project>.node.<node> or edict.log.admission.<policy>. It is "" for an event of no family,
-// which no event of the closed set is.
+// edict.log.<project>.node.<node>, edict.log.admission.<policy> or
+// edict.log.access.<principal>. It is "" for an event of no family, which no
+// event of the closed set is.
 func Subject(e policy.Event) string {
 	const most = len(logPrefix) + 36 + len(".policy.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
@@ -58,6 +61,14 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(append(b, admissionPrefix...), e.Policy...)
 	case policy.AdmissionPolicyDeleted:
 		return append(append(b, admissionPrefix...), e.Policy...)
+	case policy.PrincipalUpdated:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.PrincipalRemoved:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.RelationWritten:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.RelationRemoved:
+		return append(append(b, accessPrefix...), e.Principal...)
 	}
 	return b
 }
@@ -73,7 +84,7 @@ func appendID(b []byte, id uuid.UUID) []byte {
 }
 
 // Claim is what a log subject says of its event: Family is FamilyPolicy,
-// FamilyNode or FamilyAdmission, which has no project; ID the policy's or node's
+// FamilyNode, or FamilyAdmission or FamilyAccess, which have no project; ID the policy's or node's
 // id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
@@ -90,8 +101,10 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok {
 		return Claim{}, false
 	}
-	if id, ok := strings.CutPrefix(s, admissionPrefix); ok && id != "" && !strings.Contains(id, ".") {
-		return Claim{Family: FamilyAdmission, ID: id}, true
+	for _, family := range [...]string{FamilyAdmission, FamilyAccess} {
+		if id, ok := strings.CutPrefix(rest, family+"."); ok && id != "" && !strings.Contains(id, ".") {
+			return Claim{Family: family, ID: id}, true
+		}
 	}
 	project, rest, ok := strings.Cut(rest, ".")
 	if !ok {
