@@ -196,7 +196,7 @@ func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
 		Event: policy.NodeUpdated{
 			ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses,
 		},
-		Bulk: true,
+		Bulk: true, Principal: b.c.author(), Correlation: b.c.given,
 	})
 	return nil
 }

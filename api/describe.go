@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
@@ -41,6 +42,7 @@ func (d *describer) document() *openapi.Document {
 			{Name: "node", Description: "What a node reads"},
 			{Name: "admission", Description: "Rego policies that judge what is asked for"},
 			{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
+			{Name: "access", Description: "Who may do what, and who did"},
 			{Name: "plane", Description: "How the plane is doing"},
 			{Name: "health", Description: "What supervisors ask"},
 		},
@@ -55,6 +57,10 @@ func (d *describer) document() *openapi.Document {
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
 	doc.Components.Schemas = d.types.Schemas()
+	doc.Components.SecuritySchemes = map[string]openapi.SecurityScheme{
+		"bearer":      {Type: "http", Scheme: "bearer", Description: "A token of the plane, or an issuer's identity token."},
+		"certificate": {Type: "mutualTLS", Description: "A client certificate with a SPIFFE ID."},
+	}
 	return doc
 }
 
@@ -68,6 +74,10 @@ func (d *describer) operation(r Route) *openapi.Operation {
 		ID: r.ID, Tags: []string{r.Tag}, Summary: r.Summary,
 		Parameters: append(pathParams(r), d.params(r)...),
 		Responses:  map[string]openapi.Response{},
+		Needs:      r.Needs.String(),
+	}
+	if r.Needs != access.Anyone {
+		op.Security = []openapi.Security{{"bearer": {}}, {"certificate": {}}, {}}
 	}
 	if r.Body != nil {
 		op.Body = &openapi.Body{Required: true, Content: map[string]openapi.Media{r.BodyType: d.media(r.BodyType, r.Body)}}
@@ -145,10 +155,13 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 // and those that follow from its form.
 func (d *describer) problems(r Route) map[int][]string {
 	codes := append([]string{CodeBadHeader, CodeInternal}, r.Problems...)
+	codes = append(codes, accessProblems(r)...)
 	for _, name := range pathNames(r.Pattern) {
 		switch name {
 		case "node":
 			codes = append(codes, policy.CodeInvalidNodeID)
+		case "principal":
+			codes = append(codes, policy.CodeInvalidPrincipalID)
 		case "admission":
 		default:
 			codes = append(codes, policy.CodeInvalidUUID)
@@ -177,7 +190,7 @@ func (d *describer) problems(r Route) map[int][]string {
 
 func (d *describer) problem(status int, codes []string) openapi.Response {
 	var headers []string
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		headers = append(headers, "Retry-After")
 	}
 	var b strings.Builder
@@ -218,6 +231,10 @@ func pathParams(r Route) []openapi.Parameter {
 		}
 		if name == "admission" {
 			s, text = schema{Type: "string"}, "The id of the admission policy."
+		}
+		if name == "principal" {
+			s, text = nodeID, "The id of the principal."
+			s.Type, s.Description, s.Examples = "string", "", []any{"ana"}
 		}
 		if name == "project" {
 			text = "The id of the project. A project exists by use."
