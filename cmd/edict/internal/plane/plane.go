@@ -35,8 +35,8 @@ type Options struct {
 	// Version of the binary, for metrics.
 	Version string
 
-	HTTP       string // host:port of the API, loopback
-	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
+	HTTP       string // host:port of the API, loopback unless Access allows more
+	NATSListen string // host:port of the embedded server for native clients, likewise; "" or "none": in process only
 	NATS       string // URLs of external servers, comma separated; empty: the embedded one
 	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
@@ -53,6 +53,7 @@ type Options struct {
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
 	Snapshots SnapshotOptions
+	Access    AccessOptions
 
 	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
 
@@ -70,8 +71,9 @@ type Options struct {
 
 // Addresses are where a plane answers.
 type Addresses struct {
-	HTTP string // host:port; empty: not served
-	NATS string // URL; empty: not served
+	HTTP  string // host:port; empty: not served
+	Admin string // of operators' routes; empty: with the rest
+	NATS  string // URL; empty: not served
 	// Durability is what the server does, as far as that can be known.
 	Durability string
 }
@@ -84,6 +86,7 @@ type Plane struct {
 	room     *room
 	found    *projector.Identity // of the store that was there
 	listener net.Listener
+	entrance entrance
 	conn     *streams.Conn
 	stream   *streams.Log
 	rejected *streams.Rejected
@@ -162,6 +165,9 @@ func (p *Plane) Addresses() (a Addresses) {
 	a.Durability = p.conn.Durability()
 	if p.listener != nil {
 		a.HTTP = p.listener.Addr().String()
+	}
+	if p.entrance.admin != nil {
+		a.Admin = p.entrance.admin.Addr().String()
 	}
 	a.NATS = p.natsURL
 	return a
@@ -281,9 +287,16 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.admitter = admission.NewRegistry(p.store, admission.RegistryOptions{Metrics: metrics.Admission()})
+	if err := p.openAccess(ctx); err != nil {
+		return err
+	}
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
-	p.handler = api.New(deps)
+	if p.opt.Access.Admin == "" {
+		p.handler = api.New(deps)
+	} else {
+		p.handler, p.entrance.handler = api.Split(deps)
+	}
 	return nil
 }
 
@@ -291,11 +304,12 @@ func (p *Plane) listen(context.Context) (err error) {
 	if p.opt.NoAPI {
 		return nil
 	}
-	if p.listener, err = api.Listen(p.opt.HTTP); err != nil {
-		return inUse(err, "--http", p.opt.HTTP)
+	p.warnExposed()
+	if p.listener, err = p.listenOn(p.opt.HTTP, "--http"); err != nil || p.opt.Access.Admin == "" {
+		return err
 	}
-	p.onClose(func() { _ = p.listener.Close() }) // closed already, once served
-	return nil
+	p.entrance.admin, err = p.listenOn(p.opt.Access.Admin, "--admin")
+	return err
 }
 
 // assemble is what is left once every part is open.
