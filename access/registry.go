@@ -90,27 +90,36 @@ func (c Credentials) None() bool { return c.Bearer == "" && len(c.SPIFFE) == 0 }
 // Authenticate finds the principal whose credentials these are, else
 // ErrUnknown. A token counts before a certificate: whoever sends one means it.
 func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal, error) {
+	p, _, err := r.identify(ctx, c)
+	return p, err
+}
+
+// identify is Authenticate, and the key of the credential that proved it.
+func (r *Registry) identify(ctx context.Context, c Credentials) (*Principal, key, error) {
 	s, now := r.Snapshot(), r.opt.Clock()
 	if c.Bearer == "" {
 		for _, id := range c.SPIFFE {
-			if p := s.find(spiffeKey(id), now); p != nil {
-				return p, nil
+			k := spiffeKey(id)
+			if p := s.find(k, now); p != nil {
+				return p, k, nil
 			}
 		}
-		return nil, ErrUnknown
+		return nil, key{}, ErrUnknown
 	}
-	if p := s.find(tokenKey(sha256.Sum256([]byte(c.Bearer))), now); p != nil {
-		return p, nil
+	k := tokenKey(sha256.Sum256([]byte(c.Bearer)))
+	if p := s.find(k, now); p != nil {
+		return p, k, nil
 	}
 	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
-		return nil, ErrUnknown
+		return nil, key{}, ErrUnknown
 	}
 	identity, err := r.opt.Issuer.Verify(ctx, c.Bearer)
 	if err != nil {
-		return nil, ErrUnknown
+		return nil, key{}, ErrUnknown
 	}
-	if p := s.find(oidcKey(identity), now); p != nil {
-		return p, nil
+	k = oidcKey(identity)
+	if p := s.find(k, now); p != nil {
+		return p, k, nil
 	}
-	return nil, ErrUnknown
+	return nil, key{}, ErrUnknown
 }

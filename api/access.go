@@ -102,15 +102,36 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 		}
 		c.Bearer = token
 	}
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return c, nil
-	}
-	for _, u := range r.TLS.VerifiedChains[0][0].URIs {
-		if u.Scheme == "spiffe" {
-			c.SPIFFE = append(c.SPIFFE, u.String())
-		}
-	}
+	c.SPIFFE = access.SPIFFEIDs(r.TLS)
 	return c, nil
+}
+
+// standEvery is how often a stream's principal is looked at again.
+const standEvery = 3 * time.Second
+
+// standing has end called once the principal of a stream may have it no longer,
+// because a token or a relation was taken back or is over.
+func (p *plane) standing(c *call, end func()) (stop func()) {
+	if p.Access == nil {
+		return func() {}
+	}
+	given, _ := credentials(c.r) // they were good
+	var again *time.Timer
+	ready := make(chan struct{})
+	again = time.AfterFunc(standEvery, func() {
+		<-ready
+		if c.r.Context().Err() != nil {
+			return // it ended by itself
+		}
+		who, err := p.Access.Authenticate(c.r.Context(), given)
+		if err != nil || who.Decide(c.route.Needs, p.object(c)) != access.Allow {
+			end()
+			return
+		}
+		again.Reset(standEvery)
+	})
+	close(ready)
+	return func() { again.Stop() }
 }
 
 // object is what a request's path is about. A part that cannot be read is

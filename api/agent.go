@@ -198,6 +198,7 @@ func (p *plane) serveEvents(c *call) error {
 	}
 	ctx, cancel := streamContext(c.r.Context())
 	defer cancel()
+	defer p.standing(c, cancel)()
 	if err := p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id); err != nil {
 		var pr *resource.Problem
 		if errors.As(err, &pr) {

@@ -32,6 +32,7 @@ const (
 	rejectedPrefix  = "edict.rejected."
 	nodePrefix      = "edict.node."
 	livePrefix      = "edict.live.node."
+	replayPrefix    = "edict.replay.node."
 	fencePrefix     = "edict.fence."
 	dayPrefix       = "edict.mark.day."
 	syncPrefix      = "edict.mark.sync."
@@ -134,6 +135,15 @@ func NodeFilter(id policy.NodeID) string { return nodePrefix + string(id) + ".>"
 
 // LiveFilter matches what the server repeats for a node's live listeners: edict.live.node.<id>.>.
 func LiveFilter(id policy.NodeID) string { return livePrefix + string(id) + ".>" }
+
+// ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.
+func ReplaySubject(id policy.NodeID) string { return replayPrefix + string(id) }
+
+// LogFilter matches events of a project and a family about id, or about
+// anything where that is "*".
+func LogFilter(project uuid.UUID, family, id string) string {
+	return string(append(appendFamily(nil, project, family), id...))
+}
 
 // FenceSubject is the fence of a partition: edict.fence.<p>.
 func FenceSubject(partition int) string { return fencePrefix + strconv.Itoa(partition) }

@@ -34,7 +34,7 @@ func (a *app) credentialFlags(cmd *cobra.Command) {
 }
 
 // token is what the file holds; "" without one.
-func (c credentials) token(cmd *cobra.Command) (string, error) {
+func (c credentials) token() (string, error) {
 	if c.tokenFile == "" {
 		return "", nil
 	}
@@ -44,13 +44,13 @@ func (c credentials) token(cmd *cobra.Command) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", usage(cmd, "--token-file %s: want one token and nothing else", c.tokenFile)
+		return "", failed(exitUsage, "--token-file %s: want one token and nothing else", c.tokenFile)
 	}
 	return token, nil
 }
 
 // tls is how the plane is checked, and what it is shown; nil: as ever.
-func (c credentials) tls(cmd *cobra.Command) (*tls.Config, error) {
+func (c credentials) tls() (*tls.Config, error) {
 	if c.ca == "" && c.cert == "" && c.key == "" {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func (c credentials) tls(cmd *cobra.Command) (*tls.Config, error) {
 		}
 	}
 	if (c.cert == "") != (c.key == "") {
-		return nil, usage(cmd, "--cert and --key go together")
+		return nil, failed(exitUsage, "--cert and --key go together")
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
@@ -77,11 +77,11 @@ func (c credentials) tls(cmd *cobra.Command) (*tls.Config, error) {
 // http is a client that shows the credentials to the server and to nobody else;
 // nil when there are none.
 func (c credentials) http(cmd *cobra.Command, server string) (*http.Client, error) {
-	token, err := c.token(cmd)
+	token, err := c.token()
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.tls(cmd)
+	config, err := c.tls()
 	if err != nil || config == nil && token == "" {
 		return nil, err
 	}

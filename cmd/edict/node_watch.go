@@ -94,6 +94,12 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 	if opt.HTTP, err = a.creds.http(cmd, c.Server()); err != nil {
 		return err
 	}
+	if opt.Token, err = a.creds.token(); err != nil {
+		return err
+	}
+	if opt.TLS, err = a.creds.tls(); err != nil {
+		return err
+	}
 	nodeID, err := policy.ParseNodeID(id)
 	if err != nil {
 		return usage(cmd, "%q is not a node id", id)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/edictdev/edict/access"
@@ -35,6 +36,48 @@ type entrance struct {
 	tls      *tls.Config // nil: none
 	admin    net.Listener
 	handler  http.Handler // of admin
+	nats     *streams.Server
+	opened   atomic.Pointer[access.Registry] // registry, for NATS clients
+}
+
+// Admit implements streams.Guard. Nobody is let in before it is known who may
+// do what.
+func (e *entrance) Admit(s streams.Shown) (streams.Guest, bool) {
+	r := e.opened.Load()
+	if r == nil {
+		return streams.Guest{}, false
+	}
+	return r.Admit(s)
+}
+
+// natsGuard guards the embedded server where access is configured.
+func (p *Plane) natsGuard() streams.Guard {
+	if p.opt.Access.File == "" {
+		return nil
+	}
+	return &p.entrance
+}
+
+// expelEvery is how soon a NATS client goes that may no longer be there.
+const expelEvery = 2 * time.Second
+
+// expel ends the connections of clients whose credentials or rights are gone,
+// until ctx ends.
+func (p *Plane) expel(ctx context.Context) error {
+	r := p.entrance.registry
+	if r == nil || p.entrance.nats == nil {
+		return nil
+	}
+	tick := time.NewTicker(expelEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		p.entrance.nats.Expel(r.Stands)
+	}
 }
 
 // openEntrance reads what guards the listeners, before anything is changed.
@@ -72,6 +115,7 @@ func (p *Plane) openAccess(ctx context.Context) error {
 		}
 	}
 	p.entrance.registry = access.NewRegistry(p.store, opt)
+	p.entrance.opened.Store(p.entrance.registry)
 	p.entrance.limiter = access.NewLimiter(o.Rate)
 	return nil
 }

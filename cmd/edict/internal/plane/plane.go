@@ -178,7 +178,7 @@ func (p *Plane) connect(ctx context.Context) error {
 	p.natsURL = p.opt.NATS
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
-			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log,
+			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
 		})
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return inUse(err, "--data", p.opt.Data)
@@ -187,7 +187,7 @@ func (p *Plane) connect(ctx context.Context) error {
 			return inUse(err, "--nats-listen", p.opt.NATSListen)
 		}
 		p.onClose(server.Close)
-		opt.Server, p.natsURL = server, server.ClientURL()
+		opt.Server, p.natsURL, p.entrance.nats = server, server.ClientURL(), server
 		p.room.server = server
 	}
 	conn, err := streams.Connect(ctx, opt)
