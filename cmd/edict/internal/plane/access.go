@@ -31,6 +31,7 @@ const adminDefault = "127.0.0.1:8081"
 
 // entrance is what guards the listeners.
 type entrance struct {
+	file     access.File
 	registry *access.Registry // nil: access is not configured
 	limiter  *access.Limiter
 	tls      *tls.Config // nil: none
@@ -86,6 +87,11 @@ func (p *Plane) openEntrance() (err error) {
 	if o.Admin == "" && !p.opt.NoAPI && !loopback(p.opt.HTTP) {
 		o.Admin = adminDefault
 	}
+	if o.File != "" {
+		if p.entrance.file, err = access.ReadFile(o.File); err != nil {
+			return &UnusableError{"--access", err}
+		}
+	}
 	if o.TLS.Cert == "" {
 		return nil
 	}
@@ -99,16 +105,12 @@ func (p *Plane) openEntrance() (err error) {
 }
 
 // openAccess makes the registry over the read model.
-func (p *Plane) openAccess(ctx context.Context) error {
+func (p *Plane) openAccess(ctx context.Context) (err error) {
 	o := p.opt.Access
 	if o.File == "" {
 		return nil
 	}
-	file, err := access.ReadFile(o.File)
-	if err != nil {
-		return &UnusableError{"--access", err}
-	}
-	opt := access.Options{File: file}
+	opt := access.Options{File: p.entrance.file}
 	if o.Issuer != "" {
 		if opt.Issuer, err = access.NewIssuer(ctx, o.Issuer, o.Audience, nil); err != nil {
 			return &UnusableError{"--oidc-issuer", err}
