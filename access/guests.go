@@ -65,7 +65,7 @@ func (p *Principal) appendable(project uuid.UUID, b bits) (subjects []string) {
 	if b&operator == 0 {
 		return nil
 	}
-	subjects = append(subjects, streams.LogFilter(project, streams.FamilyNode, "*"))
+	subjects = append(subjects, streams.LogFilter(project, streams.FamilyNode, "*"), streams.LogFilter(project, streams.FamilyArtifact, "*"))
 	if b&manage != 0 {
 		return append(subjects, streams.LogFilter(project, streams.FamilyPolicy, "*"))
 	}

@@ -165,17 +165,19 @@ func accessProblems(r Route) []string {
 	case access.Known:
 		return []string{CodeUnauthenticated, CodeTooManyRequests, CodeProjectionBehind, CodeLogUnavailable}
 	}
-	codes := []string{CodeUnauthenticated, CodeForbidden, CodeTooManyRequests, CodeProjectionBehind, CodeLogUnavailable}
-	if strings.Contains(r.Pattern, "{project}") {
-		codes = append(codes, CodeProjectNotFound)
+	codes := []string{CodeUnauthenticated, CodeTooManyRequests, CodeProjectionBehind, CodeLogUnavailable}
+	switch r.Needs {
+	case access.ReadNode, access.ActAsNode:
+		return append(codes, CodeForbidden, CodeNodeNotFound)
+	case access.ReadPlane, access.AdminPlane, access.Evaluate:
+		return append(codes, CodeForbidden)
+	case access.EditPolicy, access.ManagePolicy, access.OperateProject:
+		codes = append(codes, CodeForbidden)
 	}
 	if strings.Contains(r.Pattern, "{policy}") {
-		codes = append(codes, CodePolicyNotFound)
+		return append(codes, CodePolicyNotFound)
 	}
-	if strings.Contains(r.Pattern, "{node}") {
-		codes = append(codes, CodeNodeNotFound)
-	}
-	return codes
+	return append(codes, CodeProjectNotFound)
 }
 
 // accessCodes are what the codes mean.

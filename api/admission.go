@@ -136,9 +136,11 @@ func (p *plane) writeAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 	if err := p.checkAdmission(c, id, d); err != nil {
 		return stored, err
 	}
-	if c.key == "" || dry { // a retry of a write that was made collides with itself
-		err = p.settled(c.r.Context(), func(v *projector.View) error { return admissionTaken(v, id, d, expected) })
+	seen := expected
+	if c.key != "" && !dry {
+		seen = nil // a retry of a write that was made finds its own version
 	}
+	err = p.settled(c.r.Context(), func(v *projector.View) error { return admissionTaken(v, id, d, seen) })
 	if err != nil || dry {
 		return stored, err
 	}
@@ -165,8 +167,13 @@ func (p *plane) checkAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 		return uncompiled(err)
 	}
 	tests, err := admission.ParseTests(d.TestCases)
-	if err != nil {
-		return broken(http.StatusUnprocessableEntity, CodeInvalidTestCases, "/test_cases", "%v", err)
+	var unread admission.TestFaults
+	if errors.As(err, &unread) {
+		pr := problem(http.StatusUnprocessableEntity, CodeInvalidTestCases, "%v", unread)
+		for _, f := range unread {
+			pr.Errors = append(pr.Errors, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", f.Index), Code: CodeInvalidTestCases, Detail: f.Message})
+		}
+		return pr
 	}
 	if len(tests) == 0 {
 		return nil

@@ -91,7 +91,9 @@ type Deps struct {
 	// nil: 503.
 	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
 	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
-	LogURL        func() string // where NATS clients reach the log, without a password; nil or "": nowhere
+	// Event reads one event of the log; nil: releases of the past are not shown.
+	Event  func(ctx context.Context, seq uint64) (streams.Message, error)
+	LogURL func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
 	// Trail reads events of the log above a sequence, oldest first, at most limit;
@@ -106,6 +108,8 @@ type Deps struct {
 	// nil: there is none.
 	Witnessed func() uint64
 	Checks    []Check // further ones for /readyz
+	// MaxMessage is the most bytes of one message of the log; 0: 1 MiB.
+	MaxMessage int
 
 	MetricsPage http.Handler // /metrics; nil: 404
 	Metrics     *Metrics     // nil: quiet
@@ -146,6 +150,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.NewID == nil {
 		d.NewID = uuid.NewV7
+	}
+	if d.MaxMessage == 0 {
+		d.MaxMessage = 1 << 20
 	}
 	if d.WritePatience == 0 {
 		d.WritePatience = 10 * time.Second

@@ -33,7 +33,7 @@ type authored struct {
 // admitDraft runs a network policy through the admission policies: service type
 // network-policy, the caller as user, the project as tenant. The draft comes
 // back as they patched it. A draft without a slug is that of a dry run.
-func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.Draft, admission.Result, error) {
+func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
 	text, err := json.Marshal(authored{d.Slug, d.DisplayName, policy.AppendSelector(nil, d.Selector), showOrder(d.Order), policy.AppendRules(nil, d.Rules)})
 	if err != nil {
 		return d, admission.Result{}, fmt.Errorf("write the draft: %w", err)
@@ -45,7 +45,7 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.D
 	result, err := p.Admission.Evaluate(c.r.Context(), admission.Request{
 		ServiceType: serviceNetworkPolicy, Labels: admission.LabelsOf(payload), Payload: payload,
 		UserID: c.principal, TenantID: project.String(),
-	}, admission.Options{})
+	}, admission.Options{DryRun: dry})
 	if err != nil {
 		return d, result, unadmitted(err)
 	}
@@ -69,7 +69,7 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.D
 
 // admitRevision is admitDraft for a revision that is about to be published.
 func (p *plane) admitRevision(c *call, e *policy.RevisionCreated) error {
-	d, _, err := p.admitDraft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()})
+	d, _, err := p.admitDraft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()}, false)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,13 @@ func (g good) target() string {
 func goods(made resource.Policy, admitted string) []good {
 	id, rev := made.ID.String(), made.HeadRevisionID.String()
 	bodies := map[string]string{
-		"createPolicy":    draft("fresh"),
-		"revisePolicy":    `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
-		"dryRunPolicy":    `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
-		"dryRunNewPolicy": `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
-		"putNode":         `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
-		"putNodes":        `{"id":"n9"}`,
+		"createPolicy":     draft("fresh"),
+		"revisePolicy":     `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
+		"dryRunPolicy":     `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"dryRunNewPolicy":  `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"putNode":          `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
+		"putNodes":         `{"id":"n9"}`,
+		"releaseArtifacts": handmade("n9", 1),
 
 		"createAdmissionPolicy": `{"name":"second","description":"d","policy_type":"User","tenant_id":"acme","user_id":"ana","service_type":"vm",` +
 			`"label_selector":{"a":"b"},"priority":7,"enabled":true,"mode":"shadow","rego_code":"package a\n"}`,
@@ -67,7 +68,7 @@ func goods(made resource.Policy, admitted string) []good {
 			continue
 		}
 		g := good{
-			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted, "principal": "ops"},
+			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted, "principal": "ops", "kind": "vertex", "name": "flor"},
 			query: url.Values{}, body: bodies[r.ID],
 		}
 		if r.BodyType == "application/x-ndjson" {
@@ -132,14 +133,27 @@ func (g good) badPaths() []badInput {
 		with("admission", v, 404, "policy_not_found")
 	}
 	with("revision", nowhere, 404, "revision_not_visible")
+	missing := "node_not_found"
+	switch g.route.ID {
+	case "getRelease":
+		missing = "release_not_found"
+	case "withdrawArtifact":
+		missing = "artifact_not_found"
+	}
 	if g.route.Method != "PUT" {
-		with("node", "ghost", 404, "node_not_found")
+		with("node", "ghost", 404, missing)
+	}
+	for _, name := range []string{"kind", "name"} {
+		for _, v := range []string{"a.b", "*", "A", "a%2Fb", "%00", strings.Repeat("a", 64)} {
+			with(name, v, 422, "invalid_artifact_name")
+		}
+		with(name, "ghost", 404, missing)
 	}
 	switch {
 	case strings.Contains(g.route.Pattern, "{policy}"):
 		with("project", other, 404, "policy_not_found")
 	case strings.Contains(g.route.Pattern, "{node}") && g.route.Method != "PUT":
-		with("project", other, 404, "node_not_found")
+		with("project", other, 404, missing)
 	case g.route.ID == "putNode":
 		with("project", other, 409, "node_id_taken")
 	}
@@ -322,6 +336,7 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	p.put("n1", `{"labels":{"role":"web"},"addresses":["10.0.0.1"]}`)
 	made := p.create("web")
 	p.principal("ops")
+	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	all := goods(made, p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}"))))
 	taken := map[string][]string{}
 	for _, g := range all {
@@ -408,6 +423,7 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	p.put("n1", `{}`)
 	made := p.create("web")
 	p.principal("ops")
+	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	admitted := p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}")))
 	written := p.log.Len()
 	needs := func(g good, code string) bool { return slices.Contains(g.route.Problems, code) }

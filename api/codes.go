@@ -36,6 +36,8 @@ func meanings() map[string]meaning {
 		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},
 		CodeSnapshotRunning:   {http.StatusConflict, "this worker is making a checkpoint already"},
 		CodeTooManyRejections: {http.StatusUnprocessableEntity, "so many lines were rejected that the batch was given up; what was good before is applied"},
+		CodeReleaseNotFound:   {http.StatusNotFound, "the project released nothing of that version for the node"},
+		CodeArtifactNotFound:  {http.StatusNotFound, "the node holds no such artifact of the project"},
 		CodeVersionAhead:      {http.StatusUnprocessableEntity, "a version is above the log's last sequence"},
 		CodeInternal:          {http.StatusInternalServerError, "the plane failed; its log has the reason under the correlation id"},
 
@@ -118,6 +120,7 @@ func brokenRules() map[string]string {
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
 
+		policy.CodeInvalidArtifactName:      "the kind or the name of an artifact is no DNS label",
 		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",
 		policy.CodeUnknownLevel:             "a policy_type is none of Global, Tenant and User",
 		policy.CodeUnknownMode:              "a mode is neither enforce nor shadow",

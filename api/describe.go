@@ -40,6 +40,7 @@ func (d *describer) document() *openapi.Document {
 			{Name: "revisions", Description: "What was and would be published"},
 			{Name: "nodes", Description: "Whom policies are for"},
 			{Name: "node", Description: "What a node reads"},
+			{Name: "artifacts", Description: "What retectl signed and nodes are to hold"},
 			{Name: "admission", Description: "Rego policies that judge what is asked for"},
 			{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
 			{Name: "access", Description: "Who may do what, and who did"},
@@ -56,6 +57,7 @@ func (d *describer) document() *openapi.Document {
 	}
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
+	d.types.Of(resource.ArtifactUpdated{})
 	doc.Components.Schemas = d.types.Schemas()
 	doc.Components.SecuritySchemes = map[string]openapi.SecurityScheme{
 		"bearer":      {Type: "http", Scheme: "bearer", Description: "A token of the plane, or an issuer's identity token."},
@@ -103,7 +105,7 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 	case mediaJSON:
 		return openapi.Media{Schema: d.types.Of(body)}
 	case mediaNDJSON:
-		text.Description = "A JSON object a line, as x-item-schema has it; a line is at most 64 KiB."
+		text.Description = "A JSON object a line, as x-item-schema has it; a line is at most 64 KiB, that of a release twice the largest message of the plane."
 		return openapi.Media{Schema: text, Item: d.types.Of(body)}
 	case mediaSSE:
 		text.Description = "Server-sent events. The data of each is as x-item-schema has it, its id is what Last-Event-ID resumes after."
@@ -163,6 +165,8 @@ func (d *describer) problems(r Route) map[int][]string {
 		case "principal":
 			codes = append(codes, policy.CodeInvalidPrincipalID)
 		case "admission":
+		case "kind", "name":
+			codes = append(codes, policy.CodeInvalidArtifactName)
 		default:
 			codes = append(codes, policy.CodeInvalidUUID)
 		}
@@ -235,6 +239,11 @@ func pathParams(r Route) []openapi.Parameter {
 		if name == "principal" {
 			s, text = nodeID, "The id of the principal."
 			s.Type, s.Description, s.Examples = "string", "", []any{"ana"}
+		}
+		if name == "kind" || name == "name" {
+			s = nodeID
+			s.Type, s.Description, s.Examples = "string", "", nil
+			text = "The " + name + " of the artifact."
 		}
 		if name == "project" {
 			text = "The id of the project. A project exists by use."

@@ -58,7 +58,7 @@ func newRealPlane(t *testing.T) *realPlane {
 		return streams.OpenReports(ctx, conn)
 	}})
 	h := judged(t, api.New(api.Deps{
-		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Convergence: tracker,
+		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Event: log.Get, MaxMessage: conn.MaxPayload(), Convergence: tracker,
 		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
 		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
 		Republish: func(context.Context) ([]resource.SyncAsked, error) {
@@ -184,6 +184,7 @@ func TestAPlaneByItsClient(t *testing.T) {
 	p.operate(t)
 	p.register(t)
 	p.admitPeople(t)
+	p.releaseAndWithdraw(t)
 
 	require.NoError(t, p.DeletePolicy(ctx, home, made.ID))
 	require.NoError(t, p.DeleteNode(ctx, home, "n1"))
@@ -197,6 +198,29 @@ func TestAPlaneByItsClient(t *testing.T) {
 		_, asked := p.routes.Load(r.ID)
 		require.True(t, asked, "the client has no call for %s", r.ID)
 	}
+}
+
+// releaseAndWithdraw walks through the life of a node's artifacts.
+func (p *realPlane) releaseAndWithdraw(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	got, err := p.Release(ctx, home, strings.NewReader(handmade("n1", 3)))
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Applied)
+	for r, err := range p.AllReleases(ctx, home) {
+		require.NoError(t, err)
+		require.Equal(t, "n1", r.NodeID)
+	}
+	held, seq, err := p.NodeArtifacts(ctx, "n1")
+	require.NoError(t, err)
+	require.NotZero(t, seq)
+	past, err := p.Released(ctx, home, "n1", 3)
+	require.NoError(t, err)
+	require.Equal(t, held, past)
+	all, err := p.Retes(ctx, home)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.NoError(t, p.WithdrawArtifact(ctx, home, "n1", "vertex", "flor"))
 }
 
 // register walks through an admission policy's life.

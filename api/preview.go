@@ -49,7 +49,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 	if err != nil {
 		return invalid(err)
 	}
-	d, result, err := p.admitDraft(c, project, policy.Draft{Content: content})
+	d, result, err := p.admitDraft(c, project, policy.Draft{Content: content}, true)
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,7 @@ func Routes() []Route {
 	all = append(all, revisionRoutes()...)
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
+	all = append(all, artifactRoutes()...)
 	all = append(all, datapathRoutes()...)
 	all = append(all, convergenceRoutes()...)
 	all = append(all, admissionRoutes()...)

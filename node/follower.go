@@ -115,6 +115,9 @@ type Follower struct {
 	restored bool          // the state file was read
 	splice   *splice
 	puller   func(context.Context) (State, error)
+
+	artifacts bool      // artifacts are followed, and policies are not
+	hint      *released // what a pull of artifacts should have
 }
 
 // NewFollower makes a follower of node id at a server such as
@@ -291,7 +294,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	if f.begun || f.server == "" {
 		return nil
 	}
-	s, err := f.pull(ctx)
+	s, err := f.puller(ctx)
 	if err != nil {
 		return err
 	}
@@ -411,7 +414,14 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		}
 		f.take(s)
 		e.Pulled = &s
+	case TypeArtifactUpdated:
+		if f.artifacts {
+			return f.announced(ctx, e)
+		}
 	case TypePolicyUpdated:
+		if f.artifacts {
+			return nil
+		}
 		if v := f.version.Load(); v != 0 {
 			f.version.Store(max(v, e.Version))
 		}

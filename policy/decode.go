@@ -38,6 +38,10 @@ const (
 	eventExpected
 	eventCreatedBy
 	eventDocument
+	eventArtifacts
+	eventTrust
+	eventKind
+	eventName
 	eventPrincipalID
 	eventPrincipal
 	eventRelation
@@ -45,7 +49,7 @@ const (
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
-	"admission_policy_id", "expected_version", "created_by", "policy",
+	"admission_policy_id", "expected_version", "created_by", "policy", "artifacts", "trust", "kind", "name",
 	"principal_id", "principal", "relation",
 }
 
@@ -67,6 +71,9 @@ type record struct {
 	expected    *uint64
 	createdBy   string
 	document    AdmissionPolicy
+	artifacts   []string
+	trust       []TrustedSigner
+	artifact    struct{ kind, name string }
 	principalID PrincipalID
 	principal   Principal
 	relation    Relation
@@ -129,7 +136,7 @@ func (rec *record) identified() bool {
 		return rec.policy != uuid.Nil && rec.revision.ID != uuid.Nil
 	case TypePolicyDeleted:
 		return rec.policy != uuid.Nil
-	case TypeNodeUpdated, TypeNodeRemoved:
+	case TypeNodeUpdated, TypeNodeRemoved, TypeArtifactReleased, TypeArtifactWithdrawn:
 		return rec.node != ""
 	}
 	return false
@@ -145,6 +152,10 @@ func (rec *record) event() Event {
 		return NodeUpdated{rec.id, rec.project, rec.node, rec.labels, rec.addresses}
 	case TypeNodeRemoved:
 		return NodeRemoved{rec.id, rec.project, rec.node}
+	case TypeArtifactReleased:
+		return ArtifactReleased{rec.id, rec.project, rec.node, rec.artifacts, rec.trust}
+	case TypeArtifactWithdrawn:
+		return ArtifactWithdrawn{rec.id, rec.project, rec.node, rec.artifact.kind, rec.artifact.name}
 	case TypeAdmissionPolicyUpdated:
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
 	case TypeAdmissionPolicyDeleted:
@@ -173,6 +184,10 @@ func (rec *record) fields() (need, may uint) {
 		return common | eventNode | eventLabels | eventAddresses, 0
 	case TypeNodeRemoved:
 		return common | eventNode, 0
+	case TypeArtifactReleased:
+		return common | eventNode | eventArtifacts, eventTrust
+	case TypeArtifactWithdrawn:
+		return common | eventNode | eventKind | eventName, 0
 	case TypeAdmissionPolicyUpdated:
 		return eventID | eventType | eventAdmissionID | eventDocument, eventExpected | eventCreatedBy
 	case TypeAdmissionPolicyDeleted:
@@ -245,6 +260,18 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "policy":
 		rec.seen |= eventDocument
 		rec.document = r.admissionPolicy()
+	case "artifacts":
+		rec.seen |= eventArtifacts
+		rec.artifacts = r.artifacts()
+	case "trust":
+		rec.seen |= eventTrust
+		rec.trust = r.trust()
+	case "kind":
+		rec.seen |= eventKind
+		rec.artifact.kind = r.artifactPart()
+	case "name":
+		rec.seen |= eventName
+		rec.artifact.name = r.artifactPart()
 	case "principal_id":
 		rec.seen |= eventPrincipalID
 		rec.principalID = r.principalID()
@@ -282,6 +309,10 @@ func (r *reader) eventType(rec *record) {
 		rec.kind = TypeNodeUpdated
 	case TypeNodeRemoved:
 		rec.kind = TypeNodeRemoved
+	case TypeArtifactReleased:
+		rec.kind = TypeArtifactReleased
+	case TypeArtifactWithdrawn:
+		rec.kind = TypeArtifactWithdrawn
 	case TypeAdmissionPolicyUpdated:
 		rec.kind = TypeAdmissionPolicyUpdated
 	case TypeAdmissionPolicyDeleted:

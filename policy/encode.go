@@ -35,6 +35,13 @@ func Append(b []byte, e Event) []byte {
 		b = AppendAddresses(append(b, `,"addresses":`...), e.Addresses)
 	case NodeRemoved:
 		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+	case ArtifactReleased:
+		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+		b = appendReleased(b, e)
+	case ArtifactWithdrawn:
+		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+		b = appendText(append(b, `,"kind":`...), e.Kind)
+		b = appendText(append(b, `,"name":`...), e.Name)
 	case AdmissionPolicyUpdated:
 		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
 		b = appendExpected(b, e.Expected)

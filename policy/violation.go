@@ -93,6 +93,11 @@ const (
 	CodeInvalidFingerprint = "invalid_fingerprint"
 
 	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
+	CodeInvalidArtifact          = "invalid_artifact"
+	CodeInvalidArtifactName      = "invalid_artifact_name" // of a kind, too
+	CodeArtifactsOutOfRange      = "artifacts_out_of_range"
+	CodeSignersOutOfRange        = "signers_out_of_range"
+	CodeInvalidPublicKey         = "invalid_public_key"
 	CodeUnknownLevel             = "unknown_level"
 	CodeUnknownMode              = "unknown_mode"
 	CodeInvalidPriority          = "invalid_priority"

@@ -25,6 +25,9 @@ const (
 	FactNode      = "node"
 	FactRow       = "row"
 	FactAdmission = "admission_policy"
+	FactRete      = "rete"
+	FactArtifacts = "artifacts"
+	FactRelease   = "release"
 	FactPrincipal = "principal"
 )
 
@@ -34,8 +37,9 @@ const (
 type Fact struct {
 	Kind string
 	// Key names it among those of its kind, which come in ascending order:
-	// project/policy, policy/sequence (20 digits), project/node, node/policy,
-	// an admission policy's id or a principal's.
+	// project/policy, policy/sequence (20 digits), project/node, node/policy, an
+	// admission policy's or principal's id, project/rete, project/node, or
+	// "project/node version" (20 digits), since a space sorts before what ids have.
 	Key    string
 	Values map[string]string
 }
@@ -84,7 +88,7 @@ func (f factReader) all(yield func(Fact, error) bool) {
 	for _, kind := range []struct {
 		prefix byte
 		read   func(k, v []byte) (Fact, error)
-	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}, {keyPrincipal, principalFact}} {
+	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}, {keyRete, reteFact}, {keyArtifacts, artifactsFact}, {keyRelease, releaseFact}, {keyPrincipal, principalFact}} {
 		err := scanSnapshot(context.Background(), f.snap, kind.prefix, func(k, v []byte) error {
 			fact, err := kind.read(k, v)
 			if err == nil && !yield(fact, nil) {

@@ -100,6 +100,10 @@ func (f *fold) event(e *entry) Verdict {
 		return f.nodeUpdated(ev, e.fault)
 	case policy.NodeRemoved:
 		return f.nodeRemoved(ev, e.fault)
+	case policy.ArtifactReleased:
+		return f.artifactReleased(ev, e)
+	case policy.ArtifactWithdrawn:
+		return f.artifactWithdrawn(ev, e.fault)
 	case policy.AdmissionPolicyUpdated:
 		return f.admissionPolicyUpdated(ev, e.fault)
 	case policy.AdmissionPolicyDeleted:
@@ -153,13 +157,7 @@ func (f *fold) record(p *policyState) {
 
 // recordNode writes what a node's own event changed for a policy.
 func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
-	b := f.edgeHead(p)
-	if has {
-		b = append(appendPlace(b, f.place(ordinal)), noPlaces)
-	} else {
-		b = appendPlace(append(b, noPlaces), f.place(ordinal))
-	}
-	f.edge(f.partition(ordinal), p, b)
+	f.edge(f.partition(ordinal), p, appendNodePlace(f.edgeHead(p), f.place(ordinal), has))
 }
 
 func (f *fold) edgeHead(p *policyState) []byte {
@@ -167,11 +165,16 @@ func (f *fold) edgeHead(p *policyState) []byte {
 }
 
 func (f *fold) edge(partition int, p *policyState, value []byte) {
+	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
+	f.putEdge(partition, value)
+}
+
+// putEdge writes an edge under f.key.
+func (f *fold) putEdge(partition int, value []byte) {
 	if !f.trace.IsZero() {
 		value = append(value, f.trace[:]...)
 	}
 	f.value = value
-	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
 	f.set(f.key, value)
 	f.pending[partition].add(f.seq)
 }

@@ -49,6 +49,7 @@ type project struct {
 	slugs      map[string]*policyState
 	identities map[string]*identity // by policy.Labels.Key
 	selectors  map[string]*selector // by policy.Selector.Key
+	retes      map[string]*rete     // that have signers
 	index      index
 	changed    uint64 // sequence of the last event that changed a node or a policy
 }
@@ -61,6 +62,7 @@ func (s *state) project(id uuid.UUID) *project {
 			slugs:      map[string]*policyState{},
 			identities: map[string]*identity{},
 			selectors:  map[string]*selector{},
+			retes:      map[string]*rete{},
 			index:      newIndex(),
 		}
 		s.projects[id] = p
@@ -98,6 +100,7 @@ type node struct {
 	seq       uint64    // of the event that gave the present facts
 	event     uuid.UUID // its id
 	seen      uint64    // a small filter over the ids of all its events
+	artifacts *artifactSet
 }
 
 // newNode gives a node id its ordinal, the next one of its partition.

@@ -30,7 +30,8 @@ const (
 const (
 	DataSchema  = "edict/v1"
 	DataSchema2 = "edict/v2" // a revision with something of ordered policy, and admission policies
-	DataSchema3 = "edict/v3" // principals and relations
+	DataSchema3 = "edict/v3" // artifacts
+	DataSchema4 = "edict/v4" // principals and relations
 )
 
 // Message is a stored message of any stream. It looks the same however it was

@@ -68,10 +68,12 @@ func dataSchema(e policy.Event) string {
 		if e.Revision.Content().Extended() {
 			return DataSchema2
 		}
+	case policy.ArtifactReleased, policy.ArtifactWithdrawn:
+		return DataSchema3
 	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
 		return DataSchema2
 	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved:
-		return DataSchema3
+		return DataSchema4
 	}
 	return DataSchema
 }

@@ -21,6 +21,7 @@ const (
 const (
 	FamilyPolicy    = "policy"
 	FamilyNode      = "node"
+	FamilyArtifact  = "artifact"
 	FamilyAdmission = "admission"
 	FamilyAccess    = "access"
 )
@@ -39,11 +40,11 @@ const (
 )
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
-// edict.log.<project>.node.<node>, edict.log.admission.<policy> or
-// edict.log.access.<principal>. It is "" for an event of no family, which no
-// event of the closed set is.
+// edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>,
+// edict.log.admission.<policy> or edict.log.access.<principal>. It is "" for an
+// event of no family, which no event of the closed set is.
 func Subject(e policy.Event) string {
-	const most = len(logPrefix) + 36 + len(".policy.") + policy.MaxNodeID
+	const most = len(logPrefix) + 36 + len(".artifact.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
 }
 
@@ -58,6 +59,10 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
 	case policy.NodeRemoved:
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
+	case policy.ArtifactReleased:
+		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
+	case policy.ArtifactWithdrawn:
+		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
 	case policy.AdmissionPolicyUpdated:
 		return append(append(b, admissionPrefix...), e.Policy...)
 	case policy.AdmissionPolicyDeleted:
@@ -85,8 +90,8 @@ func appendID(b []byte, id uuid.UUID) []byte {
 }
 
 // Claim is what a log subject says of its event: Family is FamilyPolicy,
-// FamilyNode, or FamilyAdmission or FamilyAccess, which have no project; ID the policy's or node's
-// id as written. Any producer chooses its
+// FamilyNode, FamilyArtifact, or FamilyAdmission or FamilyAccess, which have no
+// project; ID the policy's or node's id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
@@ -115,7 +120,7 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok || id == "" || strings.Contains(id, ".") {
 		return Claim{}, false
 	}
-	if family != FamilyPolicy && family != FamilyNode {
+	if family != FamilyPolicy && family != FamilyNode && family != FamilyArtifact {
 		return Claim{}, false
 	}
 	u, err := uuid.Parse(project)

@@ -82,6 +82,7 @@ var (
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
+		"github.com/gowebpki/jcs",
 	}
 )
 

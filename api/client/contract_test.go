@@ -70,6 +70,23 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			items, err := c.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err
 		},
+		"listNodeArtifacts": func(ctx context.Context) (any, error) {
+			items, _, err := c.NodeArtifacts(ctx, "n1")
+			return resource.Items[resource.Artifact]{Items: items}, err
+		},
+		"releaseArtifacts": func(ctx context.Context) (any, error) { return c.Release(ctx, id, strings.NewReader("{}")) },
+		"listReleases":     func(ctx context.Context) (any, error) { return c.Releases(ctx, id, client.Page{}) },
+		"getRelease": func(ctx context.Context) (any, error) {
+			items, err := c.Released(ctx, id, "n1", 7)
+			return resource.Items[resource.Artifact]{Items: items}, err
+		},
+		"withdrawArtifact": func(ctx context.Context) (any, error) {
+			return done(c.WithdrawArtifact(ctx, id, "n1", "vertex", "flor"))
+		},
+		"listRetes": func(ctx context.Context) (any, error) {
+			items, err := c.Retes(ctx, id)
+			return resource.Items[resource.Rete]{Items: items}, err
+		},
 		"followNode": func(ctx context.Context) (any, error) {
 			events, err := c.Events(ctx, "n1", "3")
 			if err != nil {

@@ -48,8 +48,8 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(),
-		a.statusCommand(), a.probeCommand(), a.accessCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(), a.admissionCommand(),
+		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
 	return root
 }
 

@@ -41,6 +41,8 @@ func TestStories(t *testing.T) {
 			"authored": authoredPart,
 			"keys":     keepKeys,
 			"damage":   damageStore,
+			"compiled": compileTree,
+			"holds":    holdsTree,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "fixtures" {

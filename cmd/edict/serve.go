@@ -31,6 +31,7 @@ type serveFlags struct {
 	logLevel    string
 	minFreeText string
 	every       string
+	decisions   decisionFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -85,12 +86,13 @@ again once there is room: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
 	accessFlags(cmd, &f.opt.Access)
+	f.addDecisionFlags(cmd)
 	fromEnvironment(cmd)
 	return cmd
 }
 
 func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
-	log, err := a.logger(cmd, f)
+	log, err := a.logger(cmd, f.logFormat, f.logLevel)
 	if err != nil {
 		return err
 	}
@@ -155,6 +157,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if err := settleAccess(cmd, &f.opt.Access); err != nil {
 		return err
 	}
+	if err := f.settleDecisions(cmd); err != nil {
+		return err
+	}
 	announce := false
 	f.opt.NoAPI = true
 	for _, role := range f.roles {
@@ -216,20 +221,20 @@ func parseSize(s string) (uint64, error) {
 	return n * unit, err
 }
 
-func (a *app) logger(cmd *cobra.Command, f serveFlags) (*slog.Logger, error) {
+func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logger, error) {
 	var opt slog.HandlerOptions
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", f.logLevel)
+	if err := level.UnmarshalText([]byte(leastLevel)); err != nil {
+		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
 	}
 	opt.Level = level
-	switch f.logFormat {
+	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
 	}
-	return nil, usage(cmd, "--log-format %q: want text or json", f.logFormat)
+	return nil, usage(cmd, "--log-format %q: want text or json", format)
 }
 
 // ready is the content of a ready file (contracts, Commands).

@@ -19,6 +19,12 @@ func (Disk) Exists(path string) (bool, error) {
 	return err == nil, err
 }
 
+// ReadFile reads a whole file.
+func (Disk) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+
+// Sub is what is below a directory.
+func (Disk) Sub(dir string) fs.FS { return os.DirFS(dir) }
+
 // MkdirAll makes directories that everybody may read: artifacts are signed, not
 // secret.
 func (Disk) MkdirAll(path string) error { return os.MkdirAll(path, 0o755) }

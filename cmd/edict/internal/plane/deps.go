@@ -37,6 +37,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
+	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {

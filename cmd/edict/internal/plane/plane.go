@@ -54,6 +54,7 @@ type Options struct {
 
 	Snapshots SnapshotOptions
 	Access    AccessOptions
+	Decisions DecisionOptions
 
 	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
 
@@ -100,9 +101,13 @@ type Plane struct {
 	caught   atomic.Bool // the fold is where the log was at the start
 	tracker  *convergence.Tracker
 	admitter *admission.Registry
-	handler  http.Handler
-	natsURL  string
-	saving   sync.Mutex // a checkpoint
+
+	decisionStream *streams.Decisions     // nil: decisions are not kept
+	decisions      *admission.DecisionLog // likewise
+
+	handler http.Handler
+	natsURL string
+	saving  sync.Mutex // a checkpoint
 }
 
 // Run opens a plane, runs it until ctx ends, and closes it.
@@ -219,6 +224,9 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
 		return err
 	}
+	if err := p.openDecisions(ctx); err != nil {
+		return err
+	}
 	return p.openWitness(ctx)
 }
 
@@ -286,7 +294,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
-	p.admitter = admission.NewRegistry(p.store, admission.RegistryOptions{Metrics: metrics.Admission()})
+	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
 	if err := p.openAccess(ctx); err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.expel(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.admitter.Run(parts, p.store.Changed) })
+	g.Go(func() error { return p.keepDecisions(parts) })
 	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })
 	if p.entrance.admin != nil {
