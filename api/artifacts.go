@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -29,7 +30,7 @@ const eventRoom = 4 << 10
 func artifactRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternNodeArtifacts, ID: "listNodeArtifacts", Tag: "node",
+			Method: http.MethodGet, Pattern: patternNodeArtifacts, ID: "listNodeArtifacts", Tag: "node", Needs: access.ReadNode,
 			Summary: "List the signed artifacts that a node must hold, by kind and name",
 			Params:  []Param{querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")},
 			Answers: []Answer{{
@@ -39,7 +40,7 @@ func artifactRoutes() []Route {
 			Problems: readProblems(CodeNodeNotFound, CodeStarting), serve: (*plane).getNodeArtifacts,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternRelease, ID: "releaseArtifacts", Tag: "artifacts",
+			Method: http.MethodPost, Pattern: patternRelease, ID: "releaseArtifacts", Tag: "artifacts", Needs: access.OperateProject,
 			Summary:  "Release the artifacts of many nodes, a JSON line each, and wait for the verdicts",
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.ReleaseLine{},
@@ -48,28 +49,28 @@ func artifactRoutes() []Route {
 			serve:    (*plane).releaseArtifacts,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternReleases, ID: "listReleases", Tag: "artifacts",
+			Method: http.MethodGet, Pattern: patternReleases, ID: "listReleases", Tag: "artifacts", Needs: access.SeeProject,
 			Summary:  "List what a project released, by node",
 			Params:   []Param{limitParam, cursorParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Release]{}),
 			Problems: []string{CodeBadCursor}, serve: (*plane).listReleases,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternReleased, ID: "getRelease", Tag: "artifacts",
+			Method: http.MethodGet, Pattern: patternReleased, ID: "getRelease", Tag: "artifacts", Needs: access.SeeProject,
 			Summary: "Read the artifacts that a project released for a node, now or at an older version",
 			Params:  []Param{querySeq("version", "The newest release whose version is at most this; what the node holds when absent.")},
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Artifact]{}), Problems: readProblems(CodeReleaseNotFound),
 			serve: (*plane).getRelease,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts",
+			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts", Needs: access.OperateProject,
 			Summary: "Withdraw one artifact of a node",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodeArtifactNotFound),
 			serve:    (*plane).withdrawArtifact,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternRetes, ID: "listRetes", Tag: "artifacts",
+			Method: http.MethodGet, Pattern: patternRetes, ID: "listRetes", Tag: "artifacts", Needs: access.SeeProject,
 			Summary: "List a project's retes and whose signatures count for them",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Rete]{}), serve: (*plane).listRetes,
 		},

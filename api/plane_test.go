@@ -183,6 +183,7 @@ func TestAPlaneByItsClient(t *testing.T) {
 
 	p.operate(t)
 	p.register(t)
+	p.admitPeople(t)
 	p.releaseAndWithdraw(t)
 
 	require.NoError(t, p.DeletePolicy(ctx, home, made.ID))
@@ -245,6 +246,31 @@ func (p *realPlane) register(t *testing.T) {
 	require.JSONEq(t, `{"a":2}`, string(out.RequestPayload))
 	require.Equal(t, x.Version, out.Explain.SnapshotVersion)
 	require.NoError(t, p.DeleteAdmissionPolicy(ctx, made.ID))
+}
+
+// admitPeople gives and takes what somebody may do.
+func (p *realPlane) admitPeople(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	self, err := p.Self(ctx)
+	require.NoError(t, err)
+	require.Empty(t, self.Relations, "access is not configured")
+	ana, err := p.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+	require.NoError(t, err)
+	_, err = p.WriteRelation(ctx, "ana", "plane#read")
+	require.NoError(t, err)
+	again, err := p.Principal(ctx, "ana")
+	require.NoError(t, err)
+	require.Equal(t, ana.Version, again.Version)
+	require.Len(t, again.Relations, 1)
+	for x, err := range p.AllPrincipals(ctx) {
+		require.NoError(t, err)
+		require.Equal(t, again, x)
+	}
+	require.NoError(t, p.RemoveRelation(ctx, "ana", "plane#read"))
+	require.NoError(t, p.DeletePrincipal(ctx, "ana"))
+	_, err = p.Audit(ctx, 0, 5)
+	require.Error(t, err, "nobody reads the log for others here")
 }
 
 // operate asks what operators ask.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ type Options struct {
 	// come over NATS, and only what must be pulled over HTTP. Empty: all comes
 	// over HTTP.
 	NATS string
+	// Token and TLS are shown to the NATS server; empty: none.
+	Token string
+	TLS   *tls.Config
 	// Trust holds the keys to verify with. Nil: those the plane names at
 	// /v1/keys, asked again when a notice names an unknown one.
 	Trust *artifact.TrustSet

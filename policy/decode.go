@@ -42,11 +42,15 @@ const (
 	eventTrust
 	eventKind
 	eventName
+	eventPrincipalID
+	eventPrincipal
+	eventRelation
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
 	"admission_policy_id", "expected_version", "created_by", "policy", "artifacts", "trust", "kind", "name",
+	"principal_id", "principal", "relation",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -70,6 +74,9 @@ type record struct {
 	artifacts   []string
 	trust       []TrustedSigner
 	artifact    struct{ kind, name string }
+	principalID PrincipalID
+	principal   Principal
+	relation    Relation
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -118,6 +125,8 @@ func (rec *record) identified() bool {
 	switch rec.kind {
 	case TypeAdmissionPolicyUpdated, TypeAdmissionPolicyDeleted:
 		return rec.admissionID != ""
+	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved:
+		return rec.principalID != ""
 	}
 	if rec.project == uuid.Nil {
 		return false
@@ -151,6 +160,14 @@ func (rec *record) event() Event {
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
 	case TypeAdmissionPolicyDeleted:
 		return AdmissionPolicyDeleted{rec.id, rec.admissionID, rec.expected}
+	case TypePrincipalUpdated:
+		return PrincipalUpdated{rec.id, rec.principalID, rec.expected, rec.createdBy, rec.principal}
+	case TypePrincipalRemoved:
+		return PrincipalRemoved{rec.id, rec.principalID, rec.createdBy}
+	case TypeRelationWritten:
+		return RelationWritten{rec.id, rec.principalID, rec.createdBy, rec.relation}
+	case TypeRelationRemoved:
+		return RelationRemoved{rec.id, rec.principalID, rec.createdBy, rec.relation}
 	}
 	return nil
 }
@@ -175,6 +192,12 @@ func (rec *record) fields() (need, may uint) {
 		return eventID | eventType | eventAdmissionID | eventDocument, eventExpected | eventCreatedBy
 	case TypeAdmissionPolicyDeleted:
 		return eventID | eventType | eventAdmissionID, eventExpected
+	case TypePrincipalUpdated:
+		return eventID | eventType | eventPrincipalID | eventPrincipal, eventExpected | eventCreatedBy
+	case TypePrincipalRemoved:
+		return eventID | eventType | eventPrincipalID, eventCreatedBy
+	case TypeRelationWritten, TypeRelationRemoved:
+		return eventID | eventType | eventPrincipalID | eventRelation, eventCreatedBy
 	}
 	return common, ^uint(0)
 }
@@ -249,6 +272,15 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "name":
 		rec.seen |= eventName
 		rec.artifact.name = r.artifactPart()
+	case "principal_id":
+		rec.seen |= eventPrincipalID
+		rec.principalID = r.principalID()
+	case "principal":
+		rec.seen |= eventPrincipal
+		rec.principal = r.principal()
+	case "relation":
+		rec.seen |= eventRelation
+		rec.relation = r.relation()
 	default:
 		return false
 	}
@@ -261,6 +293,14 @@ func (r *reader) eventType(rec *record) {
 		return
 	}
 	switch string(b) {
+	case TypePrincipalUpdated:
+		rec.kind = TypePrincipalUpdated
+	case TypePrincipalRemoved:
+		rec.kind = TypePrincipalRemoved
+	case TypeRelationWritten:
+		rec.kind = TypeRelationWritten
+	case TypeRelationRemoved:
+		rec.kind = TypeRelationRemoved
 	case TypeRevisionCreated:
 		rec.kind = TypeRevisionCreated
 	case TypePolicyDeleted:

@@ -4,7 +4,8 @@ import "github.com/google/uuid"
 
 // Event is a fact of the log. The set is closed: RevisionCreated,
 // PolicyDeleted, NodeUpdated, NodeRemoved, ArtifactReleased, ArtifactWithdrawn,
-// AdmissionPolicyUpdated, AdmissionPolicyDeleted.
+// AdmissionPolicyUpdated, AdmissionPolicyDeleted, PrincipalUpdated,
+// PrincipalRemoved, RelationWritten, RelationRemoved.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
@@ -27,6 +28,11 @@ const (
 
 	TypeAdmissionPolicyUpdated = "admission_policy_updated"
 	TypeAdmissionPolicyDeleted = "admission_policy_deleted"
+
+	TypePrincipalUpdated = "principal_updated"
+	TypePrincipalRemoved = "principal_removed"
+	TypeRelationWritten  = "relation_written"
+	TypeRelationRemoved  = "relation_removed"
 )
 
 // RevisionCreated publishes a revision of a policy, the first included.

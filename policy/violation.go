@@ -104,6 +104,13 @@ const (
 	CodeOwnerForbidden           = "owner_forbidden"
 	CodeControlCharacter         = "control_character"
 	CodeTooManyTestCases         = "too_many_test_cases"
+
+	CodeInvalidPrincipalID = "invalid_principal_id"
+	CodeInvalidRelation    = "invalid_relation"
+	CodeUnknownKind        = "unknown_kind"
+	CodeInvalidToken       = "invalid_token"
+	CodeInvalidSPIFFE      = "invalid_spiffe_id"
+	CodeTooManyCredentials = "too_many_credentials"
 )
 
 // Codes of warnings: what may stand and is likely not meant.

@@ -23,8 +23,9 @@ type Digest struct {
 }
 
 // Digest hashes policies with every revision, nodes with their facts, the
-// derived rows, admission policies, and artifacts with whose signatures count, all
-// by name. The fold goes on meanwhile, but for the moment in which the rows are
+// derived rows, admission policies, artifacts with whose signatures count, and
+// principals with their relations, all by name. The fold goes on meanwhile, but
+// for the moment in which the rows are
 // derived.
 func (p *Projector) Digest(ctx context.Context) (Digest, error) {
 	p.mu.RLock()
@@ -89,7 +90,7 @@ func (at digester) sum(ctx context.Context) (Digest, error) {
 	if err != nil {
 		return d, err
 	}
-	for _, kind := range []byte{keyAdmission, keyRete, keyArtifacts, keyRelease} {
+	for _, kind := range []byte{keyAdmission, keyRete, keyArtifacts, keyRelease, keyPrincipal} {
 		err = scanSnapshot(ctx, snap, kind, func(k, v []byte) error {
 			frame(h, k)
 			frame(h, v)

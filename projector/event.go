@@ -45,9 +45,10 @@ type entry struct {
 	claimed  bool             // the subject says of the event what it says itself
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v3, which
-// added artifacts.
-const knownSchema = 3
+// knownSchema is the newest ce-dataschema this binary folds: edict/v4. v2
+// added ordered policy and admission policies, v3 artifacts, v4 principals and
+// relations.
+const knownSchema = 4
 
 // NewerEventError means that an event was written under a schema this binary
 // does not know. Skipping it would show a smaller world, so the fold stops.
@@ -134,7 +135,7 @@ func claimFault(e *entry) (Verdict, bool) {
 	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
-		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node> or edict.log.admission.<policy>", e.msg.Subject), true
+		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy> or edict.log.access.<principal>", e.msg.Subject), true
 	}
 	family, id := identify(e.event)
 	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
@@ -146,6 +147,9 @@ func claimFault(e *entry) (Verdict, bool) {
 
 // placed names what an event or a subject is about.
 func placed(family, id string, project uuid.UUID) string {
+	if project == uuid.Nil && family == streams.FamilyAccess {
+		return "principal " + id
+	}
 	if project == uuid.Nil {
 		return family + " policy " + id
 	}
@@ -173,6 +177,14 @@ func identify(e policy.Event) (family, id string) {
 		return streams.FamilyAdmission, string(e.Policy)
 	case policy.AdmissionPolicyDeleted:
 		return streams.FamilyAdmission, string(e.Policy)
+	case policy.PrincipalUpdated:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.PrincipalRemoved:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.RelationWritten:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.RelationRemoved:
+		return streams.FamilyAccess, string(e.Principal)
 	}
 	return "", ""
 }
@@ -180,7 +192,7 @@ func identify(e policy.Event) (family, id string) {
 // unread reports whether the ids that place an event could not be read.
 func unread(e policy.Event) bool {
 	family, id := identify(e)
-	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission {
+	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission && family != streams.FamilyAccess {
 		return true
 	}
 	return id == "" || id == uuid.Nil.String()

@@ -39,12 +39,13 @@ type fold struct {
 type scratch struct {
 	fresh    map[nodeEvent]struct{}      // events of nodes applied in this batch
 	admitted map[admissionEvent]struct{} // and of admission policies
+	granted  map[accessEvent]struct{}    // and of principals and relations
 	key      []byte                      // of one write; the batch copies what it is given
 	value    []byte                      // of one write
 }
 
 func newScratch() scratch {
-	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}}
+	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}, granted: map[accessEvent]struct{}{}}
 }
 
 // reset keeps room for an ordinary batch; that of a rebuild would take longer
@@ -56,6 +57,7 @@ func (s *scratch) reset() {
 	}
 	clear(s.fresh)
 	clear(s.admitted)
+	clear(s.granted)
 }
 
 func (f *fold) set(key, value []byte) {
@@ -106,6 +108,14 @@ func (f *fold) event(e *entry) Verdict {
 		return f.admissionPolicyUpdated(ev, e.fault)
 	case policy.AdmissionPolicyDeleted:
 		return f.admissionPolicyDeleted(ev, e.fault)
+	case policy.PrincipalUpdated:
+		return f.principalUpdated(ev, e.fault)
+	case policy.PrincipalRemoved:
+		return f.principalRemoved(ev, e.fault)
+	case policy.RelationWritten:
+		return f.relationWritten(ev, e.fault)
+	case policy.RelationRemoved:
+		return f.relationRemoved(ev, e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }

@@ -34,6 +34,8 @@ const (
 	keyRejection      = 'j' // sequence -> rejection as JSON
 	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
 	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
+	keyPrincipal      = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
+	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied
 	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
 	keyRete           = 'u' // project, rete -> signers
 	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied
@@ -60,6 +62,15 @@ func admissionKey(id policy.AdmissionPolicyID) []byte {
 
 func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
 	b := append(append([]byte{keyAdmissionEvent}, id...), 0)
+	return append(b, event[:]...)
+}
+
+func principalKey(id policy.PrincipalID) []byte {
+	return append([]byte{keyPrincipal}, id...)
+}
+
+func accessEventKey(id policy.PrincipalID, event uuid.UUID) []byte {
+	b := append(append([]byte{keyAccessEvent}, id...), 0)
 	return append(b, event[:]...)
 }
 

@@ -18,14 +18,17 @@ import (
 func (p *Projector) load() error {
 	p.state = newState(p.opt.Partitions)
 	p.pending = make([]pending, p.opt.Partitions)
-	defer func() { p.admissionSeq.Store(p.state.admission.last()) }()
+	defer func() {
+		p.admissionSeq.Store(p.state.admission.last())
+		p.accessSeq.Store(p.state.access.last())
+	}()
 	fresh, err := p.loadSchema()
 	if err != nil || fresh {
 		return err
 	}
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
 	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.retes, l.artifacts,
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.access, l.retes, l.artifacts,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("load store %s: %w", p.dir, err)

@@ -20,6 +20,7 @@ type state struct {
 	live       live
 	payloads   payloads
 	admission  admissionState
+	access     accessState
 	mark       uint32      // the latest visit of a selector, see matching
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
@@ -36,6 +37,7 @@ func newState(parts int) *state {
 		nodes:     map[policy.NodeID]*node{},
 		payloads:  newPayloads(),
 		admission: newAdmissionState(),
+		access:    newAccessState(),
 		have:      make(union, parts),
 		lost:      make(union, parts),
 	}

@@ -110,8 +110,20 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.DeleteAdmissionPolicy(ctx, "p")) },
 		"evaluate":              func(ctx context.Context) (any, error) { return c.Evaluate(ctx, json.RawMessage("{}"), true) },
 		"getRollout":            func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
-		"getStatus":             func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
-		"listRejected":          func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
+		"getSelf":               func(ctx context.Context) (any, error) { return c.Self(ctx) },
+		"listPrincipals": func(ctx context.Context) (any, error) {
+			return c.Principals(ctx, client.Page{})
+		},
+		"getPrincipal": func(ctx context.Context) (any, error) { return c.Principal(ctx, "ana") },
+		"putPrincipal": func(ctx context.Context) (any, error) {
+			return c.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+		},
+		"deletePrincipal": func(ctx context.Context) (any, error) { return done(c.DeletePrincipal(ctx, "ana")) },
+		"writeRelation":   func(ctx context.Context) (any, error) { return c.WriteRelation(ctx, "ana", "plane#read") },
+		"removeRelation":  func(ctx context.Context) (any, error) { return done(c.RemoveRelation(ctx, "ana", "plane#read")) },
+		"listAudit":       func(ctx context.Context) (any, error) { return c.Audit(ctx, 3, 5) },
+		"getStatus":       func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
+		"listRejected":    func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {
 			items, err := c.Keys(ctx)
 			return resource.Items[resource.Key]{Items: items}, err

@@ -102,6 +102,7 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(json.Unmarshal(text, &r))
 		ts.Setenv("EDICT_SERVER", "http://"+r.HTTP)
 		ts.Setenv("HTTP", r.HTTP)
+		ts.Setenv("ADMIN", r.Admin)
 		if r.NATS != nil {
 			ts.Setenv("NATS", *r.NATS)
 			ts.Setenv("NATSLISTEN", strings.TrimPrefix(*r.NATS, "nats://"))

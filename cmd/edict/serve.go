@@ -65,8 +65,8 @@ again once there is room: nothing needs to be restarted.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.opt.Data, "data", "data", "directory of the log, the read model and the signing key")
-	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "loopback address of the API; port 0 takes a free one")
-	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "loopback address of the embedded server for native clients, or none")
+	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "address of the API, loopback without --access and TLS; port 0 takes a free one")
+	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "address of the embedded server for native clients, likewise, or none")
 	flags.StringVar(&f.opt.NATS, "nats", "", "URLs of external NATS servers, comma separated; replace the embedded one")
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
@@ -85,6 +85,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
+	accessFlags(cmd, &f.opt.Access)
 	f.addDecisionFlags(cmd)
 	fromEnvironment(cmd)
 	return cmd
@@ -151,6 +152,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
 	}
 	if err := f.settleSnapshots(cmd); err != nil {
+		return err
+	}
+	if err := settleAccess(cmd, &f.opt.Access); err != nil {
 		return err
 	}
 	if err := f.settleDecisions(cmd); err != nil {
@@ -235,9 +239,10 @@ func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logge
 
 // ready is the content of a ready file (contracts, Commands).
 type ready struct {
-	HTTP string  `json:"http"`
-	NATS *string `json:"nats"`
-	PID  int     `json:"pid"`
+	HTTP  string  `json:"http"`
+	Admin string  `json:"admin,omitempty"`
+	NATS  *string `json:"nats"`
+	PID   int     `json:"pid"`
 }
 
 // clearReady removes what an earlier process left, which would be taken for
@@ -268,7 +273,7 @@ func writeReady(path string, at plane.Addresses) error {
 	if path == "" {
 		return nil
 	}
-	r := ready{HTTP: at.HTTP, PID: os.Getpid()}
+	r := ready{HTTP: at.HTTP, Admin: at.Admin, PID: os.Getpid()}
 	if at.NATS != "" {
 		r.NATS = &at.NATS
 	}
