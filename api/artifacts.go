@@ -66,7 +66,7 @@ func artifactRoutes() []Route {
 			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts", Needs: access.OperateProject,
 			Summary: "Withdraw one artifact of a node",
 			Params:  writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodeArtifactNotFound, projector.CodeNodeIDTaken, projector.CodeStaleEvent),
+			Problems: writeProblems(CodeArtifactNotFound),
 			serve:    (*plane).withdrawArtifact,
 		},
 		{

@@ -21,7 +21,7 @@ import (
 
 // TestMain wants, of a whole run, that every documented answer was given by some
 // test: nobody would know otherwise that it is as described. Not reached are
-// 500, which needs a plane to break, and the batch that inflates to 2 GiB.
+// 500, which needs a plane to break, and the batches that inflate to 2 GiB.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		whole := true
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		if c, err := theContract(); err == nil && code == 0 && whole {
 			for _, missed := range c.Unreached() {
-				if !strings.HasSuffix(missed, " 500") && missed != "putNodes 413" {
+				if !strings.HasSuffix(missed, " 500") && missed != "putNodes 413" && missed != "releaseArtifacts 413" {
 					fmt.Fprintln(os.Stderr, "no test reaches what is documented:", missed)
 					code = 1
 				}

@@ -526,3 +526,21 @@ func TestDocumentsThatNobodyHoldsGo(t *testing.T) {
 	require.NoError(t, p.DropEdges(all))
 	require.Equal(t, 2, count())
 }
+
+func TestTheDigestCoversArtifacts(t *testing.T) {
+	k1 := one("k1")
+	sums := map[[32]byte]bool{}
+	for _, e := range []policy.Event{
+		pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1),
+		pinning(release(1, 1, "a", 2, k1, []string{k1}, "flor"), k1),
+		pinning(release(1, 1, "a", 2, k1, []string{k1, one("k2")}, "flor"), k1),
+		withdraw(1, 1, "a", kindVertex, "flor"),
+	} {
+		p, j := openFresh(t), &journal{}
+		verdict(t, p, j.add(e))
+		d, err := p.Digest(t.Context())
+		require.NoError(t, err)
+		sums[d.Sum] = true
+	}
+	require.Len(t, sums, 4)
+}

@@ -146,7 +146,7 @@ func TestNodesAreToldOfTheirArtifacts(t *testing.T) {
 		require.NoError(t, err)
 		p.eventually(func() bool {
 			msgs, _, err := n.Last(t.Context(), 0, "edict.fence.*", "edict.mark.day.*", "edict.node.n0.artifact.>")
-			return err == nil && 2 == len(slices.DeleteFunc(msgs, func(m streams.Message) bool { return !strings.HasPrefix(m.Subject, "edict.node.") }))
+			return err == nil && len(slices.DeleteFunc(msgs, func(m streams.Message) bool { return !strings.HasPrefix(m.Subject, "edict.node.") })) == 2
 		}, "told again")
 	})
 }
