@@ -121,7 +121,7 @@ func (s *eventStream) past(p past) error {
 	s.begin()
 	defer s.rest()
 	if p.pull && !fault.Always(fault.Silence) {
-		if _, err := s.add(resync(p.pullID)); err != nil {
+		if _, err := s.add(&news{Message: streams.Message{Seq: p.pullID}, why: p.why}); err != nil {
 			return err
 		}
 	}
@@ -213,9 +213,9 @@ func (s *eventStream) rest() {
 // the event tells; zero: the event is ours.
 func (s *eventStream) add(e *news) (cause time.Time, err error) {
 	n := artifact.Notice{ID: e.Get(streams.HeaderEdictID), Type: eventPolicyUpdated, Scope: "node:" + string(s.node), IssuedAt: time.Now()}
-	if e.isResync() {
-		n.ID, n.Type = string(s.node)+".resync."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
-		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"resync"}`)
+	if e.why != "" {
+		n.ID, n.Type = string(s.node)+"."+e.why+"."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
+		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"` + e.why + `"}`)
 	} else {
 		t, err := e.read()
 		if err != nil {
