@@ -36,6 +36,7 @@ type Log interface {
 
 // Model is what the API asks of the read model; *projector.Projector is one.
 type Model interface {
+	Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 	Applied() uint64
 	Wait(ctx context.Context, seq uint64) error
 	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
