@@ -74,11 +74,11 @@ func (r *roster) at(seq uint64) *roster {
 	return then
 }
 
-func newTable(r *roster, rules []datapath.Rule, capacity int) (*Table, error) {
+func newTable(r *roster, rules []datapath.Rule, opt datapath.Options) (*Table, error) {
 	t := &Table{kinds: datapath.NewKinds(rules)}
 	population := t.kinds.Sort(r.nodes)
 	var err error
-	if t.Table, err = datapath.Build(rules, population.Identities, datapath.Options{Capacity: capacity}); err != nil {
+	if t.Table, err = datapath.Build(rules, population.Identities, opt); err != nil {
 		return nil, err
 	}
 	for _, id := range population.Identities {

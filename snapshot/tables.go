@@ -24,8 +24,8 @@ type Enforcer interface {
 // enforce the same list share one. A table is made again when a node or a policy
 // of the project has changed since, and only then. Safe for concurrent use.
 type Tables struct {
-	model    Enforcer
-	capacity int
+	model Enforcer
+	opt   datapath.Options
 
 	mu       sync.Mutex
 	projects map[uuid.UUID]*projectTables
@@ -64,10 +64,10 @@ type making struct {
 	err   error
 }
 
-// NewTables keeps tables of up to capacity entries; 0: datapath.DefaultCapacity.
-func NewTables(model Enforcer, capacity int) *Tables {
+// NewTables keeps tables within the limits of opt.
+func NewTables(model Enforcer, opt datapath.Options) *Tables {
 	return &Tables{
-		model: model, capacity: capacity,
+		model: model, opt: opt,
 		projects: map[uuid.UUID]*projectTables{}, refused: map[policy.NodeID]Refusal{},
 	}
 }
@@ -199,7 +199,7 @@ func (t *Tables) made(p *projectTables, nodes *roster, rules []datapath.Rule, at
 		p.byList[key] = m
 	}
 	t.mu.Unlock()
-	m.once.Do(func() { m.table, m.err = newTable(nodes.at(at), rules, t.capacity) })
+	m.once.Do(func() { m.table, m.err = newTable(nodes.at(at), rules, t.opt) })
 	return m.table, m.err
 }
 

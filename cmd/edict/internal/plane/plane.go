@@ -21,6 +21,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
@@ -273,7 +274,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	if err := p.store.Verify(ctx, p.stream); err != nil {
 		return advise(err)
 	}
-	p.tables = snapshot.NewTables(p.store, p.opt.TableEntries)
+	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
 		Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
