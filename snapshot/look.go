@@ -52,6 +52,7 @@ type move struct {
 	seq           uint64
 	before, after policy.Node
 	was, is       bool // it had facts, and has
+	unknown       bool // what it had is not known
 }
 
 // project looks at the nodes of one project.
@@ -67,7 +68,7 @@ func (l *look) project(id uuid.UUID) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	l.matter(m.Touched)
-	by := p.touches(m.Touched)
+	by := p.touches(m.Touched, known)
 	l.place = nil
 	for _, list := range p.lists {
 		list.used = false
@@ -92,8 +93,9 @@ func (l *look) project(id uuid.UUID) (err error) {
 	return nil
 }
 
-// touches takes up what happened and brings the facts of nodes up to date.
-func (p *watched) touches(list []projector.Touch) touchedBy {
+// touches takes up what happened and brings the facts of nodes up to date. Of a
+// project that is not known yet, there are none.
+func (p *watched) touches(list []projector.Touch, known bool) touchedBy {
 	by := touchedBy{policies: map[uuid.UUID]events{}, nodes: map[policy.NodeID]events{}}
 	for _, t := range list {
 		if t.Policy != uuid.Nil {
@@ -107,7 +109,7 @@ func (p *watched) touches(list []projector.Touch) touchedBy {
 		e := by.nodes[id]
 		e.add(events{1, t.Seq, false})
 		by.nodes[id] = e
-		by.moves = append(by.moves, move{t.Seq, before, t.Node, was, !t.Gone})
+		by.moves = append(by.moves, move{t.Seq, before, t.Node, was, !t.Gone, !known && !was && e.n == 1})
 		if t.Gone {
 			delete(p.facts, id)
 		} else {
@@ -123,7 +125,7 @@ func (l *watchedList) count(moves []move) {
 	for _, m := range moves {
 		_, before := l.kinds.Of(m.before)
 		_, after := l.kinds.Of(m.after)
-		if m.was && before || m.is && after {
+		if m.was && before || m.is && after || m.unknown {
 			l.moves.add(events{1, m.seq, false})
 			l.own[m.after.ID]++
 		}
@@ -190,15 +192,16 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 	list.used = true
 	met.add(list.moves)
 	if base == nil || base.list != now.list {
-		if base != nil && p.lists[base.list].moves.n > met.n {
-			met = p.lists[base.list].moves
+		if base != nil { // what either of the two lists met
+			old := p.lists[base.list].moves
+			met.n, met.last = max(met.n, old.n), max(met.last, old.last)
 		}
 		own.n -= list.own[e.Node.ID]
 		met.add(own)
 	} else if own.n > 1 {
 		met.add(own)
 	}
-	met.add(by.of(base, now))
+	met.add(by.of(base, now, by.nodes[e.Node.ID].n == 0))
 	if base != nil && base.list == now.list && met.n == 0 {
 		now.fingerprint, now.refused = base.fingerprint, base.refused
 		return now, met, nil
@@ -224,8 +227,9 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 }
 
 // of are the events of policies that match a node or matched it. One that had
-// several may have matched in between.
-func (by *touchedBy) of(base, now *enforcing) (met events) {
+// several may have matched in between. stayed: the node has the facts that it had,
+// so that it was the policy that let go of it.
+func (by *touchedBy) of(base, now *enforcing, stayed bool) (met events) {
 	matched, gone := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	if base != nil {
 		for _, h := range base.rows {
@@ -239,7 +243,7 @@ func (by *touchedBy) of(base, now *enforcing) (met events) {
 	for id, e := range by.policies {
 		switch {
 		case gone[id]:
-			e.told = e.n == 1
+			e.told = e.n == 1 && stayed
 		case !matched[id] && e.n == 1:
 			continue
 		case !matched[id]:
