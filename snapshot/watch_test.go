@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
+
+var watchSeeds = flag.Int("watch.seeds", 6, "histories that a watch of tables is held against")
 
 // reader is a node that reads its table whenever it is told something, and now
 // and then unasked.
@@ -94,7 +97,7 @@ func (w *watching) meet(e *projector.Enforcement, matters map[string]bool, order
 func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
 	base := rand.Uint64()
 	looks, told, quiet := 0, 0, 0
-	for seed := base; seed < base+24; seed++ {
+	for seed := base; seed < base+uint64(*watchSeeds); seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))
 		msgs := drawnHistory(t, r, 60)
 		p, err := projector.Open("live", options.On(vfs.NewMem()))
