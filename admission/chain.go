@@ -25,6 +25,7 @@ type chain struct {
 	patched     bool
 	steps       map[*Compiled]*Step
 	shadows     []rehearsal
+	rehearsed   []Step // what came of them
 }
 
 // run asks one policy after the other.

@@ -94,14 +94,13 @@ func compile(p Policy) (*Compiled, error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	if err := staysAtHome(module); err != nil {
-		return nil, err
-	}
-	const allErrors = 0
-	compiler := ast.NewCompiler().WithCapabilities(capabilities()).SetErrorLimit(allErrors)
-	compiler.Compile(map[string]*ast.Module{"policy": module})
+	faults := staysAtHome(module)
+	compiler := compileModule(module, capabilitiesOf(module))
 	if compiler.Failed() {
-		return nil, compileError(compiler.Errors)
+		faults = append(faults, compileFaults(compiler.Errors)...)
+	}
+	if len(faults) > 0 {
+		return nil, newCompileError(faults)
 	}
 	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler}
 	if c.dialect.isDeclared(module) {
@@ -115,13 +114,19 @@ func compile(p Policy) (*Compiled, error) {
 	return c, nil
 }
 
+func compileModule(module *ast.Module, c *ast.Capabilities) *ast.Compiler {
+	const allErrors = 0
+	compiler := ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors)
+	compiler.Compile(map[string]*ast.Module{"policy": module})
+	return compiler
+}
+
 var decisionVar = ast.VarTerm("decision")
 
 // staysAtHome refuses references to data that is not of the policy's package.
 // There is no such data, and code that asks for it expects what it will not get.
-func staysAtHome(module *ast.Module) error {
+func staysAtHome(module *ast.Module) (faults []Fault) {
 	home := module.Package.Path
-	var faults []Fault
 	check := func(ref ast.Ref) {
 		if ref[0].Equal(ast.DefaultRootDocument) && !ref.HasPrefix(home) {
 			faults = append(faults, faultAt(CodeForbidden, ref[0].Location, "%v is outside the policy's own %v; a policy sees input and its own rules", ref, home))
@@ -147,10 +152,7 @@ func staysAtHome(module *ast.Module) error {
 	for _, r := range module.Rules {
 		visit(r)
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return newCompileError(faults)
+	return faults
 }
 
 // maxNesting is how deep brackets may stand in Rego code: the compiler is
@@ -191,9 +193,18 @@ func faultAt(code string, at *ast.Location, format string, args ...any) Fault {
 // compileError lists the faults that the parser or the compiler found.
 func compileError(err error) error {
 	var list ast.Errors
-	if !errors.As(err, &list) {
+	var one *ast.Error
+	switch {
+	case errors.As(err, &list):
+	case errors.As(err, &one):
+		list = ast.Errors{one}
+	default:
 		return oneFault(ast.CompileErr, nil, "%v", err)
 	}
+	return newCompileError(compileFaults(list))
+}
+
+func compileFaults(list ast.Errors) []Fault {
 	faults := make([]Fault, 0, len(list))
 	for _, e := range list {
 		message := e.Message
@@ -204,7 +215,7 @@ func compileError(err error) error {
 		}
 		faults = append(faults, faultAt(e.Code, e.Location, "%s", message))
 	}
-	return newCompileError(faults)
+	return faults
 }
 
 func newCompileError(faults []Fault) *CompileError {

@@ -97,8 +97,11 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 	if len(c.shadows) > 0 {
 		// Afterwards, and on time of their own: shadows decide nothing, not
 		// even that the chain was too slow.
-		if ended, _ := e.bounded(ctx, c.rehearse); ended && opt.Explain {
-			result.Steps = c.explained()
+		if ended, _ := e.bounded(ctx, c.rehearse); ended {
+			result.Shadows = c.rehearsed
+			if opt.Explain {
+				result.Steps = c.explained()
+			}
 		}
 	}
 	return result, err
@@ -135,6 +138,7 @@ func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) er
 				done <- fmt.Errorf("evaluation failed: %v", r)
 			}
 		}()
+		grown(0)
 		done <- f(ctx, &w)
 	}()
 	select {
@@ -152,4 +156,15 @@ func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) er
 	case <-timer.C:
 		return false, w.abandon(done)
 	}
+}
+
+// grown makes the goroutine's stack as large as an evaluation needs while
+// there is nothing on it yet. It grows by copying, and the evaluator is deep:
+// else a sixth of the CPU goes there.
+//
+//go:noinline
+func grown(at int) byte {
+	var deep [24 << 10]byte
+	deep[at] = 1 // or the compiler would leave it out
+	return deep[len(deep)-1-at]
 }

@@ -106,8 +106,13 @@ func (c *chain) rehearse(ctx context.Context, w *watch) error {
 		}
 		began := time.Now()
 		step := c.step(r.policy)
+		if step == nil {
+			step = newStep(r.policy)
+			step.Matched = true
+		}
 		outcome, err := r.trial.apply(ctx, w, r.policy, step)
 		c.finish(r.policy, step, outcome, err, time.Since(began))
+		c.rehearsed = append(c.rehearsed, *step)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type Decision struct {
 	Request Request
 	Result  Result
 	Err     error
+	DryRun  bool // nothing follows from it
 	Began   time.Time
 	Took    time.Duration
 }
@@ -171,26 +172,35 @@ func (r *Registry) Evaluate(ctx context.Context, req Request, opt Options) (Resu
 		r.opt.Metrics.Evaluated(OutcomeOf(result, err))
 	}
 	if r.opt.Decided != nil {
-		r.opt.Decided(Decision{Request: req, Result: result, Err: err, Began: began, Took: time.Since(began)})
+		r.opt.Decided(Decision{Request: req, Result: result, Err: err, DryRun: opt.DryRun, Began: began, Took: time.Since(began)})
 	}
 	return result, err
 }
 
+const (
+	outcomeApproved = "approved"
+	outcomeModified = "modified"
+	outcomeInvalid  = "invalid"
+	outcomeBusy     = "busy"
+)
+
 // Outcomes of a request, as [OutcomeOf] names them.
-var Outcomes = []string{"approved", "modified", "rejected", "conflict", "error", "timeout", "invalid", "busy"}
+var Outcomes = []string{
+	outcomeApproved, outcomeModified, string(OutcomeRejected), string(OutcomeConflict), string(OutcomeError), string(OutcomeTimeout), outcomeInvalid, outcomeBusy,
+}
 
 // OutcomeOf names what became of a request, in one word.
 func OutcomeOf(r Result, err error) string {
 	var invalid *RequestError
 	switch {
 	case err == nil && r.Status == Modified:
-		return "modified"
+		return outcomeModified
 	case err == nil:
-		return "approved"
+		return outcomeApproved
 	case errors.As(err, &invalid):
-		return "invalid"
+		return outcomeInvalid
 	case errors.Is(err, ErrBusy):
-		return "busy"
+		return outcomeBusy
 	}
 	return string(outcomeOf(err))
 }

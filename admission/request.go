@@ -21,6 +21,8 @@ type Request struct {
 type Options struct {
 	// Explain asks for Result.Steps: one for every policy of the snapshot.
 	Explain bool
+	// DryRun: nothing follows from the answer. The decision log says so.
+	DryRun bool
 }
 
 // Status says what became of an admitted request.
@@ -33,7 +35,7 @@ const (
 )
 
 // Result is an admitted request. When the request is refused, the result beside
-// the error holds nothing but Steps.
+// the error holds nothing but its version, Steps and Shadows.
 type Result struct {
 	// Payload may share parts with the request's: read it, do not change it.
 	Payload         map[string]any
@@ -43,6 +45,9 @@ type Result struct {
 	SnapshotVersion uint64
 	// Steps explain: every policy of the snapshot, in the order of the chain.
 	Steps []Step
+	// Shadows are the steps of the shadow policies that matched, asked for or
+	// not, beside an error too.
+	Shadows []Step
 }
 
 // ServiceProvider is the provider chosen so far and what it is chosen from.

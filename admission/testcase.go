@@ -2,7 +2,9 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,38 +34,70 @@ var statuses = []string{
 	string(OutcomeRejected), string(OutcomeConflict), string(OutcomeError), string(OutcomeTimeout),
 }
 
+// TestFault is a test case that cannot be read.
+type TestFault struct {
+	Index   int // from 0
+	Message string
+}
+
+// TestFaults are all test cases of a policy that cannot be read.
+type TestFaults []TestFault
+
+func (f TestFaults) Error() string {
+	lines := make([]string, len(f))
+	for i, t := range f {
+		lines[i] = fmt.Sprintf("test case %d: %s", t.Index, t.Message)
+	}
+	return strings.Join(lines, "; ")
+}
+
 // ParseTests reads the test cases of a policy, each {"name", "request":
 // {"request_payload", "user_id", "tenant_id"}, "expect": {"status",
-// "reason", "request_payload", "service_provider"}}. The error names the first that
-// cannot be read.
+// "reason", "request_payload", "service_provider"}}. The error is [TestFaults].
 func ParseTests(cases []jsontext.Value) ([]Test, error) {
 	tests := make([]Test, 0, len(cases))
+	var faults TestFaults
 	for i, text := range cases {
-		var c testCase
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return nil, fmt.Errorf("test case %d: %w", i, err)
+		t, err := parseTest(text)
+		if err != nil {
+			faults = append(faults, TestFault{i, err.Error()})
+			continue
 		}
-		known := slices.IndexFunc(statuses, func(s string) bool { return strings.EqualFold(s, c.Expect.Status) })
-		if known < 0 {
-			return nil, fmt.Errorf("test case %d: status %q: want one of %s", i, c.Expect.Status, strings.Join(statuses, ", "))
-		}
-		if c.Name == "" {
-			c.Name = fmt.Sprintf("test case %d", i)
-		}
-		service, _ := ServiceTypeOf(c.Request.Payload)
-		if c.Request.Payload == nil {
-			c.Request.Payload = map[string]any{}
-		}
-		tests = append(tests, Test{
-			Name: c.Name, Status: statuses[known], Payload: c.Expect.Payload, Provider: c.Expect.Provider, Reason: c.Expect.Reason,
-			Request: Request{
-				ServiceType: service, Labels: LabelsOf(c.Request.Payload), Payload: c.Request.Payload,
-				UserID: c.Request.UserID, TenantID: c.Request.Tenant,
-			},
-		})
+		t.Name = cmp.Or(t.Name, fmt.Sprintf("test case %d", i))
+		tests = append(tests, t)
+	}
+	if len(faults) > 0 {
+		return nil, faults
 	}
 	return tests, nil
+}
+
+func parseTest(text jsontext.Value) (Test, error) {
+	var c testCase
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	d.DisallowUnknownFields()
+	err := d.Decode(&c)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		return Test{}, fmt.Errorf("%s is a %s, not a %s", strings.TrimPrefix(wrong.Field, "."), wrong.Value, wrong.Type)
+	case err != nil:
+		return Test{}, err
+	}
+	known := slices.IndexFunc(statuses, func(s string) bool { return strings.EqualFold(s, c.Expect.Status) })
+	if known < 0 {
+		return Test{}, fmt.Errorf("expect.status %q: want one of %s", c.Expect.Status, strings.Join(statuses, ", "))
+	}
+	if c.Request.Payload == nil {
+		c.Request.Payload = map[string]any{}
+	}
+	service, _ := ServiceTypeOf(c.Request.Payload)
+	return Test{
+		Name: c.Name, Status: statuses[known], Payload: c.Expect.Payload, Provider: c.Expect.Provider, Reason: c.Expect.Reason,
+		Request: Request{
+			ServiceType: service, Labels: LabelsOf(c.Request.Payload), Payload: c.Request.Payload,
+			UserID: c.Request.UserID, TenantID: c.Request.Tenant,
+		},
+	}, nil
 }

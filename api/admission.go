@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
@@ -49,7 +50,7 @@ func admissionRoutes() []Route {
 	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AdmissionPolicy{}, Headers: etag}}
 	return []Route{
 		{
-			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission",
+			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary:  "Register an admission policy",
 			Params:   writeParams(dryRunParam),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
@@ -61,7 +62,7 @@ func admissionRoutes() []Route {
 			serve:    (*plane).createAdmission,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission",
+			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission", Needs: access.ReadPlane,
 			Summary: "List admission policies by id",
 			Params: []Param{
 				limitParam, cursorParam, queryText("policy_type", "Only those of this level."), queryText("tenant_id", "Only those of this tenant."),
@@ -71,12 +72,12 @@ func admissionRoutes() []Route {
 			serve: (*plane).listAdmissions,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAdmission, ID: "getAdmissionPolicy", Tag: "admission",
+			Method: http.MethodGet, Pattern: patternAdmission, ID: "getAdmissionPolicy", Tag: "admission", Needs: access.ReadPlane,
 			Summary: "Read an admission policy",
 			Answers: show, Problems: readProblems(CodePolicyNotFound), serve: (*plane).getAdmission,
 		},
 		{
-			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission",
+			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary:  "Replace what an admission policy matches, its priority and its code; its name, level and owner never change",
 			Params:   writeParams(dryRunParam, ifMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
@@ -84,13 +85,13 @@ func admissionRoutes() []Route {
 			serve:    (*plane).replaceAdmission,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission",
+			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary: "Delete an admission policy; its id, name and priority are free again",
 			Params:  writeParams(ifMatchParam), Answers: noContent(),
 			Problems: writeProblems(CodePolicyNotFound, projector.CodeRevisionConflict, projector.CodeStaleEvent), serve: (*plane).deleteAdmission,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternEvaluate, ID: "evaluate", Tag: "admission",
+			Method: http.MethodPost, Pattern: patternEvaluate, ID: "evaluate", Tag: "admission", Needs: access.Evaluate,
 			Summary:  "Run a request through the admission policies that match it",
 			Params:   []Param{explainParam},
 			BodyType: mediaJSON, Body: resource.Evaluation{}, Answers: jsonAnswer(http.StatusOK, resource.Admitted{}),
@@ -135,9 +136,11 @@ func (p *plane) writeAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 	if err := p.checkAdmission(c, id, d); err != nil {
 		return stored, err
 	}
-	if c.key == "" || dry { // a retry of a write that was made collides with itself
-		err = p.settled(c.r.Context(), func(v *projector.View) error { return admissionTaken(v, id, d, expected) })
+	seen := expected
+	if c.key != "" && !dry {
+		seen = nil // a retry of a write that was made finds its own version
 	}
+	err = p.settled(c.r.Context(), func(v *projector.View) error { return admissionTaken(v, id, d, seen) })
 	if err != nil || dry {
 		return stored, err
 	}
@@ -164,8 +167,13 @@ func (p *plane) checkAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 		return uncompiled(err)
 	}
 	tests, err := admission.ParseTests(d.TestCases)
-	if err != nil {
-		return broken(http.StatusUnprocessableEntity, CodeInvalidTestCases, "/test_cases", "%v", err)
+	var unread admission.TestFaults
+	if errors.As(err, &unread) {
+		pr := problem(http.StatusUnprocessableEntity, CodeInvalidTestCases, "%v", unread)
+		for _, f := range unread {
+			pr.Errors = append(pr.Errors, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", f.Index), Code: CodeInvalidTestCases, Detail: f.Message})
+		}
+		return pr
 	}
 	if len(tests) == 0 {
 		return nil

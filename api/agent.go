@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/projector"
@@ -32,7 +33,7 @@ func agentRoutes() []Route {
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node",
+			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node", Needs: access.ReadNode,
 			Summary: "Read a node's whole desired state",
 			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; equal state is 304.", Schema: &openapi.Schema{Type: "string"}}},
 			Answers: []Answer{
@@ -42,14 +43,14 @@ func agentRoutes() []Route {
 			Problems: lags, serve: (*plane).getState,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node",
+			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
 			Summary:  "List a node's compiled rulesets by policy id",
 			Params:   []Param{minSeq},
 			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
 			Problems: lags, serve: (*plane).getRulesets,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node",
+			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node", Needs: access.ReadNode,
 			Summary: "Follow a node's signed events",
 			Params: []Param{{
 				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
@@ -197,6 +198,7 @@ func (p *plane) serveEvents(c *call) error {
 	}
 	ctx, cancel := streamContext(c.r.Context())
 	defer cancel()
+	defer p.standing(c, cancel)()
 	if err := p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id); err != nil {
 		var pr *resource.Problem
 		if errors.As(err, &pr) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
@@ -34,7 +35,7 @@ func alphaRoutes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.AlphaPolicy{})
 	return []Route{
 		{
-			Method: http.MethodPost, Pattern: patternAlphas, ID: "alphaCreatePolicy", Tag: tagAlpha,
+			Method: http.MethodPost, Pattern: patternAlphas, ID: "alphaCreatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Create a policy",
 			Params: writeParams(dryRunParam, Param{
 				Name: "id", In: "query", Summary: "Its id; a UUID when absent.", Schema: &openapi.Schema{Type: "string"},
@@ -47,7 +48,7 @@ func alphaRoutes() []Route {
 			fault: alphaFault, serve: (*plane).alphaCreate,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAlphas, ID: "alphaListPolicies", Tag: tagAlpha,
+			Method: http.MethodGet, Pattern: patternAlphas, ID: "alphaListPolicies", Tag: tagAlpha, Needs: access.ReadPlane,
 			Summary: "List policies",
 			Params: []Param{
 				queryText("filter", "policy_type = 'GLOBAL' or 'USER', enabled = true or false, or both joined by AND."),
@@ -61,27 +62,27 @@ func alphaRoutes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.AlphaPolicies{}), fault: alphaFault, serve: (*plane).alphaList,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAlpha, ID: "alphaGetPolicy", Tag: tagAlpha,
+			Method: http.MethodGet, Pattern: patternAlpha, ID: "alphaGetPolicy", Tag: tagAlpha, Needs: access.ReadPlane,
 			Summary: "Read a policy", Answers: show, fault: alphaFault, serve: (*plane).alphaGet,
 		},
 		{
-			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha,
+			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Change a policy by a merge patch (RFC 7396)",
 			Params:  writeParams(dryRunParam, ifMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
 			Answers: show, fault: alphaFault, serve: (*plane).alphaUpdate,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternAlpha, ID: "alphaDeletePolicy", Tag: tagAlpha,
+			Method: http.MethodDelete, Pattern: patternAlpha, ID: "alphaDeletePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Delete a policy", Params: writeParams(ifMatchParam), Answers: noContent(), fault: alphaFault, serve: (*plane).alphaDelete,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternAlphaEvaluate, ID: "alphaEvaluateRequest", Tag: tagAlpha,
+			Method: http.MethodPost, Pattern: patternAlphaEvaluate, ID: "alphaEvaluateRequest", Tag: tagAlpha, Needs: access.Evaluate,
 			Summary: "Run a service instance through the policies that match it", Params: []Param{explainParam},
 			BodyType: mediaJSON, Body: resource.AlphaEvaluation{}, Answers: jsonAnswer(http.StatusOK, resource.AlphaAdmitted{}),
 			fault: alphaEngineFault, serve: (*plane).alphaEvaluate,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha,
+			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha, Needs: access.Anyone,
 			Summary: "Say that the API answers", Answers: jsonAnswer(http.StatusOK, resource.AlphaHealth{}), fault: alphaFault,
 			serve: func(_ *plane, c *call) error {
 				return c.json(http.StatusOK, resource.AlphaHealth{Status: "ok", Path: "health"})
@@ -304,7 +305,7 @@ func (p *plane) alphaEvaluate(c *call) error {
 	if !ok {
 		return alphaInvalid("service type is required")
 	}
-	result, explain, err := p.judge(c, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
+	result, explain, err := p.judge(c, inAlphaEvaluation, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
 	if err != nil {
 		return err
 	}
@@ -381,10 +382,7 @@ func alphaEngineFault(pr *resource.Problem) resource.AlphaError {
 	case CodeRejected:
 		out.Status, out.Title = http.StatusNotAcceptable, fmt.Sprintf("Request rejected by policy '%s'", pr.Policy.ID)
 	case CodePolicyConflict:
-		out.Title = fmt.Sprintf("Policy '%s' conflicts with a constraint", pr.Policy.ID)
-		if len(pr.Errors) > 0 {
-			out.Title = fmt.Sprintf("Policy '%s' conflicts on field '%s'", pr.Policy.ID, strings.TrimPrefix(pr.Errors[0].Pointer, "/"))
-		}
+		out.Title = pr.Title
 	case CodePolicyFailed, CodePolicyTimeout:
 		out.Title = "Policy evaluation failed"
 	}
@@ -401,6 +399,10 @@ func alphaCause(err error, pr *resource.Problem) {
 	case errors.As(err, &rejection):
 		pr.Detail = rejection.Reason
 	case errors.As(err, &conflict):
+		pr.Title = fmt.Sprintf("Policy '%s' conflicts with a constraint", conflict.PolicyID)
+		if len(conflict.Violations) > 0 {
+			pr.Title = fmt.Sprintf("Policy '%s' conflicts on field '%s'", conflict.PolicyID, conflict.Violations[0].Path)
+		}
 		var reasons []string
 		for _, v := range conflict.Violations {
 			reasons = append(reasons, fmt.Sprintf("%s (set by policy '%s')", v, v.PolicyID))

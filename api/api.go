@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler/datapath"
@@ -79,6 +80,9 @@ type Deps struct {
 	// Admission judges requests; nil: a registry over Model.
 	Admission *admission.Registry
 
+	Access  Access          // who may do what; nil: whoever reaches the API may do anything
+	Limiter *access.Limiter // of each principal; nil: none
+
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
 	Partitions func() ([]resource.Partition, error)
@@ -89,9 +93,14 @@ type Deps struct {
 	// nil: 503.
 	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
 	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
-	LogURL        func() string // where NATS clients reach the log, without a password; nil or "": nowhere
+	// Event reads one event of the log; nil: releases of the past are not shown.
+	Event  func(ctx context.Context, seq uint64) (streams.Message, error)
+	LogURL func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error
+	// Trail reads events of the log above a sequence, oldest first, at most limit;
+	// nil: 503.
+	Trail func(ctx context.Context, after uint64, limit int) ([]streams.Message, error)
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
 	// Damaged says what the log has lost or changed: the fold stands, and the
@@ -101,6 +110,8 @@ type Deps struct {
 	// nil: there is none.
 	Witnessed func() uint64
 	Checks    []Check // further ones for /readyz
+	// MaxMessage is the most bytes of one message of the log; 0: 1 MiB.
+	MaxMessage int
 
 	MetricsPage http.Handler // /metrics; nil: 404
 	Metrics     *Metrics     // nil: quiet
@@ -142,6 +153,9 @@ func (d Deps) withDefaults() Deps {
 	if d.NewID == nil {
 		d.NewID = uuid.NewV7
 	}
+	if d.MaxMessage == 0 {
+		d.MaxMessage = 1 << 20
+	}
 	if d.WritePatience == 0 {
 		d.WritePatience = 10 * time.Second
 	}
@@ -163,11 +177,28 @@ type plane struct {
 
 // New returns the handler of every route in Routes. It starts nothing that
 // outlives a request by more than a read of the log's head.
-func New(d Deps) http.Handler {
+func New(d Deps) http.Handler { return newDispatcher(newPlane(d), Routes()) }
+
+// Split is New in two handlers: admin serves the operators' routes, front all
+// others, and both what supervisors ask.
+func Split(d Deps) (front, admin http.Handler) {
+	p := newPlane(d)
+	var fronts, admins []Route
+	for _, r := range Routes() {
+		if r.Admin() || r.Needs == access.Anyone {
+			admins = append(admins, r)
+		}
+		if !r.Admin() {
+			fronts = append(fronts, r)
+		}
+	}
+	return newDispatcher(p, fronts), newDispatcher(p, admins)
+}
+
+func newPlane(d Deps) *plane {
 	d = d.withDefaults()
-	p := &plane{
+	return &plane{
 		Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096),
 		document: sync.OnceValues(func() ([]byte, error) { return Describe().Encode() }),
 	}
-	return newDispatcher(p, Routes())
 }

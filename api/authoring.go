@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -32,8 +33,8 @@ type authored struct {
 
 // admitDraft runs a network policy through the admission policies: service type
 // network-policy, the caller as user, the project as tenant. The draft comes
-// back as they patched it. A draft without a slug is that of a dry run.
-func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.Draft, admission.Result, error) {
+// back as they patched it. A dry run of a policy that does not exist has no slug.
+func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
 	text, err := json.Marshal(authored{d.Slug, d.DisplayName, policy.AppendSelector(nil, d.Selector), showOrder(d.Order), policy.AppendRules(nil, d.Rules)})
 	if err != nil {
 		return d, admission.Result{}, fmt.Errorf("write the draft: %w", err)
@@ -45,14 +46,20 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.D
 	result, err := p.Admission.Evaluate(c.r.Context(), admission.Request{
 		ServiceType: serviceNetworkPolicy, Labels: admission.LabelsOf(payload), Payload: payload,
 		UserID: c.principal, TenantID: project.String(),
-	}, admission.Options{})
+	}, admission.Options{DryRun: dry})
 	if err != nil {
-		return d, result, unadmitted(err)
+		return d, result, unadmitted(err, "")
 	}
 	if result.Status != admission.Modified {
 		return d, result, nil
 	}
-	if text, err = json.Marshal(result.Payload); err != nil {
+	patched := result.Payload
+	if d.Slug == "" { // and no name, whatever policies made of it
+		patched = maps.Clone(patched)
+		delete(patched, "slug")
+		delete(patched, "display_name")
+	}
+	if text, err = json.Marshal(patched); err != nil {
 		return d, result, fmt.Errorf("write what was admitted: %w", err)
 	}
 	if d.Slug == "" {
@@ -69,7 +76,7 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft) (policy.D
 
 // admitRevision is admitDraft for a revision that is about to be published.
 func (p *plane) admitRevision(c *call, e *policy.RevisionCreated) error {
-	d, _, err := p.admitDraft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()})
+	d, _, err := p.admitDraft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()}, false)
 	if err != nil {
 		return err
 	}

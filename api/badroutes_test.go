@@ -43,17 +43,22 @@ func (g good) target() string {
 func goods(made resource.Policy, admitted string) []good {
 	id, rev := made.ID.String(), made.HeadRevisionID.String()
 	bodies := map[string]string{
-		"createPolicy":    draft("fresh"),
-		"revisePolicy":    `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
-		"dryRunPolicy":    `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
-		"dryRunNewPolicy": `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
-		"putNode":         `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
-		"putNodes":        `{"id":"n9"}`,
+		"createPolicy":     draft("fresh"),
+		"revisePolicy":     `{"display_name":"Front","selector":{"source":"a","destination":"b"},"rules":` + webRules + `,"expected_revision_id":"` + rev + `"}`,
+		"dryRunPolicy":     `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"dryRunNewPolicy":  `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`,
+		"putNode":          `{"labels":{"role":"db"},"addresses":["10.0.0.9"]}`,
+		"putNodes":         `{"id":"n9"}`,
+		"releaseArtifacts": handmade("n9", 1),
 
 		"createAdmissionPolicy": `{"name":"second","description":"d","policy_type":"User","tenant_id":"acme","user_id":"ana","service_type":"vm",` +
 			`"label_selector":{"a":"b"},"priority":7,"enabled":true,"mode":"shadow","rego_code":"package a\n"}`,
 		"replaceAdmissionPolicy": `{"service_type":"vm","priority":7,"rego_code":"package b\n"}`,
 		"evaluate":               `{"request_payload":{},"user_id":"ana","tenant_id":"acme"}`,
+
+		"putPrincipal": `{"kind":"service","display_name":"Ops","tokens":[{"id":"` + rev + `","sha256":"` + strings.Repeat("0a", 32) + `","expires_at":"2027-01-01T00:00:00Z"}],` +
+			`"spiffe_ids":["spiffe://edict.example/ops"],"oidc":[{"issuer":"https://issuer.example","subject":"ops"}]}`,
+		"writeRelation": `{"relation":"plane#read"}`,
 
 		"reportApplied": `{"version":1,"fingerprint":"` + fingerprint("[]") + `"}`,
 	}
@@ -63,7 +68,7 @@ func goods(made resource.Policy, admitted string) []good {
 			continue
 		}
 		g := good{
-			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted},
+			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted, "principal": "ops", "kind": "vertex", "name": "flor"},
 			query: url.Values{}, body: bodies[r.ID],
 		}
 		if r.BodyType == "application/x-ndjson" {
@@ -72,6 +77,9 @@ func goods(made resource.Policy, admitted string) []good {
 		for _, p := range r.Params {
 			if p.Required {
 				g.query.Set(p.Name, rev)
+			}
+			if p.Required && r.ID == "removeRelation" {
+				g.query = url.Values{"relation": {"plane#read"}}
 			}
 			if p.Required && r.ID == "explainFlow" {
 				g.query = url.Values{"direction": {"egress"}, "peer": {"10.0.0.1"}, "protocol": {"tcp"}, "port": {"443"}}
@@ -114,19 +122,38 @@ func (g good) badPaths() []badInput {
 	for _, v := range []string{"a.b", "a*", "*", "%3E", "a%3E", "a%20b", "%20", "%2E", "%2E%2E", "a%2Fb", "A", "-a", "a-", "%C3%A9", "%00", "a%0Ab", strings.Repeat("a", 64)} {
 		with("node", v, 422, "invalid_node_id")
 	}
+	for _, v := range []string{"a.b", "*", "%3E", "a%2Fb", "A", "-a", "%00", strings.Repeat("a", 64)} {
+		with("principal", v, 422, "invalid_principal_id")
+	}
+	if g.route.ID == "getPrincipal" || g.route.ID == "deletePrincipal" {
+		with("principal", "ghost", 404, "principal_not_found")
+	}
 	with("policy", nowhere, 404, "policy_not_found")
 	for _, v := range []string{nowhere, "-", "%2E%2E", "%00", "a%2Fb", strings.Repeat("a", 64)} {
 		with("admission", v, 404, "policy_not_found")
 	}
 	with("revision", nowhere, 404, "revision_not_visible")
+	missing := "node_not_found"
+	switch g.route.ID {
+	case "getRelease":
+		missing = "release_not_found"
+	case "withdrawArtifact":
+		missing = "artifact_not_found"
+	}
 	if g.route.Method != "PUT" {
-		with("node", "ghost", 404, "node_not_found")
+		with("node", "ghost", 404, missing)
+	}
+	for _, name := range []string{"kind", "name"} {
+		for _, v := range []string{"a.b", "*", "A", "a%2Fb", "%00", strings.Repeat("a", 64)} {
+			with(name, v, 422, "invalid_artifact_name")
+		}
+		with(name, "ghost", 404, missing)
 	}
 	switch {
 	case strings.Contains(g.route.Pattern, "{policy}"):
 		with("project", other, 404, "policy_not_found")
 	case strings.Contains(g.route.Pattern, "{node}") && g.route.Method != "PUT":
-		with("project", other, 404, "node_not_found")
+		with("project", other, 404, missing)
 	case g.route.ID == "putNode":
 		with("project", other, 409, "node_id_taken")
 	}
@@ -152,6 +179,8 @@ func (g good) badParams() []badInput {
 			values, code = []string{"now", "-1", "+1", "1.5", "1e3", "0x1", "1 2", "\u0661", "1,2"}, "bad_last_event_id"
 		case p.Name == "If-Match":
 			values, code = []string{"x", `""`, `"-1"`, `"0"`}, "bad_header"
+		case p.Name == "relation":
+			values, status, code = []string{"", "plane", "plane#owner", "policy:web#read", "node:a.b#agent", "plane:x#admin", "project:" + nowhere + "#agent"}, 422, "invalid_relation"
 		case p.Name == "explain":
 			values = []string{"some", "FULL"}
 		case p.Name == "policy_type":
@@ -306,6 +335,8 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	p := newPlane(t)
 	p.put("n1", `{"labels":{"role":"web"},"addresses":["10.0.0.1"]}`)
 	made := p.create("web")
+	p.principal("ops")
+	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	all := goods(made, p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}"))))
 	taken := map[string][]string{}
 	for _, g := range all {
@@ -391,6 +422,8 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	p := newPlane(t, impatient, func(d *api.Deps) { d.Writable = func() error { return full } })
 	p.put("n1", `{}`)
 	made := p.create("web")
+	p.principal("ops")
+	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	admitted := p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}")))
 	written := p.log.Len()
 	needs := func(g good, code string) bool { return slices.Contains(g.route.Problems, code) }
@@ -410,7 +443,7 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 			continue
 		}
 		if !needs(g, "storage_low") { // a read of what is there needs no log
-			g.path["policy"], g.path["node"], g.path["admission"] = nowhere, "ghost", nowhere
+			g.path["policy"], g.path["node"], g.path["admission"], g.path["principal"] = nowhere, "ghost", nowhere, "ghost"
 		}
 		p.want(http.StatusServiceUnavailable, "log_unavailable", send(g))
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -22,6 +23,7 @@ import (
 const (
 	maxLine      = 64 << 10 // bytes of a line without its end
 	chunkEvents  = 1000     // events published together
+	chunkBytes   = 8 << 20  // and about their bytes, where they are large
 	maxRejected  = 10_000   // rejected lines an answer lists
 	deadlineEach = 64       // lines between two moves of the read deadline
 )
@@ -32,6 +34,9 @@ const (
 type batch struct {
 	p       *plane
 	c       *call
+	maxLine int                     // bytes of a line without its end
+	kind    string                  // of the events
+	one     func(line []byte) error // takes a line
 	project uuid.UUID
 	lines   int
 	result  resource.BatchResult
@@ -46,6 +51,7 @@ type chunk struct {
 	seqs    []uint64
 	last    map[policy.NodeID]*lineWrite // the last write to each node
 	repeats []repeat
+	bytes   int // of large events
 }
 
 // lineWrite is one event of a chunk, and what the fold made of it.
@@ -66,6 +72,14 @@ type repeat struct {
 func newChunk() *chunk { return &chunk{last: map[policy.NodeID]*lineWrite{}} }
 
 func (p *plane) putNodes(c *call) error {
+	b := &batch{p: p, c: c, maxLine: maxLine, kind: policy.TypeNodeUpdated}
+	b.one = b.take
+	return b.serve()
+}
+
+// serve reads the lines of the request and answers what became of them.
+func (b *batch) serve() error {
+	p, c := b.p, b.c
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -87,7 +101,7 @@ func (p *plane) putNodes(c *call) error {
 	if err := p.catchUp(c.r.Context(), 0); err != nil {
 		return err
 	}
-	b := &batch{p: p, c: c, project: project, before: newChunk(), now: newChunk()}
+	b.project, b.before, b.now = project, newChunk(), newChunk()
 	b.result.Rejected = []resource.RejectedLine{}
 	if err := b.run(body); err != nil {
 		return err
@@ -98,7 +112,7 @@ func (p *plane) putNodes(c *call) error {
 }
 
 func (b *batch) run(body io.Reader) error {
-	in := bufio.NewReaderSize(body, maxLine+2) // with its end
+	in := bufio.NewReaderSize(body, b.maxLine+2) // with its end
 	for {
 		if b.lines%deadlineEach == 0 {
 			b.c.expectBytes()
@@ -107,12 +121,12 @@ func (b *batch) run(body io.Reader) error {
 		if err != nil && errors.Is(err, bufio.ErrBufferFull) {
 			line, err = nil, skipLine(in)
 			b.lines++
-			b.reject(b.lines, "", CodeBodyTooLarge, "a line is at most 65536 bytes")
+			b.rejectLong()
 		} else if len(line) > 0 {
 			b.lines++
 		}
 		if text := bytes.TrimSpace(line); len(text) > 0 {
-			if err := b.take(text); err != nil {
+			if err := b.line(text); err != nil {
 				return err
 			}
 		}
@@ -120,7 +134,7 @@ func (b *batch) run(body io.Reader) error {
 			return problem(http.StatusUnprocessableEntity, CodeTooManyRejections,
 				"more than %d of the first %d lines were rejected; the others of these are applied", maxRejected, b.lines)
 		}
-		if len(b.now.events) >= chunkEvents || err != nil {
+		if len(b.now.events) >= chunkEvents || b.now.bytes >= chunkBytes || err != nil {
 			if err := b.turn(); err != nil {
 				return err
 			}
@@ -141,12 +155,20 @@ func skipLine(in *bufio.Reader) error {
 	}
 }
 
-// take makes an event of one line, if it changes anything.
-func (b *batch) take(line []byte) error {
-	if len(line) > maxLine {
-		b.reject(b.lines, "", CodeBodyTooLarge, "a line is at most 65536 bytes")
+func (b *batch) line(text []byte) error {
+	if len(text) > b.maxLine {
+		b.rejectLong()
 		return nil
 	}
+	return b.one(text)
+}
+
+func (b *batch) rejectLong() {
+	b.reject(b.lines, "", CodeBodyTooLarge, fmt.Sprintf("a line is at most %d bytes", b.maxLine))
+}
+
+// take makes an event of one line, if it changes anything.
+func (b *batch) take(line []byte) error {
 	id, facts, err := policy.DecodeNodeLine(line)
 	if err != nil {
 		b.rejectInvalid(id, err)
@@ -189,16 +211,17 @@ func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
 	if err != nil {
 		return err
 	}
-	w := &lineWrite{line: b.lines, node: id, facts: facts}
-	b.now.writes = append(b.now.writes, w)
-	b.now.last[id] = w
-	b.now.events = append(b.now.events, streams.Append{
-		Event: policy.NodeUpdated{
-			ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses,
-		},
-		Bulk: true,
-	})
+	b.append(&lineWrite{line: b.lines, node: id, facts: facts},
+		policy.NodeUpdated{ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}, 0)
 	return nil
+}
+
+// append adds an event to the chunk; size counts where events are large.
+func (b *batch) append(w *lineWrite, e policy.Event, size int) {
+	b.now.writes = append(b.now.writes, w)
+	b.now.last[w.node] = w
+	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.given})
+	b.now.bytes += size
 }
 
 // turn publishes the chunk that was read and collects the one before it.
@@ -238,7 +261,7 @@ func (b *batch) publish(k *chunk) error {
 	}
 	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
 	defer cancel()
-	trace, done := b.p.publishing(b.c, policy.TypeNodeUpdated, len(k.events))
+	trace, done := b.p.publishing(b.c, b.kind, len(k.events))
 	for i := range k.events {
 		k.events[i].Traceparent = trace.String()
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 
 	"github.com/edictdev/edict/policy"
@@ -27,6 +28,7 @@ func meanings() map[string]meaning {
 		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
 		CodePeerNotFound:      {http.StatusNotFound, "the peer is neither a node of the project nor an address"},
+		CodePrincipalNotFound: {http.StatusNotFound, "the log knows no such principal"},
 		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
@@ -34,6 +36,8 @@ func meanings() map[string]meaning {
 		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},
 		CodeSnapshotRunning:   {http.StatusConflict, "this worker is making a checkpoint already"},
 		CodeTooManyRejections: {http.StatusUnprocessableEntity, "so many lines were rejected that the batch was given up; what was good before is applied"},
+		CodeReleaseNotFound:   {http.StatusNotFound, "the project released nothing of that version for the node"},
+		CodeArtifactNotFound:  {http.StatusNotFound, "the node holds no such artifact of the project"},
 		CodeVersionAhead:      {http.StatusUnprocessableEntity, "a version is above the log's last sequence"},
 		CodeInternal:          {http.StatusInternalServerError, "the plane failed; its log has the reason under the correlation id"},
 
@@ -57,6 +61,7 @@ func meanings() map[string]meaning {
 		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
 		projector.CodeStaleEvent:    {http.StatusConflict, "a newer write about the node came between"},
 	}
+	maps.Copy(all, accessCodes())
 	for code, text := range shapeFaults() {
 		all[code] = meaning{http.StatusBadRequest, text}
 	}
@@ -115,6 +120,7 @@ func brokenRules() map[string]string {
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
 
+		policy.CodeInvalidArtifactName:      "the kind or the name of an artifact is no DNS label",
 		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",
 		policy.CodeUnknownLevel:             "a policy_type is none of Global, Tenant and User",
 		policy.CodeUnknownMode:              "a mode is neither enforce nor shadow",
@@ -122,6 +128,13 @@ func brokenRules() map[string]string {
 		policy.CodeOwnerForbidden:           "a policy has an owner that its level cannot have",
 		policy.CodeControlCharacter:         "a text has control characters",
 		policy.CodeTooManyTestCases:         "a policy has more than 256 test cases",
+		policy.CodeInvalidPrincipalID:       "a principal's id is no DNS label",
+		policy.CodeInvalidRelation:          "a relation is none that an object of the kind can have",
+		policy.CodeUnknownKind:              "a kind is none of person, service and node",
+		policy.CodeInvalidToken:             "a token's hash is not 64 hex digits",
+		policy.CodeInvalidSPIFFE:            "a SPIFFE ID is none",
+		policy.CodeTooManyCredentials:       "a principal has more than 32 credentials of a sort",
+		policy.CodeInvalidTime:              "a time is not as RFC 3339 has it",
 		policy.CodeTextTooLong:              "a text is longer than its limit",
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/convergence"
@@ -42,7 +43,7 @@ var laggingParam = Param{
 func convergenceRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodPost, Pattern: patternApplied, ID: "reportApplied", Tag: "node",
+			Method: http.MethodPost, Pattern: patternApplied, ID: "reportApplied", Tag: "node", Needs: access.ActAsNode,
 			Summary:  "Report what a node applied; a newer report replaces the older one",
 			BodyType: mediaJSON, Body: resource.Applied{},
 			Answers: []Answer{{Status: http.StatusAccepted}},
@@ -51,7 +52,7 @@ func convergenceRoutes() []Route {
 			serve: (*plane).reportApplied,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies",
+			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Say how many nodes have applied a policy's head, or let go of a policy, and who lags",
 			Params:  []Param{laggingParam},
 			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting),

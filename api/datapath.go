@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler/datapath"
@@ -40,7 +41,7 @@ func datapathRoutes() []Route {
 	}
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node",
+			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary: "Read the table that a node looks flows up in",
 			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; an equal table is 304.", Schema: &openapi.Schema{Type: "string"}}},
 			Answers: []Answer{
@@ -50,7 +51,7 @@ func datapathRoutes() []Route {
 			Problems: tables, serve: (*plane).getDatapath,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node",
+			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
 			Summary: "Say what a node does with a flow, and why",
 			Params: []Param{
 				text("direction", "Which way the flow begins, seen from the node.", true, &openapi.Schema{Type: "string", Enum: []any{"egress", "ingress"}}),

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
@@ -39,8 +40,10 @@ func (d *describer) document() *openapi.Document {
 			{Name: "revisions", Description: "What was and would be published"},
 			{Name: "nodes", Description: "Whom policies are for"},
 			{Name: "node", Description: "What a node reads"},
+			{Name: "artifacts", Description: "What retectl signed and nodes are to hold"},
 			{Name: "admission", Description: "Rego policies that judge what is asked for"},
 			{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
+			{Name: "access", Description: "Who may do what, and who did"},
 			{Name: "plane", Description: "How the plane is doing"},
 			{Name: "health", Description: "What supervisors ask"},
 		},
@@ -54,7 +57,12 @@ func (d *describer) document() *openapi.Document {
 	}
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
+	d.types.Of(resource.ArtifactUpdated{})
 	doc.Components.Schemas = d.types.Schemas()
+	doc.Components.SecuritySchemes = map[string]openapi.SecurityScheme{
+		"bearer":      {Type: "http", Scheme: "bearer", Description: "A token of the plane, or an issuer's identity token."},
+		"certificate": {Type: "mutualTLS", Description: "A client certificate with a SPIFFE ID."},
+	}
 	return doc
 }
 
@@ -68,6 +76,10 @@ func (d *describer) operation(r Route) *openapi.Operation {
 		ID: r.ID, Tags: []string{r.Tag}, Summary: r.Summary,
 		Parameters: append(pathParams(r), d.params(r)...),
 		Responses:  map[string]openapi.Response{},
+		Needs:      r.Needs.String(),
+	}
+	if r.Needs != access.Anyone {
+		op.Security = []openapi.Security{{"bearer": {}}, {"certificate": {}}, {}}
 	}
 	if r.Body != nil {
 		op.Body = &openapi.Body{Required: true, Content: map[string]openapi.Media{r.BodyType: d.media(r.BodyType, r.Body)}}
@@ -93,7 +105,7 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 	case mediaJSON:
 		return openapi.Media{Schema: d.types.Of(body)}
 	case mediaNDJSON:
-		text.Description = "A JSON object a line, as x-item-schema has it; a line is at most 64 KiB."
+		text.Description = "A JSON object a line, as x-item-schema has it; a line is at most 64 KiB, that of a release twice the largest message of the plane."
 		return openapi.Media{Schema: text, Item: d.types.Of(body)}
 	case mediaSSE:
 		text.Description = "Server-sent events. The data of each is as x-item-schema has it, its id is what Last-Event-ID resumes after."
@@ -145,11 +157,16 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 // and those that follow from its form.
 func (d *describer) problems(r Route) map[int][]string {
 	codes := append([]string{CodeBadHeader, CodeInternal}, r.Problems...)
+	codes = append(codes, accessProblems(r)...)
 	for _, name := range pathNames(r.Pattern) {
 		switch name {
 		case "node":
 			codes = append(codes, policy.CodeInvalidNodeID)
+		case "principal":
+			codes = append(codes, policy.CodeInvalidPrincipalID)
 		case "admission":
+		case "kind", "name":
+			codes = append(codes, policy.CodeInvalidArtifactName)
 		default:
 			codes = append(codes, policy.CodeInvalidUUID)
 		}
@@ -177,7 +194,7 @@ func (d *describer) problems(r Route) map[int][]string {
 
 func (d *describer) problem(status int, codes []string) openapi.Response {
 	var headers []string
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		headers = append(headers, "Retry-After")
 	}
 	var b strings.Builder
@@ -218,6 +235,15 @@ func pathParams(r Route) []openapi.Parameter {
 		}
 		if name == "admission" {
 			s, text = schema{Type: "string"}, "The id of the admission policy."
+		}
+		if name == "principal" {
+			s, text = nodeID, "The id of the principal."
+			s.Type, s.Description, s.Examples = "string", "", []any{"ana"}
+		}
+		if name == "kind" || name == "name" {
+			s = nodeID
+			s.Type, s.Description, s.Examples = "string", "", nil
+			text = "The " + name + " of the artifact."
 		}
 		if name == "project" {
 			text = "The id of the project. A project exists by use."

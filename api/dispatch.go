@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
@@ -17,9 +18,9 @@ import (
 // Headers of requests and answers.
 const (
 	HeaderCorrelation = "X-Correlation-Id"
-	// HeaderPrincipal names who writes. Nothing checks it: the plane listens on
-	// loopback alone until access is configured, and whoever reaches it is
-	// trusted with the name.
+	// HeaderPrincipal names who writes, until access is configured: the plane
+	// listens on loopback alone then, and whoever reaches it is trusted with the
+	// name. Afterwards it says nothing.
 	HeaderPrincipal   = "X-Edict-Principal"
 	HeaderIdempotency = "Idempotency-Key"
 	HeaderNodeSeq     = "Edict-Node-Seq"
@@ -38,8 +39,9 @@ type call struct {
 	correlation string // echoed; made here when the client gave none
 	given       string // the client's own, empty when it gave none
 	principal   string
-	key         string        // Idempotency-Key, empty when there is none
-	trace       streams.Trace // of the request
+	who         *access.Principal // nil: access is not configured
+	key         string            // Idempotency-Key, empty when there is none
+	trace       streams.Trace     // of the request
 }
 
 // dispatcher finds the route of a request, and answers with a problem when
@@ -73,7 +75,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// which to a writer that keeps headers alone.
 	probe := &headerProbe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
-	none := endpoint{d.plane, Route{Pattern: "none", serve: func(_ *plane, c *call) error {
+	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, serve: func(_ *plane, c *call) error {
 		if probe.status != http.StatusMethodNotAllowed {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")
 		}
@@ -117,6 +119,9 @@ func (e *endpoint) serve(c *call) (err error) {
 	if err := c.readHeaders(); err != nil {
 		return err
 	}
+	if err := e.plane.authorize(c); err != nil {
+		return err
+	}
 	return e.route.serve(e.plane, c)
 }
 
@@ -143,6 +148,14 @@ func (c *call) readHeaders() error {
 		}
 	}
 	return nil
+}
+
+// author is who writes, as the log is told; empty when nobody said.
+func (c *call) author() string {
+	if c.principal == anonymous {
+		return ""
+	}
+	return c.principal
 }
 
 func printable(s string) bool {

@@ -88,15 +88,21 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	if seq, known := l.ids[a.Event.EventID()]; known && !a.Bulk {
 		return seq, true, nil
 	}
-	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event))
+	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{
+		"ce-type": {a.Event.EventType()}, "ce-id": {a.Event.EventID().String()},
+		streams.HeaderPrincipal: {a.Principal}, streams.HeaderCorrelation: {a.Correlation},
+	})
 	l.ids[a.Event.EventID()] = seq
 	l.traces = append(l.traces, a.Traceparent)
 	return seq, false, nil
 }
 
-func (l *memLog) store(subject string, body []byte) uint64 {
+func (l *memLog) store(subject string, body []byte, header ...map[string][]string) uint64 {
 	seq := uint64(len(l.msgs) + 1)
 	m := streams.Message{Seq: seq, Subject: subject, Body: body, Time: epoch.Add(time.Duration(seq) * time.Second)}
+	if len(header) > 0 {
+		m.Header = header[0]
+	}
 	l.msgs = append(l.msgs, m)
 	l.held = append(l.held, m)
 	if !l.hold {
@@ -137,6 +143,17 @@ func (l *memLog) Fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fails = err
+}
+
+// Trail is what an audit reads.
+func (l *memLog) Trail(_ context.Context, after uint64, limit int) ([]streams.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fails != nil {
+		return nil, l.fails
+	}
+	rest := l.msgs[min(after, uint64(len(l.msgs))):]
+	return rest[:min(limit, len(rest))], nil
 }
 
 func (l *memLog) Len() int {
@@ -230,6 +247,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 			return id, nil
 		},
 	}
+	p.deps.Trail = p.log.Trail
 	p.deps.Convergence = startTracker(t, p)
 	made := snapshot.Manifest{Name: "checkpoint-1", Seq: 1, Digest: strings.Repeat("0a", 32), Schema: 2, Time: epoch, Worker: "w1"}
 	p.deps.SaveSnapshot = func(ctx context.Context) (snapshot.Manifest, error) {
@@ -381,6 +399,12 @@ func (p *plane) put(node, facts string) resource.Node {
 	a := p.do("PUT", nodes+"/"+node, facts)
 	require.Less(p.t, a.StatusCode, 300, "%s", a.body)
 	return into[resource.Node](p.t, a)
+}
+
+// principal makes one without credentials.
+func (p *plane) principal(id string) {
+	p.t.Helper()
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/access/principals/"+id, `{"kind":"service"}`))
 }
 
 var errDown = errors.New("connection refused")

@@ -63,7 +63,7 @@ var (
 // hints say of the resources what their Go types cannot.
 func hints() map[string]hint {
 	all := map[string]hint{}
-	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), admissionHints(), problemHints()} {
+	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), artifactHints(), admissionHints(), accessHints(), problemHints()} {
 		for name, h := range part {
 			all[name] = h
 		}
@@ -258,13 +258,13 @@ func agentHints() map[string]hint {
 		"Ruleset.compiled_at":  logTime("When that revision was stored"),
 
 		"Event":           says("The data of one event of a node's stream."),
-		"Event.id":        says("Names the announcement: node, policy and log sequence, joined by dots."),
-		"Event.type":      {Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "node_state_updated"}}},
+		"Event.id":        says("Names the announcement: node, policy or artifact, and log sequence, joined by dots."),
+		"Event.type":      {Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated"}}},
 		"Event.scope":     {Schema: schema{Description: "node: and the node's id.", Pattern: "^node:", Examples: []any{"node:web-1"}}},
 		"Event.key_id":    keyIDHint(),
 		"Event.issued_at": says("When it was signed, which is when it was sent."),
 		"Event.payload": {Schema: schema{Description: "What it is about, by type.", OneOf: []*schema{
-			{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
+			{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/ArtifactUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
 		}}},
 		"Event.signature":             says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."),
 		"PolicyUpdated":               says("The rules a node has of one policy from now on."),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/edictdev/edict/admission"
@@ -28,9 +29,14 @@ func (d *describer) alphaFaults(op *openapi.Operation, r Route) {
 	case r.Pattern == patternAlpha:
 		statuses = append(statuses, http.StatusNotFound, http.StatusServiceUnavailable)
 	}
+	for _, m := range accessProblems(r) {
+		if status := d.meanings[m].status; !slices.Contains(statuses, status) {
+			statuses = append(statuses, status)
+		}
+	}
 	for _, status := range statuses {
 		var headers []string
-		if status == http.StatusServiceUnavailable {
+		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 			headers = append(headers, "Retry-After")
 		}
 		op.Responses[strconv.Itoa(status)] = openapi.Response{

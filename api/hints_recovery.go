@@ -5,7 +5,7 @@ import "github.com/edictdev/edict/projector"
 func recoveryHints() map[string]hint {
 	return map[string]hint{
 		"Fact":        says("One of the things that the digest covers, by kind and then by key."),
-		"Fact.kind":   {Schema: schema{Description: "What it is.", Enum: []any{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission}}},
+		"Fact.kind":   {Schema: schema{Description: "What it is.", Enum: []any{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission, projector.FactPrincipal, projector.FactRete, projector.FactArtifacts, projector.FactRelease}}},
 		"Fact.key":    says("Names it: project/policy, policy/sequence, project/node or node/policy."),
 		"Fact.values": says("What it says, by name. Of a node, rows is a hash over its labels and all its rows."),
 

@@ -11,11 +11,12 @@ import (
 
 // admissionMetrics is what is counted of admission.
 type admissionMetrics struct {
-	requests *prometheus.CounterVec
-	policies *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	compiled prometheus.Histogram
-	version  prometheus.Gauge
+	requests  *prometheus.CounterVec
+	decisions *prometheus.CounterVec
+	policies  *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+	compiled  prometheus.Histogram
+	version   prometheus.Gauge
 }
 
 func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
@@ -25,6 +26,10 @@ func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
 			Namespace: "edict", Name: "admission_requests_total",
 			Help: "Requests that went through the admission policies, by what became of them. error and timeout are policies at fault, busy is a plane that evaluates all it may.",
 		}, []string{"outcome"}),
+		decisions: f.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "edict", Name: "admission_decisions_total",
+			Help: "Decisions on their way to the decision log, by what became of them; none where --decision-log is off. dropped came faster than they could be written, or while the disk was nearly full; failed were not taken by the stream.",
+		}, []string{"result"}),
 		policies: f.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "edict", Name: "admission_policies_total",
 			Help: "Admission policies that were evaluated, shadowed ones too, by what each did.",
@@ -41,6 +46,9 @@ func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
 			Namespace: "edict", Name: "admission_snapshot_version",
 			Help: "Log sequence of the last change of an admission policy that this process judges by. Lower than on other workers, it lags.",
 		}),
+	}
+	for _, result := range admission.DecisionCounts {
+		m.decisions.WithLabelValues(result)
 	}
 	for _, outcome := range admission.Outcomes {
 		m.requests.WithLabelValues(outcome)
@@ -68,4 +76,9 @@ func (m *Metrics) Admission() admission.Metrics {
 		Compiled: func(took time.Duration) { a.compiled.Observe(took.Seconds()) },
 		Version:  func(version uint64) { a.version.Set(float64(version)) },
 	}
+}
+
+// DecisionLogged counts n decisions on their way to the decision log.
+func (m *Metrics) DecisionLogged(result string, n int) {
+	m.admission.decisions.WithLabelValues(result).Add(float64(n))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -22,7 +23,7 @@ const (
 func nodeRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes",
+			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "List a project's nodes by id",
 			Params: []Param{
 				limitParam, cursorParam,
@@ -33,13 +34,13 @@ func nodeRoutes() []Route {
 			serve:    (*plane).listNodes,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes",
+			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "Read a node's facts",
 			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
 			serve: (*plane).getNode,
 		},
 		{
-			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes",
+			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes", Needs: access.OperateProject,
 			Summary:  "State a node's facts, whole; equal facts write nothing",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Facts{},
@@ -49,14 +50,14 @@ func nodeRoutes() []Route {
 			serve:    (*plane).putNode,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes",
+			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes", Needs: access.OperateProject,
 			Summary: "Remove a node",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodeNodeNotFound),
 			serve:    (*plane).deleteNode,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes",
+			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes", Needs: access.OperateProject,
 			Summary:  "State the facts of many nodes, a JSON line each, and wait for the verdicts",
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.NodeLine{},

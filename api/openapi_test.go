@@ -46,7 +46,7 @@ func TestTheDescriptionIsTheRouteTable(t *testing.T) {
 			delete(served, key)
 		}
 		// The handler knows the path: another method is 405, not 404.
-		concrete := strings.NewReplacer("{project}", project, "{policy}", nowhere, "{revision}", nowhere, "{node}", "n1").Replace(path)
+		concrete := strings.NewReplacer("{project}", project, "{policy}", nowhere, "{revision}", nowhere, "{node}", "n1", "{kind}", "vertex", "{name}", "flor").Replace(path)
 		p.want(405, "method_not_allowed", p.do("BREW", concrete, ""))
 	}
 	require.Empty(t, served)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -13,7 +14,7 @@ import (
 func operatorRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane",
+			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane", Needs: access.ReadPlane,
 			Summary:  "Say how the plane is doing, as this worker sees it",
 			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it."), laggingParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
@@ -21,7 +22,7 @@ func operatorRoutes() []Route {
 			serve:    (*plane).getStatus,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/v1/rejected", ID: "listRejected", Tag: "plane",
+			Method: http.MethodGet, Pattern: "/v1/rejected", ID: "listRejected", Tag: "plane", Needs: access.ReadPlane,
 			Summary: "List the events that the fold rejected, by log sequence",
 			Params: []Param{
 				limitParam,
@@ -31,7 +32,7 @@ func operatorRoutes() []Route {
 			serve:   (*plane).listRejected,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane",
+			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane", Needs: access.Known,
 			Summary: "List the plane's public keys, current and still trusted",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
 			serve:   (*plane).listKeys,
@@ -119,16 +120,22 @@ func (p *plane) listRejected(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := resource.Page[resource.Rejection]{Items: make([]resource.Rejection, 0, len(items))}
+	return c.json(http.StatusOK, pageBySeq(items, limit, func(r streams.Rejection) uint64 { return r.Seq }, showRejection))
+}
+
+// pageBySeq makes a page of up to limit items out of at most limit+1. Its cursor
+// is the log sequence of its last item.
+func pageBySeq[S, T any](items []S, limit int, seq func(S) uint64, show func(S) T) resource.Page[T] {
+	page := resource.Page[T]{Items: make([]T, 0, len(items))}
 	if len(items) > limit {
 		items = items[:limit]
-		next := strconv.FormatUint(items[limit-1].Seq, 10)
+		next := strconv.FormatUint(seq(items[limit-1]), 10)
 		page.NextCursor = &next
 	}
-	for _, r := range items {
-		page.Items = append(page.Items, showRejection(r))
+	for _, it := range items {
+		page.Items = append(page.Items, show(it))
 	}
-	return c.json(http.StatusOK, page)
+	return page
 }
 
 func showRejection(r streams.Rejection) resource.Rejection {

@@ -58,7 +58,7 @@ func newRealPlane(t *testing.T) *realPlane {
 		return streams.OpenReports(ctx, conn)
 	}})
 	h := judged(t, api.New(api.Deps{
-		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Convergence: tracker,
+		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Event: log.Get, MaxMessage: conn.MaxPayload(), Convergence: tracker,
 		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
 		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
 		Republish: func(context.Context) ([]resource.SyncAsked, error) {
@@ -183,6 +183,8 @@ func TestAPlaneByItsClient(t *testing.T) {
 
 	p.operate(t)
 	p.register(t)
+	p.admitPeople(t)
+	p.releaseAndWithdraw(t)
 
 	require.NoError(t, p.DeletePolicy(ctx, home, made.ID))
 	require.NoError(t, p.DeleteNode(ctx, home, "n1"))
@@ -196,6 +198,29 @@ func TestAPlaneByItsClient(t *testing.T) {
 		_, asked := p.routes.Load(r.ID)
 		require.True(t, asked, "the client has no call for %s", r.ID)
 	}
+}
+
+// releaseAndWithdraw walks through the life of a node's artifacts.
+func (p *realPlane) releaseAndWithdraw(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	got, err := p.Release(ctx, home, strings.NewReader(handmade("n1", 3)))
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Applied)
+	for r, err := range p.AllReleases(ctx, home) {
+		require.NoError(t, err)
+		require.Equal(t, "n1", r.NodeID)
+	}
+	held, seq, err := p.NodeArtifacts(ctx, "n1")
+	require.NoError(t, err)
+	require.NotZero(t, seq)
+	past, err := p.Released(ctx, home, "n1", 3)
+	require.NoError(t, err)
+	require.Equal(t, held, past)
+	all, err := p.Retes(ctx, home)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.NoError(t, p.WithdrawArtifact(ctx, home, "n1", "vertex", "flor"))
 }
 
 // register walks through an admission policy's life.
@@ -221,6 +246,31 @@ func (p *realPlane) register(t *testing.T) {
 	require.JSONEq(t, `{"a":2}`, string(out.RequestPayload))
 	require.Equal(t, x.Version, out.Explain.SnapshotVersion)
 	require.NoError(t, p.DeleteAdmissionPolicy(ctx, made.ID))
+}
+
+// admitPeople gives and takes what somebody may do.
+func (p *realPlane) admitPeople(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	self, err := p.Self(ctx)
+	require.NoError(t, err)
+	require.Empty(t, self.Relations, "access is not configured")
+	ana, err := p.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+	require.NoError(t, err)
+	_, err = p.WriteRelation(ctx, "ana", "plane#read")
+	require.NoError(t, err)
+	again, err := p.Principal(ctx, "ana")
+	require.NoError(t, err)
+	require.Equal(t, ana.Version, again.Version)
+	require.Len(t, again.Relations, 1)
+	for x, err := range p.AllPrincipals(ctx) {
+		require.NoError(t, err)
+		require.Equal(t, again, x)
+	}
+	require.NoError(t, p.RemoveRelation(ctx, "ana", "plane#read"))
+	require.NoError(t, p.DeletePrincipal(ctx, "ana"))
+	_, err = p.Audit(ctx, 0, 5)
+	require.Error(t, err, "nobody reads the log for others here")
 }
 
 // operate asks what operators ask.

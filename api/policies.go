@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -22,7 +23,7 @@ const (
 func policyRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodPost, Pattern: patternPolicies, ID: "createPolicy", Tag: "policies",
+			Method: http.MethodPost, Pattern: patternPolicies, ID: "createPolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a policy with its first revision",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
@@ -32,20 +33,20 @@ func policyRoutes() []Route {
 			serve: (*plane).createPolicy,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies",
+			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
 			Summary: "List a project's policies by id, without their heads",
 			Params:  []Param{limitParam, cursorParam},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Policy]{}), Problems: []string{CodeBadCursor},
 			serve: (*plane).listPolicies,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies",
+			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Read a policy and its head revision",
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: readProblems(CodePolicyNotFound),
 			serve: (*plane).getPolicy,
 		},
 		{
-			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies",
+			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Patch{},
@@ -55,7 +56,7 @@ func policyRoutes() []Route {
 			serve: (*plane).revisePolicy,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternPolicy, ID: "deletePolicy", Tag: "policies",
+			Method: http.MethodDelete, Pattern: patternPolicy, ID: "deletePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary: "Delete a policy; its id stays used, its slug is free again",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodePolicyNotFound),
@@ -203,12 +204,31 @@ func (p *plane) listPolicies(c *call) error {
 		}
 	}
 	var items []policy.Policy
-	p.Model.Read(func(v *projector.View) { items, err = v.Policies(project, after, limit+1) })
+	p.Model.Read(func(v *projector.View) { items, err = visiblePolicies(v, c.who, project, after, limit+1) })
 	if err != nil {
 		return err
 	}
 	end := func(x policy.Policy) string { return x.ID.String() }
 	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, listPolicy))
+}
+
+// visiblePolicies are the first policies above an id that who may read.
+func visiblePolicies(v *projector.View, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
+	for {
+		items, err := v.Policies(project, above, limit)
+		if err != nil || len(items) == 0 {
+			return visible, err
+		}
+		above = items[len(items)-1].ID
+		for _, it := range items {
+			if who == nil || who.MayRead(project, it.ID) {
+				visible = append(visible, it)
+			}
+		}
+		if len(visible) >= limit || len(items) < limit {
+			return visible[:min(limit, len(visible))], nil
+		}
+	}
 }
 
 func (p *plane) getPolicy(c *call) error {

@@ -31,6 +31,9 @@ const (
 	CodeSnapshotRunning   = "snapshot_running"
 	CodeTooManyRejections = "too_many_rejected"
 	CodeVersionAhead      = "version_ahead"
+	CodeReleaseNotFound   = "release_not_found"
+	CodeArtifactNotFound  = "artifact_not_found"
+	CodeArtifactTooLarge  = "artifact_too_large" // of a line of a release
 	CodeInternal          = "internal"
 
 	CodeInvalidRego      = "invalid_rego"

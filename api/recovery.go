@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/snapshot"
@@ -26,7 +27,7 @@ var errNoRelay = errors.New("it has no relay")
 func recoveryRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/v1/facts", ID: "listFacts", Tag: "plane",
+			Method: http.MethodGet, Pattern: "/v1/facts", ID: "listFacts", Tag: "plane", Needs: access.ReadPlane,
 			Summary: "List what the digest covers, to find in what two read models differ",
 			Params:  []Param{queryText("node", "This node alone, with its rows one by one.")},
 			Answers: []Answer{{
@@ -36,20 +37,20 @@ func recoveryRoutes() []Route {
 			serve:    (*plane).listFacts,
 		},
 		{
-			Method: http.MethodPost, Pattern: "/v1/snapshots", ID: "createSnapshot", Tag: "plane",
+			Method: http.MethodPost, Pattern: "/v1/snapshots", ID: "createSnapshot", Tag: "plane", Needs: access.AdminPlane,
 			Summary:  "Make a checkpoint of this worker's read model, for new workers to start from",
 			Answers:  jsonAnswer(http.StatusCreated, resource.Snapshot{}),
 			Problems: []string{CodeSnapshotRunning, CodeLogUnavailable, CodeStorageLow},
 			serve:    (*plane).createSnapshot,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane",
+			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane", Needs: access.ReadPlane,
 			Summary: "List the checkpoints of the log, newest first",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
 			serve: (*plane).listSnapshots,
 		},
 		{
-			Method: http.MethodPost, Pattern: "/v1/partitions:republish", ID: "republish", Tag: "plane",
+			Method: http.MethodPost, Pattern: "/v1/partitions:republish", ID: "republish", Tag: "plane", Needs: access.AdminPlane,
 			Summary: "Have whoever announces each partition compare the node stream with its rows, and announce the differences",
 			Answers: jsonAnswer(http.StatusAccepted, resource.Items[resource.SyncAsked]{}), Problems: []string{CodeStarting},
 			serve: (*plane).republish,

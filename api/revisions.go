@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -16,7 +17,7 @@ const cursorRevisions = "r"
 func revisionRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternPolicy + "/revisions", ID: "listRevisions", Tag: "revisions",
+			Method: http.MethodGet, Pattern: patternPolicy + "/revisions", ID: "listRevisions", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary:  "List a policy's revisions, newest first",
 			Params:   []Param{limitParam, cursorParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Revision]{}),
@@ -24,14 +25,14 @@ func revisionRoutes() []Route {
 			serve:    (*plane).listRevisions,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternPolicy + "/revisions/{revision}", ID: "getRevision", Tag: "revisions",
+			Method: http.MethodGet, Pattern: patternPolicy + "/revisions/{revision}", ID: "getRevision", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary:  "Read one revision of a policy",
 			Answers:  jsonAnswer(http.StatusOK, resource.Revision{}),
 			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound),
 			serve:    (*plane).getRevision,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternPolicy + "/diff", ID: "diffRevisions", Tag: "revisions",
+			Method: http.MethodGet, Pattern: patternPolicy + "/diff", ID: "diffRevisions", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary: "Compare the rules of two revisions of a policy",
 			Params: []Param{
 				queryUUID("from_revision", "The id of the revision to compare from."),
@@ -42,7 +43,7 @@ func revisionRoutes() []Route {
 			serve:    (*plane).diffRevisions,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternPolicy + "/dry-run", ID: "dryRunPolicy", Tag: "revisions",
+			Method: http.MethodPost, Pattern: patternPolicy + "/dry-run", ID: "dryRunPolicy", Tag: "revisions", Needs: access.EditPolicy,
 			Summary:  "Say what a revision would do, and write nothing",
 			BodyType: mediaJSON, Body: resource.Preview{},
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
@@ -50,7 +51,7 @@ func revisionRoutes() []Route {
 			serve:    (*plane).dryRun,
 		},
 		{
-			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions",
+			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions", Needs: access.EditPolicy,
 			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
 			BodyType: mediaJSON, Body: resource.Preview{},
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),

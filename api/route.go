@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
@@ -35,6 +36,7 @@ type Route struct {
 	Method, Pattern string
 	ID, Tag         string
 	Summary         string
+	Needs           access.Need // of who asks; one that says nothing is denied to all
 	Params          []Param
 	BodyType        string // media type of the request's body, empty: none
 	Body            any    // a zero value of its type
@@ -46,6 +48,10 @@ type Route struct {
 
 	serve func(p *plane, c *call) error
 }
+
+// Admin reports whether the route is an operator's: it reads or changes the
+// plane itself.
+func (r Route) Admin() bool { return r.Needs == access.ReadPlane || r.Needs == access.AdminPlane }
 
 const (
 	mediaJSON   = "application/json"
@@ -61,10 +67,13 @@ func Routes() []Route {
 	all = append(all, revisionRoutes()...)
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
+	all = append(all, artifactRoutes()...)
 	all = append(all, datapathRoutes()...)
 	all = append(all, convergenceRoutes()...)
 	all = append(all, admissionRoutes()...)
 	all = append(all, alphaRoutes()...)
+	all = append(all, accessRoutes()...)
+	all = append(all, auditRoutes()...)
 	all = append(all, operatorRoutes()...)
 	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
@@ -83,7 +92,7 @@ var (
 	}
 	cursorParam = queryText("cursor", "next_cursor of the page before.")
 	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write.")
-	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent.")
+	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent. Where access is configured the principal is known, and this is ignored.")
 	corrParam   = headerText(HeaderCorrelation, "Echoed in answers, and kept with a revision.")
 )
 

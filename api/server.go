@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +18,20 @@ type ExposedError struct{ Addr string }
 // Error says what to do.
 func (e *ExposedError) Error() string {
 	return fmt.Sprintf("refusing to listen on %s: access is not configured, so whoever reaches the API may write policy; "+
-		"listen on 127.0.0.1 or [::1], or configure access first", e.Addr)
+		"listen on 127.0.0.1 or [::1], or configure access (--access FILE) and TLS (--tls-cert, --tls-key) first", e.Addr)
+}
+
+// Expose opens any address: of a plane that knows who may do what, or was told
+// to listen without.
+func Expose(addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	return l, nil
 }
 
 // Listen opens a loopback address, port 0 taking a free one. Any other address
@@ -50,6 +64,8 @@ type Server struct {
 	Grace time.Duration
 	// Trace gets what net/http has to say; nil: silent.
 	Trace *slog.Logger
+	// TLS of the listener; nil: none.
+	TLS *tls.Config
 }
 
 // Run serves until ctx ends, then lets requests finish and returns nil. There
@@ -73,7 +89,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		},
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+	if s.TLS != nil {
+		srv.TLSConfig = s.TLS.Clone()
+		go func() { failed <- srv.ServeTLS(l, "", "") }()
+	} else {
+		go func() { failed <- srv.Serve(l) }()
+	}
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve HTTP: %w", err)

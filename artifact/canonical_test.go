@@ -7,6 +7,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/gowebpki/jcs"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -127,7 +128,7 @@ func unitsLess(a, b string) bool {
 	return len(x) < len(y)
 }
 
-func TestCanonicalEqualsTheSlowOracle(t *testing.T) {
+func TestCanonicalEqualsTheSlowOracleAndTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(t, 3)
 		doc, err := json.MarshalIndent(v, "", "  ")
@@ -135,6 +136,9 @@ func TestCanonicalEqualsTheSlowOracle(t *testing.T) {
 		got, err := artifact.Canonical(doc)
 		require.NoError(t, err)
 		require.Equal(t, slowCanonical(v), string(got))
+		library, err := jcs.Transform(append(append([]byte{'['}, doc...), ']')) // it takes no lone values
+		require.NoError(t, err)
+		require.Equal(t, "["+string(got)+"]", string(library))
 	})
 }
 
@@ -149,6 +153,10 @@ func FuzzCanonical(f *testing.F) {
 		}
 		if !json.Valid(once) {
 			t.Fatalf("%q became %q, which is not JSON", doc, once)
+		}
+		library, err := jcs.Transform(append(append([]byte{'['}, doc...), ']'))
+		if err != nil || "["+string(once)+"]" != string(library) {
+			t.Fatalf("%q became %q; the library says %q (%v)", doc, once, library, err)
 		}
 		twice, err := artifact.Canonical(once)
 		if err != nil || string(once) != string(twice) {

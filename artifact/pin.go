@@ -2,6 +2,8 @@ package artifact
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +31,13 @@ type PinSigner struct {
 func (p Pin) JSON() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", "  ")
 	return append(b, '\n'), err
+}
+
+// fingerprint tells one pin from another.
+func (p Pin) fingerprint() string {
+	text, _ := p.JSON() // strings and bytes always marshal
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // ParsePin reads what JSON wrote, strictly.

@@ -106,6 +106,7 @@ func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.Sea
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
+			t.turns++
 			for _, a := range list[:n] {
 				if s, ok := v.Seat(a.node); ok {
 					f(v, s, a)

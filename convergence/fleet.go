@@ -15,15 +15,51 @@ type Fleet struct {
 	Lagging  []Lagging // the others, those behind for the longest first, at most as many as were asked for
 }
 
-// walk is how many nodes are looked at while the fold waits.
-const walk = 1024
+// stride is how many nodes are looked at while the fold waits.
+const stride = 1024
 
-// Fleet goes through all nodes and lists at most limit of those that lag. The
-// error is *NotReadyError.
+// standing is an answer, and what it holds for: as long as nothing is folded and
+// nothing reported, it is the next one too.
+type standing struct {
+	seq, turns uint64
+	limit      int
+	fleet      Fleet
+}
+
+// Fleet goes through all nodes, unless nothing happened since it last did, and
+// lists at most limit of those that lag. The error is *NotReadyError.
 func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
 	if !t.heard() {
 		return Fleet{}, &NotReadyError{}
 	}
+	before := t.now(limit)
+	t.mu.Lock()
+	last := t.fleet
+	t.mu.Unlock()
+	if last != nil && last.seq == before.seq && last.turns == before.turns && last.limit == limit {
+		return last.fleet, nil
+	}
+	out, err := t.walk(ctx, limit)
+	if after := t.now(limit); err == nil && after.seq == before.seq && after.turns == before.turns {
+		after.fleet = out
+		t.mu.Lock()
+		t.fleet = &after
+		t.mu.Unlock()
+	}
+	return out, err
+}
+
+// now is what an answer given now holds for.
+func (t *Tracker) now(limit int) (x standing) {
+	t.opt.Model.Read(func(v *projector.View) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		x = standing{seq: v.Seq(), turns: t.turns, limit: limit}
+	})
+	return x
+}
+
+func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	var out Fleet
 	var behind []late
 	var at projector.Place
@@ -32,7 +68,7 @@ func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			var seats []projector.Seat
-			seats, at, more = v.Seats(at, walk)
+			seats, at, more = v.Seats(at, stride)
 			for _, s := range seats {
 				out.Desired++
 				r := t.table.of(s.Ordinal)

@@ -93,6 +93,8 @@ type Tracker struct {
 	reports  Reports // nil until opened
 	ready    bool
 	seen     uint64        // sequence of the last report taken
+	turns    uint64        // how often reports were put into the table
+	fleet    *standing     // the last answer of Fleet
 	moved    chan struct{} // closed when seen rises
 }
 

@@ -245,7 +245,7 @@ func BenchmarkRolloutOfAHundredNodes(b *testing.B) {
 func BenchmarkFleet(b *testing.B) {
 	x, _ := crowd(b, 100_000)
 	for b.Loop() {
-		f, err := x.Fleet(b.Context(), 100)
+		f, err := x.walk(b.Context(), 100)
 		require.NoError(b, err)
 		require.Equal(b, 100_000, f.Desired)
 	}

@@ -34,7 +34,7 @@ type Event struct {
 	// Policy is the decoded payload of a policy_updated, nil in others.
 	Policy *artifact.PolicyPayload
 	// Version is the log sequence of the cause of a policy_updated.
-	Version uint64
+	Version uint64 // over NATS of an artifact_updated too
 	// Pulled is the state that was fetched because of a node_state_updated.
 	Pulled *State
 	// Covered is set when a pull already told what the event says: the rows of
@@ -104,14 +104,18 @@ func decodePayload(id policy.NodeID, doc []byte) (artifact.PolicyPayload, error)
 }
 
 // decodeEnvelope turns an envelope whose signature was verified into an event.
-// Its kind stands for the type of what is not a policy.
+// Everything but a policy is an artifact.
 func decodeEnvelope(id policy.NodeID, seq uint64, env artifact.Envelope) (Event, error) {
-	e := Event{Seq: seq, Type: env.Kind, Version: env.Version, Envelope: env}
+	e := Event{Seq: seq, Type: TypeArtifactUpdated, Version: env.Version, Envelope: env}
 	if err := env.Expect(artifact.Identity{Node: string(id), Plane: artifact.PlanePolicy, Kind: env.Kind, Name: env.Name}); err != nil {
 		return Event{}, err
 	}
 	if env.Kind != artifact.KindPolicy {
-		return e, nil
+		r, err := decodeReleased(id, env.Payload)
+		if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
+			err = fmt.Errorf("it is artifact %.40s %.80s, but tells of %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
+		}
+		return e, err
 	}
 	p, err := decodePayload(id, env.Payload)
 	if err != nil {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ type Options struct {
 	// come over NATS, and only what must be pulled over HTTP. Empty: all comes
 	// over HTTP.
 	NATS string
+	// Token and TLS are shown to the NATS server; empty: none.
+	Token string
+	TLS   *tls.Config
 	// Trust holds the keys to verify with. Nil: those the plane names at
 	// /v1/keys, asked again when a notice names an unknown one.
 	Trust *artifact.TrustSet
@@ -111,6 +115,9 @@ type Follower struct {
 	restored bool          // the state file was read
 	splice   *splice
 	puller   func(context.Context) (State, error)
+
+	artifacts bool      // artifacts are followed, and policies are not
+	hint      *released // what a pull of artifacts should have
 }
 
 // NewFollower makes a follower of node id at a server such as
@@ -287,7 +294,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	if f.begun || f.server == "" {
 		return nil
 	}
-	s, err := f.pull(ctx)
+	s, err := f.puller(ctx)
 	if err != nil {
 		return err
 	}
@@ -407,7 +414,14 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		}
 		f.take(s)
 		e.Pulled = &s
+	case TypeArtifactUpdated:
+		if f.artifacts {
+			return f.announced(ctx, e)
+		}
 	case TypePolicyUpdated:
+		if f.artifacts {
+			return nil
+		}
 		if v := f.version.Load(); v != 0 {
 			f.version.Store(max(v, e.Version))
 		}

@@ -66,7 +66,9 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		}
 		cancel(fmt.Errorf("the NATS connection ended: %w", err))
 	}
-	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)),
+	// Where nodes are kept apart, each may listen below its own inbox alone.
+	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.shown(),
+		nats.CustomInboxPrefix("_INBOX."+string(f.id)),
 		nats.ClosedHandler(func(nc *nats.Conn) { ended(nc.LastError()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			switch {
@@ -95,6 +97,17 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		err = cause
 	}
 	return s.whole, err
+}
+
+// shown are the credentials for the server.
+func (f *Follower) shown() nats.Option {
+	return func(o *nats.Options) error {
+		o.Token = f.opt.Token
+		if f.opt.TLS != nil {
+			return nats.Secure(f.opt.TLS)(o)
+		}
+		return nil
+	}
 }
 
 func (s *session) subscribe() (err error) {

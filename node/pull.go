@@ -176,6 +176,10 @@ func parseFingerprint(s string) (fp [sha256.Size]byte, err error) {
 
 // get fetches a document of at most maxFrame bytes.
 func (f *Follower) get(ctx context.Context, path string) ([]byte, http.Header, error) {
+	return f.getAtMost(ctx, path, maxFrame)
+}
+
+func (f *Follower) getAtMost(ctx context.Context, path string, most int) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.opt.Silence)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server+path, nil)
@@ -190,6 +194,6 @@ func (f *Follower) get(ctx context.Context, path string) ([]byte, http.Header, e
 	if resp.StatusCode != http.StatusOK {
 		return nil, nil, newStatusError(resp)
 	}
-	body, err := readBounded(resp.Body)
+	body, err := readBounded(resp.Body, most)
 	return body, resp.Header, err
 }

@@ -71,10 +71,10 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return 0
 }
 
-func readBounded(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, maxFrame+1))
-	if err == nil && len(body) > maxFrame {
-		err = fmt.Errorf("the answer is larger than %d bytes", maxFrame)
+func readBounded(r io.Reader, most int) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err == nil && len(body) > most {
+		err = fmt.Errorf("the answer is larger than %d bytes", most)
 	}
 	return body, err
 }

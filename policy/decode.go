@@ -38,11 +38,19 @@ const (
 	eventExpected
 	eventCreatedBy
 	eventDocument
+	eventArtifacts
+	eventTrust
+	eventKind
+	eventName
+	eventPrincipalID
+	eventPrincipal
+	eventRelation
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
-	"admission_policy_id", "expected_version", "created_by", "policy",
+	"admission_policy_id", "expected_version", "created_by", "policy", "artifacts", "trust", "kind", "name",
+	"principal_id", "principal", "relation",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -63,6 +71,12 @@ type record struct {
 	expected    *uint64
 	createdBy   string
 	document    AdmissionPolicy
+	artifacts   []string
+	trust       []TrustedSigner
+	artifact    struct{ kind, name string }
+	principalID PrincipalID
+	principal   Principal
+	relation    Relation
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -111,6 +125,8 @@ func (rec *record) identified() bool {
 	switch rec.kind {
 	case TypeAdmissionPolicyUpdated, TypeAdmissionPolicyDeleted:
 		return rec.admissionID != ""
+	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved:
+		return rec.principalID != ""
 	}
 	if rec.project == uuid.Nil {
 		return false
@@ -120,7 +136,7 @@ func (rec *record) identified() bool {
 		return rec.policy != uuid.Nil && rec.revision.ID != uuid.Nil
 	case TypePolicyDeleted:
 		return rec.policy != uuid.Nil
-	case TypeNodeUpdated, TypeNodeRemoved:
+	case TypeNodeUpdated, TypeNodeRemoved, TypeArtifactReleased, TypeArtifactWithdrawn:
 		return rec.node != ""
 	}
 	return false
@@ -136,10 +152,22 @@ func (rec *record) event() Event {
 		return NodeUpdated{rec.id, rec.project, rec.node, rec.labels, rec.addresses}
 	case TypeNodeRemoved:
 		return NodeRemoved{rec.id, rec.project, rec.node}
+	case TypeArtifactReleased:
+		return ArtifactReleased{rec.id, rec.project, rec.node, rec.artifacts, rec.trust}
+	case TypeArtifactWithdrawn:
+		return ArtifactWithdrawn{rec.id, rec.project, rec.node, rec.artifact.kind, rec.artifact.name}
 	case TypeAdmissionPolicyUpdated:
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
 	case TypeAdmissionPolicyDeleted:
 		return AdmissionPolicyDeleted{rec.id, rec.admissionID, rec.expected}
+	case TypePrincipalUpdated:
+		return PrincipalUpdated{rec.id, rec.principalID, rec.expected, rec.createdBy, rec.principal}
+	case TypePrincipalRemoved:
+		return PrincipalRemoved{rec.id, rec.principalID, rec.createdBy}
+	case TypeRelationWritten:
+		return RelationWritten{rec.id, rec.principalID, rec.createdBy, rec.relation}
+	case TypeRelationRemoved:
+		return RelationRemoved{rec.id, rec.principalID, rec.createdBy, rec.relation}
 	}
 	return nil
 }
@@ -156,10 +184,20 @@ func (rec *record) fields() (need, may uint) {
 		return common | eventNode | eventLabels | eventAddresses, 0
 	case TypeNodeRemoved:
 		return common | eventNode, 0
+	case TypeArtifactReleased:
+		return common | eventNode | eventArtifacts, eventTrust
+	case TypeArtifactWithdrawn:
+		return common | eventNode | eventKind | eventName, 0
 	case TypeAdmissionPolicyUpdated:
 		return eventID | eventType | eventAdmissionID | eventDocument, eventExpected | eventCreatedBy
 	case TypeAdmissionPolicyDeleted:
 		return eventID | eventType | eventAdmissionID, eventExpected
+	case TypePrincipalUpdated:
+		return eventID | eventType | eventPrincipalID | eventPrincipal, eventExpected | eventCreatedBy
+	case TypePrincipalRemoved:
+		return eventID | eventType | eventPrincipalID, eventCreatedBy
+	case TypeRelationWritten, TypeRelationRemoved:
+		return eventID | eventType | eventPrincipalID | eventRelation, eventCreatedBy
 	}
 	return common, ^uint(0)
 }
@@ -222,6 +260,27 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "policy":
 		rec.seen |= eventDocument
 		rec.document = r.admissionPolicy()
+	case "artifacts":
+		rec.seen |= eventArtifacts
+		rec.artifacts = r.artifacts()
+	case "trust":
+		rec.seen |= eventTrust
+		rec.trust = r.trust()
+	case "kind":
+		rec.seen |= eventKind
+		rec.artifact.kind = r.artifactPart()
+	case "name":
+		rec.seen |= eventName
+		rec.artifact.name = r.artifactPart()
+	case "principal_id":
+		rec.seen |= eventPrincipalID
+		rec.principalID = r.principalID()
+	case "principal":
+		rec.seen |= eventPrincipal
+		rec.principal = r.principal()
+	case "relation":
+		rec.seen |= eventRelation
+		rec.relation = r.relation()
 	default:
 		return false
 	}
@@ -234,6 +293,14 @@ func (r *reader) eventType(rec *record) {
 		return
 	}
 	switch string(b) {
+	case TypePrincipalUpdated:
+		rec.kind = TypePrincipalUpdated
+	case TypePrincipalRemoved:
+		rec.kind = TypePrincipalRemoved
+	case TypeRelationWritten:
+		rec.kind = TypeRelationWritten
+	case TypeRelationRemoved:
+		rec.kind = TypeRelationRemoved
 	case TypeRevisionCreated:
 		rec.kind = TypeRevisionCreated
 	case TypePolicyDeleted:
@@ -242,6 +309,10 @@ func (r *reader) eventType(rec *record) {
 		rec.kind = TypeNodeUpdated
 	case TypeNodeRemoved:
 		rec.kind = TypeNodeRemoved
+	case TypeArtifactReleased:
+		rec.kind = TypeArtifactReleased
+	case TypeArtifactWithdrawn:
+		rec.kind = TypeArtifactWithdrawn
 	case TypeAdmissionPolicyUpdated:
 		rec.kind = TypeAdmissionPolicyUpdated
 	case TypeAdmissionPolicyDeleted:

@@ -35,6 +35,13 @@ func Append(b []byte, e Event) []byte {
 		b = AppendAddresses(append(b, `,"addresses":`...), e.Addresses)
 	case NodeRemoved:
 		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+	case ArtifactReleased:
+		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+		b = appendReleased(b, e)
+	case ArtifactWithdrawn:
+		b = appendText(append(b, `,"node_id":`...), string(e.Node))
+		b = appendText(append(b, `,"kind":`...), e.Kind)
+		b = appendText(append(b, `,"name":`...), e.Name)
 	case AdmissionPolicyUpdated:
 		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
 		b = appendExpected(b, e.Expected)
@@ -45,6 +52,15 @@ func Append(b []byte, e Event) []byte {
 	case AdmissionPolicyDeleted:
 		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
 		b = appendExpected(b, e.Expected)
+	case PrincipalUpdated:
+		b = appendAccess(b, e.Principal, e.Expected, e.CreatedBy)
+		b = AppendPrincipal(append(b, `,"principal":`...), e.Document)
+	case PrincipalRemoved:
+		b = appendAccess(b, e.Principal, nil, e.CreatedBy)
+	case RelationWritten:
+		b = appendText(append(appendAccess(b, e.Principal, nil, e.CreatedBy), `,"relation":`...), e.Relation.String())
+	case RelationRemoved:
+		b = appendText(append(appendAccess(b, e.Principal, nil, e.CreatedBy), `,"relation":`...), e.Relation.String())
 	default:
 		panic(fmt.Sprintf("policy: no encoding for %T", e)) // the set is closed
 	}

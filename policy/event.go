@@ -3,8 +3,9 @@ package policy
 import "github.com/google/uuid"
 
 // Event is a fact of the log. The set is closed: RevisionCreated,
-// PolicyDeleted, NodeUpdated, NodeRemoved, AdmissionPolicyUpdated,
-// AdmissionPolicyDeleted.
+// PolicyDeleted, NodeUpdated, NodeRemoved, ArtifactReleased, ArtifactWithdrawn,
+// AdmissionPolicyUpdated, AdmissionPolicyDeleted, PrincipalUpdated,
+// PrincipalRemoved, RelationWritten, RelationRemoved.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
@@ -22,8 +23,16 @@ const (
 	TypeNodeUpdated     = "node_updated"
 	TypeNodeRemoved     = "node_removed"
 
+	TypeArtifactReleased  = "artifact_released"
+	TypeArtifactWithdrawn = "artifact_withdrawn"
+
 	TypeAdmissionPolicyUpdated = "admission_policy_updated"
 	TypeAdmissionPolicyDeleted = "admission_policy_deleted"
+
+	TypePrincipalUpdated = "principal_updated"
+	TypePrincipalRemoved = "principal_removed"
+	TypeRelationWritten  = "relation_written"
+	TypeRelationRemoved  = "relation_removed"
 )
 
 // RevisionCreated publishes a revision of a policy, the first included.

@@ -93,12 +93,24 @@ const (
 	CodeInvalidFingerprint = "invalid_fingerprint"
 
 	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
+	CodeInvalidArtifact          = "invalid_artifact"
+	CodeInvalidArtifactName      = "invalid_artifact_name" // of a kind, too
+	CodeArtifactsOutOfRange      = "artifacts_out_of_range"
+	CodeSignersOutOfRange        = "signers_out_of_range"
+	CodeInvalidPublicKey         = "invalid_public_key"
 	CodeUnknownLevel             = "unknown_level"
 	CodeUnknownMode              = "unknown_mode"
 	CodeInvalidPriority          = "invalid_priority"
 	CodeOwnerForbidden           = "owner_forbidden"
 	CodeControlCharacter         = "control_character"
 	CodeTooManyTestCases         = "too_many_test_cases"
+
+	CodeInvalidPrincipalID = "invalid_principal_id"
+	CodeInvalidRelation    = "invalid_relation"
+	CodeUnknownKind        = "unknown_kind"
+	CodeInvalidToken       = "invalid_token"
+	CodeInvalidSPIFFE      = "invalid_spiffe_id"
+	CodeTooManyCredentials = "too_many_credentials"
 )
 
 // Codes of warnings: what may stand and is likely not meant.

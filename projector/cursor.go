@@ -62,6 +62,7 @@ func link(prev [32]byte, seq uint64, subject string, event uuid.UUID, body [32]b
 type OtherLogError struct {
 	Dir    string
 	Detail string
+	Seq    uint64 // the event that is missing or differs; 0: the logs differ otherwise
 }
 
 // Error says what differs and what to do.

@@ -23,8 +23,10 @@ type Digest struct {
 }
 
 // Digest hashes policies with every revision, nodes with their facts, the
-// derived rows, and admission policies, all by name. The fold goes on meanwhile, but for the moment in
-// which the rows are derived.
+// derived rows, admission policies, artifacts with whose signatures count, and
+// principals with their relations, all by name. The fold goes on meanwhile, but
+// for the moment in which the rows are
+// derived.
 func (p *Projector) Digest(ctx context.Context) (Digest, error) {
 	p.mu.RLock()
 	d := p.digester()
@@ -88,11 +90,16 @@ func (at digester) sum(ctx context.Context) (Digest, error) {
 	if err != nil {
 		return d, err
 	}
-	err = scanSnapshot(ctx, snap, keyAdmission, func(k, v []byte) error {
-		frame(h, k)
-		frame(h, v)
-		return nil
-	})
+	for _, kind := range []byte{keyAdmission, keyRete, keyArtifacts, keyRelease, keyPrincipal} {
+		err = scanSnapshot(ctx, snap, kind, func(k, v []byte) error {
+			frame(h, k)
+			frame(h, v)
+			return nil
+		})
+		if err != nil {
+			return d, err
+		}
+	}
 	d.Sum = [32]byte(h.Sum(nil))
 	return d, err
 }

@@ -19,6 +19,7 @@ type Edge struct {
 	Seq         uint64
 	Time        time.Time // log timestamp of Seq
 	Policy      uuid.UUID
+	Artifact    string    // <kind>.<name>, of an edge about an artifact; such a one has no policy and no revision
 	Revision    uuid.UUID // the policy's head at that event; of a deleted policy, its last
 	Fingerprint compiler.Fingerprint
 	Have        []policy.NodeID // nodes that have the row now, ascending
@@ -38,6 +39,15 @@ const noPlaces = 0
 // appendPlace writes a set of one.
 func appendPlace(b []byte, place uint32) []byte {
 	return binary.AppendUvarint(append(b, 1<<1), uint64(place)<<1)
+}
+
+// appendNodePlace writes the sets of an edge about one node: it has the row, or
+// lost it.
+func appendNodePlace(b []byte, place uint32, has bool) []byte {
+	if has {
+		return append(appendPlace(b, place), noPlaces)
+	}
+	return appendPlace(append(b, noPlaces), place)
 }
 
 // appendVector writes the set of a partition's bit vector.

@@ -26,24 +26,29 @@ const (
 	CodeStaleEvent       = "stale_event"
 	CodeNameTaken        = "name_taken"
 	CodePriorityTaken    = "priority_taken"
+	CodeVersionNotNewer  = "version_not_newer"
+	CodeSignerNotTrusted = "signer_not_trusted"
+	CodeBadSignature     = "bad_signature"
 )
 
 // entry is a message made ready for the fold: everything that needs no state
 // is done before the lock is taken.
 type entry struct {
-	msg     streams.Message
-	event   policy.Event // nil when the body could not be read at all
-	fault   *policy.DecodeError
-	ruleset compiler.Ruleset // of a revision without fault
-	body    [32]byte         // sha256 of the body
-	chain   [32]byte         // the chain hash with it
-	trace   streams.Trace    // of the request that caused it, if it says
-	claimed bool             // the subject says of the event what it says itself
+	msg      streams.Message
+	event    policy.Event // nil when the body could not be read at all
+	fault    *policy.DecodeError
+	ruleset  compiler.Ruleset // of a revision without fault
+	released *released        // of a release without fault
+	body     [32]byte         // sha256 of the body
+	chain    [32]byte         // the chain hash with it
+	trace    streams.Trace    // of the request that caused it, if it says
+	claimed  bool             // the subject says of the event what it says itself
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v2, which
-// added ordered policy and admission policies.
-const knownSchema = 2
+// knownSchema is the newest ce-dataschema this binary folds: edict/v4. v2
+// added ordered policy and admission policies, v3 artifacts, v4 principals and
+// relations.
+const knownSchema = 4
 
 // NewerEventError means that an event was written under a schema this binary
 // does not know. Skipping it would show a smaller world, so the fold stops.
@@ -80,6 +85,9 @@ func prepare(m streams.Message) (entry, error) {
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)
+	}
+	if ar, ok := ev.(policy.ArtifactReleased); ok && e.fault == nil {
+		e.released, e.fault = readReleased(ar)
 	}
 	return e, nil
 }
@@ -127,7 +135,7 @@ func claimFault(e *entry) (Verdict, bool) {
 	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
-		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node> or edict.log.admission.<policy>", e.msg.Subject), true
+		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy> or edict.log.access.<principal>", e.msg.Subject), true
 	}
 	family, id := identify(e.event)
 	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
@@ -139,8 +147,14 @@ func claimFault(e *entry) (Verdict, bool) {
 
 // placed names what an event or a subject is about.
 func placed(family, id string, project uuid.UUID) string {
+	if project == uuid.Nil && family == streams.FamilyAccess {
+		return "principal " + id
+	}
 	if project == uuid.Nil {
 		return family + " policy " + id
+	}
+	if family == streams.FamilyArtifact {
+		family = "artifacts of node"
 	}
 	return fmt.Sprintf("%s %s of project %s", family, id, project)
 }
@@ -155,10 +169,22 @@ func identify(e policy.Event) (family, id string) {
 		return "node", string(e.Node)
 	case policy.NodeRemoved:
 		return "node", string(e.Node)
+	case policy.ArtifactReleased:
+		return streams.FamilyArtifact, string(e.Node)
+	case policy.ArtifactWithdrawn:
+		return streams.FamilyArtifact, string(e.Node)
 	case policy.AdmissionPolicyUpdated:
 		return streams.FamilyAdmission, string(e.Policy)
 	case policy.AdmissionPolicyDeleted:
 		return streams.FamilyAdmission, string(e.Policy)
+	case policy.PrincipalUpdated:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.PrincipalRemoved:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.RelationWritten:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.RelationRemoved:
+		return streams.FamilyAccess, string(e.Principal)
 	}
 	return "", ""
 }
@@ -166,7 +192,7 @@ func identify(e policy.Event) (family, id string) {
 // unread reports whether the ids that place an event could not be read.
 func unread(e policy.Event) bool {
 	family, id := identify(e)
-	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission {
+	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission && family != streams.FamilyAccess {
 		return true
 	}
 	return id == "" || id == uuid.Nil.String()

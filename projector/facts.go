@@ -25,6 +25,10 @@ const (
 	FactNode      = "node"
 	FactRow       = "row"
 	FactAdmission = "admission_policy"
+	FactRete      = "rete"
+	FactArtifacts = "artifacts"
+	FactRelease   = "release"
+	FactPrincipal = "principal"
 )
 
 // Fact is one of the things that the store digest covers, in words: two stores
@@ -33,8 +37,9 @@ const (
 type Fact struct {
 	Kind string
 	// Key names it among those of its kind, which come in ascending order:
-	// project/policy, policy/sequence (20 digits), project/node, node/policy or
-	// an admission policy's id.
+	// project/policy, policy/sequence (20 digits), project/node, node/policy, an
+	// admission policy's or principal's id, project/rete, project/node, or
+	// "project/node version" (20 digits), since a space sorts before what ids have.
 	Key    string
 	Values map[string]string
 }
@@ -83,7 +88,7 @@ func (f factReader) all(yield func(Fact, error) bool) {
 	for _, kind := range []struct {
 		prefix byte
 		read   func(k, v []byte) (Fact, error)
-	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}} {
+	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}, {keyRete, reteFact}, {keyArtifacts, artifactsFact}, {keyRelease, releaseFact}, {keyPrincipal, principalFact}} {
 		err := scanSnapshot(context.Background(), f.snap, kind.prefix, func(k, v []byte) error {
 			fact, err := kind.read(k, v)
 			if err == nil && !yield(fact, nil) {
@@ -151,6 +156,27 @@ func admissionFact(k, v []byte) (Fact, error) {
 		values["name"], values["sha256"] = p.document.Name, hex.EncodeToString(sum[:])
 	}
 	return Fact{FactAdmission, string(k), values}, nil
+}
+
+func principalFact(k, v []byte) (Fact, error) {
+	p, err := readPrincipal(policy.PrincipalID(k), v)
+	if err != nil {
+		return Fact{}, err
+	}
+	values := map[string]string{
+		"removed": strconv.FormatBool(p.document == nil), "version": strconv.FormatUint(p.version, 10),
+		"created_at": stamp(p.created), "updated_at": stamp(p.updated), "created_by": p.createdBy,
+	}
+	if p.document != nil {
+		sum := sha256.Sum256(policy.AppendPrincipal(nil, *p.document))
+		values["sha256"] = hex.EncodeToString(sum[:])
+	}
+	relations := make([]string, len(p.relations))
+	for i, g := range p.relations {
+		relations[i] = g.relation.String()
+	}
+	values["relations"] = strings.Join(relations, ",")
+	return Fact{FactPrincipal, string(k), values}, nil
 }
 
 func revisionFact(k, v []byte) (Fact, error) {

@@ -39,12 +39,13 @@ type fold struct {
 type scratch struct {
 	fresh    map[nodeEvent]struct{}      // events of nodes applied in this batch
 	admitted map[admissionEvent]struct{} // and of admission policies
+	granted  map[accessEvent]struct{}    // and of principals and relations
 	key      []byte                      // of one write; the batch copies what it is given
 	value    []byte                      // of one write
 }
 
 func newScratch() scratch {
-	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}}
+	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}, granted: map[accessEvent]struct{}{}}
 }
 
 // reset keeps room for an ordinary batch; that of a rebuild would take longer
@@ -56,6 +57,7 @@ func (s *scratch) reset() {
 	}
 	clear(s.fresh)
 	clear(s.admitted)
+	clear(s.granted)
 }
 
 func (f *fold) set(key, value []byte) {
@@ -98,10 +100,22 @@ func (f *fold) event(e *entry) Verdict {
 		return f.nodeUpdated(ev, e.fault)
 	case policy.NodeRemoved:
 		return f.nodeRemoved(ev, e.fault)
+	case policy.ArtifactReleased:
+		return f.artifactReleased(ev, e)
+	case policy.ArtifactWithdrawn:
+		return f.artifactWithdrawn(ev, e.fault)
 	case policy.AdmissionPolicyUpdated:
 		return f.admissionPolicyUpdated(ev, e.fault)
 	case policy.AdmissionPolicyDeleted:
 		return f.admissionPolicyDeleted(ev, e.fault)
+	case policy.PrincipalUpdated:
+		return f.principalUpdated(ev, e.fault)
+	case policy.PrincipalRemoved:
+		return f.principalRemoved(ev, e.fault)
+	case policy.RelationWritten:
+		return f.relationWritten(ev, e.fault)
+	case policy.RelationRemoved:
+		return f.relationRemoved(ev, e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }
@@ -143,13 +157,7 @@ func (f *fold) record(p *policyState) {
 
 // recordNode writes what a node's own event changed for a policy.
 func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
-	b := f.edgeHead(p)
-	if has {
-		b = append(appendPlace(b, f.place(ordinal)), noPlaces)
-	} else {
-		b = appendPlace(append(b, noPlaces), f.place(ordinal))
-	}
-	f.edge(f.partition(ordinal), p, b)
+	f.edge(f.partition(ordinal), p, appendNodePlace(f.edgeHead(p), f.place(ordinal), has))
 }
 
 func (f *fold) edgeHead(p *policyState) []byte {
@@ -157,11 +165,16 @@ func (f *fold) edgeHead(p *policyState) []byte {
 }
 
 func (f *fold) edge(partition int, p *policyState, value []byte) {
+	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
+	f.putEdge(partition, value)
+}
+
+// putEdge writes an edge under f.key.
+func (f *fold) putEdge(partition int, value []byte) {
 	if !f.trace.IsZero() {
 		value = append(value, f.trace[:]...)
 	}
 	f.value = value
-	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
 	f.set(f.key, value)
 	f.pending[partition].add(f.seq)
 }

@@ -36,14 +36,25 @@ type nodeEvent struct {
 // seenBefore is exact: the filter in memory spares the look-up, it never
 // answers yes by itself.
 func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
-	if b := eventBits(event); n.seen&b != b {
+	return f.appliedBefore(n.ordinal, n.seen, event)
+}
+
+func (f *fold) appliedBefore(ordinal uint32, seen uint64, event uuid.UUID) bool {
+	if b := eventBits(event); seen&b != b {
 		return false
 	}
-	if _, ok := f.fresh[nodeEvent{n.ordinal, event}]; ok {
+	if _, ok := f.fresh[nodeEvent{ordinal, event}]; ok {
 		return true
 	}
-	f.key = appendNodeEventKey(f.key[:0], n.ordinal, event)
+	f.key = appendNodeEventKey(f.key[:0], ordinal, event)
 	return f.stored(f.key)
+}
+
+// noteEvent remembers that an event of a node was applied.
+func (f *fold) noteEvent(ordinal uint32, event uuid.UUID) {
+	f.fresh[nodeEvent{ordinal, event}] = struct{}{}
+	f.key = appendNodeEventKey(f.key[:0], ordinal, event)
+	f.set(f.key, nil)
 }
 
 // stored reports whether an earlier batch wrote the key.
@@ -68,9 +79,7 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	f.touchNode(n, addresses)
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
-	f.fresh[nodeEvent{n.ordinal, event}] = struct{}{}
-	f.key = appendNodeEventKey(f.key[:0], n.ordinal, event)
-	f.set(f.key, nil)
+	f.noteEvent(n.ordinal, event)
 	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, event: event, seen: n.seen, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal
@@ -91,6 +100,9 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
 		f.move(n, f.identity(n.project, ev.Labels, f.key))
 	}
+	if before == nil {
+		f.tellArtifacts(n, true)
+	}
 	f.remember(n, ev.ID, ev.Addresses)
 	return Verdict{}
 }
@@ -103,6 +115,7 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 	}
 	if !gone {
 		f.live.nodes--
+		f.tellArtifacts(n, false)
 		f.move(n, nil)
 	}
 	// Even when nothing was there: met again after the node has come back,

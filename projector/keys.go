@@ -12,8 +12,8 @@ import (
 // SchemaVersion is the layout below. A store of a newer one is refused, one of
 // an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
 // of places; version 3 folds ordered policy, which older binaries rejected, and
-// has admission policies.
-const SchemaVersion = 3
+// has admission policies; version 4 has artifacts.
+const SchemaVersion = 4
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -29,11 +29,16 @@ const (
 	keyMember         = 'm' // selector ordinal, identity ordinal ->
 	keyPayload        = 'y' // fingerprint -> rule payload, verbatim
 	keyRetired        = 'x' // sequence, fingerprint -> ; payloads no head has had since
-	keyEdge           = 'o' // partition, sequence, policy -> edge
+	keyEdge           = 'o' // partition, sequence, policy or artifact -> edge
 	keyEdgesFrom      = 'f' // partition -> highest sequence whose edges were dropped
 	keyRejection      = 'j' // sequence -> rejection as JSON
 	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
 	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
+	keyPrincipal      = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
+	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied
+	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
+	keyRete           = 'u' // project, rete -> signers
+	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied
 	keyReported       = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -57,6 +62,15 @@ func admissionKey(id policy.AdmissionPolicyID) []byte {
 
 func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
 	b := append(append([]byte{keyAdmissionEvent}, id...), 0)
+	return append(b, event[:]...)
+}
+
+func principalKey(id policy.PrincipalID) []byte {
+	return append([]byte{keyPrincipal}, id...)
+}
+
+func accessEventKey(id policy.PrincipalID, event uuid.UUID) []byte {
+	b := append(append([]byte{keyAccessEvent}, id...), 0)
 	return append(b, event[:]...)
 }
 
@@ -100,9 +114,35 @@ func retiredKey(r retirement) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{keyRetired}, r.seq), r.fp[:]...)
 }
 
+// edgeName is where the name of an edge begins in its key.
+const edgeName = 1 + 2 + 8
+
 func appendEdgeKey(b []byte, partition int, seq uint64, policy uuid.UUID) []byte {
 	b = binary.BigEndian.AppendUint16(append(b, keyEdge), uint16(partition))
 	return append(appendU64(b, seq), policy[:]...)
+}
+
+// An edge about an artifact has a name after its sequence. The first bytes put
+// it, among the policies of that sequence, where the text "artifact.…" stands
+// among the texts of their ids: behind those that begin with a, before b.
+var artifactEdge = [16]byte{0xaf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+func appendArtifactEdgeKey(b []byte, partition int, seq uint64, p artifactPart) []byte {
+	b = appendEdgeKey(b, partition, seq, artifactEdge)
+	return append(append(append(b, p.kind...), '.'), p.name...)
+}
+
+func appendArtifactsKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
+	return append(append(append(b, keyArtifacts), project[:]...), id...)
+}
+
+func appendReteKey(b []byte, project uuid.UUID, name string) []byte {
+	return append(append(append(b, keyRete), project[:]...), name...)
+}
+
+func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, version uint64) []byte {
+	b = append(append(append(b, keyRelease), project[:]...), id...)
+	return appendU64(append(b, 0), version)
 }
 
 // edgePrefix is the place before the first edge of a sequence.

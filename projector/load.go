@@ -18,7 +18,10 @@ import (
 func (p *Projector) load() error {
 	p.state = newState(p.opt.Partitions)
 	p.pending = make([]pending, p.opt.Partitions)
-	defer func() { p.admissionSeq.Store(p.state.admission.last()) }()
+	defer func() {
+		p.admissionSeq.Store(p.state.admission.last())
+		p.accessSeq.Store(p.state.access.last())
+	}()
 	fresh, err := p.loadSchema()
 	if err != nil || fresh {
 		return err
@@ -26,7 +29,7 @@ func (p *Projector) load() error {
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
 	defer func() { p.state.touches.skip(p.cursor.seq) }()
 	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission,
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.access, l.retes, l.artifacts,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("load store %s: %w", p.dir, err)
@@ -56,7 +59,7 @@ func (p *Projector) loadSchema() (fresh bool, err error) {
 	case have != SchemaVersion:
 		return false, &SchemaError{Dir: p.dir, Have: have, Know: SchemaVersion}
 	case int(parts) != p.opt.Partitions:
-		return false, &OtherLogError{p.dir, fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
+		return false, &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("that log has %d partitions, this one %d", parts, p.opt.Partitions)}
 	}
 	return false, nil
 }
@@ -107,7 +110,7 @@ func (l *loader) cursorRecord() error {
 		return err
 	}
 	if l.cursor.created != l.opt.Created.UnixNano() {
-		return &OtherLogError{l.dir, fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
+		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
 	}
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
 	l.state.nextSel = l.cursor.nextSelector

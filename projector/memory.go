@@ -52,10 +52,11 @@ func (m *Memory) Rows(id policy.NodeID) (r Rows, ok bool) {
 }
 
 // ephemeral takes the place of batch and store. All that the fold ever reads
-// back is which events of nodes and admission policies it has applied.
+// back is which events of nodes, admission policies and principals it
+// has applied.
 type ephemeral struct {
 	applied  map[nodeEventKey]struct{}
-	admitted map[string]struct{} // keys of keyAdmissionEvent
+	admitted map[string]struct{} // keys of keyAdmissionEvent and keyAccessEvent
 	edges    bool                // to be made
 }
 
@@ -64,7 +65,7 @@ type nodeEventKey [1 + 4 + 16]byte
 
 // Set implements sink.
 func (e *ephemeral) Set(key, _ []byte, _ *pebble.WriteOptions) error {
-	if key[0] == keyAdmissionEvent {
+	if key[0] == keyAdmissionEvent || key[0] == keyAccessEvent {
 		if e.admitted == nil {
 			e.admitted = map[string]struct{}{}
 		}
@@ -89,7 +90,7 @@ func (e *ephemeral) DeleteRange(_, _ []byte, _ *pebble.WriteOptions) error { ret
 // Get implements past.
 func (e *ephemeral) Get(key []byte) ([]byte, io.Closer, error) {
 	var ok bool
-	if key[0] == keyAdmissionEvent {
+	if key[0] == keyAdmissionEvent || key[0] == keyAccessEvent {
 		_, ok = e.admitted[string(key)]
 	} else {
 		_, ok = e.applied[nodeEventKey(key)]

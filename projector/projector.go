@@ -87,10 +87,12 @@ type Projector struct {
 	// admissionSeq is the sequence of the last change of an admission policy, to
 	// be asked without the lock.
 	admissionSeq atomic.Uint64
-	progress     sync.Mutex
-	changed      chan struct{}
-	verdicts     verdicts
-	witness      witness
+	// accessSeq is that of the last change of a principal or relation.
+	accessSeq atomic.Uint64
+	progress  sync.Mutex
+	changed   chan struct{}
+	verdicts  verdicts
+	witness   witness
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
@@ -367,6 +369,7 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, fu
 	f.set(cursorKey(), f.value)
 	p.cursor = c
 	p.admissionSeq.Store(p.state.admission.last())
+	p.accessSeq.Store(p.state.access.last())
 	if silent {
 		for part := range p.pending {
 			f.dropEdges(part, c.seq)

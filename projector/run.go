@@ -139,7 +139,7 @@ func (p *Projector) verify(ctx context.Context, log getter) error {
 	}
 	m, err := log.Get(ctx, c.seq)
 	if errors.Is(err, streams.ErrNotFound) {
-		return &OtherLogError{p.dir, fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq)}
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq), Seq: c.seq}
 	}
 	if err != nil {
 		return fmt.Errorf("read event %d: %w", c.seq, err)
@@ -149,7 +149,7 @@ func (p *Projector) verify(ctx context.Context, log getter) error {
 		return err
 	}
 	if link(c.prev, m.Seq, m.Subject, e.eventID(), e.body) != c.chain {
-		return &OtherLogError{p.dir, fmt.Sprintf("event %d differs from the one it folded", c.seq)}
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("event %d differs from the one it folded", c.seq), Seq: c.seq}
 	}
 	return nil
 }

@@ -82,7 +82,12 @@ func (s *Snapshot) Edges(partition int, from uint64) iter.Seq2[Edge, error] {
 }
 
 func (s *Snapshot) edge(key, value []byte) (Edge, error) {
-	e := Edge{Seq: binary.BigEndian.Uint64(key[3:]), Policy: uuid.UUID(key[11:])}
+	e := Edge{Seq: binary.BigEndian.Uint64(key[3:])}
+	if name := key[edgeName:]; len(name) == len(e.Policy) {
+		e.Policy = uuid.UUID(name)
+	} else {
+		e.Artifact = string(name[len(artifactEdge):])
+	}
 	r, nodes := reader{b: value}, s.byOrdinal[binary.BigEndian.Uint16(key[1:])]
 	e.Time, e.Revision, e.Fingerprint = logTime(r.time()), r.id(), r.hash()
 	e.Have = names(nodes, r.places(len(nodes)))
@@ -120,11 +125,18 @@ type SyncRows struct {
 	Heads map[uuid.UUID]uuid.UUID
 }
 
-// SyncNode is one node and its rows, by policy id. Nodes of one identity share
-// the slice.
+// SyncNode is one node and its rows, by policy id, of which nodes of one
+// identity share the slice; and its artifacts, by kind and name.
 type SyncNode struct {
-	ID   policy.NodeID
-	Rows []Row
+	ID        policy.NodeID
+	Rows      []Row
+	Artifacts []SyncArtifact
+}
+
+// SyncArtifact is one artifact of a node.
+type SyncArtifact struct {
+	Name        string // <kind>.<name>
+	Fingerprint compiler.Fingerprint
 }
 
 // SyncRows takes the rows of partitions, and a snapshot of the same moment to
@@ -147,9 +159,20 @@ func (p *Projector) SyncRows(partitions []int) (SyncRows, *Snapshot) {
 				r = n.identity.rows()
 				rows[n.identity] = r
 			}
-			s.Nodes = append(s.Nodes, SyncNode{n.id, r})
+			s.Nodes = append(s.Nodes, SyncNode{n.id, r, n.syncArtifacts()})
 		}
 	}
 	slices.SortFunc(s.Nodes, func(a, b SyncNode) int { return compareIDs(a.ID, b.ID) })
 	return s, p.snapshot()
+}
+
+func (n *node) syncArtifacts() []SyncArtifact {
+	if n.artifacts == nil {
+		return nil
+	}
+	out := make([]SyncArtifact, len(n.artifacts.parts))
+	for i, p := range n.artifacts.parts {
+		out[i] = SyncArtifact{p.suffix(), p.fingerprint}
+	}
+	return out
 }

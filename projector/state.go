@@ -20,6 +20,7 @@ type state struct {
 	live       live
 	payloads   payloads
 	admission  admissionState
+	access     accessState
 	mark       uint32      // the latest visit of a selector, see matching
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
@@ -37,6 +38,7 @@ func newState(parts int) *state {
 		nodes:     map[policy.NodeID]*node{},
 		payloads:  newPayloads(),
 		admission: newAdmissionState(),
+		access:    newAccessState(),
 		have:      make(union, parts),
 		lost:      make(union, parts),
 	}
@@ -48,6 +50,7 @@ type project struct {
 	slugs      map[string]*policyState
 	identities map[string]*identity // by policy.Labels.Key
 	selectors  map[string]*selector // by policy.Selector.Key
+	retes      map[string]*rete     // that have signers
 	index      index
 	changed    uint64 // sequence of the last event that changed a node or a policy
 }
@@ -60,6 +63,7 @@ func (s *state) project(id uuid.UUID) *project {
 			slugs:      map[string]*policyState{},
 			identities: map[string]*identity{},
 			selectors:  map[string]*selector{},
+			retes:      map[string]*rete{},
 			index:      newIndex(),
 		}
 		s.projects[id] = p
@@ -97,6 +101,7 @@ type node struct {
 	seq       uint64    // of the event that gave the present facts
 	event     uuid.UUID // its id
 	seen      uint64    // a small filter over the ids of all its events
+	artifacts *artifactSet
 }
 
 // newNode gives a node id its ordinal, the next one of its partition.

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,14 +17,15 @@ import (
 )
 
 // announcement tells one node what one policy is to it from one log sequence
-// on. Its key is (version, policy, node).
+// on, or one of its artifacts. Its key is (version, policy, node).
 type announcement struct {
 	key         Key // its Policy is policy's text
 	policy      uuid.UUID
+	artifact    string // <kind>.<name>; "": it is about a policy
 	revision    uuid.UUID
 	fingerprint compiler.Fingerprint
 	time        time.Time // log timestamp of key.Seq
-	gone        bool      // the node has no row any more: rules are []
+	gone        bool      // the node has no row any more: rules are [], a document is ""
 	trace       streams.Trace
 }
 
@@ -35,14 +37,20 @@ func (a announcement) id() string {
 // subject, headers, the fields of the envelope and a proof of six hashes.
 const envelopeRoom = 1536
 
-// room is what an announcement with these rules takes of a batch, in bytes.
-func room(r *artifact.PreparedRules) int { return len(r.Payload()) + envelopeRoom }
+// room is what the line takes of a batch, in bytes.
+func (l *line) room() int {
+	if l.rules == nil {
+		return len(l.payload) + envelopeRoom
+	}
+	return len(l.rules.Payload()) + envelopeRoom
+}
 
 // sealer turns announcements into signed messages. Safe for many goroutines.
 type sealer struct {
 	signer *artifact.Signer
 	log    string
 	ttl    time.Duration // of tombstones
+	most   int           // bytes of a message
 
 	mu    sync.Mutex
 	rules map[compiler.Fingerprint]*artifact.PreparedRules
@@ -53,8 +61,17 @@ type sealer struct {
 // fan-out meets few rule lists and many nodes.
 const rulesHeld = 64 << 20
 
-func newSealer(signer *artifact.Signer, log string, tombstones time.Duration) *sealer {
-	return &sealer{signer: signer, log: log, ttl: tombstones, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
+func newSealer(signer *artifact.Signer, log string, tombstones time.Duration, most int) *sealer {
+	return &sealer{signer: signer, log: log, ttl: tombstones, most: most, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
+}
+
+// line completes an announcement with what it tells.
+func (s *sealer) line(a announcement, source Outbox) (line, error) {
+	if a.artifact != "" {
+		return s.artifactLine(a, source)
+	}
+	r, err := s.prepared(a, source)
+	return line{announcement: a, rules: r}, err
 }
 
 // prepared finds the rules of an announcement; the form that is signed is made
@@ -94,8 +111,39 @@ func (s *sealer) prepared(a announcement, source Outbox) (*artifact.PreparedRule
 }
 
 // seal fills out[i] from lines[i]: signed in runs, which are cut from the first
-// line on, on every core.
+// line on, on every core. Artifacts are signed each for itself.
 func (s *sealer) seal(lines []line, out []streams.Outgoing) error {
+	if !slices.ContainsFunc(lines, func(l line) bool { return l.rules == nil }) {
+		return s.sealRules(lines, out)
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var rules []line
+	var at []int
+	for i := range lines {
+		if lines[i].rules != nil {
+			rules, at = append(rules, lines[i]), append(at, i)
+			continue
+		}
+		g.Go(func() (err error) {
+			out[i], err = s.sealArtifact(&lines[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	sealed := make([]streams.Outgoing, len(rules))
+	if err := s.sealRules(rules, sealed); err != nil {
+		return err
+	}
+	for i, o := range sealed {
+		out[at[i]] = o
+	}
+	return nil
+}
+
+func (s *sealer) sealRules(lines []line, out []streams.Outgoing) error {
 	runs := (len(lines) + artifact.MaxRun - 1) / artifact.MaxRun
 	cores := runtime.GOMAXPROCS(0)
 	share := max(1, (runs+cores-1)/cores) * artifact.MaxRun
@@ -121,21 +169,27 @@ func (s *sealer) sealShare(lines []line, out []streams.Outgoing) error {
 		if i == 0 || l.key.Seq != lines[i-1].key.Seq {
 			seq = strconv.FormatUint(l.key.Seq, 10)
 		}
-		out[i] = streams.Outgoing{
-			Subject: streams.NodeSubject(l.key.Node, l.key.Policy),
-			Header: []string{
-				streams.HeaderEdictID, string(l.key.Node) + "." + l.key.Policy + "." + seq,
-				streams.HeaderEdictLogSeq, seq,
-				streams.HeaderEdictLog, s.log,
-			},
-			Body: wire,
-		}
-		if l.gone {
-			out[i].TTL = s.ttl
-		}
-		if !l.trace.IsZero() {
-			out[i].Header = append(out[i].Header, streams.HeaderTraceparent, l.trace.String())
-		}
+		out[i] = s.outgoing(l, wire, seq)
 	})
 	return err
+}
+
+// outgoing is the message of a sealed announcement.
+func (s *sealer) outgoing(l *line, wire []byte, seq string) streams.Outgoing {
+	out := streams.Outgoing{
+		Subject: streams.NodeSubject(l.key.Node, l.key.Policy),
+		Header: []string{
+			streams.HeaderEdictID, string(l.key.Node) + "." + l.key.Policy + "." + seq,
+			streams.HeaderEdictLogSeq, seq,
+			streams.HeaderEdictLog, s.log,
+		},
+		Body: wire,
+	}
+	if l.gone {
+		out.TTL = s.ttl
+	}
+	if !l.trace.IsZero() {
+		out.Header = append(out.Header, streams.HeaderTraceparent, l.trace.String())
+	}
+	return out
 }

@@ -22,7 +22,7 @@ func TestAnAnnouncementIsAnEnvelopeANodeCanOpen(t *testing.T) {
 	store := newFakeStore(&fakeLog{})
 	box := store.Outbox()
 	defer box.Close()
-	s := newSealer(testSigner, "17", 30*day)
+	s := newSealer(testSigner, "17", 30*day, 8<<20)
 	trust := artifact.NewTrustSet()
 	require.NoError(t, trust.Add(artifact.PlanePolicy, testSigner.KeyID(), testSigner.PublicKey(), time.Time{}))
 	for name, a := range map[string]announcement{
@@ -34,7 +34,7 @@ func TestAnAnnouncementIsAnEnvelopeANodeCanOpen(t *testing.T) {
 			a.policy, a.revision, a.time = policyIDs[0], policyIDs[2], timeOf(42)
 			r, err := s.prepared(a, box)
 			require.NoError(t, err)
-			m := sealed(t, s, line{a, r})[0]
+			m := sealed(t, s, line{announcement: a, rules: r})[0]
 			require.Equal(t, "edict.node.web-1."+policyIDs[0].String(), m.Subject)
 			require.Equal(t, []string{"Edict-Id", "web-1." + policyIDs[0].String() + ".42", "Edict-Log-Seq", "42", "Edict-Log", "17"}, m.Header)
 			require.False(t, m.HasExpect)
@@ -66,16 +66,16 @@ func sealed(t *testing.T, s *sealer, lines ...line) []streams.Outgoing {
 }
 
 func TestABatchIsSealedInRunsAndEachMessageVerifiesAlone(t *testing.T) {
-	s := newSealer(testSigner, "17", 30*day)
+	s := newSealer(testSigner, "17", 30*day, 8<<20)
 	rules, err := artifact.PrepareRules(rulesets[1].Payload, 0)
 	require.NoError(t, err)
 	for _, n := range []int{1, 2, 64, 65, 130, 1000} {
 		lines := make([]line, n)
 		for i := range lines {
-			lines[i] = line{announcement{
+			lines[i] = line{announcement: announcement{
 				key:    Key{42, policyIDs[0].String(), policy.NodeID(fmt.Sprintf("n%04d", i))},
 				policy: policyIDs[0], revision: policyIDs[2], fingerprint: rules.Fingerprint(), time: timeOf(42),
-			}, rules}
+			}, rules: rules}
 		}
 		signatures := map[string]int{}
 		for i, m := range sealed(t, s, lines...) {
@@ -99,7 +99,7 @@ func TestRulesThatAreNotThoseOfTheirFingerprintAreNotTold(t *testing.T) {
 	store := newFakeStore(&fakeLog{})
 	box := store.Outbox()
 	defer box.Close()
-	_, err := newSealer(testSigner, "17", day).prepared(announcement{fingerprint: rulesets[1].Fingerprint}, lyingBox{box})
+	_, err := newSealer(testSigner, "17", day, 8<<20).prepared(announcement{fingerprint: rulesets[1].Fingerprint}, lyingBox{box})
 	require.ErrorContains(t, err, "rebuild")
 }
 
@@ -186,4 +186,25 @@ func TestABatchIsFencesThenAnnouncementsThenMarks(t *testing.T) {
 	require.True(t, a.step())
 	require.Equal(t, []string{"fence", "fence", "node", "node", "node", "node", "mark", "mark"}, kinds)
 	w.clean(t)
+}
+
+func TestAnArtifactThatNoMessageHasRoomForIsToldWithoutItsDocument(t *testing.T) {
+	box := &fakeBox{}
+	doc := documents[1]
+	a := announcement{key: artifactKey(7, artifactName, "n0"), artifact: artifactName, fingerprint: compiler.FingerprintOf(doc), time: timeOf(7)}
+	for most, want := range map[int]bool{8 << 20: true, len(doc): false} {
+		s := newSealer(testSigner, "17", day, most)
+		l, err := s.line(a, box)
+		require.NoError(t, err)
+		m := sealed(t, s, l)[0]
+		require.Equal(t, "edict.node.n0.artifact.vertex.flor", m.Subject)
+		fp, gone, known := artifactIn(m.Body)
+		require.True(t, known)
+		require.False(t, gone)
+		require.Equal(t, a.fingerprint, fp, "a sync finds it told")
+		told, err := readTold(m.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, told.payload != nil)
+		require.Equal(t, !want, told.pull, "the node is told to pull")
+	}
 }

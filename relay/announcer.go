@@ -52,7 +52,7 @@ const (
 func newAnnouncer(r *Relay, stream Stream) *announcer {
 	a := &announcer{
 		store: r.store, stream: stream, board: r.board, metrics: r.opt.Metrics, traced: r.opt.Traced, log: r.opt.Log,
-		seal:       newSealer(r.signer, r.logID, stream.TombstoneTTL()),
+		seal:       newSealer(r.signer, r.logID, stream.TombstoneTTL(), stream.MaxMessage()),
 		partitions: r.opt.Partitions, pause: r.opt.Contested, share: r.opt.Share,
 	}
 	if a.share == nil {

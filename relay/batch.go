@@ -12,10 +12,12 @@ import (
 // batchBytes bounds one atomic batch (design section 6).
 const batchBytes = 8 << 20
 
-// line is one announcement of a batch, with its rules.
+// line is one announcement of a batch, with what it tells: rules, or the
+// payload of an artifact's.
 type line struct {
 	announcement
-	rules *artifact.PreparedRules
+	rules   *artifact.PreparedRules
+	payload []byte
 }
 
 // part is what a batch carries for one partition: the fence that states where
@@ -51,8 +53,8 @@ func (b *batch) add(x part) {
 		b.messages++
 		b.bytes += envelopeRoom
 	}
-	for _, l := range x.lines {
-		b.bytes += room(l.rules)
+	for i := range x.lines {
+		b.bytes += x.lines[i].room()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -21,6 +22,9 @@ const (
 	worldNodes    = 4
 	worldPolicies = 3
 	worldParts    = 2
+	// Beside its policies a node has one row more: an artifact, of which there are
+	// two documents.
+	worldRows = worldPolicies + 1
 )
 
 var (
@@ -32,7 +36,36 @@ var (
 		return ids
 	}()
 	rulesets = map[int]compiler.Ruleset{1: rulesetOf(443), 2: rulesetOf(5432)}
+
+	artifactName = "vertex.flor"
+	documents    = map[int][]byte{1: documentOf(1), 2: documentOf(2)}
+	rowNames     = [worldRows]string{
+		policyIDs[0].String(), policyIDs[1].String(), policyIDs[2].String(), artifactPrefix + artifactName,
+	}
 )
+
+func documentOf(version uint64) []byte {
+	doc, err := testSigner.SealDocument(artifact.Envelope{
+		Plane: artifact.PlaneMgmt, Kind: "vertex", Name: "flor", Node: "n", Version: version, GeneratedAt: epoch, Payload: []byte(`{}`),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return doc
+}
+
+// says is what a stored message tells of a row.
+func says(row int, body []byte) compiler.Fingerprint {
+	if row < worldPolicies {
+		fp, _ := fingerprintOf(body)
+		return fp
+	}
+	fp, gone, _ := artifactIn(body)
+	if gone {
+		fp = compiler.Empty.Fingerprint
+	}
+	return fp
+}
 
 func rulesetOf(port uint16) compiler.Ruleset {
 	return compiler.Compile([]policy.Rule{{
@@ -49,6 +82,8 @@ const (
 	deletePolicy
 	setLabel
 	removeNode
+	release
+	withdraw
 )
 
 // event is one line of the test's log.
@@ -77,11 +112,18 @@ type fakeNode struct {
 type facts struct {
 	policies [worldPolicies]fakePolicy
 	nodes    [worldNodes]fakeNode
+	docs     [worldNodes]int     // 0: none
 	used     [worldPolicies]bool // the id was deleted, and stays used
 }
 
 // row is the fingerprint of a row, the empty one when there is none.
 func (f *facts) row(n, p int) compiler.Fingerprint {
+	if p == worldPolicies {
+		if f.nodes[n].in && f.docs[n] > 0 {
+			return compiler.FingerprintOf(documents[f.docs[n]])
+		}
+		return compiler.Empty.Fingerprint
+	}
 	q := f.policies[p]
 	if f.nodes[n].in && q.live && q.sel>>f.nodes[n].label&1 == 1 {
 		return rulesets[q.rule].Fingerprint
@@ -104,6 +146,10 @@ func (f *facts) apply(e event) {
 		f.nodes[e.node] = fakeNode{true, e.label}
 	case removeNode:
 		f.nodes[e.node] = fakeNode{}
+	case release:
+		f.docs[e.node] = e.rules
+	case withdraw:
+		f.docs[e.node] = 0
 	}
 }
 
@@ -177,7 +223,7 @@ func (s *fakeStore) fold() bool {
 	before := s.state.facts
 	s.state.facts.apply(e)
 	s.state.cursor = seq
-	for p := range worldPolicies {
+	for p := range worldRows {
 		var edges [worldParts]projector.Edge
 		for n, id := range nodeIDs {
 			was, is := before.row(n, p), s.state.facts.row(n, p)
@@ -194,7 +240,12 @@ func (s *fakeStore) fold() bool {
 		}
 		for q, x := range edges {
 			if len(x.Have)+len(x.Lost) > 0 {
-				x.Seq, x.Time, x.Policy, x.Revision = uint64(seq), timeOf(uint64(seq)), policyIDs[p], s.state.facts.policies[p].rev
+				x.Seq, x.Time = uint64(seq), timeOf(uint64(seq))
+				if p == worldPolicies {
+					x.Artifact = artifactName
+				} else {
+					x.Policy, x.Revision = policyIDs[p], s.state.facts.policies[p].rev
+				}
 				s.state.edges[q] = append(s.state.edges[q], x)
 				s.opened[q] = uint64(seq)
 			}
@@ -297,6 +348,9 @@ func (s *fakeStore) SyncRows(partitions []int) (projector.SyncRows, Outbox) {
 				node.Rows = append(node.Rows, projector.Row{Policy: policyIDs[p], Revision: s.state.facts.policies[p].rev, Fingerprint: fp})
 			}
 		}
+		if fp := s.state.facts.row(n, worldPolicies); fp != compiler.Empty.Fingerprint {
+			node.Artifacts = []projector.SyncArtifact{{Name: artifactName, Fingerprint: fp}}
+		}
 		rows.Nodes = append(rows.Nodes, node)
 	}
 	return rows, s.boxLocked()
@@ -340,6 +394,11 @@ func (b *fakeBox) Payload(fp compiler.Fingerprint) ([]byte, error) {
 	for _, r := range rulesets {
 		if r.Fingerprint == fp {
 			return r.Payload, nil
+		}
+	}
+	for _, doc := range documents {
+		if compiler.FingerprintOf(doc) == fp {
+			return doc, nil
 		}
 	}
 	return nil, fmt.Errorf("no payload %s", fp)

@@ -214,6 +214,7 @@ type fakeStream struct {
 func (f *fakeStream) First() uint64               { return f.first }
 func (f *fakeStream) TombstoneTTL() time.Duration { return f.s.ttl }
 func (f *fakeStream) MaxBatch() int               { return f.s.max }
+func (f *fakeStream) MaxMessage() int             { return 8 << 20 }
 
 func (f *fakeStream) State(context.Context) (streams.State, error) {
 	f.s.mu.Lock()

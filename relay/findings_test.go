@@ -347,7 +347,7 @@ func TestWhoStreamsAfterThePositionOfItsPullMissesNothing(t *testing.T) { // F10
 		require.True(t, c.pullFrom(behind), "older rows overwrite what was streamed")
 		require.Equal(t, compiler.Empty.Fingerprint, c.rows[0])
 		require.Less(t, c.pos, w.server.last, "but the position is from before what the rows lack")
-		c.maxv = [worldPolicies]uint64{}
+		c.maxv = [worldRows]uint64{}
 		require.True(t, c.resume(behind))
 		behind.store.foldAll()
 		for behind.pump(9) {

@@ -36,14 +36,14 @@ func manyRules(t *testing.T) compiler.Ruleset {
 func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
 	rs := manyRules(t)
 	require.Greater(t, len(rs.Payload), 2*65536)
-	s := newSealer(testSigner, "1", time.Hour)
+	s := newSealer(testSigner, "1", time.Hour, 8<<20)
 	a := announcement{
 		key: Key{7, policyIDs[0].String(), "n0"}, policy: policyIDs[0], revision: policyIDs[1],
 		fingerprint: rs.Fingerprint, time: timeOf(7),
 	}
 	rules, err := artifact.PrepareRules(rs.Payload, 0)
 	require.NoError(t, err)
-	m := sealed(t, s, line{a, rules})[0]
+	m := sealed(t, s, line{announcement: a, rules: rules})[0]
 
 	e := &events{}
 	st := &eventStream{w: e, rc: newController(e), node: "n0", signer: testSigner, metrics: quiet{}, timeout: time.Second}

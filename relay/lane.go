@@ -236,15 +236,15 @@ func (l *lane) syncPart(p *partition, b *batch) (*part, error) {
 		if len(x.lines) == left || bytes >= batchBytes {
 			break
 		}
-		r, err := l.a.seal.prepared(d, p.sync.of.source)
+		next, err := l.a.seal.line(d, p.sync.of.source)
 		if err != nil {
 			return nil, err
 		}
-		if len(x.lines) > 0 && bytes+room(r) > batchBytes {
+		if len(x.lines) > 0 && bytes+next.room() > batchBytes {
 			break
 		}
-		x.lines = append(x.lines, line{d, r})
-		bytes += room(r)
+		x.lines = append(x.lines, next)
+		bytes += next.room()
 	}
 	if len(x.lines) == len(rest) && len(x.lines) < left {
 		x.ends = true
@@ -278,16 +278,16 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 			if a.gone && fault.Sometimes(fault.LostTombstone) {
 				continue
 			}
-			r, err := l.a.seal.prepared(a, box)
+			next, err := l.a.seal.line(a, box)
 			if err != nil {
 				return nil, err
 			}
-			tooBig := bytes > 0 && bytes+room(r) > batchBytes
+			tooBig := bytes > 0 && bytes+next.room() > batchBytes
 			if cut = len(x.lines) == left || tooBig; cut {
 				break
 			}
-			x.lines = append(x.lines, line{a, r})
-			bytes += room(r)
+			x.lines = append(x.lines, next)
+			bytes += next.room()
 		}
 		if cut {
 			break
@@ -312,8 +312,11 @@ func expand(e projector.Edge) func(yield func(announcement) bool) {
 	return func(yield func(announcement) bool) {
 		have, lost := e.Have, e.Lost
 		name := e.Policy.String()
+		if e.Artifact != "" {
+			name = artifactPrefix + e.Artifact
+		}
 		for len(have)+len(lost) > 0 {
-			a := announcement{policy: e.Policy, revision: e.Revision, fingerprint: e.Fingerprint, time: e.Time, trace: e.Trace}
+			a := announcement{policy: e.Policy, artifact: e.Artifact, revision: e.Revision, fingerprint: e.Fingerprint, time: e.Time, trace: e.Trace}
 			if len(lost) == 0 || len(have) > 0 && have[0] < lost[0] {
 				a.key = Key{e.Seq, name, have[0]}
 				have = have[1:]

@@ -106,7 +106,7 @@ func fates(n int) func([]streams.Outgoing) fate {
 
 func drawEvent(o op) event {
 	e := event{policy: o.b % worldPolicies, node: o.b % worldNodes, sel: o.c % 8, rules: 1 + o.d%2, label: o.c % 3}
-	e.kind = []eventKind{revise, revise, revise, revise, deletePolicy, setLabel, setLabel, setLabel, setLabel, removeNode}[o.a%10]
+	e.kind = []eventKind{revise, revise, revise, revise, deletePolicy, setLabel, setLabel, setLabel, setLabel, removeNode, release, release, withdraw}[o.a%13]
 	if e.kind == deletePolicy && o.d%3 != 0 {
 		e.kind = revise
 	}

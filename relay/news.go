@@ -25,6 +25,8 @@ type news struct {
 // told is what a frame needs of an announcement.
 type told struct {
 	payload []byte    // as artifact.AppendNotice wants it; nil: not for SSE
+	kind    string    // the event's type
+	pull    bool      // in its place the node is told to pull
 	cause   time.Time // when the log stored what the message tells
 }
 
@@ -59,11 +61,14 @@ func readTold(body []byte) (told, error) {
 			return told{}, err
 		}
 	}
-	if e.Plane != artifact.PlanePolicy || e.Kind != artifact.KindPolicy {
+	switch {
+	case e.Plane != artifact.PlanePolicy:
 		return told{cause: e.GeneratedAt}, nil
+	case e.Kind != artifact.KindPolicy:
+		return toldArtifact(e)
 	}
 	payload, err := artifact.NoticePayload(e.Payload)
-	return told{payload, e.GeneratedAt}, err
+	return told{payload: payload, kind: eventPolicyUpdated, cause: e.GeneratedAt}, err
 }
 
 // What surrounds the fields that a frame needs in an envelope of ours: names

@@ -37,12 +37,12 @@ func TestRulesThatCannotBeSaidAreCounted(t *testing.T) {
 		"none": compiler.Compile([]policy.Rule{allow, deny}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSealer(testSigner, "17", day)
+			s := newSealer(testSigner, "17", day, 8<<20)
 			box := oneRuleset{rs: rs}
 			a := announcement{key: Key{42, policyIDs[0].String(), "web-1"}, policy: policyIDs[0], revision: policyIDs[2], time: timeOf(42), fingerprint: rs.Fingerprint}
 			r, err := s.prepared(a, box)
 			require.NoError(t, err)
-			for _, m := range sealed(t, s, line{a, r}, line{a, r}) {
+			for _, m := range sealed(t, s, line{announcement: a, rules: r}, line{announcement: a, rules: r}) {
 				e, err := trust.Open(m.Body)
 				require.NoError(t, err)
 				p, err := artifact.ParsePolicyPayload(e.Payload)
@@ -59,7 +59,7 @@ func TestRulesThatCannotBeSaidAreCounted(t *testing.T) {
 				require.Equal(t, want, says)
 				require.NotEqual(t, spoken{compiler.Empty.Fingerprint, 0}, says, "not taken for a tombstone")
 			}
-			told, err := readTold(sealed(t, s, line{a, r})[0].Body)
+			told, err := readTold(sealed(t, s, line{announcement: a, rules: r})[0].Body)
 			require.NoError(t, err)
 			require.Contains(t, string(told.payload), `"rules_omitted":2`)
 		})

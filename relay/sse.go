@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,9 @@ import (
 
 // Types of the events a node receives (plexsphere 3.1).
 const (
-	eventPolicyUpdated = "policy_updated"
-	eventStateUpdated  = "node_state_updated"
+	eventPolicyUpdated   = "policy_updated"
+	eventArtifactUpdated = "artifact_updated"
+	eventStateUpdated    = "node_state_updated"
 )
 
 // ErrBadLastEventID: the header is not a non-negative decimal integer; answer
@@ -212,19 +214,22 @@ func (s *eventStream) rest() {
 // signed five minutes ago (plexsphere 3.2). cause is when the log stored what
 // the event tells; zero: the event is ours.
 func (s *eventStream) add(e *news) (cause time.Time, err error) {
-	n := artifact.Notice{ID: e.Get(streams.HeaderEdictID), Type: eventPolicyUpdated, Scope: "node:" + string(s.node), IssuedAt: time.Now()}
-	if e.why != "" {
-		n.ID, n.Type = string(s.node)+"."+e.why+"."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
-		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"` + e.why + `"}`)
-	} else {
-		t, err := e.read()
-		if err != nil {
+	n := artifact.Notice{ID: e.Get(streams.HeaderEdictID), Scope: "node:" + string(s.node), IssuedAt: time.Now()}
+	t := told{pull: true}
+	if e.why == "" {
+		if t, err = e.read(); err != nil {
 			return cause, fmt.Errorf("message %d of the node stream: %w", e.Seq, err)
 		}
-		if t.payload == nil {
-			return cause, nil // not for this transport
-		}
-		n.Payload, cause = t.payload, t.cause
+	}
+	switch {
+	case t.pull:
+		why := cmp.Or(e.why, whyResync)
+		n.ID, n.Type = string(s.node)+"."+why+"."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
+		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"` + why + `"}`)
+	case t.payload == nil:
+		return cause, nil // not for this transport
+	default:
+		n.Type, n.Payload, cause = t.kind, t.payload, t.cause
 	}
 	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
 	if fault.Sometimes(fault.Duplicate) {

@@ -15,6 +15,7 @@ type Stream interface {
 	First() uint64
 	TombstoneTTL() time.Duration
 	MaxBatch() int
+	MaxMessage() int
 	State(ctx context.Context) (streams.State, error)
 	PublishBatch(ctx context.Context, msgs []streams.Outgoing) (first uint64, err error)
 	Last(ctx context.Context, from uint64, filters ...string) (msgs []streams.Message, upTo uint64, err error)

@@ -109,6 +109,7 @@ type difference struct {
 	wanted     map[int]bool
 	first      []int  // of rows.Nodes[i]: index of its first row in said
 	said       []bool // rows, in order of node and policy: the stream says the same
+	saidOf     map[artifactOf]bool
 	source     Outbox
 	spoken     map[compiler.Fingerprint]spoken // of rows, as they are told
 	diffs      map[int][]announcement
@@ -117,7 +118,7 @@ type difference struct {
 func newDifference(rows projector.SyncRows, source Outbox, ids []int, partitions int) *difference {
 	d := &difference{
 		rows: rows, partitions: partitions, wanted: map[int]bool{}, diffs: map[int][]announcement{},
-		source: source, spoken: map[compiler.Fingerprint]spoken{},
+		source: source, spoken: map[compiler.Fingerprint]spoken{}, saidOf: map[artifactOf]bool{},
 	}
 	for _, id := range ids {
 		d.wanted[id] = true
@@ -140,9 +141,13 @@ func (d *difference) told(m streams.Message) {
 	if !ok || !d.wanted[node.Partition(d.partitions)] {
 		return
 	}
+	if name, ok := strings.CutPrefix(name, artifactPrefix); ok {
+		d.toldOf(node, name, m.Body)
+		return
+	}
 	id, err := uuid.Parse(name)
 	if err != nil {
-		return // not a policy's
+		return // nothing of ours
 	}
 	says, known := spokenIn(m.Body)
 	if i, j, has := d.row(node, id); has {
@@ -165,10 +170,7 @@ func (d *difference) told(m streams.Message) {
 
 // row finds the row of a node and a policy.
 func (d *difference) row(node policy.NodeID, id uuid.UUID) (i, j int, ok bool) {
-	i, ok = slices.BinarySearchFunc(d.rows.Nodes, node, func(n projector.SyncNode, id policy.NodeID) int {
-		return strings.Compare(string(n.ID), string(id))
-	})
-	if !ok {
+	if i, ok = d.node(node); !ok {
 		return 0, 0, false
 	}
 	j, ok = slices.BinarySearchFunc(d.rows.Nodes[i].Rows, id, func(r projector.Row, id uuid.UUID) int {
@@ -177,10 +179,17 @@ func (d *difference) row(node policy.NodeID, id uuid.UUID) (i, j int, ok bool) {
 	return i, j, ok
 }
 
+func (d *difference) node(node policy.NodeID) (i int, ok bool) {
+	return slices.BinarySearchFunc(d.rows.Nodes, node, func(n projector.SyncNode, id policy.NodeID) int {
+		return strings.Compare(string(n.ID), string(id))
+	})
+}
+
 // untold adds the rows that the stream does not say and returns all
 // differences per partition, ascending by key.
 func (d *difference) untold() map[int][]announcement {
 	for i, node := range d.rows.Nodes {
+		d.untoldOf(node)
 		for j, r := range node.Rows {
 			if d.said[d.first[i]+j] || fault.Sometimes(fault.ForgottenDifference) {
 				continue

@@ -238,8 +238,8 @@ func (k *worker) pump(n int) (did bool) {
 type client struct {
 	world *world
 	node  int
-	rows  [worldPolicies]compiler.Fingerprint
-	maxv  [worldPolicies]uint64
+	rows  [worldRows]compiler.Fingerprint
+	maxv  [worldRows]uint64
 	at    *worker
 	sub   *subscriber
 	pos   uint64
@@ -311,10 +311,10 @@ func (c *client) got(m *news) {
 	if node != nodeIDs[c.node] {
 		c.world.breaks("promise 3: node %s gets a message of %s", nodeIDs[c.node], node)
 	}
-	for p, id := range policyIDs {
-		if id.String() == name && needs(m.Message) >= c.maxv[p] {
+	for p, row := range rowNames {
+		if row == name && needs(m.Message) >= c.maxv[p] {
 			c.maxv[p] = needs(m.Message)
-			c.rows[p], _ = fingerprintOf(m.Body)
+			c.rows[p] = says(p, m.Body)
 		}
 	}
 }
@@ -381,13 +381,13 @@ func (w *world) settle(k *worker) {
 
 func (w *world) checkConverged() {
 	for n, node := range nodeIDs {
-		for p, id := range policyIDs {
-			says := compiler.Empty.Fingerprint
-			if m, ok := w.server.get(streams.NodeSubject(node, id.String())); ok {
-				says, _ = fingerprintOf(m.Body)
+		for p, name := range rowNames {
+			said := compiler.Empty.Fingerprint
+			if m, ok := w.server.get(streams.NodeSubject(node, name)); ok {
+				said = says(p, m.Body)
 			}
-			if want := w.log.head.row(n, p); says != want {
-				w.breaks("promise 4: the stream tells %s of policy %d: %s, the facts say %s", node, p, says, want)
+			if want := w.log.head.row(n, p); said != want {
+				w.breaks("promise 4: the stream tells %s of row %d: %s, the facts say %s", node, p, said, want)
 			}
 		}
 	}
@@ -415,7 +415,7 @@ func (w *world) settleClients() {
 		}
 		for p := range c.rows {
 			if want := w.log.head.row(c.node, p); c.rows[p] != want {
-				w.breaks("promise 3: the client of %s holds %s of policy %d, the facts say %s", nodeIDs[c.node], c.rows[p], p, want)
+				w.breaks("promise 3: the client of %s holds %s of row %d, the facts say %s", nodeIDs[c.node], c.rows[p], p, want)
 			}
 		}
 	}

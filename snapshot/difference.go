@@ -48,7 +48,10 @@ func Compare(live, log iter.Seq2[projector.Fact, error]) (*Difference, error) {
 }
 
 // kinds in the order in which facts come.
-var kinds = []string{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission}
+var kinds = []string{
+	projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission,
+	projector.FactRete, projector.FactArtifacts, projector.FactRelease,
+}
 
 func order(a, b projector.Fact) int {
 	return cmp.Or(

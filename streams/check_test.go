@@ -59,7 +59,7 @@ func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
 		{"a full store refuses", logOpener, func(c *cfg) { c.MaxBytes = 1 << 30 }, ""},
 		{"few consumers", logOpener, func(c *cfg) { c.MaxConsumers = 10 }, ""},
 		{"a longer window", logOpener, func(c *cfg) { c.Duplicates = time.Hour }, ""},
-		{"more subjects", logOpener, func(c *cfg) { c.Subjects = append(c.Subjects, "edict.log.*.artifact.*") }, ""},
+		{"more subjects", logOpener, func(c *cfg) { c.Subjects = append(c.Subjects, "edict.log.*.later.*") }, ""},
 		{"subjects in a wider one", logOpener, func(c *cfg) { c.Subjects = []string{"edict.log.>"} }, ""},
 		{"fast batches", logOpener, func(c *cfg) { c.AllowBatchPublish = true }, ""},
 		{"compression", logOpener, func(c *cfg) { c.Compression = jetstream.S2Compression }, ""},

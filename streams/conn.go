@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,9 +37,11 @@ const maxReplicas = 5
 
 // ConnectOptions names the server: an external one by URL, or an embedded one.
 type ConnectOptions struct {
-	URL    string  // external servers, comma separated; empty: Server
-	Server *Server // embedded, in process
-	Name   string  // shown in the server's list of connections
+	Token  string      // shown to external servers that ask for one
+	TLS    *tls.Config // of connections to external servers; nil: as the URL says
+	URL    string      // external servers, comma separated; empty: Server
+	Server *Server     // embedded, in process
+	Name   string      // shown in the server's list of connections
 	// Replicas of every stream and bucket that is made, 1 to 5; 0 is 1. One that exists with fewer is refused.
 	Replicas int
 	Log      *slog.Logger
@@ -85,12 +88,21 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	case url == "":
 		options = append(options, nats.InProcessServer(opt.Server),
 			nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 0))
+		if opt.Server.opt.Guard != nil {
+			options = append(options, nats.Token(opt.Server.secret))
+		}
 		c.durability, c.maxBatch = Strict, embeddedMaxBatch
 		if opt.Server.opt.Relaxed {
 			c.durability = Relaxed
 		}
 	default:
 		options = append(options, nats.ReconnectWait(250*time.Millisecond))
+		if opt.Token != "" {
+			options = append(options, nats.Token(opt.Token))
+		}
+		if opt.TLS != nil {
+			options = append(options, nats.Secure(opt.TLS))
+		}
 	}
 	nc, err := nats.Connect(url, options...)
 	if err != nil {

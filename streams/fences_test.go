@@ -14,7 +14,7 @@ import (
 // batches in flight for other partitions.
 func TestManyFencesInOneBatchHoldOnReplicas(t *testing.T) {
 	t.Parallel()
-	const lanes, each, rounds, told = 4, 16, 25, 100
+	const lanes, each, rounds, told = 4, 16, 10, 100
 	c, _ := cluster(t)
 	ctx := within(t)
 	n := openNodes(t, c)

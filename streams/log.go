@@ -42,6 +42,8 @@ type Log struct {
 type Append struct {
 	Event       policy.Event
 	Traceparent string // W3C trace context of the request that caused it; "" when there is none
+	Principal   string // who caused it, for the audit; "" when nobody said
+	Correlation string // what its author said it belongs to
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
 }
 

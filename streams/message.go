@@ -13,7 +13,9 @@ const (
 	HeaderEdictLogSeq = "Edict-Log-Seq"
 	HeaderEdictLog    = "Edict-Log" // the log's creation time in unix nanoseconds
 	HeaderTraceparent = "traceparent"
-	HeaderDataSchema  = "ce-dataschema" // edict/v1 or v2; a larger number is newer
+	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
+	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
+	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v3; a larger number is newer
 
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
 	headerTTL         = "Nats-TTL"
@@ -28,6 +30,8 @@ const (
 const (
 	DataSchema  = "edict/v1"
 	DataSchema2 = "edict/v2" // a revision with something of ordered policy, and admission policies
+	DataSchema3 = "edict/v3" // artifacts
+	DataSchema4 = "edict/v4" // principals and relations
 )
 
 // Message is a stored message of any stream. It looks the same however it was

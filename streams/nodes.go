@@ -113,6 +113,9 @@ func (n *Nodes) TombstoneTTL() time.Duration { return n.ttl }
 // server, 999 on others, one below what they take.
 func (n *Nodes) MaxBatch() int { return n.c.maxBatch - 1 }
 
+// MaxMessage is the most bytes of one message, headers included.
+func (n *Nodes) MaxMessage() int { return n.c.MaxPayload() }
+
 // State is the stream's extent, from its leader. *DamagedError when the stream
 // was remade since it was opened.
 func (n *Nodes) State(ctx context.Context) (State, error) {

@@ -42,6 +42,12 @@ func outgoing(a Append) Outgoing {
 	if a.Traceparent != "" {
 		o.Header = append(o.Header, HeaderTraceparent, a.Traceparent)
 	}
+	if a.Principal != "" {
+		o.Header = append(o.Header, HeaderPrincipal, a.Principal)
+	}
+	if a.Correlation != "" {
+		o.Header = append(o.Header, HeaderCorrelation, a.Correlation)
+	}
 	if !a.Bulk {
 		o.MsgID = id
 	}
@@ -62,8 +68,12 @@ func dataSchema(e policy.Event) string {
 		if e.Revision.Content().Extended() {
 			return DataSchema2
 		}
+	case policy.ArtifactReleased, policy.ArtifactWithdrawn:
+		return DataSchema3
 	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
 		return DataSchema2
+	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved:
+		return DataSchema4
 	}
 	return DataSchema
 }

@@ -1,6 +1,8 @@
 package streams
 
 import (
+	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -31,6 +34,8 @@ const (
 	// business of whoever calls Refuse.
 	embeddedMaxStore = math.MaxInt64 / 4
 
+	tlsTimeout = 5 * time.Second // of a handshake
+
 	serverStartTimeout = 2 * time.Minute // a million subjects are read in seconds, after a crash in tens of them
 )
 
@@ -41,6 +46,11 @@ type ServerOptions struct {
 	Relaxed bool         // true: the server's lazy fsync (2 minutes); false: fsync before every acknowledgement
 	Log     *slog.Logger // receives the server's own lines; nil: nowhere
 
+	// Guard says who may connect; nil: anybody. TLS is for whoever does over the
+	// network; nil: none.
+	Guard Guard
+	TLS   *tls.Config
+
 	Cluster *Cluster // the server is one of these; nil: it stands alone
 }
 
@@ -48,6 +58,10 @@ type ServerOptions struct {
 type Server struct {
 	opt  ServerOptions
 	lock *dirLock
+	// secret lets our own connections in where there is a Guard.
+	secret   string
+	quarters atomic.Pointer[map[Quarter]*server.Account] // of run
+	guests   sync.Map                                    // number of a connection to run → name of its guest
 
 	mu     sync.RWMutex
 	run    *server.Server // nil while it is down
@@ -76,7 +90,7 @@ func StartServer(opt ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded server: store directory %s is in use by another process; stop it or choose another directory: %w", opt.Dir, err)
 	}
-	s := &Server{opt: opt, lock: lock, listen: opt.Listen}
+	s := &Server{opt: opt, lock: lock, listen: opt.Listen, secret: rand.Text()}
 	if err := s.start(); err != nil {
 		lock.release()
 		return nil, err
@@ -105,8 +119,14 @@ func (s *Server) options() (*server.Options, error) {
 			return nil, fmt.Errorf("embedded server: %w", err)
 		}
 	}
+	if s.opt.Guard != nil {
+		o.CustomClientAuthentication = &admission{s}
+	}
 	if s.listen == "" {
 		return o, nil
+	}
+	if s.opt.TLS != nil {
+		o.TLSConfig, o.TLS, o.TLSTimeout = s.opt.TLS, true, tlsTimeout.Seconds()
 	}
 	host, port, err := splitAddress(s.listen)
 	if err != nil {
@@ -159,6 +179,15 @@ func (s *Server) start() error {
 		ns.WaitForShutdown()
 		return fmt.Errorf("embedded server: did not start: %w", err)
 	}
+	s.quarters.Store(nil)
+	s.guests.Clear()
+	if s.opt.Guard != nil {
+		if err := s.furnish(ns); err != nil {
+			ns.Shutdown()
+			ns.WaitForShutdown()
+			return err
+		}
+	}
 	if a, ok := ns.Addr().(*net.TCPAddr); ok && a != nil {
 		s.listen = net.JoinHostPort(o.Host, strconv.Itoa(a.Port))
 	}
@@ -195,6 +224,9 @@ func (s *Server) ClientURL() string {
 	defer s.mu.RUnlock()
 	if s.listen == "" {
 		return ""
+	}
+	if s.opt.TLS != nil {
+		return "tls://" + s.listen
 	}
 	return "nats://" + s.listen
 }

@@ -21,25 +21,30 @@ const (
 const (
 	FamilyPolicy    = "policy"
 	FamilyNode      = "node"
+	FamilyArtifact  = "artifact"
 	FamilyAdmission = "admission"
+	FamilyAccess    = "access"
 )
 
 const (
 	logPrefix       = "edict.log."
 	admissionPrefix = logPrefix + FamilyAdmission + "."
+	accessPrefix    = logPrefix + FamilyAccess + "."
 	rejectedPrefix  = "edict.rejected."
 	nodePrefix      = "edict.node."
 	livePrefix      = "edict.live.node."
+	replayPrefix    = "edict.replay.node."
 	fencePrefix     = "edict.fence."
 	dayPrefix       = "edict.mark.day."
 	syncPrefix      = "edict.mark.sync."
 )
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
-// edict.log.<project>.node.<node> or edict.log.admission.<policy>. It is "" for an event of no family,
-// which no event of the closed set is.
+// edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>,
+// edict.log.admission.<policy> or edict.log.access.<principal>. It is "" for an
+// event of no family, which no event of the closed set is.
 func Subject(e policy.Event) string {
-	const most = len(logPrefix) + 36 + len(".policy.") + policy.MaxNodeID
+	const most = len(logPrefix) + 36 + len(".artifact.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
 }
 
@@ -54,10 +59,22 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
 	case policy.NodeRemoved:
 		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
+	case policy.ArtifactReleased:
+		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
+	case policy.ArtifactWithdrawn:
+		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
 	case policy.AdmissionPolicyUpdated:
 		return append(append(b, admissionPrefix...), e.Policy...)
 	case policy.AdmissionPolicyDeleted:
 		return append(append(b, admissionPrefix...), e.Policy...)
+	case policy.PrincipalUpdated:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.PrincipalRemoved:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.RelationWritten:
+		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.RelationRemoved:
+		return append(append(b, accessPrefix...), e.Principal...)
 	}
 	return b
 }
@@ -73,8 +90,8 @@ func appendID(b []byte, id uuid.UUID) []byte {
 }
 
 // Claim is what a log subject says of its event: Family is FamilyPolicy,
-// FamilyNode or FamilyAdmission, which has no project; ID the policy's or node's
-// id as written. Any producer chooses its
+// FamilyNode, FamilyArtifact, or FamilyAdmission or FamilyAccess, which have no
+// project; ID the policy's or node's id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
@@ -90,8 +107,10 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok {
 		return Claim{}, false
 	}
-	if id, ok := strings.CutPrefix(s, admissionPrefix); ok && id != "" && !strings.Contains(id, ".") {
-		return Claim{Family: FamilyAdmission, ID: id}, true
+	for _, family := range [...]string{FamilyAdmission, FamilyAccess} {
+		if id, ok := strings.CutPrefix(rest, family+"."); ok && id != "" && !strings.Contains(id, ".") {
+			return Claim{Family: family, ID: id}, true
+		}
 	}
 	project, rest, ok := strings.Cut(rest, ".")
 	if !ok {
@@ -101,7 +120,7 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok || id == "" || strings.Contains(id, ".") {
 		return Claim{}, false
 	}
-	if family != FamilyPolicy && family != FamilyNode {
+	if family != FamilyPolicy && family != FamilyNode && family != FamilyArtifact {
 		return Claim{}, false
 	}
 	u, err := uuid.Parse(project)
@@ -121,6 +140,15 @@ func NodeFilter(id policy.NodeID) string { return nodePrefix + string(id) + ".>"
 
 // LiveFilter matches what the server repeats for a node's live listeners: edict.live.node.<id>.>.
 func LiveFilter(id policy.NodeID) string { return livePrefix + string(id) + ".>" }
+
+// ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.
+func ReplaySubject(id policy.NodeID) string { return replayPrefix + string(id) }
+
+// LogFilter matches events of a project and a family about id, or about
+// anything where that is "*".
+func LogFilter(project uuid.UUID, family, id string) string {
+	return string(append(appendFamily(nil, project, family), id...))
+}
 
 // FenceSubject is the fence of a partition: edict.fence.<p>.
 func FenceSubject(partition int) string { return fencePrefix + strconv.Itoa(partition) }

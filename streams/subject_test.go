@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,8 @@ func TestTheSubjectOfAnEventClaimsWhatTheEventSays(t *testing.T) {
 		{policy.PolicyDeleted{Project: project, Policy: p}, Claim{project, FamilyPolicy, p.String()}},
 		{policy.NodeUpdated{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
 		{policy.NodeRemoved{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
+		{policy.ArtifactReleased{Project: project, Node: "web-1"}, Claim{project, FamilyArtifact, "web-1"}},
+		{policy.ArtifactWithdrawn{Project: project, Node: "web-1"}, Claim{project, FamilyArtifact, "web-1"}},
 	}
 	for _, c := range cases {
 		s := Subject(c.event)
@@ -26,7 +29,7 @@ func TestTheSubjectOfAnEventClaimsWhatTheEventSays(t *testing.T) {
 		assert.True(t, ok, s)
 		assert.Equal(t, c.want, got)
 		matched := false
-		for _, f := range logSubjects {
+		for _, f := range slices.Concat(logSubjects, laterSubjects) {
 			matched = matched || covers(f, s)
 		}
 		assert.True(t, matched, s)
@@ -37,7 +40,7 @@ func TestSubjectsThatNoEventHasClaimNothing(t *testing.T) {
 	id := project.String()
 	for _, s := range []string{
 		"", "edict.log", "edict.log.", "edict.log." + id, "edict.log." + id + ".node", "edict.log." + id + ".node.",
-		"edict.log." + id + ".node.a.b", "edict.log." + id + ".artifact.a", "edict.log.x.node.a", "edict.log..node.a",
+		"edict.log." + id + ".node.a.b", "edict.log." + id + ".artifact.a.b", "edict.log.x.node.a", "edict.log..node.a",
 		"edict.log.{" + id + "}.node.a", "edict.log.urn:uuid:" + id + ".node.a", "edict.node." + id + ".node.a",
 		"edict.log." + strings.ReplaceAll(id, "-", "") + ".node.a", "edict.log.ABCDEF00-0000-4000-8000-000000000000.node.a",
 	} {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/test/wire"
 )
 
 // cluster is NATS servers in this process, that keep everything as often as
@@ -151,15 +153,21 @@ func newChanges(at *process) *changes {
 	return c
 }
 
-// TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces holds promises 2 and 4
+// TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerAnnounces holds promises 2 and 4
 // on a cluster: one worker is killed, another sleeps through the end of its
-// lease and wakes up, and all the while policies and nodes change.
-func TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces(t *testing.T) {
+// lease and wakes up, and is cut off from the server and comes back, and all the
+// while policies and nodes change.
+func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerAnnounces(t *testing.T) {
 	for _, servers := range []int{1, 3} {
 		t.Run("on "+strconv.Itoa(servers), func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, servers, 2*time.Second)
-			stays, dies, sleeps := c.work(), c.work(), c.work()
+			stays, dies := c.work(), c.work()
+			wired := wire.New(t, strings.TrimPrefix(c.servers[0].ClientURL(), "nats://"), 1)
+			if servers == 1 { // of a cluster, a client goes on with the servers it has heard of
+				c.url = "nats://" + wired.Addr()
+			}
+			sleeps := c.work()
 			tr := watchTrail(t, c.conn, 64)
 			s := newChanges(dies)
 			stays.divided(3)
@@ -183,6 +191,12 @@ func TestOthersTakeOverWhatAKilledOrPausedWorkerAnnounces(t *testing.T) {
 			until("one announces everything", func() bool { return stays.even(1) })
 			sleeps.signal(syscall.SIGCONT)
 			until("the one that slept has its share again", func() bool { return stays.even(2) })
+			if servers == 1 {
+				wired.Become(wire.Blackhole)
+				until("one announces everything, the other being cut off", func() bool { return stays.even(1) })
+				wired.Become(wire.Well)
+				until("the one that was cut off has its share again", func() bool { return stays.even(2) })
+			}
 			dies.start()
 			until("the killed one is back", func() bool { return stays.even(3) })
 			for _, at := range c.workers {

@@ -55,6 +55,7 @@ var keepers = map[string][]string{
 	// Untrusted Rego and untrusted schemas are run in one place, under its limits.
 	"github.com/open-policy-agent/": {"admission"},
 	"github.com/santhosh-tekuri/":   {"admission"},
+	"github.com/coreos/go-oidc/":    {"access"},
 }
 
 // forbidden names what a pure room must not reach for: it reads files through
@@ -76,10 +77,12 @@ var (
 		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
+		"github.com/coreos/go-oidc/v3/",
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
+		"github.com/gowebpki/jcs",
 	}
 )
 

@@ -38,7 +38,7 @@ func (s *story) create(slug, source, destination string, rules []oracle.Rule) {
 	var body oracle.Body
 	body.Selector.Source, body.Selector.Destination, body.Rules = source, destination, rules
 	s.learn(slug, body, s.do("POST", "/v1/projects/"+defaultProject+"/policies", map[string]any{
-		"slug": slug, "display_name": slug, "selector": body.Selector, "rules": wire(rules),
+		"slug": slug, "display_name": slug, "selector": body.Selector, "rules": spelled(rules),
 	}, 201))
 }
 
@@ -47,7 +47,7 @@ func (s *story) revise(slug, source, destination string, rules []oracle.Rule) {
 	var body oracle.Body
 	body.Selector.Source, body.Selector.Destination, body.Rules = source, destination, rules
 	s.learn(slug, body, s.do("PATCH", "/v1/projects/"+defaultProject+"/policies/"+s.policies[slug].id, map[string]any{
-		"selector": body.Selector, "rules": wire(rules), "expected_revision_id": s.policies[slug].revision,
+		"selector": body.Selector, "rules": spelled(rules), "expected_revision_id": s.policies[slug].revision,
 	}, 200))
 }
 
@@ -80,8 +80,8 @@ func (s *story) label(node string, labels map[string]string) {
 	s.plane.SetNode(defaultProject, node, labels)
 }
 
-// wire spells rules as JSON does, without ports where there are none.
-func wire(rules []oracle.Rule) []map[string]any {
+// spelled is rules as JSON has them, without ports where there are none.
+func spelled(rules []oracle.Rule) []map[string]any {
 	out := []map[string]any{}
 	for _, r := range rules {
 		m := map[string]any{"action": r.Action, "protocol": r.Protocol, "source_cidr": r.SourceCIDR, "destination_cidr": r.DestinationCIDR}

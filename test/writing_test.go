@@ -83,7 +83,7 @@ func (a *author) publish(ctx context.Context, method, path, slug, expected strin
 	for range 1 + a.draw.IntN(4) {
 		body.Rules = append(body.Rules, tcp(1+a.draw.IntN(60_000)))
 	}
-	doc := map[string]any{"selector": body.Selector, "rules": wire(body.Rules)}
+	doc := map[string]any{"selector": body.Selector, "rules": spelled(body.Rules)}
 	if expected == "" {
 		doc["slug"], doc["display_name"] = slug, slug
 	} else {

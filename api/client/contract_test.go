@@ -70,6 +70,23 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			items, err := c.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err
 		},
+		"listNodeArtifacts": func(ctx context.Context) (any, error) {
+			items, _, err := c.NodeArtifacts(ctx, "n1")
+			return resource.Items[resource.Artifact]{Items: items}, err
+		},
+		"releaseArtifacts": func(ctx context.Context) (any, error) { return c.Release(ctx, id, strings.NewReader("{}")) },
+		"listReleases":     func(ctx context.Context) (any, error) { return c.Releases(ctx, id, client.Page{}) },
+		"getRelease": func(ctx context.Context) (any, error) {
+			items, err := c.Released(ctx, id, "n1", 7)
+			return resource.Items[resource.Artifact]{Items: items}, err
+		},
+		"withdrawArtifact": func(ctx context.Context) (any, error) {
+			return done(c.WithdrawArtifact(ctx, id, "n1", "vertex", "flor"))
+		},
+		"listRetes": func(ctx context.Context) (any, error) {
+			items, err := c.Retes(ctx, id)
+			return resource.Items[resource.Rete]{Items: items}, err
+		},
 		"followNode": func(ctx context.Context) (any, error) {
 			events, err := c.Events(ctx, "n1", "3")
 			if err != nil {
@@ -93,8 +110,20 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.DeleteAdmissionPolicy(ctx, "p")) },
 		"evaluate":              func(ctx context.Context) (any, error) { return c.Evaluate(ctx, json.RawMessage("{}"), true) },
 		"getRollout":            func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
-		"getStatus":             func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
-		"listRejected":          func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
+		"getSelf":               func(ctx context.Context) (any, error) { return c.Self(ctx) },
+		"listPrincipals": func(ctx context.Context) (any, error) {
+			return c.Principals(ctx, client.Page{})
+		},
+		"getPrincipal": func(ctx context.Context) (any, error) { return c.Principal(ctx, "ana") },
+		"putPrincipal": func(ctx context.Context) (any, error) {
+			return c.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+		},
+		"deletePrincipal": func(ctx context.Context) (any, error) { return done(c.DeletePrincipal(ctx, "ana")) },
+		"writeRelation":   func(ctx context.Context) (any, error) { return c.WriteRelation(ctx, "ana", "plane#read") },
+		"removeRelation":  func(ctx context.Context) (any, error) { return done(c.RemoveRelation(ctx, "ana", "plane#read")) },
+		"listAudit":       func(ctx context.Context) (any, error) { return c.Audit(ctx, 3, 5) },
+		"getStatus":       func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
+		"listRejected":    func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {
 			items, err := c.Keys(ctx)
 			return resource.Items[resource.Key]{Items: items}, err

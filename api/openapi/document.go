@@ -47,6 +47,13 @@ type Server struct {
 // Security is a way to be let in: the scopes of a scheme, by its name.
 type Security map[string][]string
 
+// SecurityScheme is a way to say who asks.
+type SecurityScheme struct {
+	Type        string `json:"type"`
+	Scheme      string `json:"scheme,omitempty"`
+	Description string `json:"description"`
+}
+
 // Tag groups operations.
 type Tag struct {
 	Name        string `json:"name"`
@@ -65,6 +72,8 @@ type Operation struct {
 	Parameters  []Parameter         `json:"parameters,omitempty"`
 	Body        *Body               `json:"requestBody,omitempty"`
 	Responses   map[string]Response `json:"responses"`
+	Security    []Security          `json:"security,omitempty"` // any one of them; {} stands for none
+	Needs       string              `json:"x-needs"`            // relations that the operation asks of a principal
 }
 
 // Parameter is one of a path, a query or a header.
@@ -107,7 +116,8 @@ type Header struct {
 
 // Components are what operations refer to.
 type Components struct {
-	Schemas map[string]*Schema `json:"schemas"`
+	Schemas         map[string]*Schema        `json:"schemas"`
+	SecuritySchemes map[string]SecurityScheme `json:"securitySchemes,omitempty"`
 }
 
 // Encode is the document as JSON for people and programs, indented.

@@ -15,7 +15,7 @@ type Event struct {
 	Scope     string          `json:"scope"`
 	KeyID     string          `json:"key_id"`
 	IssuedAt  time.Time       `json:"issued_at"`
-	Payload   json.RawMessage `json:"payload"` // PolicyUpdated or NodeStateUpdated, by Type
+	Payload   json.RawMessage `json:"payload"` // PolicyUpdated, ArtifactUpdated or NodeStateUpdated, by Type
 	Signature string          `json:"signature"`
 }
 

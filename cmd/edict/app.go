@@ -24,6 +24,7 @@ type app struct {
 	stdout, stderr io.Writer
 
 	server  string
+	creds   credentials
 	project string
 	format  string
 }
@@ -47,8 +48,8 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(),
-		a.statusCommand(), a.probeCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(), a.admissionCommand(),
+		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
 	return root
 }
 
@@ -89,6 +90,7 @@ func (a *app) clientFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.server, "server", defaultServer, "address of the plane (EDICT_SERVER)")
 	fromEnvironment(cmd, "server")
+	a.credentialFlags(cmd)
 }
 
 // projectFlag gives a command the flag of those who work in one project.
@@ -132,7 +134,11 @@ func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
-	c, err := client.New(server, client.Options{UserAgent: "edict/" + version()})
+	shown, err := a.creds.http(cmd, server)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown})
 	if err != nil {
 		return nil, usage(cmd, "%v", err)
 	}

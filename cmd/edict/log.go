@@ -71,7 +71,7 @@ func (a *app) openDamaged(cmd *cobra.Command, f logFlags) (*logSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openConn(cmd.Context(), f, c)
+	return a.openConn(cmd.Context(), f, c)
 }
 
 // auditResult is what `log verify` prints.

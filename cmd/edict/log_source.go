@@ -46,7 +46,7 @@ type logSource struct {
 
 // openLog opens the log that f names, by default that of the plane c speaks to.
 func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
-	src, err := openConn(ctx, f, c)
+	src, err := a.openConn(ctx, f, c)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *logSource) readWitness(ctx context.Context) error {
 
 // openConn connects to the server that has the log; that of a stopped plane is
 // started on its files.
-func openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
+func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
 	opt := streams.ConnectOptions{URL: f.nats, Name: "edict"}
 	closeServer := func() {}
 	switch {
@@ -98,6 +98,15 @@ func openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, er
 		}
 		if opt.URL = status.Log.NATS; opt.URL == "" {
 			return nil, failed(exitUnavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Server())
+		}
+	}
+	if opt.Server == nil {
+		var err error
+		if opt.Token, err = a.creds.token(); err != nil {
+			return nil, err
+		}
+		if opt.TLS, err = a.creds.tls(); err != nil {
+			return nil, err
 		}
 	}
 	conn, err := streams.Connect(ctx, opt)

@@ -41,6 +41,8 @@ func TestStories(t *testing.T) {
 			"authored": authoredPart,
 			"keys":     keepKeys,
 			"damage":   damageStore,
+			"compiled": compileTree,
+			"holds":    holdsTree,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "fixtures" {
@@ -100,6 +102,7 @@ func awaitPlane(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(json.Unmarshal(text, &r))
 		ts.Setenv("EDICT_SERVER", "http://"+r.HTTP)
 		ts.Setenv("HTTP", r.HTTP)
+		ts.Setenv("ADMIN", r.Admin)
 		if r.NATS != nil {
 			ts.Setenv("NATS", *r.NATS)
 			ts.Setenv("NATSLISTEN", strings.TrimPrefix(*r.NATS, "nats://"))

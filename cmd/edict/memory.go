@@ -64,7 +64,7 @@ func (t *thrift) run(ctx context.Context) {
 
 func (t *thrift) look() {
 	live, allocated := t.read()
-	t.limit(max(leastLimit, int64(live+live/2)))
+	t.limit(max(leastLimit, int64(live+live*3/4)))
 	quiet := allocated-t.last < quietBytes
 	t.last = allocated
 	switch {

@@ -37,5 +37,5 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	require.Equal(t, int64(leastLimit), limits[0])
 	live = 1 << 30
 	m.look()
-	require.Equal(t, int64(3<<29), limits[len(limits)-1], "the limit follows what is in use")
+	require.Equal(t, int64(7<<28), limits[len(limits)-1], "the limit follows what is in use")
 }

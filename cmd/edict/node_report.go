@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
@@ -9,8 +10,8 @@ import (
 
 // startReports reports what f was told as applied, whenever applied is called.
 // stop sends what waits.
-func startReports(ctx context.Context, server string, id policy.NodeID, f *node.Follower) (applied, stop func()) {
-	r := node.NewReporter(server, id, node.ReporterOptions{})
+func startReports(ctx context.Context, server string, hc *http.Client, id policy.NodeID, f *node.Follower) (applied, stop func()) {
+	r := node.NewReporter(server, id, node.ReporterOptions{HTTP: hc})
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

@@ -91,6 +91,15 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 	if err != nil {
 		return err
 	}
+	if opt.HTTP, err = a.creds.http(cmd, c.Server()); err != nil {
+		return err
+	}
+	if opt.Token, err = a.creds.token(); err != nil {
+		return err
+	}
+	if opt.TLS, err = a.creds.tls(); err != nil {
+		return err
+	}
 	nodeID, err := policy.ParseNodeID(id)
 	if err != nil {
 		return usage(cmd, "%q is not a node id", id)
@@ -110,7 +119,7 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 	f := node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()
-		applied, stop = startReports(cmd.Context(), c.Server(), nodeID, f)
+		applied, stop = startReports(cmd.Context(), c.Server(), opt.HTTP, nodeID, f)
 		defer stop()
 	}
 	err = f.Run(cmd.Context(), func(e node.Event) error {

@@ -57,7 +57,17 @@ func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
 func (a *app) drafts(files []string) ([]author.Draft, error) {
 	docs, faults := document.Load(files, a.stdin)
 	drafts, broken := author.Drafts(docs)
-	faults = append(faults, broken...)
+	if err := a.tellFaults(append(faults, broken...)); err != nil {
+		return nil, err
+	}
+	if len(drafts) == 0 {
+		return nil, failed(exitUnreadable, "no policy in the input")
+	}
+	return drafts, nil
+}
+
+// tellFaults tells what is wrong with files; nothing was sent then.
+func (a *app) tellFaults(faults []document.Fault) error {
 	code := exitFine
 	for _, f := range faults {
 		fmt.Fprintln(a.stderr, f)
@@ -65,14 +75,11 @@ func (a *app) drafts(files []string) ([]author.Draft, error) {
 			code = exitUnreadable
 		}
 	}
-	if code != exitFine {
-		fmt.Fprintf(a.stderr, "edict: %d faults; nothing was sent\n", len(faults))
-		return nil, said(code)
+	if code == exitFine {
+		return nil
 	}
-	if len(drafts) == 0 {
-		return nil, failed(exitUnreadable, "no policy in the input")
-	}
-	return drafts, nil
+	fmt.Fprintf(a.stderr, "edict: %d faults; nothing was sent\n", len(faults))
+	return said(code)
 }
 
 // applied is one line of apply's output.

@@ -31,6 +31,7 @@ type serveFlags struct {
 	logLevel    string
 	minFreeText string
 	every       string
+	decisions   decisionFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -64,8 +65,8 @@ again once there is room: nothing needs to be restarted.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.opt.Data, "data", "data", "directory of the log, the read model and the signing key")
-	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "loopback address of the API; port 0 takes a free one")
-	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "loopback address of the embedded server for native clients, or none")
+	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "address of the API, loopback without --access and TLS; port 0 takes a free one")
+	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "address of the embedded server for native clients, likewise, or none")
 	flags.StringVar(&f.opt.NATS, "nats", "", "URLs of external NATS servers, comma separated; replace the embedded one")
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
@@ -84,12 +85,14 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
+	accessFlags(cmd, &f.opt.Access)
+	f.addDecisionFlags(cmd)
 	fromEnvironment(cmd)
 	return cmd
 }
 
 func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
-	log, err := a.logger(cmd, f)
+	log, err := a.logger(cmd, f.logFormat, f.logLevel)
 	if err != nil {
 		return err
 	}
@@ -149,6 +152,12 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
 	}
 	if err := f.settleSnapshots(cmd); err != nil {
+		return err
+	}
+	if err := settleAccess(cmd, &f.opt.Access); err != nil {
+		return err
+	}
+	if err := f.settleDecisions(cmd); err != nil {
 		return err
 	}
 	announce := false
@@ -212,27 +221,28 @@ func parseSize(s string) (uint64, error) {
 	return n * unit, err
 }
 
-func (a *app) logger(cmd *cobra.Command, f serveFlags) (*slog.Logger, error) {
+func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logger, error) {
 	var opt slog.HandlerOptions
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", f.logLevel)
+	if err := level.UnmarshalText([]byte(leastLevel)); err != nil {
+		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
 	}
 	opt.Level = level
-	switch f.logFormat {
+	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
 	}
-	return nil, usage(cmd, "--log-format %q: want text or json", f.logFormat)
+	return nil, usage(cmd, "--log-format %q: want text or json", format)
 }
 
 // ready is the content of a ready file (contracts, Commands).
 type ready struct {
-	HTTP string  `json:"http"`
-	NATS *string `json:"nats"`
-	PID  int     `json:"pid"`
+	HTTP  string  `json:"http"`
+	Admin string  `json:"admin,omitempty"`
+	NATS  *string `json:"nats"`
+	PID   int     `json:"pid"`
 }
 
 // clearReady removes what an earlier process left, which would be taken for
@@ -263,7 +273,7 @@ func writeReady(path string, at plane.Addresses) error {
 	if path == "" {
 		return nil
 	}
-	r := ready{HTTP: at.HTTP, PID: os.Getpid()}
+	r := ready{HTTP: at.HTTP, Admin: at.Admin, PID: os.Getpid()}
 	if at.NATS != "" {
 		r.NATS = &at.NATS
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
 )
 
@@ -74,7 +75,7 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 	if files["ca.crt"], err = fs.ReadFile(r.root.FS(), string(m.Rete.Value.CA.Cert)); err != nil {
 		return err
 	}
-	if files[pinFile], err = pin(m, o.node).JSON(); err != nil {
+	if files[tree.PinFile], err = pin(m, o.node).JSON(); err != nil {
 		return err
 	}
 	if err := writeBundle(o.out, files); err != nil {

@@ -13,17 +13,15 @@ import (
 	"github.com/edictdev/edict/cmd/tree"
 )
 
-// pinFile is the trust pin in an install root.
-const pinFile = "trust.json"
-
 func (a *app) verifyCommand() *cobra.Command {
 	var trustFile, repo string
 	cmd := &cobra.Command{
 		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or of an install root, offline", Args: exactly(1),
 		Long: `Check every artifact below DIR, a compiled tree or the install root of one node:
 signature, place, payload, and that the artifacts of a node are one set of one
-version. Whom to trust is the pin of --trust, else DIR/trust.json, else the
-signers of the repository of --repo.`,
+version. Whom to trust is the pin of --trust, or the signers of the repository of
+--repo, else what is in DIR: the signers that the node accepted since
+(accepted.json), or its first pin (trust.json).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := a.pinOf(cmd, args[0], trustFile, repo)
 			if err != nil {
@@ -39,11 +37,12 @@ signers of the repository of --repo.`,
 
 // pinOf finds whom to trust.
 func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.Pin, error) {
-	beside := filepath.Join(dir, pinFile)
+	beside := filepath.Join(dir, tree.PinFile)
 	switch {
 	case trustFile != "" && repo != "":
 		return artifact.Pin{}, usage(cmd, "--trust and --repo both say whom to trust; give one")
 	case trustFile != "":
+		return readPin(trustFile)
 	case repo != "":
 		a.repo = repo
 		r, err := a.open()
@@ -56,12 +55,15 @@ func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.P
 			return artifact.Pin{}, err
 		}
 		return pin(m, ""), nil
-	default:
-		if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
-			return artifact.Pin{}, usage(cmd, "nothing says whom to trust: %s is not there; give --trust FILE or --repo DIR", beside)
-		}
-		trustFile = beside
 	}
+	if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
+		return artifact.Pin{}, usage(cmd, "nothing says whom to trust: %s is not there; give --trust FILE or --repo DIR", beside)
+	}
+	return installed(dir)
+}
+
+// readPin reads a trust pin.
+func readPin(trustFile string) (artifact.Pin, error) {
 	text, err := os.ReadFile(trustFile)
 	if err != nil {
 		return artifact.Pin{}, err
@@ -91,6 +93,21 @@ func (a *app) verify(dir string, p artifact.Pin) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "ok: %d artifacts\n", n)
 	return err
+}
+
+// installed is whom the node of an install root trusts now: its first pin, or
+// those who took over since.
+func installed(dir string) (artifact.Pin, error) {
+	p, err := readPin(filepath.Join(dir, tree.PinFile))
+	if err != nil {
+		return p, err
+	}
+	s, err := artifact.OpenStore(tree.Disk{}, filepath.Join(dir, tree.AcceptedFile), p)
+	if err != nil {
+		return p, failed(exitUnreadable, "%v", err)
+	}
+	p.Signers = s.Signers()
+	return p, nil
 }
 
 // treeIn is the tree at dir. An install root is seen as a tree of its node.

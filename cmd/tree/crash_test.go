@@ -2,7 +2,6 @@ package tree_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -10,9 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,179 +17,11 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/test/crashfs"
 	"github.com/edictdev/edict/test/reterepo"
 )
 
 const out = "repo/.flor/compiled"
-
-var errCrash = errors.New("crash")
-
-// memory is a file system that counts steps, crashes before one of them, and
-// then has only what was synced: what was not is lost, or half there.
-type memory struct {
-	mu       sync.Mutex
-	files    map[string]string // as processes see them
-	synced   map[string]string // as a crash leaves them
-	steps    int
-	crashAt  int  // 0: never
-	exchange bool // whether names can be exchanged
-	keep     bool // whether names that were not synced survive, without content
-}
-
-func (m *memory) step() error {
-	m.steps++
-	if m.crashAt > 0 && m.steps >= m.crashAt {
-		return errCrash
-	}
-	return nil
-}
-
-// crash is the file system after the machine came back.
-func (m *memory) crash() *memory {
-	after := maps.Clone(m.synced)
-	if m.keep {
-		// The names got to disk before what they stand for.
-		after = map[string]string{}
-		for name, content := range m.files {
-			if !slices.Contains(slices.Collect(maps.Values(m.synced)), content) {
-				content = content[:len(content)/2]
-			}
-			after[name] = content
-		}
-	}
-	return &memory{files: after, synced: maps.Clone(after), exchange: m.exchange}
-}
-
-func under(dir, name string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
-
-func (m *memory) Exists(dir string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name := range m.files {
-		if under(dir, name) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (m *memory) MkdirAll(string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.step()
-}
-
-func (m *memory) WriteFile(name string, content []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	m.files[name] = string(content)
-	return nil
-}
-
-func (m *memory) Link(from, to string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	m.files[to] = m.files[from]
-	return nil
-}
-
-func (m *memory) SyncAll(dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	for name, content := range m.files {
-		if under(dir, name) {
-			m.synced[name] = content
-		}
-	}
-	return nil
-}
-
-// SyncDir makes the names in a directory durable: what was synced under another
-// name is found under its new one.
-func (m *memory) SyncDir(string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	m.synced = maps.Clone(m.files)
-	return nil
-}
-
-func (m *memory) move(pairs ...[2]string) {
-	moved := map[string]string{}
-	for name, content := range m.files {
-		for _, p := range pairs {
-			if under(p[0], name) {
-				name = p[1] + strings.TrimPrefix(name, p[0])
-				break
-			}
-		}
-		moved[name] = content
-	}
-	m.files = moved
-}
-
-func (m *memory) Rename(from, to string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	m.move([2]string{from, to})
-	return nil
-}
-
-func (m *memory) Exchange(a, b string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.exchange {
-		return errors.ErrUnsupported
-	}
-	if err := m.step(); err != nil {
-		return err
-	}
-	m.move([2]string{a, b}, [2]string{b, a})
-	return nil
-}
-
-func (m *memory) RemoveAll(dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return err
-	}
-	maps.DeleteFunc(m.files, func(name, _ string) bool { return under(dir, name) })
-	return nil
-}
-
-// tree is what stands at out.
-func (m *memory) tree() map[string]string {
-	at := map[string]string{}
-	for name, content := range m.files {
-		if below, ok := strings.CutPrefix(name, out+"/"); ok {
-			at[below] = content
-		}
-	}
-	return at
-}
-
-func (m *memory) fs() fs.FS {
-	files := fstest.MapFS{}
-	for name, content := range m.tree() {
-		files[name] = &fstest.MapFile{Data: []byte(content)}
-	}
-	return files
-}
 
 // world compiles the example repository, before and after a change.
 type world struct {
@@ -228,11 +57,11 @@ func (w *world) sets(t *testing.T, repo fs.FS) []rete.NodeSet {
 }
 
 // compile is what retectl compile does once it has the sets.
-func (w *world) compile(m *memory, sets []rete.NodeSet, version uint64) error {
+func (w *world) compile(m *crashfs.FS, sets []rete.NodeSet, version uint64) error {
 	if err := tree.Recover(m, out); err != nil {
 		return err
 	}
-	held, err := tree.Read(m.fs())
+	held, err := tree.Read(m.Sub(out))
 	if err != nil {
 		return err
 	}
@@ -246,46 +75,41 @@ func (w *world) compile(m *memory, sets []rete.NodeSet, version uint64) error {
 func TestACrashAtAnyStepOfACompileLeavesTheOldTreeOrTheNew(t *testing.T) {
 	w := newWorld(t)
 	for _, exchange := range []bool{true, false} {
-		for _, keep := range []bool{false, true} {
-			t.Run(fmt.Sprintf("exchange %v, names outlive content %v", exchange, keep), func(t *testing.T) {
-				w.crashEverywhere(t, exchange, keep)
+		for _, left := range crashfs.Afters {
+			t.Run(fmt.Sprintf("exchange %v, %v", exchange, left), func(t *testing.T) {
+				w.crashEverywhere(t, exchange, left)
 			})
 		}
 	}
 }
 
-func (w *world) crashEverywhere(t *testing.T, exchange, keep bool) {
-	begin := func(crashAt int) *memory {
-		m := &memory{files: map[string]string{}, synced: map[string]string{}, exchange: exchange}
-		require.NoError(t, w.compile(m, w.before, 1))
-		m.synced = maps.Clone(m.files)
-		m.steps, m.crashAt, m.keep = 0, crashAt, keep
-		return m
-	}
-	m := begin(0)
-	old := m.tree()
+func (w *world) crashEverywhere(t *testing.T, exchange bool, left crashfs.After) {
+	first := crashfs.New(exchange)
+	require.NoError(t, w.compile(first, w.before, 1))
+	m := first.Settle(0)
+	old := m.Files(out)
 	require.NoError(t, w.compile(m, w.after, 0))
-	fresh, steps := m.tree(), m.steps
+	fresh, steps := m.Files(out), m.Steps()
 	require.NotEqual(t, old, fresh)
-	require.Len(t, m.files, len(fresh), "nothing is left beside the tree")
+	require.Len(t, m.Files("."), len(fresh), "nothing is left beside the tree")
 
 	seen := map[string]int{}
 	for step := 1; step <= steps; step++ {
-		m := begin(step)
-		require.ErrorIs(t, w.compile(m, w.after, 0), errCrash)
-		after := m.crash()
+		m := first.Settle(step)
+		require.ErrorIs(t, w.compile(m, w.after, 0), crashfs.ErrCrash)
+		after := m.Crash(left)
 		require.NoError(t, tree.Recover(after, out))
-		switch got := after.tree(); {
+		switch got := after.Files(out); {
 		case maps.Equal(got, old):
 			seen["old"]++
 		case maps.Equal(got, fresh):
 			seen["new"]++
 		default:
-			t.Fatalf("a crash before step %d of %d leaves neither tree: %v", step, steps, slices.Sorted(maps.Keys(after.files)))
+			t.Fatalf("a crash before step %d of %d leaves neither tree: %v", step, steps, slices.Sorted(maps.Keys(after.Files("."))))
 		}
 		// And the next compile ends it.
 		require.NoError(t, w.compile(after, w.after, 0))
-		require.Equal(t, fresh, after.tree())
+		require.Equal(t, fresh, after.Files(out))
 	}
 	t.Logf("%d steps: %v", steps, seen)
 	require.Positive(t, seen["old"])

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/edictdev/edict/artifact"
@@ -59,44 +58,46 @@ func (v *verifier) fault(path string, err error) { v.faults = append(v.faults, F
 
 // node checks the set of one node.
 func (v *verifier) node(node string, files []File) {
-	var vertices []string
-	var agent *rete.AgentPayload
-	for _, f := range files {
-		if _, err := v.trust.Open(v.tree.Bytes[f.Path]); err != nil {
-			v.fault(f.Path, err)
-		}
-		if f.Envelope.Version != files[0].Envelope.Version {
-			v.fault(f.Path, fmt.Errorf("version %d beside %d of %s; a set has one", f.Envelope.Version, files[0].Envelope.Version, files[0].Path))
-		}
-		var faults []error
-		switch f.Envelope.Kind {
-		case rete.ArtifactAgent:
-			var p rete.AgentPayload
-			p, faults = rete.CheckAgent(f.Envelope.Payload)
-			agent = &p
-		default:
-			vertices = append(vertices, f.Envelope.Name)
-			faults = rete.CheckVertex(f.Envelope.Payload)
-		}
-		for _, err := range faults {
-			v.fault(f.Path, err)
-		}
+	docs := make([]artifact.Document, len(files))
+	for i, f := range files {
+		docs[i] = artifact.Document{Part: artifact.Part{Kind: f.Envelope.Kind, Name: f.Envelope.Name}, Text: v.tree.Bytes[f.Path]}
 	}
-	if agent == nil {
-		v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactAgent, "")), errors.New("missing: without it the node does not know what to run"))
-		return
-	}
-	for _, ref := range agent.Vertices {
-		if !slices.Contains(vertices, ref.Name) {
-			v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactVertex, ref.Name)), errors.New("missing, but agent.json lists the vertex"))
-		}
-	}
-	for _, name := range vertices {
-		if !slices.ContainsFunc(agent.Vertices, func(r rete.VertexRef) bool { return r.Name == name }) {
-			v.fault(path.Join(node, rete.ArtifactPath(rete.ArtifactVertex, name)), errors.New("agent.json does not list this vertex"))
-		}
+	_, faults := Format.Check(v.trust, node, docs)
+	for _, f := range faults {
+		v.fault(path.Join(node, rete.ArtifactPath(f.Part.Kind, f.Part.Name)), f.Err)
 	}
 }
+
+// Format is what the payloads of a node's set mean: agent.json says whom to trust
+// and which vertices there are.
+var Format = artifact.Format{
+	Lead: artifact.Part{Kind: rete.ArtifactAgent, Name: rete.ArtifactAgent},
+	Read: readPayload,
+}
+
+func readPayload(e artifact.Envelope) (c artifact.Contents, faults []error) {
+	switch e.Kind {
+	case rete.ArtifactVertex:
+		return c, rete.CheckVertex(e.Payload)
+	case rete.ArtifactAgent:
+	default:
+		return c, []error{fmt.Errorf("its kind is %.40q; a set has %s and %s", e.Kind, rete.ArtifactAgent, rete.ArtifactVertex)}
+	}
+	p, faults := rete.CheckAgent(e.Payload)
+	for _, s := range p.Trust.Signers {
+		c.Signers = append(c.Signers, artifact.PinSigner(s))
+	}
+	for _, v := range p.Vertices {
+		c.Members = append(c.Members, artifact.Part{Kind: rete.ArtifactVertex, Name: v.Name})
+	}
+	return c, faults
+}
+
+// Files of an install root, beside keys and certificates.
+const (
+	PinFile      = "trust.json"    // the trust pin, from the bundle
+	AcceptedFile = "accepted.json" // what the node accepted since (artifact.Store)
+)
 
 // installRoot shows the mgmt directory of an install root as that of one node
 // in a tree.

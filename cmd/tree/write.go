@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,9 @@ const (
 	lastSuffix = ".last"
 )
 
+// Next is where the tree grows that Swap puts at out.
+func Next(out string) string { return out + nextSuffix }
+
 // Recover ends what a crash interrupted: where names cannot be exchanged, the
 // old tree may have been moved away and the new one not yet put in its place.
 // Call it before reading a tree.
@@ -64,10 +68,10 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	if err := Recover(fsys, out); err != nil {
 		return err
 	}
-	next, last := out+nextSuffix, out+lastSuffix
-	if err := errors.Join(fsys.RemoveAll(next), fsys.RemoveAll(last)); err != nil {
+	if err := Clear(fsys, out); err != nil {
 		return fmt.Errorf("clear what an interrupted compile left: %w", err)
 	}
+	next := Next(out)
 	if err := fsys.MkdirAll(next); err != nil {
 		return err
 	}
@@ -77,7 +81,12 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	if err := fsys.SyncAll(next); err != nil {
 		return errors.Join(err, fsys.RemoveAll(next))
 	}
-	return swap(fsys, out)
+	return Swap(fsys, out)
+}
+
+// Clear removes what a crash left beside out. Call it after Recover.
+func Clear(fsys FS, out string) error {
+	return errors.Join(fsys.RemoveAll(out+nextSuffix), fsys.RemoveAll(out+lastSuffix))
 }
 
 // grow writes every file of the new tree. What stays as it is gets a second
@@ -90,11 +99,17 @@ func (p *Plan) grow(ctx context.Context, fsys FS, out string, signer *artifact.S
 			break
 		}
 		g.Go(func() error {
-			made := ""
+			made := "" // the deepest directory first: it takes its parents along
+			if n := len(s.Artifacts); n > 0 {
+				made = filepath.Dir(filepath.Join(Next(out), s.Node, filepath.FromSlash(s.Artifacts[n-1].Path())))
+				if err := fsys.MkdirAll(made); err != nil {
+					return err
+				}
+			}
 			return p.files(s, signer, at, func(path string, content []byte) error {
 				path = filepath.FromSlash(path)
-				to := filepath.Join(out+nextSuffix, path)
-				if parent := filepath.Dir(to); parent != made {
+				to := filepath.Join(Next(out), path)
+				if parent := filepath.Dir(to); made != parent && !strings.HasPrefix(made, parent+string(filepath.Separator)) {
 					if err := fsys.MkdirAll(parent); err != nil {
 						return err
 					}
@@ -110,9 +125,10 @@ func (p *Plan) grow(ctx context.Context, fsys FS, out string, signer *artifact.S
 	return errors.Join(g.Wait(), ctx.Err())
 }
 
-// swap puts the next tree in the place of out.
-func swap(fsys FS, out string) error {
-	next, last, parent := out+nextSuffix, out+lastSuffix, filepath.Dir(out)
+// Swap puts the tree at Next(out), which is on disk, in the place of out, and
+// clears the old one away. After a crash Recover ends it.
+func Swap(fsys FS, out string) error {
+	next, last, parent := Next(out), out+lastSuffix, filepath.Dir(out)
 	there, err := fsys.Exists(out)
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ var measures = []measure{
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
 	{"admit", "a request through the admission policies that match it, in process", admit},
+	{"admit-http", "the same over HTTP on loopback", admitHTTP},
 	{"workers", "announcing shared between processes", workers},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/test/wire"
 )
 
 var (
@@ -39,13 +40,13 @@ func cuts(t *testing.T, seed uint64) {
 			p.publish(gen.Step{Kind: gen.Register, Node: gen.Node{ID: n, Labels: map[string]string{}, Addresses: []string{}}})
 		}
 	}
-	wire := newProxy(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
-	w := p.start(t.TempDir(), p.connect("nats://"+wire.addr()), relay.Options{Contested: 30 * time.Millisecond})
-	front := newProxy(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
+	back := wire.New(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
+	w := p.start(t.TempDir(), p.connect("nats://"+back.Addr()), relay.Options{Contested: 30 * time.Millisecond})
+	front := wire.New(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
 	p.eventually("all is owned", func() bool { return w.told(1) })
 	var native []*follower
 	for _, n := range watched {
-		p.follower(n).open(t.Context(), w, "http://"+front.addr())
+		p.follower(n).open(t.Context(), w, "http://"+front.Addr())
 	}
 	sse := p.followers
 	for _, n := range watched {
@@ -53,7 +54,7 @@ func cuts(t *testing.T, seed uint64) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)
-	go func() { done <- schedule(ctx, seed, wire, front) }()
+	go func() { done <- schedule(ctx, seed, back, front) }()
 	r := rand.New(rand.NewPCG(seed, 6))
 	var at uint64
 	for rest := history; len(rest) > 0; {
@@ -81,20 +82,20 @@ func cuts(t *testing.T, seed uint64) {
 }
 
 // schedule does ill to both until ctx ends, and says how often.
-func schedule(ctx context.Context, seed uint64, wire, front *proxy) string {
+func schedule(ctx context.Context, seed uint64, back, front *wire.Proxy) string {
 	r := rand.New(rand.NewPCG(seed, 7))
-	counts := map[ill]int{}
+	counts := map[wire.Ill]int{}
 	for ctx.Err() == nil {
-		to := []*proxy{wire, front}[r.IntN(2)]
-		what := ill(1 + r.IntN(int(ills)-1))
+		to := []*wire.Proxy{back, front}[r.IntN(2)]
+		what := wire.Ill(1 + r.IntN(wire.Ills-1))
 		counts[what]++
-		to.become(what)
+		to.Become(what)
 		sleep(ctx, time.Duration(5+r.IntN(80))*time.Millisecond)
-		to.become(well)
+		to.Become(wire.Well)
 		sleep(ctx, time.Duration(r.IntN(40))*time.Millisecond)
 	}
-	wire.become(well)
-	front.become(well)
+	back.Become(wire.Well)
+	front.Become(wire.Well)
 	return fmt.Sprintf("seed %d: %v", seed, counts)
 }
 

@@ -13,13 +13,16 @@ import (
 // extensions are those of the files a directory is searched for.
 var extensions = []string{".yaml", ".yml", ".json", ".ndjson", ".jsonl"}
 
+// Stdin is what "-" is called.
+const Stdin = "stdin"
+
 // Load reads files, directories (the files below them, by name, that are YAML
 // or JSON by their names) and "-", which is stdin.
 func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 	for _, path := range paths {
 		files, err := Expand(path)
 		if err != nil {
-			faults = append(faults, unreadable(path, err))
+			faults = append(faults, Unreadable(path, err))
 			continue
 		}
 		if len(files) == 0 {
@@ -31,7 +34,7 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 		for _, file := range files {
 			text, name, err := read(file, stdin)
 			if err != nil {
-				faults = append(faults, unreadable(name, err))
+				faults = append(faults, Unreadable(name, err))
 				continue
 			}
 			d, f := Parse(name, text)
@@ -41,7 +44,8 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 	return docs, faults
 }
 
-func unreadable(file string, err error) Fault {
+// Unreadable is the fault of a file that could not be had.
+func Unreadable(file string, err error) Fault {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err // the path is said already
@@ -52,15 +56,15 @@ func unreadable(file string, err error) Fault {
 func read(file string, stdin io.Reader) (text []byte, name string, err error) {
 	if file == "-" {
 		text, err = io.ReadAll(stdin)
-		return text, "stdin", err
+		return text, Stdin, err
 	}
 	text, err = os.ReadFile(file)
 	return text, file, err
 }
 
 // Expand is the files that a path means: of a directory, those below it, by name,
-// that are YAML or JSON by their names.
-func Expand(path string) ([]string, error) {
+// that are YAML or JSON by their names, or end with one of more.
+func Expand(path string, more ...string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
 	}
@@ -77,7 +81,7 @@ func Expand(path string) ([]string, error) {
 		if d.IsDir() && hidden {
 			return filepath.SkipDir
 		}
-		if !d.IsDir() && !hidden && slices.Contains(extensions, filepath.Ext(p)) {
+		if !d.IsDir() && !hidden && (slices.Contains(extensions, filepath.Ext(p)) || slices.Contains(more, filepath.Ext(p))) {
 			files = append(files, p)
 		}
 		return nil

@@ -70,7 +70,7 @@ func (s *stream) pretty() (bool, error) {
 }
 
 func (s *stream) unreadable(err error) {
-	f := unreadable(s.file, err)
+	f := Unreadable(s.file, err)
 	s.yield(Document{}, &f)
 }
 

@@ -182,6 +182,19 @@ func TestAStopIsWitnessed(t *testing.T) {
 	require.Equal(t, []uint64{1000, 2000, folded}, seqs)
 }
 
+// TestAStopReadsWhatLandedUnacknowledged: the last entry is there, and the
+// process does not know.
+func TestAStopReadsWhatLandedUnacknowledged(t *testing.T) {
+	p := running(t, Options{Data: data(t), NATSListen: "none", witnessEvery: time.Hour})
+	require.Eventually(t, func() bool { return p.relay.Owns(witnessPartition) && p.ready(t.Context()) == nil }, 20*time.Second, time.Millisecond)
+	require.EqualValues(t, folded, p.witnessed())
+	p.witness.mu.Lock()
+	p.witness.at, p.witness.last = 0, streams.Link{}
+	p.witness.mu.Unlock()
+	p.endWitness(t.Context())
+	require.EqualValues(t, folded, p.witnessed())
+}
+
 // TestALogThatLostItsTailIsRefused: by the read model, which has seen the tail,
 // and by the witness alone.
 func TestALogThatLostItsTailIsRefused(t *testing.T) {
@@ -301,6 +314,7 @@ func TestATailThatGrewAgainIsFound(t *testing.T) {
 	e := startExternal(t, dir)
 	p := running(t, e.worker(t, dir))
 	p.serves(t)
+	require.Eventually(t, func() bool { return p.witnessed() == folded }, 20*time.Second, time.Millisecond)
 	e.server.Close()
 	cut(t, dir, 2550)
 	listen := e.opt.Listen

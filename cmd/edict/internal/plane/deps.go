@@ -32,7 +32,11 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	}
 	d.Republish, d.LogURL = p.republish, p.logURL
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
-	d.Writable = p.room.writable
+	d.Writable, d.Trail = p.room.writable, p.trail
+	if p.entrance.registry != nil {
+		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
+	}
+	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
 	if p.opt.Tracing != nil {
@@ -64,9 +68,17 @@ func publicKey(s *artifact.Signer) resource.Key {
 	}
 }
 
-// checkAddresses refuses to serve whoever is not on this machine: access is
-// not configured (design section 7).
+// checkAddresses refuses to serve whoever is not on this machine unless it is
+// known who may do what, and nobody listens in (design section 7).
 func (p *Plane) checkAddresses() error {
+	if p.opt.Access.exposable() {
+		return nil
+	}
+	if p.opt.Access.Admin != "" {
+		if err := checkLoopback(p.opt.Access.Admin); err != nil {
+			return err
+		}
+	}
 	if !p.opt.NoAPI {
 		if err := checkLoopback(p.opt.HTTP); err != nil {
 			return err

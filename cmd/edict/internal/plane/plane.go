@@ -37,8 +37,8 @@ type Options struct {
 	// Version of the binary, for metrics.
 	Version string
 
-	HTTP       string // host:port of the API, loopback
-	NATSListen string // host:port of the embedded server for native clients, loopback; "" or "none": in process only
+	HTTP       string // host:port of the API, loopback unless Access allows more
+	NATSListen string // host:port of the embedded server for native clients, likewise; "" or "none": in process only
 	NATS       string // URLs of external servers, comma separated; empty: the embedded one
 	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
@@ -55,6 +55,8 @@ type Options struct {
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
 	Snapshots SnapshotOptions
+	Access    AccessOptions
+	Decisions DecisionOptions
 
 	farBehind uint64 // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
 
@@ -72,8 +74,9 @@ type Options struct {
 
 // Addresses are where a plane answers.
 type Addresses struct {
-	HTTP string // host:port; empty: not served
-	NATS string // URL; empty: not served
+	HTTP  string // host:port; empty: not served
+	Admin string // of operators' routes; empty: with the rest
+	NATS  string // URL; empty: not served
 	// Durability is what the server does, as far as that can be known.
 	Durability string
 }
@@ -86,6 +89,7 @@ type Plane struct {
 	room     *room
 	found    *projector.Identity // of the store that was there
 	listener net.Listener
+	entrance entrance
 	conn     *streams.Conn
 	stream   *streams.Log
 	rejected *streams.Rejected
@@ -100,9 +104,13 @@ type Plane struct {
 	caught   atomic.Bool // the fold is where the log was at the start
 	tracker  *convergence.Tracker
 	admitter *admission.Registry
-	handler  http.Handler
-	natsURL  string
-	saving   sync.Mutex // a checkpoint
+
+	decisionStream *streams.Decisions     // nil: decisions are not kept
+	decisions      *admission.DecisionLog // likewise
+
+	handler http.Handler
+	natsURL string
+	saving  sync.Mutex // a checkpoint
 }
 
 // Run opens a plane, runs it until ctx ends, and closes it.
@@ -166,6 +174,9 @@ func (p *Plane) Addresses() (a Addresses) {
 	if p.listener != nil {
 		a.HTTP = p.listener.Addr().String()
 	}
+	if p.entrance.admin != nil {
+		a.Admin = p.entrance.admin.Addr().String()
+	}
 	a.NATS = p.natsURL
 	return a
 }
@@ -175,7 +186,7 @@ func (p *Plane) connect(ctx context.Context) error {
 	p.natsURL = p.opt.NATS
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
-			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log,
+			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
 		})
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return inUse(err, "--data", p.opt.Data)
@@ -184,7 +195,7 @@ func (p *Plane) connect(ctx context.Context) error {
 			return inUse(err, "--nats-listen", p.opt.NATSListen)
 		}
 		p.onClose(server.Close)
-		opt.Server, p.natsURL = server, server.ClientURL()
+		opt.Server, p.natsURL, p.entrance.nats = server, server.ClientURL(), server
 		p.room.server = server
 	}
 	conn, err := streams.Connect(ctx, opt)
@@ -214,6 +225,9 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 		return err
 	}
 	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
+		return err
+	}
+	if err := p.openDecisions(ctx); err != nil {
 		return err
 	}
 	return p.openWitness(ctx)
@@ -284,10 +298,17 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
-	p.admitter = admission.NewRegistry(p.store, admission.RegistryOptions{Metrics: metrics.Admission()})
+	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
+	if err := p.openAccess(ctx); err != nil {
+		return err
+	}
 	deps := p.deps(metrics, page)
 	metrics.Watch(deps)
-	p.handler = api.New(deps)
+	if p.opt.Access.Admin == "" {
+		p.handler = api.New(deps)
+	} else {
+		p.handler, p.entrance.handler = api.Split(deps)
+	}
 	return nil
 }
 
@@ -295,11 +316,12 @@ func (p *Plane) listen(context.Context) (err error) {
 	if p.opt.NoAPI {
 		return nil
 	}
-	if p.listener, err = api.Listen(p.opt.HTTP); err != nil {
-		return inUse(err, "--http", p.opt.HTTP)
+	p.warnExposed()
+	if p.listener, err = p.listenOn(p.opt.HTTP, "--http"); err != nil || p.opt.Access.Admin == "" {
+		return err
 	}
-	p.onClose(func() { _ = p.listener.Close() }) // closed already, once served
-	return nil
+	p.entrance.admin, err = p.listenOn(p.opt.Access.Admin, "--admin")
+	return err
 }
 
 // assemble is what is left once every part is open.

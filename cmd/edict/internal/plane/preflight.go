@@ -42,7 +42,7 @@ func (e *FullError) Error() string {
 // Faults of the command line come first, then the lock on the data, then
 // ports: who starts a second plane on one directory should hear that.
 func (p *Plane) preflight() error {
-	for _, check := range []func() error{p.checkAddresses, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkRoom} {
+	for _, check := range []func() error{p.checkAddresses, p.openEntrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkRoom} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -94,6 +94,11 @@ func (p *Plane) checkPorts() error {
 	if !p.opt.NoAPI {
 		if err := probe(p.opt.HTTP); err != nil {
 			return inUse(err, "--http", p.opt.HTTP)
+		}
+		if at := p.opt.Access.Admin; at != "" {
+			if err := probe(at); err != nil {
+				return inUse(err, "--admin", at)
+			}
 		}
 	}
 	if p.opt.NATS != "" || p.opt.NATSListen == "" || p.opt.NATSListen == "none" {

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,16 +38,24 @@ func (p *Plane) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
+	g.Go(func() error { return p.expel(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.admitter.Run(parts, p.store.Changed) })
+	g.Go(func() error { return p.keepDecisions(parts) })
 	g.Go(func() error { return p.keepSnapshots(parts) })
 	g.Go(func() error { return p.announceReady(front) })
+	if p.entrance.admin != nil {
+		g.Go(func() error {
+			server := api.Server{Handler: p.entrance.handler, Trace: p.log, TLS: p.entrance.tls}
+			return server.Run(front, p.entrance.admin)
+		})
+	}
 	g.Go(func() error {
 		if p.opt.NoAPI {
 			<-front.Done()
 			return errStopped
 		}
-		server := api.Server{Handler: p.handler, Trace: p.log}
+		server := api.Server{Handler: p.handler, Trace: p.log, TLS: p.entrance.tls}
 		if err := server.Run(front, p.listener); err != nil {
 			return err
 		}
@@ -64,12 +73,19 @@ func (p *Plane) ready(ctx context.Context) error {
 	if p.opt.NoAPI {
 		return p.relay.Ready()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.listener.Addr().String()+"/readyz", nil)
+	scheme := "http://"
+	transport := &http.Transport{DisableKeepAlives: true}
+	if p.entrance.tls != nil {
+		scheme = "https://"
+		// It is our own listener, and nothing is told it: who answers matters not,
+		// but that somebody does.
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+p.listener.Addr().String()+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type told struct {
 	end    func()
 }
 
-func listen(t *testing.T, at Addresses, node, after string) *told {
+func hear(t *testing.T, at Addresses, node, after string) *told {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.HTTP+"/v1/nodes/"+node+"/events", nil)
@@ -107,7 +107,7 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 	put("db", "db", "10.1.0.1")
 	put("web", "web", "10.2.0.1")
 	put("lab", "lab", "10.3.0.1")
-	db, web, lab := listen(t, at, "db", ""), listen(t, at, "web", ""), listen(t, at, "lab", "")
+	db, web, lab := hear(t, at, "db", ""), hear(t, at, "web", ""), hear(t, at, "lab", "")
 	_, err := c.CreatePolicy(ctx, project, resource.Draft{
 		Slug: "plain", Selector: resource.Selector{Source: "role=lab", Destination: "role=lab"},
 		Rules: []resource.Rule{{Action: "deny", Protocol: "any", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.0.0.0/8"}},
@@ -149,7 +149,7 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 	db.end()
 	put("web", "web", "10.2.0.3")
 	awaitWord(t, at, away)
-	again := listen(t, at, "db", away)
+	again := hear(t, at, "db", away)
 	again.hears(tableChanged)
 	require.Equal(t, away, again.last)
 	put("web", "web", "10.2.0.4")
@@ -160,7 +160,7 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 	web.hears(tableChanged)
 	web.heardNothing()
 	lab.heardNothing()
-	caught := listen(t, at, "db", again.last)
+	caught := hear(t, at, "db", again.last)
 	patch(`{"tier":"baseline"}`)
 	caught.hears(tableChanged)
 	again.hears(tableChanged)
@@ -170,7 +170,7 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 // awaitWord waits until a resume of db after n is owed a word.
 func awaitWord(t *testing.T, at Addresses, n string) {
 	t.Helper()
-	other := listen(t, at, "db", n)
+	other := hear(t, at, "db", n)
 	other.hears(tableChanged)
 	other.end()
 }

@@ -26,6 +26,7 @@ type witness struct {
 	mu   sync.Mutex
 	at   uint64 // its last entry
 	last streams.Link
+	sure streams.Link // the last one ever seen, whatever became of the witness
 }
 
 // openWitness reads what was witnessed and holds the log's birth and end
@@ -53,7 +54,16 @@ func (w *witness) note(at uint64, links []streams.Link) {
 	}
 	if n := len(links); n > 0 && links[n-1].At >= w.last.At {
 		w.last = links[n-1]
+		if w.last.Seq >= w.sure.Seq {
+			w.sure = w.last
+		}
 	}
+}
+
+func (w *witness) surest() streams.Link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sure
 }
 
 func (w *witness) end() (at uint64, last streams.Link) {
@@ -135,7 +145,7 @@ func (p *Plane) keepWitness(ctx context.Context) {
 	lost := p.conn.Reconnects()
 	for {
 		changed := p.store.Changed()
-		p.lengthen(ctx, false)
+		_ = p.lengthen(ctx, false) // said; tried again
 		select {
 		case <-changed:
 		case <-second.C:
@@ -144,7 +154,7 @@ func (p *Plane) keepWitness(ctx context.Context) {
 			}
 		case <-minute.C:
 			p.vouch(ctx)
-			p.lengthen(ctx, true)
+			_ = p.lengthen(ctx, true) // said; tried again
 		case <-ctx.Done():
 			return
 		}
@@ -155,14 +165,13 @@ func (p *Plane) keepWitness(ctx context.Context) {
 // witnessed, and raises the alarm when it is not. It is false when the log did
 // not answer.
 func (p *Plane) vouch(ctx context.Context) bool {
-	_, last := p.witness.end()
 	var links []streams.Link
-	if last.Log != "" {
-		links = append(links, last)
+	if sure := p.witness.surest(); sure.Log != "" {
+		links = append(links, sure)
 	}
 	err := p.stream.Vouch(ctx, links)
 	if err == nil {
-		err = p.store.Verify(ctx, p.stream)
+		err = p.whole(ctx)
 	}
 	if damaged(err) {
 		p.guard.raise(err)
@@ -170,14 +179,33 @@ func (p *Plane) vouch(ctx context.Context) bool {
 	return err == nil || damaged(err)
 }
 
+// whole holds the log's end against the fold's. A process that runs has folded
+// this very log: what is missing or differs now is damage.
+func (p *Plane) whole(ctx context.Context) error {
+	err := p.store.Verify(ctx, p.stream)
+	var other *projector.OtherLogError
+	if !errors.As(err, &other) || other.Seq == 0 {
+		return err
+	}
+	s, err := p.stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	d := &streams.DamagedError{Damage: streams.DamageChanged, From: other.Seq, To: other.Seq, Detail: other.Error()}
+	if s.Last < other.Seq {
+		d.Damage, d.From = streams.DamageTruncated, s.Last+1
+	}
+	return d
+}
+
 // lengthen appends the fold's links that the witness lacks, and with head one
 // for where the fold stands. It is the business of one worker, but no harm is
 // done when two try: the entry that another wrote first is read, and compared,
 // like any.
-func (p *Plane) lengthen(ctx context.Context, head bool) {
+func (p *Plane) lengthen(ctx context.Context, head bool) error {
 	at, last := p.witness.end()
 	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.relay.Owns(witnessPartition) || p.guard.raised() != nil {
-		return
+		return nil
 	}
 	links := p.store.Links()
 	if head {
@@ -190,7 +218,7 @@ func (p *Plane) lengthen(ctx context.Context, head bool) {
 		}
 		// What is witnessed is the log, not this process's memory of it.
 		if !verified && !p.vouch(ctx) || p.guard.raised() != nil {
-			return
+			return nil
 		}
 		verified = true
 		n, err := p.witness.chain.Append(ctx, at, l)
@@ -198,21 +226,32 @@ func (p *Plane) lengthen(ctx context.Context, head bool) {
 			if ctx.Err() == nil && !errors.Is(err, streams.ErrWrongSequence) {
 				p.log.Debug("the log's witness was not written; trying again", "error", err)
 			}
-			return
+			return err
 		}
 		l.At = n
 		at, last = n, l
 		p.witness.note(n, []streams.Link{l})
 	}
+	return nil
 }
 
 // endWitness leaves a link where the fold stopped, so that a tail that goes
-// missing while nothing runs is missed.
+// missing while nothing runs is missed. Nobody follows the witness any more: an
+// entry that landed in the end, its acknowledgement lost with the stop, is read.
 func (p *Plane) endWitness(ctx context.Context) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if p.conn.Connected() {
-		p.lengthen(ctx, true)
+	for p.conn.Connected() && errors.Is(p.lengthen(ctx, true), streams.ErrWrongSequence) {
+		links, at, err := p.witness.chain.Links(ctx)
+		if err != nil {
+			return
+		}
+		standing := streams.Standing(links)
+		p.witness.note(at, standing)
+		if err := p.store.Witness(standing); err != nil {
+			p.guard.raise(err)
+			return
+		}
 	}
 }

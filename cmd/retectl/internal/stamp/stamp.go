@@ -4,12 +4,12 @@
 package stamp
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,56 +46,71 @@ func Newest(ctx context.Context, dir string, files []string) (time.Time, error) 
 // changed are the files that differ from their commit, or are in none. Not ok:
 // dir is in no work tree, or there is no git.
 func changed(ctx context.Context, dir string, files []string) (dirty map[string]bool, ok bool) {
-	known, err := git(ctx, dir, append([]string{"ls-files", "-z", "--"}, files...)...)
+	tracked, err := git(ctx, dir, files, "ls-files", "-z")
 	if err != nil {
 		return nil, false
 	}
-	diff, err := git(ctx, dir, append([]string{"diff", "HEAD", "--relative", "--name-only", "-z", "--"}, files...)...)
+	differ, err := git(ctx, dir, files, "diff", "HEAD", "--relative", "--name-only", "-z")
 	if err != nil {
 		return nil, false
 	}
-	tracked := map[string]bool{}
-	for _, name := range strings.Split(string(known), "\x00") {
-		tracked[filepath.Clean(name)] = true
+	committed, dirty := names(tracked), map[string]bool{}
+	for name := range names(differ) {
+		delete(committed, name)
 	}
-	dirty = map[string]bool{}
-	for _, name := range strings.Split(string(diff), "\x00") {
-		dirty[filepath.Clean(name)] = true
-	}
-	all := map[string]bool{}
 	for _, name := range files {
-		all[name] = dirty[filepath.Clean(name)] || !tracked[filepath.Clean(name)]
-	}
-	for name, d := range all {
-		if !d {
-			delete(all, name)
+		if !committed[filepath.Clean(name)] {
+			dirty[name] = true
 		}
 	}
-	return all, true
+	return dirty, true
+}
+
+// names are file names, each ended by a NUL.
+func names(out []byte) map[string]bool {
+	all := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		all[filepath.Clean(name)] = true
+	}
+	return all
 }
 
 // committed is the time of the newest commit that touched a file that is as
 // committed; zero: not known.
-func committed(ctx context.Context, dir string, files []string, dirty map[string]bool) time.Time {
-	args := []string{"log", "-1", "--format=%ct", "--"}
-	for _, name := range files {
-		if !dirty[name] {
-			args = append(args, name)
+func committed(ctx context.Context, dir string, files []string, dirty map[string]bool) (newest time.Time) {
+	clean := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return dirty[name] })
+	out, err := git(ctx, dir, clean, "log", "-1", "--format=%ct")
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.FieldsSeq(string(out)) {
+		seconds, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			return time.Time{}
+		}
+		if at := time.Unix(seconds, 0); at.After(newest) {
+			newest = at
 		}
 	}
-	out, err := git(ctx, dir, args...)
-	if err != nil {
-		return time.Time{}
-	}
-	seconds, err := strconv.ParseInt(string(bytes.TrimSpace(out)), 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.Unix(seconds, 0)
+	return newest
 }
 
-func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	return exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).Output()
+// fewFiles is how many files a command line surely has room for.
+const fewFiles = 100
+
+// git runs a git command on files, some at a time, and returns all that it
+// prints. Names are names, not patterns.
+func git(ctx context.Context, dir string, files []string, args ...string) ([]byte, error) {
+	args = slices.Concat([]string{"-C", dir, "--literal-pathspecs"}, args, []string{"--"})
+	var all []byte
+	for some := range slices.Chunk(files, fewFiles) {
+		out, err := exec.CommandContext(ctx, "git", slices.Concat(args, some)...).Output()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, out...)
+	}
+	return all, nil
 }
 
 // Epoch reads the time that reproducible builds are told; zero: none is.

@@ -1,4 +1,6 @@
-package faults
+// Package wire is a TCP proxy that stands between two processes on this machine
+// and does ill to what passes: tests cut the wire with it.
+package wire
 
 import (
 	"io"
@@ -11,56 +13,62 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ill is what a proxy does to what passes it.
-type ill int
+// Ill is what a proxy does to what passes it.
+type Ill int
 
+// All that can happen to a wire.
 const (
-	well      ill = iota
-	slow          // every piece is late
-	truncated     // some bytes pass, then the connection ends
-	blackhole     // nothing passes, and nobody is told
-	reset         // connections end at once, with a reset
-	refused       // connections end, and new ones as soon as they are made
-	ills
+	Well      Ill = iota
+	Slow          // every piece is late
+	Truncated     // some bytes pass, then the connection ends
+	Blackhole     // nothing passes, and nobody is told
+	Reset         // connections end at once, with a reset
+	Refused       // connections end, and new ones as soon as they are made
 )
 
+// Ills is how many there are, being well included.
+const Ills = int(Refused) + 1
+
 // String names it for a log line.
-func (i ill) String() string {
+func (i Ill) String() string {
 	return []string{"well", "slow", "truncated", "blackhole", "reset", "refused"}[i]
 }
 
-// proxy stands between a client and a server on this machine and does them
+// Proxy stands between a client and a server on this machine and does them
 // ill.
-type proxy struct {
+type Proxy struct {
 	listener net.Listener
 	target   string
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
-	now   ill
+	now   Ill
 	left  int           // bytes that pass yet, when truncated
 	heal  chan struct{} // closed at the next change
 	conns map[net.Conn]bool
 	draw  *rand.Rand
 }
 
-func newProxy(t testing.TB, target string, seed uint64) *proxy {
+// New is a proxy to a TCP address, until the test ends. What it draws it draws
+// from seed.
+func New(t testing.TB, target string, seed uint64) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: l, target: target, heal: make(chan struct{}), conns: map[net.Conn]bool{}, draw: rand.New(rand.NewPCG(seed, 5))}
+	p := &Proxy{listener: l, target: target, heal: make(chan struct{}), conns: map[net.Conn]bool{}, draw: rand.New(rand.NewPCG(seed, 5))}
 	p.done.Go(p.accept)
 	t.Cleanup(func() {
-		p.become(refused)
+		p.Become(Refused)
 		l.Close()
 		p.done.Wait()
 	})
 	return p
 }
 
-func (p *proxy) addr() string { return p.listener.Addr().String() }
+// Addr is where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -80,10 +88,10 @@ func (p *proxy) accept() {
 }
 
 // keep notes both ends, unless nothing may be open now.
-func (p *proxy) keep(ends ...net.Conn) bool {
+func (p *Proxy) keep(ends ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now == refused {
+	if p.now == Refused {
 		return false
 	}
 	for _, c := range ends {
@@ -92,8 +100,8 @@ func (p *proxy) keep(ends ...net.Conn) bool {
 	return true
 }
 
-// become changes what is done from now on.
-func (p *proxy) become(now ill) {
+// Become changes what is done from now on.
+func (p *Proxy) Become(now Ill) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.now
@@ -103,9 +111,9 @@ func (p *proxy) become(now ill) {
 	p.heal = make(chan struct{})
 	// What a black hole swallowed is gone: the connection must not go on as if
 	// it had come through.
-	if now == reset || now == refused || was == blackhole {
+	if now == Reset || now == Refused || was == Blackhole {
 		for c := range p.conns {
-			if now == reset {
+			if now == Reset {
 				_ = c.(*net.TCPConn).SetLinger(0)
 			}
 			c.Close()
@@ -114,7 +122,7 @@ func (p *proxy) become(now ill) {
 }
 
 // pass copies until either side ends.
-func (p *proxy) pass(to, from net.Conn) {
+func (p *Proxy) pass(to, from net.Conn) {
 	defer func() {
 		p.mu.Lock()
 		delete(p.conns, to)
@@ -133,23 +141,23 @@ func (p *proxy) pass(to, from net.Conn) {
 }
 
 // send passes on one piece, or what becomes of it; false: the connection ends.
-func (p *proxy) send(to io.Writer, b []byte) bool {
+func (p *Proxy) send(to io.Writer, b []byte) bool {
 	p.mu.Lock()
 	now, heal := p.now, p.heal
 	late := time.Duration(p.draw.IntN(8)) * time.Millisecond
-	if now == truncated {
+	if now == Truncated {
 		b = b[:min(len(b), p.left)]
 		p.left -= len(b)
 	}
-	cut := now == truncated && p.left == 0
+	cut := now == Truncated && p.left == 0
 	p.mu.Unlock()
 	switch now {
-	case slow:
+	case Slow:
 		select {
 		case <-time.After(late):
 		case <-heal:
 		}
-	case blackhole:
+	case Blackhole:
 		<-heal
 		return false
 	}

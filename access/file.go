@@ -1,0 +1,104 @@
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Entry is a principal of a file.
+type Entry struct {
+	Principal policy.Principal
+	Relations []policy.Relation
+}
+
+// File is the principals that a file gives a plane beside those of its log: the
+// first administrator, above all.
+type File map[policy.PrincipalID]*Entry
+
+// document is a file as it is written.
+type document struct {
+	Principals []written `json:"principals"`
+}
+
+type written struct {
+	ID        string          `json:"id"`
+	Principal json.RawMessage `json:"principal"`
+	Relations []string        `json:"relations"`
+}
+
+// ReadFile reads a file of principals. It names every fault.
+func ReadFile(path string) (File, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseFile(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func parseFile(body []byte) (File, error) {
+	var doc document
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf(`want {"principals":[{"id","principal","relations"}]}: %w`, err)
+	}
+	if dec.More() {
+		return nil, errors.New("something follows the document; remove it")
+	}
+	f := File{}
+	var faults []error
+	for i, w := range doc.Principals {
+		id, err := policy.ParsePrincipalID(w.ID)
+		if err == nil && f[id] != nil {
+			err = fmt.Errorf("%s occurs twice; keep one", id)
+		}
+		fault := func(what string, err error) {
+			if err != nil {
+				faults = append(faults, fmt.Errorf("/principals/%d/%s%w", i, what, err))
+			}
+		}
+		fault("id", err)
+		e := &Entry{}
+		e.Principal, err = policy.DecodePrincipal(w.Principal)
+		fault("principal", err)
+		for n, text := range w.Relations {
+			r, err := policy.ParseRelation(text)
+			fault(fmt.Sprintf("relations/%d", n), err)
+			e.Relations = append(e.Relations, r)
+		}
+		f[id] = e
+	}
+	return f, errors.Join(faults...)
+}
+
+// Write writes the file whole or not at all, readable by its owner alone.
+func (f File) Write(path string) error {
+	doc := document{Principals: []written{}}
+	for id, e := range f {
+		w := written{ID: string(id), Principal: policy.AppendPrincipal(nil, e.Principal), Relations: []string{}}
+		for _, r := range e.Relations {
+			w.Relations = append(w.Relations, r.String())
+		}
+		doc.Principals = append(doc.Principals, w)
+	}
+	slices.SortFunc(doc.Principals, func(a, b written) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
+	body, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return err
+	}
+	temp := path + ".new"
+	if err := os.WriteFile(temp, append(body, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

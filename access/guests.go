@@ -1,0 +1,114 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// SPIFFEIDs are those of a client's verified certificate.
+func SPIFFEIDs(state *tls.ConnectionState) (ids []string) {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	for _, u := range state.VerifiedChains[0][0].URIs {
+		if u.Scheme == "spiffe" {
+			ids = append(ids, u.String())
+		}
+	}
+	return ids
+}
+
+// Permissions are what a principal may do over NATS: an agent hears its nodes'
+// live messages, asks for their replay and reports for them; whoever operates a
+// project appends what it may write through the API. False: nothing.
+func (p *Principal) Permissions() (g streams.Guest, ok bool) {
+	g.Inbox = "_INBOX." + string(p.ID)
+	switch {
+	case p.admin:
+		g.Quarter = streams.QuarterPlane
+	case len(p.nodes) > 0:
+		g.Quarter = streams.QuarterNodes
+		for id := range p.nodes {
+			g.Publish = append(g.Publish, streams.ReplaySubject(id), streams.ReportSubject(id))
+			g.Hear = append(g.Hear, streams.LiveFilter(id), "_INBOX."+string(id)+".>")
+		}
+	default:
+		g.Quarter = streams.QuarterProducers
+		for project, b := range p.projects {
+			g.Publish = append(g.Publish, p.appendable(project, b)...)
+		}
+		if len(g.Publish) == 0 {
+			return g, false
+		}
+	}
+	slices.Sort(g.Publish)
+	slices.Sort(g.Hear)
+	sum := sha256.Sum256(fmt.Append(nil, g.Quarter, g.Publish, g.Hear))
+	g.Name = string(p.ID) + "/" + hex.EncodeToString(sum[:8])
+	return g, true
+}
+
+// appendable are the subjects of the log that an operator of a project may
+// append to.
+func (p *Principal) appendable(project uuid.UUID, b bits) (subjects []string) {
+	if b&operator == 0 {
+		return nil
+	}
+	subjects = append(subjects, streams.LogFilter(project, streams.FamilyNode, "*"), streams.LogFilter(project, streams.FamilyArtifact, "*"))
+	if b&manage != 0 {
+		return append(subjects, streams.LogFilter(project, streams.FamilyPolicy, "*"))
+	}
+	for id, b := range p.policies {
+		if b&manage != 0 {
+			subjects = append(subjects, streams.LogFilter(project, streams.FamilyPolicy, id.String()))
+		}
+	}
+	return subjects
+}
+
+// admitPatience bounds the question to an issuer.
+const admitPatience = 3 * time.Second
+
+// Admit implements streams.Guard: a client's token, or its certificate, is as
+// good here as over HTTP. The guest's name says by which credential it came.
+func (r *Registry) Admit(s streams.Shown) (streams.Guest, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), admitPatience)
+	defer cancel()
+	p, k, err := r.identify(ctx, Credentials{Bearer: s.Token, SPIFFE: SPIFFEIDs(s.TLS)})
+	if err != nil {
+		return streams.Guest{}, false
+	}
+	g, ok := p.Permissions()
+	g.Name += "/" + hex.EncodeToString(k[:])
+	return g, ok
+}
+
+// Stands reports whether the guest of this name would be let in again, with the
+// same rights.
+func (r *Registry) Stands(name string) bool {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return false
+	}
+	var k key
+	if n, err := hex.Decode(k[:], []byte(parts[2])); err != nil || n != len(k) {
+		return false
+	}
+	p := r.Snapshot().find(k, r.opt.Clock())
+	if p == nil || p.ID != policy.PrincipalID(parts[0]) {
+		return false
+	}
+	g, ok := p.Permissions()
+	return ok && g.Name == parts[0]+"/"+parts[1]
+}

@@ -1,0 +1,54 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// algorithms that an issuer may sign with: those with a public key, so that
+// nothing a client can know signs a token.
+var algorithms = []string{oidc.RS256, oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.PS256}
+
+// issuerPatience bounds a question to the issuer.
+const issuerPatience = 10 * time.Second
+
+// OIDC believes the identity tokens of one issuer for one audience.
+type OIDC struct {
+	verifier *oidc.IDTokenVerifier
+	client   *http.Client
+}
+
+// NewIssuer asks the issuer where its keys are. Its tokens must name it, the
+// audience, and a time that is not over. client nil: one with a timeout.
+func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client) (*OIDC, error) {
+	if audience == "" {
+		return nil, errors.New("an audience must be given (--oidc-audience): tokens for others are not for this plane")
+	}
+	if client == nil {
+		client = &http.Client{Timeout: issuerPatience}
+	}
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
+	if err != nil {
+		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
+	}
+	return &OIDC{
+		verifier: provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), client), &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
+		client:   client,
+	}, nil
+}
+
+// Verify implements Issuer.
+func (o *OIDC) Verify(ctx context.Context, token string) (policy.OIDCIdentity, error) {
+	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
+	if err != nil {
+		return policy.OIDCIdentity{}, err
+	}
+	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, nil
+}

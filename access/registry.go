@@ -1,0 +1,125 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+)
+
+// Model is what the registry asks of the read model; *projector.Projector is
+// one.
+type Model interface {
+	AccessVersion() uint64
+	Read(f func(v *projector.View))
+}
+
+// Issuer verifies identity tokens.
+type Issuer interface {
+	Verify(ctx context.Context, token string) (policy.OIDCIdentity, error)
+}
+
+// Options are what a registry has beside the log.
+type Options struct {
+	File   File             // principals of a file; may be nil
+	Issuer Issuer           // nil: identity tokens are unknown
+	Clock  func() time.Time // nil: the wall clock
+}
+
+// Registry knows the principals, in step with the fold: what a write that was
+// answered gave or took holds for the next request.
+type Registry struct {
+	model Model
+	opt   Options
+	now   atomic.Pointer[Snapshot]
+	mu    sync.Mutex // making the next snapshot
+}
+
+// NewRegistry returns a registry over a read model.
+func NewRegistry(model Model, opt Options) *Registry {
+	if opt.Clock == nil {
+		opt.Clock = time.Now
+	}
+	r := &Registry{model: model, opt: opt}
+	first := &Snapshot{}
+	var own []projector.Principal
+	for id := range opt.File {
+		own = append(own, projector.Principal{ID: id})
+	}
+	r.now.Store(first.next(0, own, opt.File))
+	return r
+}
+
+// Snapshot is who may do what as the fold has it now.
+func (r *Registry) Snapshot() *Snapshot {
+	if s := r.now.Load(); s.version >= r.model.AccessVersion() {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.now.Load()
+	var changed []projector.Principal
+	var version uint64
+	r.model.Read(func(v *projector.View) { changed, version = v.AccessSince(s.version) })
+	if version > s.version {
+		s = s.next(version, changed, r.opt.File)
+		r.now.Store(s)
+	}
+	return s
+}
+
+// ErrUnknown means that credentials are nobody's: wrong, expired or revoked. It
+// does not say which.
+var ErrUnknown = errors.New("the credentials are not known here, or have expired")
+
+// Credentials are what a client showed.
+type Credentials struct {
+	Bearer string   // token; empty: none
+	SPIFFE []string // ids in its verified certificate
+}
+
+// None reports whether nothing was shown.
+func (c Credentials) None() bool { return c.Bearer == "" && len(c.SPIFFE) == 0 }
+
+// Authenticate finds the principal whose credentials these are, else
+// ErrUnknown. A token counts before a certificate: whoever sends one means it.
+func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal, error) {
+	p, _, err := r.identify(ctx, c)
+	return p, err
+}
+
+// identify is Authenticate, and the key of the credential that proved it.
+func (r *Registry) identify(ctx context.Context, c Credentials) (*Principal, key, error) {
+	s, now := r.Snapshot(), r.opt.Clock()
+	if c.Bearer == "" {
+		for _, id := range c.SPIFFE {
+			k := spiffeKey(id)
+			if p := s.find(k, now); p != nil {
+				return p, k, nil
+			}
+		}
+		return nil, key{}, ErrUnknown
+	}
+	k := tokenKey(sha256.Sum256([]byte(c.Bearer)))
+	if p := s.find(k, now); p != nil {
+		return p, k, nil
+	}
+	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
+		return nil, key{}, ErrUnknown
+	}
+	identity, err := r.opt.Issuer.Verify(ctx, c.Bearer)
+	if err != nil {
+		return nil, key{}, ErrUnknown
+	}
+	k = oidcKey(identity)
+	if p := s.find(k, now); p != nil {
+		return p, k, nil
+	}
+	return nil, key{}, ErrUnknown
+}

@@ -1,0 +1,44 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// tokenPrefix marks a text as a token of ours, so that scanners for leaked
+// secrets find it.
+const tokenPrefix = "edt_"
+
+// tokenBytes of randomness are far beyond guessing, which is why one round of
+// SHA-256 is enough to keep them.
+const tokenBytes = 32
+
+// NewToken makes a bearer token: the text, which is to be seen once, and what
+// the plane keeps of it. Zero expires: never.
+func NewToken(id uuid.UUID, expires time.Time) (text string, kept policy.Token) {
+	var secret [tokenBytes]byte
+	_, _ = rand.Read(secret[:]) // it cannot fail
+	enc := base32.StdEncoding.WithPadding(base32.NoPadding)
+	text = tokenPrefix + strings.ToLower(enc.EncodeToString(secret[:]))
+	return text, policy.Token{ID: id, Hash: sha256.Sum256([]byte(text)), Expires: expires}
+}
+
+// key is what a credential is found by.
+type key [sha256.Size]byte
+
+func tokenKey(hash [sha256.Size]byte) key { return hash }
+
+// spiffeKey and oidcKey hash what no token begins with, so that no text a client
+// sends as a token is another's certificate.
+func spiffeKey(id string) key { return sha256.Sum256([]byte("spiffe\x00" + id)) }
+
+func oidcKey(o policy.OIDCIdentity) key {
+	return sha256.Sum256([]byte("oidc\x00" + o.Issuer + "\x00" + o.Subject))
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/streams"
+)
+
+func auditRoutes() []Route {
+	return []Route{{
+		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane,
+		Summary: "List the events of the log with who wrote them, oldest first",
+		Params: []Param{
+			limitParam,
+			querySeq("after", "Those above this log sequence; next_cursor is one."),
+		},
+		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable},
+		serve: (*plane).listAudit,
+	}}
+}
+
+// listAudit reads the log itself: nothing between it and the answer could leave
+// an event out.
+func (p *plane) listAudit(c *call) error {
+	limit, err := c.limit()
+	if err != nil {
+		return err
+	}
+	after, err := c.queryUint("after", 0)
+	if err != nil {
+		return err
+	}
+	if p.Trail == nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker does not read the log for others")
+	}
+	items, err := p.Trail(c.r.Context(), after, limit+1)
+	if err != nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log cannot be read: %v", err)
+	}
+	return c.json(http.StatusOK, pageBySeq(items, limit, func(m streams.Message) uint64 { return m.Seq }, showAudit))
+}
+
+func showAudit(m streams.Message) resource.AuditEntry {
+	return resource.AuditEntry{
+		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get("ce-type"), EventID: m.Get("ce-id"),
+		Principal: m.Get(streams.HeaderPrincipal), CorrelationID: m.Get(streams.HeaderCorrelation),
+	}
+}

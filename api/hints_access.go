@@ -1,0 +1,65 @@
+package api
+
+import (
+	"github.com/edictdev/edict/api/openapi"
+	"github.com/edictdev/edict/policy"
+)
+
+func accessHints() map[string]hint {
+	const relation = "What the principal is to what: object#name, such as project:<uuid>#operator."
+	id := hint{Schema: schema{Description: "A principal's id, a DNS label.", Pattern: nodeID.Pattern, MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxNodeID), Examples: []any{"ana"}}}
+	all := map[string]hint{
+		"PrincipalDocument": says("What a principal is and what proves it. What is absent it does not have."),
+		"Token":             says("A bearer token as the plane knows it: by its hash."),
+		"Token.id":          says("Names it, to be revoked by."),
+		"Token.sha256":      {Schema: schema{Description: "SHA-256 of the token's text.", Pattern: "^[0-9a-f]{64}$"}},
+		"Token.expires_at":  says("When it is worth nothing any more; absent: never."),
+
+		"OIDCIdentity":         says("A subject as an OpenID Connect issuer names it."),
+		"OIDCIdentity.issuer":  says("The issuer's URL, as its tokens have it."),
+		"OIDCIdentity.subject": says("The subject's name there."),
+
+		"PrincipalPage":             says("A page of principals."),
+		"PrincipalPage.items":       says("Principals by id."),
+		"PrincipalPage.next_cursor": nextCursor,
+		"Principal":                 says("A principal of the log with its relations."),
+		"Principal.id":              id,
+		"Principal.relations":       says("Its relations, by text."),
+		"Principal.version":         says("Log sequence of the event that gave what it is; its ETag."),
+		"Principal.created_by":      says("Who wrote that."),
+		"Principal.created_at":      logTime("When it was made"),
+		"Principal.updated_at":      logTime("When it was last written"),
+
+		"Relation":          says("A relation to give."),
+		"Relation.relation": says(relation),
+		"Grant":             says("A relation that somebody gave."),
+		"Grant.relation":    says(relation),
+		"Grant.seq":         says("The log sequence at which it was given."),
+		"Grant.created_by":  says("Who gave it."),
+
+		"Self":           says("Whom the plane takes the caller for."),
+		"Self.id":        says("The principal; anonymous where access is not configured and the caller gave no name."),
+		"Self.kind":      says("What it is; absent where access is not configured."),
+		"Self.relations": says("Its relations, those of the plane's file among them."),
+
+		"AuditEntryPage":             says("A page of the log's events."),
+		"AuditEntryPage.items":       says("Events by log sequence."),
+		"AuditEntryPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),
+		"AuditEntry":                 says("An event of the log and who wrote it."),
+		"AuditEntry.seq":             says("Its log sequence."),
+		"AuditEntry.time":            logTime("When it was stored"),
+		"AuditEntry.principal":       says("Who wrote it by way of the API; absent when nobody said, or it was appended directly."),
+		"AuditEntry.correlation_id":  says("What its author said it belongs to."),
+		"AuditEntry.type":            says("Its type, as its header has it."),
+		"AuditEntry.subject":         says("The subject it stands on: what it is about."),
+		"AuditEntry.event_id":        says("Its own id, as its header has it."),
+	}
+	for _, of := range []string{"PrincipalDocument", "Principal"} {
+		all[of+".kind"] = hint{Schema: schema{Description: "What it is.", Enum: openapi.OneOfTexts(policy.Person, policy.Service, policy.Agent)}}
+		all[of+".display_name"] = hint{Schema: displayName}
+		all[of+".tokens"] = hint{Schema: schema{Description: "Its bearer tokens.", MaxItems: openapi.N(policy.MaxTokens)}}
+		all[of+".spiffe_ids"] = hint{Schema: schema{Description: "SPIFFE IDs of its client certificates.", MaxItems: openapi.N(policy.MaxTokens)}}
+		all[of+".oidc"] = hint{Schema: schema{Description: "Its identities at issuers.", MaxItems: openapi.N(policy.MaxTokens)}}
+	}
+	return all
+}

@@ -1,0 +1,71 @@
+package resource
+
+import "time"
+
+// PrincipalDocument is what a principal is and what proves it.
+type PrincipalDocument struct {
+	Kind        string         `json:"kind"`
+	DisplayName string         `json:"display_name,omitempty"`
+	Tokens      []Token        `json:"tokens,omitempty"`
+	SPIFFE      []string       `json:"spiffe_ids,omitempty"`
+	OIDC        []OIDCIdentity `json:"oidc,omitempty"`
+}
+
+// Token is a bearer token as the plane knows it.
+type Token struct {
+	ID      string     `json:"id"`
+	SHA256  string     `json:"sha256"`
+	Expires *time.Time `json:"expires_at,omitempty"`
+}
+
+// OIDCIdentity is a subject of an OpenID Connect issuer.
+type OIDCIdentity struct {
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
+}
+
+// Principal is a principal of the log with its relations. One that only
+// relations name has no kind yet.
+type Principal struct {
+	ID          string         `json:"id"`
+	Kind        string         `json:"kind,omitempty"`
+	DisplayName string         `json:"display_name,omitempty"`
+	Tokens      []Token        `json:"tokens,omitempty"`
+	SPIFFE      []string       `json:"spiffe_ids,omitempty"`
+	OIDC        []OIDCIdentity `json:"oidc,omitempty"`
+	Relations   []Grant        `json:"relations"`
+	Version     uint64         `json:"version"`
+	CreatedBy   string         `json:"created_by,omitempty"`
+	CreatedAt   time.Time      `json:"created_at"`
+	UpdatedAt   time.Time      `json:"updated_at"`
+}
+
+// Relation names what a principal is to an object.
+type Relation struct {
+	Relation string `json:"relation"`
+}
+
+// Grant is a relation that somebody gave.
+type Grant struct {
+	Relation  string `json:"relation"`
+	Seq       uint64 `json:"seq"`
+	CreatedBy string `json:"created_by,omitempty"`
+}
+
+// Self is whom the plane takes a caller for.
+type Self struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind,omitempty"`
+	Relations []string `json:"relations"`
+}
+
+// AuditEntry is one event of the log: who wrote what.
+type AuditEntry struct {
+	Seq           uint64    `json:"seq"`
+	Time          time.Time `json:"time"`
+	Principal     string    `json:"principal,omitempty"`
+	CorrelationID string    `json:"correlation_id,omitempty"`
+	Type          string    `json:"type"`
+	Subject       string    `json:"subject"`
+	EventID       string    `json:"event_id"`
+}

@@ -1,0 +1,62 @@
+package resource
+
+import "time"
+
+// Artifact is one signed artifact that a node holds.
+type Artifact struct {
+	Kind        string `json:"kind"`
+	Name        string `json:"name"`
+	Version     uint64 `json:"version"`
+	Fingerprint string `json:"fingerprint"`
+	Document    string `json:"document"` // the file, byte for byte
+}
+
+// ArtifactUpdated tells a node one of its artifacts as it is now. Of one that
+// was withdrawn, version is 0, fingerprint and document are empty.
+type ArtifactUpdated struct {
+	NodeID      string `json:"node_id"`
+	Kind        string `json:"kind"`
+	Name        string `json:"name"`
+	Version     uint64 `json:"version"`
+	Fingerprint string `json:"fingerprint"`
+	Document    string `json:"document"`
+}
+
+// Signer is a signer of plane "mgmt".
+type Signer struct {
+	SPIFFE string `json:"spiffe_id"`
+	Key    string `json:"pubkey"` // base64 of the raw ed25519 key
+}
+
+// ReleaseLine is one line of a release: a node's whole set of artifacts.
+type ReleaseLine struct {
+	NodeID    string   `json:"node_id"`
+	Artifacts []string `json:"artifacts"` // files, byte for byte
+	Trust     []Signer `json:"trust,omitempty"`
+}
+
+// Release is what a project released for a node, without the documents.
+type Release struct {
+	NodeID     string            `json:"node_id"`
+	Rete       string            `json:"rete"`
+	Version    uint64            `json:"version"`
+	Seq        uint64            `json:"seq"`
+	ReleasedAt time.Time         `json:"released_at"`
+	Registered bool              `json:"registered"`
+	Artifacts  []ReleaseArtifact `json:"artifacts"`
+}
+
+// ReleaseArtifact is an artifact without its document.
+type ReleaseArtifact struct {
+	Kind        string `json:"kind"`
+	Name        string `json:"name"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// Rete is a rete of a project and whose signatures count for it.
+type Rete struct {
+	Name    string   `json:"name"`
+	Version uint64   `json:"version"` // of the set that gave the signers
+	Nodes   int      `json:"nodes"`   // that hold artifacts of it
+	Signers []Signer `json:"signers"`
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) accessCommand() *cobra.Command {
+	c := group("access", "Say who may do what",
+		group("token", "Make, list and revoke bearer tokens",
+			a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand()),
+		a.grantCommand(), a.revokeCommand(), a.accessListCommand(), a.accessRemoveCommand(), a.selfCommand())
+	c.Long = `Say who may do what: principals, what proves them, and their relations.
+
+A relation is written object#name: plane#admin, plane#read,
+project:<uuid>#operator, project:<uuid>#manage|edit|read for all policies of a
+project, policy:<uuid>#manage|edit|read for one, node:<id>#agent. To write a policy
+takes manage of it and operator of its project.`
+	return c
+}
+
+// accessClient gives a command the flags of those who administer access.
+func (a *app) accessClient(cmd *cobra.Command) *cobra.Command {
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) grantCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: args(2, -1),
+		Example: `  edict access grant ana project:00000000-0000-4000-8000-000000000000#operator
+  edict access grant web-1 node:web-1#agent`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			var p resource.Principal
+			for _, r := range args[1:] {
+				if p, err = c.WriteRelation(cmd.Context(), args[0], r); err != nil {
+					return err
+				}
+			}
+			if p.Kind == "" {
+				fmt.Fprintf(a.stderr, "edict: nothing proves %s yet; make a token with: edict access token create %s\n", p.ID, p.ID)
+			}
+			return a.print(p, func(w io.Writer) { writePrincipals(w, []resource.Principal{p}) })
+		},
+	})
+}
+
+func (a *app) revokeCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "revoke PRINCIPAL RELATION...", Short: "Take relations back", Args: args(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			for _, r := range args[1:] {
+				if err := c.RemoveRelation(cmd.Context(), args[0], r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func (a *app) accessListCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			var all []resource.Principal
+			if len(args) == 1 {
+				one, err := c.Principal(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				all = append(all, one)
+			} else if all, err = collect(c.AllPrincipals(cmd.Context())); err != nil {
+				return err
+			}
+			return a.print(all, func(w io.Writer) { writePrincipals(w, all) })
+		},
+	})
+}
+
+func (a *app) accessRemoveCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "remove PRINCIPAL", Short: "Remove a principal, its credentials and its relations", Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			return c.DeletePrincipal(cmd.Context(), args[0])
+		},
+	})
+}
+
+func (a *app) selfCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "self", Short: "Say whom the plane takes you for", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			s, err := c.Self(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(s, func(w io.Writer) {
+				columns(w, []string{"id", "kind", "relations"}, [][]string{{s.ID, s.Kind, strings.Join(s.Relations, ",")}})
+			})
+		},
+	})
+}
+
+func writePrincipals(w io.Writer, all []resource.Principal) {
+	rows := make([][]string, len(all))
+	for i, p := range all {
+		relations := make([]string, len(p.Relations))
+		for n, g := range p.Relations {
+			relations[n] = g.Relation
+		}
+		rows[i] = []string{p.ID, p.Kind, fmt.Sprint(len(p.Tokens)), strings.Join(relations, ",")}
+	}
+	columns(w, []string{"id", "kind", "tokens", "relations"}, rows)
+}
+
+// changeTries bounds how often a change is made again over somebody else's.
+const changeTries = 5
+
+// changePrincipal makes of a principal what change makes of it; a new one is of
+// the kind.
+func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, change func(*resource.PrincipalDocument) error) (resource.Principal, error) {
+	for try := 1; ; try++ {
+		p, err := c.Principal(cmd.Context(), id)
+		var problem *client.Problem
+		if errors.As(err, &problem) && problem.Code == "principal_not_found" {
+			p, err = resource.Principal{Kind: kind}, nil
+		}
+		if err != nil {
+			return p, err
+		}
+		doc := resource.PrincipalDocument{Kind: p.Kind, DisplayName: p.DisplayName, Tokens: p.Tokens, SPIFFE: p.SPIFFE, OIDC: p.OIDC}
+		version := p.Version
+		if doc.Kind == "" { // named by relations alone
+			doc.Kind, version = kind, 0
+		}
+		if err := change(&doc); err != nil {
+			return p, err
+		}
+		p, err = c.PutPrincipal(cmd.Context(), id, doc, version)
+		if errors.As(err, &problem) && problem.Code == "revision_conflict" && try < changeTries {
+			continue
+		}
+		return p, err
+	}
+}

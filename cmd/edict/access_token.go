@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+)
+
+// tokenFlags are what `access token create` was told.
+type tokenFlags struct {
+	kind      string
+	expires   time.Duration
+	file      string
+	relations []string
+}
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	var f tokenFlags
+	cmd := &cobra.Command{
+		Use: "create PRINCIPAL", Short: "Make a token for a principal, which is made when there is none", Args: args(1, 1),
+		Long: `Make a bearer token for a principal and print it. It is printed this once: the
+plane is told its hash and nothing else. A principal that does not exist is made.
+
+With --file the principal is written to a file for "edict serve --access", without
+a plane: so the first administrator comes to be.`,
+		Example: `  edict access token create root --file access.json --relation plane#admin > root.token
+  edict access token create ana --expires 720h > ana.token
+  edict access token create web-1 --kind node --relation node:web-1#agent > web-1.token`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.createToken(cmd, args[0], f) },
+	}
+	a.clientFlags(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&f.kind, "kind", "person", "person, service or node, of a principal that is made")
+	fl.DurationVar(&f.expires, "expires", 0, "how long the token is good; 0: until it is revoked")
+	fl.StringVar(&f.file, "file", "", "file of principals to write to, in place of a plane's log")
+	fl.StringArrayVar(&f.relations, "relation", nil, "relation to give the principal, too; may be given several times")
+	return cmd
+}
+
+func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
+	id, err := policy.ParsePrincipalID(name)
+	if err != nil {
+		return usage(cmd, "%v", err)
+	}
+	if !slices.Contains([]policy.PrincipalKind{policy.Person, policy.Service, policy.Agent}, policy.PrincipalKind(f.kind)) {
+		return usage(cmd, "--kind %q: want person, service or node", f.kind)
+	}
+	relations := make([]policy.Relation, len(f.relations))
+	for i, text := range f.relations {
+		if relations[i], err = policy.ParseRelation(text); err != nil {
+			return usage(cmd, "--relation: %v", err)
+		}
+	}
+	if f.expires < 0 {
+		return usage(cmd, "--expires %v: want a time that is not over", f.expires)
+	}
+	tokenID, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	var expires time.Time
+	if f.expires > 0 {
+		expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
+	}
+	text, kept := access.NewToken(tokenID, expires)
+	if f.file != "" {
+		err = tokenToFile(f.file, id, f.kind, kept, relations)
+	} else {
+		err = a.tokenToPlane(cmd, id, f.kind, kept, relations)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "edict: token %s of %s; it is not shown again\n", tokenID, id)
+	_, err = fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
+	f, err := access.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = access.File{}, nil
+	}
+	if err != nil {
+		return failed(exitUnreadable, "--file: %v", err)
+	}
+	e := f[id]
+	if e == nil {
+		e = &access.Entry{Principal: policy.Principal{Kind: policy.PrincipalKind(kind)}}
+		f[id] = e
+	}
+	e.Principal.Tokens = append(e.Principal.Tokens, t)
+	for _, r := range relations {
+		if !slices.Contains(e.Relations, r) {
+			e.Relations = append(e.Relations, r)
+		}
+	}
+	return f.Write(path)
+}
+
+func (a *app) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	shown := resource.Token{ID: t.ID.String(), SHA256: hex.EncodeToString(t.Hash[:])}
+	if !t.Expires.IsZero() {
+		shown.Expires = &t.Expires
+	}
+	_, err = changePrincipal(cmd, c, string(id), kind, func(d *resource.PrincipalDocument) error {
+		d.Tokens = append(d.Tokens, shown)
+		return nil
+	})
+	for _, r := range relations {
+		if err == nil {
+			_, err = c.WriteRelation(cmd.Context(), string(id), r.String())
+		}
+	}
+	return err
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "list PRINCIPAL", Short: "List a principal's tokens, which nobody can read back", Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := c.Principal(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(p.Tokens, func(w io.Writer) {
+				rows := make([][]string, len(p.Tokens))
+				for i, t := range p.Tokens {
+					rows[i] = []string{t.ID, "never"}
+					if t.Expires != nil {
+						rows[i][1] = t.Expires.Format(time.RFC3339)
+					}
+				}
+				columns(w, []string{"id", "expires"}, rows)
+			})
+		},
+	})
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return a.accessClient(&cobra.Command{
+		Use: "revoke PRINCIPAL TOKEN...", Short: "Revoke tokens by their ids", Args: args(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			if _, err := c.Principal(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			_, err = changePrincipal(cmd, c, args[0], "", func(d *resource.PrincipalDocument) error {
+				for _, id := range args[1:] {
+					i := slices.IndexFunc(d.Tokens, func(t resource.Token) bool { return t.ID == id })
+					if i < 0 {
+						return failed(exitNotFound, "%s has no token %s", args[0], id)
+					}
+					d.Tokens = slices.Delete(d.Tokens, i, i+1)
+				}
+				return nil
+			})
+			return err
+		},
+	})
+}

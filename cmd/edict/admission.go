@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+)
+
+func (a *app) admissionCommand() *cobra.Command {
+	return group("admission", "Write, try and read admission policies",
+		a.admissionApplyCommand(), a.admissionGetCommand(), a.admissionListCommand(), a.admissionDeleteCommand(),
+		a.admissionEvaluateCommand(), a.admissionTestCommand(), a.admissionReplayCommand())
+}
+
+// findAdmission reads an admission policy by its id or its name.
+func findAdmission(ctx context.Context, c *client.Client, name string) (resource.AdmissionPolicy, error) {
+	p, err := c.AdmissionPolicy(ctx, name)
+	if codeOf(err) != exitNotFound {
+		return p, err
+	}
+	found, err := collect(c.AllAdmissionPolicies(ctx, map[string][]string{"name": {name}}))
+	switch {
+	case err != nil:
+		return p, err
+	case len(found) == 0:
+		return p, failed(exitNotFound, "no admission policy %q; see 'edict admission list'", name)
+	case len(found) > 1:
+		ids := make([]string, len(found))
+		for i, x := range found {
+			ids[i] = fmt.Sprintf("%s (%s)", x.ID, levelAndOwner(x))
+		}
+		return p, failed(exitConflict, "%d admission policies are called %q; name one by its id: %s", len(found), name, strings.Join(ids, ", "))
+	}
+	return found[0], nil
+}
+
+// levelAndOwner says whom a policy is for.
+func levelAndOwner(p resource.AdmissionPolicy) string {
+	text := p.PolicyType
+	if p.TenantID != "" {
+		text += " " + p.TenantID
+	}
+	if p.UserID != "" {
+		text += " " + p.UserID
+	}
+	return text
+}
+
+// admissionDrafts reads and checks files, and tells every fault.
+func (a *app) admissionDrafts(ctx context.Context, files []string) ([]author.AdmissionDraft, error) {
+	drafts, faults := author.AdmissionDrafts(ctx, files, a.stdin)
+	if err := a.tellFaults(faults); err != nil {
+		return nil, err
+	}
+	if len(drafts) == 0 {
+		return nil, failed(exitUnreadable, "no admission policy in the input")
+	}
+	return drafts, nil
+}

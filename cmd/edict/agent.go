@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
+)
+
+// agentFlags are what `agent` was told.
+type agentFlags struct {
+	node, dir, onChange string
+	patience            time.Duration
+	logFormat, logLevel string
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Keep a node's install root at what was released for it",
+		Long: `Follow what the plane released for a node, and keep it in the node's install root:
+mgmt/agent.json and mgmt/vertices/NAME.json, a whole set or nothing. --dir is what
+retectl bundle made: it holds the trust pin (trust.json), the only thing that is
+believed unseen. What the node accepted since, its signers and the highest
+versions, is in accepted.json.
+
+The plane carries artifacts and signs none of them. A set is refused, with the
+reason in the log, when it is not signed by a signer that the node trusts, is not
+this node's, is older than what was accepted, or is not one set of one version;
+the accepted one then stays.
+
+--on-change runs by /bin/sh, in --dir, with EDICT_NODE, EDICT_DIR and EDICT_VERSION
+set, after each set that was installed, and again after it failed or was cut off.
+Until it ends, no other set is installed.
+
+SIGINT and SIGTERM stop it in order, with exit code 0. It ends with 78 when the
+install root is not fit: no trust pin, another node's, another one than it began
+with, or a damaged accepted.json; starting again would not help.`,
+		Example: `  edict agent --node alpha --dir /var/lib/rete/prod --server https://plane.example
+  edict agent --node alpha --dir . --on-change 'systemctl reload flor'`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.agent(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.node, "node", "", "name of the node")
+	flags.StringVar(&f.dir, "dir", "", "`directory` of the node's install root")
+	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
+	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	a.clientFlags(cmd)
+	return cmd
+}
+
+// exitConfig says that the configuration is refused: what restarts the agent
+// should not (sysexits, EX_CONFIG).
+const exitConfig = 78
+
+func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	id, err := policy.ParseNodeID(f.node)
+	if err != nil {
+		return usage(cmd, "--node %q is not a node id", f.node)
+	}
+	if f.dir == "" {
+		return usage(cmd, "--dir is required: the install root that retectl bundle made")
+	}
+	if f.dir, err = filepath.Abs(f.dir); err != nil {
+		return err
+	}
+	log, err := a.logger(cmd, f.logFormat, f.logLevel)
+	if err != nil {
+		return err
+	}
+	opt := agent.Options{Node: id, Dir: f.dir, Server: c.Server(), Log: log}
+	if f.onChange != "" {
+		opt.OnChange = f.command(a)
+	}
+	return a.runAgent(cmd.Context(), opt, log)
+}
+
+func (a *app) runAgent(ctx context.Context, opt agent.Options, log *slog.Logger) error {
+	unlock, err := streams.LockFile(filepath.Join(opt.Dir, "agent.lock"))
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return failed(exitUnavailable, "another edict agent keeps %s; stop it first", opt.Dir)
+	case err != nil:
+		return failed(exitConfig, "the install root %s cannot be written to: %v", opt.Dir, err)
+	}
+	defer unlock()
+	ag, err := agent.Open(opt)
+	var config *agent.ConfigError
+	if errors.As(err, &config) {
+		return failed(exitConfig, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	log.Info("following", "node", opt.Node, "version", ag.Version())
+	if err := ag.Run(ctx); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// command runs --on-change.
+func (f agentFlags) command(a *app) func(context.Context, uint64) error {
+	return func(ctx context.Context, version uint64) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, f.patience, fmt.Errorf("it did not end in %s", f.patience))
+		defer cancel()
+		c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onChange)
+		c.Dir = f.dir
+		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+f.dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
+		c.Stdout, c.Stderr = a.stderr, a.stderr // stdout carries data, and the agent has none
+		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+		c.WaitDelay = 5 * time.Second
+		err := c.Run()
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return cause
+		}
+		return err
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	var after uint64
+	var by string
+	cmd := &cobra.Command{
+		Use: "audit", Short: "Say who wrote what, from the log", Args: args(0, 0),
+		Long: `Say who wrote what: every event of the log in its order, with the principal and the
+correlation id of the request that caused it. Events that were appended without the
+API have neither.`,
+		Example: `  edict audit --after 4711 --by ana`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			all := []resource.AuditEntry{}
+			for {
+				page, err := c.Audit(cmd.Context(), after, 0)
+				if err != nil {
+					return err
+				}
+				for _, e := range page.Items {
+					if by == "" || e.Principal == by {
+						all = append(all, e)
+					}
+				}
+				if page.NextCursor == nil {
+					break
+				}
+				if after, err = strconv.ParseUint(*page.NextCursor, 10, 64); err != nil {
+					return fmt.Errorf("next_cursor of the audit: %w", err)
+				}
+			}
+			return a.print(all, func(w io.Writer) { writeAudit(w, all) })
+		},
+	}
+	a.accessClient(cmd)
+	cmd.Flags().Uint64Var(&after, "after", 0, "those above this log sequence")
+	cmd.Flags().StringVar(&by, "by", "", "those of this principal alone")
+	return cmd
+}
+
+func writeAudit(w io.Writer, all []resource.AuditEntry) {
+	rows := make([][]string, len(all))
+	for i, e := range all {
+		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, e.CorrelationID}
+	}
+	columns(w, []string{"seq", "time", "principal", "type", "subject", "correlation"}, rows)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/access"
+)
+
+// credentials are what a client command shows of who runs it. Secrets come from
+// files alone: a command line is everybody's to read.
+type credentials struct {
+	tokenFile string
+	ca        string
+	cert, key string
+}
+
+// credentialFlags gives a command the flags of those who must say who they are.
+func (a *app) credentialFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.creds.tokenFile, "token-file", "", "`file` with a bearer token (EDICT_TOKEN_FILE)")
+	f.StringVar(&a.creds.ca, "ca", "", "authorities that the plane's certificate is checked against, PEM (default the system's) (EDICT_CA)")
+	f.StringVar(&a.creds.cert, "cert", "", "client certificate, PEM (EDICT_CERT)")
+	f.StringVar(&a.creds.key, "key", "", "its private key, PEM (EDICT_KEY)")
+	for _, name := range []string{"token-file", "ca", "cert", "key"} {
+		fromEnvironment(cmd, name)
+	}
+}
+
+// token is what the file holds; "" without one.
+func (c credentials) token() (string, error) {
+	if c.tokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.tokenFile)
+	if err != nil {
+		return "", failed(exitUnreadable, "--token-file: %v", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", failed(exitUsage, "--token-file %s: want one token and nothing else", c.tokenFile)
+	}
+	return token, nil
+}
+
+// tls is how the plane is checked, and what it is shown; nil: as ever.
+func (c credentials) tls() (*tls.Config, error) {
+	if c.ca == "" && c.cert == "" && c.key == "" {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS13}
+	var err error
+	if c.ca != "" {
+		if out.RootCAs, err = access.ReadCA(c.ca); err != nil {
+			return nil, failed(exitUnreadable, "--ca: %v", err)
+		}
+	}
+	if (c.cert == "") != (c.key == "") {
+		return nil, failed(exitUsage, "--cert and --key go together")
+	}
+	if c.cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, failed(exitUnreadable, "--cert, --key: %v", err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+// http is a client that shows the credentials to the server and to nobody else;
+// nil when there are none.
+func (c credentials) http(cmd *cobra.Command, server string) (*http.Client, error) {
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.tls()
+	if err != nil || config == nil && token == "" {
+		return nil, err
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, usage(cmd, "--server %q: %v", server, err)
+	}
+	if token != "" && u.Scheme != "https" && !local(u.Hostname()) {
+		return nil, usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = config
+	return &http.Client{Transport: &bearer{transport, u.Host, token}}, nil
+}
+
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bearer adds a token to what goes to one host.
+type bearer struct {
+	next        http.RoundTripper
+	host, token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" && r.URL.Host == b.host {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.next.RoundTrip(r)
+}

@@ -1,0 +1,130 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+)
+
+// AdmissionPlane is the little that an author of admission policies asks of the
+// API.
+type AdmissionPlane interface {
+	AllAdmissionPolicies(ctx context.Context, filter url.Values) iter.Seq2[resource.AdmissionPolicy, error]
+	CreateAdmissionPolicy(ctx context.Context, draft json.RawMessage, calls ...client.Call) (resource.AdmissionID, error)
+	ReplaceAdmissionPolicy(ctx context.Context, id string, change json.RawMessage, version uint64, calls ...client.Call) (resource.AdmissionPolicy, error)
+}
+
+// AdmissionResult is what became of one draft, as in [Result]. ID is "" when
+// nothing did, and what a dry run would have made has none.
+type AdmissionResult struct {
+	Outcome string
+	ID      string
+	Err     error
+}
+
+// ApplyAdmission creates or replaces an admission policy for every draft; a name
+// is one policy within a level and owner. With dry the plane checks all and
+// writes nothing. Results stand in the drafts' order; done is called as each is
+// known, from any goroutine.
+func ApplyAdmission(ctx context.Context, p AdmissionPlane, drafts []AdmissionDraft, dry bool, done func()) ([]AdmissionResult, error) {
+	a := admissionApplier{plane: p, dry: dry, known: map[AdmissionName]resource.AdmissionPolicy{}}
+	for x, err := range p.AllAdmissionPolicies(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		a.known[NameOf(policy.AdmissionPolicy{Name: x.Name, Level: policy.Level(x.PolicyType), Tenant: x.TenantID, User: x.UserID})] = x
+	}
+	results := make([]AdmissionResult, len(drafts))
+	left := make([]int, len(drafts))
+	for i := range left {
+		left[i] = i
+	}
+	for {
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(workers)
+		for _, i := range left {
+			g.Go(func() error {
+				if gctx.Err() != nil {
+					results[i].Err = ErrNotTried
+					return nil
+				}
+				results[i] = a.apply(gctx, drafts[i])
+				return gone(results[i].Err)
+			})
+		}
+		err := g.Wait()
+		// A priority may be given up by a draft that came later.
+		var blocked []int
+		for _, i := range left {
+			if err == nil && priorityTaken(results[i].Err) {
+				blocked = append(blocked, i)
+			}
+		}
+		if ctx.Err() != nil || err != nil || len(blocked) == len(left) || dry {
+			blocked = nil
+		}
+		for range len(left) - len(blocked) {
+			done()
+		}
+		if left = blocked; len(left) == 0 {
+			return results, ctx.Err()
+		}
+	}
+}
+
+func priorityTaken(err error) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Code == projector.CodePriorityTaken
+}
+
+// admissionApplier knows the policies that existed when it began.
+type admissionApplier struct {
+	plane AdmissionPlane
+	dry   bool
+	known map[AdmissionName]resource.AdmissionPolicy
+}
+
+func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r AdmissionResult) {
+	before, exists := a.known[NameOf(d.AdmissionPolicy)]
+	body := policy.AppendAdmissionPolicy(nil, d.AdmissionPolicy)
+	if exists {
+		body = whole(body)
+	}
+	r.Err = patiently(ctx, func(call client.Call) error {
+		calls := []client.Call{call}
+		if a.dry {
+			calls = append(calls, client.DryRun)
+		}
+		if !exists {
+			r.Outcome = Created
+			made, err := a.plane.CreateAdmissionPolicy(ctx, body, calls...)
+			if r.ID = made.ID; a.dry {
+				r.ID = ""
+			}
+			return err
+		}
+		now, err := a.plane.ReplaceAdmissionPolicy(ctx, before.ID, body, 0, calls...)
+		if r.ID, r.Outcome = before.ID, Configured; now.Version == before.Version {
+			r.Outcome = Unchanged
+		}
+		return err
+	})
+	return r
+}
+
+// whole says what the body leaves out, too: a replacement keeps what is absent.
+func whole(body []byte) []byte {
+	fields := map[string]json.RawMessage{"description": []byte(`""`), "test_cases": []byte(`[]`)}
+	_ = json.Unmarshal(body, &fields)
+	body, _ = json.Marshal(fields) // was JSON just now
+	return body
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/tree"
+)
+
+// compiledDir is where retectl compile leaves the tree in a repository.
+var compiledDir = filepath.Join(".flor", "compiled")
+
+// releaseFlags are those of release.
+type releaseFlags struct {
+	repo  string
+	trust []string
+	prune bool
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	var f releaseFlags
+	cmd := &cobra.Command{
+		Use:   "release [TREE]",
+		Short: "Give nodes the signed artifacts of a compiled repository",
+		Long: `Put the artifacts that retectl compile signed into the log: those of a repository
+(--repo), or of a compiled tree. A node of the rete is the node of that id here.
+Nodes whose artifacts are what they hold hear nothing.
+
+The first release of a rete pins whose signatures count for it (--trust): the
+certificate of a signer, the trust.json of a bundle, or spiffe://ID=BASE64. From
+then on the signers are those that the released agent artifacts authorize, so a
+signer's successor is vouched for by him.`,
+		Example: `  edict release --repo . --trust certs/management-planes/primary.crt
+  edict release --repo .`,
+		Args: args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.release(cmd, f, args) },
+	}
+	a.releaseClient(cmd)
+	cmd.Flags().StringVar(&f.repo, "repo", "", "`directory` of the repository (default the current one)")
+	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "pin a signer of a rete that has none: a certificate, trust.json or spiffe://ID=BASE64; may be repeated")
+	cmd.Flags().BoolVar(&f.prune, "prune", false, "withdraw the artifacts of nodes of the rete that the tree does not have")
+	cmd.AddCommand(a.releaseListCommand(), a.releaseGetCommand())
+	return cmd
+}
+
+// releaseClient gives a command the flags of those who handle releases.
+func (a *app) releaseClient(cmd *cobra.Command) *cobra.Command {
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) release(cmd *cobra.Command, f releaseFlags, args []string) error {
+	dir := filepath.Join(f.repo, compiledDir)
+	if len(args) == 1 {
+		if dir = args[0]; f.repo != "" {
+			return usage(cmd, "--repo names a repository and TREE a compiled tree: give one")
+		}
+	}
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return err
+	}
+	pins, err := readPins(f.trust)
+	if err != nil {
+		return err
+	}
+	nodes, err := readCompiled(dir)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	if err := a.noteIdlePins(ctx, c, project, pins); err != nil {
+		return err
+	}
+	lines := make([]resource.ReleaseLine, 0, len(nodes.Nodes))
+	for _, node := range slices.Sorted(maps.Keys(nodes.Nodes)) {
+		lines = append(lines, releaseLine(nodes, node, pins))
+	}
+	result, err := a.sendReleases(ctx, c, project, lines)
+	if err != nil {
+		return err
+	}
+	if err := a.tellReleased(result); err != nil {
+		return err
+	}
+	absent, err := a.tellWaiting(ctx, c, project, nodes)
+	if err == nil {
+		err = a.withdrawAbsent(ctx, c, project, absent, f.prune)
+	}
+	if err == nil && len(result.Rejected) > 0 {
+		err = said(exitDiffers)
+	}
+	return err
+}
+
+// readCompiled reads a compiled tree that has something in it.
+func readCompiled(dir string) (*tree.Tree, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(exitUnreadable, "there is no compiled tree at %s: run retectl compile first, or name the tree", dir)
+	}
+	t, err := tree.Read(os.DirFS(dir))
+	if err != nil {
+		return nil, failed(exitUnreadable, "%v", err)
+	}
+	if len(t.Nodes) == 0 {
+		return nil, failed(exitUnreadable, "%s holds no artifacts: run retectl compile first", dir)
+	}
+	return t, nil
+}
+
+func releaseLine(t *tree.Tree, node string, pins []resource.Signer) resource.ReleaseLine {
+	l := resource.ReleaseLine{NodeID: node, Trust: pins}
+	for _, f := range t.Nodes[node] {
+		l.Artifacts = append(l.Artifacts, string(t.Bytes[f.Path]))
+	}
+	return l
+}
+
+// sendReleases streams the lines, and shows how far it is.
+func (a *app) sendReleases(ctx context.Context, c *client.Client, project uuid.UUID, lines []resource.ReleaseLine) (resource.BatchResult, error) {
+	bar := progress.Start(a.stderr, "releasing", "nodes", int64(len(lines)))
+	defer bar.Stop()
+	r, w := io.Pipe()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		var err error
+		for i := 0; i < len(lines) && err == nil; i++ {
+			err = enc.Encode(lines[i])
+			bar.Set(int64(i + 1))
+		}
+		_ = w.CloseWithError(err) // never fails
+	}()
+	result, err := c.Release(ctx, project, r)
+	_ = r.Close() // the writer ends, whatever the answer was
+	<-written
+	return result, err
+}
+
+func (a *app) tellReleased(result resource.BatchResult) error {
+	for _, r := range result.Rejected {
+		fmt.Fprintf(a.stderr, "node/%s: %s (%s)\n", r.ID, r.Detail, r.Code)
+	}
+	return a.print(result, func(w io.Writer) {
+		fmt.Fprintf(w, "%d nodes released, %d unchanged, %d refused\n", result.Applied, result.Unchanged, len(result.Rejected))
+	})
+}
+
+// tellWaiting names the nodes of a tree that are not registered, and returns
+// what was released for nodes of its retes that it does not have.
+func (a *app) tellWaiting(ctx context.Context, c *client.Client, project uuid.UUID, t *tree.Tree) (absent []resource.Release, err error) {
+	retes := map[string]bool{}
+	var all []resource.Release
+	for r, err := range c.AllReleases(ctx, project) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+		if t.Nodes[r.NodeID] != nil {
+			retes[r.Rete] = true
+		}
+	}
+	var waiting []string
+	for _, r := range all {
+		switch here := t.Nodes[r.NodeID] != nil; {
+		case here && !r.Registered:
+			waiting = append(waiting, r.NodeID)
+		case !here && retes[r.Rete]:
+			absent = append(absent, r)
+		}
+	}
+	if len(waiting) > 0 {
+		fmt.Fprintf(a.stderr, "not registered yet, and told once they are (edict node apply): %s\n", some(waiting))
+	}
+	return absent, nil
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// withdrawAbsent takes their artifacts from nodes that the tree does not have,
+// or says that they keep them.
+func (a *app) withdrawAbsent(ctx context.Context, c *client.Client, project uuid.UUID, absent []resource.Release, prune bool) error {
+	if len(absent) == 0 {
+		return nil
+	}
+	names := make([]string, len(absent))
+	for i, r := range absent {
+		names[i] = r.NodeID
+		if !prune {
+			continue
+		}
+		for _, x := range r.Artifacts {
+			if err := c.WithdrawArtifact(ctx, project, r.NodeID, x.Kind, x.Name); err != nil {
+				return err
+			}
+		}
+	}
+	if prune {
+		fmt.Fprintf(a.stderr, "withdrawn from nodes that the tree does not have: %s\n", some(names))
+	} else {
+		fmt.Fprintf(a.stderr, "the tree does not have these nodes of the rete, which keep what they hold (--prune withdraws it): %s\n", some(names))
+	}
+	return nil
+}
+
+func (a *app) releaseListCommand() *cobra.Command {
+	return a.releaseClient(&cobra.Command{
+		Use: "list", Short: "List what was released, by node", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := collect(c.AllReleases(cmd.Context(), project))
+			if err != nil {
+				return err
+			}
+			return a.print(all, func(w io.Writer) { writeReleases(w, all) })
+		},
+	})
+}
+
+func writeReleases(w io.Writer, all []resource.Release) {
+	rows := make([][]string, len(all))
+	for i, r := range all {
+		registered := "yes"
+		if !r.Registered {
+			registered = "no"
+		}
+		rows[i] = []string{r.NodeID, r.Rete, fmt.Sprint(r.Version), fmt.Sprint(len(r.Artifacts)), registered, r.ReleasedAt.Format("2006-01-02 15:04:05Z")}
+	}
+	columns(w, []string{"node", "rete", "version", "artifacts", "registered", "released"}, rows)
+}
+
+func (a *app) releaseGetCommand() *cobra.Command {
+	var version uint64
+	cmd := &cobra.Command{
+		Use: "get NODE", Short: "Show a node's artifacts, now or at an older version", Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := c.Released(cmd.Context(), project, args[0], version)
+			if err != nil {
+				return err
+			}
+			return a.print(all, func(w io.Writer) {
+				for _, x := range all {
+					fmt.Fprint(w, x.Document)
+				}
+			})
+		},
+	}
+	a.releaseClient(cmd)
+	cmd.Flags().Uint64Var(&version, "version", 0, "the newest release whose version is at most this (default what the node holds)")
+	return cmd
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/plane"
+)
+
+// accessFlags are those that say who may reach the plane.
+func accessFlags(cmd *cobra.Command, o *plane.AccessOptions) {
+	f := cmd.Flags()
+	f.StringVar(&o.File, "access", "", "`file` of principals, the first administrator among them; turns access control on (default off: loopback alone)")
+	f.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of the listeners, PEM; read again when it changes")
+	f.StringVar(&o.TLS.Key, "tls-key", "", "its private key, PEM")
+	f.StringVar(&o.TLS.ClientCA, "client-ca", "", "authorities whose client certificates are believed, PEM; their SPIFFE IDs name principals")
+	f.StringVar(&o.Issuer, "oidc-issuer", "", "`URL` of an OpenID Connect issuer whose identity tokens are believed")
+	f.StringVar(&o.Audience, "oidc-audience", "", "audience that they must be for")
+	f.StringVar(&o.Admin, "admin", "", "address of operators' routes, of the plane and its metrics (default with the rest; 127.0.0.1:8081 when --http leaves loopback)")
+	f.IntVar(&o.Rate, "rate", 200, "requests a second that each principal may send, twice as many at once; 0: any number")
+	f.BoolVar(&o.Insecure, "insecure", false, "leave loopback without --access or without TLS; anybody there may read or write everything")
+}
+
+// settleAccess checks these flags against each other.
+func settleAccess(cmd *cobra.Command, o *plane.AccessOptions) error {
+	switch {
+	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
+		return usage(cmd, "--tls-cert and --tls-key go together")
+	case o.TLS.ClientCA != "" && (o.TLS.Cert == "" || o.File == ""):
+		return usage(cmd, "--client-ca needs --tls-cert, --tls-key and --access")
+	case (o.Issuer == "") != (o.Audience == ""):
+		return usage(cmd, "--oidc-issuer and --oidc-audience go together: tokens for others are not for this plane")
+	case o.Issuer != "" && o.File == "":
+		return usage(cmd, "--oidc-issuer needs --access")
+	case o.Rate < 0:
+		return usage(cmd, "--rate %d: must be 0 or more", o.Rate)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// TypeArtifactUpdated says that an artifact of the node was released or
+// withdrawn. Its payload is a hint: nobody but the plane signed it, so a node
+// pulls the whole set and believes what is signed in there.
+const TypeArtifactUpdated = "artifact_updated"
+
+// Artifact is what the plane holds of one artifact of a node. None of it is
+// verified but by who reads the document.
+type Artifact struct {
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Version  uint64 `json:"version"`
+	Document string `json:"document"` // the signed text, as it was released
+}
+
+// Artifacts is a node's whole set as it was pulled.
+type Artifacts struct {
+	// Seq is the place in the node stream after which nothing is missed by who
+	// holds this set.
+	Seq   uint64
+	Items []Artifact
+}
+
+// FollowArtifacts calls take with the artifacts of node id: as they are now, and
+// again whenever the plane says that they changed, one call at a time. When the
+// plane goes away it resumes. It ends when ctx does, with nil, or as
+// Follower.Run does. An error of take is met like a connection that failed: the
+// set is pulled and taken again after a pause.
+func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt Options, take func(Artifacts) error) error {
+	f := NewFollower(server, id, opt)
+	f.artifacts = true
+	f.puller = func(ctx context.Context) (State, error) {
+		set, err := f.pullArtifacts(ctx)
+		if err == nil {
+			err = take(set)
+		}
+		return State{Seq: set.Seq}, err
+	}
+	return f.Run(ctx, func(Event) error { return nil })
+}
+
+// released is the payload of an artifact_updated, as far as it is a hint.
+type released struct {
+	NodeID   string `json:"node_id"`
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Version  uint64 `json:"version"`
+	Document string `json:"document"` // empty: withdrawn
+}
+
+func decodeReleased(id policy.NodeID, payload []byte) (*released, error) {
+	var r released
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	if r.NodeID != string(id) {
+		return nil, fmt.Errorf("it is about node %.80q", r.NodeID)
+	}
+	return &r, nil
+}
+
+// in reports whether a set stands at or after what was released.
+func (r *released) in(set Artifacts) bool {
+	for _, a := range set.Items {
+		if a.Kind == r.Kind && a.Name == r.Name {
+			return r.Document == "" || a.Version >= r.Version
+		}
+	}
+	return r.Document == ""
+}
+
+// A server may announce what another one folded before it did: its set is then
+// asked for again, at growing intervals.
+const (
+	hintTries = 8
+	hintPause = 10 * time.Millisecond
+)
+
+// pullArtifacts fetches the whole set, one that has what was announced last. A
+// set that never gets there is taken as it is: it may have moved on.
+func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
+	pause := hintPause
+	for range hintTries {
+		if set, err = f.getArtifacts(ctx); err != nil || f.hint == nil || f.hint.in(set) {
+			return set, err
+		}
+		sleep(ctx, pause)
+		pause *= 2
+	}
+	return set, ctx.Err()
+}
+
+func (f *Follower) getArtifacts(ctx context.Context) (Artifacts, error) {
+	body, header, err := f.getAtMost(ctx, "/v1/nodes/"+string(f.id)+"/artifacts", maxArtifacts)
+	if err != nil {
+		return Artifacts{}, fmt.Errorf("pull the artifacts: %w", err)
+	}
+	var doc struct {
+		Items []Artifact `json:"items"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return Artifacts{}, fmt.Errorf("pull the artifacts: %w", err)
+	}
+	seq, err := strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64)
+	if err != nil {
+		return Artifacts{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
+	}
+	return Artifacts{seq, doc.Items}, nil
+}
+
+// maxArtifacts bounds a pulled set, in bytes: what fits a message of the log may
+// double when it is quoted.
+const maxArtifacts = 2 * maxFrame
+
+// announced handles an artifact_updated of a follower of artifacts.
+func (f *Follower) announced(ctx context.Context, e *Event) error {
+	if e.Covered = e.Seq <= f.pulled; e.Covered {
+		return nil
+	}
+	r, err := decodeReleased(f.id, e.Notice.Payload)
+	if err != nil {
+		return &refusal{strconv.FormatUint(e.Seq, 10), err}
+	}
+	f.hint = r
+	defer func() { f.hint = nil }()
+	s, err := f.puller(ctx)
+	if err == nil {
+		f.take(s)
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/artifact"
+)
+
+const toldVertex = `{"node_id":"n1","kind":"vertex","name":"flor","version":4,"fingerprint":"","document":"{}"}`
+
+func TestAnArtifactIsToldUnderOneNameOverBothTransports(t *testing.T) {
+	env := artifact.Envelope{Plane: artifact.PlanePolicy, Kind: "vertex", Name: "flor", Node: "n1", Version: 9, Payload: json.RawMessage(toldVertex)}
+	e, err := decodeEnvelope(self, 7, env)
+	require.NoError(t, err)
+	require.Equal(t, TypeArtifactUpdated, e.Type)
+	require.Nil(t, e.Policy)
+
+	other := env
+	other.Payload = json.RawMessage(`{"node_id":"n2","kind":"vertex","name":"flor"}`)
+	_, err = decodeEnvelope(self, 7, other)
+	require.ErrorContains(t, err, "n2")
+	other.Payload = json.RawMessage(`{"node_id":"n1","kind":"agent","name":"agent"}`)
+	_, err = decodeEnvelope(self, 7, other)
+	require.ErrorContains(t, err, "tells of agent agent")
+}
+
+// held is a plane that holds artifacts at a version, and announces 4.
+func held(t *testing.T, version func(pull int64) int, answer func(w http.ResponseWriter)) string {
+	t.Helper()
+	p, _ := newPlane(t)
+	var pulls atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/keys", p.keys)
+	mux.HandleFunc("GET /v1/nodes/n1/artifacts", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Edict-Node-Seq", "1")
+		if n := pulls.Add(1); answer == nil {
+			fmt.Fprintf(w, `{"items":[{"kind":"vertex","name":"flor","version":%d,"fingerprint":"","document":"{}"}]}`, version(n))
+		} else {
+			answer(w)
+		}
+	})
+	mux.HandleFunc("GET /v1/nodes/n1/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, ":hello\n\n")
+		if r.Header.Get("Last-Event-ID") == "1" {
+			n := artifact.Notice{ID: "n1.flor.2", Type: TypeArtifactUpdated, Scope: "node:n1", IssuedAt: time.Now(), Payload: json.RawMessage(toldVertex)}
+			fmt.Fprintf(w, "id: 2\nevent: x\ndata: %s\n\n", p.sign(n))
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// takes follows until n sets were taken, and returns the versions.
+func takes(t *testing.T, url string, n int, fail func(taken int) error) (versions []uint64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	taken := 0
+	require.NoError(t, FollowArtifacts(ctx, url, self, Options{MinWait: time.Millisecond, MaxWait: time.Millisecond}, func(set Artifacts) error {
+		taken++
+		if fail != nil && fail(taken) != nil {
+			return fail(taken)
+		}
+		versions = append(versions, set.Items[0].Version)
+		if len(versions) == n {
+			cancel()
+		}
+		return nil
+	}))
+	return versions
+}
+
+func TestTheSetIsTakenAtFirstAndWhenItIsSaidToHaveChanged(t *testing.T) {
+	url := held(t, func(pull int64) int { return 2 + 2*int(min(pull-1, 1)) }, nil)
+	require.Equal(t, []uint64{2, 4}, takes(t, url, 2, nil))
+}
+
+func TestASetOlderThanWhatWasAnnouncedIsAskedForAgain(t *testing.T) {
+	url := held(t, func(pull int64) int {
+		if pull > 3 { // the first, and twice from a server that is behind
+			return 4
+		}
+		return 2
+	}, nil)
+	require.Equal(t, []uint64{2, 4}, takes(t, url, 2, nil))
+}
+
+func TestASetThatCouldNotBeTakenIsTakenAgain(t *testing.T) {
+	url := held(t, func(int64) int { return 4 }, nil)
+	fail := func(taken int) error {
+		if taken == 1 || taken == 3 {
+			return errors.New("no room on the disk")
+		}
+		return nil
+	}
+	require.Equal(t, []uint64{4, 4}, takes(t, url, 2, fail))
+}
+
+func TestAnAnswerThatIsNoSetIsTold(t *testing.T) {
+	for text, says := range map[string]string{`{"items":[`: "unexpected end", `{"items":3}`: "cannot unmarshal"} {
+		url := held(t, nil, func(w http.ResponseWriter) { fmt.Fprint(w, text) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var why error
+		opt := Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, Trouble: func(err error, _ time.Duration) { why = err; cancel() }}
+		require.NoError(t, FollowArtifacts(ctx, url, self, opt, func(Artifacts) error { t.Error("taken"); return nil }))
+		require.ErrorContains(t, why, says)
+	}
+}

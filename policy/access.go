@@ -1,0 +1,288 @@
+package policy
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// PrincipalID names who asks: a DNS label, as a node's id is, so that it is one
+// token of a subject.
+type PrincipalID string
+
+// ParsePrincipalID checks the form of an id. The error is Violations with an
+// empty pointer.
+func ParsePrincipalID(s string) (PrincipalID, error) {
+	if !validNodeID([]byte(s)) {
+		return "", Violations{{"", CodeInvalidPrincipalID, principalIDDetail([]byte(s))}}
+	}
+	return PrincipalID(s), nil
+}
+
+func principalIDDetail(s []byte) string {
+	return fmt.Sprintf("%.80q is not a principal's id; use 1 to 63 of a-z, 0-9 and '-', neither first nor last a '-'", s)
+}
+
+// PrincipalKind is what a principal is.
+type PrincipalKind string
+
+// The kinds of principals.
+const (
+	Person  PrincipalKind = "person"
+	Service PrincipalKind = "service"
+	Agent   PrincipalKind = "node" // the agent of a node
+)
+
+// Limits of a principal.
+const (
+	MaxTokens     = 32   // of one principal; of its SPIFFE IDs and OIDC identities too
+	MaxIdentity   = 2048 // bytes of a SPIFFE ID, an issuer or a subject
+	tokenHashSize = 32
+)
+
+// Token is a bearer token as the plane knows it: its hash. Who holds the log
+// holds no token.
+type Token struct {
+	ID      uuid.UUID
+	Hash    [tokenHashSize]byte // SHA-256 of the token's text
+	Expires time.Time           // zero: never
+}
+
+// OIDCIdentity is a subject as an OpenID Connect issuer names it.
+type OIDCIdentity struct{ Issuer, Subject string }
+
+// Principal is whom credentials prove somebody to be. It may have any number of
+// credentials of each sort.
+type Principal struct {
+	Kind        PrincipalKind
+	DisplayName string
+	Tokens      []Token
+	SPIFFE      []string // SPIFFE IDs in client certificates
+	OIDC        []OIDCIdentity
+}
+
+// Equal reports whether two documents say the same.
+func (p Principal) Equal(o Principal) bool {
+	return string(AppendPrincipal(nil, p)) == string(AppendPrincipal(nil, o))
+}
+
+// ObjectKind is what a relation is about.
+type ObjectKind string
+
+// The kinds of objects.
+const (
+	ObjectPlane   ObjectKind = "plane"
+	ObjectProject ObjectKind = "project"
+	ObjectPolicy  ObjectKind = "policy"
+	ObjectNode    ObjectKind = "node"
+)
+
+// Names of relations. Manage includes Edit, which includes Read. Those of a
+// project hold for every policy in it.
+const (
+	RelationAdmin    = "admin"    // of the plane
+	RelationOperator = "operator" // of a project
+	RelationManage   = "manage"   // of a policy or project
+	RelationEdit     = "edit"     // of a policy or project
+	RelationRead     = "read"     // of a policy, project or the plane
+	RelationAgent    = "agent"    // of a node
+)
+
+// relations are the names that objects of a kind can have.
+var relations = map[ObjectKind][]string{
+	ObjectPlane:   {RelationAdmin, RelationRead},
+	ObjectProject: {RelationOperator, RelationManage, RelationEdit, RelationRead},
+	ObjectPolicy:  {RelationManage, RelationEdit, RelationRead},
+	ObjectNode:    {RelationAgent},
+}
+
+// Relation is one thing that a principal may be to an object, written
+// kind:id#name: project:<uuid>#operator, policy:<uuid>#read, node:<id>#agent,
+// and plane#admin. Two are equal when they say the same.
+type Relation struct {
+	Kind ObjectKind
+	ID   uuid.UUID // of a project or policy
+	Node NodeID
+	Name string
+}
+
+// String is the relation as ParseRelation reads it.
+func (r Relation) String() string {
+	switch r.Kind {
+	case ObjectPlane:
+		return string(r.Kind) + "#" + r.Name
+	case ObjectNode:
+		return string(r.Kind) + ":" + string(r.Node) + "#" + r.Name
+	}
+	return string(r.Kind) + ":" + r.ID.String() + "#" + r.Name
+}
+
+// ParseRelation reads a relation. The error is Violations with an empty pointer.
+func ParseRelation(s string) (Relation, error) {
+	fault := func(format string, args ...any) (Relation, error) {
+		return Relation{}, Violations{{"", CodeInvalidRelation, fmt.Sprintf(format, args...)}}
+	}
+	object, name, found := strings.Cut(s, "#")
+	if !found {
+		return fault("%.120q is no relation; write object#name, such as project:<uuid>#operator or plane#admin", s)
+	}
+	kind, id, named := strings.Cut(object, ":")
+	r := Relation{Kind: ObjectKind(kind), Name: name}
+	names, known := relations[r.Kind]
+	if !known {
+		return fault("%.64q is no kind of object; use plane, project, policy or node", kind)
+	}
+	ok := false
+	for _, n := range names {
+		ok = ok || n == name
+	}
+	if !ok {
+		return fault("a %s has no relation %.64q; it has %s", kind, name, strings.Join(names, ", "))
+	}
+	switch r.Kind {
+	case ObjectPlane:
+		if named {
+			return fault("there is one plane: write plane#%s", name)
+		}
+	case ObjectNode:
+		if !validNodeID([]byte(id)) {
+			return fault("%s", nodeIDDetail([]byte(id)))
+		}
+		r.Node = NodeID(id)
+	default:
+		u, err := uuid.Parse(id)
+		if err != nil || len(id) != 36 || u == uuid.Nil {
+			return fault("%.64q is no %s; write its UUID, as %s:<uuid>#%s", id, kind, kind, name)
+		}
+		r.ID = u
+	}
+	return r, nil
+}
+
+// PrincipalUpdated states a principal, whole: the first one makes it, each later
+// one replaces it.
+type PrincipalUpdated struct {
+	ID        uuid.UUID
+	Principal PrincipalID
+	// Expected is the version (log sequence) that the writer saw; 0: there is
+	// no such principal. nil: whatever it is now.
+	Expected  *uint64
+	CreatedBy string
+	Document  Principal
+}
+
+// PrincipalRemoved ends a principal, its credentials and its relations.
+type PrincipalRemoved struct {
+	ID        uuid.UUID
+	Principal PrincipalID
+	CreatedBy string
+}
+
+// RelationWritten gives a principal a relation, whether the principal is known
+// yet or not.
+type RelationWritten struct {
+	ID        uuid.UUID
+	Principal PrincipalID
+	CreatedBy string
+	Relation  Relation
+}
+
+// RelationRemoved takes it back.
+type RelationRemoved struct {
+	ID        uuid.UUID
+	Principal PrincipalID
+	CreatedBy string
+	Relation  Relation
+}
+
+// EventID implements Event.
+func (e PrincipalUpdated) EventID() uuid.UUID { return e.ID }
+
+// EventID implements Event.
+func (e PrincipalRemoved) EventID() uuid.UUID { return e.ID }
+
+// EventID implements Event.
+func (e RelationWritten) EventID() uuid.UUID { return e.ID }
+
+// EventID implements Event.
+func (e RelationRemoved) EventID() uuid.UUID { return e.ID }
+
+// EventType implements Event.
+func (PrincipalUpdated) EventType() string { return TypePrincipalUpdated }
+
+// EventType implements Event.
+func (PrincipalRemoved) EventType() string { return TypePrincipalRemoved }
+
+// EventType implements Event.
+func (RelationWritten) EventType() string { return TypeRelationWritten }
+
+// EventType implements Event.
+func (RelationRemoved) EventType() string { return TypeRelationRemoved }
+
+// Scope implements Event: principals belong to the plane.
+func (PrincipalUpdated) Scope() uuid.UUID { return uuid.Nil }
+
+// Scope implements Event.
+func (PrincipalRemoved) Scope() uuid.UUID { return uuid.Nil }
+
+// Scope implements Event.
+func (RelationWritten) Scope() uuid.UUID { return uuid.Nil }
+
+// Scope implements Event.
+func (RelationRemoved) Scope() uuid.UUID { return uuid.Nil }
+
+func (PrincipalUpdated) isEvent() {}
+func (PrincipalRemoved) isEvent() {}
+func (RelationWritten) isEvent()  {}
+func (RelationRemoved) isEvent()  {}
+
+// AppendPrincipal appends the principal's JSON: compact, fields in the order of
+// docs/events.md, what is empty left out.
+func AppendPrincipal(b []byte, p Principal) []byte {
+	b = appendText(append(b, `{"kind":`...), string(p.Kind))
+	if p.DisplayName != "" {
+		b = appendText(append(b, `,"display_name":`...), p.DisplayName)
+	}
+	b = appendList(b, "tokens", p.Tokens, func(b []byte, t Token) []byte {
+		b = appendID(append(b, `{"id":`...), t.ID)
+		b = hex.AppendEncode(append(b, `,"sha256":"`...), t.Hash[:])
+		if !t.Expires.IsZero() {
+			b = t.Expires.UTC().AppendFormat(append(b, `","expires_at":"`...), time.RFC3339Nano)
+		}
+		return append(b, `"}`...)
+	})
+	b = appendList(b, "spiffe_ids", p.SPIFFE, appendText)
+	b = appendList(b, "oidc", p.OIDC, func(b []byte, o OIDCIdentity) []byte {
+		b = appendText(append(b, `{"issuer":`...), o.Issuer)
+		return append(appendText(append(b, `,"subject":`...), o.Subject), '}')
+	})
+	return append(b, '}')
+}
+
+// appendList appends a member that is an array, unless it is empty.
+func appendList[T any](b []byte, name string, all []T, one func([]byte, T) []byte) []byte {
+	if len(all) == 0 {
+		return b
+	}
+	b = append(append(append(b, `,"`...), name...), `":[`...)
+	for i, x := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, x)
+	}
+	return append(b, ']')
+}
+
+// appendAccess appends what events of access have beside their id and type.
+func appendAccess(b []byte, p PrincipalID, expected *uint64, by string) []byte {
+	b = appendText(append(b, `,"principal_id":`...), string(p))
+	b = appendExpected(b, expected)
+	if by != "" {
+		b = appendText(append(b, `,"created_by":`...), by)
+	}
+	return b
+}

@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// DecodePrincipal reads a principal's document. The error is Violations, every
+// fault at once.
+func DecodePrincipal(body []byte) (p Principal, err error) {
+	faults := read(body, func(r *reader) { p = r.principal() })
+	return p, faults.orNil()
+}
+
+// DecodeRelation reads {"relation":"object#name"}. The error is Violations.
+func DecodeRelation(body []byte) (rel Relation, err error) {
+	faults := read(body, func(r *reader) {
+		seen := false
+		ok := r.object("a relation", func(name []byte) bool {
+			if string(name) != "relation" {
+				return false
+			}
+			seen = true
+			rel = r.relation()
+			return true
+		})
+		if ok && !seen {
+			r.note("/relation", CodeMissing, "relation is required")
+		}
+	})
+	return rel, faults.orNil()
+}
+
+func (r *reader) principalID() PrincipalID {
+	b, ok := r.text("a principal id string")
+	if !ok {
+		return ""
+	}
+	if !validNodeID(b) {
+		r.note("", CodeInvalidPrincipalID, principalIDDetail(b))
+		return ""
+	}
+	return PrincipalID(b)
+}
+
+func (r *reader) relation() Relation {
+	b, ok := r.text("a relation string")
+	if !ok {
+		return Relation{}
+	}
+	rel, err := ParseRelation(string(b))
+	var faults Violations
+	if errors.As(err, &faults) {
+		r.note("", faults[0].Code, faults[0].Detail)
+	}
+	return rel
+}
+
+func (r *reader) principal() (p Principal) {
+	kind := false
+	ok := r.object("a principal", func(name []byte) bool {
+		switch string(name) {
+		case "kind":
+			kind = true
+			p.Kind = r.principalKind()
+		case "display_name":
+			p.DisplayName = r.displayName()
+		case "tokens":
+			p.Tokens = listOf(r, "tokens", r.token)
+		case "spiffe_ids":
+			p.SPIFFE = listOf(r, "SPIFFE IDs", r.spiffeID)
+		case "oidc":
+			p.OIDC = listOf(r, "OIDC identities", r.oidcIdentity)
+		default:
+			return false
+		}
+		return true
+	})
+	if ok && !kind {
+		r.note("/kind", CodeMissing, "kind is required")
+	}
+	return p
+}
+
+// listOf reads an array of at most MaxTokens.
+func listOf[T any](r *reader, what string, one func() T) (all []T) {
+	n := 0
+	ok := r.array("an array of "+what, func(int) {
+		if n++; n > MaxTokens {
+			r.skip()
+			return
+		}
+		all = append(all, one())
+	})
+	if ok && n > MaxTokens {
+		r.note("", CodeTooManyCredentials, tooMany(what, n, MaxTokens))
+	}
+	return all
+}
+
+func (r *reader) principalKind() PrincipalKind {
+	b, ok := r.text("a string")
+	switch k := PrincipalKind(b); {
+	case !ok:
+	case k == Person, k == Service, k == Agent:
+		return k
+	default:
+		r.note("", CodeUnknownKind, fmt.Sprintf("%.64q is no kind of principal; use person, service or node", b))
+	}
+	return ""
+}
+
+func (r *reader) token() (t Token) {
+	var id, hash bool
+	ok := r.object("a token", func(name []byte) bool {
+		switch string(name) {
+		case "id":
+			id = true
+			t.ID = r.uuid()
+		case "sha256":
+			hash = true
+			b, ok := r.text("a string")
+			if !ok {
+				return true
+			}
+			if n, err := hex.Decode(t.Hash[:], b[:min(len(b), 2*tokenHashSize)]); err != nil || n != tokenHashSize || len(b) != 2*tokenHashSize {
+				r.note("", CodeInvalidToken, "want the SHA-256 of the token as 64 hex digits")
+			}
+		case "expires_at":
+			t.Expires = r.time()
+		default:
+			return false
+		}
+		return true
+	})
+	if ok && !id {
+		r.note("/id", CodeMissing, "id is required")
+	}
+	if ok && !hash {
+		r.note("/sha256", CodeMissing, "sha256 is required")
+	}
+	return t
+}
+
+// spiffeID reads spiffe://<trust domain>/<path>, exactly as it stands in a
+// certificate: ids are compared as texts.
+func (r *reader) spiffeID() string {
+	s := r.line(MaxIdentity, true)
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "spiffe" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Port() != "" || strings.ToLower(u.Host) != u.Host || !strings.HasPrefix(s, "spiffe://") {
+		r.note("", CodeInvalidSPIFFE, fmt.Sprintf("%.120q is no SPIFFE ID; write spiffe://<trust domain>/<path>", s))
+		return ""
+	}
+	return s
+}
+
+func (r *reader) oidcIdentity() (o OIDCIdentity) {
+	ok := r.object("an OIDC identity", func(name []byte) bool {
+		switch string(name) {
+		case "issuer":
+			o.Issuer = r.line(MaxIdentity, true)
+		case "subject":
+			o.Subject = r.line(MaxIdentity, true)
+		default:
+			return false
+		}
+		return true
+	})
+	if ok && (o.Issuer == "" || o.Subject == "") && len(r.faults) == 0 {
+		r.note("", CodeMissing, "issuer and subject are required")
+	}
+	return o
+}

@@ -1,0 +1,234 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// MaxArtifacts is how many artifacts a node's set has at most.
+const MaxArtifacts = 256
+
+// MaxSigners is how many signers one event can pin.
+const MaxSigners = 64
+
+// ArtifactReleased states a node's artifacts, the whole set: what it had and is
+// not in the event is withdrawn (design section 10).
+type ArtifactReleased struct {
+	ID      uuid.UUID
+	Project uuid.UUID
+	Node    NodeID
+	// Artifacts are signed envelopes as they were written, without the newline
+	// that ends a file. Whether they are sound and who signed them is not judged
+	// here.
+	Artifacts []string
+	// Trust pins the first signers of the artifacts' rete. It means nothing once
+	// the rete has signers.
+	Trust []TrustedSigner
+}
+
+// TrustedSigner is a signer of plane "mgmt".
+type TrustedSigner struct {
+	SPIFFE string // the key id of its signatures
+	Key    []byte // raw ed25519 public key, 32 bytes
+}
+
+// ArtifactWithdrawn takes one artifact from a node.
+type ArtifactWithdrawn struct {
+	ID      uuid.UUID
+	Project uuid.UUID
+	Node    NodeID
+	Kind    string
+	Name    string
+}
+
+// EventID implements Event.
+func (e ArtifactReleased) EventID() uuid.UUID { return e.ID }
+
+// EventID implements Event.
+func (e ArtifactWithdrawn) EventID() uuid.UUID { return e.ID }
+
+// EventType implements Event.
+func (ArtifactReleased) EventType() string { return TypeArtifactReleased }
+
+// EventType implements Event.
+func (ArtifactWithdrawn) EventType() string { return TypeArtifactWithdrawn }
+
+// Scope implements Event.
+func (e ArtifactReleased) Scope() uuid.UUID { return e.Project }
+
+// Scope implements Event.
+func (e ArtifactWithdrawn) Scope() uuid.UUID { return e.Project }
+
+func (ArtifactReleased) isEvent()  {}
+func (ArtifactWithdrawn) isEvent() {}
+
+// appendReleased appends the members of a release, the documents verbatim.
+func appendReleased(b []byte, e ArtifactReleased) []byte {
+	b = append(b, `,"artifacts":[`...)
+	for i, doc := range e.Artifacts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, doc...)
+	}
+	b = append(b, ']')
+	if len(e.Trust) == 0 {
+		return b
+	}
+	b = append(b, `,"trust":[`...)
+	for i, s := range e.Trust {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(append(b, `{"spiffe_id":`...), s.SPIFFE)
+		b = base64.StdEncoding.AppendEncode(append(b, `,"pubkey":"`...), s.Key)
+		b = append(b, `"}`...)
+	}
+	return append(b, ']')
+}
+
+// ValidArtifactPart reports whether s can be the kind or the name of an
+// artifact: a DNS label, since both are tokens of a subject.
+func ValidArtifactPart(s string) bool { return validNodeID([]byte(s)) }
+
+// artifactPart reads a kind or a name.
+func (r *reader) artifactPart() string {
+	b, ok := r.text("a string")
+	if !ok {
+		return ""
+	}
+	if !validNodeID(b) {
+		r.note("", CodeInvalidArtifactName, fmt.Sprintf("%.80q is no kind or name of an artifact; use 1 to 63 of a-z, 0-9 and '-', neither first nor last a '-'", b))
+		return ""
+	}
+	return string(b)
+}
+
+// artifacts reads envelopes as they stand.
+func (r *reader) artifacts() (docs []string) {
+	n := 0
+	ok := r.array("an array of artifacts", func(int) {
+		if !r.expect('{', "an artifact, which is an object") {
+			return
+		}
+		v, err := r.dec.ReadValue()
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		if n++; n <= MaxArtifacts {
+			docs = append(docs, string(v))
+		}
+	})
+	switch {
+	case !ok:
+	case n == 0:
+		r.note("", CodeArtifactsOutOfRange, "a release has at least one artifact; to take artifacts away, withdraw them")
+	case n > MaxArtifacts:
+		r.note("", CodeArtifactsOutOfRange, tooMany("artifacts", n, MaxArtifacts))
+	}
+	return docs
+}
+
+// trust reads the signers to pin.
+func (r *reader) trust() (signers []TrustedSigner) {
+	fields := []string{"spiffe_id", "pubkey"}
+	ok := r.array("an array of signers", func(int) {
+		var s TrustedSigner
+		var seen uint
+		whole := r.object("a signer", func(name []byte) bool {
+			seen |= fieldBit(fields, name)
+			switch string(name) {
+			case "spiffe_id":
+				s.SPIFFE = r.line(MaxOwner, true)
+			case "pubkey":
+				s.Key = r.publicKey()
+			default:
+				return false
+			}
+			return true
+		})
+		if whole {
+			r.require(3, seen, fields)
+		}
+		signers = append(signers, s)
+	})
+	if ok && (len(signers) == 0 || len(signers) > MaxSigners) {
+		r.note("", CodeSignersOutOfRange, fmt.Sprintf("%d signers; a pin names 1 to %d", len(signers), MaxSigners))
+	}
+	return signers
+}
+
+func (r *reader) publicKey() []byte {
+	b, ok := r.text("a string")
+	if !ok {
+		return nil
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(string(b))
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		r.note("", CodeInvalidPublicKey, "want the base64 of a raw ed25519 public key, 44 characters")
+		return nil
+	}
+	return key
+}
+
+// Fields of a line of a release, by bit.
+const (
+	releaseNode = 1 << iota
+	releaseArtifacts
+	releaseTrust
+)
+
+var releaseFields = []string{"node_id", "artifacts", "trust"}
+
+// DecodeReleaseLine reads one line of a release: {"node_id","artifacts",
+// "trust"?}, where artifacts are files as texts. Those are in the event without
+// the newline that must end each. The error is Violations; the node is there
+// when it could be read.
+func DecodeReleaseLine(line []byte) (e ArtifactReleased, err error) {
+	var seen uint
+	faults := read(line, func(r *reader) {
+		ok := r.object("a release", func(name []byte) bool {
+			bit := fieldBit(releaseFields, name)
+			seen |= bit
+			switch bit {
+			case releaseNode:
+				e.Node = r.nodeID()
+			case releaseArtifacts:
+				e.Artifacts = r.files()
+			case releaseTrust:
+				e.Trust = r.trust()
+			default:
+				return false
+			}
+			return true
+		})
+		if ok {
+			r.require(releaseNode|releaseArtifacts, seen, releaseFields)
+		}
+	})
+	return e, faults.orNil()
+}
+
+// files reads artifacts as texts of files.
+func (r *reader) files() (docs []string) {
+	ok := r.array("an array of files", func(int) {
+		b, ok := r.text("the text of a file")
+		if !ok {
+			return
+		}
+		doc, ends := bytes.CutSuffix(b, []byte{'\n'})
+		if !ends || len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
+			r.note("", CodeInvalidArtifact, "an artifact is one JSON object and a newline, as retectl compile writes it: compile again")
+		}
+		docs = append(docs, string(doc))
+	})
+	if ok && (len(docs) == 0 || len(docs) > MaxArtifacts) {
+		r.note("", CodeArtifactsOutOfRange, fmt.Sprintf("%d artifacts; a release has 1 to %d", len(docs), MaxArtifacts))
+	}
+	return docs
+}

@@ -1,0 +1,260 @@
+package projector
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// accessState holds the principals and what each may do.
+type accessState struct {
+	byID map[policy.PrincipalID]*principal
+	live int
+	// changes are the ids that changed, by sequence; only the last of an id
+	// counts.
+	changes []accessChange
+}
+
+type accessChange struct {
+	seq uint64
+	id  policy.PrincipalID
+}
+
+// principal is what the fold knows of an id. One that was removed, or that only
+// relations name, has no document.
+type principal struct {
+	id        policy.PrincipalID
+	document  *policy.Principal // never changed once it is here
+	version   uint64            // sequence of the event that gave or ended the document
+	seq       uint64            // of the last event that changed anything
+	created   int64             // unix ns, the log's
+	updated   int64             // unix ns, the log's
+	createdBy string            // who wrote the document
+	relations []grant           // by text; never changed in place
+}
+
+// grant is a relation that somebody gave.
+type grant struct {
+	relation policy.Relation
+	seq      uint64
+	by       string
+}
+
+func newAccessState() accessState {
+	return accessState{byID: map[policy.PrincipalID]*principal{}}
+}
+
+// put gives p its document, nil for none.
+func (a *accessState) put(p *principal, document *policy.Principal) {
+	if p.document != nil {
+		a.live--
+	}
+	if document != nil {
+		a.live++
+	}
+	p.document = document
+	a.byID[p.id] = p
+}
+
+// note appends a change. Once most of the list is out of date it is cut to
+// what counts.
+func (a *accessState) note(p *principal) {
+	a.changes = append(a.changes, accessChange{p.seq, p.id})
+	if len(a.changes) > 2*len(a.byID)+64 {
+		a.changes = slices.DeleteFunc(a.changes, func(c accessChange) bool { return a.byID[c.id].seq != c.seq })
+	}
+}
+
+// since are the ids that changed after seq, each once, oldest first.
+func (a *accessState) since(seq uint64) []*principal {
+	from, _ := slices.BinarySearchFunc(a.changes, seq+1, func(c accessChange, s uint64) int { return cmp.Compare(c.seq, s) })
+	var out []*principal
+	for _, c := range a.changes[from:] {
+		if p := a.byID[c.id]; p.seq == c.seq {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// last is the sequence of the last change.
+func (a *accessState) last() uint64 {
+	if len(a.changes) == 0 {
+		return 0
+	}
+	return a.changes[len(a.changes)-1].seq
+}
+
+func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
+	p := f.access.byID[ev.Principal]
+	if f.seenAccess(ev.Principal, ev.ID) {
+		return duplicate
+	}
+	if fault != nil {
+		return invalid(fault)
+	}
+	live := p != nil && p.document != nil
+	switch {
+	case ev.Expected == nil:
+	case *ev.Expected == 0 && live:
+		return reject(CodeRevisionConflict, "there is a principal %s, at version %d: choose another id, or name its version", ev.Principal, p.version)
+	case *ev.Expected != 0 && !live:
+		return reject(CodeRevisionConflict, "there is no principal %s: it was removed, or never made", ev.Principal)
+	case *ev.Expected != 0 && p.version != *ev.Expected:
+		return reject(CodeRevisionConflict, "principal %s is at version %d, not %d: read it, then send the change again", ev.Principal, p.version, *ev.Expected)
+	}
+	if p == nil {
+		p = &principal{id: ev.Principal}
+	}
+	if !live {
+		p.created = f.time
+	}
+	p.version, p.updated, p.createdBy = f.seq, f.time, ev.CreatedBy
+	f.access.put(p, &ev.Document)
+	f.accessed(p, ev.ID)
+	return Verdict{}
+}
+
+func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
+	p := f.access.byID[ev.Principal]
+	switch {
+	case f.seenAccess(ev.Principal, ev.ID):
+		return duplicate
+	case fault != nil:
+		return invalid(fault)
+	case p == nil || p.document == nil && len(p.relations) == 0:
+		f.rememberAccess(ev.Principal, ev.ID)
+		return duplicate
+	}
+	p.version, p.updated, p.createdBy, p.relations = f.seq, f.time, "", nil
+	f.access.put(p, nil)
+	f.accessed(p, ev.ID)
+	return Verdict{}
+}
+
+func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
+	p, at, found := f.findGrant(ev.Principal, ev.Relation)
+	switch {
+	case f.seenAccess(ev.Principal, ev.ID):
+		return duplicate
+	case fault != nil:
+		return invalid(fault)
+	case found:
+		f.rememberAccess(ev.Principal, ev.ID)
+		return duplicate
+	case p == nil:
+		p = &principal{id: ev.Principal}
+		f.access.put(p, nil)
+	}
+	p.relations = slices.Insert(slices.Clone(p.relations), at, grant{ev.Relation, f.seq, ev.CreatedBy})
+	f.accessed(p, ev.ID)
+	return Verdict{}
+}
+
+func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
+	p, at, found := f.findGrant(ev.Principal, ev.Relation)
+	switch {
+	case f.seenAccess(ev.Principal, ev.ID):
+		return duplicate
+	case fault != nil:
+		return invalid(fault)
+	case !found:
+		f.rememberAccess(ev.Principal, ev.ID)
+		return duplicate
+	}
+	p.relations = slices.Delete(slices.Clone(p.relations), at, at+1)
+	f.accessed(p, ev.ID)
+	return Verdict{}
+}
+
+// findGrant finds a principal's relation, or where it would stand.
+func (f *fold) findGrant(id policy.PrincipalID, r policy.Relation) (p *principal, at int, found bool) {
+	if p = f.access.byID[id]; p == nil {
+		return nil, 0, false
+	}
+	text := r.String()
+	at, found = slices.BinarySearchFunc(p.relations, text, func(g grant, t string) int { return cmp.Compare(g.relation.String(), t) })
+	return p, at, found
+}
+
+// accessed files what an event made of a principal.
+func (f *fold) accessed(p *principal, event uuid.UUID) {
+	p.seq = f.seq
+	f.access.note(p)
+	f.rememberAccess(p.id, event)
+	f.set(principalKey(p.id), p.append(nil))
+}
+
+// accessEvent is one event about one principal. Each is known for ever: one met
+// again must not give back what was taken since.
+type accessEvent struct {
+	principal policy.PrincipalID
+	event     uuid.UUID
+}
+
+func (f *fold) rememberAccess(id policy.PrincipalID, event uuid.UUID) {
+	f.granted[accessEvent{id, event}] = struct{}{}
+	f.set(accessEventKey(id, event), nil)
+}
+
+func (f *fold) seenAccess(id policy.PrincipalID, event uuid.UUID) bool {
+	_, now := f.granted[accessEvent{id, event}]
+	return now || f.stored(accessEventKey(id, event))
+}
+
+func (p *principal) append(b []byte) []byte {
+	b = appendU64(appendU64(b, p.version), p.seq)
+	b = appendText(appendU64(appendU64(b, uint64(p.created)), uint64(p.updated)), p.createdBy)
+	b = binary.AppendUvarint(b, uint64(len(p.relations)))
+	for _, g := range p.relations {
+		b = appendText(appendU64(appendText(b, g.relation.String()), g.seq), g.by)
+	}
+	if p.document == nil {
+		return append(b, 0)
+	}
+	return policy.AppendPrincipal(append(b, 1), *p.document)
+}
+
+func readPrincipal(id policy.PrincipalID, b []byte) (*principal, error) {
+	r := reader{b: b}
+	p := &principal{id: id, version: r.u64(), seq: r.u64(), created: r.time(), updated: r.time(), createdBy: r.text()}
+	for range r.uvarint() {
+		rel, err := policy.ParseRelation(r.text())
+		g := grant{rel, r.u64(), r.text()}
+		if err != nil || r.err != nil {
+			return nil, errRecord
+		}
+		p.relations = append(p.relations, g)
+	}
+	if live := r.u8() == 1; !live || r.err != nil {
+		return p, r.err
+	}
+	d, err := policy.DecodePrincipal(r.b)
+	if err != nil {
+		return nil, errRecord
+	}
+	p.document = &d
+	return p, nil
+}
+
+// access reads the principals from the store.
+func (l *loader) access() error {
+	a := &l.state.access
+	err := l.scan(keyPrincipal, func(k, v []byte) error {
+		p, err := readPrincipal(policy.PrincipalID(k), v)
+		if err != nil {
+			return err
+		}
+		document := p.document
+		p.document = nil // it is counted by put
+		a.put(p, document)
+		a.changes = append(a.changes, accessChange{p.seq, p.id})
+		return nil
+	})
+	slices.SortFunc(a.changes, func(x, y accessChange) int { return cmp.Compare(x.seq, y.seq) })
+	return err
+}
