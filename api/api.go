@@ -21,6 +21,7 @@ import (
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -37,6 +38,7 @@ type Log interface {
 
 // Model is what the API asks of the read model; *projector.Projector is one.
 type Model interface {
+	Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 	Applied() uint64
 	Wait(ctx context.Context, seq uint64) error
 	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
@@ -131,7 +133,7 @@ func (d Deps) withDefaults() Deps {
 		d.Composer = snapshot.NewComposer(snapshot.Options{})
 	}
 	if d.Tables == nil {
-		d.Tables = snapshot.NewTables(d.Model, 0)
+		d.Tables = snapshot.NewTables(d.Model, datapath.Options{})
 	}
 	if d.Admission == nil {
 		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{})

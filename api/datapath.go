@@ -110,11 +110,11 @@ func refusalCode(err error) string {
 	return CodeTooManyEntries
 }
 
-func showRefused(id policy.NodeID, err error) *resource.Refused {
-	if err == nil {
+func showRefused(r *snapshot.Refusal) *resource.Refused {
+	if r == nil {
 		return nil
 	}
-	return &resource.Refused{NodeID: string(id), Code: refusalCode(err), Detail: err.Error()}
+	return &resource.Refused{NodeID: string(r.Node), Code: refusalCode(r.Err), Detail: r.Err.Error(), AsOf: r.AsOf}
 }
 
 // getDatapath answers with the table's bytes as they were made once; what is
@@ -143,7 +143,7 @@ func (p *plane) getDatapath(c *call) error {
 			return err
 		}
 	}
-	if refused := showRefused(a.Node.ID, a.Refused); refused != nil {
+	if refused := showRefused(a.Refused); refused != nil {
 		if body, err = appendMember(body, "refused", refused); err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (p *plane) explain(c *call) error {
 	if !ok {
 		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
 	}
-	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Node.ID, a.Refused)}
+	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Refused)}
 	steps, decided := a.Walk(f.direction, peer.ID, f.protocol, f.port)
 	for _, s := range steps {
 		out.Considered = append(out.Considered, resource.Considered{RuleRef: *showRef(s.Rule.Ref), Matched: s.Matched, Reason: s.Reason})
@@ -331,7 +331,7 @@ func (p *plane) refusedTables(project, id uuid.UUID, limit int) ([]resource.Refu
 	var out []resource.Refused
 	for _, r := range p.Tables.Refused(nodes) {
 		if len(out) < limit {
-			out = append(out, *showRefused(r.Node, r.Err))
+			out = append(out, *showRefused(&r))
 		}
 	}
 	return out, nil

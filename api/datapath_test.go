@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -117,7 +119,7 @@ func TestAStateCountsTheRulesItLeavesOut(t *testing.T) {
 // A table beyond its capacity is refused: the last good one stays, and every
 // answer about it says so. Without one, the node is told to keep what it has.
 func TestATableThatIsTooLargeIsRefused(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, 2) })
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 2}) })
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	p.put("db2", `{"labels":{"role":"db"},"addresses":["10.1.0.2"]}`)
 	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
@@ -142,10 +144,72 @@ func TestATableThatIsTooLargeIsRefused(t *testing.T) {
 	}
 	require.True(t, named["db"], "the rollout says so")
 
-	a := p.do("GET", "/v1/nodes/db2/datapath", "")
-	p.want(http.StatusUnprocessableEntity, "too_many_entries", a)
-	require.Equal(t, "/entries", a.problem(t).Errors[0].Pointer)
+	require.Equal(t, good.Version, kept.Refused.AsOf, "and of which facts the older one is made")
+
+	// Nobody asked for this node's table before, and the other worker has not seen
+	// the older one: both find it, because it follows from the facts.
+	second := p.table("/v1/nodes/db2/datapath")
+	require.Equal(t, good.Fingerprint, second.Fingerprint)
+	other, ok, err := snapshot.NewTables(p.deps.Model, datapath.Options{Capacity: 2}).Of("db")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, good.Fingerprint, other.Fingerprint.String())
+	require.Equal(t, kept.Refused.AsOf, other.Refused.AsOf)
 
 	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":[`+denyWeb+`]}`))
 	require.Nil(t, p.table(tableOfDB).Refused)
+}
+
+// Nodes that come later may be what makes a table too large: it stays as it was,
+// without them.
+func TestATableThatItsPeersMakeTooLargeStaysWithoutThem(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 3}) })
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", allowWeb, denyWeb)))
+	good := p.table(tableOfDB)
+	for i := range 5 { // until it is one too many
+		shard := strconv.Itoa(i)
+		p.put("web-"+shard, `{"labels":{"role":"web","shard":"`+shard+`"},"addresses":["10.3.0.`+shard+`"]}`)
+		if next := p.table(tableOfDB); next.Refused == nil {
+			good = next
+		}
+	}
+	require.NotEmpty(t, good.Entries)
+	kept := p.table(tableOfDB)
+	require.Equal(t, "too_many_entries", kept.Refused.Code)
+	require.GreaterOrEqual(t, kept.Refused.AsOf, good.Version)
+	require.Equal(t, good.Fingerprint, kept.Fingerprint)
+	why := into[resource.FlowVerdict](t, p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=5432&peer=web-4", ""))
+	require.Equal(t, "deny", why.Verdict, "a peer that the table does not know is an address like any other")
+}
+
+func TestANodeWhoseFirstTableIsTooLargeHasNone(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 2}) })
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
+	wide := strings.Replace(allowWeb, `"from":5432,"to":5432`, `"from":1,"to":1023`, 1)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", wide)))
+	a := p.do("GET", tableOfDB, "")
+	p.want(http.StatusUnprocessableEntity, "too_many_entries", a)
+	require.Equal(t, "/entries", a.problem(t).Errors[0].Pointer)
+}
+
+// Rules that stand at more places in the order than a precedence tells apart are
+// refused like entries that are too many. The limit is 2^24; here it is less.
+func TestATableOfTooManyPrioritiesIsRefused(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Levels: 2}) })
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("three", `,"tier":"admin"`, fromTen, allowWeb, denyWeb)))
+	a := p.do("GET", tableOfDB, "")
+	p.want(http.StatusUnprocessableEntity, "too_many_priorities", a)
+	require.Equal(t, "/entries", a.problem(t).Errors[0].Pointer)
+	id := into[resource.Page[resource.Policy]](t, p.do("GET", policies, "")).Items[0].ID.String()
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"rules":[`+allowWeb+`,`+denyWeb+`]}`))
+	good := p.table(tableOfDB)
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"rules":[`+fromTen+`,`+allowWeb+`,`+denyWeb+`]}`))
+	kept := p.table(tableOfDB)
+	require.Equal(t, "too_many_priorities", kept.Refused.Code)
+	require.Equal(t, good.Entries, kept.Entries)
+	require.Equal(t, "too_many_priorities", p.rollout(id).Refused[0].Code)
 }

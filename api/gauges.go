@@ -53,13 +53,14 @@ var (
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
 	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
+	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it announces to, and whoever asked.")
 	pendingDesc     = desc("outbox_pending_edges", "Changes that nobody has announced yet, whoever should. Growth is a relay that is behind or missing.")
 	unannouncedDesc = desc("partitions_unannounced", "Partitions that nobody is known to announce, or that are still being compared with the node stream. Above 0 for long, nodes miss changes.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc, damagedDesc, witnessedDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc, damagedDesc, witnessedDesc, refusedDesc} {
 		to <- d
 	}
 }
@@ -103,6 +104,9 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	if g.Witnessed != nil {
 		tell(witnessedDesc, float64(g.Witnessed()))
+	}
+	if g.Tables != nil {
+		tell(refusedDesc, float64(g.Tables.RefusedNodes()))
 	}
 	g.outbox(tell)
 }

@@ -19,6 +19,7 @@ func datapathHints() map[string]hint {
 		"Refused.node_id": {Schema: nodeID},
 		"Refused.code":    {Schema: schema{Description: "Which limit it meets.", Enum: []any{CodeTooManyEntries, CodeTooManyLevels}}},
 		"Refused.detail":  says("How far it goes beyond, and what to do."),
+		"Refused.as_of":   says("The log sequence of the facts that the last good table is made of; absent when the node had none."),
 
 		"Identity":         says("A kind of peer. Without members, it is the addresses of its CIDR that no node of the project owns and no longer CIDR of the table holds."),
 		"Identity.id":      says("Its number in this table, from 1. Another table may number it otherwise."),

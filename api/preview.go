@@ -31,7 +31,7 @@ func (p *plane) dryRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, named, func(v *projector.View) (policy.Revision, error) {
+	return p.preview(c, project, id, named, func(v *projector.View) (policy.Revision, error) {
 		pol, err := livePolicy(v, project, id)
 		return pol.Head, err
 	})
@@ -43,13 +43,13 @@ func (p *plane) dryRunNew(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+	return p.preview(c, project, uuid.Nil, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
 }
 
 // preview answers what would change if the body came after the revision that
 // before reads. That of a policy which does not exist is without rules, and
 // matches nobody.
-func (p *plane) preview(c *call, project uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
+func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -78,14 +78,18 @@ func (p *plane) preview(c *call, project uuid.UUID, named policy.Draft, before f
 	if err != nil {
 		return err
 	}
+	warnings, err := p.warnings(project, id, content)
+	if err != nil {
+		return err
+	}
 	same := sameRules(head.Content(), content)
 	out := resource.DryRun{
-		RuleDiff:           CompareRules(head.Rules, content.Rules),
+		RuleDiff:           Compare(head.Content(), content),
 		PeerPairsAffected:  pairsAffected(had, has, same),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
 		Admission:          admissionEffect(result, content),
-		Warnings:           faultsOf(lint.Content(content)),
+		Warnings:           faultsOf(warnings),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
@@ -94,6 +98,20 @@ func (p *plane) preview(c *call, project uuid.UUID, named policy.Draft, before f
 		}
 	}
 	return c.json(http.StatusOK, out)
+}
+
+// warnings are what a content says and likely does not mean, by itself and beside
+// the other policies of the nodes that it matches.
+func (p *plane) warnings(project, id uuid.UUID, content policy.Content) (policy.Violations, error) {
+	beside, err := p.Model.Beside(project, content.Selector, id)
+	if err != nil {
+		return nil, err
+	}
+	others := make([]lint.Other, len(beside))
+	for i, o := range beside {
+		others[i] = lint.Other{Slug: o.Slug, Content: o.Head.Content()}
+	}
+	return append(lint.Content(content), lint.Beside(content, others)...), nil
 }
 
 // sameRules reports whether two contents ask the same of a pair of nodes. Where

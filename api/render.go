@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/google/uuid"
+	"slices"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler"
@@ -90,10 +91,10 @@ func showRule(r policy.Rule) resource.Rule {
 	return out
 }
 
-// CompareRules says how to come from one rule list to the other, as a diff
-// over HTTP does.
-func CompareRules(from, to []policy.Rule) resource.Diff {
-	d := compiler.Compare(from, to)
+// Compare says how to come from the rules of one content to those of the other,
+// as a diff over HTTP does.
+func Compare(from, to policy.Content) resource.Diff {
+	d := compiler.Compare(from.Rules, to.Rules)
 	out := resource.Diff{
 		Added:    showRules(d.Added),
 		Removed:  showRules(d.Removed),
@@ -102,6 +103,10 @@ func CompareRules(from, to []policy.Rule) resource.Diff {
 	for _, m := range d.Modified {
 		out.Modified = append(out.Modified, resource.Modified{Before: showRule(m.Before), After: showRule(m.After)})
 	}
+	if from.Order != to.Order {
+		out.Order = &resource.OrderChange{Before: showOrder(from.Order), After: showOrder(to.Order)}
+	}
+	out.Reordered = d.Empty() && from.Order.Ordered() && to.Order.Ordered() && !slices.Equal(from.Rules, to.Rules)
 	return out
 }
 

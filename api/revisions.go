@@ -149,5 +149,5 @@ func (p *plane) diffRevisions(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, CompareRules(a.Rules, b.Rules))
+	return c.json(http.StatusOK, Compare(a.Content(), b.Content()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -18,8 +19,9 @@ import (
 type Enforcement struct {
 	Node policy.Node
 	Seq  uint64 // the log sequence of the moment
-	// Generation changes whenever a node or a policy of the project does. It is a
-	// cache key within one process.
+	// Generation changes whenever a node or a policy of the project does: it is the
+	// log sequence of the last event that did. Deletions of before the start do not
+	// count.
 	Generation uint64
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef
@@ -27,9 +29,10 @@ type Enforcement struct {
 	snap *pebble.Snapshot
 }
 
-// HeadRef names the head revision of a policy.
+// HeadRef names the head revision of a policy. Refs of one revision are equal.
 type HeadRef struct {
 	Policy, Revision uuid.UUID
+	Fingerprint      compiler.Fingerprint // of the row it gives
 	seq              uint64
 }
 
@@ -46,13 +49,20 @@ func (p *Projector) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
 		Node: info.Node, Seq: p.cursor.seq, Generation: n.project.changed,
 		snap: p.db.NewSnapshot(),
 	}
-	for _, s := range n.identity.selectors {
-		for _, pol := range s.policies {
-			e.Matched = append(e.Matched, HeadRef{pol.id, pol.head, pol.headSeq})
+	e.Matched = n.identity.heads()
+	return e, true, nil
+}
+
+// heads are those of the policies that match the identity, by policy id.
+func (i *identity) heads() []HeadRef {
+	var out []HeadRef
+	for _, s := range i.selectors {
+		for _, p := range s.policies {
+			out = append(out, HeadRef{p.id, p.head, p.fp, p.headSeq})
 		}
 	}
-	slices.SortFunc(e.Matched, func(a, b HeadRef) int { return bytes.Compare(a.Policy[:], b.Policy[:]) })
-	return e, true, nil
+	slices.SortFunc(out, func(a, b HeadRef) int { return bytes.Compare(a.Policy[:], b.Policy[:]) })
+	return out
 }
 
 // Close releases what the enforcement holds.
@@ -60,8 +70,12 @@ func (e *Enforcement) Close() error { return e.snap.Close() }
 
 // Revision reads a head, whole.
 func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {
+	return revisionOf(e.snap, h)
+}
+
+func revisionOf(snap *pebble.Snapshot, h HeadRef) (policy.Revision, error) {
 	key := appendRevisionKey(nil, h.Policy, h.seq)
-	b, closer, err := e.snap.Get(key)
+	b, closer, err := snap.Get(key)
 	if err != nil {
 		return policy.Revision{}, fmt.Errorf("read revision of policy %s at %d: %w", h.Policy, h.seq, err)
 	}
@@ -70,14 +84,23 @@ func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {
 	return r.Revision, err
 }
 
+// Placed is a node and the log sequence of the event that gave its facts.
+type Placed struct {
+	policy.Node
+	Seq      uint64
+	identity uint32
+}
+
 // Nodes yields the nodes of the project by id, the node itself among them. Nodes
 // of one label set share it.
-func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
-	return func(yield func(policy.Node, error) bool) {
-		prefix := appendNodeKey(nil, e.Node.Project, "")
-		it, err := e.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+func (e *Enforcement) Nodes() iter.Seq2[Placed, error] { return nodesOf(e.snap, e.Node.Project) }
+
+func nodesOf(snap *pebble.Snapshot, project uuid.UUID) iter.Seq2[Placed, error] {
+	return func(yield func(Placed, error) bool) {
+		prefix := appendNodeKey(nil, project, "")
+		it, err := snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 		if err != nil {
-			yield(policy.Node{}, fmt.Errorf("list nodes: %w", err))
+			yield(Placed{}, fmt.Errorf("list nodes: %w", err))
 			return
 		}
 		defer it.Close()
@@ -89,29 +112,26 @@ func (e *Enforcement) Nodes() iter.Seq2[policy.Node, error] {
 			}
 			l, known := labels[r.identity]
 			if err == nil && !known {
-				l, err = e.labels(r.identity)
+				l, err = labelsOf(snap, r.identity)
 				labels[r.identity] = l
 			}
 			if err != nil {
-				yield(policy.Node{}, err)
+				yield(Placed{}, err)
 				return
 			}
-			n := policy.Node{
-				ID: policy.NodeID(it.Key()[len(prefix):]), Project: e.Node.Project,
-				Labels: l, Addresses: r.addresses,
-			}
-			if !yield(n, nil) {
+			n := policy.Node{ID: policy.NodeID(it.Key()[len(prefix):]), Project: project, Labels: l, Addresses: r.addresses}
+			if !yield(Placed{n, r.seq, r.identity}, nil) {
 				return
 			}
 		}
 		if err := it.Error(); err != nil {
-			yield(policy.Node{}, fmt.Errorf("list nodes: %w", err))
+			yield(Placed{}, fmt.Errorf("list nodes: %w", err))
 		}
 	}
 }
 
-func (e *Enforcement) labels(identity uint32) (policy.Labels, error) {
-	b, closer, err := e.snap.Get(appendIdentityKey(nil, identity))
+func labelsOf(snap *pebble.Snapshot, identity uint32) (policy.Labels, error) {
+	b, closer, err := snap.Get(appendIdentityKey(nil, identity))
 	if err != nil {
 		return nil, fmt.Errorf("read label set %d: %w", identity, err)
 	}

@@ -76,7 +76,7 @@ func (f *fold) stored(key []byte) bool {
 // remember makes the event the one that gave the node its facts.
 func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seq, n.event = f.seq, event
-	n.project.changed = f.seq
+	f.touchNode(n, addresses)
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
 	f.noteEvent(n.ordinal, event)

@@ -87,7 +87,7 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 		f.release(oldFP)
 	}
 	f.rename(p, ev.Slug)
-	p.project.changed = f.seq
+	f.touchPolicy(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
 	p.revisions.add(p.head)
@@ -141,7 +141,8 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 	delete(p.project.slugs, p.slug)
 	f.deselect(p)
 	p.selector = nil
-	p.headTime, p.ended, p.project.changed = f.time, f.seq, f.seq
+	p.headTime, p.ended = f.time, f.seq
+	f.touchPolicy(p, false, true)
 	f.live.policies--
 	f.storePolicy(p)
 	f.record(p)

@@ -27,6 +27,7 @@ func (p *Projector) load() error {
 		return err
 	}
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
+	defer func() { p.state.touches.skip(p.cursor.seq) }()
 	for _, step := range []func() error{
 		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.access, l.retes, l.artifacts,
 	} {
@@ -154,6 +155,7 @@ func (l *loader) nodes() error {
 			return errRecord
 		}
 		l.state.enroll(n)
+		n.project.changed = max(n.project.changed, r.seq)
 		if !r.present {
 			return nil
 		}
@@ -168,9 +170,6 @@ func (l *loader) nodes() error {
 		return err
 	}
 	// In ordinal order: appending to a bitmap is cheap, inserting is not.
-	for _, project := range l.state.projects {
-		project.changed = l.cursor.seq
-	}
 	for _, part := range l.state.byOrdinal {
 		for _, n := range part {
 			if n == nil {
@@ -224,6 +223,7 @@ func (l *loader) policies() error {
 			head: r.head, headSeq: r.headSeq, headTime: r.headTime, created: r.created, fp: r.fp,
 		}
 		l.state.policies[p.id] = p
+		p.project.changed = max(p.project.changed, p.headSeq)
 		if r.deleted {
 			return nil
 		}

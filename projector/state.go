@@ -24,6 +24,7 @@ type state struct {
 	mark       uint32      // the latest visit of a selector, see matching
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
+	touches    touches
 }
 
 // live counts what exists now.

@@ -42,6 +42,9 @@ type hub struct {
 	subs     map[policy.NodeID][]*subscriber
 	days     []dayMark // ascending by seq
 	ring     *ring
+	tables   map[int]placedMark // the last table mark of each partition
+	passed   map[int]uint64     // and the last that was released here
+	began    uint64             // where the hub starts: marks above it pass
 	ended    bool
 }
 
@@ -64,8 +67,8 @@ func newHub(r *Relay, stream Stream) *hub {
 		logID: r.logID, partitions: r.opt.Partitions, patience: r.opt.Patience,
 		scans: semaphore.NewWeighted(scansAtOnce),
 		drops: newDropper(r.store, r.opt.Log),
-		subs:  map[policy.NodeID][]*subscriber{},
-		ring:  newRing(r.opt.Ring, math.MaxUint64), // covers nothing before the start
+		subs:  map[policy.NodeID][]*subscriber{}, tables: map[int]placedMark{}, passed: map[int]uint64{},
+		ring: newRing(r.opt.Ring, math.MaxUint64), // covers nothing before the start
 	}
 }
 
@@ -111,7 +114,7 @@ func (h *hub) start(ctx context.Context) (from uint64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("start of the hub: %w", err)
 	}
-	msgs, err := lastUpTo(ctx, h.stream, 0, state.Last, allFences, allDays)
+	msgs, err := lastUpTo(ctx, h.stream, 0, state.Last, allFences, allDays, allSyncs)
 	if err != nil {
 		return 0, fmt.Errorf("start of the hub: %w", err)
 	}
@@ -120,6 +123,7 @@ func (h *hub) start(ctx context.Context) (from uint64, err error) {
 	h.mu.Unlock()
 	for _, m := range msgs {
 		h.notice(m)
+		h.noticeTable(m)
 	}
 	var seq uint64
 	for id := range h.partitions {
@@ -133,7 +137,7 @@ func (h *hub) start(ctx context.Context) (from uint64, err error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.released, h.ready = state.Last, true
+	h.released, h.began, h.ready = state.Last, state.Last, true
 	h.ring.floor = state.Last
 	h.log.Info("nodes are served", "node_seq", state.Last, "applied", h.store.Applied())
 	return state.Last + 1, nil
@@ -210,6 +214,22 @@ func (h *hub) notice(m streams.Message) {
 	}
 }
 
+// noticeTable reads a table mark that stands where the hub starts.
+func (h *hub) noticeTable(m streams.Message) {
+	p, ok := numbered(m.Subject, tablePrefix, h.partitions)
+	if !ok {
+		return
+	}
+	mark, err := readTableMark(m)
+	if err != nil {
+		h.log.Warn("a table mark cannot be read", "partition", p, "seq", m.Seq, "error", err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tables[p] = mark
+}
+
 // release passes messages on, in stream order, each once the gate is open
 // for it.
 func (h *hub) release(ctx context.Context, batches <-chan []streams.Message, room *semaphore.Weighted) error {
@@ -284,6 +304,9 @@ func (h *hub) dispatch(m streams.Message) {
 			}
 		}
 		return
+	}
+	if p, ok := numbered(m.Subject, tablePrefix, h.partitions); ok {
+		h.seeTable(p, m)
 	}
 	if p, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
 		h.ring.mark(p, m.Seq)

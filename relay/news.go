@@ -15,6 +15,7 @@ import (
 // it.
 type news struct {
 	streams.Message
+	why string // it makes the node pull, for this reason; empty: it is an announcement
 
 	once sync.Once
 	told told
@@ -29,10 +30,15 @@ type told struct {
 	cause   time.Time // when the log stored what the message tells
 }
 
-// resync is the news that makes the node pull; it has no subject.
-func resync(seq uint64) *news { return &news{Message: streams.Message{Seq: seq}} }
+// Reasons to pull. News of them have no subject.
+const (
+	whyResync = "resync"   // the stream may not have told everything
+	whyTable  = "datapath" // the table changed, and no row
+)
 
-func (e *news) isResync() bool { return e.Subject == "" }
+func resync(seq uint64) *news {
+	return &news{Message: streams.Message{Seq: seq}, why: whyResync}
+}
 
 // read takes the stored envelope apart, once for all who send it.
 func (e *news) read() (told, error) {

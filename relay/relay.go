@@ -35,6 +35,7 @@ type Options struct {
 	Lanes      int    // batches in flight, at most 8; 0 is 4
 	Ring       int    // bytes of recent messages kept to answer resumes from; 0 is 64 MiB, below 0 none
 	Replier    Replier
+	Tables     TableWatch // nil: changes of tables alone are not told
 	Metrics    Metrics
 	Traced     func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
 	Log        *slog.Logger
@@ -166,6 +167,13 @@ func (r *Relay) serve(ctx context.Context, stream Stream) error {
 	g.Go(func() error { return marks.Run(ctx) })
 	if len(r.opt.Announce) > 0 {
 		g.Go(func() error { return newAnnouncer(r, stream).Run(ctx) })
+		if r.opt.Tables != nil {
+			t := tableTeller{
+				stream: stream, store: r.store, board: r.board, watch: r.opt.Tables,
+				owner: r.owner, logID: r.logID, partitions: r.opt.Partitions, log: r.opt.Log,
+			}
+			g.Go(func() error { return t.Run(ctx) })
+		}
 	}
 	if r.opt.Replier != nil {
 		g.Go(func() error { return r.serveReplay(ctx) })

@@ -20,6 +20,7 @@ const resumePatience = 5 * time.Second
 // the place where the hub takes over.
 type past struct {
 	pull   bool
+	why    string
 	pullID uint64 // sequence of the word to pull; what follows is above it
 	upTo   uint64 // live messages are above it
 	source string
@@ -44,7 +45,7 @@ func (h *hub) resume(ctx context.Context, node policy.NodeID, n uint64) (*subscr
 
 // past answers what came after n, up to at, where the hub is.
 func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past, error) {
-	p := past{upTo: at, source: SourceLive, events: none}
+	p := past{upTo: at, source: SourceLive, events: none, why: whyResync}
 	first := h.stream.First()
 	if n > at {
 		return h.beyond(ctx, n, p)
@@ -56,6 +57,9 @@ func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past,
 		p.pull = true
 	}
 	p.pullID = n
+	if !p.pull && h.tableChanged(node, n, at) {
+		p.pull, p.why = true, whyTable
+	}
 	if n == at {
 		return p, nil
 	}
@@ -65,7 +69,9 @@ func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past,
 	h.mu.Unlock()
 	if covered {
 		p.source, p.events = SourceRing, each(owed)
-		p.pull = p.pull || synced
+		if synced {
+			p.pull, p.why = true, whyResync
+		}
 		return p, nil
 	}
 	return h.asked(ctx, node, n, p)
@@ -95,7 +101,7 @@ func (h *hub) asked(ctx context.Context, node policy.NodeID, n uint64, p past) (
 		if _, _, ok := splitNodeSubject(m.Subject); ok {
 			owed = append(owed, &news{Message: m})
 		} else if _, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
-			p.pull = true
+			p.pull, p.why = true, whyResync
 		}
 	}
 	if p.source == SourceDirect {

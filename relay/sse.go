@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,7 +123,7 @@ func (s *eventStream) past(p past) error {
 	s.begin()
 	defer s.rest()
 	if p.pull && !fault.Always(fault.Silence) {
-		if _, err := s.add(resync(p.pullID)); err != nil {
+		if _, err := s.add(&news{Message: streams.Message{Seq: p.pullID}, why: p.why}); err != nil {
 			return err
 		}
 	}
@@ -215,15 +216,16 @@ func (s *eventStream) rest() {
 func (s *eventStream) add(e *news) (cause time.Time, err error) {
 	n := artifact.Notice{ID: e.Get(streams.HeaderEdictID), Scope: "node:" + string(s.node), IssuedAt: time.Now()}
 	t := told{pull: true}
-	if !e.isResync() {
+	if e.why == "" {
 		if t, err = e.read(); err != nil {
 			return cause, fmt.Errorf("message %d of the node stream: %w", e.Seq, err)
 		}
 	}
 	switch {
 	case t.pull:
-		n.ID, n.Type = string(s.node)+".resync."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
-		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"resync"}`)
+		why := cmp.Or(e.why, whyResync)
+		n.ID, n.Type = string(s.node)+"."+why+"."+strconv.FormatUint(e.Seq, 10), eventStateUpdated
+		n.Payload = json.RawMessage(`{"node_id":"` + string(s.node) + `","reason":"` + why + `"}`)
 	case t.payload == nil:
 		return cause, nil // not for this transport
 	default:

@@ -50,9 +50,11 @@ const (
 	allNodes  = "edict.node.>"
 	allFences = "edict.fence.*"
 	allDays   = "edict.mark.day.*"
+	allSyncs  = "edict.mark.sync.*" // and all table marks
 
 	nodePrefix  = "edict.node."
 	fencePrefix = "edict.fence."
 	dayPrefix   = "edict.mark.day."
 	syncPrefix  = "edict.mark.sync."
+	tablePrefix = syncPrefix + "table-"
 )

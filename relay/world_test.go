@@ -299,7 +299,7 @@ func (c *client) got(m *news) {
 		c.world.breaks("promise 2: node %s meets sequence %d after %d", nodeIDs[c.node], m.Seq, c.pos)
 	}
 	c.pos = m.Seq
-	if m.isResync() {
+	if m.why != "" {
 		c.pull = true
 		return
 	}

@@ -29,33 +29,56 @@ type Table struct {
 // roster is the nodes of a project, by id, and who has which address.
 type roster struct {
 	nodes  []policy.Node
+	seqs   []uint64           // of the events that gave their facts
 	owners map[netip.Addr]int // index of the first node that has it
 	index  map[policy.NodeID]int
 }
 
 func newRoster(e *projector.Enforcement) (*roster, error) {
-	r := &roster{owners: map[netip.Addr]int{}, index: map[policy.NodeID]int{}}
+	r := emptyRoster()
 	for n, err := range e.Nodes() {
 		if err != nil {
 			return nil, err
 		}
-		at := len(r.nodes)
-		r.nodes = append(r.nodes, n)
-		r.index[n.ID] = at
-		for _, a := range n.Addresses {
-			if _, taken := r.owners[a]; !taken {
-				r.owners[a] = at
-			}
-		}
+		r.add(n.Node, n.Seq)
 	}
 	return r, nil
 }
 
-func newTable(r *roster, rules []datapath.Rule, capacity int) (*Table, error) {
+func emptyRoster() *roster {
+	return &roster{owners: map[netip.Addr]int{}, index: map[policy.NodeID]int{}}
+}
+
+func (r *roster) add(n policy.Node, seq uint64) {
+	at := len(r.nodes)
+	r.nodes, r.seqs = append(r.nodes, n), append(r.seqs, seq)
+	r.index[n.ID] = at
+	for _, a := range n.Addresses {
+		if _, taken := r.owners[a]; !taken {
+			r.owners[a] = at
+		}
+	}
+}
+
+// at is the roster without the nodes whose facts changed since seq.
+func (r *roster) at(seq uint64) *roster {
+	if seq == present {
+		return r
+	}
+	then := emptyRoster()
+	for i, n := range r.nodes {
+		if r.seqs[i] <= seq {
+			then.add(n, r.seqs[i])
+		}
+	}
+	return then
+}
+
+func newTable(r *roster, rules []datapath.Rule, opt datapath.Options) (*Table, error) {
 	t := &Table{kinds: datapath.NewKinds(rules)}
 	population := t.kinds.Sort(r.nodes)
 	var err error
-	if t.Table, err = datapath.Build(rules, population.Identities, datapath.Options{Capacity: capacity}); err != nil {
+	if t.Table, err = datapath.Build(rules, population.Identities, opt); err != nil {
 		return nil, err
 	}
 	for _, id := range population.Identities {
@@ -132,6 +155,15 @@ func (a Answer) Find(text string) (p Peer, ok bool) {
 	}
 	n := a.roster.nodes[at]
 	p.Node = n.ID
+	if a.then != nil {
+		if _, known := a.then.index[n.ID]; !known { // what changed since is an address like any other
+			if !addr.IsValid() && len(n.Addresses) > 0 {
+				addr = n.Addresses[0]
+			}
+			p.ID = a.Resolve(addr)
+			return p, true
+		}
+	}
 	if id, known := a.kinds.Of(n); known {
 		p.ID, _ = a.ID(id.Name)
 	}

@@ -2,9 +2,10 @@ package snapshot
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"sync"
 
 	"github.com/google/uuid"
@@ -23,8 +24,8 @@ type Enforcer interface {
 // enforce the same list share one. A table is made again when a node or a policy
 // of the project has changed since, and only then. Safe for concurrent use.
 type Tables struct {
-	model    Enforcer
-	capacity int
+	model Enforcer
+	opt   datapath.Options
 
 	mu       sync.Mutex
 	projects map[uuid.UUID]*projectTables
@@ -35,16 +36,22 @@ type Tables struct {
 type Refusal struct {
 	Node policy.NodeID
 	Err  error // joins a *datapath.CapacityError or a *datapath.LevelsError
+	found
+}
+
+// tooLarge reports whether a table was refused for its size.
+func tooLarge(err error) bool {
+	var large *datapath.CapacityError
+	var levels *datapath.LevelsError
+	return errors.As(err, &large) || errors.As(err, &levels)
 }
 
 // projectTables are the tables of one generation of a project.
 type projectTables struct {
 	generation uint64
-	byList     map[[sha256.Size]byte]*making
-	byNode     map[policy.NodeID]*Table // the last good one of each
-	bytes      int                      // of what came into byNode
-	current    map[*Table]bool          // those of this generation
+	byList     map[listKey]*making
 	heads      map[projector.HeadRef]policy.Revision
+	asked      map[projector.HeadRef]bool // in this generation
 	rostered   sync.Once
 	roster     *roster
 	rosterErr  error
@@ -57,10 +64,10 @@ type making struct {
 	err   error
 }
 
-// NewTables keeps tables of up to capacity entries; 0: datapath.DefaultCapacity.
-func NewTables(model Enforcer, capacity int) *Tables {
+// NewTables keeps tables within the limits of opt.
+func NewTables(model Enforcer, opt datapath.Options) *Tables {
 	return &Tables{
-		model: model, capacity: capacity,
+		model: model, opt: opt,
 		projects: map[uuid.UUID]*projectTables{}, refused: map[policy.NodeID]Refusal{},
 	}
 }
@@ -72,42 +79,62 @@ type Answer struct {
 	Seq  uint64
 	// Refused is why the table is an older one than the facts ask for; nil: it is
 	// not.
-	Refused error
+	Refused *Refusal
 	Assumed []datapath.Assumption // rules enforced for want of an address
 	roster  *roster
+	then    *roster // of an older table; nil: roster
 }
 
 // Of is the table of node id; ok is false when there is no such node. The error
-// is a *TableError when the table would be too large and there is no older one
-// to serve.
+// is a *TableError when the table would be too large and there was none before.
 func (t *Tables) Of(id policy.NodeID) (a Answer, ok bool, err error) {
 	e, ok, err := t.model.Enforcement(id)
-	if err != nil || !ok {
+	if err != nil {
 		return Answer{}, false, err
 	}
+	if !ok {
+		t.gone(id)
+		return Answer{}, false, nil
+	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	heads, err := t.heads(e)
-	if err != nil {
+	if a, err = t.answer(t.place(e), e); err != nil {
 		return Answer{}, false, fmt.Errorf("table of node %s: %w", id, err)
+	}
+	return a, true, nil
+}
+
+// answer makes the table of a node, with what p has of its project already.
+func (t *Tables) answer(p *projectTables, e *projector.Enforcement) (a Answer, err error) {
+	heads, err := t.heads(p, e, e.Matched)
+	if err != nil {
+		return Answer{}, err
 	}
 	rules, assumed := datapath.List(e.Node, heads)
-	m := t.making(e, rules)
-	nodes, err := t.roster(e)
+	nodes, err := t.roster(p, e)
 	if err != nil {
-		return Answer{}, false, fmt.Errorf("table of node %s: %w", id, err)
+		return Answer{}, err
 	}
-	m.once.Do(func() { m.table, m.err = newTable(nodes, rules, t.capacity) })
 	a = Answer{Node: e.Node, Seq: e.Seq, Assumed: assumed, roster: nodes}
-	a.Table, a.Refused, err = t.settle(e, m)
-	return a, err == nil, err
+	a.Table, err = t.made(p, nodes, rules, present)
+	if tooLarge(err) {
+		if a.Refused, err = t.lastGood(p, e, nodes, err); err == nil {
+			a.Table, a.then = a.Refused.table, a.Refused.roster
+		}
+		return a, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.refused, e.Node.ID)
+	return a, err
 }
 
 // heads are the revisions in force, decoded once a generation.
-func (t *Tables) heads(e *projector.Enforcement) ([]datapath.Head, error) {
-	heads := make([]datapath.Head, len(e.Matched))
-	for i, ref := range e.Matched {
+func (t *Tables) heads(p *projectTables, e *projector.Enforcement, refs []projector.HeadRef) ([]datapath.Head, error) {
+	heads := make([]datapath.Head, len(refs))
+	for i, ref := range refs {
 		t.mu.Lock()
-		r, known := t.project(e).heads[ref]
+		r, known := p.heads[ref]
+		p.asked[ref] = true
 		t.mu.Unlock()
 		if !known {
 			var err error
@@ -115,7 +142,7 @@ func (t *Tables) heads(e *projector.Enforcement) ([]datapath.Head, error) {
 				return nil, err
 			}
 			t.mu.Lock()
-			t.project(e).heads[ref] = r
+			p.heads[ref] = r
 			t.mu.Unlock()
 		}
 		heads[i] = datapath.Head{Policy: ref.Policy, Revision: r}
@@ -123,25 +150,26 @@ func (t *Tables) heads(e *projector.Enforcement) ([]datapath.Head, error) {
 	return heads, nil
 }
 
-// project is the project of e at its generation; tables of an older one are let
-// go, but for the last good one of each node. A reader that is late gets a place
-// that nobody else looks at.
-func (t *Tables) project(e *projector.Enforcement) *projectTables {
+// place is where the tables of e's project are, at its generation; those of an
+// older one are let go, and revisions that nobody asked for in it. A reader that
+// is late gets a place that nobody else looks at.
+func (t *Tables) place(e *projector.Enforcement) *projectTables {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	p := t.projects[e.Node.Project]
 	if p != nil && p.generation == e.Generation {
 		return p
 	}
 	next := &projectTables{
-		generation: e.Generation, byList: map[[sha256.Size]byte]*making{},
-		byNode: map[policy.NodeID]*Table{}, current: map[*Table]bool{}, heads: map[projector.HeadRef]policy.Revision{},
+		generation: e.Generation, byList: map[listKey]*making{},
+		heads: map[projector.HeadRef]policy.Revision{}, asked: map[projector.HeadRef]bool{},
 	}
 	switch {
 	case p == nil:
 	case p.generation > e.Generation:
 		return next
 	default:
-		next.byNode, next.bytes = p.byNode, p.bytes
-		for _, ref := range e.Matched {
+		for ref := range p.asked {
 			if r, known := p.heads[ref]; known {
 				next.heads[ref] = r
 			}
@@ -152,66 +180,27 @@ func (t *Tables) project(e *projector.Enforcement) *projectTables {
 }
 
 // roster is read once a generation.
-func (t *Tables) roster(e *projector.Enforcement) (*roster, error) {
-	t.mu.Lock()
-	p := t.project(e)
-	t.mu.Unlock()
+func (t *Tables) roster(p *projectTables, e *projector.Enforcement) (*roster, error) {
 	p.rostered.Do(func() { p.roster, p.rosterErr = newRoster(e) })
 	return p.roster, p.rosterErr
 }
 
-func (t *Tables) making(e *projector.Enforcement, rules []datapath.Rule) *making {
-	key := listKey(rules)
+// present is the moment of a table that leaves out nothing.
+const present = math.MaxUint64
+
+// made is the table of a list, as nodes stood at a sequence. Who asks for the
+// same one at the same time waits for it.
+func (t *Tables) made(p *projectTables, nodes *roster, rules []datapath.Rule, at uint64) (*Table, error) {
+	key := keyOf(rules, at)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.project(e)
 	m := p.byList[key]
 	if m == nil {
 		m = &making{}
 		p.byList[key] = m
 	}
-	return m
-}
-
-// settle remembers a good table, or finds the last one.
-func (t *Tables) settle(e *projector.Enforcement, m *making) (table *Table, refused, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.project(e)
-	if m.err == nil {
-		t.keep(p, e.Node.ID, m.table)
-		delete(t.refused, e.Node.ID)
-		return m.table, nil, nil
-	}
-	var large *datapath.CapacityError
-	var levels *datapath.LevelsError
-	if !errors.As(m.err, &large) && !errors.As(m.err, &levels) {
-		return nil, nil, m.err
-	}
-	t.refused[e.Node.ID] = Refusal{Node: e.Node.ID, Err: m.err}
-	if last := p.byNode[e.Node.ID]; last != nil {
-		return last, m.err, nil
-	}
-	return nil, nil, &TableError{Node: e.Node.ID, Err: m.err}
-}
-
-// keptBytes bounds the tables that are kept for nodes whose next one may be
-// refused.
-const keptBytes = 256 << 20
-
-// keep makes a table the last good one of a node. When the older ones take too
-// much, all of them go but those of lists that somebody asked for since.
-func (t *Tables) keep(p *projectTables, id policy.NodeID, table *Table) {
-	p.current[table] = true
-	if p.byNode[id] == table {
-		return
-	}
-	p.byNode[id] = table
-	if p.bytes += len(table.Body); p.bytes <= keptBytes {
-		return
-	}
-	maps.DeleteFunc(p.byNode, func(_ policy.NodeID, kept *Table) bool { return !p.current[kept] })
-	p.bytes = 0
+	t.mu.Unlock()
+	m.once.Do(func() { m.table, m.err = newTable(nodes.at(at), rules, t.opt) })
+	return m.table, m.err
 }
 
 // Refused are the nodes whose last table was refused, of those asked for.
@@ -227,7 +216,22 @@ func (t *Tables) Refused(of []policy.NodeID) []Refusal {
 	return out
 }
 
-// TableError: a node's table cannot be made, and this process has no older one.
+// RefusedNodes counts the nodes whose last table was refused, of those that
+// anybody asked for.
+func (t *Tables) RefusedNodes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.refused)
+}
+
+// gone forgets a node that was removed.
+func (t *Tables) gone(id policy.NodeID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.refused, id)
+}
+
+// TableError: a node's table cannot be made, and it never had a smaller one.
 type TableError struct {
 	Node policy.NodeID
 	Err  error
@@ -235,21 +239,25 @@ type TableError struct {
 
 // Error says why and what the node does.
 func (e *TableError) Error() string {
-	return fmt.Sprintf("the table of node %s is refused, and the node keeps the one it has: %v", e.Node, e.Err)
+	return fmt.Sprintf("the table of node %s is refused, and it had no other before: %v", e.Node, e.Err)
 }
 
 // Unwrap is the reason.
 func (e *TableError) Unwrap() error { return e.Err }
 
-// listKey is equal for equal lists of one generation: which rules they have, in
-// which direction, and which of them are for any peer.
-func listKey(rules []datapath.Rule) (key [sha256.Size]byte) {
+// listKey names a list of rules and the moment of the nodes.
+type listKey [sha256.Size]byte
+
+// keyOf is equal for equal lists of one project: which rules of which revisions
+// they have, in which direction, and which of them are for any peer.
+func keyOf(rules []datapath.Rule, at uint64) (key listKey) {
 	h := sha256.New()
-	var line []byte
+	line := binary.BigEndian.AppendUint64(nil, at)
+	h.Write(line)
 	for i := range rules {
 		r := &rules[i]
 		line = append(line[:0], byte(r.Direction))
-		line = append(line, r.Ref.Policy...)
+		line = append(append(line, r.Ref.Policy...), r.Ref.Revision...)
 		line = append(line, byte(r.Ref.Index>>8), byte(r.Ref.Index), 0)
 		if r.Peer.Any {
 			line[len(line)-1] = 1

@@ -57,17 +57,23 @@ func (p *plane) apply(body []byte) error {
 func (p *plane) block(id policy.NodeID, match func(policy.Selector, policy.Labels) bool) string {
 	n := p.nodes[id]
 	var rows []compiler.Row
+	omitted, counted := 0, ""
 	for _, h := range p.heads {
 		if h.Project == n.Project && match(h.Revision.Selector, n.Labels) {
 			rs := p.rules[h.Revision.ID]
-			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: rs.Payload})
+			plain, left := policy.PlainPayload(rs.Payload)
+			omitted += left
+			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: plain})
 		}
 	}
 	b, ok := compiler.Merge(rows)
 	if !ok {
 		return "null"
 	}
-	return fmt.Sprintf(`{"revision_id":"%s","fingerprint":"%s","rules":%s}`, b.Revision, b.Fingerprint, b.Rules)
+	if omitted > 0 {
+		counted = fmt.Sprintf(`,"rules_omitted":%d`, omitted)
+	}
+	return fmt.Sprintf(`{"revision_id":"%s","fingerprint":"%s","rules":%s%s}`, b.Revision, b.Fingerprint, b.Rules, counted)
 }
 
 // differences applies a history to product and oracle, and counts the nodes whose

@@ -184,7 +184,9 @@ func (r *recorder) run() (run *check.Run, log [][]byte) {
 func (r *recorder) note(run *check.Run, m jetstream.Msg) {
 	kind, number, _ := strings.Cut(strings.TrimPrefix(m.Subject(), "edict."), ".")
 	if kind == "mark" {
-		number = strings.TrimPrefix(number, "sync.")
+		if number = strings.TrimPrefix(number, "sync."); strings.HasPrefix(number, "table-") {
+			return
+		}
 	}
 	partition, err := strconv.Atoi(number)
 	require.NoError(r.t, err, m.Subject())

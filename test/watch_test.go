@@ -68,7 +68,7 @@ func (l *ledger) take(m told) {
 		l.fault("policy %s version %d: the rules hash to %s, not to %s", m.Policy, m.Version, got, m.Fingerprint)
 	}
 	l.all = append(l.all, m)
-	if m.Rules == "[]" {
+	if m.Rules == "[]" && m.Omitted == 0 {
 		delete(l.held, m.Policy)
 	} else {
 		l.held[m.Policy] = m
@@ -100,8 +100,12 @@ func (l *ledger) differs(want []oracle.Row) string {
 		return fmt.Sprintf("node %s holds %d rows, wants %d", l.node, len(l.held), len(want))
 	}
 	for _, w := range want {
-		if h := l.held[w.Policy]; h.Rules != w.Payload || h.Fingerprint != w.Fingerprint {
-			return fmt.Sprintf("node %s policy %s: holds %.120s, wants %.120s", l.node, w.Policy, h.Rules, w.Payload)
+		h, wants := l.held[w.Policy], w.Said
+		if h.Version == 0 { // pulled: the row itself
+			wants, w.Omitted = w.Payload, 0
+		}
+		if h.Rules != wants || h.Fingerprint != oracle.Fingerprint(wants) || h.Omitted != w.Omitted {
+			return fmt.Sprintf("node %s policy %s: holds %.120s and %d left out, wants %.120s and %d", l.node, w.Policy, h.Rules, h.Omitted, wants, w.Omitted)
 		}
 	}
 	return ""

@@ -20,6 +20,9 @@ type Refused struct {
 	NodeID string `json:"node_id"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
+	// AsOf is the log sequence of the facts that the older one is made of; none: the
+	// node had none.
+	AsOf uint64 `json:"as_of,omitempty"`
 }
 
 // Identity is a kind of peer: all peers of one are answered alike. One without

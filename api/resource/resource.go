@@ -124,12 +124,29 @@ type Revision struct {
 	CorrelationID *string   `json:"correlation_id"`
 }
 
-// Diff is the change between two rule lists, in canonical order. Rules that
-// match the same and do something else are Modified.
+// Diff is the change between two revisions, as far as it is about rules. The
+// parts are in canonical order. Rules that match the same and do something else
+// are Modified.
 type Diff struct {
 	Added    []Rule     `json:"added"`
 	Removed  []Rule     `json:"removed"`
 	Modified []Modified `json:"modified"`
+	// Order is nil where both stand at the same place among other policies.
+	Order *OrderChange `json:"order,omitempty"`
+	// Reordered: the rules of an ordered policy are the same and decide in another
+	// order.
+	Reordered bool `json:"reordered,omitempty"`
+}
+
+// Empty reports whether the revisions say the same.
+func (d Diff) Empty() bool {
+	return len(d.Added)+len(d.Removed)+len(d.Modified) == 0 && d.Order == nil && !d.Reordered
+}
+
+// OrderChange is another place among the rules of other policies.
+type OrderChange struct {
+	Before Order `json:"before"`
+	After  Order `json:"after"`
 }
 
 // Modified is one rule that does something else than before.

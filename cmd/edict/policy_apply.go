@@ -13,7 +13,6 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
-	"github.com/edictdev/edict/compiler/lint"
 )
 
 func (a *app) policyApplyCommand() *cobra.Command {
@@ -83,18 +82,6 @@ func (a *app) tellFaults(faults []document.Fault) error {
 	return said(code)
 }
 
-// warn tells what drafts say and likely do not mean, and how much.
-func (a *app) warn(drafts []author.Draft) (warnings int) {
-	for _, d := range drafts {
-		for _, w := range lint.Content(d.Content) {
-			warnings++
-			line, _ := d.At.At(w.Pointer)
-			fmt.Fprintf(a.stderr, "%s: warning: %s: %s (%s)\n", place(d.At.File, line), w.Pointer, w.Detail, w.Code)
-		}
-	}
-	return warnings
-}
-
 // applied is one line of apply's output.
 type applied struct {
 	Slug       string     `json:"slug"`
@@ -113,7 +100,11 @@ func (a *app) policyApply(cmd *cobra.Command, files []string, strict bool) error
 	if err != nil {
 		return err
 	}
-	if n := a.warn(drafts); n > 0 && strict {
+	n, err := a.warn(cmd.Context(), c, project, drafts)
+	if err != nil && strict {
+		return err // apply would say what is wrong with one of many
+	}
+	if n > 0 && strict {
 		fmt.Fprintf(a.stderr, "edict: %d warnings; nothing was sent\n", n)
 		return said(exitDiffers)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,14 +90,34 @@ func parent(ctx context.Context, c *client.Client, p resource.Policy, revision u
 
 // differs is exit code 1 when there is a difference.
 func differs(d resource.Diff) error {
-	if len(d.Added)+len(d.Removed)+len(d.Modified) == 0 {
+	if d.Empty() {
 		return nil
 	}
 	return said(exitDiffers)
 }
 
+// orderCells are tier, priority and default_deny; what is not set is a dash.
+func orderCells(o resource.Order) [3]string {
+	cells := [3]string{cmp.Or(o.Tier, "-"), "-", "true"}
+	if o.Priority != nil {
+		cells[1] = fmt.Sprint(*o.Priority)
+	}
+	if o.DefaultDeny != nil {
+		cells[2] = fmt.Sprint(*o.DefaultDeny)
+	}
+	return cells
+}
+
 // writeDiff writes lines that begin with +, - or ~.
 func writeDiff(w io.Writer, d resource.Diff) {
+	if o := d.Order; o != nil {
+		before, after := orderCells(o.Before), orderCells(o.After)
+		for i, name := range []string{"tier", "priority", "default_deny"} {
+			if before[i] != after[i] {
+				fmt.Fprintf(w, "~ %s: %s -> %s\n", name, before[i], after[i])
+			}
+		}
+	}
 	line := func(sign string, r resource.Rule, more string) {
 		cells := ruleCells(r)
 		fmt.Fprintf(w, "%s %s %s %s %s -> %s%s\n", sign, cells[0], cells[1], cells[2], cells[3], cells[4], more)
@@ -108,6 +129,9 @@ func writeDiff(w io.Writer, d resource.Diff) {
 		line("+", r, "")
 	}
 	for _, m := range d.Modified {
-		line("~", m.After, " (was "+m.Before.Action+")")
+		line("~", m.After, " (was "+ruleCells(m.Before)[0]+")")
+	}
+	if d.Reordered {
+		fmt.Fprintln(w, "~ the same rules in another order")
 	}
 }

@@ -118,10 +118,11 @@ func compare(before, after policy.Draft) fileDiff {
 		DisplayName: changed(before.DisplayName, after.DisplayName),
 		Source:      changed(before.Selector.Source.String(), after.Selector.Source.String()),
 		Destination: changed(before.Selector.Destination.String(), after.Selector.Destination.String()),
-		Rules:       api.CompareRules(before.Rules, after.Rules),
+		Rules:       api.Compare(before.Content, after.Content),
 	}
-	same := differs(d.Rules) == nil
-	d.Reordered = same && !slices.Equal(before.Rules, after.Rules)
+	d.Reordered = len(d.Rules.Added)+len(d.Rules.Removed)+len(d.Rules.Modified) == 0 &&
+		!slices.Equal(before.Rules, after.Rules)
+	same := d.Rules.Empty()
 	if same && !d.Reordered && d.DisplayName == nil && d.Source == nil && d.Destination == nil {
 		d.Outcome = author.Unchanged
 	}
@@ -142,7 +143,7 @@ func writeFileDiffs(w io.Writer, all []fileDiff) {
 				fmt.Fprintf(w, "~ %s: %q -> %q\n", f.name, f.Before, f.After)
 			}
 		}
-		if d.Reordered {
+		if d.Reordered && !d.Rules.Reordered {
 			fmt.Fprintln(w, "~ the same rules in another order")
 		}
 		writeDiff(w, d.Rules)

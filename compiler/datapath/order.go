@@ -130,7 +130,7 @@ type list struct {
 
 // newList sorts and numbers the rules of one direction. peers finds the index of
 // a peer.
-func newList(d Direction, rules []Rule, peers map[string]int32) (*list, error) {
+func newList(d Direction, rules []Rule, peers map[string]int32, levels int) (*list, error) {
 	l := &list{direction: d, lastAuth: -1, open: true}
 	for i := range rules {
 		if rules[i].Direction == d {

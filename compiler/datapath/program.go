@@ -20,7 +20,7 @@ type program struct {
 }
 
 // compile orders rules, which have been checked.
-func compile(rules []Rule) (*program, error) {
+func compile(rules []Rule, levels int) (*program, error) {
 	p := &program{rules: rules, blocks: map[netip.Prefix]bool{}}
 	index := map[string]int32{}
 	for i := range rules {
@@ -44,7 +44,7 @@ func compile(rules []Rule) (*program, error) {
 	p.blockBits = slices.Sorted(maps.Keys(bits))
 	slices.Reverse(p.blockBits)
 	for n := range p.lists {
-		l, err := newList(Egress+Direction(n), rules, index)
+		l, err := newList(Egress+Direction(n), rules, index, levels)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type RuleName struct {
 // byte, the one that Build makes of the rules and identities that are there then.
 type State struct {
 	capacity int
+	levels   int
 	table    atomic.Pointer[Table]
 
 	mu      sync.Mutex // held by Apply
@@ -45,8 +46,8 @@ const patience = 4
 
 // NewState is a state without rules and identities: everything is allowed.
 func NewState(o Options) *State {
-	s := &State{capacity: o.capacity()}
-	p, err := compile(nil)
+	s := &State{capacity: o.capacity(), levels: o.levels()}
+	p, err := compile(nil, levels)
 	if err != nil {
 		panic(err) // no rules have no faults
 	}
@@ -102,7 +103,7 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 	if len(b.RemoveRules)+len(b.AddRules) == 0 {
 		return s.merged(old, gone, come)
 	}
-	p, err := compile(rules)
+	p, err := compile(rules, s.levels)
 	if err != nil {
 		return nil, err
 	}

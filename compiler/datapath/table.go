@@ -14,6 +14,14 @@ const DefaultCapacity = 16384
 // Options are what Build and NewState can be told.
 type Options struct {
 	Capacity int // entries a table may hold; 0: DefaultCapacity
+	Levels   int // levels that a direction may have; 0: all that a precedence tells apart
+}
+
+func (o Options) levels() int {
+	if o.Levels == 0 {
+		return levels
+	}
+	return min(o.Levels, levels)
 }
 
 func (o Options) capacity() int {

@@ -25,7 +25,7 @@ const (
 
 // Codes are all of them, sorted.
 func Codes() []string {
-	codes := []string{CodeShadowed, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, policy.CodePassIntoNothing}
+	codes := []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, policy.CodePassIntoNothing}
 	slices.Sort(codes)
 	return codes
 }

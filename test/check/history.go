@@ -13,6 +13,7 @@ type Frame struct {
 	Policy      string
 	Fingerprint string
 	Rules       string // compact JSON, verbatim
+	Omitted     int    // rules that are left out, as the message counts them
 	Pull        bool   // the word to pull; the fields but Seq and Node are empty
 
 	// Applied is the cursor of the process that sent the frame, as read after it

@@ -99,15 +99,15 @@ func (j *judgement) message(where string, f Frame) {
 	if got := oracle.Fingerprint(f.Rules); got != f.Fingerprint {
 		j.breaks(Hashed, "%s: %s version %d: the rules hash to %s, not to %s", where, row(f), f.Version, got, f.Fingerprint)
 	}
-	want, known := j.truth.fingerprint(f)
+	want, known := j.truth.word(f)
 	switch {
 	case !known:
 		j.breaks(True, "%s: %s: version %d is no event's", where, row(f), f.Version)
-	case want != f.Fingerprint:
-		j.breaks(True, "%s: %s version %d: told %s, was %s", where, row(f), f.Version, f.Fingerprint, want)
+	case !f.tells(want):
+		j.breaks(True, "%s: %s version %d: told %s and %d left out, was %s and %d", where, row(f), f.Version, f.Fingerprint, f.Omitted, want.fingerprint, want.omitted)
 	}
 	key := fmt.Sprintf("%s/%d", row(f), f.Version)
-	body := f.Fingerprint + f.Rules
+	body := fmt.Sprint(f.Fingerprint, f.Rules, f.Omitted)
 	if was, met := j.payloads[key]; met && was != body {
 		j.breaks(Deterministic, "%s: %s was told otherwise elsewhere", where, key)
 	}
@@ -152,8 +152,12 @@ func (j *judgement) converged(q Quiet, all []Frame) {
 	}
 	for node, want := range j.truth.at[q.Log] {
 		for p, f := range last[node] {
-			if fp := want[p]; fp != f.Fingerprint && (fp != "" || f.Fingerprint != oracle.EmptyFingerprint) {
-				j.breaks(Converged, "%s at %d: the last word is %s of version %d, the facts say %q", row(f), q.Log, f.Fingerprint, f.Version, fp)
+			w, there := want[p]
+			if !there {
+				w = noWord
+			}
+			if !f.tells(w) {
+				j.breaks(Converged, "%s at %d: the last word is %s of version %d, the facts say %q", row(f), q.Log, f.Fingerprint, f.Version, w.fingerprint)
 			}
 		}
 		for p := range want {

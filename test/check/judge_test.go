@@ -108,3 +108,21 @@ func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	_, err := Judge(r)
 	require.ErrorContains(t, err, "event 1")
 }
+
+// A row of which a node hears a part is told with the count of the rest, even
+// where the rest is all of it.
+func TestWhatIsLeftOutIsJudged(t *testing.T) {
+	r := small()
+	r.Log[1].Body = fmt.Appendf(nil, `{"id":"e2","type":"policy_revision_created","project_id":%q,"policy_id":%q,"revision":{"id":"r2",`+
+		`"selector":{"source":"role=web","destination":"role=db"},"tier":"admin","rules":[{"action":"pass","protocol":"any",`+
+		`"source_selector":"role=web","destination_cidr":"10.1.0.0/16"}]}}`, project, pol)
+	told := Frame{Seq: 102, Version: 2, Node: "a", Policy: pol, Fingerprint: oracle.EmptyFingerprint, Rules: "[]", Omitted: 1, Applied: 2}
+	r.Announced[0], r.Watchers[0].Sessions[0].Frames[0] = told, told
+	broken, err := Judge(r)
+	require.NoError(t, err)
+	require.Empty(t, broken)
+	r.Announced[0].Omitted = 0
+	broken, err = Judge(r)
+	require.NoError(t, err)
+	require.Contains(t, Rules(broken), True)
+}

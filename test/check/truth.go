@@ -11,13 +11,24 @@ import (
 // truth is what the log says, moment by moment, for the nodes and versions that
 // a run speaks of.
 type truth struct {
-	at   map[uint64]map[string]map[string]string // version → node → policy → fingerprint
+	at   map[uint64]map[string]map[string]word // version → node → policy
 	head oracle.Plane
 }
 
+// word is a row as it must be told: what the node contract can express of it,
+// and how many rules that leaves out.
+type word struct {
+	fingerprint string
+	omitted     int
+	row         string // fingerprint of the row itself, as a pull shows it
+}
+
+// noWord is what is told of a row that is not there.
+var noWord = word{fingerprint: oracle.EmptyFingerprint}
+
 // tell folds the log. Only the versions wanted are kept.
 func tell(log []Event, nodes []string, versions map[uint64]bool) (*truth, error) {
-	t := &truth{at: map[uint64]map[string]map[string]string{}}
+	t := &truth{at: map[uint64]map[string]map[string]word{}}
 	seen := map[string]bool{}
 	for _, e := range log {
 		var id struct {
@@ -41,27 +52,33 @@ func tell(log []Event, nodes []string, versions map[uint64]bool) (*truth, error)
 	return t, nil
 }
 
-// rows are the fingerprints of the nodes' rows now.
-func (t *truth) rows(nodes []string) map[string]map[string]string {
-	all := map[string]map[string]string{}
+// rows are the words about the nodes' rows now.
+func (t *truth) rows(nodes []string) map[string]map[string]word {
+	all := map[string]map[string]word{}
 	for _, n := range nodes {
-		all[n] = map[string]string{}
+		all[n] = map[string]word{}
 		for _, r := range t.head.Rows(n) {
-			all[n][r.Policy] = r.Fingerprint
+			all[n][r.Policy] = wordOf(r)
 		}
 	}
 	return all
 }
 
-// fingerprint is what a row was at a version, the empty one where there was
-// none; known is false for a version that is no event's.
-func (t *truth) fingerprint(f Frame) (fp string, known bool) {
+func wordOf(r oracle.Row) word { return word{oracle.Fingerprint(r.Said), r.Omitted, r.Fingerprint} }
+
+// word is what must be told of a row at a version; known is false for a version
+// that is no event's.
+func (t *truth) word(f Frame) (w word, known bool) {
 	rows, known := t.at[f.Version]
-	if fp = rows[f.Node][f.Policy]; fp == "" {
-		fp = oracle.EmptyFingerprint
+	w, there := rows[f.Node][f.Policy]
+	if !there {
+		w = noWord
 	}
-	return fp, known
+	return w, known
 }
+
+// tells reports whether a message says the word.
+func (f Frame) tells(w word) bool { return f.Fingerprint == w.fingerprint && f.Omitted == w.omitted }
 
 // spoken lists the nodes and versions of a run.
 func (r *Run) spoken() (nodes []string, versions map[uint64]bool) {

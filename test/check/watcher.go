@@ -2,8 +2,6 @@ package check
 
 import (
 	"fmt"
-
-	"github.com/edictdev/edict/test/oracle"
 )
 
 // client is what a node knows while its history is read.
@@ -88,7 +86,7 @@ func (j *judgement) frame(where string, c *client, s *Session, n int) {
 	}
 	c.versions[f.Policy] = max(c.versions[f.Policy], f.Version)
 	j.message(where, f)
-	if f.Fingerprint == oracle.EmptyFingerprint {
+	if f.tells(noWord) {
 		delete(c.held, f.Policy)
 	} else {
 		c.held[f.Policy] = f
@@ -141,13 +139,14 @@ func (j *judgement) word(where string, c *client, s *Session) {
 
 // held compares what a client that has heard everything holds with the facts.
 func (j *judgement) held(c *client) {
-	want := map[string]string{}
+	want := map[string]word{}
 	for _, r := range j.truth.head.Rows(c.w.Node) {
-		want[r.Policy] = r.Fingerprint
+		want[r.Policy] = wordOf(r)
 	}
 	for p, f := range c.held {
-		if want[p] != f.Fingerprint {
-			j.breaks(Held, "node %s holds policy %s as %s, the facts say %q", c.w.Node, p, f.Fingerprint, want[p])
+		w := want[p]
+		if pulled := f.Version == 0; pulled && f.Fingerprint != w.row || !pulled && !f.tells(w) {
+			j.breaks(Held, "node %s holds policy %s as %s, the facts say %q", c.w.Node, p, f.Fingerprint, w.fingerprint)
 		}
 		delete(want, p)
 	}

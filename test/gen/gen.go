@@ -25,9 +25,16 @@ type Ports struct {
 type Rule struct {
 	Action          string `json:"action"`
 	Protocol        string `json:"protocol"`
-	SourceCIDR      string `json:"source_cidr"`
-	DestinationCIDR string `json:"destination_cidr"`
+	SourceCIDR      string `json:"source_cidr,omitempty"`
+	DestinationCIDR string `json:"destination_cidr,omitempty"`
 	Ports           *Ports `json:"ports,omitempty"`
+
+	// Of ordered policies.
+	SourceSelector      string `json:"source_selector,omitempty"`
+	DestinationSelector string `json:"destination_selector,omitempty"`
+	ProxyPort           int    `json:"proxy_port,omitempty"`
+	ListenerPriority    int    `json:"listener_priority,omitempty"`
+	Auth                string `json:"auth,omitempty"`
 }
 
 // Selector is the text of both sides.
@@ -41,7 +48,8 @@ type Policy struct {
 	Slug        string   `json:"slug"`
 	DisplayName string   `json:"display_name,omitempty"`
 	Selector    Selector `json:"selector"`
-	Rules       []Rule   `json:"rules"`
+	Order
+	Rules []Rule `json:"rules"`
 }
 
 // Node marshals to a line of nodes:batch and of `edict node import`.
@@ -94,9 +102,14 @@ func (g *Gen) World(policies, nodes int) World {
 	return w
 }
 
-// Policy draws a policy with the slug given.
+// Policy draws a policy with the slug given; one in three is ordered.
 func (g *Gen) Policy(slug string) Policy {
-	return Policy{Slug: slug, DisplayName: "Policy " + slug, Selector: g.Selector(), Rules: g.Rules(g.ruleCount())}
+	p := Policy{Slug: slug, DisplayName: "Policy " + slug, Selector: g.Selector()}
+	if g.r.IntN(3) == 0 {
+		p.Order = g.Order()
+	}
+	p.Rules = g.rulesOf(p, g.ruleCount())
+	return p
 }
 
 // ruleCount is small as a rule, so that sets stay readable in a failure.

@@ -34,19 +34,31 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 		require.NotEmpty(t, p.Rules)
 		seen[map[bool]string{true: "1024 rules"}[len(p.Rules) == 1024]]++
 		for _, r := range p.Rules {
+			seen[r.Action]++
+			seen[r.Protocol]++
+			seen[map[bool]string{true: "source selector"}[r.SourceSelector != ""]]++
+			seen[map[bool]string{true: "destination selector"}[r.DestinationSelector != ""]]++
+			seen[map[bool]string{true: "listener"}[r.ListenerPriority != 0]]++
+			seen[r.Auth]++
+			require.Equal(t, r.Action == "redirect", r.ProxyPort != 0)
+			require.Equal(t, r.Protocol == "tcp" || r.Protocol == "udp" || r.Protocol == "sctp", r.Ports != nil)
+			if r.SourceSelector != "" || r.DestinationSelector != "" {
+				require.True(t, (r.SourceSelector == "") != (r.SourceCIDR == "") && (r.DestinationSelector == "") != (r.DestinationCIDR == ""))
+				continue
+			}
 			source, destination := netip.MustParsePrefix(r.SourceCIDR), netip.MustParsePrefix(r.DestinationCIDR)
 			require.Equal(t, source, source.Masked())
 			require.Equal(t, destination, destination.Masked())
 			require.Equal(t, source.Addr().Is4(), destination.Addr().Is4())
-			require.Equal(t, r.Protocol == "tcp" || r.Protocol == "udp", r.Ports != nil)
-			seen[r.Action]++
-			seen[r.Protocol]++
 			seen[map[bool]string{true: "IPv4", false: "IPv6"}[source.Addr().Is4()]]++
 			if r.Ports != nil {
 				require.LessOrEqual(t, r.Ports.From, r.Ports.To)
 				seen[map[bool]string{true: "one port", false: "range"}[r.Ports.From == r.Ports.To]]++
 			}
 		}
+		seen[p.Tier]++
+		seen[map[bool]string{true: "priority"}[p.Priority != nil]]++
+		seen[map[bool]string{true: "open"}[p.DefaultDeny != nil]]++
 		for _, side := range []string{p.Selector.Source, p.Selector.Destination} {
 			for _, form := range []string{"!=", " in (", "=", ",", "!legacy"} {
 				if strings.Contains(side, form) {
@@ -60,6 +72,8 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 	}
 	for _, form := range []string{
 		"1024 rules", "allow", "deny", "log", "tcp", "udp", "icmp", "any", "IPv4", "IPv6",
+		"pass", "redirect", "sctp", "source selector", "destination selector", "listener", "required", "disabled",
+		"admin", "normal", "baseline", "priority", "open",
 		"one port", "range", "!=", " in (", "=", ",", "!legacy", "exists",
 	} {
 		require.Positive(t, seen[form], form)

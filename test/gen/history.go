@@ -103,7 +103,7 @@ func (h *history) changePolicy() {
 	slug := pick(h.Gen, slices.Sorted(maps.Keys(h.policies)))
 	p := h.policies[slug]
 	revise := func(why string) { h.take(Step{Kind: Revise, Why: why, Slug: slug, Policy: p}) }
-	switch h.r.IntN(7) {
+	switch h.r.IntN(8) {
 	case 0:
 		p.Selector = Selector{narrow(p.Selector.Source, h.Gen), narrow(p.Selector.Destination, h.Gen)}
 		revise("narrow")
@@ -111,7 +111,7 @@ func (h *history) changePolicy() {
 		p.Selector = h.Selector()
 		revise("select others")
 	case 2:
-		p.Rules = h.Rules(h.ruleCount())
+		p.Rules = h.rulesOf(p, h.ruleCount())
 		revise("other rules")
 	case 3:
 		p.Rules = slices.Clone(p.Rules)
@@ -127,6 +127,12 @@ func (h *history) changePolicy() {
 		p.DisplayName += "!"
 		revise("rename")
 	case 6:
+		p.Order = Order{}
+		if h.r.IntN(3) > 0 {
+			p.Order = h.Order()
+		}
+		revise("elsewhere in the order")
+	case 7:
 		h.take(Step{Kind: Delete, Why: "delete", Slug: slug})
 		if h.r.IntN(2) == 0 {
 			h.take(Step{Kind: Create, Why: "slug used again", Slug: slug, Policy: h.Policy(slug)})

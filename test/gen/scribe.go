@@ -39,12 +39,13 @@ func (s *Scribe) Head(slug string) (policy, revision string, ok bool) {
 }
 
 type revisionJSON struct {
-	ID        string   `json:"id"`
-	ParentID  *string  `json:"parent_id"`
-	Selector  Selector `json:"selector"`
-	Rules     []Rule   `json:"rules"`
-	CreatedAt string   `json:"created_at"`
-	CreatedBy string   `json:"created_by"`
+	ID       string   `json:"id"`
+	ParentID *string  `json:"parent_id"`
+	Selector Selector `json:"selector"`
+	Order
+	Rules     []Rule `json:"rules"`
+	CreatedAt string `json:"created_at"`
+	CreatedBy string `json:"created_by"`
 	// CorrelationID is null: generated authors give none.
 	CorrelationID *string `json:"correlation_id"`
 }
@@ -97,7 +98,7 @@ func (s *Scribe) WriteAll(steps []Step) []Event {
 func (s *Scribe) revision(e *eventJSON, step Step) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(s.written) * time.Second)
 	r := &revisionJSON{
-		ID: s.uuid(), Selector: step.Policy.Selector, Rules: step.Policy.Rules,
+		ID: s.uuid(), Selector: step.Policy.Selector, Order: step.Policy.Order, Rules: step.Policy.Rules,
 		CreatedAt: now.Format(time.RFC3339), CreatedBy: "gen",
 	}
 	h := head{policy: s.uuid(), revision: r.ID}

@@ -25,6 +25,10 @@ type Row struct {
 	Revision    string
 	Fingerprint string // base64 std of sha256(Payload), 44 characters
 	Payload     string // the canonical rule list as compact JSON
+	// Said is the part of Payload that an announcement tells, and Omitted how many
+	// rules it leaves out. Its fingerprint is of what is told.
+	Said    string
+	Omitted int
 }
 
 // EmptyFingerprint is the Fingerprint of the payload "[]".
@@ -174,7 +178,7 @@ func (p *Plane) Rows(id string) []Row {
 	rows := []Row{}
 	for pid, pol := range p.policies {
 		if pol.project == n.project && (holds(pol.source, n.labels) || holds(pol.destination, n.labels)) {
-			rows = append(rows, Row{pid, pol.revision, Fingerprint(pol.payload), pol.payload})
+			rows = append(rows, Row{pid, pol.revision, Fingerprint(pol.payload), pol.payload, pol.sayable, pol.omitted})
 		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Policy, b.Policy) })

@@ -133,6 +133,7 @@ func readPayload(body []byte, id string) (m check.Frame, err error) {
 		PolicyID    string          `json:"policy_id"`
 		Fingerprint string          `json:"fingerprint"`
 		Rules       json.RawMessage `json:"rules"`
+		Omitted     int             `json:"rules_omitted"`
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
 		return m, err
@@ -141,7 +142,7 @@ func readPayload(body []byte, id string) (m check.Frame, err error) {
 	if !ok {
 		return m, fmt.Errorf("id %s does not fit payload of node %s, policy %s", id, p.NodeID, p.PolicyID)
 	}
-	m = check.Frame{Node: p.NodeID, Policy: p.PolicyID, Fingerprint: p.Fingerprint}
+	m = check.Frame{Node: p.NodeID, Policy: p.PolicyID, Fingerprint: p.Fingerprint, Omitted: p.Omitted}
 	var rules bytes.Buffer
 	if err := json.Compact(&rules, p.Rules); err != nil {
 		return m, err

@@ -11,13 +11,12 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/snapshot"
 )
 
 // deps are the parts the API stands on.
 func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	d := api.Deps{
-		Log: p.stream, Model: p.store, Relay: p.relay, Tables: snapshot.NewTables(p.store, p.opt.TableEntries),
+		Log: p.stream, Model: p.store, Relay: p.relay, Tables: p.tables,
 		Name:       p.opt.Name,
 		Durability: p.conn.Durability,
 		Partitions: p.partitions,

@@ -21,9 +21,11 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -94,6 +96,7 @@ type Plane struct {
 	store    *projector.Projector
 	signer   *artifact.Signer
 	relay    *relay.Relay
+	tables   *snapshot.Tables
 	guard    guard
 	witness  witness
 	links    []streams.Link // of the witness, as the start found it
@@ -285,9 +288,10 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	if err := p.store.Verify(ctx, p.stream); err != nil {
 		return advise(err)
 	}
+	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
-		Traced: p.announced(),
+		Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
 	}
 	if err := p.openWorkers(&ropt); err != nil {
 		return err

@@ -1,0 +1,177 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Other is another policy of the project, by what its author calls it.
+type Other struct {
+	Slug string
+	policy.Content
+}
+
+// CodeShadows is of a rule that keeps one of another policy from ever deciding.
+const CodeShadows = "rule_shadows"
+
+// Beside lints one revision beside other policies: what they keep it from
+// deciding, what it keeps them from deciding, and where both stand at one
+// priority and say different things. Of each code a rule has one warning at most.
+func Beside(c policy.Content, others []Other) policy.Violations {
+	b := beside{mine: ends(c)}
+	for _, o := range others {
+		if meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
+			b.other(o)
+		}
+	}
+	slices.SortStableFunc(b.found, func(x, y found) int {
+		return cmp.Or(cmp.Compare(x.rule, y.rule), strings.Compare(x.Code, y.Code))
+	})
+	var out policy.Violations
+	for _, f := range b.found {
+		out = append(out, f.Violation)
+	}
+	return out
+}
+
+type beside struct {
+	linter
+	mine []end
+}
+
+// end is a rule where it stands among those of a node.
+type end struct {
+	policy.Rule
+	sides       sides
+	node, other policy.Expr // what the policy asks of source and destination
+	tier        int
+	priority    uint32
+	step        int
+}
+
+func ends(c policy.Content) []end {
+	tier, priority := c.Order.Level()
+	out := make([]end, len(c.Rules))
+	for i, r := range c.Rules {
+		out[i] = end{Rule: r, sides: newSides(r), tier: slices.Index(tiers, tier), priority: priority}
+		out[i].sides.source.among(c.Selector.Source)
+		out[i].sides.destination.among(c.Selector.Destination)
+		out[i].node, out[i].other = whole(c.Selector.Source, r.SourceSelector), whole(c.Selector.Destination, r.DestinationSelector)
+		if c.Order.Ordered() {
+			out[i].step = i
+		}
+	}
+	return out
+}
+
+var tiers = []policy.Tier{policy.Admin, policy.Normal, policy.Baseline}
+
+// among adds what the policy asks of the side.
+func (s *side) among(e policy.Expr) {
+	for i := range e {
+		s.clauses = append(s.clauses, e[i:i+1].Canonical())
+	}
+	slices.Sort(s.clauses)
+}
+
+// holds is covers for sides of two policies: kind, prefix and clauses.
+func (s side) holds(o side) bool {
+	if s.cidr.IsValid() != o.cidr.IsValid() || s.cidr.IsValid() && !(s.cidr.Bits() <= o.cidr.Bits() && s.cidr.Contains(o.cidr.Addr())) {
+		return false
+	}
+	for _, c := range s.clauses {
+		if _, has := slices.BinarySearch(o.clauses, c); !has {
+			return false
+		}
+	}
+	return true
+}
+
+func whole(side policy.Expr, own string) policy.Expr {
+	e, _ := policy.ParseExpr(own)
+	return append(slices.Clone(side), e...)
+}
+
+// other compares every rule with every rule of another policy.
+func (b *beside) other(o Other) {
+	theirs := ends(o.Content)
+	for i := range b.mine {
+		for j := range theirs {
+			b.pair(i, &b.mine[i], j, &theirs[j], o.Slug)
+		}
+	}
+}
+
+func (b *beside) pair(i int, mine *end, j int, their *end, slug string) {
+	before := compareEnds(mine, their)
+	if mine.Action == policy.Log || their.Action == policy.Log || mine.Action == their.Action && before == 0 {
+		return
+	}
+	same := cmp.Compare(mine.tier, their.tier) == 0 && mine.priority == their.priority && mine.step == their.step
+	switch {
+	case before > 0 && their.hides(mine):
+		b.once(i, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
+	case before < 0 && mine.hides(their):
+		b.once(i, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
+	case same && mine.Action != their.Action && mine.overlaps(their):
+		b.once(i, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
+	}
+}
+
+// once warns unless the rule has a warning of the code.
+func (b *beside) once(rule int, code, format string, args ...any) {
+	at := fmt.Sprintf("/rules/%d", rule)
+	if !slices.ContainsFunc(b.found, func(f found) bool { return f.Pointer == at && f.Code == code }) {
+		b.warn(rule, code, format, args...)
+	}
+}
+
+// compareEnds is the order of rules of two policies, as far as it does not hang
+// on their ids.
+func compareEnds(a, b *end) int {
+	return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.priority, b.priority), cmp.Compare(a.step, b.step), cmp.Compare(class(a.Rule), class(b.Rule)))
+}
+
+// hides reports whether e, which goes before o, keeps it from deciding. A pass
+// leaves other tiers alone.
+func (e *end) hides(o *end) bool {
+	return (e.Action != policy.Pass || e.tier == o.tier) && covers(e.Rule, o.Rule) &&
+		e.sides.source.holds(o.sides.source) && e.sides.destination.holds(o.sides.destination)
+}
+
+func (e *end) overlaps(o *end) bool {
+	return meet(e.Rule, o.Rule) && e.sides.meets(o.sides) && meets(e.node, o.node) && meets(e.other, o.other)
+}
+
+// meets reports whether labels may satisfy both.
+func meets(a, b policy.Expr) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.Key == y.Key && (excludes(x, y) || excludes(y, x)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// excludes reports whether what satisfies x cannot satisfy y, which is about the
+// same key.
+func excludes(x, y policy.Clause) bool {
+	if x.Op != policy.Equal && x.Op != policy.In {
+		return x.Op == policy.Exists && y.Op == policy.Absent
+	}
+	switch y.Op {
+	case policy.Equal, policy.In:
+		return !slices.ContainsFunc(x.Values, func(v string) bool { return slices.Contains(y.Values, v) })
+	case policy.NotEqual:
+		return len(x.Values) == 1 && x.Values[0] == y.Values[0]
+	case policy.Absent:
+		return true
+	}
+	return false
+}

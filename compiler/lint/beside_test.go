@@ -1,0 +1,73 @@
+package lint
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+)
+
+func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
+	const any, web, low = `"any"`, `"tcp","ports":{"from":80,"to":80}`, `"tcp","ports":{"from":1,"to":1023}`
+	const ten, narrow = "10.0.0.0/8", "10.1.0.0/16"
+	peers := func(action, traffic string) string {
+		return `{"action":"` + action + `","protocol":` + traffic + `,"source_selector":"x","destination_selector":"y"}`
+	}
+	for name, c := range map[string]struct{ order, rules, otherOrder, other, want string }{
+		"an earlier tier shadows":                {`,"tier":"baseline"`, line("allow", narrow, ten, web), `,"tier":"admin"`, line("deny", ten, ten, any), "/rules/0 rule_shadowed"},
+		"a lower priority goes first":            {`,"priority":9`, line("allow", narrow, ten, web), `,"priority":8`, line("deny", ten, ten, low), "/rules/0 rule_shadowed"},
+		"what goes first shadows the other":      {`,"priority":1`, line("deny", ten, ten, any), `,"priority":8`, line("allow", ten, ten, web), "/rules/0 rule_shadows"},
+		"narrower rules shadow nothing":          {`,"priority":9`, line("allow", ten, ten, web), `,"priority":8`, line("deny", narrow, ten, any), ""},
+		"equal priority, different verdicts":     {``, line("allow", narrow, ten, web), ``, line("deny", ten, narrow, low), "/rules/0 equal_priority_overlap"},
+		"equal priority, the deny hides all":     {``, line("allow", narrow, ten, web), ``, line("deny", ten, ten, any), "/rules/0 rule_shadowed"},
+		"equal priority, the same verdict":       {``, line("allow", narrow, ten, web), ``, line("allow", ten, ten, any), ""},
+		"equal indices of ordered policies meet": {`,"priority":4`, line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), "/rules/0 equal_priority_overlap"},
+		"other indices do not":                   {`,"priority":4`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), ""},
+		"a pass leaves the next tier alone":      {`,"tier":"baseline"`, line("allow", ten, ten, web), `,"tier":"admin"`, line("pass", ten, ten, any), ""},
+		"a pass ends its own tier":               {`,"tier":"admin","priority":2`, line("allow", ten, ten, web), `,"tier":"admin","priority":1`, line("pass", ten, ten, any), "/rules/0 rule_shadowed"},
+		"log never decides":                      {``, line("allow", ten, ten, web), ``, line("log", ten, ten, any), ""},
+		"selectors hold what says more":          {`,"priority":9`, peers("allow", web), `,"priority":8`, peers("deny", any), "/rules/0 rule_shadowed"},
+		"a prefix does not hold a selector":      {`,"priority":9`, peers("allow", web), `,"priority":8`, line("deny", ten, ten, any), ""},
+		"traffic that does not meet":             {``, line("allow", ten, ten, web), ``, line("deny", ten, ten, `"udp","ports":{"from":80,"to":80}`), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := Other{"walls", content(t, c.otherOrder, c.other)}
+			var got []string
+			for _, w := range Beside(content(t, c.order, c.rules), []Other{other}) {
+				got = append(got, w.Pointer+" "+w.Code)
+				require.Contains(t, w.Detail, "policy walls")
+			}
+			require.Equal(t, c.want, strings.Join(got, ","))
+		})
+	}
+}
+
+func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
+	rule := line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
+	deny := line("deny", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
+	for _, c := range []struct {
+		mine, other string
+		meet        bool
+	}{
+		{"role=web", "role=db", false},
+		{"role=web", "role=web", true},
+		{"role=web", "env=prod", true},
+		{"role in (a,b)", "role in (b,c)", true},
+		{"role in (a,b)", "role in (c,d)", false},
+		{"role=web", "role!=web", false},
+		{"role!=web", "role=web", false},
+		{"role in (a,b)", "role!=a", true},
+		{"role", "!role", false},
+		{"!role", "role=web", false},
+	} {
+		at := func(selector, rule string) policy.Content {
+			p, err := policy.DecodePreview([]byte(`{"selector":{"source":"` + selector + `","destination":"b"},"rules":[` + rule + `]}`))
+			require.NoError(t, err)
+			return p
+		}
+		found := Beside(at(c.mine, rule), []Other{{"other", at(c.other, deny)}})
+		require.Equal(t, c.meet, len(found) > 0, "%s and %s", c.mine, c.other)
+	}
+}

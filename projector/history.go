@@ -1,0 +1,222 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+)
+
+// Changes are the log sequences that gave the project what tables are made of
+// now or were made of before: revisions of policies that live, and facts that
+// nodes have. Newest first, each once.
+func (e *Enforcement) Changes() ([]uint64, error) {
+	var seqs []uint64
+	err := e.policies(func(id uuid.UUID, _ policyRecord) error {
+		return e.revisions(id, func(seq uint64) { seqs = append(seqs, seq) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	for n, err := range e.Nodes() {
+		if err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, n.Seq)
+	}
+	slices.SortFunc(seqs, func(a, b uint64) int { return cmp.Compare(b, a) })
+	return slices.Compact(seqs), nil
+}
+
+// MatchedAt are the revisions, oldest policy id first, that matched the node's
+// present labels when the log stood at seq, of policies that live now. What was
+// deleted since stays deleted.
+func (e *Enforcement) MatchedAt(seq uint64) ([]HeadRef, error) {
+	now := map[uuid.UUID]HeadRef{}
+	for _, h := range e.Matched {
+		now[h.Policy] = h
+	}
+	var out []HeadRef
+	err := e.policies(func(id uuid.UUID, r policyRecord) error {
+		if r.headSeq <= seq {
+			if h, matched := now[id]; matched {
+				out = append(out, h)
+			}
+			return nil
+		}
+		last := uint64(0)
+		if err := e.revisions(id, func(at uint64) {
+			if at <= seq {
+				last = at
+			}
+		}); err != nil || last == 0 {
+			return err
+		}
+		h := HeadRef{Policy: id, seq: last}
+		then, err := e.Revision(h)
+		if err != nil {
+			return err
+		}
+		h.Revision = then.ID
+		if then.Selector.Matches(e.Node.Labels) {
+			out = append(out, h)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// policies calls f with each policy of the project that lives, by id.
+func (e *Enforcement) policies(f func(id uuid.UUID, r policyRecord) error) error {
+	return livePolicies(e.snap, e.Node.Project, f)
+}
+
+func livePolicies(snap *pebble.Snapshot, project uuid.UUID, f func(id uuid.UUID, r policyRecord) error) error {
+	prefix := append([]byte{keyPolicy}, project[:]...)
+	return eachKey(snap, prefix, func(k, v []byte) error {
+		r, err := readPolicy(v)
+		if err != nil || r.deleted {
+			return err
+		}
+		return f(uuid.UUID(k[len(prefix):]), r)
+	})
+}
+
+// revisions calls f with the sequence of each revision of a policy, oldest first.
+func (e *Enforcement) revisions(id uuid.UUID, f func(seq uint64)) error {
+	prefix := append([]byte{keyRevision}, id[:]...)
+	return eachKey(e.snap, prefix, func(k, _ []byte) error {
+		f(binary.BigEndian.Uint64(k[len(prefix):]))
+		return nil
+	})
+}
+
+// eachKey calls f with every record under a prefix; neither slice outlives the
+// call.
+func eachKey(snap *pebble.Snapshot, prefix []byte, f func(key, value []byte) error) error {
+	it, err := snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return fmt.Errorf("list records: %w", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := f(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// Muster is what the tables of a whole project are made of, at one moment: its
+// nodes and what each enforces. Close it.
+type Muster struct {
+	Project uuid.UUID
+	Seq     uint64 // the log sequence of the moment
+	// Touched is what changed above the sequence that was asked about; not Whole:
+	// some of it is forgotten.
+	Touched    []Touch
+	Whole      bool
+	Generation uint64 // as Enforcement has it
+
+	matched map[uint32][]HeadRef
+	snap    *pebble.Snapshot
+}
+
+// Muster takes one of a project that anybody named, and says what changed in it
+// above a sequence.
+func (p *Projector) Muster(project uuid.UUID, above uint64) (*Muster, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	proj := p.state.projects[project]
+	if proj == nil {
+		return nil, false
+	}
+	m := &Muster{
+		Project: project, Seq: p.cursor.seq, Generation: proj.changed,
+		matched: make(map[uint32][]HeadRef, len(proj.identities)), snap: p.db.NewSnapshot(),
+	}
+	for _, i := range proj.identities {
+		if heads := i.heads(); len(heads) > 0 {
+			m.matched[i.ordinal] = heads
+		}
+	}
+	var all []Touch
+	all, m.Whole = p.state.touches.above(above)
+	for _, t := range all {
+		if t.Project == project {
+			m.Touched = append(m.Touched, t)
+		}
+	}
+	return m, true
+}
+
+// Close releases what the muster holds.
+func (m *Muster) Close() error { return m.snap.Close() }
+
+// Each calls f with every node of the project, by id, as an enforcement of its
+// own that must not be closed nor outlive the muster.
+func (m *Muster) Each(f func(e *Enforcement) error) error {
+	for n, err := range nodesOf(m.snap, m.Project) {
+		if err != nil {
+			return err
+		}
+		e := Enforcement{Node: n.Node, Seq: m.Seq, Generation: m.Generation, Matched: m.matched[n.identity], snap: m.snap}
+		if err := f(&e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Extended are the policies that live and whose head has anything of design
+// section 8, by project.
+func (p *Projector) Extended() (map[uuid.UUID][]uuid.UUID, error) {
+	p.mu.RLock()
+	projects := make([]uuid.UUID, 0, len(p.state.projects))
+	for id := range p.state.projects {
+		projects = append(projects, id)
+	}
+	snap := p.db.NewSnapshot()
+	p.mu.RUnlock()
+	defer snap.Close()
+	out := map[uuid.UUID][]uuid.UUID{}
+	for _, project := range projects {
+		err := livePolicies(snap, project, func(id uuid.UUID, r policyRecord) error {
+			yes, err := extended(snap, HeadRef{Policy: id, seq: r.headSeq})
+			if yes {
+				out[project] = append(out[project], id)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// extendedMarks are of texts that may have something of section 8: names and
+// values that nothing else has, and what may hide one.
+var extendedMarks = [][]byte{
+	[]byte(`"tier"`), []byte(`"priority"`), []byte(`"default_deny"`), []byte(`_selector"`), []byte(`"sctp"`),
+	[]byte(`"pass"`), []byte(`"redirect"`), []byte(`"auth"`), []byte(`\`),
+}
+
+// extended reads the event only where it must: most planes have no such policy.
+func extended(snap *pebble.Snapshot, h HeadRef) (bool, error) {
+	body, closer, err := snap.Get(appendRevisionKey(nil, h.Policy, h.seq))
+	if err != nil {
+		return false, fmt.Errorf("read revision of policy %s at %d: %w", h.Policy, h.seq, err)
+	}
+	marked := slices.ContainsFunc(extendedMarks, func(m []byte) bool { return bytes.Contains(body, m) })
+	closer.Close()
+	if !marked {
+		return false, nil
+	}
+	r, err := revisionOf(snap, h)
+	return err == nil && r.Content().Extended(), err
+}
