@@ -36,3 +36,29 @@ var capabilities = sync.OnceValue(func() *ast.Capabilities {
 	c.AllowNet = []string{} // nil would allow every host
 	return c
 })
+
+// capabilitiesOf are those of the capabilities that a module can need: the
+// functions it names, and those that the compiler writes itself. A compiler
+// types every function it is given, and keeps the types: for all two hundred
+// that is most of its time and of its memory.
+func capabilitiesOf(module *ast.Module) *ast.Capabilities {
+	named := map[string]bool{}
+	ast.WalkRefs(module, func(r ast.Ref) bool {
+		if name, ok := r[0].Value.(ast.Var); ok && name != ast.InputRootDocument.Value && name != ast.DefaultRootDocument.Value {
+			named[r.String()] = true
+		}
+		return false
+	})
+	ast.WalkVars(module, func(v ast.Var) bool {
+		named[string(v)] = true
+		return false
+	})
+	c := *capabilities()
+	c.Builtins = nil
+	for _, b := range capabilities().Builtins {
+		if b.Infix != "" || strings.HasPrefix(b.Name, "internal.") || named[b.Name] {
+			c.Builtins = append(c.Builtins, b)
+		}
+	}
+	return &c
+}

@@ -95,9 +95,7 @@ func compile(p Policy) (*Compiled, error) {
 		return nil, compileError(err)
 	}
 	faults := staysAtHome(module)
-	const allErrors = 0
-	compiler := ast.NewCompiler().WithCapabilities(capabilities()).SetErrorLimit(allErrors)
-	compiler.Compile(map[string]*ast.Module{"policy": module})
+	compiler := compileModule(module, capabilitiesOf(module))
 	if compiler.Failed() {
 		faults = append(faults, compileFaults(compiler.Errors)...)
 	}
@@ -114,6 +112,13 @@ func compile(p Policy) (*Compiled, error) {
 	}
 	c.took = time.Since(began)
 	return c, nil
+}
+
+func compileModule(module *ast.Module, c *ast.Capabilities) *ast.Compiler {
+	const allErrors = 0
+	compiler := ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors)
+	compiler.Compile(map[string]*ast.Module{"policy": module})
+	return compiler
 }
 
 var decisionVar = ast.VarTerm("decision")

@@ -94,7 +94,7 @@ func (cs *constraints) views() map[string]any {
 }
 
 func violationOf(p path, by *Compiled, reason string) Violation {
-	v := Violation{Path: p.String(), Reason: reason}
+	v := Violation{Path: p.String(), Pointer: p.pointer(), Reason: reason}
 	if v.Path == "" {
 		v.Path = "/"
 	}

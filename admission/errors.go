@@ -96,6 +96,9 @@ type Violation struct {
 	// Path is the constrained path, dotted where that is unambiguous and a JSON
 	// pointer otherwise; "service_provider" for the provider.
 	Path string
+	// Pointer is the same as a JSON pointer into the payload; empty for the
+	// provider.
+	Pointer string
 	// PolicyID and PolicyName say who set the constraint.
 	PolicyID   string
 	PolicyName string

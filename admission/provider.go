@@ -40,7 +40,7 @@ func (p *provider) restrict(r restriction) []Violation {
 			}
 		}
 		if len(left) == 0 {
-			return []Violation{violationOf(path{providerField}, p.narrowed(), fmt.Sprintf(
+			return []Violation{aboutProvider(p.narrowed(), fmt.Sprintf(
 				"allow_list is %s, and nothing of it is in %s", brief(p.allow), brief(r.allow)))}
 		}
 		p.allow = left
@@ -70,11 +70,11 @@ func (p *provider) broken(value string) []Violation {
 	var violations []Violation
 	for _, r := range p.list {
 		if r.allow != nil && !slices.Contains(r.allow, value) {
-			violations = append(violations, violationOf(path{providerField}, r.by, fmt.Sprintf("%q is not in the allow_list %s", value, brief(r.allow))))
+			violations = append(violations, aboutProvider(r.by, fmt.Sprintf("%q is not in the allow_list %s", value, brief(r.allow))))
 		}
 		for _, re := range r.patterns {
 			if !re.MatchString(value) {
-				violations = append(violations, violationOf(path{providerField}, r.by, fmt.Sprintf("%q does not match the pattern %q", value, re)))
+				violations = append(violations, aboutProvider(r.by, fmt.Sprintf("%q does not match the pattern %q", value, re)))
 			}
 		}
 	}
@@ -111,4 +111,11 @@ func (e *Engine) compilePatterns(exprs []string) ([]*regexp.Regexp, error) {
 		list = append(list, re)
 	}
 	return list, nil
+}
+
+// aboutProvider is a violation that is at no place of the payload.
+func aboutProvider(by *Compiled, reason string) Violation {
+	v := violationOf(nil, by, reason)
+	v.Path = providerField
+	return v
 }

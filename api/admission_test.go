@@ -200,6 +200,20 @@ func TestADryRunWritesNothing(t *testing.T) {
 	require.Equal(t, 1, p.log.Len())
 }
 
+func TestAConflictPointsIntoTheBody(t *testing.T) {
+	p := newPlane(t)
+	p.admit(t, admissionDraft(t, "lock", "Global", 1, specified(`{"constraints": {"a.b": {"const": 1}}, "service_provider": {"constraints": {"allow_list": ["aws"]}}}`)))
+	p.admit(t, admissionDraft(t, "u", "User", 1, specified(`{"patch": {"a": null}}`), "service_type", "vm"))
+	p.admit(t, admissionDraft(t, "v", "User", 2, specified(`{"service_provider": {"value": "gcp"}}`), "service_type", "db"))
+	pointer := func(path, body string) string { return p.do("POST", path, body).problem(t).Errors[0].Pointer }
+	require.Equal(t, "/request_payload/a/b", pointer(evaluating, `{"request_payload":{"service_type":"vm","a":{"b":1}}}`))
+	require.Equal(t, "/request_payload/a/b", pointer(evaluating, `{"request_payload":{"service_type":"other","a":{"b":2}}}`))
+	require.Equal(t, "/request_payload", pointer(evaluating, `{"request_payload":{"service_type":"db"}}`), "of the provider")
+	var fault resource.AlphaError
+	p.do("POST", alphaEval, `{"service_instance":{"spec":{"service_type":"vm","a":{"b":1}}}}`).decode(t, &fault)
+	require.Contains(t, fault.Title, "conflicts on field 'a.b'")
+}
+
 func TestBadRequestsOfAnEvaluation(t *testing.T) {
 	p := newPlane(t)
 	good := p.admit(t, admissionDraft(t, "lock", "Global", 1, specified(`{"patch": {"region": {"name": "eu"}}, "constraints": {"region.name": {"const": "eu"}}}`), "service_type", "locked"))

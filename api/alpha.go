@@ -305,7 +305,7 @@ func (p *plane) alphaEvaluate(c *call) error {
 	if !ok {
 		return alphaInvalid("service type is required")
 	}
-	result, explain, err := p.judge(c, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
+	result, explain, err := p.judge(c, inAlphaEvaluation, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
 	if err != nil {
 		return err
 	}
@@ -382,10 +382,7 @@ func alphaEngineFault(pr *resource.Problem) resource.AlphaError {
 	case CodeRejected:
 		out.Status, out.Title = http.StatusNotAcceptable, fmt.Sprintf("Request rejected by policy '%s'", pr.Policy.ID)
 	case CodePolicyConflict:
-		out.Title = fmt.Sprintf("Policy '%s' conflicts with a constraint", pr.Policy.ID)
-		if len(pr.Errors) > 0 {
-			out.Title = fmt.Sprintf("Policy '%s' conflicts on field '%s'", pr.Policy.ID, strings.TrimPrefix(pr.Errors[0].Pointer, "/"))
-		}
+		out.Title = pr.Title
 	case CodePolicyFailed, CodePolicyTimeout:
 		out.Title = "Policy evaluation failed"
 	}
@@ -402,6 +399,10 @@ func alphaCause(err error, pr *resource.Problem) {
 	case errors.As(err, &rejection):
 		pr.Detail = rejection.Reason
 	case errors.As(err, &conflict):
+		pr.Title = fmt.Sprintf("Policy '%s' conflicts with a constraint", conflict.PolicyID)
+		if len(conflict.Violations) > 0 {
+			pr.Title = fmt.Sprintf("Policy '%s' conflicts on field '%s'", conflict.PolicyID, conflict.Violations[0].Path)
+		}
 		var reasons []string
 		for _, v := range conflict.Violations {
 			reasons = append(reasons, fmt.Sprintf("%s (set by policy '%s')", v, v.PolicyID))

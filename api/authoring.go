@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -32,7 +33,7 @@ type authored struct {
 
 // admitDraft runs a network policy through the admission policies: service type
 // network-policy, the caller as user, the project as tenant. The draft comes
-// back as they patched it. A draft without a slug is that of a dry run.
+// back as they patched it. A dry run of a policy that does not exist has no slug.
 func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
 	text, err := json.Marshal(authored{d.Slug, d.DisplayName, policy.AppendSelector(nil, d.Selector), showOrder(d.Order), policy.AppendRules(nil, d.Rules)})
 	if err != nil {
@@ -47,12 +48,18 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool)
 		UserID: c.principal, TenantID: project.String(),
 	}, admission.Options{DryRun: dry})
 	if err != nil {
-		return d, result, unadmitted(err)
+		return d, result, unadmitted(err, "")
 	}
 	if result.Status != admission.Modified {
 		return d, result, nil
 	}
-	if text, err = json.Marshal(result.Payload); err != nil {
+	patched := result.Payload
+	if d.Slug == "" { // and no name, whatever policies made of it
+		patched = maps.Clone(patched)
+		delete(patched, "slug")
+		delete(patched, "display_name")
+	}
+	if text, err = json.Marshal(patched); err != nil {
 		return d, result, fmt.Errorf("write what was admitted: %w", err)
 	}
 	if d.Slug == "" {

@@ -96,3 +96,26 @@ func TestAuthorsAreToldOfABusyPlane(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestADryRunIsJudgedAsTheChangeWouldBe(t *testing.T) {
+	var decided []admission.Decision
+	p := newPlane(t, func(d *api.Deps) {
+		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{Decided: func(x admission.Decision) { decided = append(decided, x) }})
+	})
+	made := p.create("web")
+	p.admit(t, admissionDraft(t, "named", "Global", 1, specified(`{"patch": {"display_name": "Web", "tier": "admin"}}`)))
+	ways := p.authoring(t, made.ID.String())
+	for _, way := range []string{"dry-run", "dry-run of new"} {
+		dry := into[resource.DryRun](t, ways[way]())
+		require.Equal(t, "admin", dry.Admission.Tier, "%s: what a dry run does not have is no fault of the patch", way)
+	}
+	require.Equal(t, "web", decided[1].Request.Payload["slug"])
+	require.NotContains(t, decided[2].Request.Payload, "slug")
+	require.Equal(t, "Web", into[resource.Policy](t, ways["revise"]()).DisplayName)
+	var dry []bool
+	for _, d := range decided {
+		dry = append(dry, d.DryRun)
+	}
+	require.Equal(t, []bool{false, true, true, false}, dry, "the decision log is told")
+	p.want(404, "policy_not_found", p.do("POST", policies+"/00000000-0000-7000-8000-000000000001/dry-run", `{"selector":{"source":"a","destination":"b"},"rules":`+webRules+`}`))
+}

@@ -38,10 +38,10 @@ func (p *plane) evaluate(c *call) error {
 	}
 	payload, err := admission.ParsePayload(in.Payload)
 	if err != nil {
-		return unadmitted(err)
+		return unadmitted(err, inEvaluation)
 	}
 	service, _ := admission.ServiceTypeOf(payload)
-	result, explain, err := p.judge(c, admission.Request{
+	result, explain, err := p.judge(c, inEvaluation, admission.Request{
 		ServiceType: service, Labels: admission.LabelsOf(payload), Payload: payload, UserID: in.User, TenantID: in.Tenant,
 	})
 	if err != nil {
@@ -56,9 +56,16 @@ func (p *plane) evaluate(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-// judge runs a request through the chain. The error is a problem; with
-// ?explain=full both have the explanation.
-func (p *plane) judge(c *call, r admission.Request) (admission.Result, *resource.Explanation, error) {
+// Where the payload stands in the bodies of the two surfaces.
+const (
+	inEvaluation      = "/request_payload"
+	inAlphaEvaluation = "/service_instance/spec"
+)
+
+// judge runs a request through the chain, of which the body has the payload at
+// a JSON pointer. The error is a problem; with ?explain=full both have the
+// explanation.
+func (p *plane) judge(c *call, payload string, r admission.Request) (admission.Result, *resource.Explanation, error) {
 	full := false
 	switch text := c.r.URL.Query().Get("explain"); text {
 	case "":
@@ -82,7 +89,7 @@ func (p *plane) judge(c *call, r admission.Request) (admission.Result, *resource
 	if err == nil {
 		return result, explain, nil
 	}
-	err = unadmitted(err)
+	err = unadmitted(err, payload)
 	var pr *resource.Problem
 	if errors.As(err, &pr) {
 		pr.Explain = explain
@@ -90,8 +97,9 @@ func (p *plane) judge(c *call, r admission.Request) (admission.Result, *resource
 	return result, explain, err
 }
 
-// unadmitted makes a problem of what the engine says against a request.
-func unadmitted(err error) error {
+// unadmitted makes a problem of what the engine says against a request, of
+// which the body has the payload at a JSON pointer.
+func unadmitted(err error, payload string) error {
 	var (
 		rejection *admission.Rejection
 		conflict  *admission.Conflict
@@ -102,13 +110,13 @@ func unadmitted(err error) error {
 	case errors.As(err, &rejection):
 		pr := problem(http.StatusForbidden, CodeRejected, "policy %q (%s) rejects the request: %s", rejection.PolicyName, rejection.PolicyID, rejection.Reason)
 		pr.Policy = &resource.Deciding{ID: rejection.PolicyID, Name: rejection.PolicyName}
-		pr.Errors = violationsOf(rejection.Violations)
+		pr.Errors = violationsOf(rejection.Violations, payload)
 		return withCause(pr, err)
 	case errors.As(err, &conflict):
 		pr := problem(http.StatusConflict, CodePolicyConflict, "%v", conflict)
 		pr.Title = "Policy Conflict Error"
 		pr.Policy = &resource.Deciding{ID: conflict.PolicyID, Name: conflict.PolicyName}
-		pr.Errors = violationsOf(conflict.Violations)
+		pr.Errors = violationsOf(conflict.Violations, payload)
 		return withCause(pr, err)
 	case errors.As(err, &failure):
 		code := CodePolicyFailed
@@ -119,7 +127,7 @@ func unadmitted(err error) error {
 		pr.Policy = &resource.Deciding{ID: failure.PolicyID, Name: failure.PolicyName}
 		return withCause(pr, err)
 	case errors.As(err, &request):
-		return broken(http.StatusUnprocessableEntity, CodeInvalidPayload, request.Pointer, "%v", request)
+		return broken(http.StatusUnprocessableEntity, CodeInvalidPayload, payload+request.Pointer, "%v", request)
 	case errors.Is(err, admission.ErrBusy):
 		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "%v", err)
 	case errors.Is(err, admission.ErrTimeout):
@@ -140,11 +148,11 @@ func withCause(pr *resource.Problem, cause error) error { return &caused{pr, cau
 // Unwrap gives both, so that a problem is found as one.
 func (c *caused) Unwrap() []error { return []error{c.Problem, c.cause} }
 
-func violationsOf(violations []admission.Violation) []resource.Fault {
+func violationsOf(violations []admission.Violation, payload string) []resource.Fault {
 	var out []resource.Fault
 	for _, v := range violations {
 		out = append(out, resource.Fault{
-			Pointer: "/" + v.Path, Code: CodePolicyConflict,
+			Pointer: payload + v.Pointer, Code: CodePolicyConflict,
 			Detail: fmt.Sprintf("%s (constraint of policy %q, %s)", v.Reason, v.PolicyName, v.PolicyID),
 		})
 	}

@@ -22,7 +22,16 @@ func (p *plane) dryRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, func(v *projector.View) (policy.Revision, error) {
+	var named policy.Draft // admission policies judge it as they would the change
+	err = p.settled(c.r.Context(), func(v *projector.View) error {
+		pol, err := livePolicy(v, project, id)
+		named.Slug, named.DisplayName = pol.Slug, pol.DisplayName
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.preview(c, project, named, func(v *projector.View) (policy.Revision, error) {
 		pol, err := livePolicy(v, project, id)
 		return pol.Head, err
 	})
@@ -34,13 +43,13 @@ func (p *plane) dryRunNew(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+	return p.preview(c, project, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
 }
 
 // preview answers what would change if the body came after the revision that
 // before reads. That of a policy which does not exist is without rules, and
 // matches nobody.
-func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.View) (policy.Revision, error)) error {
+func (p *plane) preview(c *call, project uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -49,7 +58,7 @@ func (p *plane) preview(c *call, project uuid.UUID, before func(v *projector.Vie
 	if err != nil {
 		return invalid(err)
 	}
-	d, result, err := p.admitDraft(c, project, policy.Draft{Content: content}, true)
+	d, result, err := p.admitDraft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
 	if err != nil {
 		return err
 	}

@@ -116,14 +116,15 @@ func (c *setCheck) open(d Document, trust *TrustSet) (Contents, bool) {
 		c.fault(d.Part, fmt.Errorf("%w: it is there twice", ErrNotOneSet))
 		return Contents{}, false
 	}
-	e, err := trust.Open(d.Text)
+	e, err := parseEnvelope(d.Text)
 	if err != nil {
+		c.version[d.Part] = 0
 		c.fault(d.Part, err)
-		// What a wrong signer says still tells whether the set is one.
-		if e, err = parseEnvelope(d.Text); err != nil {
-			c.version[d.Part] = 0
-			return Contents{}, false
-		}
+		return Contents{}, false
+	}
+	// What a wrong signer says still tells whether the set is one.
+	if _, err := trust.Verify(e); err != nil {
+		c.fault(d.Part, err)
 	}
 	c.version[d.Part] = e.Version
 	if err := e.Expect(Identity{c.node, PlaneMgmt, d.Kind, d.Name}); err != nil {

@@ -149,9 +149,18 @@ func (t *TrustSet) Open(doc []byte) (Envelope, error) {
 	if err != nil {
 		return Envelope{}, err
 	}
-	signed, err := e.SigningBytes()
+	if _, err := t.Verify(e); err != nil {
+		return Envelope{}, err
+	}
+	return e, nil
+}
+
+// Verify is Open for an envelope that was parsed already. It returns the bytes
+// that were signed.
+func (t *TrustSet) Verify(e Envelope) (signed []byte, err error) {
+	signed, err = e.SigningBytes()
 	if err != nil {
-		return Envelope{}, fmt.Errorf("%w envelope: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w envelope: %w", ErrMalformed, err)
 	}
 	switch e.Signature.Alg {
 	case AlgEd25519:
@@ -161,10 +170,7 @@ func (t *TrustSet) Open(doc []byte) (Envelope, error) {
 	default:
 		err = fmt.Errorf("%w: algorithm %.40q; want %s or %s", ErrBadSignature, e.Signature.Alg, AlgEd25519, AlgEd25519Merkle)
 	}
-	if err != nil {
-		return Envelope{}, err
-	}
-	return e, nil
+	return signed, err
 }
 
 // wire tells an absent field from an empty one, and keeps the time's text.

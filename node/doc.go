@@ -6,4 +6,6 @@
 // A [Follower] never passes what it cannot verify: a notice that is unsigned,
 // stale, signed by a stranger, meant for another node, or whose rules are not
 // those of its fingerprint ends the connection, and is asked for again.
+// FollowArtifacts follows what was released for a node instead, which the plane
+// does not sign: whoever takes it verifies it.
 package node

@@ -501,3 +501,28 @@ func TestPastReleasesAreFoundByVersion(t *testing.T) {
 		require.False(t, all[0].Registered)
 	})
 }
+
+func TestDocumentsThatNobodyHoldsGo(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	k1 := one("k1")
+	count := func() (n int) {
+		l := loader{Projector: p}
+		require.NoError(t, l.scan(keyPayload, func(_, _ []byte) error { n++; return nil }))
+		return n
+	}
+	verdict(t, p, j.add(update(t, 100, 1, "a", "role", "web")))
+	for i := range 5 {
+		require.Equal(t, "applied", verdict(t, p, j.add(pinning(release(i+1, 1, "a", uint64(i+1), k1, []string{k1}, "flor", "wg"), k1))))
+	}
+	require.Equal(t, 15, count(), "edges tell them still")
+	all := map[int]uint64{}
+	for part := range testPartitions {
+		all[part] = p.Applied()
+	}
+	require.NoError(t, p.DropEdges(all))
+	require.Equal(t, 3, count())
+	require.Equal(t, "applied", verdict(t, p, j.add(withdraw(10, 1, "a", kindVertex, "wg"))))
+	all[policy.NodeID("a").Partition(testPartitions)] = p.Applied()
+	require.NoError(t, p.DropEdges(all))
+	require.Equal(t, 2, count())
+}

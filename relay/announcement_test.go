@@ -187,3 +187,24 @@ func TestABatchIsFencesThenAnnouncementsThenMarks(t *testing.T) {
 	require.Equal(t, []string{"fence", "fence", "node", "node", "node", "node", "mark", "mark"}, kinds)
 	w.clean(t)
 }
+
+func TestAnArtifactThatNoMessageHasRoomForIsToldWithoutItsDocument(t *testing.T) {
+	box := &fakeBox{}
+	doc := documents[1]
+	a := announcement{key: artifactKey(7, artifactName, "n0"), artifact: artifactName, fingerprint: compiler.FingerprintOf(doc), time: timeOf(7)}
+	for most, want := range map[int]bool{8 << 20: true, len(doc): false} {
+		s := newSealer(testSigner, "17", day, most)
+		l, err := s.line(a, box)
+		require.NoError(t, err)
+		m := sealed(t, s, l)[0]
+		require.Equal(t, "edict.node.n0.artifact.vertex.flor", m.Subject)
+		fp, gone, known := artifactIn(m.Body)
+		require.True(t, known)
+		require.False(t, gone)
+		require.Equal(t, a.fingerprint, fp, "a sync finds it told")
+		told, err := readTold(m.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, told.payload != nil)
+		require.Equal(t, !want, told.pull, "the node is told to pull")
+	}
+}

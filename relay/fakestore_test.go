@@ -112,7 +112,7 @@ type fakeNode struct {
 type facts struct {
 	policies [worldPolicies]fakePolicy
 	nodes    [worldNodes]fakeNode
-	docs     [worldNodes]int // 0: none
+	docs     [worldNodes]int     // 0: none
 	used     [worldPolicies]bool // the id was deleted, and stays used
 }
 

@@ -146,7 +146,7 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 type client struct {
 	mu     sync.Mutex
 	ids    []uint64
-	events []string // policy_updated: "<policy>=<number of rules>", node_state_updated: "pull"
+	events []string // policy_updated: "<policy>=<number of rules>", node_state_updated: "pull", artifact_updated: artifactTold
 	close  func()
 	ended  chan struct{}
 }
@@ -205,6 +205,13 @@ func (c *client) got(id uint64, trust *artifact.TrustSet, doc string) {
 		what = fmt.Sprintf("%s=%d", p.PolicyID.String()[:2], len(rules))
 		if err != nil {
 			what = err.Error()
+		}
+	} else if n.Type == "artifact_updated" {
+		var x relay.ArtifactUpdated
+		if err := json.Unmarshal(n.Payload, &x); err != nil || x.Document == nil {
+			what = fmt.Sprint("no document: ", err)
+		} else {
+			what = fmt.Sprintf("%s.%s of %s v%d: %s", x.Kind, x.Name, x.NodeID, x.Version, *x.Document)
 		}
 	}
 	c.ids = append(c.ids, id)

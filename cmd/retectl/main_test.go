@@ -53,6 +53,8 @@ func TestStories(t *testing.T) {
 			"forge":  forge,
 			"ends":   ends,
 
+			"accepts": accepts,
+
 			"fingerprint": lastFingerprint,
 		},
 	})

@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Disk is the file system of the machine.
@@ -71,5 +74,17 @@ func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
 // Exchange works on Linux, where the file system does.
 func (Disk) Exchange(a, b string) error { return exchange(a, b) }
 
-// RemoveAll removes a tree, if there is one.
-func (Disk) RemoveAll(path string) error { return os.RemoveAll(path) }
+// RemoveAll removes a tree, if there is one, what is directly in it several at
+// once.
+func (Disk) RemoveAll(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil { // no directory, or none that can be read
+		return os.RemoveAll(path)
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, e := range entries {
+		g.Go(func() error { return os.RemoveAll(filepath.Join(path, e.Name())) })
+	}
+	return errors.Join(g.Wait(), os.RemoveAll(path))
+}

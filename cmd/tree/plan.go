@@ -95,16 +95,13 @@ func (t *Tree) same(s rete.NodeSet, trust *artifact.TrustSet) bool {
 		if i < 0 || files[i].Envelope.Version != files[0].Envelope.Version {
 			return false // a set has one version
 		}
-		e, err := trust.Open(t.Bytes[files[i].Path])
+		e := files[i].Envelope
+		signed, err := trust.Verify(e)
 		if err != nil {
 			return false
 		}
-		old, err := artifact.Canonical(e.Payload)
-		if err != nil {
-			return false
-		}
-		now, err := artifact.Canonical(a.Payload)
-		if err != nil || !bytes.Equal(old, now) {
+		e.Payload = a.Payload
+		if now, err := e.SigningBytes(); err != nil || !bytes.Equal(signed, now) {
 			return false
 		}
 	}

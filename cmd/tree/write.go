@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -98,11 +99,17 @@ func (p *Plan) grow(ctx context.Context, fsys FS, out string, signer *artifact.S
 			break
 		}
 		g.Go(func() error {
-			made := ""
+			made := "" // the deepest directory first: it takes its parents along
+			if n := len(s.Artifacts); n > 0 {
+				made = filepath.Dir(filepath.Join(Next(out), s.Node, filepath.FromSlash(s.Artifacts[n-1].Path())))
+				if err := fsys.MkdirAll(made); err != nil {
+					return err
+				}
+			}
 			return p.files(s, signer, at, func(path string, content []byte) error {
 				path = filepath.FromSlash(path)
 				to := filepath.Join(Next(out), path)
-				if parent := filepath.Dir(to); parent != made {
+				if parent := filepath.Dir(to); made != parent && !strings.HasPrefix(made, parent+string(filepath.Separator)) {
 					if err := fsys.MkdirAll(parent); err != nil {
 						return err
 					}

@@ -164,6 +164,9 @@ var attacks = []struct {
 		return set
 	}, artifact.ErrUnknownKey, "vertex flor"},
 	{"no signer authorized any more", func() node.Artifacts { return release{version: 6, authorizes: []string{}}.make() }, nil, "authorizes no signer"},
+	{"a vertex whose name leads out of the root", func() node.Artifacts {
+		return release{version: 6, vertex: "../../../evil"}.make()
+	}, nil, "is no name"},
 	{"a key said twice", func() node.Artifacts {
 		return edit(release{version: 6}.make(), "agent", replaced(`"version": 6`, `"version": 4, "version": 6`))
 	}, artifact.ErrMalformed, "duplicate"},

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -82,6 +83,9 @@ func (r root) stage(next string, docs []artifact.Document) error {
 	dirs := []string{next}
 	for _, d := range docs {
 		below, _ := strings.CutPrefix(rete.ArtifactPath(d.Kind, d.Name), mgmtDir+"/")
+		if partAt(below) != d.Part {
+			return fmt.Errorf("%v has no place in an install root", d.Part) // its name is a path
+		}
 		name := filepath.Join(next, filepath.FromSlash(below))
 		dir := filepath.Dir(name)
 		if err := r.fs.MkdirAll(dir); err != nil {

@@ -61,6 +61,7 @@ type release struct {
 	version    uint64
 	signer     string   // default primary
 	authorizes []string // default primary alone
+	vertex     string   // default flor
 	change     string   // replaces the upstream of a service, so that the payload differs
 }
 
@@ -78,6 +79,9 @@ func (r release) make() node.Artifacts {
 	var set node.Artifacts
 	for _, a := range sets()[r.node].Artifacts {
 		payload := r.payload(a)
+		if r.vertex != "" && a.Kind == rete.ArtifactVertex {
+			a.Name = r.vertex
+		}
 		doc, err := signerOf(r.signer).SealDocument(artifact.Envelope{
 			Plane: artifact.PlaneMgmt, Kind: a.Kind, Version: r.version, Node: r.node, Name: a.Name,
 			GeneratedAt: time.Unix(1776686400, 0), Payload: payload,
@@ -97,6 +101,9 @@ func (r release) payload(a rete.Artifact) json.RawMessage {
 	p, faults := rete.CheckAgent(a.Payload)
 	if len(faults) > 0 {
 		panic(faults)
+	}
+	if r.vertex != "" {
+		p.Vertices[0].Name = r.vertex
 	}
 	p.Trust.Signers = nil
 	for _, name := range r.authorizes {

@@ -96,7 +96,7 @@ func committed(ctx context.Context, dir string, files []string, dirty map[string
 }
 
 // fewFiles is how many files a command line surely has room for.
-const fewFiles = 500
+const fewFiles = 100
 
 // git runs a git command on files, some at a time, and returns all that it
 // prints. Names are names, not patterns.

@@ -1,0 +1,176 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/test/reterepo"
+)
+
+// releaseEvent is one event of a node's stream.
+type releaseEvent struct {
+	seq     uint64
+	kind    string
+	payload struct {
+		NodeID   string `json:"node_id"`
+		Kind     string `json:"kind"`
+		Name     string `json:"name"`
+		Document string `json:"document"`
+	}
+}
+
+// heard follows a node until its stream ends.
+type heard struct {
+	mu     sync.Mutex
+	events []releaseEvent
+}
+
+func (h *heard) all() []releaseEvent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// hear opens a node's stream after a sequence.
+func (p *process) hear(node string, after uint64) *heard {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+"/v1/nodes/"+node+"/events", nil)
+	require.NoError(p.t, err)
+	req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
+	resp, err := (&http.Client{}).Do(req)
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, resp.StatusCode)
+	h := &heard{}
+	go func() {
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body) // of 64 KiB, as agents read them
+		var e releaseEvent
+		var data string
+		for lines.Scan() {
+			switch name, value, _ := strings.Cut(lines.Text(), ": "); {
+			case name == "id":
+				e.seq, _ = strconv.ParseUint(value, 10, 64)
+			case name == "event":
+				e.kind = value
+			case name == "data":
+				data += value
+			case name == "" && data != "":
+				var n struct{ Payload json.RawMessage }
+				if json.Unmarshal([]byte(data), &n) == nil && json.Unmarshal(n.Payload, &e.payload) == nil {
+					h.mu.Lock()
+					h.events = append(h.events, e)
+					h.mu.Unlock()
+				}
+				e, data = releaseEvent{}, ""
+			}
+		}
+	}()
+	return h
+}
+
+// artifactsOf are the artifacts of events, in words; ok when nothing else is
+// among them but words to pull.
+func artifactsOf(events []releaseEvent) (docs []string) {
+	for _, e := range events {
+		if e.kind == "artifact_updated" {
+			docs = append(docs, e.payload.NodeID+"/"+e.payload.Kind+"."+e.payload.Name+": "+e.payload.Document)
+		}
+	}
+	slices.Sort(docs)
+	return docs
+}
+
+func filesOf(node string, files []reterepo.File) (docs []string) {
+	for _, f := range files {
+		docs = append(docs, node+"/"+f.Kind+"."+f.Name+": "+string(f.Text))
+	}
+	slices.Sort(docs)
+	return docs
+}
+
+// TestReleasedArtifactsReachTheirNodesAndSurvive goes from a compiled
+// repository to nodes: byte for byte, only what changed, and whatever happens to
+// the plane once the release was acknowledged.
+func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
+	repo := reterepo.Example()
+	v1 := reterepo.Signed(repo, "primary", 1)
+	dir, cert := t.TempDir(), filepath.Join(t.TempDir(), "primary.crt")
+	require.NoError(t, reterepo.WriteTree(v1, dir))
+	require.NoError(t, os.WriteFile(cert, repo["certs/management-planes/primary.crt"].Data, 0o600))
+	p := serve(t)
+	for node := range v1 {
+		p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/"+node, map[string]any{"labels": map[string]string{"rete": "yes"}}, 201)
+	}
+	_, code := p.run("release", dir, "--trust", cert)
+	require.Zero(t, code)
+	p.kill()
+	p.start()
+	for node, files := range v1 {
+		require.Equal(t, filesOf(node, files), p.artifacts(node), "the node pulls the files, after kill -9")
+		h := p.hear(node, 0)
+		require.True(t, waitFor(20*time.Second, func() bool { return len(artifactsOf(h.all())) >= len(files) }))
+		require.Equal(t, filesOf(node, files), artifactsOf(h.all()), "and is told them, when it comes back")
+	}
+
+	// One service goes to another group: alpha may not reach it any more.
+	f := repo["services/teams.yaml"]
+	f.Data = []byte(strings.Replace(string(f.Data), "groups: [db]", "groups: [admin]", 1))
+	v2 := reterepo.Signed(repo, "primary", 2)
+	touched := map[string]bool{"alpha": true, "beta": true}
+	streams := map[string]*heard{}
+	for node := range v1 {
+		_, next := p.state(node)
+		streams[node] = p.hear(node, next)
+		if !touched[node] {
+			v2[node] = v1[node] // as retectl compile keeps it
+		}
+	}
+	require.NoError(t, reterepo.WriteTree(v2, dir))
+	out, code := p.run("release", dir)
+	require.Zero(t, code)
+	require.Equal(t, "2 nodes released, 2 unchanged, 0 refused\n", out)
+	p.do("POST", "/v1/projects/"+defaultProject+"/policies", json.RawMessage(`{"slug":"end","selector":{"source":"rete=yes","destination":"rete=yes"},
+		"rules":[{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`), 201)
+	for node, h := range streams {
+		require.True(t, waitFor(20*time.Second, func() bool {
+			return slices.ContainsFunc(h.all(), func(e releaseEvent) bool { return e.kind == "policy_updated" })
+		}), "what came after the release")
+		var want []string
+		if touched[node] {
+			want = filesOf(node, v2[node])
+		}
+		require.Equal(t, want, artifactsOf(h.all()), "%s is told what changed for it", node)
+		require.True(t, slices.IsSortedFunc(h.all(), func(a, b releaseEvent) int { return int(int64(a.seq - b.seq)) }))
+		require.Equal(t, filesOf(node, v2[node]), p.artifacts(node))
+	}
+	_, code = p.run("replay", "--verify")
+	require.Zero(t, code, "the store equals a replay")
+	p.terminate()
+}
+
+// artifacts are what a node pulls.
+func (p *process) artifacts(node string) (docs []string) {
+	p.t.Helper()
+	var list struct {
+		Items []struct{ Kind, Name, Document string }
+	}
+	require.NoError(p.t, json.Unmarshal(p.do("GET", "/v1/nodes/"+node+"/artifacts", nil, 200), &list))
+	for _, x := range list.Items {
+		docs = append(docs, node+"/"+x.Kind+"."+x.Name+": "+x.Document)
+	}
+	return docs
+}
