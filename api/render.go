@@ -1,8 +1,9 @@
 package api
 
 import (
-	"github.com/google/uuid"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/compiler"
