@@ -72,8 +72,8 @@ func TestAStateIsWhatAPersonWorkedOutByHand(t *testing.T) {
 		updated(project, "n2", `{"role":"web","env":"prod"}`),
 		updated(project, "n3", `{"role":"cache"}`),
 	)
-	web := oracle.Row{Policy: first, Revision: "r1", Fingerprint: webFingerprint, Payload: webPayload}
-	deny := oracle.Row{Policy: second, Revision: "r2", Fingerprint: denyFingerprint, Payload: denyPayload}
+	web := oracle.Row{Policy: first, Revision: "r1", Fingerprint: webFingerprint, Payload: webPayload, Said: webPayload}
+	deny := oracle.Row{Policy: second, Revision: "r2", Fingerprint: denyFingerprint, Payload: denyPayload, Said: denyPayload}
 	require.Equal(t, []oracle.Row{web}, p.Rows("n1"))
 	require.Equal(t, []oracle.Row{deny, web}, p.Rows("n2"))
 	require.Empty(t, p.Rows("n3"))

@@ -171,7 +171,7 @@ func (p *Plane) vouch(ctx context.Context) bool {
 	}
 	err := p.stream.Vouch(ctx, links)
 	if err == nil {
-		err = p.whole(ctx)
+		err = p.whole(ctx, links)
 	}
 	if damaged(err) {
 		p.guard.raise(err)
@@ -181,11 +181,14 @@ func (p *Plane) vouch(ctx context.Context) bool {
 
 // whole holds the log's end against the fold's. A process that runs has folded
 // this very log: what is missing or differs now is damage.
-func (p *Plane) whole(ctx context.Context) error {
+func (p *Plane) whole(ctx context.Context, links []streams.Link) error {
 	err := p.store.Verify(ctx, p.stream)
 	var other *projector.OtherLogError
 	if !errors.As(err, &other) || other.Seq == 0 {
 		return err
+	}
+	if err := p.stream.Vouch(ctx, links); err != nil {
+		return err // it may have been replaced since it was asked
 	}
 	s, err := p.stream.State(ctx)
 	if err != nil {
