@@ -107,11 +107,11 @@ func (p *plane) warnings(project, id uuid.UUID, content policy.Content) (policy.
 	if err != nil {
 		return nil, err
 	}
-	others := make([]lint.Other, len(beside))
+	others := make([]*lint.Policy, len(beside))
 	for i, o := range beside {
-		others[i] = lint.Other{Slug: o.Slug, Content: o.Head.Content()}
+		others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
 	}
-	return append(lint.Content(content), lint.Beside(content, others)...), nil
+	return append(lint.Content(content), lint.Beside(lint.NewPolicy("", content), others)...), nil
 }
 
 // sameRules reports whether two contents ask the same of a pair of nodes. Where

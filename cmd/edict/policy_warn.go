@@ -29,8 +29,12 @@ func (a *app) warn(ctx context.Context, c *client.Client, project uuid.UUID, dra
 			theirs = nil
 		}
 	}
+	var all []*lint.Policy
+	for _, d := range drafts {
+		all = append(all, lint.NewPolicy(d.Slug, d.Content))
+	}
 	for i, d := range drafts {
-		found := append(lint.Content(d.Content), lint.Beside(d.Content, others(drafts, i))...)
+		found := append(lint.Content(d.Content), lint.Beside(all[i], all)...)
 		if theirs != nil {
 			found = append(found, news(found, theirs[i].Warnings, drafts)...)
 		}
@@ -44,16 +48,6 @@ func (a *app) warn(ctx context.Context, c *client.Client, project uuid.UUID, dra
 		}
 	}
 	return warnings, err
-}
-
-func others(drafts []author.Draft, but int) []lint.Other {
-	var out []lint.Other
-	for i, d := range drafts {
-		if i != but {
-			out = append(out, lint.Other{Slug: d.Slug, Content: d.Content})
-		}
-	}
-	return out
 }
 
 // news are the warnings of the plane that were not found here. What it says of

@@ -9,22 +9,27 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Other is another policy of the project, by what its author calls it.
-type Other struct {
+// Policy is a policy of a project, by what its author calls it.
+type Policy struct {
 	Slug string
 	policy.Content
+	ends []end
 }
+
+// NewPolicy makes ready what Beside compares, once for as many as it is beside.
+func NewPolicy(slug string, c policy.Content) *Policy { return &Policy{slug, c, ends(c)} }
 
 // CodeShadows is of a rule that keeps one of another policy from ever deciding.
 const CodeShadows = "rule_shadows"
 
 // Beside lints one revision beside other policies: what they keep it from
 // deciding, what it keeps them from deciding, and where both stand at one
-// priority and say different things. Of each code a rule has one warning at most.
-func Beside(c policy.Content, others []Other) policy.Violations {
-	b := beside{mine: ends(c)}
+// priority and say different things. c itself is passed over. Of each code a
+// rule has one warning at most.
+func Beside(c *Policy, others []*Policy) policy.Violations {
+	b := beside{mine: c.ends}
 	for _, o := range others {
-		if meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
+		if o != c && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
 			b.other(o)
 		}
 	}
@@ -97,11 +102,10 @@ func whole(side policy.Expr, own string) policy.Expr {
 }
 
 // other compares every rule with every rule of another policy.
-func (b *beside) other(o Other) {
-	theirs := ends(o.Content)
+func (b *beside) other(o *Policy) {
 	for i := range b.mine {
-		for j := range theirs {
-			b.pair(i, &b.mine[i], j, &theirs[j], o.Slug)
+		for j := range o.ends {
+			b.pair(i, &b.mine[i], j, &o.ends[j], o.Slug)
 		}
 	}
 }

@@ -33,9 +33,9 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 		"traffic that does not meet":             {``, line("allow", ten, ten, web), ``, line("deny", ten, ten, `"udp","ports":{"from":80,"to":80}`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := Other{"walls", content(t, c.otherOrder, c.other)}
+			other := NewPolicy("walls", content(t, c.otherOrder, c.other))
 			var got []string
-			for _, w := range Beside(content(t, c.order, c.rules), []Other{other}) {
+			for _, w := range Beside(NewPolicy("", content(t, c.order, c.rules)), []*Policy{other}) {
 				got = append(got, w.Pointer+" "+w.Code)
 				require.Contains(t, w.Detail, "policy walls")
 			}
@@ -67,7 +67,7 @@ func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
 			require.NoError(t, err)
 			return p
 		}
-		found := Beside(at(c.mine, rule), []Other{{"other", at(c.other, deny)}})
+		found := Beside(NewPolicy("", at(c.mine, rule)), []*Policy{NewPolicy("other", at(c.other, deny))})
 		require.Equal(t, c.meet, len(found) > 0, "%s and %s", c.mine, c.other)
 	}
 }
