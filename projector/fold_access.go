@@ -16,12 +16,7 @@ type accessState struct {
 	live int
 	// changes are the ids that changed, by sequence; only the last of an id
 	// counts.
-	changes []accessChange
-}
-
-type accessChange struct {
-	seq uint64
-	id  policy.PrincipalID
+	changes []changed[policy.PrincipalID]
 }
 
 // principal is what the fold knows of an id. One that was removed, or that only
@@ -60,34 +55,15 @@ func (a *accessState) put(p *principal, document *policy.Principal) {
 	a.byID[p.id] = p
 }
 
-// note appends a change. Once most of the list is out of date it is cut to
-// what counts.
-func (a *accessState) note(p *principal) {
-	a.changes = append(a.changes, accessChange{p.seq, p.id})
-	if len(a.changes) > 2*len(a.byID)+64 {
-		a.changes = slices.DeleteFunc(a.changes, func(c accessChange) bool { return a.byID[c.id].seq != c.seq })
-	}
-}
+func (p *principal) changedAt() uint64 { return p.seq }
 
-// since are the ids that changed after seq, each once, oldest first.
-func (a *accessState) since(seq uint64) []*principal {
-	from, _ := slices.BinarySearchFunc(a.changes, seq+1, func(c accessChange, s uint64) int { return cmp.Compare(c.seq, s) })
-	var out []*principal
-	for _, c := range a.changes[from:] {
-		if p := a.byID[c.id]; p.seq == c.seq {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+func (a *accessState) note(p *principal) { a.changes = noteChange(a.changes, a.byID, p.seq, p.id) }
+
+// since are those that changed after seq, each once, oldest first.
+func (a *accessState) since(seq uint64) []*principal { return changedSince(a.changes, a.byID, seq) }
 
 // last is the sequence of the last change.
-func (a *accessState) last() uint64 {
-	if len(a.changes) == 0 {
-		return 0
-	}
-	return a.changes[len(a.changes)-1].seq
-}
+func (a *accessState) last() uint64 { return lastChange(a.changes) }
 
 func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
 	p := f.access.byID[ev.Principal]
@@ -252,9 +228,9 @@ func (l *loader) access() error {
 		document := p.document
 		p.document = nil // it is counted by put
 		a.put(p, document)
-		a.changes = append(a.changes, accessChange{p.seq, p.id})
+		a.changes = append(a.changes, changed[policy.PrincipalID]{p.seq, p.id})
 		return nil
 	})
-	slices.SortFunc(a.changes, func(x, y accessChange) int { return cmp.Compare(x.seq, y.seq) })
+	sortChanges(a.changes)
 	return err
 }

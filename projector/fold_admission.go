@@ -1,9 +1,6 @@
 package projector
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
@@ -18,7 +15,7 @@ type admissionState struct {
 	live       int
 	// changes are the ids that changed, by sequence; only the last of an id
 	// counts.
-	changes []admissionChange
+	changes []changed[policy.AdmissionPolicyID]
 }
 
 type admissionTerm struct {
@@ -26,11 +23,6 @@ type admissionTerm struct {
 	owner    string
 	name     string
 	priority int32
-}
-
-type admissionChange struct {
-	seq uint64
-	id  policy.AdmissionPolicyID
 }
 
 // admissionPolicy is what the fold knows of an id. A deleted one remembers its
@@ -76,34 +68,19 @@ func (a *admissionState) put(p *admissionPolicy, document *policy.AdmissionPolic
 	a.byID[p.id] = p
 }
 
-// note appends a change. Once most of the list is out of date it is cut to
-// what counts.
+func (p *admissionPolicy) changedAt() uint64 { return p.seq }
+
 func (a *admissionState) note(p *admissionPolicy) {
-	a.changes = append(a.changes, admissionChange{p.seq, p.id})
-	if len(a.changes) > 2*len(a.byID)+64 {
-		a.changes = slices.DeleteFunc(a.changes, func(c admissionChange) bool { return a.byID[c.id].seq != c.seq })
-	}
+	a.changes = noteChange(a.changes, a.byID, p.seq, p.id)
 }
 
-// since are the ids that changed after seq, each once, oldest first.
+// since are those that changed after seq, each once, oldest first.
 func (a *admissionState) since(seq uint64) []*admissionPolicy {
-	from, _ := slices.BinarySearchFunc(a.changes, seq+1, func(c admissionChange, s uint64) int { return cmp.Compare(c.seq, s) })
-	var out []*admissionPolicy
-	for _, c := range a.changes[from:] {
-		if p := a.byID[c.id]; p.seq == c.seq {
-			out = append(out, p)
-		}
-	}
-	return out
+	return changedSince(a.changes, a.byID, seq)
 }
 
 // last is the sequence of the last change.
-func (a *admissionState) last() uint64 {
-	if len(a.changes) == 0 {
-		return 0
-	}
-	return a.changes[len(a.changes)-1].seq
-}
+func (a *admissionState) last() uint64 { return lastChange(a.changes) }
 
 func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
 	p := f.admission.byID[ev.Policy]
@@ -242,9 +219,9 @@ func (l *loader) admission() error {
 		document := p.document
 		p.document = nil // it holds nothing yet
 		a.put(p, document)
-		a.changes = append(a.changes, admissionChange{p.seq, p.id})
+		a.changes = append(a.changes, changed[policy.AdmissionPolicyID]{p.seq, p.id})
 		return nil
 	})
-	slices.SortFunc(a.changes, func(x, y admissionChange) int { return cmp.Compare(x.seq, y.seq) })
+	sortChanges(a.changes)
 	return err
 }
