@@ -34,7 +34,7 @@ test: vet lint
 	$(GO) test $(DRIVERS)
 	$(STRUCK) ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 
-# The long campaign: ten minutes or so. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
+# The long campaign. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
 # says what is injected.
 SEED ?= $(shell date +%s)
 
