@@ -47,6 +47,7 @@ var measures = []measure{
 	{"workers", "announcing shared between processes", workers},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"sse", "events over many open streams", sse},
+	{"sse-tls", "the same with TLS", sseTLS},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
@@ -68,6 +69,9 @@ type env struct {
 	quick  bool   // a tenth of the work: to try the bench, not the product
 	times  int    // how often each figure is taken
 	binary string // edict; empty: built on first use
+
+	identity *identity // of a plane with TLS; nil: without
+	token    string    // of a plane with access: an administrator's; empty: without
 
 	spanProfile, spanAllocs string // files for profiles of a workload's process
 }
