@@ -26,10 +26,10 @@ type child struct {
 	cmd    *exec.Cmd
 	log    string // file of what it prints
 	exited chan struct{}
-	addr   string // host:port of its HTTP
+	addr   string      // host:port of its HTTP
 	trust  *tls.Config // of who speaks to it; nil: it has no certificate
-	token  string // shown to it; empty: it asks for none
-	nats   string // URL; of edict alone
+	token  string      // shown to it; empty: it asks for none
+	nats   string      // URL; of edict alone
 }
 
 // ready is what a ready file says.

@@ -98,6 +98,7 @@ func goMetrics(ctx context.Context, c *child) (map[string]float64, error) {
 			values[name], _ = strconv.ParseFloat(value, 64)
 		}
 	}
+	values[liveMemory] = values["go_memstats_heap_alloc_bytes"] + values["go_memstats_stack_inuse_bytes"]
 	return values, nil
 }
 
