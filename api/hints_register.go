@@ -4,10 +4,11 @@ import "github.com/edictdev/edict/api/openapi"
 
 func registerHints() map[string]hint {
 	const base64Of32 = "^[A-Za-z0-9+/]{43}=$"
+	open := func(text string) hint { return hint{Schema: schema{Description: text, AdditionalProperties: true}} }
 	at := logTime("When the plane took it")
 	at.Description = "When the plane took it, by the clock of the worker that answered."
 	return map[string]hint{
-		"RegisterRequest":                       says("How an agent asks to be a node. Current agents send bootstrap_token, nonce and project_id, older ones token; members that are not here are not read."),
+		"RegisterRequest":                       open("How an agent asks to be a node. Current agents send bootstrap_token, nonce and project_id, older ones token; members that are not here are not read."),
 		"RegisterRequest.project_id":            uuidOf("the node's project"),
 		"RegisterRequest.bootstrap_token":       says("The one-time token, of current agents."),
 		"RegisterRequest.nonce":                 {Schema: schema{Description: "A text that no other registration has, of current agents.", MaxLength: openapi.N(maxNonce)}},
@@ -29,7 +30,7 @@ func registerHints() map[string]hint {
 		"Registered.node_secret_key":    {Schema: schema{Description: "The node's bearer token, whole.", Pattern: "^nsk_plexd_[A-Za-z0-9_-]{64}$"}},
 		"Registered.peers":              says("Empty: there is no mesh."),
 
-		"Heartbeat":                     says("What a node's agent says of itself. Members that are not here are not read."),
+		"Heartbeat":                     open("What a node's agent says of itself. Members that are not here are not read."),
 		"Heartbeat.client_now":          says("The agent's clock. It must be within 60 s of the plane's; absent or zero it is not looked at."),
 		"Heartbeat.binary_checksum":     says("Of the agent's program, which is not kept."),
 		"Heartbeat.binary_version":      says("Of the agent, which is not kept."),
@@ -43,13 +44,13 @@ func registerHints() map[string]hint {
 		"StateReported":             says("The plane took it."),
 		"StateReported.accepted_at": at,
 		"StateReported.key":         says("The key, as the path has it."),
-		"StateReport":               says("One value that a node reports."),
+		"StateReport":               open("One value that a node reports."),
 		"StateReport.value":         says("The value, which is not kept."),
 		"StateReport.workload_tag":  says("Whose value it is, which is not kept."),
-		"Drift":                     says("What a node found other than it should be, and put right."),
+		"Drift":                     open("What a node found other than it should be, and put right."),
 		"Drift.timestamp":           says("When, by the agent's clock."),
 		"Drift.corrections":         says("What it put right."),
-		"Correction":                says("One thing that a node put right."),
+		"Correction":                open("One thing that a node put right."),
 		"Correction.type":           says("What was done."),
 		"Correction.detail":         says("About what."),
 	}

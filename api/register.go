@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/access"
-	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -49,16 +48,12 @@ const (
 func registerRoutes() []Route {
 	return []Route{{
 		Method: http.MethodPost, Pattern: patternRegister, ID: "registerNode", Tag: "node", Needs: access.Anyone,
-		Summary: "Trade a bootstrap token for the bearer token of a node",
-		Params: []Param{{
-			Name: "Authorization", In: "header", Summary: "Bearer and the bootstrap token, as older agents send it; not needed.",
-			Schema: &openapi.Schema{Type: "string"},
-		}},
+		Summary:  "Trade a bootstrap token for the bearer token of a node",
 		BodyType: mediaJSON, Body: resource.RegisterRequest{}, Lenient: true,
 		Answers: jsonAnswer(http.StatusCreated, resource.Registered{}),
 		Problems: writeProblems(CodeUnauthenticated, CodeTooManyFailures, CodeKindMismatch, CodeProjectMismatch, projector.CodeTokenConsumed,
 			projector.CodeTokenExpired, projector.CodeTokenRevoked, projector.CodeNonceCollision, CodePublicKeyInvalid, CodeResourceNotFound,
-			policy.CodeMissing, policy.CodeTextTooLong, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType,
+			policy.CodeMissing, policy.CodeTextTooLong, policy.CodeInvalidUUID, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType,
 			CodeBodyTooLarge, CodeUnsupportedMedia, CodeStarting),
 		serve: (*plane).register,
 	}}
@@ -156,7 +151,7 @@ func readRegistration(body resource.RegisterRequest) (r registration, err error)
 		return r, invalid(faults)
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(body.PublicKey)
-	if err != nil || !agrees(key) {
+	if err != nil || len(body.PublicKey) != base64.StdEncoding.EncodedLen(len(r.publicKey)) || !agrees(key) {
 		return r, broken(http.StatusBadRequest, CodePublicKeyInvalid, "/public_key", "public_key is not the base64 of an X25519 public key")
 	}
 	r.publicKey = [32]byte(key)
@@ -182,9 +177,6 @@ func agrees(key []byte) bool {
 // for again once the fold has caught up.
 func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t policy.Bootstrap, err error) {
 	kind, ok := access.BootstrapKind(token)
-	if shown, err := credentials(c.r); ok && (err != nil || shown.Bearer != "" && shown.Bearer != token) {
-		ok = false
-	}
 	if ok {
 		find := func() (ok bool) {
 			p.Model.Read(func(v *projector.View) { who, t, ok = v.Bootstrap(sha256.Sum256([]byte(token))) })
@@ -212,7 +204,9 @@ func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t pol
 		return who, t, wait
 	}
 	p.failed(c)
-	c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	if !ok {
+		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	}
 	return who, t, err
 }
 
