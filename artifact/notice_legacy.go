@@ -22,13 +22,14 @@ func (s *Signer) AppendNoticeIn(d policy.Dialect, b []byte, n Notice) []byte {
 	}
 	var nonce [nonceBytes]byte
 	_, _ = rand.Read(nonce[:]) // it cannot fail
-	return s.appendLegacyNotice(b, n, hex.EncodeToString(nonce[:]))
+	return s.AppendLegacyNotice(b, n, hex.EncodeToString(nonce[:]))
 }
 
-// appendLegacyNotice appends the older envelope (plexsphere 3.2, dialect L). It
+// AppendLegacyNotice appends the older envelope (plexsphere 3.2, dialect L), with
+// a nonce that no other delivery has. It
 // names neither scope nor key; the signature is over json.Marshal of its other
 // five members, in this order.
-func (s *Signer) appendLegacyNotice(b []byte, n Notice, nonce string) []byte {
+func (s *Signer) AppendLegacyNotice(b []byte, n Notice, nonce string) []byte {
 	start := len(b)
 	b = appendText(append(b, `{"event_type":`...), n.Type)
 	b = appendText(append(b, `,"event_id":`...), n.ID)
