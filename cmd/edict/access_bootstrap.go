@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
@@ -70,7 +70,7 @@ func (a *app) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := makeNode(cmd.Context(), c, project, node, labels); err != nil {
+	if err := a.makeNode(cmd.Context(), c, project, node, labels); err != nil {
 		return err
 	}
 	text, kept := access.NewBootstrap(project)
@@ -115,14 +115,20 @@ func nodeUUID(given string) (string, error) {
 	return given, nil
 }
 
-// makeNode makes a node that is not there; one that is keeps what it is.
-func makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
+// makeNode makes a node that is not there; one that is keeps what it is. Where
+// operators have a listener of their own, nodes are made at the other.
+func (a *app) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
 	_, err := c.Node(ctx, project, node)
 	var problem *client.Problem
 	switch {
-	case errors.As(err, &problem) && problem.Status == http.StatusNotFound:
+	case errors.As(err, &problem) && problem.Code == api.CodeNodeNotFound:
 		_, _, err = c.PutNode(ctx, project, node, resource.Facts{Labels: labels})
 		return err
+	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound && len(labels) > 0:
+		return failed(exitNotFound, "this address serves operators alone: run edict node apply %s at the other one, then this without --label", node)
+	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound:
+		fmt.Fprintf(a.stderr, "edict: this address serves operators alone; the node must be there before its agent registers: edict node apply %s --project %s\n", node, project)
+		return nil
 	case err == nil && len(labels) > 0:
 		return failed(exitConflict, "node %s exists; give it labels with edict node apply", node)
 	}
