@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 	"golang.org/x/sync/errgroup"
 )
@@ -37,8 +38,11 @@ type Options struct {
 	Replier    Replier
 	Tables     TableWatch // nil: changes of tables alone are not told
 	Metrics    Metrics
-	Traced     func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
-	Log        *slog.Logger
+	// Dialect is the form of envelopes that a node's agent reads; nil: all read the
+	// current one.
+	Dialect func(node policy.NodeID) policy.Dialect
+	Traced  func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
+	Log     *slog.Logger
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
@@ -66,6 +70,9 @@ func (o Options) withDefaults() Options {
 	o.Lanes = min(o.Lanes, 8)
 	if o.Ring == 0 {
 		o.Ring = 64 << 20
+	}
+	if o.Dialect == nil {
+		o.Dialect = func(policy.NodeID) policy.Dialect { return policy.DialectCurrent }
 	}
 	if o.Metrics == nil {
 		o.Metrics = quiet{}

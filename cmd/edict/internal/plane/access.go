@@ -11,6 +11,8 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -198,4 +200,10 @@ func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]streams.M
 		}
 	}
 	return nil, fmt.Errorf("read the log above %d: %w", after, context.Cause(ctx))
+}
+
+// dialect is the form of event envelopes that the agent of a node reads.
+func (p *Plane) dialect(id policy.NodeID) (d policy.Dialect) {
+	p.store.Read(func(v *projector.View) { d = v.Dialect(id) })
+	return d
 }

@@ -291,7 +291,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
-		Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
+		Dialect: p.dialect, Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
 	}
 	if err := p.openWorkers(&ropt); err != nil {
 		return err
