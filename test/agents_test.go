@@ -1,9 +1,11 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/test/check"
 	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/plexd"
 )
@@ -22,25 +25,22 @@ type hand struct {
 	t    *testing.T
 	node string
 
-	mu     sync.Mutex
-	events []plexd.Event
-	faults []string
-	end    func() // ends the agent
+	mu       sync.Mutex
+	sessions []check.Session
+	faults   []string
+	end      func() // ends the agent
 }
 
-// hire starts an agent of a node of this plane. It ends with the test.
-func (p *process) hire(node string, opt plexd.Options) *hand {
-	p.t.Helper()
-	h := &hand{t: p.t, node: node}
-	opt.Base = func() string { return "http://" + p.http }
-	opt.Transport = described
-	opt.Dispatched = h.hear
+// hire starts an agent of a node; it ends with the test. base is where the plane
+// is now.
+func hire(t *testing.T, node string, base func() string, opt plexd.Options) *hand {
+	t.Helper()
+	h := &hand{t: t, node: node}
+	opt.Base, opt.Transport = base, described
+	opt.Connected, opt.Dispatched = h.connected, h.dispatched
 	opt.Refused = func(id string, why error) { h.fault("%s is refused: %v", id, why) }
-	if opt.Identity == nil && opt.Registration.Token == "" && opt.DataDir == "" {
-		opt.Identity = p.acquainted(node)
-	}
 	a, err := plexd.New(opt)
-	require.NoError(p.t, err)
+	require.NoError(t, err)
 	h.Agent = a
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -48,20 +48,27 @@ func (p *process) hire(node string, opt plexd.Options) *hand {
 	h.end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			p.t.Errorf("the agent of %s: %v", node, err)
+			t.Errorf("the agent of %s: %v", node, err)
 		}
 	})
-	p.t.Cleanup(h.end)
+	t.Cleanup(h.end)
 	return h
 }
 
-// acquainted is the identity of an agent that needs no credentials.
-func (p *process) acquainted(node string) *plexd.Identity {
+// hire starts an agent of a node of this plane.
+func (p *process) hire(node string, opt plexd.Options) *hand {
 	p.t.Helper()
-	for id, key := range p.publicKeys() {
+	if opt.Identity == nil && opt.Registration.Token == "" && opt.DataDir == "" {
+		opt.Identity = acquainted(node, p.publicKeys())
+	}
+	return hire(p.t, node, func() string { return "http://" + p.http }, opt)
+}
+
+// acquainted is the identity of an agent that needs no credentials.
+func acquainted(node string, keys map[string][]byte) *plexd.Identity {
+	for id, key := range keys {
 		return &plexd.Identity{NodeID: node, SigningKeyID: id, SigningPublicKey: key}
 	}
-	p.t.Fatal("the plane has no key")
 	return nil
 }
 
@@ -71,10 +78,72 @@ func (h *hand) fault(format string, args ...any) {
 	h.faults = append(h.faults, "agent of "+h.node+": "+fmt.Sprintf(format, args...))
 }
 
-func (h *hand) hear(e plexd.Event) {
+// connected begins a session.
+func (h *hand) connected(lastEventID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.events = append(h.events, e)
+	after, _ := strconv.ParseUint(lastEventID, 10, 64) // dispatched saw to it
+	h.sessions = append(h.sessions, check.Session{Over: "an agent's", After: after, Live: lastEventID == ""})
+}
+
+// dispatched notes an event of policies, or the word to pull.
+func (h *hand) dispatched(e plexd.Event) {
+	f, err := frameOf(h.node, e)
+	if err != nil {
+		h.fault("%s %s at %s: %v", e.Type, e.ID, e.Cursor, err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.sessions[len(h.sessions)-1]
+	s.Frames = append(s.Frames, f)
+}
+
+func frameOf(node string, e plexd.Event) (f told, err error) {
+	if f.Seq, err = strconv.ParseUint(e.Cursor, 10, 64); err != nil {
+		return f, err
+	}
+	switch e.Type {
+	case "node_state_updated":
+		f.Node, f.Pull = node, true
+		return f, nil
+	case "policy_updated":
+	default:
+		return f, fmt.Errorf("a type that is not awaited")
+	}
+	var p struct {
+		NodeID      string          `json:"node_id"`
+		PolicyID    string          `json:"policy_id"`
+		RevisionID  string          `json:"revision_id"`
+		Fingerprint string          `json:"fingerprint"`
+		Rules       json.RawMessage `json:"rules"`
+		Omitted     int             `json:"rules_omitted"`
+	}
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return f, err
+	}
+	var rules bytes.Buffer
+	if err := json.Compact(&rules, p.Rules); err != nil {
+		return f, err
+	}
+	version, ok := strings.CutPrefix(e.ID, p.NodeID+"."+p.PolicyID+".")
+	if !ok || p.RevisionID == "" {
+		return f, fmt.Errorf("payload %.200s", e.Payload)
+	}
+	f.Node, f.Policy, f.Fingerprint, f.Rules, f.Omitted = p.NodeID, p.PolicyID, p.Fingerprint, rules.String(), p.Omitted
+	f.Version, err = strconv.ParseUint(version, 10, 64)
+	return f, err
+}
+
+// met is what the agent was told, session by session.
+func (h *hand) met() *check.Watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := &check.Watcher{Node: h.node, Sessions: slices.Clone(h.sessions)}
+	for _, f := range h.faults {
+		w.Sessions = append(w.Sessions, check.Session{Over: "an agent's", Live: true, Broken: f})
+	}
+	return w
 }
 
 // await waits until the agent's counters are as wanted.
@@ -85,30 +154,21 @@ func (h *hand) await(why string, wanted func(c plexd.Counters) bool) {
 	require.NoError(h.t, h.Await(ctx, wanted), "%s: %s: %+v", h.node, why, h.Counters())
 }
 
-// heard are the policy events since the first one, by policy.
-func (h *hand) heard() (by map[string][]told, first uint64) {
-	h.t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// heard are the messages since the first one, by policy, and where that was.
+func (h *hand) heard() (by map[string][]told, first, last uint64) {
 	by = map[string][]told{}
-	for _, e := range h.events {
-		seq, err := strconv.ParseUint(e.Cursor, 10, 64)
-		require.NoError(h.t, err)
-		if first == 0 {
-			first = seq
+	for _, s := range h.met().Sessions {
+		for _, m := range s.Frames {
+			if first == 0 {
+				first = m.Seq
+			}
+			last = m.Seq
+			if !m.Pull {
+				by[m.Policy] = append(by[m.Policy], m)
+			}
 		}
-		if e.Type != "policy_updated" {
-			continue
-		}
-		var p struct {
-			PolicyID    string `json:"policy_id"`
-			NodeID      string `json:"node_id"`
-			Fingerprint string `json:"fingerprint"`
-		}
-		require.NoError(h.t, json.Unmarshal(e.Payload, &p))
-		by[p.PolicyID] = append(by[p.PolicyID], told{Seq: seq, Node: p.NodeID, Policy: p.PolicyID, Fingerprint: p.Fingerprint})
 	}
-	return by, first
+	return by, first, last
 }
 
 // differs says how what the agent has in place differs from what the oracle
@@ -164,7 +224,7 @@ func (h *hand) missed(l *ledger) {
 	ok := waitFor(20*time.Second, func() bool {
 		var first uint64
 		last = ""
-		by, first = h.heard()
+		by, first, _ = h.heard()
 		for _, m := range l.since(max(first, 1) - 1) {
 			if all := by[m.Policy]; first > 0 && (len(all) == 0 || all[len(all)-1].Seq != m.Seq) {
 				last = fmt.Sprintf("the agent of %s is not told %d about %s", h.node, m.Seq, m.Policy)
@@ -176,7 +236,7 @@ func (h *hand) missed(l *ledger) {
 	for _, all := range by {
 		for i, m := range all {
 			require.Equal(h.t, h.node, m.Node)
-			require.True(h.t, i == 0 || m.Seq > all[i-1].Seq, "%d after %d", m.Seq, all[max(i, 1)-1].Seq)
+			require.True(h.t, i == 0 || m.Seq > all[i-1].Seq && m.Version > all[i-1].Version, "%v", all)
 		}
 	}
 }
