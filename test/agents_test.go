@@ -88,7 +88,10 @@ func (h *hand) connected(lastEventID string) {
 
 // dispatched notes an event of policies, or the word to pull.
 func (h *hand) dispatched(e plexd.Event) {
-	f, err := frameOf(h.node, e)
+	f, ok, err := frameOf(h.node, e)
+	if !ok {
+		return
+	}
 	if err != nil {
 		h.fault("%s %s at %s: %v", e.Type, e.ID, e.Cursor, err)
 		return
@@ -99,17 +102,18 @@ func (h *hand) dispatched(e plexd.Event) {
 	s.Frames = append(s.Frames, f)
 }
 
-func frameOf(node string, e plexd.Event) (f told, err error) {
+// frameOf reads an event; ok is false for one that tells neither.
+func frameOf(node string, e plexd.Event) (f told, ok bool, err error) {
 	if f.Seq, err = strconv.ParseUint(e.Cursor, 10, 64); err != nil {
-		return f, err
+		return f, true, err
 	}
 	switch e.Type {
 	case "node_state_updated":
 		f.Node, f.Pull = node, true
-		return f, nil
+		return f, true, nil
 	case "policy_updated":
 	default:
-		return f, fmt.Errorf("a type that is not awaited")
+		return f, false, nil
 	}
 	var p struct {
 		NodeID      string          `json:"node_id"`
@@ -120,19 +124,19 @@ func frameOf(node string, e plexd.Event) (f told, err error) {
 		Omitted     int             `json:"rules_omitted"`
 	}
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
-		return f, err
+		return f, true, err
 	}
 	var rules bytes.Buffer
 	if err := json.Compact(&rules, p.Rules); err != nil {
-		return f, err
+		return f, true, err
 	}
-	version, ok := strings.CutPrefix(e.ID, p.NodeID+"."+p.PolicyID+".")
-	if !ok || p.RevisionID == "" {
-		return f, fmt.Errorf("payload %.200s", e.Payload)
+	version, own := strings.CutPrefix(e.ID, p.NodeID+"."+p.PolicyID+".")
+	if !own || p.RevisionID == "" {
+		return f, true, fmt.Errorf("payload %.200s", e.Payload)
 	}
 	f.Node, f.Policy, f.Fingerprint, f.Rules, f.Omitted = p.NodeID, p.PolicyID, p.Fingerprint, rules.String(), p.Omitted
 	f.Version, err = strconv.ParseUint(version, 10, 64)
-	return f, err
+	return f, true, err
 }
 
 // met is what the agent was told, session by session.
@@ -183,10 +187,7 @@ func (h *hand) differs(plane *oracle.Plane) string {
 	if done.Policy != nil {
 		got = unrevised(string(done.Policy))
 	}
-	var words []string
-	for _, r := range done.Ruleset {
-		words = append(words, r.String())
-	}
+	words := h.words()
 	switch {
 	case faults != "":
 		return faults
@@ -198,6 +199,14 @@ func (h *hand) differs(plane *oracle.Plane) string {
 		return fmt.Sprintf("agent of %s enforces %.300v, wants %.300v", h.node, words, want)
 	}
 	return ""
+}
+
+// words are the rules that the agent enforces.
+func (h *hand) words() (words []string) {
+	for _, r := range h.Applied().Ruleset {
+		words = append(words, r.String())
+	}
+	return words
 }
 
 // unrevised is a block without its revision: an agent does not apply what has
