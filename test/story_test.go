@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/test/plexd"
 )
 
 // story drives one plane and, beside it, the oracle.
@@ -23,6 +24,7 @@ type story struct {
 	keys     map[string][]byte
 	sse      map[string]*ledger
 	native   map[string]*ledger
+	agents   []*hand
 }
 
 type head struct{ id, revision string }
@@ -127,6 +129,10 @@ func (s *story) settled() {
 		got, _ := s.state(node)
 		require.Equal(s.t, body, got, "state of %s", node)
 	}
+	for _, h := range s.agents {
+		h.settles(&s.plane)
+		h.missed(s.sse[h.node])
+	}
 }
 
 func waitFor(limit time.Duration, ok func() bool) bool {
@@ -160,9 +166,13 @@ func (s *story) resumes(node string, cursor uint64) {
 	require.Equal(s.t, want, got, "%s resumes after %d", node, cursor)
 }
 
+// storyPeriods have agents cut their streams while the story goes on, and come
+// back sooner than in the field once the plane does.
+var storyPeriods = plexd.Periods{Stream: 300 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 40 * time.Millisecond}
+
 // TestTheStory takes a plane through the life of its policies and kills it
 // between any two steps, right after the write was acknowledged. Every node
-// follows over SSE and over NATS through all of it.
+// follows over SSE, over NATS and by an agent of its own through all of it.
 func TestTheStory(t *testing.T) {
 	s := &story{process: serve(t), policies: map[string]head{}, sse: map[string]*ledger{}, native: map[string]*ledger{}}
 	s.keys = s.publicKeys()
@@ -212,6 +222,10 @@ func TestTheStory(t *testing.T) {
 				followers += 2
 				go func() { followSSE(ctx, s.process, sse, s.keys); done <- struct{}{} }()
 				go func() { followNATS(ctx, s.process, native, s.keys); done <- struct{}{} }()
+				s.agents = append(s.agents, s.hire(node, plexd.Options{Terse: true, Periods: storyPeriods}))
+			}
+			for _, h := range s.agents {
+				h.await("it follows", func(c plexd.Counters) bool { return c.Connects() > 0 && c.Pulls > 0 })
 			}
 		}
 		if i+1 < len(steps) {
@@ -229,6 +243,10 @@ func TestTheStory(t *testing.T) {
 	cancel()
 	for range followers {
 		<-done
+	}
+	for _, h := range s.agents {
+		h.end()
+		t.Logf("%s: %+v", h.node, h.Counters())
 	}
 	s.terminate()
 }
