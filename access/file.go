@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/edictdev/edict/policy"
@@ -96,9 +98,23 @@ func (f File) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	temp := path + ".new"
-	if err := os.WriteFile(temp, append(body, '\n'), 0o600); err != nil {
+	return replaceFile(path, append(body, '\n'), 0o600)
+}
+
+// replaceFile puts a file of this content and mode in the place of whatever was
+// there, whole or not at all.
+func replaceFile(path string, body []byte, mode fs.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".edict-*") // mode 0600
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	_, err = temp.Write(body)
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temp.Name()))
+	}
+	return err
 }
