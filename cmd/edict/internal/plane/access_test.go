@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -165,14 +166,22 @@ func TestOnlyTheRightCredentialsOpenADoor(t *testing.T) {
 func tryDoors(t *testing.T, g *guarded) {
 	root := who{g, "root"}
 	for _, id := range []string{"n1", "n2"} {
-		require.NoError(t, root.http("PUT", "/v1/projects/"+ours+"/nodes/"+id, `{}`))
+		require.NoError(t, root.http("PUT", "/v1/projects/"+ours+"/nodes/"+id, `{"labels":{"node":"`+id+`"}}`))
 	}
-	written := func() string { return g.state("EDICT_LOG") + g.state("EDICT_REPORTS") + g.state("EDICT_NODES") }
-	for _, a := range attempts() {
+	told := g.tell(t, "everybody", "node")
+	for _, step := range [][2]string{
+		{"$JS.API.STREAM.CREATE.SCRATCH", `{"name":"SCRATCH","subjects":["scratch"],"allow_direct":true}`},
+		{"$JS.API.CONSUMER.CREATE.SCRATCH.all", `{"stream_name":"SCRATCH","config":{"name":"all","ack_policy":"none"}}`},
+		{"scratch", "{}"},
+	} {
+		require.NoError(t, ask(step[0], step[1])(root), step[0])
+	}
+	require.Eventually(t, func() bool { return ask("$JS.API.DIRECT.GET.EDICT_NODES.edict.node.n2."+told, "")(root) == nil }, 20*time.Second, 5*time.Millisecond)
+	for _, a := range attempts(told) {
 		t.Run(a.name, func(t *testing.T) {
-			before := written()
+			before := g.written()
 			require.Error(t, a.do(who{g, a.wrong}), "%s must not", a.wrong)
-			require.Equal(t, before, written(), "nothing is written")
+			require.Equal(t, before, g.written(), "nothing is written")
 			require.NoError(t, a.do(who{g, a.right}), "%s may", a.right)
 		})
 	}
@@ -197,6 +206,22 @@ func tryDoors(t *testing.T, g *guarded) {
 			require.NotContains(t, g.log.String(), token, "the token of %s is logged", name)
 		}
 	}
+}
+
+// tell makes a policy for the nodes of a selector.
+func (g *guarded) tell(t *testing.T, slug, selector string) (id string) {
+	body := fmt.Sprintf(`{"slug":%q,"selector":{"source":%q,"destination":%q},"rules":[{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`,
+		slug, selector, selector)
+	text, err := who{g, "author"}.body("POST", "/v1/projects/"+ours+"/policies", body)
+	require.NoError(t, err)
+	var made struct{ ID string }
+	require.NoError(t, json.Unmarshal(text, &made))
+	return made.ID
+}
+
+// written is how far the streams are that nobody else may write to.
+func (g *guarded) written() string {
+	return g.state("EDICT_LOG") + g.state("EDICT_REPORTS") + g.state("EDICT_NODES")
 }
 
 // state is a stream's last sequence.

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,12 @@ func (w who) on(f func(nc *nats.Conn) error) error {
 }
 
 func (w who) http(method, path, body string) error {
+	_, err := w.body(method, path, body)
+	return err
+}
+
+// body is what a request is answered with. A stream is not read.
+func (w who) body(method, path, body string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(w.t.Context(), method, "https://"+w.at.HTTP+path, strings.NewReader(body))
 	require.NoError(w.t, err)
 	r.Header.Set("Content-Type", "application/json")
@@ -73,14 +80,17 @@ func (w who) http(method, path, body string) error {
 	transport := &http.Transport{TLSClientConfig: w.trust, DisableKeepAlives: true}
 	res, err := transport.RoundTrip(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode < 300 {
-		return nil
+	if res.StatusCode < 300 && strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		return nil, nil
 	}
-	text, _ := io.ReadAll(res.Body)
-	return fmt.Errorf("%s: %s", res.Status, text)
+	text, err := io.ReadAll(res.Body)
+	if res.StatusCode >= 300 {
+		return nil, fmt.Errorf("%s: %s", res.Status, text)
+	}
+	return text, err
 }
 
 // attempt is something that only right may do.
@@ -127,9 +137,36 @@ func ask(subject, body string) func(who) error {
 			if err := nc.FlushTimeout(10 * time.Second); err != nil || nc.LastError() != nil {
 				return errors.Join(err, nc.LastError())
 			}
-			_, err = answer.NextMsg(10 * time.Second)
-			return err
+			m, err := answer.NextMsg(10 * time.Second)
+			if err != nil {
+				return err
+			}
+			if status := m.Header.Get("Status"); status != "" || bytes.Contains(m.Data, []byte(`"error":{`)) {
+				return fmt.Errorf("the answer is %s %s", status, m.Data)
+			}
+			return nil
 		})
+	}
+}
+
+// divert has the answer to a request go to a subject of the log.
+func divert(subject, body string) func(who) error {
+	return func(w who) error {
+		return w.on(func(nc *nats.Conn) error {
+			return nc.PublishRequest(subject, "edict.log."+ours+".node.n1", []byte(body))
+		})
+	}
+}
+
+// stored is do, which succeeds when something was stored.
+func stored(do func(who) error) func(who) error {
+	return func(w who) error {
+		before := w.written()
+		if err := do(w); err != nil {
+			return err
+		}
+		require.Eventually(w.t, func() bool { return w.written() != before }, 10*time.Second, time.Millisecond, "it was stored")
+		return nil
 	}
 }
 
@@ -138,10 +175,17 @@ func call(method, path, body string) func(who) error {
 }
 
 // attempts are what a hostile node, a hostile author and a stranger try over
-// NATS, HTTP and SSE, and who may.
-func attempts() []attempt {
-	node := func(id string) string {
-		return fmt.Sprintf(`{"id":%q,"type":"node_updated","project_id":%q,"node_id":%q,"labels":{},"addresses":[]}`, uuid.New(), ours, id)
+// NATS, HTTP and SSE, and who may. Nodes n1 and n2 are told a policy; stream
+// SCRATCH has a message, which says nothing of its own, and a consumer.
+func attempts(told string) []attempt {
+	// The facts of n1 are as they were, and n3 has no policy: the plane announces
+	// nothing.
+	node := func(id, labels string) string {
+		return fmt.Sprintf(`{"id":%q,"type":"node_updated","project_id":%q,"node_id":%q,"labels":%s,"addresses":[]}`, uuid.New(), ours, id, labels)
+	}
+	const facts = `{"node":"n1"}`
+	consumer := func(name, rest string) string {
+		return `{"stream_name":"EDICT_NODES","config":{"name":"` + name + `","ack_policy":"none","inactive_threshold":60000000000,` + rest + `}}`
 	}
 	return []attempt{
 		{"hear another's live messages", "n1", "n2", listen("edict.live.node.n2.>")},
@@ -162,20 +206,34 @@ func attempts() []attempt {
 		{"hear JetStream", "n1", "root", listen("$JS.>")},
 		{"ask for another's replay", "n1", "n2", ask("edict.replay.node.n2", `{"after":0}`)},
 		{"report for another", "n1", "n2", ask("edict.report.node.n2", `{"version":0,"fingerprint":""}`)},
-		{"report for all", "n1", "root", tell("edict.report.node.x", "{}")},
+		{"report for all", "n1", "root", stored(tell("edict.report.node.x", "{}"))},
 		{"announce to itself", "n1", "root", tell("edict.live.node.n1.p", "{}")},
 		{"announce to another", "n1", "root", tell("edict.live.node.n2.p", "{}")},
-		{"store an announcement", "n1", "root", tell("edict.node.nx.p", "{}")},
-		{"take a fence", "n1", "root", tell("edict.fence.999", "{}")},
+		{"store an announcement", "n1", "root", stored(tell("edict.node.nx.p", "{}"))},
+		{"take a fence", "n1", "root", stored(tell("edict.fence.999", "{}"))},
 		{"ask what JetStream holds", "n1", "root", ask("$JS.API.INFO", "")},
 		{"ask for the log's state", "n1", "root", ask("$JS.API.STREAM.INFO.EDICT_LOG", "")},
 		{"read a message by its number", "n1", "root", ask("$JS.API.STREAM.MSG.GET.EDICT_LOG", `{"seq":1}`)},
-		{"read another's message directly", "n1", "root", ask("$JS.API.DIRECT.GET.EDICT_NODES.edict.node.n2.p", "")},
+		{"read another's message directly", "n1", "root", ask("$JS.API.DIRECT.GET.EDICT_NODES.edict.node.n2."+told, "")},
+		{"read another's message by its subject in the body", "n1", "root", ask("$JS.API.DIRECT.GET.EDICT_NODES", `{"last_by_subj":"edict.node.n2.`+told+`"}`)},
+		{"read whatever comes next for another", "n1", "root", ask("$JS.API.DIRECT.GET.EDICT_NODES", `{"seq":1,"next_by_subj":"edict.node.n2.>"}`)},
+		{"read a message of the node stream", "n1", "root", ask("$JS.API.STREAM.MSG.GET.EDICT_NODES", `{"last_by_subj":"edict.node.n2.`+told+`"}`)},
 		{"make a consumer", "n1", "root", ask("$JS.API.CONSUMER.CREATE.EDICT_NODES", `{"stream_name":"EDICT_NODES","config":{"ack_policy":"none","inactive_threshold":1000000000}}`)},
+		{"make a consumer of its own messages", "n1", "root", ask("$JS.API.CONSUMER.CREATE.EDICT_NODES.own.edict.node.n1.>", consumer("own", `"filter_subject":"edict.node.n1.>"`))},
+		{"make a consumer of another's messages", "n1", "root", ask("$JS.API.CONSUMER.CREATE.EDICT_NODES.theirs.edict.node.n2.>", consumer("theirs", `"filter_subject":"edict.node.n2.>"`))},
+		{"make a consumer of several nodes' messages", "n1", "root", ask("$JS.API.CONSUMER.CREATE.EDICT_NODES.both", consumer("both", `"filter_subjects":["edict.node.n1.>","edict.node.n2.>"]`))},
+		{"make a consumer whose subject hides what it reads", "n1", "root", ask("$JS.API.CONSUMER.DURABLE.CREATE.EDICT_NODES.n1", consumer("n1", `"durable_name":"n1","filter_subject":"edict.node.n2.>"`))},
+		{"make a consumer that delivers elsewhere", "n1", "root", ask("$JS.API.CONSUMER.CREATE.EDICT_NODES.push", consumer("push", `"deliver_subject":"edict.stray"`))},
+		{"take the next message of a consumer", "n1", "root", ask("$JS.API.CONSUMER.MSG.NEXT.EDICT_NODES.theirs", `{"batch":1,"no_wait":true}`)},
+		{"list the consumers", "n1", "root", ask("$JS.API.CONSUMER.LIST.EDICT_NODES", "")},
+		{"have a consumer write to the log", "n1", "root", stored(divert("$JS.API.CONSUMER.MSG.NEXT.SCRATCH.all", `{"batch":1,"no_wait":true}`))},
+		{"have a direct read write to the log", "n1", "root", stored(divert("$JS.API.DIRECT.GET.SCRATCH.scratch", ""))},
+		{"have JetStream's information written to the log", "n1", "root", stored(divert("$JS.API.INFO", ""))},
+		{"delete a stream", "n1", "root", ask("$JS.API.STREAM.DELETE.SCRATCH", "")},
 		{"purge the reports", "n1", "root", ask("$JS.API.STREAM.PURGE.EDICT_REPORTS", "")},
 		{"write a key", "n1", "root", tell("$KV.EDICT_META.x", "x")},
-		{"append a node's facts", "n1", "author", ask("edict.log."+ours+".node.n1", node("n1"))},
-		{"append to another project", "stranger", "author", ask("edict.log."+ours+".node.n3", node("n3"))},
+		{"append a node's facts", "n1", "author", ask("edict.log."+ours+".node.n1", node("n1", facts))},
+		{"append to another project", "stranger", "author", ask("edict.log."+ours+".node.n3", node("n3", "{}"))},
 		{"append a policy without managing it", "operator", "stranger", ask("edict.log."+theirs+".policy."+theirs, "{}")},
 		{"append a relation", "author", "root", ask("edict.log.access.author", "{}")},
 		{"append an admission policy", "author", "root", ask("edict.log.admission.x", "{}")},
@@ -190,7 +248,7 @@ func attempts() []attempt {
 		{"read another's table", "n1", "n2", call("GET", "/v1/nodes/n2/datapath", "")},
 		{"follow another", "n1", "n2", call("GET", "/v1/nodes/n2/events", "")},
 		{"report for another over HTTP", "n1", "n2", call("POST", "/v1/nodes/n2/applied", `{"version":1,"fingerprint":"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}`)},
-		{"change its own labels", "n1", "author", call("PUT", "/v1/projects/"+ours+"/nodes/n1", `{"labels":{}}`)},
+		{"change its own labels", "n1", "author", call("PUT", "/v1/projects/"+ours+"/nodes/n1", `{"labels":`+facts+`}`)},
 		{"make an administrator", "author", "root", call("POST", "/v1/access/principals/somebody/relations", `{"relation":"plane#admin"}`)},
 		{"read the policies of others", "stranger", "author", call("GET", "/v1/projects/"+ours+"/policies", "")},
 	}
