@@ -58,6 +58,7 @@ func parseFile(body []byte) (File, error) {
 		return nil, errors.New("something follows the document; remove it")
 	}
 	f := File{}
+	holders := map[key]policy.PrincipalID{}
 	var faults []error
 	for i, w := range doc.Principals {
 		id, err := policy.ParsePrincipalID(w.ID)
@@ -73,6 +74,12 @@ func parseFile(body []byte) (File, error) {
 		e := &Entry{}
 		e.Principal, err = policy.DecodePrincipal(w.Principal)
 		fault("principal", err)
+		for p := range proofs(e.Principal) {
+			if by, taken := holders[p.key]; taken && by != id {
+				fault("principal", fmt.Errorf("/%s/%d: %s lists it, too, and it would prove neither; take it from one of them", p.list, p.at, by))
+			}
+			holders[p.key] = id
+		}
 		for n, text := range w.Relations {
 			r, err := policy.ParseRelation(text)
 			fault(fmt.Sprintf("relations/%d", n), err)
