@@ -110,6 +110,15 @@ const (
 	ours   = "00000000-0000-4000-8000-000000000000"
 )
 
+func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
+	for _, text := range texts {
+		r, err := policy.ParseRelation(text)
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
 func startGuarded(t *testing.T, external bool) *guarded {
 	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": ""}, log: &bytes.Buffer{}}
 	g.ca.issue("plane", "")
@@ -129,11 +138,7 @@ func startGuarded(t *testing.T, external bool) *guarded {
 		text, kept := access.NewToken(uuid.New(), expires)
 		g.tokens[name], e.Principal.Tokens = text, []policy.Token{kept}
 		e.Principal.SPIFFE = []string{"spiffe://edict.test/" + name}
-		for r := range strings.FieldsSeq(relations) {
-			rel, err := policy.ParseRelation(r)
-			require.NoError(t, err)
-			e.Relations = append(e.Relations, rel)
-		}
+		e.Relations = parseRelations(t, strings.Fields(relations)...)
 		file[policy.PrincipalID(name)] = e
 	}
 	path := filepath.Join(t.TempDir(), "access.json")
@@ -171,7 +176,7 @@ func tryDoors(t *testing.T, g *guarded) {
 	told := g.tell(t, "everybody", "node")
 	for _, step := range [][2]string{
 		{"$JS.API.STREAM.CREATE.SCRATCH", `{"name":"SCRATCH","subjects":["scratch"],"allow_direct":true}`},
-		{"$JS.API.CONSUMER.CREATE.SCRATCH.all", `{"stream_name":"SCRATCH","config":{"name":"all","ack_policy":"none"}}`},
+		{"$JS.API.CONSUMER.DURABLE.CREATE.SCRATCH.all", `{"stream_name":"SCRATCH","config":{"name":"all","durable_name":"all","ack_policy":"none"}}`},
 		{"scratch", "{}"},
 	} {
 		require.NoError(t, ask(step[0], step[1])(root), step[0])
@@ -200,6 +205,8 @@ func tryDoors(t *testing.T, g *guarded) {
 	if g.out == nil {
 		t.Run("be revoked", g.revoked)
 	}
+	t.Run("have answers sent to another", g.misdirected)
+	t.Run("go on with new credentials", g.rotated)
 	g.stop()
 	for name, token := range g.tokens {
 		if token != "" {
@@ -225,23 +232,32 @@ func (g *guarded) written() string {
 }
 
 // state is a stream's last sequence.
-func (g *guarded) state(stream string) (last string) {
-	err := who{g, "root"}.on(func(nc *nats.Conn) error {
-		m, err := nc.Request("$JS.API.STREAM.INFO."+stream, nil, 10*time.Second)
-		if err == nil {
-			_, last, _ = strings.Cut(string(m.Data), `"last_seq":`)
-			last, _, _ = strings.Cut(last, ",")
+func (g *guarded) state(stream string) string {
+	return fmt.Sprintf("%s %d ", stream, g.last(stream))
+}
+
+func (g *guarded) head() uint64 { return g.last("EDICT_LOG") }
+
+func (g *guarded) last(stream string) uint64 {
+	var answer struct {
+		State struct {
+			Last uint64 `json:"last_seq"`
 		}
-		return err
-	})
-	require.NoError(g.t, err)
-	return stream + " " + last + " "
+	}
+	require.NoError(g.t, who{g, "root"}.on(func(nc *nats.Conn) error {
+		m, err := nc.Request("$JS.API.STREAM.INFO."+stream, nil, 10*time.Second)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(m.Data, &answer)
+	}))
+	return answer.State.Last
 }
 
 // replyElsewhere names subjects that nobody may publish to as the place for the
 // plane's own answers.
 func (g *guarded) replyElsewhere(t *testing.T) {
-	before := g.state("EDICT_LOG") + g.state("EDICT_REPORTS")
+	head, before := g.head(), g.state("EDICT_LOG")+g.state("EDICT_REPORTS")
 	for _, to := range []string{"edict.log." + ours + ".node.n1", "edict.report.node.n2", "edict.log.access.n1", "edict.fence.1", "$JS.API.STREAM.PURGE.EDICT_REPORTS", "edict.replay.node.n2"} {
 		require.NoError(t, who{g, "n1"}.on(func(nc *nats.Conn) error {
 			if err := nc.PublishRequest("edict.replay.node.n1", to, []byte(`{"after":0}`)); err != nil {
@@ -261,10 +277,7 @@ func (g *guarded) replyElsewhere(t *testing.T) {
 		_, err := nc.Request(own, []byte("{}"), 10*time.Second)
 		return err
 	}))
-	var head uint64
-	_, err := fmt.Sscanf(before, "EDICT_LOG %d", &head)
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("EDICT_LOG %d ", head+2), g.state("EDICT_LOG"))
+	require.Equal(t, head+2, g.head())
 }
 
 // byCertificate comes without a token.

@@ -58,16 +58,9 @@ func startOutside(t *testing.T, ca *authority) *outside {
 		if !strings.Contains(text, "project:") {
 			continue
 		}
-		var relations []policy.Relation
-		for r := range strings.FieldsSeq(text) {
-			rel, err := policy.ParseRelation(r)
-			require.NoError(t, err)
-			relations = append(relations, rel)
-		}
-		o.give(name)(o.Producer(policy.PrincipalID(name), relations, time.Time{}))
+		o.give(name)(o.Producer(policy.PrincipalID(name), parseRelations(t, strings.Fields(text)...), time.Time{}))
 	}
-	reads := policy.Relation{Kind: policy.ObjectPlane, Name: policy.RelationRead}
-	_, err = o.Producer("reader", []policy.Relation{reads}, time.Time{})
+	_, err = o.Producer("reader", parseRelations(t, principals["reader"]), time.Time{})
 	require.ErrorIs(t, err, access.ErrNothingOverNATS)
 	return o
 }
