@@ -192,7 +192,23 @@ func (c *Conn) check(ctx context.Context) error {
 	c.js = js
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	// A request that is not permitted has no answer: only the connection tells.
+	denied := make(chan struct{})
+	tell := c.nc.Opts.AsyncErrorCB
+	c.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		tell(nc, sub, err)
+		if errors.Is(err, nats.ErrPermissionViolation) && ctx.Err() == nil {
+			close(denied)
+			cancel()
+		}
+	})
 	info, err := js.AccountInfo(ctx)
+	c.nc.SetErrorHandler(tell)
+	select {
+	case <-denied:
+		return errors.New("these credentials are not a worker's: they may not use JetStream; make some with edict nats creds worker")
+	default:
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
 		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration")
