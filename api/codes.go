@@ -29,6 +29,7 @@ func meanings() map[string]meaning {
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
 		CodePeerNotFound:      {http.StatusNotFound, "the peer is neither a node of the project nor an address"},
 		CodePrincipalNotFound: {http.StatusNotFound, "the log knows no such principal"},
+		CodeCredentialTaken:   {http.StatusConflict, "another principal lists the same token, SPIFFE ID or identity"},
 		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},

@@ -33,8 +33,10 @@ type Options struct {
 	// come over NATS, and only what must be pulled over HTTP. Empty: all comes
 	// over HTTP.
 	NATS string
-	// Token and TLS are shown to the NATS server; empty: none.
+	// Token, or what is in the file Creds, read at each connect, and TLS are
+	// shown to the NATS server; empty: none.
 	Token string
+	Creds string
 	TLS   *tls.Config
 	// Trust holds the keys to verify with. Nil: those the plane names at
 	// /v1/keys, asked again when a notice names an unknown one.

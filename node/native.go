@@ -103,6 +103,11 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 func (f *Follower) shown() nats.Option {
 	return func(o *nats.Options) error {
 		o.Token = f.opt.Token
+		if f.opt.Creds != "" {
+			if err := nats.UserCredentials(f.opt.Creds)(o); err != nil {
+				return err
+			}
+		}
 		if f.opt.TLS != nil {
 			return nats.Secure(f.opt.TLS)(o)
 		}

@@ -20,6 +20,7 @@ type credentials struct {
 	tokenFile string
 	ca        string
 	cert, key string
+	nats      string // file, for NATS servers in operator mode
 
 	spiffe   string           // address of a Workload API
 	server   string           // SPIFFE ID of the plane
@@ -38,6 +39,24 @@ func (a *app) credentialFlags(cmd *cobra.Command) {
 	for _, name := range []string{"token-file", "ca", "cert", "key", "spiffe-socket", "server-id"} {
 		fromEnvironment(cmd, name)
 	}
+}
+
+// natsCredsFlag gives a command the flag of those who speak to NATS servers that
+// Edict does not embed.
+func (a *app) natsCredsFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.creds.nats, "nats-creds", "", "`file` of credentials for the NATS server, as edict nats creds makes them (EDICT_NATS_CREDS)")
+	fromEnvironment(cmd, "nats-creds")
+}
+
+// natsFile is the file of credentials for NATS servers; "" without one.
+func (c credentials) natsFile() (string, error) {
+	if c.nats == "" {
+		return "", nil
+	}
+	if _, err := os.Stat(c.nats); err != nil {
+		return "", failed(exitUnreadable, "--nats-creds: %v", err)
+	}
+	return c.nats, nil
 }
 
 // token is what the file holds; "" without one.

@@ -40,6 +40,8 @@ type Options struct {
 	HTTP       string // host:port of the API, loopback unless Access allows more
 	NATSListen string // host:port of the embedded server for native clients, likewise; "" or "none": in process only
 	NATS       string // URLs of external servers, comma separated; empty: the embedded one
+	NATSCreds  string // file of credentials that they ask for; empty: none
+	NATSCA     string // PEM file of the authorities that their certificates are checked against; empty: the system's
 	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
 
@@ -184,6 +186,9 @@ func (p *Plane) Addresses() (a Addresses) {
 func (p *Plane) connect(ctx context.Context) error {
 	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Replicas: p.opt.Replicas, Log: p.log}
 	p.natsURL = p.opt.NATS
+	if err := p.showNATS(&opt); err != nil {
+		return err
+	}
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
 			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
