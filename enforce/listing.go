@@ -20,49 +20,81 @@ type Listing struct {
 	Rules map[string]string
 }
 
-func newListing() *Listing {
+// NewListing is that of a table with nothing in it.
+func NewListing() *Listing {
 	return &Listing{map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}}
 }
 
+// AddChain adds a chain and its rules.
+func (l *Listing) AddChain(c *knftables.Chain, rules []string) {
+	words := fmt.Sprintf("%d rules", len(rules))
+	if c.Hook != nil {
+		policy := knftables.AcceptPolicy
+		if c.Policy != nil {
+			policy = *c.Policy
+		}
+		words += fmt.Sprintf(" of %s %s at %s, %s", *c.Type, *c.Hook, *c.Priority, policy)
+	}
+	l.Chains[c.Name] = words
+	l.Rules[c.Name] = strings.Join(rules, "\n")
+}
+
+// AddMap adds a verdict map.
+func (l *Listing) AddMap(m *knftables.Map) {
+	l.Maps[m.Name] = strings.TrimSuffix(m.Type, verdictType)
+}
+
+// AddElement adds an element of a map.
+func (l *Listing) AddElement(e *knftables.Element) {
+	l.Elements[e.Map+" "+strings.Join(e.Key, concatenation)] = strings.Join(e.Value, concatenation)
+}
+
+const (
+	concatenation = " . "
+	verdictType   = " : verdict"
+)
+
 // listing is what a kernel shows that holds the ruleset, but for its Rules.
 func (r *Ruleset) listing() *Listing {
-	l := newListing()
+	l := NewListing()
 	for _, c := range r.chains {
-		l.Chains[c.name] = chainWords(c.hook, len(c.rules))
+		l.AddChain(c.object(), c.rules)
 	}
 	for _, m := range r.maps {
-		l.Maps[m.name] = m.typ
+		l.AddMap(m.object())
 		for _, e := range m.elements {
-			l.Elements[m.name+" "+e.key] = e.verdict
+			l.AddElement(m.elementObject(e))
 		}
 	}
 	return l
 }
 
-func (h *hook) priorityText() string { return strconv.Itoa(h.priority) }
-
-func chainWords(h *hook, rules int) string {
-	if h == nil {
-		return fmt.Sprintf("%d rules", rules)
-	}
-	return fmt.Sprintf("%s %s %d %s, %d rules", h.kind, h.hook, h.priority, h.policy, rules)
-}
-
 // nftObject is an object of nft's JSON, as far as we look at it.
 type nftObject struct {
-	Chain *struct {
-		Name   string                    `json:"name"`
-		Type   knftables.BaseChainType   `json:"type"`
-		Hook   knftables.BaseChainHook   `json:"hook"`
-		Prio   int                       `json:"prio"`
-		Policy knftables.BaseChainPolicy `json:"policy"`
-	} `json:"chain"`
-	Rule *struct {
+	Chain *nftChain `json:"chain"`
+	Rule  *struct {
 		Chain string          `json:"chain"`
 		Expr  json.RawMessage `json:"expr"`
 	} `json:"rule"`
 	Map *nftMap `json:"map"`
 	Set *nftMap `json:"set"`
+}
+
+type nftChain struct {
+	Name   string                    `json:"name"`
+	Type   knftables.BaseChainType   `json:"type"`
+	Hook   knftables.BaseChainHook   `json:"hook"`
+	Prio   int                       `json:"prio"`
+	Policy knftables.BaseChainPolicy `json:"policy"`
+}
+
+func (c *nftChain) object() *knftables.Chain {
+	out := &knftables.Chain{Name: c.Name}
+	if c.Hook != "" {
+		priority := knftables.BaseChainPriority(strconv.Itoa(c.Prio))
+		out.Type, out.Hook, out.Priority, out.Policy = &c.Type, &c.Hook, &priority, &c.Policy
+	}
+	return out
 }
 
 type nftMap struct {
@@ -79,23 +111,17 @@ func parseListing(text []byte) (*Listing, error) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("read what nft lists: %w", err)
 	}
-	l := newListing()
-	rules := map[string]int{}
+	l := NewListing()
+	rules := map[string][]string{}
 	for _, o := range doc.Objects {
 		if o.Rule != nil {
-			rules[o.Rule.Chain]++
-			l.Rules[o.Rule.Chain] += string(o.Rule.Expr) + "\n"
+			rules[o.Rule.Chain] = append(rules[o.Rule.Chain], string(o.Rule.Expr))
 		}
 	}
 	for _, o := range doc.Objects {
 		switch {
 		case o.Chain != nil:
-			c := o.Chain
-			var h *hook
-			if c.Hook != "" {
-				h = &hook{c.Type, c.Hook, c.Prio, c.Policy}
-			}
-			l.Chains[c.Name] = chainWords(h, rules[c.Name])
+			l.AddChain(o.Chain.object(), rules[o.Chain.Name])
 		case o.Map != nil:
 			if err := l.takeMap(o.Map); err != nil {
 				return nil, err
@@ -116,7 +142,7 @@ func (l *Listing) takeMap(m *nftMap) error {
 		}
 		parts = []string{one}
 	}
-	l.Maps[m.Name] = strings.Join(parts, " . ")
+	l.AddMap(&knftables.Map{Name: m.Name, Type: strings.Join(parts, concatenation)})
 	for _, e := range m.Elem {
 		var pair [2]json.RawMessage
 		if err := json.Unmarshal(e, &pair); err != nil {
@@ -126,7 +152,7 @@ func (l *Listing) takeMap(m *nftMap) error {
 		if err != nil {
 			return fmt.Errorf("read an element of map %s as nft lists it: %w", m.Name, err)
 		}
-		l.Elements[m.Name+" "+key] = verdictText(pair[1])
+		l.AddElement(&knftables.Element{Map: m.Name, Key: []string{key}, Value: []string{verdictText(pair[1])}})
 	}
 	return nil
 }
@@ -163,7 +189,7 @@ func keyText(text json.RawMessage) (string, error) {
 	case len(o.Range) == 2:
 		return joined(o.Range, "-")
 	case len(o.Concat) > 0:
-		return joined(o.Concat, " . ")
+		return joined(o.Concat, concatenation)
 	}
 	return "", fmt.Errorf("%.100s is no key that was written", text)
 }

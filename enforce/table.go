@@ -18,9 +18,6 @@ type Table struct {
 	Fingerprint string // SHA-256 of identities and entries, in base64
 	Identities  []Identity
 	Entries     []datapath.Entry
-	// Refused is why the plane serves an older table than its facts ask for; empty:
-	// it does not.
-	Refused string
 }
 
 // Identity is a kind of peer. It has the number of its place, from 1.
@@ -42,9 +39,6 @@ type document struct {
 	Fingerprint string          `json:"fingerprint"`
 	Identities  json.RawMessage `json:"identities"`
 	Entries     json.RawMessage `json:"entries"`
-	Refused     *struct {
-		Detail string `json:"detail"`
-	} `json:"refused"`
 }
 
 type identityDocument struct {
@@ -88,9 +82,6 @@ func Parse(node policy.NodeID, text []byte) (*Table, error) {
 		return nil, fmt.Errorf("the table's fingerprint is %.60q, but its identities and entries have %s: it was changed", d.Fingerprint, want)
 	}
 	t := &Table{Node: node, Version: d.Version, Fingerprint: d.Fingerprint}
-	if d.Refused != nil {
-		t.Refused = d.Refused.Detail
-	}
 	if err := t.readIdentities(d.Identities); err != nil {
 		return nil, err
 	}

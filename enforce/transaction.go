@@ -3,6 +3,7 @@ package enforce
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/knftables"
@@ -89,18 +90,18 @@ func (c *chain) object() *knftables.Chain {
 	out := &knftables.Chain{Name: c.name}
 	if h := c.hook; h != nil {
 		out.Type, out.Hook, out.Policy = &h.kind, &h.hook, &h.policy
-		out.Priority = knftables.PtrTo(knftables.BaseChainPriority(h.priorityText()))
+		out.Priority = knftables.PtrTo(knftables.BaseChainPriority(strconv.Itoa(h.priority)))
 	}
 	return out
 }
 
 func (m *vmap) object() *knftables.Map {
-	return &knftables.Map{Name: m.name, Type: m.typ + " : verdict", Flags: []knftables.SetFlag{knftables.IntervalFlag}}
+	return &knftables.Map{Name: m.name, Type: m.typ + verdictType, Flags: []knftables.SetFlag{knftables.IntervalFlag}}
 }
 
 // elementObject is an element for nft.
 func (m *vmap) elementObject(e element) *knftables.Element {
-	return &knftables.Element{Map: m.name, Key: strings.Split(e.key, " . "), Value: []string{e.verdict}}
+	return &knftables.Element{Map: m.name, Key: strings.Split(e.key, concatenation), Value: []string{e.verdict}}
 }
 
 // without are the elements of m that o does not have; of all when o is nil.
