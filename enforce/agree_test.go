@@ -75,12 +75,9 @@ func (w *world) take(step gen.Step) {
 	require.NoError(w.t, w.p.Apply([]streams.Message{{Seq: w.seq, Subject: e.Subject, Body: e.Body, Time: time.Unix(int64(w.seq), 0)}}))
 }
 
-// redraw puts other policies in the place of those there are.
+// redraw draws other policies.
 func (w *world) redraw(c func(int) int) {
-	for _, slug := range w.slugs {
-		w.take(gen.Step{Kind: gen.Delete, Slug: slug})
-	}
-	w.slugs = nil
+	var drawn []gen.Policy
 	for i := range 1 + c(3) {
 		p := gen.Policy{Slug: fmt.Sprint("p", i), DisplayName: "p"}
 		p.Selector.Source = pick(c, "role=self", "role=self", "a", "b", "!c", "!nobody")
@@ -97,6 +94,18 @@ func (w *world) redraw(c func(int) int) {
 		for range 1 + c(8) {
 			p.Rules = append(p.Rules, drawRule(c))
 		}
+		drawn = append(drawn, p)
+	}
+	w.replace(drawn...)
+}
+
+// replace puts policies in the place of those there are.
+func (w *world) replace(policies ...gen.Policy) {
+	for _, slug := range w.slugs {
+		w.take(gen.Step{Kind: gen.Delete, Slug: slug})
+	}
+	w.slugs = nil
+	for _, p := range policies {
 		w.slugs = append(w.slugs, p.Slug)
 		w.take(gen.Step{Kind: gen.Create, Slug: p.Slug, Policy: p})
 	}

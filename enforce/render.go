@@ -1,3 +1,5 @@
+//go:build linux
+
 package enforce
 
 import (
@@ -18,10 +20,6 @@ import (
 // ErrInexpressible: a table asks for what nftables cannot do. The error says what
 // and which rule.
 var ErrInexpressible = errors.New("nftables cannot enforce the table")
-
-// ProxyMark is the packet mark of a proxy's own connections: they are looked up
-// like others, but never redirected.
-const ProxyMark = 0xed1c
 
 // The chains see a packet before addresses are translated, so that the ports and
 // peers are those of the flow that was asked for.
@@ -50,7 +48,7 @@ var stages = []stage{
 	{
 		name: "egress", direction: datapath.Egress, verdict: filtered,
 		hook:   hook{knftables.FilterType, knftables.OutputHook, filterPriority, knftables.DropPolicy},
-		before: []string{`oifname "lo" accept`, replies, related, neighbours},
+		before: []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", AgentMark), replies, related, neighbours},
 	},
 	{
 		name: "ingress", direction: datapath.Ingress, verdict: filtered,

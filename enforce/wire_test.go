@@ -36,6 +36,7 @@ type wire struct {
 	t      *testing.T
 	node   *end
 	peers  [2]*end
+	spaces [2]*netns.Space
 	of     map[netip.Addr]*end
 	source uint16 // of the last probe
 	id     uint32 // of the last probe
@@ -78,6 +79,7 @@ func newWire(t *testing.T) *wire {
 	for i, side := range [][]netip.Addr{left, right} {
 		dev := fmt.Sprintf("peer%d", i)
 		s := netns.New(t)
+		w.spaces[i] = s
 		s.Link(t, fmt.Sprintf("%s address 02:00:00:00:00:0%d", dev, 2*i+1), fmt.Sprintf("eth0 address 02:00:00:00:00:0%d", 2*i+2))
 		ours := []string{
 			"link set " + dev + " up",

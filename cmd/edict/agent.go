@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/enforce"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
@@ -72,12 +73,10 @@ starting again would not help.`,
 	flags.StringVar(&f.dir, "dir", "", "`directory` of the node's install root")
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
-	flags.StringVar(&f.apply, "apply", "", "put the node's policy in force: `nftables`")
-	flags.DurationVar(&f.maxAge, "max-age", agent.DefaultMaxAge, "after which the rules in force are stale, unless the plane confirms them")
+	a.enforceFlags(cmd, &f)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	a.clientFlags(cmd)
-	cmd.AddCommand(a.agentStatusCommand(), a.agentRemoveCommand())
 	return cmd
 }
 
@@ -86,6 +85,9 @@ starting again would not help.`,
 const exitConfig = 78
 
 func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
+	if f.apply != "" {
+		a.creds.dial = enforce.AgentDialer().DialContext
+	}
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -119,8 +121,11 @@ func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
 	return a.runAgent(cmd.Context(), opt, enf, log)
 }
 
-// runAgent keeps the install root, and the kernel where enf says how.
-func (a *app) runAgent(ctx context.Context, opt agent.Options, enf *agent.EnforcerOptions, log *slog.Logger) error {
+// enforcer opens what puts the node's policy in force; nil: nothing does.
+type enforcer func(context.Context) (running, error)
+
+// runAgent keeps the install root, and with enf the kernel.
+func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) error {
 	unlock, err := lockAgent(opt.Dir)
 	if err != nil {
 		return err
@@ -161,10 +166,10 @@ func lockAgent(dir string) (unlock func(), err error) {
 type running interface{ Run(context.Context) error }
 
 // openAgent opens the parts. What was in force is so again before anything else.
-func openAgent(ctx context.Context, opt agent.Options, enf *agent.EnforcerOptions, log *slog.Logger) ([]running, error) {
+func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) ([]running, error) {
 	var parts []running
 	if enf != nil {
-		e, err := agent.OpenEnforcer(ctx, *enf)
+		e, err := enf(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,9 @@
+//go:build linux
+
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +21,16 @@ import (
 	"github.com/edictdev/edict/node"
 )
 
-// enforcer is what --apply asks for; nil: nothing.
-func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Client, shown *http.Client) (*agent.EnforcerOptions, error) {
+// enforceFlags are those of --apply, and the commands about what it did.
+func (a *app) enforceFlags(cmd *cobra.Command, f *agentFlags) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.apply, "apply", "", "put the node's policy in force: `nftables`")
+	flags.DurationVar(&f.maxAge, "max-age", agent.DefaultMaxAge, "after which the rules in force are stale, unless the plane confirms them")
+	cmd.AddCommand(a.agentStatusCommand(), a.agentRemoveCommand())
+}
+
+// enforcer is what --apply asks for.
+func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Client, shown *http.Client) (enforcer, error) {
 	switch {
 	case f.apply == "":
 		return nil, nil
@@ -32,11 +43,12 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 	if err != nil {
 		return nil, failed(exitConfig, "--apply nftables: %v", err)
 	}
-	return &agent.EnforcerOptions{
+	options := agent.EnforcerOptions{
 		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c, Kernel: kernel,
 		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
 		MaxAge: f.maxAge, Log: opt.Log,
-	}, nil
+	}
+	return func(ctx context.Context) (running, error) { return agent.OpenEnforcer(ctx, options) }, nil
 }
 
 // agentDir is the directory of a command about an agent.

@@ -1,4 +1,5 @@
-// Package fakenft is a kernel's nftables in memory, which can be told to fail.
+//go:build linux
+
 package fakenft
 
 import (
