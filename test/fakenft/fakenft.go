@@ -71,3 +71,10 @@ func (k *Kernel) List(context.Context) (*enforce.Listing, error) {
 	}
 	return l, nil
 }
+
+// Forget empties the kernel, as somebody may who has the right to.
+func (k *Kernel) Forget() {
+	k.Lock()
+	defer k.Unlock()
+	k.Table, k.Tables = nil, nil
+}
