@@ -56,7 +56,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	w := &world{t: t, p: p, tables: snapshot.NewTables(p, datapath.Options{}), scribe: gen.NewScribe("00000000-0000-4000-8000-000000000000", seed)}
 	for _, n := range []gen.Node{
-		{ID: self, Labels: map[string]string{"role": "self", "a": "yes"}, Addresses: []string{node4.String(), node6.String()}},
+		here(node4, node6),
 		{ID: "n1", Labels: map[string]string{"a": "yes"}, Addresses: []string{"10.0.0.1", "fd00::1"}},
 		{ID: "n2", Labels: map[string]string{"b": "yes"}, Addresses: []string{"10.1.0.1", "192.0.2.1"}},
 		{ID: "n3", Labels: map[string]string{"a": "yes", "b": "yes"}, Addresses: []string{"10.1.1.1", "fd00::9"}},
@@ -69,6 +69,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
+// here is the node, with those of its addresses that the plane was told of.
+func here(told ...netip.Addr) gen.Node {
+	n := gen.Node{ID: self, Labels: map[string]string{"role": "self", "a": "yes"}}
+	for _, a := range told {
+		n.Addresses = append(n.Addresses, a.String())
+	}
+	return n
+}
+
 func (w *world) take(step gen.Step) {
 	w.seq++
 	e := w.scribe.Write(step)
@@ -77,6 +86,9 @@ func (w *world) take(step gen.Step) {
 
 // redraw draws other policies.
 func (w *world) redraw(c func(int) int) {
+	// To a node of one family, all addresses of it are any peer.
+	told := pick(c, []netip.Addr{node4, node6}, []netip.Addr{node4}, []netip.Addr{node4}, []netip.Addr{node6})
+	w.take(gen.Step{Kind: gen.Register, Node: here(told...)})
 	var drawn []gen.Policy
 	for i := range 1 + c(3) {
 		p := gen.Policy{Slug: fmt.Sprint("p", i), DisplayName: "p"}
@@ -211,10 +223,15 @@ func agree(t *testing.T) {
 			if found && e.Default() {
 				count["default"]++
 			}
+			if own, _ := a.Lookup(got.direction(), datapath.AnyIdentity, datapath.Protocol(got.looked()), got.port); found && own != e {
+				count["identity"]++
+			} else if found && peer.ID != datapath.AnyIdentity {
+				count["any"]++
+			}
 		}
 	}
 	t.Log(count)
-	for _, kind := range []string{"allow", "deny", "redirect", "default", "1", "6", "17", "132", "47"} {
+	for _, kind := range []string{"allow", "deny", "redirect", "default", "identity", "any", "1", "6", "17", "132", "47"} {
 		require.GreaterOrEqual(t, 60*count[kind], count["allow"], "too few: %s", kind)
 	}
 	require.Equal(t, 1, kernel.whole, "after the first, only what differs is changed")

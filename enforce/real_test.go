@@ -108,6 +108,10 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 	}
 	const node, peers = "203.0.113.0/24", "10.0.0.0/8"
 
+	_, said := w.answer()
+	apply(t, n, said) // nothing is said, so all flows may begin
+	wire.meet()
+
 	rules(tcp("allow", node, peers), tcp("allow", peers, node))
 	text, err := call(plain, there, enough)
 	require.NoError(t, err)
@@ -138,6 +142,13 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 	text, err = call(enforce.AgentDialer(), there, enough)
 	require.NoError(t, err)
 	require.Equal(t, "peer", text, "the agent reaches its plane")
+
+	// A flow that began under another policy is forbidden now, and its replies are not.
+	old := wire.next(false, left[0], protoUDP, nodeMarks)
+	old.source = nodeMarks
+	wire.fire(wire.of[left[0]], old)
+	wire.flush()
+	require.NotContains(t, wire.node.got, old.id)
 
 	// Over IPv6 with no neighbour known.
 	for i, s := range []*netns.Space{nil, peer} {
