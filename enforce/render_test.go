@@ -79,6 +79,23 @@ func TestAPeerThatComesIsOneElement(t *testing.T) {
 	require.Contains(t, kernel.LastTransaction.String(), "add element inet edict ingress_ip { 10.0.0.201 : goto ")
 }
 
+// Peers whose ports are the same and whose verdicts are not have a class each.
+func TestClassesDifferByTheirVerdicts(t *testing.T) {
+	table := large(t, 2, 0)
+	for i, v := range []datapath.Verdict{datapath.Allow, datapath.Deny} {
+		table.Entries = append(table.Entries, datapath.Entry{
+			Key:   datapath.Key{Direction: datapath.Ingress, Identity: datapath.ID(i + 1), Protocol: datapath.TCP, Port: 80, Bits: 16},
+			Value: datapath.Value{Verdict: v, Precedence: 1},
+		})
+	}
+	r, err := enforce.Render(table)
+	require.NoError(t, err)
+	kernel := fakenft.New()
+	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	require.Contains(t, kernel.Dump(), "tcp . 80 : accept")
+	require.Contains(t, kernel.Dump(), "tcp . 80 : drop")
+}
+
 // FuzzParse: a table that is not one is refused, and one that is can be rendered.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"node_id":"here","version":1,"fingerprint":"","identities":[],"entries":[]}`))
