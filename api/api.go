@@ -88,6 +88,7 @@ type Deps struct {
 	Partitions func() ([]resource.Partition, error)
 	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Keys       func() []resource.Key
+	RotateKey  Rotator     // nil: 503
 	Republish  Republisher // nil: 503
 	// SaveSnapshot makes a checkpoint of this worker's read model, ListSnapshots lists those of the log, newest first;
 	// nil: 503.

@@ -2,7 +2,6 @@ package plane
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/artifact"
 )
 
 // deps are the parts the API stands on.
@@ -21,7 +19,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		Durability: p.conn.Durability,
 		Partitions: p.partitions,
 		Workers:    p.workersNow,
-		Keys:       p.keys,
+		Keys:       p.keysNow,
 		Checks: []api.Check{{Name: "nats", Probe: func(context.Context) error {
 			if !p.conn.Connected() {
 				return errors.New("not connected to NATS")
@@ -30,7 +28,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
-	d.Republish, d.LogURL = p.republish, p.logURL
+	d.Republish, d.LogURL, d.RotateKey = p.republish, p.logURL, p.rotateKey
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable, d.Trail = p.room.writable, p.trail
 	if p.entrance.registry != nil {
@@ -59,13 +57,6 @@ func (p *Plane) partitions() ([]resource.Partition, error) {
 		}
 	}
 	return out, nil
-}
-
-func publicKey(s *artifact.Signer) resource.Key {
-	return resource.Key{
-		KeyID: s.KeyID(), Alg: artifact.AlgEd25519, Plane: artifact.PlanePolicy,
-		PublicKey: base64.StdEncoding.EncodeToString(s.PublicKey()), Status: "current",
-	}
 }
 
 // checkAddresses refuses to serve whoever is not on this machine unless it is

@@ -1,0 +1,273 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/policy"
+)
+
+// rotated is a plane whose key is rotated while an author writes and nodes
+// follow.
+type rotated struct {
+	t    *testing.T
+	opt  Options
+	at   Addresses
+	stop func()
+	*client.Client
+
+	policy uuid.UUID
+	port   uint16 // of the last revision that was accepted
+	nodes  []*following
+}
+
+// following is one node, and what it met.
+type following struct {
+	*node.Follower
+	id   policy.NodeID
+	stop func()
+
+	mu       sync.Mutex
+	forged   uint64 // messages that the test forged
+	seqs     []uint64
+	troubles []error
+}
+
+func (r *rotated) start() {
+	r.at, r.stop = start(r.t, r.opt)
+	r.opt.HTTP, r.opt.NATSListen = r.at.HTTP, r.at.NATS[len("nats://"):]
+	if r.Client == nil {
+		r.Client = newClient(r.t, r.at)
+	}
+}
+
+// restart has the plane stop and start anew on its data.
+func (r *rotated) restart() {
+	r.stop()
+	r.start()
+}
+
+// write has the next revision of the policy accepted.
+func (r *rotated) write() {
+	r.port++
+	rules := []resource.Rule{{Action: "allow", Protocol: "tcp", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.1.0.0/16", Ports: &resource.Ports{From: r.port, To: r.port}}}
+	if r.policy == uuid.Nil {
+		made, err := r.CreatePolicy(r.t.Context(), project, resource.Draft{Slug: "web", Selector: resource.Selector{Source: "role=web", Destination: "role=none"}, Rules: rules})
+		require.NoError(r.t, err)
+		r.policy = made.ID
+		return
+	}
+	_, err := r.RevisePolicy(r.t.Context(), project, r.policy, resource.Patch{Rules: rules})
+	require.NoError(r.t, err)
+}
+
+// keys are the plane's as it shows them.
+func (r *rotated) keys() []resource.Key {
+	keys, err := r.Keys(r.t.Context())
+	require.NoError(r.t, err)
+	return keys
+}
+
+// trust is a file of the keys as they are now.
+func (r *rotated) trust() *artifact.TrustSet {
+	text, err := json.Marshal(resource.Items[resource.Key]{Items: r.keys()})
+	require.NoError(r.t, err)
+	trust, err := node.ParseKeys(text)
+	require.NoError(r.t, err)
+	return trust
+}
+
+// rotate replaces the key, and waits until what is retained is signed anew.
+func (r *rotated) rotate(transition time.Duration) {
+	before := r.keys()
+	keys, err := r.RotateKey(r.t.Context(), transition)
+	require.NoError(r.t, err)
+	require.Len(r.t, keys, 2)
+	require.Equal(r.t, before[0].KeyID, keys[1].KeyID)
+	require.NotEqual(r.t, before[0].KeyID, keys[0].KeyID)
+	require.Nil(r.t, keys[0].NotAfter)
+	require.NotNil(r.t, keys[1].NotAfter)
+}
+
+func (r *rotated) follow(id string, opt node.Options, server string) *following {
+	f := &following{id: policy.NodeID(id)}
+	opt.MinWait, opt.MaxWait = 5*time.Millisecond, 50*time.Millisecond
+	opt.Trouble = func(err error, _ time.Duration) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.troubles = append(f.troubles, err)
+	}
+	f.Follower = node.NewFollower(server, f.id, opt)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- f.Run(ctx, func(e node.Event) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if e.Policy != nil {
+				f.seqs = append(f.seqs, e.Seq)
+			}
+			return nil
+		})
+	}()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(r.t, <-ended, id)
+	})
+	r.t.Cleanup(f.stop)
+	r.nodes = append(r.nodes, f)
+	return f
+}
+
+// holds reports whether a node holds the last revision and nothing else.
+func (f *following) holds(port uint16) bool {
+	var rules []resource.Rule
+	return json.Unmarshal(f.Merged().Rules, &rules) == nil && len(rules) == 1 && rules[0].Ports.From == port
+}
+
+// settled waits until every node holds what the author wrote last, and judges
+// what they met.
+func (r *rotated) settled() {
+	for _, f := range r.nodes {
+		require.Eventually(r.t, func() bool { return f.holds(r.port) }, 20*time.Second, time.Millisecond, "node %s", f.id)
+		require.Equal(r.t, f.forged, f.Refused(), "node %s", f.id)
+		f.mu.Lock()
+		for i := 1; i < len(f.seqs); i++ {
+			require.Greater(r.t, f.seqs[i], f.seqs[i-1], "node %s", f.id)
+		}
+		for _, err := range f.troubles {
+			var untrusted *node.UntrustedKeyError
+			require.False(r.t, errors.As(err, &untrusted), "node %s: %v", f.id, err)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// resigned waits until the record says that nothing is another key's.
+func (r *rotated) resigned() {
+	nc, err := nats.Connect(r.at.NATS)
+	require.NoError(r.t, err)
+	defer nc.Close()
+	js, err := nc.JetStream()
+	require.NoError(r.t, err)
+	kv, err := js.KeyValue("EDICT_META")
+	require.NoError(r.t, err)
+	require.Eventually(r.t, func() bool {
+		e, err := kv.Get(metaKey)
+		require.NoError(r.t, err)
+		rec, err := parseKey(e.Value(), e.Revision())
+		require.NoError(r.t, err)
+		return rec.Resigned
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// forge has a message of a key's published as if the plane announced it.
+func (r *rotated) forge(by *artifact.Signer, id string) {
+	rules, err := artifact.PrepareRules([]byte(`[]`), 0)
+	require.NoError(r.t, err)
+	nc, err := nats.Connect(r.at.NATS)
+	require.NoError(r.t, err)
+	defer nc.Close()
+	_, err = by.SealRuns(nil, []artifact.Announcement{{
+		Node: policy.NodeID(id), Policy: r.policy, Revision: uuid.New(), Version: 1 << 40, GeneratedAt: time.Now(), Rules: rules,
+	}}, func(_ int, wire []byte) {
+		m := nats.NewMsg(fmt.Sprintf("edict.live.node.%s.%s", id, r.policy))
+		m.Header.Set("Nats-Sequence", "99999999")
+		m.Header.Set("Nats-Last-Sequence", "1")
+		m.Data = wire
+		require.NoError(r.t, nc.PublishMsg(m))
+	})
+	require.NoError(r.t, err)
+	require.NoError(r.t, nc.Flush())
+}
+
+// A plane's key is replaced twice while an author writes and nodes follow over
+// both transports, with restarts in between: no good message is refused, what
+// nodes hold at the end is what was written, and a key that was replaced counts
+// for nothing once its transition is over.
+func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	r := &rotated{t: t, opt: Options{Data: dir, NATSListen: "127.0.0.1:0", Relaxed: true, leastTransition: time.Second}}
+	r.start()
+	for i := range 6 {
+		_, _, err := r.PutNode(t.Context(), project, fmt.Sprintf("n%d", i), resource.Facts{Labels: map[string]string{"role": "web"}})
+		require.NoError(t, err)
+	}
+	r.write()
+	oldest, err := artifact.LoadSigner(filepath.Join(dir, keyName))
+	require.NoError(t, err)
+	given := r.trust()
+	url := "http://" + r.at.HTTP
+	r.follow("n0", node.Options{}, url)
+	r.follow("n1", node.Options{Trust: given}, url)
+	r.follow("n2", node.Options{Trust: r.trust(), NATS: r.at.NATS, AskEvery: 200 * time.Millisecond}, "")
+	r.follow("n3", node.Options{NATS: r.at.NATS}, url)
+	// A node that is away during a rotation, and back before its transition ends.
+	state := filepath.Join(t.TempDir(), "n4.json")
+	away := r.follow("n4", node.Options{Trust: r.trust(), State: state}, url)
+	late := r.trust()
+	for range 10 {
+		r.write()
+	}
+	r.settled()
+	away.stop()
+	r.nodes = r.nodes[:4]
+
+	r.rotate(2 * time.Second)
+	_, err = r.RotateKey(t.Context(), time.Minute)
+	var refused *client.Problem
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "key_in_transition", refused.Code)
+	for range 20 {
+		r.write()
+	}
+	back := r.follow("n4", node.Options{Trust: late, State: state}, url)
+	r.settled()
+	back.stop()
+	r.nodes = r.nodes[:4]
+	r.resigned()
+	require.Eventually(t, func() bool { return len(r.keys()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	r.forge(oldest, "n2")
+	require.Eventually(t, func() bool { return r.nodes[2].Refused() == 1 }, 20*time.Second, time.Millisecond, "its transition is over")
+	require.True(t, r.nodes[2].holds(r.port))
+	r.nodes[2].forged = 1
+	require.Eventually(t, func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, keysDir, "*"))
+		return err == nil && len(left) == 0
+	}, 20*time.Second, time.Millisecond, "nor is it kept")
+
+	for range 5 {
+		r.write()
+	}
+	r.rotate(time.Hour)
+	r.restart()
+	for range 10 {
+		r.write()
+	}
+	r.settled()
+	r.restart()
+	r.write()
+	r.settled()
+	require.Len(t, r.keys(), 2)
+	current, err := artifact.LoadSigner(filepath.Join(dir, keyName))
+	require.NoError(t, err)
+	require.Equal(t, r.keys()[0].KeyID, current.KeyID())
+	info, err := os.Stat(filepath.Join(dir, keyName))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+}
