@@ -3,6 +3,8 @@ package relay
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 )
 
 // signedBy finds the id of the key that signed a stored envelope, without
@@ -21,29 +23,37 @@ func signedBy(body []byte) string {
 	return string(id)
 }
 
-// Resigned reports whether every message that the node stream retains for a
-// node is signed by the current key. A sync, which Republish asks for, makes it
-// so: what another key signed counts as a difference. The error is a
-// *NotReadyError before the stream is open.
-func (r *Relay) Resigned(ctx context.Context) (bool, error) {
+// Resign has every message that the node stream retains for a node signed by
+// the current key: it asks a sync of the partitions where another key's are
+// left, since what another key signed counts as a difference. left is how many
+// there are; they are gone once the syncs are done, if those who announce the
+// partitions sign with this key. The error is a *NotReadyError before the stream
+// is open.
+func (r *Relay) Resign(ctx context.Context) (asked []Asked, left int, err error) {
 	h := r.hub.Load()
 	if h == nil {
-		return false, &NotReadyError{"the node stream is not open yet"}
+		return nil, 0, &NotReadyError{"the node stream is not open yet"}
 	}
 	state, err := h.stream.State(ctx)
 	if err != nil {
-		return false, err
+		return nil, 0, err
 	}
 	current := r.keys.Current().KeyID()
+	of := map[int]bool{}
 	for msgs, err := range h.stream.Read(ctx, h.stream.First(), state.Last, allNodes) {
 		if err != nil {
-			return false, err
+			return nil, 0, err
 		}
 		for _, m := range msgs {
-			if signedBy(m.Body) != current {
-				return false, nil
+			if node, _, ok := splitNodeSubject(m.Subject); ok && signedBy(m.Body) != current {
+				left++
+				of[node.Partition(r.opt.Partitions)] = true
 			}
 		}
 	}
-	return ctx.Err() == nil, ctx.Err()
+	if ctx.Err() != nil || left == 0 {
+		return nil, left, ctx.Err()
+	}
+	asked, err = r.askSyncs(ctx, h.stream, slices.Sorted(maps.Keys(of)))
+	return asked, left, err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
@@ -24,7 +25,8 @@ import (
 type keyset struct {
 	ring *artifact.Keyring
 
-	change sync.Mutex // one change at a time, files included
+	change sync.Mutex  // one change at a time, files included
+	untidy atomic.Bool // the files are not in order
 
 	mu     sync.Mutex // what follows
 	held   map[string]*artifact.Signer
@@ -132,8 +134,12 @@ func (p *Plane) adoptHeld(r keyRecord) error {
 	if err := p.signWith(r); err != nil {
 		return err
 	}
-	if _, ours := p.keyFile(); ours {
-		return p.keepFiles(time.Now())
+	if _, ours := p.keyFile(); !ours {
+		return nil
+	}
+	err := p.keepFiles(time.Now())
+	if p.keys.untidy.Store(err != nil); err != nil {
+		p.log.Warn("the files of the plane's keys could not be put in order; trying again", "error", err)
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (p *Plane) endTransitions(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait(ctx, p.look())
 		r := p.keys.now()
-		if k, _ := p.keys.ring.Now(); k.Previous != nil && r.transition(time.Now()).IsZero() {
+		if k, _ := p.keys.ring.Now(); p.keys.untidy.Load() || k.Previous != nil && r.transition(time.Now()).IsZero() {
 			if err := p.adopt(r); err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func (p *Plane) look() time.Duration {
 // resign has every message that the node stream retains signed by the current
 // key. Of all workers the one that announces partition 0 does, once all of them
 // sign with it: a sync that another key's worker begins would bring nothing.
-// asked: a sync of all partitions was, which makes every node pull.
+// asked: syncs were, which make nodes pull.
 func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error) {
 	all, err := p.relay.Partitions()
 	if err != nil || len(all) == 0 || all[0].Owner != p.relay.Owner() {
@@ -197,19 +197,12 @@ func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error)
 			return false, nil // soon
 		}
 	}
-	done, err := p.relay.Resigned(ctx)
-	if err == nil && !done {
-		asked = true
-		var syncs []relay.Asked
-		if syncs, err = p.relay.Republish(ctx); err == nil {
+	syncs, left, err := p.relay.Resign(ctx)
+	if err != nil || left > 0 {
+		if err == nil {
 			err = p.synced(ctx, syncs)
 		}
-		if err == nil {
-			done, err = p.relay.Resigned(ctx)
-		}
-	}
-	if err != nil || !done {
-		return asked, err
+		return len(syncs) > 0, err // and look again
 	}
 	r.Resigned = true
 	p.keys.mu.Lock()
@@ -217,13 +210,13 @@ func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error)
 	p.keys.mu.Unlock()
 	stands, err := writeKey(ctx, bucket, r)
 	if errors.Is(err, streams.ErrWrongSequence) {
-		return asked, nil // it was rotated again, or somebody else has done it
+		return false, nil // it was rotated again, or somebody else has done it
 	}
 	if err != nil {
-		return asked, err
+		return false, err
 	}
 	p.log.Info("every retained message is signed by the current key", "key", r.KeyID)
-	return asked, p.adopt(stands)
+	return false, p.adopt(stands)
 }
 
 // syncPatience is how long a sync of all partitions may take before it is asked

@@ -271,3 +271,85 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
+
+// newKeyFile writes a key as an operator makes one.
+func newKeyFile(t *testing.T) (file string, s *artifact.Signer) {
+	file = filepath.Join(t.TempDir(), "plane.pem")
+	s, err := artifact.CreateSigner(file)
+	require.NoError(t, err)
+	return file, s
+}
+
+// Where keys are given, every worker must hold the new one before it signs: a
+// rotation that one could not follow is refused, and a worker that comes
+// without it does not start.
+func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
+	e := startExternal(t, t.TempDir())
+	first, old := newKeyFile(t)
+	second, next := newKeyFile(t)
+	worker := func(name, key, other string) Options {
+		return Options{
+			Name: name, HTTP: "127.0.0.1:0", Data: t.TempDir(), NATS: "nats://" + e.opt.Listen, SigningKey: key, NextSigningKey: other,
+			Relaxed: true, leastTransition: time.Second, LeaseTTL: 2 * time.Second,
+		}
+	}
+	at, _ := start(t, worker("w1", first, second))
+	c := newClient(t, at)
+	lacking := worker("w2", first, "")
+	_, stop := start(t, lacking)
+	refusal := func() (code, detail string) {
+		var pr *client.Problem
+		_, err := c.RotateKey(t.Context(), time.Minute)
+		require.ErrorAs(t, err, &pr)
+		return pr.Code, pr.Detail
+	}
+	_, err := c.RotateKey(t.Context(), time.Millisecond)
+	require.ErrorContains(t, err, "1s to")
+	require.Eventually(t, func() bool {
+		all, err := c.Status(t.Context(), false)
+		return err == nil && len(all.Workers) == 2
+	}, 20*time.Second, time.Millisecond)
+	code, detail := refusal()
+	require.Equal(t, "next_key_missing", code)
+	require.Contains(t, detail, "worker w2 does not hold the new key "+next.KeyID())
+	stop()
+	two, stop := start(t, worker("w2", second, first)) // which of the flags names which does not matter
+	require.Eventually(t, func() bool {
+		keys, err := c.RotateKey(t.Context(), time.Minute)
+		return err == nil && keys[0].KeyID == next.KeyID()
+	}, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		keys, err := newClient(t, two).Keys(t.Context())
+		return err == nil && len(keys) == 2 && keys[0].KeyID == next.KeyID() && keys[1].KeyID == old.KeyID()
+	}, 20*time.Second, 10*time.Millisecond, "the other worker follows the record")
+	stop()
+	var other *OtherKeyError
+	_, err = Open(t.Context(), lacking)
+	require.ErrorAs(t, err, &other)
+	require.Contains(t, err.Error(), "the plane signs with key "+next.KeyID())
+	late := worker("w3", second, "")
+	_, err = Open(t.Context(), late)
+	require.ErrorAs(t, err, &other, "it cannot tell nodes of the new key")
+	require.Contains(t, err.Error(), "--next-signing-key")
+	code, _ = refusal()
+	require.Equal(t, "key_in_transition", code)
+}
+
+// A worker that runs and lacks the key that the record names ends: what it signed
+// would be refused.
+func TestAWorkerWithoutTheNewKeyEnds(t *testing.T) {
+	file, s := newKeyFile(t)
+	p, err := Open(t.Context(), Options{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "none", SigningKey: file, Relaxed: true})
+	require.NoError(t, err)
+	defer p.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(t.Context()) }()
+	_, next := newKeyFile(t)
+	until := time.Now().Add(time.Hour)
+	_, err = writeKey(t.Context(), p.keys.bucket, p.keys.now().rotated(next, time.Now(), until, "", ""))
+	require.NoError(t, err)
+	var other *OtherKeyError
+	require.ErrorAs(t, <-ended, &other)
+	require.Equal(t, next.KeyID(), other.Want)
+	require.Equal(t, []string{s.KeyID()}, other.Have)
+}
