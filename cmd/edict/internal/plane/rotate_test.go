@@ -65,15 +65,25 @@ func (r *rotated) restart() {
 // write has the next revision of the policy accepted.
 func (r *rotated) write() {
 	r.port++
-	rules := []resource.Rule{{Action: "allow", Protocol: "tcp", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.1.0.0/16", Ports: &resource.Ports{From: r.port, To: r.port}}}
-	if r.policy == uuid.Nil {
-		made, err := r.CreatePolicy(r.t.Context(), project, resource.Draft{Slug: "web", Selector: resource.Selector{Source: "role=web", Destination: "role=none"}, Rules: rules})
+	_, err := r.RevisePolicy(r.t.Context(), project, r.policy, resource.Patch{Rules: allow(r.port)})
+	require.NoError(r.t, err)
+}
+
+// create makes the policy that is revised, and one that never is: nodes are told
+// of that one once, by the first key.
+func (r *rotated) create() {
+	for i, slug := range []string{"still", "web"} {
+		r.port = uint16(i + 1)
+		made, err := r.CreatePolicy(r.t.Context(), project, resource.Draft{
+			Slug: slug, Selector: resource.Selector{Source: "role=web", Destination: "role=none"}, Rules: allow(r.port),
+		})
 		require.NoError(r.t, err)
 		r.policy = made.ID
-		return
 	}
-	_, err := r.RevisePolicy(r.t.Context(), project, r.policy, resource.Patch{Rules: rules})
-	require.NoError(r.t, err)
+}
+
+func allow(port uint16) []resource.Rule {
+	return []resource.Rule{{Action: "allow", Protocol: "tcp", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.1.0.0/16", Ports: &resource.Ports{From: port, To: port}}}
 }
 
 // keys are the plane's as it shows them.
@@ -134,10 +144,11 @@ func (r *rotated) follow(id string, opt node.Options, server string) *following 
 	return f
 }
 
-// holds reports whether a node holds the last revision and nothing else.
+// holds reports whether a node holds both policies, the one as it was revised
+// last, and nothing else.
 func (f *following) holds(port uint16) bool {
 	var rules []resource.Rule
-	return json.Unmarshal(f.Merged().Rules, &rules) == nil && len(rules) == 1 && rules[0].Ports.From == port
+	return json.Unmarshal(f.Merged().Rules, &rules) == nil && len(rules) == 2 && rules[0].Ports.From+rules[1].Ports.From == port+1
 }
 
 // settled waits until every node holds what the author wrote last, and judges
@@ -208,7 +219,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 		_, _, err := r.PutNode(t.Context(), project, fmt.Sprintf("n%d", i), resource.Facts{Labels: map[string]string{"role": "web"}})
 		require.NoError(t, err)
 	}
-	r.write()
+	r.create()
 	oldest, err := artifact.LoadSigner(filepath.Join(dir, keyName))
 	require.NoError(t, err)
 	given := r.trust()
