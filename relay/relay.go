@@ -93,6 +93,7 @@ type Relay struct {
 	opt    Options
 
 	board *board
+	tails tails
 	hub   atomic.Pointer[hub] // of the stream that is open now
 	last  atomic.Uint64       // last sequence known of any stream
 }
@@ -211,37 +212,13 @@ func (r *Relay) Partitions() ([]PartitionStatus, error) {
 	box := r.store.Outbox()
 	defer box.Close()
 	for i := range list {
-		n, err := untold(box, list[i])
+		n, err := r.tails.left(box, list[i])
 		if err != nil {
 			return nil, err
 		}
 		list[i].Edges = n + above[i]
 	}
 	return list, nil
-}
-
-// untold counts the edges of the very sequence a fence stands in that have
-// something left to tell. Edges of that sequence are kept until the fence has
-// left it, so that they are there says nothing.
-func untold(box Outbox, p PartitionStatus) (n int, err error) {
-	if p.After.IsEnd() {
-		return 0, nil
-	}
-	for e, err := range box.Edges(p.ID, p.After.Seq) {
-		if err != nil {
-			return 0, err
-		}
-		if e.Seq > p.After.Seq {
-			break
-		}
-		for a := range expand(e) {
-			if a.key.Compare(p.After) > 0 {
-				n++
-				break
-			}
-		}
-	}
-	return n, nil
 }
 
 // Owner is the id of this process start in fences.

@@ -141,7 +141,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 }
 
 func (p *Plane) open(ctx context.Context) error {
-	if err := p.preflight(); err != nil {
+	if err := p.preflight(ctx); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
