@@ -165,7 +165,7 @@ func (p *Plane) signWith(r keyRecord) error {
 	if before, _ := p.keys.ring.Now(); before != next {
 		p.keys.ring.Set(next)
 		if before.Current != next.Current {
-			p.log.Info("the plane signs with another key", "key", r.KeyID, "previous", before.Current.KeyID(), "until", until,
+			p.log.Info("the plane signs with another key", "current", r.KeyID, "previous", before.Current.KeyID(), "until", until,
 				"principal", r.RotatedBy, "correlation_id", r.CorrelationID)
 		}
 	}

@@ -215,7 +215,7 @@ func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error)
 	if err != nil {
 		return false, err
 	}
-	p.log.Info("every retained message is signed by the current key", "key", r.KeyID)
+	p.log.Info("every retained message is signed by the current key", "current", r.KeyID)
 	return false, p.adopt(stands)
 }
 

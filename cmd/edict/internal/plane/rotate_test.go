@@ -231,7 +231,14 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	// A node that is away during a rotation, and back before its transition ends.
 	state := filepath.Join(t.TempDir(), "n4.json")
 	away := r.follow("n4", node.Options{Trust: r.trust(), State: state}, url)
-	late := r.trust()
+	before := given.Keys(artifact.PlanePolicy)
+	first := func() *artifact.TrustSet { // the file of keys that it was given
+		trust := artifact.NewTrustSet()
+		for _, k := range before {
+			require.NoError(t, trust.Add(artifact.PlanePolicy, k.KeyID, k.PublicKey, k.NotAfter))
+		}
+		return trust
+	}
 	for range 10 {
 		r.write()
 	}
@@ -247,7 +254,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	for range 20 {
 		r.write()
 	}
-	back := r.follow("n4", node.Options{Trust: late, State: state}, url)
+	back := r.follow("n4", node.Options{Trust: first(), State: state}, url)
 	r.settled()
 	back.stop()
 	r.nodes = r.nodes[:4]
@@ -257,6 +264,14 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	require.Eventually(t, func() bool { return r.nodes[2].Refused() == 1 }, 20*time.Second, time.Millisecond, "its transition is over")
 	require.True(t, r.nodes[2].holds(r.port))
 	r.nodes[2].forged = 1
+	back = r.follow("n4", node.Options{Trust: first(), State: state}, url)
+	r.write()
+	r.settled()
+	back.stop()
+	r.nodes = r.nodes[:4]
+	var untrusted *node.UntrustedKeyError
+	err = node.NewFollower(url, "n5", node.Options{Trust: first(), From: new(uint64), MinWait: time.Millisecond, MaxWait: time.Millisecond}).Run(t.Context(), func(node.Event) error { return nil })
+	require.ErrorAs(t, err, &untrusted, "it was away for the whole transition, and nobody vouches for the key")
 	require.Eventually(t, func() bool {
 		left, err := filepath.Glob(filepath.Join(dir, keysDir, "*"))
 		return err == nil && len(left) == 0
