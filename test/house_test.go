@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 	"node":        {"artifact", "policy"},
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
+		"fault",
 		"api", "node", "enforce", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "compiler", "artifact", "policy",
 	},

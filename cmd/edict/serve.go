@@ -76,6 +76,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
+	flags.StringVar(&f.opt.NextSigningKey, "next-signing-key", "", "another key to hold beside --signing-key, for edict key rotate; the plane's record says which of them signs")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -145,6 +146,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	}
 	if f.opt.NATS == "" && (f.opt.NATSCreds != "" || f.opt.NATSCA != "") {
 		return usage(cmd, "--nats-creds and --nats-ca are for the servers of --nats")
+	}
+	if f.opt.NextSigningKey != "" && f.opt.SigningKey == "" {
+		return usage(cmd, "--next-signing-key goes with --signing-key: without it the plane makes its keys itself, below --data")
 	}
 	if f.opt.Replicas < 1 || f.opt.Replicas > 5 {
 		return usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)
