@@ -64,6 +64,7 @@ func newRealPlane(t *testing.T) *realPlane {
 		Republish: func(context.Context) ([]resource.SyncAsked, error) {
 			return []resource.SyncAsked{{Partition: 1, Epoch: 2}}, nil
 		},
+		RotateKey: rotated,
 	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
@@ -291,6 +292,15 @@ func (p *realPlane) operate(t *testing.T) {
 	keys, err := p.Keys(ctx)
 	require.NoError(t, err)
 	require.Empty(t, keys)
+	keys, err = p.RotateKey(ctx, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	for transition, code := range map[time.Duration]string{time.Second: api.CodeInvalidTransition, 48 * time.Hour: api.CodeKeyInTransition} {
+		_, err = p.RotateKey(ctx, transition)
+		var refused *client.Problem
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, code, refused.Code)
+	}
 	rejected, err := p.Rejected(ctx, 0, 10)
 	require.NoError(t, err)
 	require.Empty(t, rejected.Items)
