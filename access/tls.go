@@ -89,7 +89,7 @@ func (k *keeper) read() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s and key %s: %w", k.files.Cert, k.files.Key, err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}
+	c := serverTLS(pair)
 	if k.files.ClientCA == "" {
 		return c, nil
 	}
@@ -99,6 +99,10 @@ func (k *keeper) read() (*tls.Config, error) {
 	// Whoever has none may still have a token.
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	return c, nil
+}
+
+func serverTLS(pair ...tls.Certificate) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, Certificates: pair}
 }
 
 // ReadCA reads authorities from a PEM file.

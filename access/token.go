@@ -20,13 +20,16 @@ const tokenPrefix = "edt_"
 // SHA-256 is enough to keep them.
 const tokenBytes = 32
 
+var base32Text = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+func lowerBase32(b []byte) string { return strings.ToLower(base32Text.EncodeToString(b)) }
+
 // NewToken makes a bearer token: the text, which is to be seen once, and what
 // the plane keeps of it. Zero expires: never.
 func NewToken(id uuid.UUID, expires time.Time) (text string, kept policy.Token) {
 	var secret [tokenBytes]byte
 	_, _ = rand.Read(secret[:]) // it cannot fail
-	enc := base32.StdEncoding.WithPadding(base32.NoPadding)
-	text = tokenPrefix + strings.ToLower(enc.EncodeToString(secret[:]))
+	text = tokenPrefix + lowerBase32(secret[:])
 	return text, policy.Token{ID: id, Hash: sha256.Sum256([]byte(text)), Expires: expires}
 }
 

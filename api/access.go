@@ -81,12 +81,16 @@ func (p *plane) authenticate(c *call) (*access.Principal, error) {
 	ctx := c.r.Context()
 	who, err := p.Access.Authenticate(ctx, given)
 	if errors.Is(err, access.ErrUnknown) {
+		if wait := p.blocked(c); wait != nil {
+			return nil, wait
+		}
 		if lag := p.catchUp(ctx, 0); lag != nil {
 			return nil, lag
 		}
 		who, err = p.Access.Authenticate(ctx, given)
 	}
 	if err != nil {
+		p.failed(c)
 		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		return nil, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v", err)
 	}
@@ -163,9 +167,9 @@ func accessProblems(r Route) []string {
 	case access.Anyone:
 		return nil
 	case access.Known:
-		return []string{CodeUnauthenticated, CodeTooManyRequests, CodeProjectionBehind, CodeLogUnavailable}
+		return []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
 	}
-	codes := []string{CodeUnauthenticated, CodeTooManyRequests, CodeProjectionBehind, CodeLogUnavailable}
+	codes := []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
 	switch r.Needs {
 	case access.ReadNode, access.ActAsNode:
 		return append(codes, CodeForbidden, CodeNodeNotFound)
@@ -187,5 +191,16 @@ func accessCodes() map[string]meaning {
 		CodeForbidden:       {http.StatusForbidden, "the principal lacks a relation that the operation needs"},
 		CodeProjectNotFound: {http.StatusNotFound, "the principal sees no such project"},
 		CodeTooManyRequests: {http.StatusTooManyRequests, "the principal sends more requests than it may"},
+		CodeTooManyFailures: {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
+
+		CodeKindMismatch:             {http.StatusForbidden, "the bootstrap token is of no node"},
+		CodeProjectMismatch:          {http.StatusForbidden, "the bootstrap token is for a node of another project"},
+		CodePublicKeyInvalid:         {http.StatusBadRequest, "the public key is not the base64 of an X25519 key"},
+		CodeResourceNotFound:         {http.StatusNotFound, "the bootstrap token is for another resource, or its node is gone"},
+		CodeClockSkew:                {http.StatusBadRequest, "the agent's clock is more than 60 s from the plane's"},
+		projector.CodeTokenConsumed:  {http.StatusForbidden, "a node registered with the bootstrap token already"},
+		projector.CodeTokenExpired:   {http.StatusForbidden, "the bootstrap token has expired"},
+		projector.CodeTokenRevoked:   {http.StatusForbidden, "the bootstrap token was revoked"},
+		projector.CodeNonceCollision: {http.StatusForbidden, "the nonce was used in another registration"},
 	}
 }

@@ -180,6 +180,7 @@ func matrixRow(t *testing.T, role string, needs map[string]string) (asserted int
 		p.want(http.StatusCreated, "", p.do("PUT", nodes+"/"+n, `{}`, world))
 	}
 	p.want(http.StatusOK, "", p.do("PUT", "/v1/access/principals/ops", `{"kind":"service"}`, world))
+	p.awaits(awaited, world)
 	all := goods(head, "none")
 	for _, r := range api.Routes() {
 		if strings.HasPrefix(r.ID, "alpha") {

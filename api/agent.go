@@ -105,6 +105,7 @@ func (p *plane) getState(c *call) error {
 	if err != nil {
 		return err
 	}
+	p.told.put(id, toldState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
 	h := c.w.Header()
 	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
 	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))

@@ -82,6 +82,10 @@ type Deps struct {
 
 	Access  Access          // who may do what; nil: whoever reaches the API may do anything
 	Limiter *access.Limiter // of each principal; nil: none
+	// Failures counts credentials shown in vain; nil: nobody does.
+	Failures *access.Failures
+	// Signer registers nodes, and signs what they are told; nil: 503.
+	Signer Signer
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
@@ -171,6 +175,8 @@ type plane struct {
 	Deps
 	head   *headReader
 	recent *recentWrites
+	told   told
+	fine   fine
 	// document is the OpenAPI document's bytes.
 	document func() ([]byte, error)
 }

@@ -60,6 +60,17 @@ func goods(made resource.Policy, admitted string) []good {
 			`"spiffe_ids":["spiffe://edict.example/ops"],"oidc":[{"issuer":"https://issuer.example","subject":"ops"}]}`,
 		"writeRelation": `{"relation":"plane#read"}`,
 
+		"registerNode": `{"project_id":"` + project + `","resource_handle":"web-1","bootstrap_token":"` + awaitedToken + `","nonce":"n-1","public_key":"` + agentKey + `",` +
+			`"resource_id":"","requested_resource_id":"","token":"","hostname":""}`,
+		"heartbeat":       `{"client_now":"2026-11-20T12:00:00.5Z","binary_version":"1","binary_checksum":"2"}`,
+		"reportDrift":     `{"timestamp":"2026-11-20T12:00:00Z","corrections":[{"type":"policy_added","detail":"web"}]}`,
+		"putStateReport":  `{"value":"up","workload_tag":"web"}`,
+		"putCapabilities": `{"wireguard":"yes"}`,
+		"putEndpoint":     `{"public_endpoint":"192.0.2.1:51820"}`,
+		"postMetrics":     `{"a":1}`,
+		"postLogs":        `{"a":1}`,
+		"postAudit":       `{"a":1}`,
+
 		"reportApplied": `{"version":1,"fingerprint":"` + fingerprint("[]") + `"}`,
 	}
 	var all []good
@@ -71,6 +82,7 @@ func goods(made resource.Policy, admitted string) []good {
 			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted, "principal": "ops", "kind": "vertex", "name": "flor"},
 			query: url.Values{}, body: bodies[r.ID],
 		}
+		g.path["key"] = "net.up"
 		if r.BodyType == "application/x-ndjson" {
 			g.header = []string{"Content-Type: application/x-ndjson"}
 		}
@@ -230,6 +242,9 @@ func (g good) badBodies(t *testing.T) []badInput {
 	}
 	var table []badInput
 	for _, d := range documents() {
+		if g.route.Lenient && d.code == "unknown_field" {
+			continue
+		}
 		table = append(table, g.spoilt(d.name, d.status, d.code, func(g *good) {
 			g.body, g.header = d.body, append(g.header, d.header...)
 		}))
@@ -240,6 +255,9 @@ func (g good) badBodies(t *testing.T) []badInput {
 	var doc any
 	require.NoError(t, json.Unmarshal([]byte(g.body), &doc))
 	spoilDocument("", doc, func(what, code string) {
+		if g.route.Lenient && (code == "unknown_field" || strings.HasSuffix(what, "is <nil>")) || open(g.route) && code == "wrong_type" {
+			return // agents may say more than is read, and nothing
+		}
 		b, err := json.Marshal(doc)
 		require.NoError(t, err)
 		body := strings.NewReplacer(`,"~twice":`, `,`, `"~twice":`, ``).Replace(string(b))
@@ -251,13 +269,16 @@ func (g good) badBodies(t *testing.T) []badInput {
 	return table
 }
 
+// open reports whether a route takes any document.
+func open(r api.Route) bool { return r.ID == "putCapabilities" || r.ID == "putEndpoint" }
+
 // spoilDocument calls try with each value of doc replaced by one of another
 // type, each object with a member too many, and each with one said twice.
 func spoilDocument(at string, v any, try func(what, code string)) {
 	switch v := v.(type) {
 	case map[string]any:
-		open := func(member string) bool { return strings.HasSuffix(at, member) }
-		if !open("/labels") && !open("/label_selector") && !open("/request_payload") { // where any key is one
+		within := func(member string) bool { return strings.HasSuffix(at, member) }
+		if !within("/labels") && !within("/label_selector") && !within("/request_payload") { // where any key is one
 			v["colour"] = "red"
 			try("an unknown field in "+at, "unknown_field")
 			delete(v, "colour")
@@ -336,6 +357,7 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	p.put("n1", `{"labels":{"role":"web"},"addresses":["10.0.0.1"]}`)
 	made := p.create("web")
 	p.principal("ops")
+	p.awaits(awaited)
 	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	all := goods(made, p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}"))))
 	taken := map[string][]string{}
@@ -423,6 +445,7 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	p.put("n1", `{}`)
 	made := p.create("web")
 	p.principal("ops")
+	p.awaits(awaited)
 	require.Equal(t, 1, p.release(handmade("n1", 1)).Applied)
 	admitted := p.admit(t, admissionDraft(t, "first", "Global", 1, specified("{}")))
 	written := p.log.Len()

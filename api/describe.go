@@ -164,7 +164,7 @@ func (d *describer) problems(r Route) map[int][]string {
 			codes = append(codes, policy.CodeInvalidNodeID)
 		case "principal":
 			codes = append(codes, policy.CodeInvalidPrincipalID)
-		case "admission":
+		case "admission", "key":
 		case "kind", "name":
 			codes = append(codes, policy.CodeInvalidArtifactName)
 		default:
@@ -244,6 +244,9 @@ func pathParams(r Route) []openapi.Parameter {
 			s = nodeID
 			s.Type, s.Description, s.Examples = "string", "", nil
 			text = "The " + name + " of the artifact."
+		}
+		if name == "key" {
+			s, text = schema{Type: "string", MaxLength: openapi.N(maxKey)}, "What the value is of."
 		}
 		if name == "project" {
 			text = "The id of the project. A project exists by use."

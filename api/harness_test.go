@@ -21,6 +21,7 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -235,9 +236,9 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	next := uint64(0)
 	p.deps = api.Deps{
 		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
-		Durability: func() string { return "strict" },
-		Republish:  func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
-		Clock:      func() time.Time { return epoch.Add(500 * time.Millisecond) },
+		Durability: func() string { return "strict" }, Signer: planeKey(t),
+		Republish: func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
+		Clock:     func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -405,6 +406,13 @@ func (p *plane) put(node, facts string) resource.Node {
 func (p *plane) principal(id string) {
 	p.t.Helper()
 	p.want(http.StatusOK, "", p.do("PUT", "/v1/access/principals/"+id, `{"kind":"service"}`))
+}
+
+// planeKey is a key for planes in tests.
+func planeKey(t testing.TB) *artifact.Signer {
+	s, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	return s
 }
 
 var errDown = errors.New("connection refused")

@@ -63,7 +63,7 @@ var (
 // hints say of the resources what their Go types cannot.
 func hints() map[string]hint {
 	all := map[string]hint{}
-	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), artifactHints(), admissionHints(), accessHints(), problemHints()} {
+	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), artifactHints(), admissionHints(), accessHints(), registerHints(), problemHints()} {
 		for name, h := range part {
 			all[name] = h
 		}

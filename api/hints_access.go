@@ -37,6 +37,20 @@ func accessHints() map[string]hint {
 		"Grant.seq":         says("The log sequence at which it was given."),
 		"Grant.created_by":  says("Who gave it."),
 
+		"Bootstrap":                 says("A one-time token for the registration of a node, as the plane knows it: by its hash."),
+		"Bootstrap.id":              says("Names it, to be revoked by."),
+		"Bootstrap.sha256":          {Schema: schema{Description: "SHA-256 of the token's text.", Pattern: "^[0-9a-f]{64}$"}},
+		"Bootstrap.project_id":      uuidOf("the node's project"),
+		"Bootstrap.resource_handle": {Schema: schema{Description: "What the agent must call itself; absent: anything.", MaxLength: openapi.N(policy.MaxResource)}},
+		"Bootstrap.expires_at":      says("When it is worth nothing any more, by the log's clock."),
+		"Bootstrap.state":           {Schema: schema{Description: "What became of it; absent: it can be used.", Enum: openapi.OneOfTexts(policy.BootstrapConsumed, policy.BootstrapRevoked)}},
+
+		"Registration":              says("How a node's agent registered last."),
+		"Registration.token_id":     says("The bearer token that it got, among the principal's tokens."),
+		"Registration.bootstrap_id": says("The bootstrap token that it gave."),
+		"Registration.dialect":      {Schema: schema{Description: "The form of event envelopes that the agent reads.", Enum: openapi.OneOfTexts(policy.DialectCurrent, policy.DialectLegacy)}},
+		"Registration.public_key":   {Schema: schema{Description: "The agent's X25519 public key.", Pattern: "^[0-9a-f]{64}$"}},
+
 		"Self":           says("Whom the plane takes the caller for."),
 		"Self.id":        says("The principal; anonymous where access is not configured and the caller gave no name."),
 		"Self.kind":      says("What it is; absent where access is not configured."),
@@ -59,6 +73,8 @@ func accessHints() map[string]hint {
 		all[of+".display_name"] = hint{Schema: displayName}
 		all[of+".tokens"] = hint{Schema: schema{Description: "Its bearer tokens.", MaxItems: openapi.N(policy.MaxTokens)}}
 		all[of+".spiffe_ids"] = hint{Schema: schema{Description: "SPIFFE IDs of its client certificates.", MaxItems: openapi.N(policy.MaxTokens)}}
+		all[of+".bootstrap"] = hint{Schema: schema{Description: "Its bootstrap tokens, of a node.", MaxItems: openapi.N(policy.MaxTokens)}}
+		all[of+".registration"] = says("How its agent registered, of a node.")
 		all[of+".oidc"] = hint{Schema: schema{Description: "Its identities at issuers.", MaxItems: openapi.N(policy.MaxTokens)}}
 	}
 	return all

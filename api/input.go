@@ -2,6 +2,7 @@ package api
 
 import (
 	"compress/gzip"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
@@ -26,6 +29,11 @@ func (c *call) document() ([]byte, error) {
 	if err := c.mediaType(mediaJSON); err != nil {
 		return nil, err
 	}
+	return c.body()
+}
+
+// body reads a body of at most maxBody bytes, of whatever it is.
+func (c *call) body() ([]byte, error) {
 	if c.r.ContentLength > maxBody {
 		return nil, c.tooLarge()
 	}
@@ -43,6 +51,26 @@ func (c *call) document() ([]byte, error) {
 		return nil, c.tooLarge()
 	}
 	return b, nil
+}
+
+// lenient reads a JSON body of an agent, which may have members that are not
+// known here.
+func (c *call) lenient(into any) error {
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	err = json.Unmarshal(body, into)
+	var wrong *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return broken(http.StatusBadRequest, policy.CodeWrongType, string(wrong.JSONPointer), "the body is not as this route takes it: %v", wrong)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return problem(http.StatusBadRequest, policy.CodeDuplicateKey, "the body names a member twice: %v", err)
+	}
+	return unreadable(err)
 }
 
 // mediaType checks what the body claims to be.

@@ -195,6 +195,9 @@ func TestAPlaneByItsClient(t *testing.T) {
 		if strings.HasPrefix(r.ID, "alpha") {
 			continue // the surface of existing clients
 		}
+		if r.Lenient {
+			continue // what agents of the field call
+		}
 		_, asked := p.routes.Load(r.ID)
 		require.True(t, asked, "the client has no call for %s", r.ID)
 	}

@@ -259,5 +259,6 @@ func showPrincipal(p projector.Principal) resource.Principal {
 	for _, o := range p.Document.OIDC {
 		out.OIDC = append(out.OIDC, resource.OIDCIdentity(o))
 	}
+	out.Bootstrap, out.Registration = showBootstrap(p.Document)
 	return out
 }

@@ -40,6 +40,7 @@ type Route struct {
 	Params          []Param
 	BodyType        string // media type of the request's body, empty: none
 	Body            any    // a zero value of its type
+	Lenient         bool   // members of the body that are not described are taken and not read
 	Answers         []Answer
 	Problems        []string
 
@@ -67,6 +68,8 @@ func Routes() []Route {
 	all = append(all, revisionRoutes()...)
 	all = append(all, nodeRoutes()...)
 	all = append(all, agentRoutes()...)
+	all = append(all, registerRoutes()...)
+	all = append(all, heartbeatRoutes()...)
 	all = append(all, artifactRoutes()...)
 	all = append(all, datapathRoutes()...)
 	all = append(all, convergenceRoutes()...)

@@ -62,6 +62,9 @@ type Principal struct {
 	Tokens      []Token
 	SPIFFE      []string // SPIFFE IDs in client certificates
 	OIDC        []OIDCIdentity
+	// Bootstrap and Registration are of a node alone.
+	Bootstrap    []Bootstrap
+	Registration *Registration // nil: its agent did not register
 }
 
 // Equal reports whether two documents say the same.
@@ -259,6 +262,10 @@ func AppendPrincipal(b []byte, p Principal) []byte {
 		b = appendText(append(b, `{"issuer":`...), o.Issuer)
 		return append(appendText(append(b, `,"subject":`...), o.Subject), '}')
 	})
+	b = appendList(b, "bootstrap", p.Bootstrap, appendBootstrap)
+	if p.Registration != nil {
+		b = appendRegistration(append(b, `,"registration":`...), *p.Registration)
+	}
 	return append(b, '}')
 }
 

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -74,6 +73,10 @@ func (r *reader) principal() (p Principal) {
 			p.SPIFFE = listOf(r, "SPIFFE IDs", r.spiffeID)
 		case "oidc":
 			p.OIDC = listOf(r, "OIDC identities", r.oidcIdentity)
+		case "bootstrap":
+			p.Bootstrap = listOf(r, "bootstrap tokens", r.bootstrap)
+		case "registration":
+			p.Registration = r.registration()
 		default:
 			return false
 		}
@@ -81,6 +84,9 @@ func (r *reader) principal() (p Principal) {
 	})
 	if ok && !kind {
 		r.note("/kind", CodeMissing, "kind is required")
+	}
+	if ok && kind && p.Kind != Agent && (p.Bootstrap != nil || p.Registration != nil) {
+		r.note("/kind", CodeUnknownKind, "bootstrap and registration belong to a principal of kind node")
 	}
 	return p
 }
@@ -122,13 +128,7 @@ func (r *reader) token() (t Token) {
 			t.ID = r.uuid()
 		case "sha256":
 			hash = true
-			b, ok := r.text("a string")
-			if !ok {
-				return true
-			}
-			if n, err := hex.Decode(t.Hash[:], b[:min(len(b), 2*tokenHashSize)]); err != nil || n != tokenHashSize || len(b) != 2*tokenHashSize {
-				r.note("", CodeInvalidToken, "want the SHA-256 of the token as 64 hex digits")
-			}
+			t.Hash = r.digest("the SHA-256 of the token")
 		case "expires_at":
 			t.Expires = r.time()
 		default:

@@ -45,12 +45,13 @@ const (
 	eventPrincipalID
 	eventPrincipal
 	eventRelation
+	eventRegistration
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
 	"admission_policy_id", "expected_version", "created_by", "policy", "artifacts", "trust", "kind", "name",
-	"principal_id", "principal", "relation",
+	"principal_id", "principal", "relation", "registration",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -77,6 +78,7 @@ type record struct {
 	principalID PrincipalID
 	principal   Principal
 	relation    Relation
+	registered  NodeRegistered // without its ids
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -125,7 +127,7 @@ func (rec *record) identified() bool {
 	switch rec.kind {
 	case TypeAdmissionPolicyUpdated, TypeAdmissionPolicyDeleted:
 		return rec.admissionID != ""
-	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved:
+	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved, TypeNodeRegistered:
 		return rec.principalID != ""
 	}
 	if rec.project == uuid.Nil {
@@ -168,6 +170,10 @@ func (rec *record) event() Event {
 		return RelationWritten{rec.id, rec.principalID, rec.createdBy, rec.relation}
 	case TypeRelationRemoved:
 		return RelationRemoved{rec.id, rec.principalID, rec.createdBy, rec.relation}
+	case TypeNodeRegistered:
+		e := rec.registered
+		e.ID, e.Principal = rec.id, rec.principalID
+		return e
 	}
 	return nil
 }
@@ -198,6 +204,8 @@ func (rec *record) fields() (need, may uint) {
 		return eventID | eventType | eventPrincipalID, eventCreatedBy
 	case TypeRelationWritten, TypeRelationRemoved:
 		return eventID | eventType | eventPrincipalID | eventRelation, eventCreatedBy
+	case TypeNodeRegistered:
+		return eventID | eventType | eventPrincipalID | eventRegistration, 0
 	}
 	return common, ^uint(0)
 }
@@ -281,6 +289,9 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "relation":
 		rec.seen |= eventRelation
 		rec.relation = r.relation()
+	case "registration":
+		rec.seen |= eventRegistration
+		rec.registered = r.registered()
 	default:
 		return false
 	}
@@ -301,6 +312,8 @@ func (r *reader) eventType(rec *record) {
 		rec.kind = TypeRelationWritten
 	case TypeRelationRemoved:
 		rec.kind = TypeRelationRemoved
+	case TypeNodeRegistered:
+		rec.kind = TypeNodeRegistered
 	case TypeRevisionCreated:
 		rec.kind = TypeRevisionCreated
 	case TypePolicyDeleted:

@@ -5,7 +5,7 @@ import "github.com/google/uuid"
 // Event is a fact of the log. The set is closed: RevisionCreated,
 // PolicyDeleted, NodeUpdated, NodeRemoved, ArtifactReleased, ArtifactWithdrawn,
 // AdmissionPolicyUpdated, AdmissionPolicyDeleted, PrincipalUpdated,
-// PrincipalRemoved, RelationWritten, RelationRemoved.
+// PrincipalRemoved, RelationWritten, RelationRemoved, NodeRegistered.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
@@ -33,6 +33,7 @@ const (
 	TypePrincipalRemoved = "principal_removed"
 	TypeRelationWritten  = "relation_written"
 	TypeRelationRemoved  = "relation_removed"
+	TypeNodeRegistered   = "node_registered"
 )
 
 // RevisionCreated publishes a revision of a policy, the first included.

@@ -29,6 +29,11 @@ const (
 	CodeVersionNotNewer  = "version_not_newer"
 	CodeSignerNotTrusted = "signer_not_trusted"
 	CodeBadSignature     = "bad_signature"
+
+	CodeTokenConsumed  = "token_consumed"
+	CodeTokenExpired   = "token_expired"
+	CodeTokenRevoked   = "token_revoked"
+	CodeNonceCollision = "nonce_collision"
 )
 
 // entry is a message made ready for the fold: everything that needs no state
@@ -184,6 +189,8 @@ func identify(e policy.Event) (family, id string) {
 	case policy.RelationWritten:
 		return streams.FamilyAccess, string(e.Principal)
 	case policy.RelationRemoved:
+		return streams.FamilyAccess, string(e.Principal)
+	case policy.NodeRegistered:
 		return streams.FamilyAccess, string(e.Principal)
 	}
 	return "", ""

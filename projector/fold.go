@@ -116,6 +116,8 @@ func (f *fold) event(e *entry) Verdict {
 		return f.relationWritten(ev, e.fault)
 	case policy.RelationRemoved:
 		return f.relationRemoved(ev, e.fault)
+	case policy.NodeRegistered:
+		return f.nodeRegistered(ev, e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }

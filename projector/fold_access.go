@@ -14,6 +14,8 @@ import (
 type accessState struct {
 	byID map[policy.PrincipalID]*principal
 	live int
+	// bootstrap finds who has a bootstrap token, by its hash.
+	bootstrap map[[32]byte]policy.PrincipalID
 	// changes are the ids that changed, by sequence; only the last of an id
 	// counts.
 	changes []changed[policy.PrincipalID]
@@ -40,16 +42,24 @@ type grant struct {
 }
 
 func newAccessState() accessState {
-	return accessState{byID: map[policy.PrincipalID]*principal{}}
+	return accessState{byID: map[policy.PrincipalID]*principal{}, bootstrap: map[[32]byte]policy.PrincipalID{}}
 }
 
 // put gives p its document, nil for none.
 func (a *accessState) put(p *principal, document *policy.Principal) {
 	if p.document != nil {
 		a.live--
+		for _, t := range p.document.Bootstrap {
+			if a.bootstrap[t.Hash] == p.id {
+				delete(a.bootstrap, t.Hash)
+			}
+		}
 	}
 	if document != nil {
 		a.live++
+		for _, t := range document.Bootstrap {
+			a.bootstrap[t.Hash] = p.id
+		}
 	}
 	p.document = document
 	a.byID[p.id] = p
@@ -90,6 +100,7 @@ func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.Decode
 		p.created = f.time
 	}
 	p.version, p.updated, p.createdBy = f.seq, f.time, ev.CreatedBy
+	keepConsumed(p.document, &ev.Document)
 	f.access.put(p, &ev.Document)
 	f.accessed(p, ev.ID)
 	return Verdict{}
@@ -126,7 +137,7 @@ func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeEr
 		p = &principal{id: ev.Principal}
 		f.access.put(p, nil)
 	}
-	p.relations = slices.Insert(slices.Clone(p.relations), at, grant{ev.Relation, f.seq, ev.CreatedBy})
+	p.give(at, grant{ev.Relation, f.seq, ev.CreatedBy})
 	f.accessed(p, ev.ID)
 	return Verdict{}
 }
@@ -145,6 +156,11 @@ func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeEr
 	p.relations = slices.Delete(slices.Clone(p.relations), at, at+1)
 	f.accessed(p, ev.ID)
 	return Verdict{}
+}
+
+// give inserts a relation where findGrant says.
+func (p *principal) give(at int, g grant) {
+	p.relations = slices.Insert(slices.Clone(p.relations), at, g)
 }
 
 // findGrant finds a principal's relation, or where it would stand.

@@ -35,7 +35,7 @@ const (
 	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
 	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
 	keyPrincipal      = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
-	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied
+	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied; without a principal, nonces of registrations
 	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
 	keyRete           = 'u' // project, rete -> signers
 	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied

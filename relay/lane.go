@@ -311,10 +311,7 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 func expand(e projector.Edge) func(yield func(announcement) bool) {
 	return func(yield func(announcement) bool) {
 		have, lost := e.Have, e.Lost
-		name := e.Policy.String()
-		if e.Artifact != "" {
-			name = artifactPrefix + e.Artifact
-		}
+		name := nameOf(e)
 		for len(have)+len(lost) > 0 {
 			a := announcement{policy: e.Policy, artifact: e.Artifact, revision: e.Revision, fingerprint: e.Fingerprint, time: e.Time, trace: e.Trace}
 			if len(lost) == 0 || len(have) > 0 && have[0] < lost[0] {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 	"golang.org/x/sync/errgroup"
 )
@@ -37,8 +38,11 @@ type Options struct {
 	Replier    Replier
 	Tables     TableWatch // nil: changes of tables alone are not told
 	Metrics    Metrics
-	Traced     func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
-	Log        *slog.Logger
+	// Dialect is the form of envelopes that a node's agent reads; nil: all read the
+	// current one.
+	Dialect func(node policy.NodeID) policy.Dialect
+	Traced  func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
+	Log     *slog.Logger
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
@@ -67,6 +71,9 @@ func (o Options) withDefaults() Options {
 	if o.Ring == 0 {
 		o.Ring = 64 << 20
 	}
+	if o.Dialect == nil {
+		o.Dialect = func(policy.NodeID) policy.Dialect { return policy.DialectCurrent }
+	}
 	if o.Metrics == nil {
 		o.Metrics = quiet{}
 	}
@@ -93,6 +100,7 @@ type Relay struct {
 	opt    Options
 
 	board *board
+	tails tails
 	hub   atomic.Pointer[hub] // of the stream that is open now
 	last  atomic.Uint64       // last sequence known of any stream
 }
@@ -211,37 +219,13 @@ func (r *Relay) Partitions() ([]PartitionStatus, error) {
 	box := r.store.Outbox()
 	defer box.Close()
 	for i := range list {
-		n, err := untold(box, list[i])
+		n, err := r.tails.left(box, list[i])
 		if err != nil {
 			return nil, err
 		}
 		list[i].Edges = n + above[i]
 	}
 	return list, nil
-}
-
-// untold counts the edges of the very sequence a fence stands in that have
-// something left to tell. Edges of that sequence are kept until the fence has
-// left it, so that they are there says nothing.
-func untold(box Outbox, p PartitionStatus) (n int, err error) {
-	if p.After.IsEnd() {
-		return 0, nil
-	}
-	for e, err := range box.Edges(p.ID, p.After.Seq) {
-		if err != nil {
-			return 0, err
-		}
-		if e.Seq > p.After.Seq {
-			break
-		}
-		for a := range expand(e) {
-			if a.key.Compare(p.After) > 0 {
-				n++
-				break
-			}
-		}
-	}
-	return n, nil
 }
 
 // Owner is the id of this process start in fences.

@@ -58,7 +58,7 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 
 	began := time.Now()
 	s := &eventStream{
-		w: w, rc: http.NewResponseController(w), node: node, signer: r.signer,
+		w: w, rc: http.NewResponseController(w), node: node, signer: r.signer, dialect: r.opt.Dialect(node),
 		metrics: r.opt.Metrics, timeout: r.opt.WriteTimeout,
 	}
 	if err := s.serve(req.Context(), sub, p, r.opt.KeepAlive); err != nil {
@@ -101,6 +101,7 @@ type eventStream struct {
 	rc      *http.ResponseController
 	node    policy.NodeID
 	signer  *artifact.Signer
+	dialect policy.Dialect
 	metrics Metrics
 	timeout time.Duration
 	buf     []byte      // frames not written yet; nil while the stream is silent
@@ -231,9 +232,9 @@ func (s *eventStream) add(e *news) (cause time.Time, err error) {
 	default:
 		n.Type, n.Payload, cause = t.kind, t.payload, t.cause
 	}
-	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
+	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNoticeIn(s.dialect, b, n) })
 	if fault.Sometimes(fault.Duplicate) {
-		s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNotice(b, n) })
+		s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNoticeIn(s.dialect, b, n) })
 	}
 	return cause, nil
 }

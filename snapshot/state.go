@@ -29,6 +29,8 @@ type View interface {
 type State struct {
 	Body []byte
 	ETag string // quoted hex of sha256 of Body
+	// Fingerprint of the block, to be reported once it is applied.
+	Fingerprint compiler.Fingerprint
 }
 
 // Options has a useful zero value.
@@ -99,6 +101,7 @@ func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitte
 // newState writes the eight members in the order agents and tests rely on
 // (contracts, HTTP). The rules travel verbatim.
 func newState(b compiler.Block, matched bool, omitted int) State {
+	fingerprint := b.Fingerprint
 	body := make([]byte, 0, len(b.Rules)+288)
 	body = append(body, `{"peers":[],"reachability":null,"policy":`...)
 	if matched {
@@ -113,9 +116,10 @@ func newState(b compiler.Block, matched bool, omitted int) State {
 		}
 		body = append(body, '}')
 	} else {
+		fingerprint = compiler.Empty.Fingerprint
 		body = append(body, `null`...)
 	}
 	body = append(body, `,"bridge":null,"state":null,"reports":null,"executions":[],"sessions":null}`...)
 	sum := sha256.Sum256(body)
-	return State{Body: body, ETag: `"` + hex.EncodeToString(sum[:]) + `"`}
+	return State{Body: body, ETag: `"` + hex.EncodeToString(sum[:]) + `"`, Fingerprint: fingerprint}
 }

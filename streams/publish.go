@@ -72,7 +72,7 @@ func dataSchema(e policy.Event) string {
 		return DataSchema3
 	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
 		return DataSchema2
-	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved:
+	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved, policy.NodeRegistered:
 		return DataSchema4
 	}
 	return DataSchema

@@ -75,6 +75,8 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(append(b, accessPrefix...), e.Principal...)
 	case policy.RelationRemoved:
 		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.NodeRegistered:
+		return append(append(b, accessPrefix...), e.Principal...)
 	}
 	return b
 }

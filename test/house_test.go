@@ -56,6 +56,7 @@ var keepers = map[string][]string{
 	"github.com/open-policy-agent/": {"admission"},
 	"github.com/santhosh-tekuri/":   {"admission"},
 	"github.com/coreos/go-oidc/":    {"access"},
+	"github.com/spiffe/":            {"access"},
 }
 
 // forbidden names what a pure room must not reach for: it reads files through
@@ -77,12 +78,12 @@ var (
 		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
-		"github.com/coreos/go-oidc/v3/",
+		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/",
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
-		"github.com/gowebpki/jcs",
+		"github.com/gowebpki/jcs", "google.golang.org/grpc",
 	}
 )
 

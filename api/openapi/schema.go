@@ -27,7 +27,7 @@ type Schema struct {
 	Properties           Properties `json:"properties,omitempty"`
 	Required             []string   `json:"required,omitempty"`
 	PropertyNames        *Schema    `json:"propertyNames,omitempty"`
-	AdditionalProperties any        `json:"additionalProperties,omitempty"` // false, or a *Schema
+	AdditionalProperties any        `json:"additionalProperties,omitempty"` // whether there may be others, or a *Schema
 	MaxProperties        *int       `json:"maxProperties,omitempty"`
 
 	AllOf []*Schema `json:"allOf,omitempty"`

@@ -9,6 +9,28 @@ type PrincipalDocument struct {
 	Tokens      []Token        `json:"tokens,omitempty"`
 	SPIFFE      []string       `json:"spiffe_ids,omitempty"`
 	OIDC        []OIDCIdentity `json:"oidc,omitempty"`
+
+	Bootstrap    []Bootstrap   `json:"bootstrap,omitempty"`
+	Registration *Registration `json:"registration,omitempty"`
+}
+
+// Bootstrap is a one-time token for the registration of a node, as the plane
+// knows it.
+type Bootstrap struct {
+	ID       string    `json:"id"`
+	SHA256   string    `json:"sha256"`
+	Project  string    `json:"project_id"`
+	Resource string    `json:"resource_handle,omitempty"`
+	Expires  time.Time `json:"expires_at"`
+	State    string    `json:"state,omitempty"`
+}
+
+// Registration is how a node's agent registered last.
+type Registration struct {
+	Token     string `json:"token_id"`
+	Bootstrap string `json:"bootstrap_id"`
+	Dialect   string `json:"dialect"`
+	PublicKey string `json:"public_key"`
 }
 
 // Token is a bearer token as the plane knows it.
@@ -27,17 +49,19 @@ type OIDCIdentity struct {
 // Principal is a principal of the log with its relations. One that only
 // relations name has no kind yet.
 type Principal struct {
-	ID          string         `json:"id"`
-	Kind        string         `json:"kind,omitempty"`
-	DisplayName string         `json:"display_name,omitempty"`
-	Tokens      []Token        `json:"tokens,omitempty"`
-	SPIFFE      []string       `json:"spiffe_ids,omitempty"`
-	OIDC        []OIDCIdentity `json:"oidc,omitempty"`
-	Relations   []Grant        `json:"relations"`
-	Version     uint64         `json:"version"`
-	CreatedBy   string         `json:"created_by,omitempty"`
-	CreatedAt   time.Time      `json:"created_at"`
-	UpdatedAt   time.Time      `json:"updated_at"`
+	ID           string         `json:"id"`
+	Kind         string         `json:"kind,omitempty"`
+	DisplayName  string         `json:"display_name,omitempty"`
+	Tokens       []Token        `json:"tokens,omitempty"`
+	SPIFFE       []string       `json:"spiffe_ids,omitempty"`
+	OIDC         []OIDCIdentity `json:"oidc,omitempty"`
+	Bootstrap    []Bootstrap    `json:"bootstrap,omitempty"`
+	Registration *Registration  `json:"registration,omitempty"`
+	Relations    []Grant        `json:"relations"`
+	Version      uint64         `json:"version"`
+	CreatedBy    string         `json:"created_by,omitempty"`
+	CreatedAt    time.Time      `json:"created_at"`
+	UpdatedAt    time.Time      `json:"updated_at"`
 }
 
 // Relation names what a principal is to an object.

@@ -16,6 +16,7 @@ func (a *app) accessCommand() *cobra.Command {
 	c := group("access", "Say who may do what",
 		group("token", "Make, list and revoke bearer tokens",
 			a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand()),
+		a.bootstrapCommand(),
 		a.grantCommand(), a.revokeCommand(), a.accessListCommand(), a.accessRemoveCommand(), a.selfCommand())
 	c.Long = `Say who may do what: principals, what proves them, and their relations.
 
@@ -157,7 +158,7 @@ func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, chan
 		if err != nil {
 			return p, err
 		}
-		doc := resource.PrincipalDocument{Kind: p.Kind, DisplayName: p.DisplayName, Tokens: p.Tokens, SPIFFE: p.SPIFFE, OIDC: p.OIDC}
+		doc := resource.PrincipalDocument{Kind: p.Kind, DisplayName: p.DisplayName, Tokens: p.Tokens, SPIFFE: p.SPIFFE, OIDC: p.OIDC, Bootstrap: p.Bootstrap, Registration: p.Registration}
 		version := p.Version
 		if doc.Kind == "" { // named by relations alone
 			doc.Kind, version = kind, 0

@@ -142,15 +142,16 @@ func (a *app) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(p.Tokens, func(w io.Writer) {
-				rows := make([][]string, len(p.Tokens))
-				for i, t := range p.Tokens {
-					rows[i] = []string{t.ID, "never"}
+			tokens := listedTokens(p)
+			return a.print(tokens, func(w io.Writer) {
+				rows := make([][]string, len(tokens))
+				for i, t := range tokens {
+					rows[i] = []string{t.ID, t.Use, "never", t.State}
 					if t.Expires != nil {
-						rows[i][1] = t.Expires.Format(time.RFC3339)
+						rows[i][2] = t.Expires.Format(time.RFC3339)
 					}
 				}
-				columns(w, []string{"id", "expires"}, rows)
+				columns(w, []string{"id", "use", "expires", "state"}, rows)
 			})
 		},
 	})
@@ -170,6 +171,9 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			_, err = changePrincipal(cmd, c, args[0], "", func(d *resource.PrincipalDocument) error {
 				for _, id := range args[1:] {
 					i := slices.IndexFunc(d.Tokens, func(t resource.Token) bool { return t.ID == id })
+					if i < 0 && revokeBootstrap(d, id) {
+						continue
+					}
 					if i < 0 {
 						return failed(exitNotFound, "%s has no token %s", args[0], id)
 					}
@@ -180,4 +184,32 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			return err
 		},
 	})
+}
+
+// listedToken is a token as `access token list` shows it.
+type listedToken struct {
+	ID      string     `json:"id"`
+	Use     string     `json:"use"` // bearer, or bootstrap: to register once
+	Expires *time.Time `json:"expires_at,omitempty"`
+	State   string     `json:"state,omitempty"`
+}
+
+func listedTokens(p resource.Principal) []listedToken {
+	out := []listedToken{}
+	for _, t := range p.Tokens {
+		out = append(out, listedToken{ID: t.ID, Use: "bearer", Expires: t.Expires})
+	}
+	for _, t := range p.Bootstrap {
+		out = append(out, listedToken{ID: t.ID, Use: "bootstrap", Expires: &t.Expires, State: t.State})
+	}
+	return out
+}
+
+// revokeBootstrap revokes a bootstrap token; false when there is none.
+func revokeBootstrap(d *resource.PrincipalDocument, id string) bool {
+	i := slices.IndexFunc(d.Bootstrap, func(t resource.Bootstrap) bool { return t.ID == id })
+	if i >= 0 {
+		d.Bootstrap[i].State = string(policy.BootstrapRevoked)
+	}
+	return i >= 0
 }

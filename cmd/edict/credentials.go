@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -19,6 +20,10 @@ type credentials struct {
 	tokenFile string
 	ca        string
 	cert, key string
+
+	spiffe   string           // address of a Workload API
+	server   string           // SPIFFE ID of the plane
+	workload *access.Workload // opened on first use, until the process ends
 }
 
 // credentialFlags gives a command the flags of those who must say who they are.
@@ -28,7 +33,9 @@ func (a *app) credentialFlags(cmd *cobra.Command) {
 	f.StringVar(&a.creds.ca, "ca", "", "authorities that the plane's certificate is checked against, PEM (default the system's) (EDICT_CA)")
 	f.StringVar(&a.creds.cert, "cert", "", "client certificate, PEM (EDICT_CERT)")
 	f.StringVar(&a.creds.key, "key", "", "its private key, PEM (EDICT_KEY)")
-	for _, name := range []string{"token-file", "ca", "cert", "key"} {
+	f.StringVar(&a.creds.spiffe, "spiffe-socket", "", "`address` of a SPIFFE Workload API that gives a client certificate, unix:///path (EDICT_SPIFFE_SOCKET)")
+	f.StringVar(&a.creds.server, "server-id", "", "SPIFFE `ID` that the plane must prove, with --spiffe-socket (EDICT_SERVER_ID)")
+	for _, name := range []string{"token-file", "ca", "cert", "key", "spiffe-socket", "server-id"} {
 		fromEnvironment(cmd, name)
 	}
 }
@@ -50,9 +57,15 @@ func (c credentials) token() (string, error) {
 }
 
 // tls is how the plane is checked, and what it is shown; nil: as ever.
-func (c credentials) tls() (*tls.Config, error) {
-	if c.ca == "" && c.cert == "" && c.key == "" {
+func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
+	if c.ca == "" && c.cert == "" && c.key == "" && c.spiffe == "" && c.server == "" {
 		return nil, nil
+	}
+	if (c.cert == "") != (c.key == "") {
+		return nil, failed(exitUsage, "--cert and --key go together")
+	}
+	if c.spiffe != "" || c.server != "" {
+		return c.spiffeTLS(ctx)
 	}
 	out := &tls.Config{MinVersion: tls.VersionTLS13}
 	var err error
@@ -60,9 +73,6 @@ func (c credentials) tls() (*tls.Config, error) {
 		if out.RootCAs, err = access.ReadCA(c.ca); err != nil {
 			return nil, failed(exitUnreadable, "--ca: %v", err)
 		}
-	}
-	if (c.cert == "") != (c.key == "") {
-		return nil, failed(exitUsage, "--cert and --key go together")
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
@@ -74,14 +84,46 @@ func (c credentials) tls() (*tls.Config, error) {
 	return out, nil
 }
 
+// spiffeTLS shows what a Workload API gives to a plane that proves its ID, or
+// whose certificate --ca vouches for.
+func (c *credentials) spiffeTLS(ctx context.Context) (*tls.Config, error) {
+	switch {
+	case c.spiffe == "":
+		return nil, failed(exitUsage, "--server-id needs --spiffe-socket: who may be believed comes from there")
+	case c.cert != "":
+		return nil, failed(exitUsage, "--spiffe-socket gives what --cert and --key name; leave either out")
+	case (c.ca == "") == (c.server == ""):
+		return nil, failed(exitUsage, "--spiffe-socket: say who the plane must be, by --server-id ID or by --ca FILE")
+	}
+	var err error
+	if c.workload == nil {
+		if c.workload, err = access.OpenWorkload(ctx, c.spiffe); err != nil {
+			return nil, failed(exitUnavailable, "--spiffe-socket: %v", err)
+		}
+	}
+	if c.server != "" {
+		out, err := c.workload.ClientTLS(c.server)
+		if err != nil {
+			return nil, failed(exitUsage, "--server-id: %v", err)
+		}
+		return out, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS13}
+	if out.RootCAs, err = access.ReadCA(c.ca); err != nil {
+		return nil, failed(exitUnreadable, "--ca: %v", err)
+	}
+	c.workload.Show(out)
+	return out, nil
+}
+
 // http is a client that shows the credentials to the server and to nobody else;
 // nil when there are none.
-func (c credentials) http(cmd *cobra.Command, server string) (*http.Client, error) {
+func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, error) {
 	token, err := c.token()
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.tls()
+	config, err := c.tls(cmd.Context())
 	if err != nil || config == nil && token == "" {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 		if opt.Token, err = a.creds.token(); err != nil {
 			return nil, err
 		}
-		if opt.TLS, err = a.creds.tls(); err != nil {
+		if opt.TLS, err = a.creds.tls(ctx); err != nil {
 			return nil, err
 		}
 	}

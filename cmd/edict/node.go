@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -34,13 +33,9 @@ addresses that are not given are taken away.`,
 			if err != nil {
 				return err
 			}
-			facts := resource.Facts{Labels: map[string]string{}, Addresses: addresses}
-			for _, l := range labels {
-				key, value, found := strings.Cut(l, "=")
-				if _, twice := facts.Labels[key]; !found || twice {
-					return usage(cmd, "--label %q: want key=value, each key once", l)
-				}
-				facts.Labels[key] = value
+			facts := resource.Facts{Addresses: addresses}
+			if facts.Labels, err = labelsOf(cmd, labels); err != nil {
+				return err
 			}
 			outcome, err := applyNode(cmd.Context(), c, project, args[0], facts)
 			if err != nil {

@@ -97,7 +97,7 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 	if opt.Token, err = a.creds.token(); err != nil {
 		return err
 	}
-	if opt.TLS, err = a.creds.tls(); err != nil {
+	if opt.TLS, err = a.creds.tls(cmd.Context()); err != nil {
 		return err
 	}
 	nodeID, err := policy.ParseNodeID(id)

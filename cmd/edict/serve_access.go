@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 )
 
@@ -13,6 +14,7 @@ func accessFlags(cmd *cobra.Command, o *plane.AccessOptions) {
 	f.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of the listeners, PEM; read again when it changes")
 	f.StringVar(&o.TLS.Key, "tls-key", "", "its private key, PEM")
 	f.StringVar(&o.TLS.ClientCA, "client-ca", "", "authorities whose client certificates are believed, PEM; their SPIFFE IDs name principals")
+	f.StringVar(&o.Workload, "spiffe-socket", "", "`address` of a SPIFFE Workload API, unix:///path, in place of these three: its certificate, and clients of its trust domain")
 	f.StringVar(&o.Issuer, "oidc-issuer", "", "`URL` of an OpenID Connect issuer whose identity tokens are believed")
 	f.StringVar(&o.Audience, "oidc-audience", "", "audience that they must be for")
 	f.StringVar(&o.Admin, "admin", "", "address of operators' routes, of the plane and its metrics (default with the rest; 127.0.0.1:8081 when --http leaves loopback)")
@@ -25,6 +27,8 @@ func settleAccess(cmd *cobra.Command, o *plane.AccessOptions) error {
 	switch {
 	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
 		return usage(cmd, "--tls-cert and --tls-key go together")
+	case o.Workload != "" && (o.TLS != access.TLSFiles{}):
+		return usage(cmd, "--spiffe-socket gives what --tls-cert, --tls-key and --client-ca name; leave either out")
 	case o.TLS.ClientCA != "" && (o.TLS.Cert == "" || o.File == ""):
 		return usage(cmd, "--client-ca needs --tls-cert, --tls-key and --access")
 	case (o.Issuer == "") != (o.Audience == ""):

@@ -21,11 +21,12 @@ const (
 	CodeEqualLevel   = "equal_priority_overlap"
 	CodeOrderFlipped = "order_flipped"
 	CodeIPv6         = "ipv6_refused"
+	CodeLogSkipped   = "log_skipped"
 )
 
 // Codes are all of them, sorted.
 func Codes() []string {
-	codes := []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, policy.CodePassIntoNothing}
+	codes := []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
 	slices.Sort(codes)
 	return codes
 }
@@ -41,6 +42,7 @@ func Content(c policy.Content) policy.Violations {
 	for j := range l.rules {
 		l.overlaps(j)
 		l.refused(j)
+		l.skipped(j)
 	}
 	l.found = append(l.found, warnings(c)...)
 	slices.SortStableFunc(l.found, func(a, b found) int {
@@ -214,5 +216,12 @@ func (l *linter) refused(j int) {
 	r := l.rules[j]
 	if r.Plain() && r.Source.Addr().Is6() {
 		l.warn(j, CodeIPv6, "%s is IPv6: agents that know IPv4 alone refuse every rule of a node that gets this one", r.Source)
+	}
+}
+
+// skipped warns of rules that agents of the node contract pass over.
+func (l *linter) skipped(j int) {
+	if r := l.rules[j]; r.Action == policy.Log && r.Plain() {
+		l.warn(j, CodeLogSkipped, "agents that enforce with nftables skip log rules, so it logs nothing there")
 	}
 }

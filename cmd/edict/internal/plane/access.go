@@ -11,6 +11,8 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -22,6 +24,7 @@ type AccessOptions struct {
 	Audience string          // that its tokens must be for
 	Rate     int             // requests a second of each principal; 0: any number
 	TLS      access.TLSFiles // of every listener; Cert empty: none
+	Workload string          // address of a SPIFFE Workload API that gives the certificate in place of TLS; empty: none
 	Admin    string          // host:port of the operators' routes; empty: with the rest
 	Insecure bool            // leave loopback without TLS or without access
 }
@@ -82,7 +85,7 @@ func (p *Plane) expel(ctx context.Context) error {
 }
 
 // openEntrance reads what guards the listeners, before anything is changed.
-func (p *Plane) openEntrance() (err error) {
+func (p *Plane) openEntrance(ctx context.Context) (err error) {
 	o := &p.opt.Access
 	if o.Admin == "" && !p.opt.NoAPI && !loopback(p.opt.HTTP) {
 		o.Admin = adminDefault
@@ -91,6 +94,15 @@ func (p *Plane) openEntrance() (err error) {
 		if p.entrance.file, err = access.ReadFile(o.File); err != nil {
 			return &UnusableError{"--access", err}
 		}
+	}
+	if o.Workload != "" {
+		w, err := access.OpenWorkload(ctx, o.Workload)
+		if err != nil {
+			return &UnusableError{"--spiffe-socket", err}
+		}
+		p.onClose(func() { _ = w.Close() }) // it is the process's last
+		p.entrance.tls = w.ServerTLS()
+		return nil
 	}
 	if o.TLS.Cert == "" {
 		return nil
@@ -123,7 +135,10 @@ func (p *Plane) openAccess(ctx context.Context) (err error) {
 }
 
 // exposable says whether the plane may listen where others reach it.
-func (o AccessOptions) exposable() bool { return o.Insecure || o.File != "" && o.TLS.Cert != "" }
+func (o AccessOptions) exposable() bool { return o.Insecure || o.secured() }
+
+// secured says whether everybody proves who they are, the plane too.
+func (o AccessOptions) secured() bool { return o.File != "" && (o.TLS.Cert != "" || o.Workload != "") }
 
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
@@ -148,7 +163,7 @@ func (p *Plane) listenOn(addr, flag string) (net.Listener, error) {
 // warnExposed says loudly what --insecure does.
 func (p *Plane) warnExposed() {
 	o := p.opt.Access
-	if !o.Insecure || o.File != "" && o.TLS.Cert != "" {
+	if !o.Insecure || o.secured() {
 		return
 	}
 	detail := "tokens and policies cross the network readable by anybody on the way"
@@ -185,4 +200,10 @@ func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]streams.M
 		}
 	}
 	return nil, fmt.Errorf("read the log above %d: %w", after, context.Cause(ctx))
+}
+
+// dialect is the form of event envelopes that the agent of a node reads.
+func (p *Plane) dialect(id policy.NodeID) (d policy.Dialect) {
+	p.store.Read(func(v *projector.View) { d = v.Dialect(id) })
+	return d
 }

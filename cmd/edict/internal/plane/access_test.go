@@ -340,7 +340,9 @@ func TestOnlyTheRightCredentialsOpenADoor(t *testing.T) {
 		require.Equal(t, 400, res.StatusCode)
 	})
 	t.Run("come with a certificate", g.byCertificate)
+	replaced := g.registers(t)
 	t.Run("be revoked", g.revoked)
+	replaced(t)
 	g.stop()
 	for name, token := range g.tokens {
 		if token != "" {

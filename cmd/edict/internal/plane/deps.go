@@ -8,10 +8,15 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 )
+
+// failuresPerSecond is how often credentials may be shown in vain from one
+// address.
+const failuresPerSecond = 5
 
 // deps are the parts the API stands on.
 func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
@@ -36,6 +41,8 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
+	d.Signer = p.signer
+	d.Failures = access.NewFailures(failuresPerSecond)
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed

@@ -140,7 +140,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 }
 
 func (p *Plane) open(ctx context.Context) error {
-	if err := p.preflight(); err != nil {
+	if err := p.preflight(ctx); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
@@ -291,7 +291,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
-		Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
+		Dialect: p.dialect, Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
 	}
 	if err := p.openWorkers(&ropt); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,8 +42,9 @@ func (e *FullError) Error() string {
 // preflight finds what stands against a start, before anything is changed.
 // Faults of the command line come first, then the lock on the data, then
 // ports: who starts a second plane on one directory should hear that.
-func (p *Plane) preflight() error {
-	for _, check := range []func() error{p.checkAddresses, p.openEntrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkRoom} {
+func (p *Plane) preflight(ctx context.Context) error {
+	entrance := func() error { return p.openEntrance(ctx) }
+	for _, check := range []func() error{p.checkAddresses, entrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkRoom} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -1,0 +1,128 @@
+package api_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+func TestAHeartbeatSaysWhetherToPull(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{"labels":{"role":"web"}}`)
+	beat := func(body string) resource.HeartbeatAccepted {
+		t.Helper()
+		a := p.do("POST", "/v1/nodes/n1/heartbeat", body)
+		p.want(200, "", a)
+		return into[resource.HeartbeatAccepted](t, a)
+	}
+	now := p.deps.Clock()
+	first := beat(`{"client_now":"` + now.Format(time.RFC3339Nano) + `","binary_version":"2","nat_summary":{"type":"none"}}`)
+	require.Equal(t, resource.HeartbeatAccepted{AcceptedAt: now.UTC()}, first, "a node that never pulled here is not known to lack anything")
+
+	p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
+	require.False(t, beat(`{}`).Reconcile)
+	p.create("web")
+	require.True(t, beat(`{}`).Reconcile, "what it pulled is not so any more")
+	p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
+	require.False(t, beat(`{}`).Reconcile)
+
+	p.relay.set(0, errors.New("the gate is shut"))
+	require.True(t, beat(`{}`).Reconcile, "nobody would push")
+	p.relay.set(7, nil)
+	require.False(t, beat(`{}`).Reconcile)
+
+	// An older agent sends its zero values, and what else it likes.
+	require.False(t, beat(`{"node_id":"","timestamp":"0001-01-01T00:00:00Z","client_now":"0001-01-01T00:00:00Z","status":"","uptime":0}`).Reconcile)
+}
+
+func TestAnAgentsClockMustNotBeFarOff(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)
+	for off, status := range map[time.Duration]int{
+		time.Minute: 200, -time.Minute: 200, time.Minute + time.Millisecond: 400, -time.Minute - time.Millisecond: 400, 24 * time.Hour: 400,
+	} {
+		a := p.do("POST", "/v1/nodes/n1/heartbeat", `{"client_now":"`+p.deps.Clock().Add(off).Format(time.RFC3339Nano)+`"}`)
+		require.Equal(t, status, a.StatusCode, "%s: %s", off, a.body)
+		if status == 400 {
+			require.Equal(t, "clock_skew", a.problem(t).Code)
+		}
+	}
+}
+
+func TestWhatAgentsSendIsTakenWithinLimits(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)
+	array := `[` + strings.Repeat(`{"name":"cpu","value":1.5},`, 100) + `{}]`
+	for _, row := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+		code               string
+	}{
+		{"PUT", "capabilities", `{"builtin_actions":[],"wireguard":true}`, nil, 202, ""},
+		{"PUT", "endpoint", `{"public_endpoint":"192.0.2.1:51820","nat_type":"none"}`, nil, 202, ""},
+		{"POST", "metrics", array, nil, 202, ""},
+		{"POST", "metrics", gzipped(array), []string{"Content-Encoding: gzip"}, 202, ""},
+		{"POST", "logs", "{}\n{}\n", []string{"Content-Type: application/x-ndjson"}, 202, ""},
+		{"POST", "audit", "{}\n", []string{"Content-Type: application/x-ndjson"}, 202, ""},
+		{"POST", "drift", gzipped(`{"corrections":[]}`), []string{"Content-Encoding: gzip"}, 202, ""},
+		{"PUT", "state/reports/net.up", gzipped(`{"value":"up"}`), []string{"Content-Encoding: gzip"}, 202, ""},
+		{"PUT", "state/reports/a%2Fb", `{"value":"up"}`, nil, 202, ""},
+		{"PUT", "state/reports/" + strings.Repeat("k", 254), `{"value":"up"}`, nil, 422, "text_too_long"},
+		{"POST", "drift", `{"corrections":"none"}`, nil, 400, "wrong_type"},
+		{"POST", "metrics", strings.Repeat("x", 1<<20+1), nil, 413, "body_too_large"},
+		{"POST", "logs", gzipped(strings.Repeat(" ", 10<<20)), []string{"Content-Encoding: gzip"}, 413, "body_too_large"},
+		{"POST", "audit", gzipped(strings.Repeat(" ", 10<<20)), []string{"Content-Encoding: gzip"}, 413, "body_too_large"},
+		{"POST", "metrics", "x", []string{"Content-Encoding: br"}, 415, "unsupported_media_type"},
+		{"POST", "logs", "x", []string{"Content-Encoding: br"}, 415, "unsupported_media_type"},
+		{"POST", "audit", "x", []string{"Content-Encoding: br"}, 415, "unsupported_media_type"},
+	} {
+		a := p.do(row.method, "/v1/nodes/n1/"+row.path, row.body, row.header...)
+		require.Equal(t, row.status, a.StatusCode, "%s: %s", row.path, a.body)
+		if row.code == "" {
+			require.Contains(t, string(a.body), `"accepted_at"`, "agents take an answer without a body for none")
+		} else {
+			require.Equal(t, row.code, a.problem(t).Code)
+		}
+	}
+	require.Equal(t, 1, p.log.Len(), "nothing is kept")
+}
+
+// A node has applied what it pulled once it reports anything that it does after
+// applying.
+func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
+	for what, report := range map[string]func(p *plane) answer{
+		"drift": func(p *plane) answer {
+			return p.do("POST", "/v1/nodes/n1/drift", `{"corrections":[{"type":"policy_added"}]}`)
+		},
+		"a state report": func(p *plane) answer { return p.do("PUT", "/v1/nodes/n1/state/reports/policy", `{"value":"applied"}`) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newPlane(t)
+			p.put("n1", `{"labels":{"role":"web"}}`)
+			made := p.create("web")
+			applied := func() int {
+				return into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "")).Applied
+			}
+			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Zero(t, applied(), "it has not pulled")
+			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
+			require.Zero(t, applied(), "pulling is not applying")
+			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Equal(t, 1, applied())
+
+			p.want(200, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":`+strings.Replace(webRules, "allow", "deny", 1)+`}`))
+			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Zero(t, applied(), "what it reports now was pulled before the change")
+			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
+			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Equal(t, 1, applied())
+		})
+	}
+}

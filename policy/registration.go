@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MaxResource is the most bytes of a resource handle.
+const MaxResource = 256
+
+// BootstrapState is what became of a bootstrap token. The zero value: nothing yet.
+type BootstrapState string
+
+// The ends of a bootstrap token.
+const (
+	BootstrapConsumed BootstrapState = "consumed" // a node registered with it
+	BootstrapRevoked  BootstrapState = "revoked"
+)
+
+// Bootstrap is a one-time token by which a node's agent registers, as the plane
+// knows it. The principal that has it is the node: they have one id.
+type Bootstrap struct {
+	ID       uuid.UUID
+	Hash     [tokenHashSize]byte // SHA-256 of the token's text
+	Project  uuid.UUID           // of the node
+	Resource string              // what the agent must call itself; empty: anything
+	Expires  time.Time           // never zero
+	State    BootstrapState
+}
+
+// Dialect is the form of event envelopes that an agent reads. It shows when the
+// agent registers, and is the same ever after (plexsphere 3.2).
+type Dialect string
+
+// The dialects. An agent that never registered reads DialectCurrent.
+const (
+	DialectCurrent Dialect = "current"
+	DialectLegacy  Dialect = "legacy"
+)
+
+// Registration is how a node's agent registered last. The bearer token that it
+// got is among the principal's tokens.
+type Registration struct {
+	Token     uuid.UUID // id of that bearer token, and of the event
+	Bootstrap uuid.UUID // id of the token it was registered with
+	Dialect   Dialect
+	PublicKey [32]byte // X25519, the agent's
+}
+
+// NodeRegistered trades a bootstrap token for a bearer token, and makes the
+// principal the agent of its node. It is one event so that all of it happens or
+// nothing does.
+type NodeRegistered struct {
+	ID        uuid.UUID
+	Principal PrincipalID
+	Bootstrap uuid.UUID
+	Dialect   Dialect
+	PublicKey [32]byte
+	Nonce     *[32]byte           // SHA-256 of the agent's nonce; nil: its dialect has none
+	Hash      [tokenHashSize]byte // SHA-256 of the bearer token's text
+}
+
+// EventID implements Event.
+func (e NodeRegistered) EventID() uuid.UUID { return e.ID }
+
+// EventType implements Event.
+func (NodeRegistered) EventType() string { return TypeNodeRegistered }
+
+// Scope implements Event: principals belong to the plane.
+func (NodeRegistered) Scope() uuid.UUID { return uuid.Nil }
+
+func (NodeRegistered) isEvent() {}
+
+func appendBootstrap(b []byte, t Bootstrap) []byte {
+	b = appendID(append(b, `{"id":`...), t.ID)
+	b = hex.AppendEncode(append(b, `,"sha256":"`...), t.Hash[:])
+	b = appendID(append(b, `","project_id":`...), t.Project)
+	if t.Resource != "" {
+		b = appendText(append(b, `,"resource_handle":`...), t.Resource)
+	}
+	b = t.Expires.UTC().AppendFormat(append(b, `,"expires_at":"`...), time.RFC3339Nano)
+	b = append(b, '"')
+	if t.State != "" {
+		b = appendText(append(b, `,"state":`...), string(t.State))
+	}
+	return append(b, '}')
+}
+
+func appendRegistration(b []byte, r Registration) []byte {
+	b = appendID(append(b, `{"token_id":`...), r.Token)
+	b = appendID(append(b, `,"bootstrap_id":`...), r.Bootstrap)
+	b = appendText(append(b, `,"dialect":`...), string(r.Dialect))
+	b = hex.AppendEncode(append(b, `,"public_key":"`...), r.PublicKey[:])
+	return append(b, `"}`...)
+}
+
+// appendRegistered appends what a NodeRegistered says beside its ids.
+func appendRegistered(b []byte, e NodeRegistered) []byte {
+	b = appendID(append(b, `{"bootstrap_id":`...), e.Bootstrap)
+	b = appendText(append(b, `,"dialect":`...), string(e.Dialect))
+	b = hex.AppendEncode(append(b, `,"public_key":"`...), e.PublicKey[:])
+	if e.Nonce != nil {
+		b = hex.AppendEncode(append(b, `","nonce_sha256":"`...), e.Nonce[:])
+	}
+	b = hex.AppendEncode(append(b, `","sha256":"`...), e.Hash[:])
+	return append(b, `"}`...)
+}
+
+var bootstrapFields = []string{"id", "sha256", "project_id", "expires_at", "resource_handle", "state"}
+
+func (r *reader) bootstrap() (t Bootstrap) {
+	seen := uint(0)
+	ok := r.object("a bootstrap token", func(name []byte) bool {
+		bit := fieldBit(bootstrapFields, name)
+		seen |= bit
+		switch string(name) {
+		case "id":
+			t.ID = r.uuid()
+		case "sha256":
+			t.Hash = r.digest("the SHA-256 of the token")
+		case "project_id":
+			t.Project = r.uuid()
+		case "expires_at":
+			t.Expires = r.time()
+		case "resource_handle":
+			t.Resource = r.line(MaxResource, true)
+		case "state":
+			t.State = oneOf(r, BootstrapConsumed, BootstrapRevoked)
+		}
+		return bit != 0
+	})
+	if ok {
+		r.require(1<<4-1, seen, bootstrapFields)
+	}
+	return t
+}
+
+var registrationFields = []string{"token_id", "bootstrap_id", "dialect", "public_key"}
+
+func (r *reader) registration() *Registration {
+	var g Registration
+	seen := uint(0)
+	ok := r.object("a registration", func(name []byte) bool {
+		bit := fieldBit(registrationFields, name)
+		seen |= bit
+		switch string(name) {
+		case "token_id":
+			g.Token = r.uuid()
+		case "bootstrap_id":
+			g.Bootstrap = r.uuid()
+		case "dialect":
+			g.Dialect = oneOf(r, DialectCurrent, DialectLegacy)
+		case "public_key":
+			g.PublicKey = r.digest("an X25519 public key")
+		}
+		return bit != 0
+	})
+	if ok {
+		r.require(1<<4-1, seen, registrationFields)
+	}
+	return &g
+}
+
+var registeredFields = []string{"bootstrap_id", "dialect", "public_key", "sha256", "nonce_sha256"}
+
+// registered reads what a node_registered says beside its ids.
+func (r *reader) registered() (e NodeRegistered) {
+	seen := uint(0)
+	ok := r.object("a registration", func(name []byte) bool {
+		bit := fieldBit(registeredFields, name)
+		seen |= bit
+		switch string(name) {
+		case "bootstrap_id":
+			e.Bootstrap = r.uuid()
+		case "dialect":
+			e.Dialect = oneOf(r, DialectCurrent, DialectLegacy)
+		case "public_key":
+			e.PublicKey = r.digest("an X25519 public key")
+		case "sha256":
+			e.Hash = r.digest("the SHA-256 of the token")
+		case "nonce_sha256":
+			nonce := r.digest("the SHA-256 of the nonce")
+			e.Nonce = &nonce
+		}
+		return bit != 0
+	})
+	if ok {
+		r.require(1<<4-1, seen, registeredFields)
+	}
+	return e
+}
+
+// digest reads 32 bytes as 64 hex digits.
+func (r *reader) digest(what string) (d [32]byte) {
+	b, ok := r.text("a string")
+	if !ok {
+		return d
+	}
+	if n, err := hex.Decode(d[:], b[:min(len(b), 2*len(d))]); err != nil || n != len(d) || len(b) != 2*len(d) {
+		r.note("", CodeInvalidToken, "want "+what+" as 64 hex digits")
+	}
+	return d
+}
+
+// oneOf reads one of two texts.
+func oneOf[T ~string](r *reader, a, b T) T {
+	text, ok := r.text("a string")
+	if ok && T(text) != a && T(text) != b {
+		r.note("", CodeUnknownKind, fmt.Sprintf("%.64q is neither %s nor %s", text, a, b))
+	}
+	return T(text)
+}

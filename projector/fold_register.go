@@ -1,0 +1,114 @@
+package projector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// nodeRegistered lets a bootstrap token be used once: the first registration in
+// the log has it. Whether it has expired is asked of the log's time, so every
+// fold answers the same. A later registration of the node takes the place of
+// the one before, whose bearer token ends with it.
+func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
+	if f.seenAccess(ev.Principal, ev.ID) {
+		return duplicate
+	}
+	if fault != nil {
+		return invalid(fault)
+	}
+	p := f.access.byID[ev.Principal]
+	at := -1
+	if p != nil && p.document != nil {
+		at = findBootstrap(p.document, ev.Bootstrap)
+	}
+	if at < 0 {
+		return reject(CodeTokenRevoked, "node %s has no such bootstrap token: it was taken back; make another with edict access bootstrap", ev.Principal)
+	}
+	switch t := p.document.Bootstrap[at]; {
+	case t.State == policy.BootstrapConsumed:
+		return reject(CodeTokenConsumed, "bootstrap token %s was used already: make another with edict access bootstrap", t.ID)
+	case t.State == policy.BootstrapRevoked:
+		return reject(CodeTokenRevoked, "bootstrap token %s was revoked: make another with edict access bootstrap", t.ID)
+	case f.time >= t.Expires.UnixNano():
+		return reject(CodeTokenExpired, "bootstrap token %s expired at %s: make another with edict access bootstrap", t.ID, t.Expires.Format(time.RFC3339))
+	}
+	if ev.Nonce != nil && f.seenAccess("", nonceID(*ev.Nonce)) {
+		return reject(CodeNonceCollision, "the nonce was used in another registration: choose one at random")
+	}
+	document, full := registered(p.document, at, ev)
+	if full {
+		return reject(policy.Invalid, "node %s has %d tokens: revoke some", ev.Principal, policy.MaxTokens)
+	}
+	relation := policy.Relation{Kind: policy.ObjectNode, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
+	if _, at, found := f.findGrant(ev.Principal, relation); !found {
+		p.give(at, grant{relation, f.seq, p.createdBy})
+	}
+	if ev.Nonce != nil {
+		f.rememberAccess("", nonceID(*ev.Nonce))
+	}
+	p.version, p.updated = f.seq, f.time
+	f.access.put(p, document)
+	f.accessed(p, ev.ID)
+	return Verdict{}
+}
+
+// nonceID is what a nonce is remembered by.
+func nonceID(hash [32]byte) uuid.UUID { return uuid.UUID(hash[:16]) }
+
+func findBootstrap(p *policy.Principal, id uuid.UUID) int {
+	return slices.IndexFunc(p.Bootstrap, func(t policy.Bootstrap) bool { return t.ID == id })
+}
+
+// registered is a principal after a registration with its bootstrap token at;
+// full when it has no room for another token.
+func registered(p *policy.Principal, at int, ev policy.NodeRegistered) (next *policy.Principal, full bool) {
+	d := *p
+	d.Bootstrap, d.Tokens = slices.Clone(p.Bootstrap), slices.Clone(p.Tokens)
+	d.Bootstrap[at].State = policy.BootstrapConsumed
+	if d.Registration != nil {
+		d.Tokens = slices.DeleteFunc(d.Tokens, func(t policy.Token) bool { return t.ID == d.Registration.Token })
+	}
+	if len(d.Tokens) >= policy.MaxTokens {
+		return nil, true
+	}
+	d.Tokens = append(d.Tokens, policy.Token{ID: ev.ID, Hash: ev.Hash})
+	d.Registration = &policy.Registration{Token: ev.ID, Bootstrap: ev.Bootstrap, Dialect: ev.Dialect, PublicKey: ev.PublicKey}
+	return &d, false
+}
+
+// keepConsumed carries into a new document what the fold alone decides: that a
+// bootstrap token was used. A writer who has not seen it does not undo it.
+func keepConsumed(old, document *policy.Principal) {
+	if old == nil {
+		return
+	}
+	for i, t := range document.Bootstrap {
+		if at := findBootstrap(old, t.ID); at >= 0 && old.Bootstrap[at].State == policy.BootstrapConsumed {
+			document.Bootstrap[i].State = policy.BootstrapConsumed
+		}
+	}
+}
+
+// Bootstrap finds the principal that has a bootstrap token, by the token's hash.
+func (v *View) Bootstrap(hash [32]byte) (p Principal, t policy.Bootstrap, ok bool) {
+	id, ok := v.p.state.access.bootstrap[hash]
+	if !ok {
+		return p, t, false
+	}
+	p, _ = v.Principal(id)
+	at := slices.IndexFunc(p.Document.Bootstrap, func(t policy.Bootstrap) bool { return t.Hash == hash })
+	return p, p.Document.Bootstrap[at], true
+}
+
+// Dialect is the form of envelopes that the agent of a node reads.
+func (v *View) Dialect(id policy.NodeID) policy.Dialect {
+	p := v.p.state.access.byID[policy.PrincipalID(id)]
+	if p == nil || p.document == nil || p.document.Registration == nil {
+		return policy.DialectCurrent
+	}
+	return p.document.Registration.Dialect
+}
