@@ -41,20 +41,19 @@ func guardedPlane(t *testing.T, args ...string) *process {
 	return p
 }
 
-// bootstrap makes a bootstrap token for a node as an operator does.
-func (p *process) bootstrap(node string, flags ...string) string {
+// bootstrap makes a bootstrap token for a node, as an operator does, and says
+// how its agent registers with it.
+func (p *process) bootstrap(node string) plexd.Registration {
 	p.t.Helper()
-	out, code := p.run(append([]string{"access", "bootstrap", "--node", node}, flags...)...)
+	out, code := p.run("access", "bootstrap", "--node", node)
 	require.Zero(p.t, code)
-	return strings.TrimSpace(out)
+	return plexd.Registration{Token: strings.TrimSpace(out), Project: defaultProject, Resource: "web", Hostname: "web"}
 }
 
 // enlisted is a node whose agent registers.
 func (s *story) enlisted(node string, opt plexd.Options) *hand {
 	s.t.Helper()
-	opt.Registration = plexd.Registration{
-		Token: s.bootstrap(node), Project: defaultProject, Resource: "web", Hostname: "web",
-	}
+	opt.Registration = s.bootstrap(node)
 	h := s.hire(node, opt)
 	h.await("it follows", func(c plexd.Counters) bool { return c.Connects() > 0 && c.Pulls > 0 && c.Heartbeats > 0 })
 	require.Equal(s.t, node, h.Identity().NodeID)
