@@ -74,7 +74,7 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 	current := s.enlisted(currentNode, plexd.Options{DataDir: dir, Periods: brisk})
 	brisk.Heartbeat, brisk.Stream = 0, 0
 	legacy := s.enlisted(legacyNode, plexd.Options{Dialect: plexd.Legacy, Handlers: true, Periods: brisk})
-	brisk.Heartbeat, brisk.Pull = 50*time.Millisecond, 2*time.Second
+	brisk.Heartbeat, brisk.Pull = 50*time.Millisecond, 500*time.Millisecond // a plane that was killed does not know what it had pulled
 	stock := s.enlisted(stockNode, plexd.Options{Dialect: plexd.Legacy, Periods: brisk})
 	all := []*hand{current, legacy, stock}
 
@@ -104,7 +104,7 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 	}
 
 	current.end()
-	again := p.hire(currentNode, plexd.Options{DataDir: dir})
+	again := p.hire(currentNode, plexd.Options{DataDir: dir, Periods: storyPeriods})
 	again.settles(&s.plane)
 	require.Zero(t, again.Counters().Registrations, "who is registered does not register")
 
