@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: all build demo bench test test-faults vet lint fmt fuzz clean
+.PHONY: all build demo bench test test-faults nft vet lint fmt fuzz clean
 
 all: build
 
@@ -29,7 +29,14 @@ STRUCK := $(GO) test -trimpath -tags faults
 DRIVERS := ./test ./cmd/edict ./cmd/retectl
 export RAPID_CHECKS ?= 30
 
-test: vet lint
+# What enforce is tried with, in namespaces of its own.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+nft:
+	@command -v nft >/dev/null && command -v ip >/dev/null && exit; apt-get update -qq && apt-get install -qqy nftables iproute2 >/dev/null || \
+		echo "nft and ip are needed, and could not be installed: tests of enforce will fail; install nftables and iproute2"
+
+test: vet lint nft
 	$(GO) test -race $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS))")
 	$(GO) test $(DRIVERS)
 	$(STRUCK) ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
@@ -38,7 +45,7 @@ test: vet lint
 # says what is injected.
 SEED ?= $(shell date +%s)
 
-test-faults:
+test-faults: nft
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
 	RAPID_CHECKS=1000 $(GO) test -trimpath ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
@@ -48,6 +55,7 @@ test-faults:
 	$(GO) test -trimpath -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -trimpath -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -trimpath -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
+	$(GO) test -trimpath -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 
 vet:
 	$(GO) vet ./...

@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,47 +70,68 @@ func TestWhatARelationMustBe(t *testing.T) {
 	}
 }
 
-// A snapshot that was made step by step is the one made at once, and the ones
-// before it never change.
+// A snapshot that was made step by step says of every credential what its lists
+// say, and the ones before it never change: a credential proves the one who
+// lists it, of several the one whom the file has, and else nobody.
 func TestSnapshotsNeverChange(t *testing.T) {
+	hash := func(n int) [sha256.Size]byte { return sha256.Sum256([]byte{byte(n)}) }
 	rapid.Check(t, func(rt *rapid.T) {
-		world, now := File{}, &Snapshot{}
-		type past struct {
-			s     *Snapshot
-			world File
+		draw := func() policy.Principal {
+			p := policy.Principal{Kind: policy.Person}
+			for _, n := range rapid.SliceOfDistinct(rapid.IntRange(0, 3), rapid.ID).Draw(rt, "tokens") {
+				p.Tokens = append(p.Tokens, policy.Token{Hash: hash(n)})
+			}
+			return p
 		}
+		file := File{"f": {Principal: draw()}, "g": {Principal: draw()}}
+		now := (&Snapshot{}).next(0, []projector.Principal{{ID: "f"}, {ID: "g"}}, file)
+		type past struct {
+			s   *Snapshot
+			log map[policy.PrincipalID]*policy.Principal
+		}
+		world := map[policy.PrincipalID]*policy.Principal{}
 		var history []past
 		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
-			id := policy.PrincipalID(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "who"))
-			next := File{}
-			for k, v := range world {
-				next[k] = v
-			}
-			delete(next, id)
+			id := policy.PrincipalID(rapid.SampledFrom([]string{"a", "b", "c", "f"}).Draw(rt, "who"))
+			world = maps.Clone(world)
+			delete(world, id)
 			if rapid.Bool().Draw(rt, "there") {
-				e := &Entry{Principal: policy.Principal{Kind: policy.Person}}
-				for _, n := range rapid.SliceOfDistinct(rapid.IntRange(0, 5), rapid.ID).Draw(rt, "tokens") {
-					e.Principal.Tokens = append(e.Principal.Tokens, policy.Token{Hash: sha256.Sum256([]byte{id[0], byte(n)})})
-				}
-				next[id] = e
+				d := draw()
+				world[id] = &d
 			}
-			world, now = next, now.next(1, []projector.Principal{{ID: id}}, next)
+			now = now.next(1, []projector.Principal{{ID: id, Document: world[id]}}, file)
 			history = append(history, past{now, world})
 		}
+		lists := func(d *policy.Principal, n int) bool {
+			return d != nil && slices.ContainsFunc(d.Tokens, func(k policy.Token) bool { return k.Hash == hash(n) })
+		}
 		for _, h := range history {
-			for _, id := range []policy.PrincipalID{"a", "b", "c"} {
-				for n := range byte(6) {
-					hash := sha256.Sum256([]byte{id[0], n})
-					want := false
-					if e := h.world[id]; e != nil {
-						for _, tok := range e.Principal.Tokens {
-							want = want || tok.Hash == hash
-						}
+			for n := range 4 {
+				var filed, all []policy.PrincipalID
+				for _, id := range []policy.PrincipalID{"a", "b", "c", "f", "g"} {
+					inFile := file[id] != nil && lists(&file[id].Principal, n)
+					if inFile {
+						filed = append(filed, id)
 					}
-					p := h.s.find(tokenKey(hash), time.Now())
-					if want != (p != nil) || p != nil && p.ID != id {
-						rt.Fatalf("%s's token %d: %v", id, n, p)
+					if inFile || lists(h.log[id], n) {
+						all = append(all, id)
 					}
+				}
+				want := policy.PrincipalID("")
+				switch {
+				case len(all) == 1:
+					want = all[0]
+				case len(filed) == 1:
+					want = filed[0]
+				}
+				got := policy.PrincipalID("")
+				if p := h.s.find(tokenKey(hash(n)), time.Now()); p != nil {
+					got = p.ID
+				}
+				by, _ := h.s.Taken("a", policy.Principal{Tokens: []policy.Token{{Hash: hash(n)}}})
+				taken := len(all) > 1 || len(all) == 1 && all[0] != "a"
+				if want != got || taken != (by != "") {
+					rt.Fatalf("token %d of %v, in the file %v: it proves %q, taken by %q", n, all, filed, got, by)
 				}
 			}
 		}

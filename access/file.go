@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/edictdev/edict/policy"
@@ -56,6 +58,7 @@ func parseFile(body []byte) (File, error) {
 		return nil, errors.New("something follows the document; remove it")
 	}
 	f := File{}
+	holders := map[key]policy.PrincipalID{}
 	var faults []error
 	for i, w := range doc.Principals {
 		id, err := policy.ParsePrincipalID(w.ID)
@@ -71,6 +74,12 @@ func parseFile(body []byte) (File, error) {
 		e := &Entry{}
 		e.Principal, err = policy.DecodePrincipal(w.Principal)
 		fault("principal", err)
+		for p := range proofs(e.Principal) {
+			if by, taken := holders[p.key]; taken && by != id {
+				fault("principal", fmt.Errorf("/%s/%d: %s lists it, too, and it would prove neither; take it from one of them", p.list, p.at, by))
+			}
+			holders[p.key] = id
+		}
 		for n, text := range w.Relations {
 			r, err := policy.ParseRelation(text)
 			fault(fmt.Sprintf("relations/%d", n), err)
@@ -96,9 +105,23 @@ func (f File) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	temp := path + ".new"
-	if err := os.WriteFile(temp, append(body, '\n'), 0o600); err != nil {
+	return replaceFile(path, append(body, '\n'), 0o600)
+}
+
+// replaceFile puts a file of this content and mode in the place of whatever was
+// there, whole or not at all.
+func replaceFile(path string, body []byte, mode fs.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".edict-*") // mode 0600
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	_, err = temp.Write(body)
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temp.Name()))
+	}
+	return err
 }

@@ -48,13 +48,14 @@ func TestAFilesFaultsAreNamed(t *testing.T) {
 		`{"principals":[]} {}`:        "something follows",
 		`{"principals":[{"id":"A"}]}`: "/principals/0/id",
 		`{"principals":[{"id":"a"}]}`: "/principals/0/principal",
-		`{"principals":[{"id":"a","principal":{"kind":"king"}}]}`:                                            "unknown_kind",
-		`{"principals":[{"id":"a","principal":{"kind":"person","tokens":[{"id":"x","sha256":"00"}]}}]}`:      "invalid_token",
-		`{"principals":[{"id":"a","principal":{"kind":"person","spiffe_ids":["https://a/b"]}}]}`:             "invalid_spiffe_id",
-		`{"principals":[{"id":"a","principal":{"kind":"person"},"relations":["plane#king"]}]}`:               "/principals/0/relations/0",
-		`{"principals":[{"id":"a","principal":{"kind":"person"}},{"id":"a","principal":{"kind":"person"}}]}`: "occurs twice",
-		`{"principals":[{"id":"a","principal":{"kind":"person","oidc":[{"issuer":"i"}]}}]}`:                  "required",
-		`{"principals":[{"id":"a","principal":{"kind":"person","secret":"x"}}]}`:                             "unknown_field",
+		`{"principals":[{"id":"a","principal":{"kind":"king"}}]}`:                                                                                                        "unknown_kind",
+		`{"principals":[{"id":"a","principal":{"kind":"person","tokens":[{"id":"x","sha256":"00"}]}}]}`:                                                                  "invalid_token",
+		`{"principals":[{"id":"a","principal":{"kind":"person","spiffe_ids":["https://a/b"]}}]}`:                                                                         "invalid_spiffe_id",
+		`{"principals":[{"id":"a","principal":{"kind":"person"},"relations":["plane#king"]}]}`:                                                                           "/principals/0/relations/0",
+		`{"principals":[{"id":"a","principal":{"kind":"person"}},{"id":"a","principal":{"kind":"person"}}]}`:                                                             "occurs twice",
+		`{"principals":[{"id":"a","principal":{"kind":"person","oidc":[{"issuer":"i"}]}}]}`:                                                                              "required",
+		`{"principals":[{"id":"a","principal":{"kind":"person","spiffe_ids":["spiffe://x/y"]}},{"id":"b","principal":{"kind":"person","spiffe_ids":["spiffe://x/y"]}}]}`: "/principals/1/principal/spiffe_ids/0: a lists it, too",
+		`{"principals":[{"id":"a","principal":{"kind":"person","secret":"x"}}]}`:                                                                                         "unknown_field",
 	} {
 		_, err := parseFile([]byte(body))
 		require.ErrorContains(t, err, want, body)

@@ -74,9 +74,16 @@ func (r *Registry) Snapshot() *Snapshot {
 	return s
 }
 
-// ErrUnknown means that credentials are nobody's: wrong, expired or revoked. It
-// does not say which.
-var ErrUnknown = errors.New("the credentials are not known here, or have expired")
+// Taken is the principal, other than id, that lists a credential of d already,
+// and where in d it stands; "" when there is none. Such a credential would prove
+// neither of them.
+func (r *Registry) Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string) {
+	return r.Snapshot().Taken(id, d)
+}
+
+// ErrUnknown means that credentials are nobody's: wrong, expired, revoked, or
+// listed by several principals. It does not say which.
+var ErrUnknown = errors.New("the credentials are not known here, or have expired, or several principals list them")
 
 // Credentials are what a client showed.
 type Credentials struct {

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"fmt"
+	"iter"
 	"maps"
 	"time"
 
@@ -22,9 +24,45 @@ type entry struct {
 	keys map[key]credential
 }
 
+// credential is whom a key proves. Where several principals list one, it proves
+// none of them, unless the file does: nobody is to come to another's rights by
+// naming what is his.
 type credential struct {
 	principal policy.PrincipalID
 	expires   int64 // unix ns; 0: never
+	filed     bool  // the file says so
+	other     *credential
+}
+
+// without is the same key where id does not list it; nil: nobody does.
+func (c *credential) without(id policy.PrincipalID) *credential {
+	if c == nil {
+		return nil
+	}
+	rest := c.other.without(id)
+	if c.principal == id {
+		return rest
+	}
+	kept := *c
+	kept.other = rest
+	return &kept
+}
+
+// holder is the one whom the key proves; nil: it is nobody's alone.
+func (c *credential) holder() *credential {
+	if c.other == nil {
+		return c
+	}
+	var filed *credential
+	for o := c; o != nil; o = o.other {
+		if o.filed {
+			if filed != nil {
+				return nil
+			}
+			filed = o
+		}
+	}
+	return filed
 }
 
 // shards is a map in parts, so that a change copies one part.
@@ -32,14 +70,33 @@ type shards[K comparable, V any] [256]map[K]V
 
 // find answers by a credential's key.
 func (s *Snapshot) find(k key, now time.Time) *Principal {
-	c, ok := s.credentials[k[0]][k]
-	if !ok || c.expires != 0 && now.UnixNano() >= c.expires {
+	first, ok := s.credentials[k[0]][k]
+	if !ok {
+		return nil
+	}
+	c := first.holder()
+	if c == nil || c.expires != 0 && now.UnixNano() >= c.expires {
 		return nil
 	}
 	if e := s.principals[shardOf(c.principal)][c.principal]; e != nil {
 		return &e.Principal
 	}
 	return nil
+}
+
+// Taken is the principal, other than id, that lists a credential of d, and
+// where in d; "" when there is none.
+func (s *Snapshot) Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string) {
+	for p := range proofs(d) {
+		c, ok := s.credentials[p.key[0]][p.key]
+		if !ok {
+			continue
+		}
+		if other := c.without(id); other != nil {
+			return other.principal, fmt.Sprintf("/%s/%d", p.list, p.at)
+		}
+	}
+	return "", ""
 }
 
 // shardOf spreads ids: the last letters of names differ most.
@@ -58,12 +115,22 @@ type draft struct {
 	ownPrincipals, ownCredentials [256]bool
 }
 
+// setCredential has principal c.principal list k, or not.
 func (d *draft) setCredential(k key, c credential, there bool) {
 	d.credentials[k[0]] = own(d.credentials[k[0]], &d.ownCredentials[k[0]])
-	if there {
-		d.credentials[k[0]][k] = c
-	} else if d.credentials[k[0]][k].principal == c.principal {
-		delete(d.credentials[k[0]], k)
+	m := d.credentials[k[0]]
+	var rest *credential
+	if old, ok := m[k]; ok {
+		rest = old.without(c.principal)
+	}
+	switch {
+	case there:
+		c.other = rest
+		m[k] = c
+	case rest != nil:
+		m[k] = *rest
+	default:
+		delete(m, k)
 	}
 }
 
@@ -106,33 +173,55 @@ func (s *Snapshot) next(version uint64, changed []projector.Principal, file File
 	return &d.Snapshot
 }
 
+// proof is one credential that a principal lists.
+type proof struct {
+	key     key
+	expires int64  // as in credential
+	list    string // of the document
+	at      int    // in the list
+}
+
+func proofs(d policy.Principal) iter.Seq[proof] {
+	return func(yield func(proof) bool) {
+		for i, t := range d.Tokens {
+			p := proof{key: tokenKey(t.Hash), list: "tokens", at: i}
+			if !t.Expires.IsZero() {
+				p.expires = t.Expires.UnixNano()
+			}
+			if !yield(p) {
+				return
+			}
+		}
+		for i, id := range d.SPIFFE {
+			if !yield(proof{key: spiffeKey(id), list: "spiffe_ids", at: i}) {
+				return
+			}
+		}
+		for i, o := range d.OIDC {
+			if !yield(proof{key: oidcKey(o), list: "oidc", at: i}) {
+				return
+			}
+		}
+	}
+}
+
 // merge makes an entry of what the log and the file know of one id; nil when
 // that is no principal.
 func merge(p projector.Principal, f *Entry) *entry {
 	kind := policy.PrincipalKind("")
 	var relations []policy.Relation
 	keys := map[key]credential{}
-	add := func(d policy.Principal) {
+	add := func(d policy.Principal, filed bool) {
 		kind = d.Kind
-		for _, t := range d.Tokens {
-			c := credential{principal: p.ID}
-			if !t.Expires.IsZero() {
-				c.expires = t.Expires.UnixNano()
-			}
-			keys[tokenKey(t.Hash)] = c
-		}
-		for _, id := range d.SPIFFE {
-			keys[spiffeKey(id)] = credential{principal: p.ID}
-		}
-		for _, o := range d.OIDC {
-			keys[oidcKey(o)] = credential{principal: p.ID}
+		for x := range proofs(d) {
+			keys[x.key] = credential{principal: p.ID, expires: x.expires, filed: filed}
 		}
 	}
 	if p.Document != nil {
-		add(*p.Document)
+		add(*p.Document, false)
 	}
 	if f != nil {
-		add(f.Principal)
+		add(f.Principal, true)
 		relations = append(relations, f.Relations...)
 	}
 	if kind == "" {

@@ -18,6 +18,7 @@ import (
 // Access tells who asks; *access.Registry does.
 type Access interface {
 	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
+	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
 }
 
 // Codes of requests that are not allowed.

@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // firstID is the first that a plane in a test makes.
@@ -321,6 +322,36 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 	p.want(401, "unauthenticated", read())
 	p.want(409, "revision_conflict", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-Match: \"9\""))
 	p.want(409, "revision_conflict", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-None-Match: *"))
+}
+
+// Of two principals that list one credential neither is proved by it: whoever
+// may write principals could become another otherwise, by saying his name last.
+func TestACredentialOfTwoProvesNeither(t *testing.T) {
+	p, tokens := guarded(t, roles)
+	admin := bearer(tokens["admin"])
+	text, kept := access.NewToken(uuid.New(), time.Time{})
+	of := func(spiffe string, tokens ...policy.Token) policy.Principal {
+		return policy.Principal{Kind: policy.Service, SPIFFE: []string{spiffe}, Tokens: tokens}
+	}
+	put := func(id string, d policy.Principal) answer {
+		return p.do("PUT", "/v1/access/principals/"+id, string(policy.AppendPrincipal(nil, d)), admin)
+	}
+	self := func() answer { return p.do("GET", "/v1/access/self", "", bearer(text)) }
+	p.want(200, "", put("ana", of("spiffe://a.test/one", kept)))
+	p.want(200, "", put("ana", of("spiffe://a.test/one", kept)))
+	p.want(200, "", self())
+	p.want(409, "credential_taken", put("bob", of("spiffe://a.test/one")))
+	p.want(409, "credential_taken", put("bob", of("spiffe://a.test/two", kept)))
+	p.want(200, "", put("bob", of("spiffe://a.test/two")))
+
+	// The log takes it from whoever does not ask the API, or asks two at once.
+	_, err := p.deps.Log.PublishAll(t.Context(), []streams.Append{{Event: policy.PrincipalUpdated{
+		ID: uuid.New(), Principal: "bob", CreatedBy: "root", Document: of("spiffe://a.test/two", kept),
+	}}})
+	require.NoError(t, err)
+	p.want(401, "unauthenticated", self())
+	p.want(200, "", put("bob", of("spiffe://a.test/two")))
+	p.want(200, "", self())
 }
 
 // What is not known here yet may be known elsewhere: agents give up for good on

@@ -84,14 +84,15 @@ type Deps struct {
 	Limiter *access.Limiter // of each principal; nil: none
 	// Failures counts credentials shown in vain; nil: nobody does.
 	Failures *access.Failures
-	// Signer registers nodes, and signs what they are told; nil: 503.
-	Signer Signer
+	// Signer is the plane's key as it is now: with it nodes register. nil: 503.
+	Signer func() Signer
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown
 	Partitions func() ([]resource.Partition, error)
 	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Keys       func() []resource.Key
+	RotateKey  Rotator     // nil: 503
 	Republish  Republisher // nil: 503
 	// SaveSnapshot makes a checkpoint of this worker's read model, ListSnapshots lists those of the log, newest first;
 	// nil: 503.

@@ -409,10 +409,10 @@ func (p *plane) principal(id string) {
 }
 
 // planeKey is a key for planes in tests.
-func planeKey(t testing.TB) *artifact.Signer {
+func planeKey(t testing.TB) func() api.Signer {
 	s, err := artifact.GenerateSigner()
 	require.NoError(t, err)
-	return s
+	return func() api.Signer { return s }
 }
 
 var errDown = errors.New("connection refused")

@@ -31,12 +31,6 @@ func operatorRoutes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Rejection]{}),
 			serve:   (*plane).listRejected,
 		},
-		{
-			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane", Needs: access.Known,
-			Summary: "List the plane's public keys, current and still trusted",
-			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
-			serve:   (*plane).listKeys,
-		},
 	}
 }
 
@@ -147,12 +141,4 @@ func showRejection(r streams.Rejection) resource.Rejection {
 		out.Violations = faultsOf(r.Violations)
 	}
 	return out
-}
-
-func (p *plane) listKeys(c *call) error {
-	out := resource.Items[resource.Key]{Items: []resource.Key{}}
-	if p.Keys != nil {
-		out.Items = append(out.Items, p.Keys()...)
-	}
-	return c.json(http.StatusOK, out)
 }

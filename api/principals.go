@@ -23,8 +23,12 @@ const (
 	cursorPrincipals  = "a"
 )
 
-// CodePrincipalNotFound means that the log knows no such principal.
-const CodePrincipalNotFound = "principal_not_found"
+// Codes of principals: the log knows no such one; another lists the same
+// credential.
+const (
+	CodePrincipalNotFound = "principal_not_found"
+	CodeCredentialTaken   = "credential_taken"
+)
 
 func accessRoutes() []Route {
 	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Principal{}, Headers: []string{"ETag"}}}
@@ -52,7 +56,7 @@ func accessRoutes() []Route {
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
 			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
-			Problems: writeProblems(append(faults, CodeBadHeader, projector.CodeRevisionConflict)...),
+			Problems: writeProblems(append(faults, CodeBadHeader, CodeCredentialTaken, projector.CodeRevisionConflict)...),
 			serve:    (*plane).putPrincipal,
 		},
 		{
@@ -158,6 +162,9 @@ func (p *plane) putPrincipal(c *call) error {
 	if c.r.Header.Get("If-None-Match") == "*" {
 		expected = new(uint64)
 	}
+	if err := p.checkTaken(id, doc); err != nil {
+		return err
+	}
 	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
 	if e.ID, err = p.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
 		return err
@@ -166,6 +173,19 @@ func (p *plane) putPrincipal(c *call) error {
 		return err
 	}
 	return p.answerPrincipal(c, id)
+}
+
+// checkTaken refuses a credential that another principal lists. The fold takes
+// it, and whoever shows it is nobody then.
+func (p *plane) checkTaken(id policy.PrincipalID, doc policy.Principal) error {
+	if p.Access == nil {
+		return nil
+	}
+	by, pointer := p.Access.Taken(id, doc)
+	if by == "" {
+		return nil
+	}
+	return problem(http.StatusConflict, CodeCredentialTaken, "%s lists what is at %s; it would prove neither of them: take it from %s first", by, pointer, by)
 }
 
 func (p *plane) deletePrincipal(c *call) error {

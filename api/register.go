@@ -77,6 +77,7 @@ func (p *plane) register(c *call) error {
 	if p.Signer == nil {
 		return starting(errors.New("it has no key to register nodes with"))
 	}
+	signer := p.Signer()
 	var body resource.RegisterRequest
 	if err := c.lenient(&body); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (p *plane) register(c *call) error {
 		return p.registrable(v, who.ID, t, reg)
 	})
 	node, _ := parseID(string(who.ID)) // registrable has seen to it
-	secret := access.NodeSecret(p.Signer.Sign, node, reg.token, reg.nonce, reg.publicKey)
+	secret := access.NodeSecret(signer.Sign, node, reg.token, reg.nonce, reg.publicKey)
 	bearer := access.NodeToken(node, secret)
 	var consumed *resource.Problem
 	if err == nil {
@@ -111,7 +112,7 @@ func (p *plane) register(c *call) error {
 	}
 	return c.json(http.StatusCreated, resource.Registered{
 		NodeID: node.String(), MeshIP: noMeshIP, DomainMeshCIDR: noMeshCIDR,
-		SigningPublicKey: base64.StdEncoding.EncodeToString(p.Signer.PublicKey()), SigningKeyID: p.Signer.KeyID(),
+		SigningPublicKey: base64.StdEncoding.EncodeToString(signer.PublicKey()), SigningKeyID: signer.KeyID(),
 		NSK: base64.StdEncoding.EncodeToString(secret[:]), NodeSecretKey: bearer,
 		PeerSnapshot: []json.RawMessage{}, Peers: []json.RawMessage{},
 	})

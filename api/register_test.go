@@ -98,8 +98,8 @@ func TestBothDialectsRegister(t *testing.T) {
 			p.want(http.StatusCreated, "", a)
 			got := into[resource.Registered](t, a)
 			require.Equal(t, awaited, got.NodeID)
-			require.Equal(t, base64.StdEncoding.EncodeToString(p.deps.Signer.PublicKey()), got.SigningPublicKey)
-			require.Equal(t, p.deps.Signer.KeyID(), got.SigningKeyID)
+			require.Equal(t, base64.StdEncoding.EncodeToString(p.deps.Signer().PublicKey()), got.SigningPublicKey)
+			require.Equal(t, p.deps.Signer().KeyID(), got.SigningKeyID)
 			require.NotEmpty(t, got.MeshIP, "an agent that was told none does not start again")
 			require.Contains(t, string(a.body), `"peers":[]`)
 

@@ -78,6 +78,7 @@ func Routes() []Route {
 	all = append(all, accessRoutes()...)
 	all = append(all, auditRoutes()...)
 	all = append(all, operatorRoutes()...)
+	all = append(all, keyRoutes()...)
 	all = append(all, recoveryRoutes()...)
 	return append(all, healthRoutes()...)
 }

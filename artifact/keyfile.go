@@ -12,7 +12,7 @@ func CreateSigner(path string) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.create(path); err != nil {
+	if err := s.Create(path); err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	return s, nil

@@ -123,7 +123,7 @@ func LoadOrCreateSigner(path string) (*Signer, error) {
 	if s, err = GenerateSigner(); err != nil {
 		return nil, err
 	}
-	switch err := s.create(path); {
+	switch err := s.Create(path); {
 	case errors.Is(err, fs.ErrExist):
 		return LoadSigner(path)
 	case err != nil:
@@ -132,8 +132,9 @@ func LoadOrCreateSigner(path string) (*Signer, error) {
 	return s, nil
 }
 
-// create writes the key to a file that must not exist.
-func (s *Signer) create(path string) error {
+// Create writes the key, PKCS#8 PEM, to a file of mode 0600 that is on disk when
+// it returns. One that is there already is fs.ErrExist and stays as it is.
+func (s *Signer) Create(path string) error {
 	text, err := s.PEM()
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func (s *Signer) create(path string) error {
 			return err
 		}
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // writeTemp writes a file of mode 0600 that is on disk when it returns.
@@ -179,7 +180,8 @@ func writeTemp(dir string, content []byte) (name string, err error) {
 	return f.Name(), f.Sync()
 }
 
-func syncDir(dir string) error {
+// SyncDir has what was done to the names in a directory outlive a crash.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/edictdev/edict/access"
 )
 
 // object is what our manifests use of Kubernetes' kinds. A field that it does
@@ -552,6 +554,29 @@ func natsConfig(t *testing.T, path string) *server.Options {
 	require.Equal(t, "edict", opt.Cluster.Name)
 	require.Empty(t, opt.NoAuthUser)
 	return opt
+}
+
+// Accounts that are included keep the servers as they are, and let in nobody
+// without credentials.
+func TestServersTakeAccounts(t *testing.T) {
+	t.Setenv("POD_NAME", "nats-1")
+	dir := t.TempDir()
+	keys, err := access.MakeNATSKeys(filepath.Join(dir, "keys"))
+	require.NoError(t, err)
+	accounts, err := keys.Config(access.NATSServer{Listen: "127.0.0.1:1", Store: "elsewhere"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "accounts.conf"), []byte(accounts), 0o600))
+	for _, name := range []string{"nats.conf", "kubernetes/nats.conf"} {
+		own, err := os.ReadFile(name)
+		require.NoError(t, err)
+		path := filepath.Join(dir, "nats.conf")
+		require.NoError(t, os.WriteFile(path, append([]byte("include \"accounts.conf\"\n"), own...), 0o600))
+		without, with := natsConfig(t, name), natsConfig(t, path)
+		require.Equal(t, []any{without.StoreDir, without.Host, without.Port, without.JetStreamMaxStore}, []any{with.StoreDir, with.Host, with.Port, with.JetStreamMaxStore})
+		require.Len(t, with.TrustedOperators, 1)
+		require.NotEmpty(t, with.SystemAccount)
+		require.NotNil(t, with.AccountResolver)
+	}
 }
 
 func TestTheServersOfUnitsAreConfigured(t *testing.T) {

@@ -45,6 +45,13 @@ const (
 	// pointer comes to name a checkpoint that was stored.
 	CheckpointBefore Point = "checkpoint.before"
 	CheckpointAfter  Point = "checkpoint.after"
+	// KeyMade, KeyRecorded, KeyMove and KeyMoved are the steps of a rotation: the
+	// new key is in a file of its own; the record names it; the one before is in
+	// a file of its own; the new one is in its place.
+	KeyMade     Point = "key.made"
+	KeyRecorded Point = "key.recorded"
+	KeyMove     Point = "key.move"
+	KeyMoved    Point = "key.moved"
 )
 
 // Points lists every point.
@@ -53,6 +60,7 @@ func Points() []Point {
 		CommitBefore, CommitAfter, AppendBefore, AppendAfter,
 		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
 		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
+		KeyMade, KeyRecorded, KeyMove, KeyMoved,
 	}
 }
 

@@ -33,11 +33,15 @@ type Options struct {
 	// come over NATS, and only what must be pulled over HTTP. Empty: all comes
 	// over HTTP.
 	NATS string
-	// Token and TLS are shown to the NATS server; empty: none.
+	// Token, or what is in the file Creds, read at each connect, and TLS are
+	// shown to the NATS server; empty: none.
 	Token string
+	Creds string
 	TLS   *tls.Config
 	// Trust holds the keys to verify with. Nil: those the plane names at
-	// /v1/keys, asked again when a notice names an unknown one.
+	// /v1/keys when the following begins. It is the follower's from then on: a
+	// key that one of them announces joins it, and the announcer leaves it when
+	// the transition ends.
 	Trust *artifact.TrustSet
 	// HTTP must not time a request out as a whole: streams have no end.
 	HTTP *http.Client
@@ -101,7 +105,9 @@ type Follower struct {
 	http     *http.Client
 	own      *http.Transport // made here, closed here
 	trust    *artifact.TrustSet
-	askKeys  bool // whether the plane is asked for keys
+	askKeys  bool     // whether the plane is asked for keys
+	given    []string // ids of the keys it was given
+	learned  bool     // a key was announced since
 	haveKeys bool
 	begun    bool   // the cursor says where to go on
 	seen     uint64 // the last event handled
@@ -137,7 +143,9 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	}
 	if f.askKeys {
 		f.trust = artifact.NewTrustSet()
+		f.trust.Now = opt.Now
 	}
+	f.given = keyIDs(f.trust.Keys(artifact.PlanePolicy))
 	f.puller = f.pull
 	if opt.From != nil {
 		f.begin(*opt.From)
@@ -351,7 +359,7 @@ func (f *Follower) open(ctx context.Context) (*http.Response, error) {
 
 // read handles the events of one connection.
 func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, error) bool) error {
-	for first := true; ; first = false {
+	for first := true; ; {
 		fr, err := stream.next()
 		if errors.Is(err, io.EOF) {
 			return errors.New("the server ended the stream")
@@ -359,14 +367,22 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 		if err != nil {
 			return err
 		}
-		e, err := f.verify(ctx, fr)
+		e, err := f.verify(fr)
 		if err != nil {
 			return err
 		}
 		f.refused = 0
+		if e.Type == artifact.TypeKeyRotated {
+			if err := f.rotate(e.Notice); err != nil {
+				return f.refuse(fr.id, err)
+			}
+			continue
+		}
+		begins := first
+		first = false
 		// Only the word to pull that begins a stream may stand below the cursor:
 		// it tells that the cursor is of another incarnation, or was too old.
-		if e.Seq <= f.seen && !(first && e.Type == TypeStateUpdated) {
+		if e.Seq <= f.seen && !(begins && e.Type == TypeStateUpdated) {
 			f.opt.Log.Warn("an event came twice, or out of order; skipping it", "node", f.id, "seq", e.Seq, "after", f.seen)
 			continue
 		}
@@ -385,17 +401,11 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 	}
 }
 
-// verify checks a frame's notice, with fresh keys when it names an unknown one.
-func (f *Follower) verify(ctx context.Context, fr frame) (Event, error) {
+// verify checks a frame's notice.
+func (f *Follower) verify(fr frame) (Event, error) {
 	n, err := f.trust.Check(fr.data, f.opt.Now())
-	if errors.Is(err, artifact.ErrUnknownKey) && f.askKeys {
-		if err := f.fetchKeys(ctx); err != nil {
-			return Event{}, err
-		}
-		n, err = f.trust.Check(fr.data, f.opt.Now())
-	}
 	if err != nil {
-		return Event{}, &refusal{fr.id, err}
+		return Event{}, f.refuse(fr.id, err)
 	}
 	e, err := decodeEvent(f.id, fr, n)
 	if err != nil {

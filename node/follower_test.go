@@ -222,20 +222,6 @@ func TestASilentStreamIsTakenForDead(t *testing.T) {
 	require.Len(t, p.connections(), 2)
 }
 
-func TestANewKeyIsAskedFor(t *testing.T) {
-	p, url := newPlane(t)
-	f := NewFollower(url, self, hasty(0))
-	p.add(msg{5, web, rulesA})
-	follow(t, f, 1)
-	rotated, err := artifact.GenerateSigner()
-	require.NoError(t, err)
-	p.mu.Lock()
-	p.signer = rotated
-	p.mu.Unlock()
-	p.add(msg{6, web, rulesB})
-	require.Equal(t, []uint64{6}, seqs(follow(t, f, 1)))
-}
-
 func TestWhatDoesNotVerifyIsNeverPassed(t *testing.T) {
 	stranger, err := artifact.GenerateSigner()
 	require.NoError(t, err)

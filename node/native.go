@@ -22,6 +22,7 @@ const (
 	headerUpTo   = "Edict-Up-To"
 	headerResync = "Edict-Resync"
 	headerError  = "Edict-Error"
+	headerEvent  = "Edict-Event" // of a notice that an answer begins with
 )
 
 // answerPatience bounds the wait for each message of an answer.
@@ -52,7 +53,9 @@ type session struct {
 	doubt   int    // live messages to pass over: they came around what was lost
 	twice   bool   // what was lost is to be asked for twice
 	lag     time.Duration
-	yield   func(Event, error) bool
+
+	strangers []*nats.Msg // live messages whose key is not known
+	yield     func(Event, error) bool
 }
 
 // native follows one connection to NATS to its end. Each begins with a
@@ -103,6 +106,11 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 func (f *Follower) shown() nats.Option {
 	return func(o *nats.Options) error {
 		o.Token = f.opt.Token
+		if f.opt.Creds != "" {
+			if err := nats.UserCredentials(f.opt.Creds)(o); err != nil {
+				return err
+			}
+		}
 		if f.opt.TLS != nil {
 			return nats.Secure(f.opt.TLS)(o)
 		}
@@ -135,6 +143,9 @@ func (s *session) run(ctx context.Context) error {
 			if !s.whole {
 				s.whole = true
 				s.f.opt.Connected()
+			}
+			if err := s.judge(ctx); err != nil {
+				return err
 			}
 			next = s.pace(behind)
 			continue
@@ -214,6 +225,19 @@ func (s *session) lost() bool {
 // dropped and counted: it came from somebody else, and ends nothing. hole means
 // that only an answer can help.
 func (s *session) take(ctx context.Context, m *nats.Msg) (hole bool, err error) {
+	i, err := s.openLive(m)
+	if errors.Is(err, artifact.ErrUnknownKey) {
+		return s.hold(m), nil // the plane may have a new key, which an answer announces
+	}
+	if err != nil {
+		s.forged(m, err)
+		return false, nil
+	}
+	return s.takeItem(ctx, i)
+}
+
+// openLive verifies a live message, its subject included.
+func (s *session) openLive(m *nats.Msg) (item, error) {
 	i, err := s.open(m)
 	if err == nil {
 		i.prev, err = number(m, headerPrev)
@@ -221,15 +245,11 @@ func (s *session) take(ctx context.Context, m *nats.Msg) (hole bool, err error) 
 	if err == nil && m.Subject != livePrefix+string(s.f.id)+"."+i.name {
 		err = fmt.Errorf("it is about %.80q", i.name)
 	}
-	if errors.Is(err, artifact.ErrUnknownKey) && s.f.askKeys {
-		s.f.splice.cut() // the plane may have a new key, and answers are judged with fresh ones
-		return true, nil
-	}
-	if err != nil {
-		s.f.forged.Add(1)
-		s.f.opt.Log.Warn("a live message was refused", "node", s.f.id, "subject", m.Subject, "error", err)
-		return false, nil
-	}
+	return i, err
+}
+
+// takeItem hands out what a live message lets be told.
+func (s *session) takeItem(ctx context.Context, i item) (hole bool, err error) {
 	if s.known(i.event) {
 		return false, nil
 	}
@@ -307,9 +327,15 @@ func (s *session) question(ctx context.Context, after uint64) (answer, error) {
 			slices.SortFunc(a.items, func(a, b item) int { return int(int64(a.seq - b.seq)) })
 			return a, err
 		}
-		i, err := s.openAnswer(ctx, m)
+		if m.Header.Get(headerEvent) == artifact.TypeKeyRotated {
+			if err := s.rotated(m); err != nil {
+				return answer{}, s.f.refuse("", err)
+			}
+			continue
+		}
+		i, err := s.open(m)
 		if err != nil {
-			return answer{}, &refusal{m.Header.Get(headerSeq), err}
+			return answer{}, s.f.refuse(m.Header.Get(headerSeq), err)
 		}
 		a.items = append(a.items, i)
 	}
@@ -336,18 +362,6 @@ func (s *session) part(ctx context.Context, subject string) (*nats.Msg, error) {
 			return m, nil
 		}
 	}
-}
-
-// openAnswer is open, with fresh keys when the message names an unknown one.
-func (s *session) openAnswer(ctx context.Context, m *nats.Msg) (item, error) {
-	i, err := s.open(m)
-	if errors.Is(err, artifact.ErrUnknownKey) && s.f.askKeys {
-		if err := s.f.fetchKeys(ctx); err != nil {
-			return item{}, err
-		}
-		i, err = s.open(m)
-	}
-	return i, err
 }
 
 // ask hands out what was missed. behind means that a live message waits for an

@@ -340,9 +340,11 @@ func TestOverNATSWhatIsForgedIsRefusedAndCounted(t *testing.T) {
 		refused++
 		require.Eventually(t, func() bool { return f.Refused() == refused }, 20*time.Second, time.Millisecond, c.name)
 	}
-	// A stranger's key may be the plane's new one: the plane is asked, not believed.
+	// A stranger's key may be the plane's new one: the plane is asked, and does not announce it.
 	p.tellAs(subject, headers(seq, prev), p.seal(next, stranger, "n1", web.String()))
 	p.awaitAnswers(1)
+	refused++
+	require.Eventually(t, func() bool { return f.Refused() == refused }, 20*time.Second, time.Millisecond)
 	// A message of before under a sequence to come is an old one.
 	p.tellAs(subject, headers("9999", prev), p.envelope(msg{one, web, rulesB}))
 	r.want(p.publish(db, rulesA))

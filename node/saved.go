@@ -33,6 +33,7 @@ type saved struct {
 	Node     string        `json:"node"`
 	Seq      uint64        `json:"seq"` // to resume after
 	Policies []savedPolicy `json:"policies"`
+	Trust    *savedTrust   `json:"trust,omitempty"`
 }
 
 // savedPolicy is a row, or the version of one that was withdrawn, which has no
@@ -64,6 +65,9 @@ func (f *Follower) restore() error {
 	if err != nil {
 		return &StateFileError{f.opt.State, err}
 	}
+	if err := f.restoreTrust(s.Trust); err != nil {
+		return &StateFileError{f.opt.State, err}
+	}
 	f.rows.restore(s.Policies)
 	f.begin(s.Seq)
 	f.restored = true
@@ -75,7 +79,7 @@ func (f *Follower) save() error {
 	if f.opt.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved()})
+	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved(), Trust: f.savedTrust()})
 	if err == nil {
 		err = replaceFile(f.opt.State, append(text, '\n'))
 	}

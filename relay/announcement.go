@@ -47,10 +47,10 @@ func (l *line) room() int {
 
 // sealer turns announcements into signed messages. Safe for many goroutines.
 type sealer struct {
-	signer *artifact.Signer
-	log    string
-	ttl    time.Duration // of tombstones
-	most   int           // bytes of a message
+	keys *artifact.Keyring
+	log  string
+	ttl  time.Duration // of tombstones
+	most int           // bytes of a message
 
 	mu    sync.Mutex
 	rules map[compiler.Fingerprint]*artifact.PreparedRules
@@ -61,8 +61,8 @@ type sealer struct {
 // fan-out meets few rule lists and many nodes.
 const rulesHeld = 64 << 20
 
-func newSealer(signer *artifact.Signer, log string, tombstones time.Duration, most int) *sealer {
-	return &sealer{signer: signer, log: log, ttl: tombstones, most: most, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
+func newSealer(keys *artifact.Keyring, log string, tombstones time.Duration, most int) *sealer {
+	return &sealer{keys: keys, log: log, ttl: tombstones, most: most, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
 }
 
 // line completes an announcement with what it tells.
@@ -164,7 +164,7 @@ func (s *sealer) sealShare(lines []line, out []streams.Outgoing) error {
 		}
 	}
 	var seq string // most share it
-	_, err := s.signer.SealRuns(nil, list, func(i int, wire []byte) {
+	_, err := s.keys.Current().SealRuns(nil, list, func(i int, wire []byte) {
 		l := &lines[i]
 		if i == 0 || l.key.Seq != lines[i-1].key.Seq {
 			seq = strconv.FormatUint(l.key.Seq, 10)

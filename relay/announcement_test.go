@@ -22,7 +22,7 @@ func TestAnAnnouncementIsAnEnvelopeANodeCanOpen(t *testing.T) {
 	store := newFakeStore(&fakeLog{})
 	box := store.Outbox()
 	defer box.Close()
-	s := newSealer(testSigner, "17", 30*day, 8<<20)
+	s := newSealer(artifact.NewKeyring(testSigner), "17", 30*day, 8<<20)
 	trust := artifact.NewTrustSet()
 	require.NoError(t, trust.Add(artifact.PlanePolicy, testSigner.KeyID(), testSigner.PublicKey(), time.Time{}))
 	for name, a := range map[string]announcement{
@@ -66,7 +66,7 @@ func sealed(t *testing.T, s *sealer, lines ...line) []streams.Outgoing {
 }
 
 func TestABatchIsSealedInRunsAndEachMessageVerifiesAlone(t *testing.T) {
-	s := newSealer(testSigner, "17", 30*day, 8<<20)
+	s := newSealer(artifact.NewKeyring(testSigner), "17", 30*day, 8<<20)
 	rules, err := artifact.PrepareRules(rulesets[1].Payload, 0)
 	require.NoError(t, err)
 	for _, n := range []int{1, 2, 64, 65, 130, 1000} {
@@ -99,7 +99,7 @@ func TestRulesThatAreNotThoseOfTheirFingerprintAreNotTold(t *testing.T) {
 	store := newFakeStore(&fakeLog{})
 	box := store.Outbox()
 	defer box.Close()
-	_, err := newSealer(testSigner, "17", day, 8<<20).prepared(announcement{fingerprint: rulesets[1].Fingerprint}, lyingBox{box})
+	_, err := newSealer(artifact.NewKeyring(testSigner), "17", day, 8<<20).prepared(announcement{fingerprint: rulesets[1].Fingerprint}, lyingBox{box})
 	require.ErrorContains(t, err, "rebuild")
 }
 
@@ -193,7 +193,7 @@ func TestAnArtifactThatNoMessageHasRoomForIsToldWithoutItsDocument(t *testing.T)
 	doc := documents[1]
 	a := announcement{key: artifactKey(7, artifactName, "n0"), artifact: artifactName, fingerprint: compiler.FingerprintOf(doc), time: timeOf(7)}
 	for most, want := range map[int]bool{8 << 20: true, len(doc): false} {
-		s := newSealer(testSigner, "17", day, most)
+		s := newSealer(artifact.NewKeyring(testSigner), "17", day, most)
 		l, err := s.line(a, box)
 		require.NoError(t, err)
 		m := sealed(t, s, l)[0]

@@ -52,7 +52,7 @@ const (
 func newAnnouncer(r *Relay, stream Stream) *announcer {
 	a := &announcer{
 		store: r.store, stream: stream, board: r.board, metrics: r.opt.Metrics, traced: r.opt.Traced, log: r.opt.Log,
-		seal:       newSealer(r.signer, r.logID, stream.TombstoneTTL(), stream.MaxMessage()),
+		seal:       newSealer(r.keys, r.logID, stream.TombstoneTTL(), stream.MaxMessage()),
 		partitions: r.opt.Partitions, pause: r.opt.Contested, share: r.opt.Share,
 	}
 	if a.share == nil {
@@ -370,7 +370,7 @@ func (a *announcer) setOut(ctx context.Context, taken []*partition) error {
 	}
 	began := time.Now()
 	a.log.Info("sync begun: the node stream is compared with the rows", "partitions", len(behind))
-	if err := compare(ctx, a.stream, a.store, behind, a.partitions); err != nil {
+	if err := compare(ctx, a.stream, a.store, behind, a.partitions, a.seal.keys.Current().KeyID()); err != nil {
 		return err
 	}
 	c, differences := behind[0].sync.of, 0

@@ -80,7 +80,7 @@ func (p ArtifactUpdated) append(b []byte) []byte {
 // the document, which its own signer vouches for.
 func (s *sealer) sealArtifact(l *line) (streams.Outgoing, error) {
 	kind, name, _ := strings.Cut(l.artifact, ".")
-	body, err := s.signer.Seal(artifact.Envelope{
+	body, err := s.keys.Current().Seal(artifact.Envelope{
 		Plane: artifact.PlanePolicy, Kind: kind, Name: name, Version: l.key.Seq,
 		Node: string(l.key.Node), GeneratedAt: l.time, Payload: l.payload,
 	})
@@ -135,6 +135,7 @@ const artifactRoom = 1 << 10
 // toldOf takes the last message of an artifact's subject.
 func (d *difference) toldOf(node policy.NodeID, name string, body []byte) {
 	says, gone, known := artifactIn(body)
+	known = known && signedBy(body) == d.keyID
 	if i, ok := d.node(node); ok {
 		for _, a := range d.rows.Nodes[i].Artifacts {
 			if a.Name != name {

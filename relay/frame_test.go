@@ -36,7 +36,7 @@ func manyRules(t *testing.T) compiler.Ruleset {
 func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
 	rs := manyRules(t)
 	require.Greater(t, len(rs.Payload), 2*65536)
-	s := newSealer(testSigner, "1", time.Hour, 8<<20)
+	s := newSealer(artifact.NewKeyring(testSigner), "1", time.Hour, 8<<20)
 	a := announcement{
 		key: Key{7, policyIDs[0].String(), "n0"}, policy: policyIDs[0], revision: policyIDs[1],
 		fingerprint: rs.Fingerprint, time: timeOf(7),
@@ -46,7 +46,7 @@ func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
 	m := sealed(t, s, line{announcement: a, rules: rules})[0]
 
 	e := &events{}
-	st := &eventStream{w: e, rc: newController(e), node: "n0", signer: testSigner, metrics: quiet{}, timeout: time.Second}
+	st := &eventStream{w: e, rc: newController(e), node: "n0", keys: artifact.Keys{Current: testSigner}, metrics: quiet{}, timeout: time.Second}
 	cause, err := st.add(&news{Message: streams.Message{
 		Seq: 9, Subject: m.Subject, Body: m.Body,
 		Header: map[string][]string{streams.HeaderEdictID: {a.id()}},

@@ -73,7 +73,7 @@ func (w *Workers) keep(ctx context.Context, leases Leases) error {
 	for ctx.Err() == nil {
 		self := w.Self()
 		now := time.Now()
-		if now.Before(due) && self.Shares == told.Shares && slices.Equal(self.Partitions, told.Partitions) {
+		if now.Before(due) && self.Shares == told.Shares && self.Signs == told.Signs && slices.Equal(self.Partitions, told.Partitions) {
 			sleep(ctx, min(lookAtSelf(now.Sub(first)), due.Sub(now)))
 			continue
 		}

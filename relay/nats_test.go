@@ -120,7 +120,7 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 	store, err := projector.Open(dir, projector.Options{Partitions: p.log.Partitions(), Created: p.log.Created(), First: p.log.First(), Relaxed: p.conn.Durability() == streams.Relaxed})
 	require.NoError(p.t, err)
 	opt.Partitions, opt.Replier = p.log.Partitions(), p.conn
-	r := relay.New(relay.FromProjector(store), relay.NodeStream(p.conn, streams.NodesOptions{LogID: p.log.ID()}), p.signer, p.log.Created(), opt)
+	r := relay.New(relay.FromProjector(store), relay.NodeStream(p.conn, streams.NodesOptions{LogID: p.log.ID()}), artifact.NewKeyring(p.signer), p.log.Created(), opt)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 2)
 	go func() { done <- store.Run(ctx, p.log) }()

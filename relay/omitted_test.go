@@ -37,7 +37,7 @@ func TestRulesThatCannotBeSaidAreCounted(t *testing.T) {
 		"none": compiler.Compile([]policy.Rule{allow, deny}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSealer(testSigner, "17", day, 8<<20)
+			s := newSealer(artifact.NewKeyring(testSigner), "17", day, 8<<20)
 			box := oneRuleset{rs: rs}
 			a := announcement{key: Key{42, policyIDs[0].String(), "web-1"}, policy: policyIDs[0], revision: policyIDs[2], time: timeOf(42), fingerprint: rs.Fingerprint}
 			r, err := s.prepared(a, box)
@@ -51,7 +51,7 @@ func TestRulesThatCannotBeSaidAreCounted(t *testing.T) {
 				require.Equal(t, 2, p.RulesOmitted)
 				require.Equal(t, name == "none", string(p.Rules) == "[]")
 
-				d := newDifference(projector.SyncRows{}, box, nil, 64)
+				d := newDifference(projector.SyncRows{}, box, nil, 64, testSigner.KeyID())
 				want, ok := d.speak(rs.Fingerprint)
 				require.True(t, ok)
 				says, known := spokenIn(m.Body)

@@ -94,7 +94,7 @@ func (o Options) withDefaults() Options {
 type Relay struct {
 	store  Store
 	openAt Open
-	signer *artifact.Signer
+	keys   *artifact.Keyring
 	logID  string
 	owner  string
 	opt    Options
@@ -106,10 +106,10 @@ type Relay struct {
 }
 
 // New makes a relay for the log created at that time; Run starts it.
-func New(store Store, open Open, signer *artifact.Signer, created time.Time, opt Options) *Relay {
+func New(store Store, open Open, keys *artifact.Keyring, created time.Time, opt Options) *Relay {
 	opt = opt.withDefaults()
 	return &Relay{
-		store: store, openAt: open, signer: signer, opt: opt,
+		store: store, openAt: open, keys: keys, opt: opt,
 		logID: strconv.FormatInt(created.UnixNano(), 10),
 		owner: cmp.Or(opt.Owner, NewOwner()),
 		board: newBoard(opt.Partitions),

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -22,6 +24,7 @@ const (
 	headerUpTo     = "Edict-Up-To"
 	headerResync   = "Edict-Resync"
 	headerError    = "Edict-Error" // why there is no answer; ask again
+	headerEvent    = "Edict-Event" // signing_key_rotated: the body is a notice, as over SSE, and no message of the stream
 )
 
 // replayRequest asks for what a native client missed.
@@ -62,9 +65,20 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	if err != nil {
 		return err
 	}
+	keys, _ := r.keys.Now()
+	if notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now()); ok {
+		if err := reply(map[string][]string{headerEvent: {artifact.TypeKeyRotated}}, notice); err != nil {
+			return err
+		}
+	}
 	for m, err := range p.events {
 		if err != nil {
 			return err
+		}
+		// Another worker may have heard of a new key first, and what a replaced
+		// one signed is about to be signed anew.
+		if id := signedBy(m.Body); !keys.Knows(id) {
+			return fmt.Errorf("message %d is signed by key %s, which this worker does not announce now", m.Seq, id)
 		}
 		header := maps.Clone(m.Header)
 		if header == nil {

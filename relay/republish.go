@@ -40,12 +40,16 @@ func (r *Relay) Republish(ctx context.Context) ([]Asked, error) {
 	if h == nil {
 		return nil, &NotReadyError{"the node stream is not open yet"}
 	}
-	return republish(ctx, h.stream, r.logID, r.opt.Partitions)
+	every := make([]int, r.opt.Partitions)
+	for id := range every {
+		every[id] = id
+	}
+	return r.askSyncs(ctx, h.stream, every)
 }
 
-func republish(ctx context.Context, stream Stream, logID string, partitions int) (asked []Asked, err error) {
-	for id := range partitions {
-		epoch, err := askSync(ctx, stream, logID, id, partitions)
+func (r *Relay) askSyncs(ctx context.Context, stream Stream, ids []int) (asked []Asked, err error) {
+	for _, id := range ids {
+		epoch, err := askSync(ctx, stream, r.logID, id, r.opt.Partitions)
 		if err != nil {
 			return nil, fmt.Errorf("ask for a sync of partition %d: %w", id, err)
 		}

@@ -21,6 +21,9 @@ type Worker struct {
 	Partitions []int `json:"partitions,omitempty"`
 	// Links are its fold's chain hashes at a few sequences, ascending, for the others to compare with theirs.
 	Links []WorkerLink `json:"links,omitempty"`
+	// Signs is the id of the key that it signs with, Keys those of all that it holds.
+	Signs string   `json:"signs,omitempty"`
+	Keys  []string `json:"keys,omitempty"`
 }
 
 // WorkerLink is a worker's chain hash of the log at one sequence.

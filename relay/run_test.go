@@ -39,7 +39,7 @@ func (w *world) start(t *testing.T, store *fakeStore, opt Options) *process {
 	opt.Partitions = worldParts
 	ctx, cancel := context.WithCancel(t.Context())
 	open := func(_ context.Context, above uint64) (Stream, error) { return w.server.open(), nil }
-	r := New(store, open, w.signer, epoch, opt)
+	r := New(store, open, artifact.NewKeyring(w.signer), epoch, opt)
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	var once sync.Once
@@ -465,7 +465,7 @@ func TestAStoreThatCannotBeReadEndsTheRelay(t *testing.T) {
 		w.label(0, 0)
 		w.revise(0, 1, 1)
 		store.foldAll()
-		r := New(brokenStore{store}, func(context.Context, uint64) (Stream, error) { return w.server.open(), nil }, w.signer, epoch, Options{Partitions: worldParts})
+		r := New(brokenStore{store}, func(context.Context, uint64) (Stream, error) { return w.server.open(), nil }, artifact.NewKeyring(w.signer), epoch, Options{Partitions: worldParts})
 		require.ErrorIs(t, r.Run(t.Context()), errBroken)
 	})
 }

@@ -58,8 +58,11 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 
 	began := time.Now()
 	s := &eventStream{
-		w: w, rc: http.NewResponseController(w), node: node, signer: r.signer, dialect: r.opt.Dialect(node),
+		w: w, rc: http.NewResponseController(w), node: node, ring: r.keys, dialect: r.opt.Dialect(node), at: p.upTo,
 		metrics: r.opt.Metrics, timeout: r.opt.WriteTimeout,
+	}
+	if given {
+		s.at = n
 	}
 	if err := s.serve(req.Context(), sub, p, r.opt.KeepAlive); err != nil {
 		r.opt.Log.Debug("an event stream ended", "node", node, "error", err)
@@ -100,8 +103,11 @@ type eventStream struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	node    policy.NodeID
-	signer  *artifact.Signer
 	dialect policy.Dialect
+	ring    *artifact.Keyring
+	keys    artifact.Keys // that the client was told of
+	changed <-chan struct{}
+	at      uint64 // id of the last frame, or where the client began
 	metrics Metrics
 	timeout time.Duration
 	buf     []byte      // frames not written yet; nil while the stream is silent
@@ -123,6 +129,8 @@ func (s *eventStream) serve(ctx context.Context, sub *subscriber, p past, keepAl
 func (s *eventStream) past(p past) error {
 	s.begin()
 	defer s.rest()
+	s.keys, s.changed = s.ring.Now()
+	s.tellKey()
 	if p.pull && !fault.Always(fault.Silence) {
 		if _, err := s.add(&news{Message: streams.Message{Seq: p.pullID}, why: p.why}); err != nil {
 			return err
@@ -157,6 +165,10 @@ func (s *eventStream) live(ctx context.Context, sub *subscriber, keepAlive time.
 			if err := s.flush(); err != nil {
 				return err
 			}
+		case <-s.changed:
+			if err := s.changeKeys(); err != nil {
+				return err
+			}
 		case <-sub.wake:
 			events, ended := sub.drain()
 			if err := s.all(events); err != nil || ended {
@@ -164,6 +176,31 @@ func (s *eventStream) live(ctx context.Context, sub *subscriber, keepAlive time.
 			}
 			ticker.Reset(keepAlive)
 		}
+	}
+}
+
+// changeKeys tells the client of a new key before anything is signed with it.
+func (s *eventStream) changeKeys() error {
+	s.begin()
+	defer s.rest()
+	before := s.keys.Current.KeyID()
+	if s.keys, s.changed = s.ring.Now(); s.keys.Current.KeyID() == before {
+		return nil // a transition ended
+	}
+	s.tellKey()
+	return s.send()
+}
+
+// tellKey appends, while a transition lasts, the frame that names the current
+// key under the one before it. Its id is where the client is: no message of the
+// node stream stands behind it.
+func (s *eventStream) tellKey() {
+	now := time.Now()
+	if _, ok := s.keys.Rotation(now); ok {
+		s.buf = appendFrame(s.buf, s.at, artifact.TypeKeyRotated, func(b []byte) []byte {
+			b, _ = s.keys.AppendRotation(s.dialect, b, string(s.node), now)
+			return b
+		})
 	}
 }
 
@@ -232,9 +269,10 @@ func (s *eventStream) add(e *news) (cause time.Time, err error) {
 	default:
 		n.Type, n.Payload, cause = t.kind, t.payload, t.cause
 	}
-	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNoticeIn(s.dialect, b, n) })
+	s.at = e.Seq
+	s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.keys.Current.AppendNoticeIn(s.dialect, b, n) })
 	if fault.Sometimes(fault.Duplicate) {
-		s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.signer.AppendNoticeIn(s.dialect, b, n) })
+		s.buf = appendFrame(s.buf, e.Seq, n.Type, func(b []byte) []byte { return s.keys.Current.AppendNoticeIn(s.dialect, b, n) })
 	}
 	return cause, nil
 }

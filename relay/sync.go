@@ -66,7 +66,7 @@ func (s *syncing) rest(stands Fence) []announcement {
 // compare starts the sync of ps, whose claims stand: one scan of the stream up
 // to the last of their fences. Messages of an owner that took one of ps since
 // may be among them; its fence will refuse what is made of that.
-func compare(ctx context.Context, stream Stream, store Store, ps []*partition, partitions int) error {
+func compare(ctx context.Context, stream Stream, store Store, ps []*partition, partitions int, keyID string) error {
 	ids := make([]int, len(ps))
 	var upTo, least uint64
 	for i, p := range ps {
@@ -81,7 +81,7 @@ func compare(ctx context.Context, stream Stream, store Store, ps []*partition, p
 	if rows.Seq < least {
 		return fmt.Errorf("rows at %d are older than what is announced, %d", rows.Seq, least)
 	}
-	d := newDifference(c.rows, source, ids, partitions)
+	d := newDifference(c.rows, source, ids, partitions, keyID)
 	for msgs, err := range stream.Read(ctx, stream.First(), upTo, allNodes) {
 		if err != nil {
 			return fmt.Errorf("read the node stream up to %d: %w", upTo, err)
@@ -111,14 +111,15 @@ type difference struct {
 	said       []bool // rows, in order of node and policy: the stream says the same
 	saidOf     map[artifactOf]bool
 	source     Outbox
+	keyID      string                          // what another key signed is told again
 	spoken     map[compiler.Fingerprint]spoken // of rows, as they are told
 	diffs      map[int][]announcement
 }
 
-func newDifference(rows projector.SyncRows, source Outbox, ids []int, partitions int) *difference {
+func newDifference(rows projector.SyncRows, source Outbox, ids []int, partitions int, keyID string) *difference {
 	d := &difference{
 		rows: rows, partitions: partitions, wanted: map[int]bool{}, diffs: map[int][]announcement{},
-		source: source, spoken: map[compiler.Fingerprint]spoken{}, saidOf: map[artifactOf]bool{},
+		source: source, keyID: keyID, spoken: map[compiler.Fingerprint]spoken{}, saidOf: map[artifactOf]bool{},
 	}
 	for _, id := range ids {
 		d.wanted[id] = true
@@ -150,6 +151,7 @@ func (d *difference) told(m streams.Message) {
 		return // nothing of ours
 	}
 	says, known := spokenIn(m.Body)
+	known = known && signedBy(m.Body) == d.keyID
 	if i, j, has := d.row(node, id); has {
 		if want, ok := d.speak(d.rows.Nodes[i].Rows[j].Fingerprint); known && ok && says == want {
 			d.said[d.first[i]+j] = true

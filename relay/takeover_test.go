@@ -112,7 +112,7 @@ func (p *plane) share(ttl time.Duration) *sleeper {
 	r := relay.New(relay.FromProjector(store), func(ctx context.Context, above uint64) (relay.Stream, error) {
 		n, err := open(ctx, above)
 		return sleepyStream{n, s}, err
-	}, p.signer, p.log.Created(), relay.Options{Partitions: p.log.Partitions(), Owner: owner, Share: s.workers})
+	}, artifact.NewKeyring(p.signer), p.log.Created(), relay.Options{Partitions: p.log.Partitions(), Owner: owner, Share: s.workers})
 	s.worker = &worker{Relay: r, store: store}
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 3)

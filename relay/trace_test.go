@@ -17,7 +17,7 @@ import (
 func TestAnAnnouncementCarriesItsEventsTraceInAHeaderAlone(t *testing.T) {
 	trace, ok := streams.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.True(t, ok)
-	s := newSealer(testSigner, "17", 30*day, 8<<20)
+	s := newSealer(artifact.NewKeyring(testSigner), "17", 30*day, 8<<20)
 	rules, err := artifact.PrepareRules(rulesets[1].Payload, 0)
 	require.NoError(t, err)
 	message := func(trace streams.Trace) streams.Outgoing {

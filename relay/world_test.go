@@ -77,7 +77,7 @@ func (k *worker) boot() {
 	clear(k.store.opened[:])
 	k.store.mu.Unlock()
 	k.world.boots++
-	k.relay = New(k.store, nil, k.world.signer, epoch, Options{Partitions: worldParts, Lanes: 1, Ring: rings[k.world.boots%len(rings)]})
+	k.relay = New(k.store, nil, artifact.NewKeyring(k.world.signer), epoch, Options{Partitions: worldParts, Lanes: 1, Ring: rings[k.world.boots%len(rings)]})
 	k.announce()
 	k.stopHub()
 }

@@ -38,6 +38,7 @@ const maxReplicas = 5
 // ConnectOptions names the server: an external one by URL, or an embedded one.
 type ConnectOptions struct {
 	Token  string      // shown to external servers that ask for one
+	Creds  string      // file of credentials for external servers, read at each connect; empty: none
 	TLS    *tls.Config // of connections to external servers; nil: as the URL says
 	URL    string      // external servers, comma separated; empty: Server
 	Server *Server     // embedded, in process
@@ -100,6 +101,10 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 		if opt.Token != "" {
 			options = append(options, nats.Token(opt.Token))
 		}
+		if opt.Creds != "" {
+			// Credentials that are over are replaced in their file, sooner or later.
+			options = append(options, nats.UserCredentials(opt.Creds), nats.IgnoreAuthErrorAbort())
+		}
 		if opt.TLS != nil {
 			options = append(options, nats.Secure(opt.TLS))
 		}
@@ -125,7 +130,11 @@ type ConnectError struct {
 
 // Error says which server, and why.
 func (e *ConnectError) Error() string {
-	return fmt.Sprintf("connect to NATS at %s: %v; is it running there?", e.Server, e.Err)
+	hint := "is it running there?"
+	if errors.Is(e.Err, nats.ErrAuthorization) {
+		hint = "the server asks for credentials, and these, or none, are not good there"
+	}
+	return fmt.Sprintf("connect to NATS at %s: %v; %s", e.Server, e.Err, hint)
 }
 
 // Unwrap is the client's reason.
@@ -183,7 +192,23 @@ func (c *Conn) check(ctx context.Context) error {
 	c.js = js
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	// A request that is not permitted has no answer: only the connection tells.
+	denied := make(chan struct{})
+	tell := c.nc.Opts.AsyncErrorCB
+	c.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		tell(nc, sub, err)
+		if errors.Is(err, nats.ErrPermissionViolation) && ctx.Err() == nil {
+			close(denied)
+			cancel()
+		}
+	})
 	info, err := js.AccountInfo(ctx)
+	c.nc.SetErrorHandler(tell)
+	select {
+	case <-denied:
+		return errors.New("these credentials are not a worker's: they may not use JetStream; make some with edict nats creds worker")
+	default:
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
 		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration")

@@ -3,6 +3,7 @@ package streams
 import (
 	"crypto/subtle"
 	"crypto/tls"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -98,29 +99,48 @@ func some(subjects []string) []string {
 	return subjects
 }
 
+// Joint is what a quarter is given of the plane's, and all that it is given: a
+// stream that it hears, or a service that it asks.
+type Joint struct {
+	To      Quarter
+	Subject string
+	Heard   bool // a stream; else a service
+	Many    bool // of the service: an answer may be several messages
+}
+
+// Joints join the quarters, on embedded servers and on others.
+var Joints = []Joint{
+	{To: QuarterNodes, Subject: livePrefix + ">", Heard: true},
+	{To: QuarterNodes, Subject: replayPrefix + "*", Many: true},
+	{To: QuarterNodes, Subject: reportPrefix + "*"},
+	{To: QuarterProducers, Subject: logPrefix + ">"},
+}
+
 // furnish makes the quarters of a server that has started.
 func (s *Server) furnish(ns *server.Server) error {
-	ours := ns.GlobalAccount()
-	nodes, _ := ns.LookupOrRegisterAccount(string(QuarterNodes))
-	producers, _ := ns.LookupOrRegisterAccount(string(QuarterProducers))
-	const replayFilter = replayPrefix + "*"
-	toNodes, toProducers := []*server.Account{nodes}, []*server.Account{producers}
-	for _, step := range []func() error{
-		func() error { return ours.AddStreamExport(livePrefix+">", toNodes) },
-		func() error { return nodes.AddStreamImport(ours, livePrefix+">", "") },
-		func() error { return ours.AddServiceExportWithResponse(replayFilter, server.Streamed, toNodes) },
-		func() error { return nodes.AddServiceImport(ours, replayFilter, replayFilter) },
-		func() error { return ours.AddServiceExport(reportPrefix+"*", toNodes) },
-		func() error { return nodes.AddServiceImport(ours, reportPrefix+"*", reportPrefix+"*") },
-		func() error { return ours.AddServiceExport(logPrefix+">", toProducers) },
-		func() error { return producers.AddServiceImport(ours, logPrefix+">", logPrefix+">") },
-	} {
-		if err := step(); err != nil {
+	quarters := map[Quarter]*server.Account{QuarterPlane: ns.GlobalAccount()}
+	for _, q := range []Quarter{QuarterNodes, QuarterProducers} {
+		quarters[q], _ = ns.LookupOrRegisterAccount(string(q))
+	}
+	for _, j := range Joints {
+		if err := j.make(quarters[QuarterPlane], quarters[j.To]); err != nil {
 			return fmt.Errorf("embedded server: join the accounts: %w", err)
 		}
 	}
-	s.quarters.Store(&map[Quarter]*server.Account{QuarterPlane: ours, QuarterNodes: nodes, QuarterProducers: producers})
+	s.quarters.Store(&quarters)
 	return nil
+}
+
+func (j Joint) make(ours, theirs *server.Account) error {
+	only := []*server.Account{theirs}
+	if j.Heard {
+		return errors.Join(ours.AddStreamExport(j.Subject, only), theirs.AddStreamImport(ours, j.Subject, ""))
+	}
+	answer := server.Singleton
+	if j.Many {
+		answer = server.Streamed
+	}
+	return errors.Join(ours.AddServiceExportWithResponse(j.Subject, answer, only), theirs.AddServiceImport(ours, j.Subject, j.Subject))
 }
 
 // Expel ends the connections of guests that stands says no longer stand.

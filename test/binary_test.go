@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/test/contract"
@@ -284,4 +286,19 @@ func (p *process) publicKeys() map[string][]byte {
 		keys[k.KeyID] = k.PublicKey
 	}
 	return keys
+}
+
+// meta is a value of bucket EDICT_META.
+func (p *process) meta(key string) []byte {
+	p.t.Helper()
+	nc, err := nats.Connect("nats://" + p.nats)
+	require.NoError(p.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(p.t, err)
+	kv, err := js.KeyValue(p.t.Context(), "EDICT_META")
+	require.NoError(p.t, err)
+	e, err := kv.Get(p.t.Context(), key)
+	require.NoError(p.t, err)
+	return e.Value()
 }

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"maps"
@@ -56,7 +57,7 @@ func drawDeath(r *rand.Rand, round int) death {
 	switch d.point {
 	case fault.LeaseBefore, fault.LeaseAfter:
 		d.pass = 1 + r.IntN(2)
-	case fault.CheckpointBefore, fault.CheckpointAfter:
+	case fault.CheckpointBefore, fault.CheckpointAfter, fault.KeyMade, fault.KeyRecorded, fault.KeyMove, fault.KeyMoved:
 		d.pass = 1
 	}
 	return d
@@ -72,6 +73,9 @@ func (d death) dies(p *process) string {
 	p.env = nil
 	if strings.HasPrefix(string(d.point), "checkpoint.") && p.becomesReady(ready, 10*time.Second) {
 		p.run("snapshot", "create") // which the death of the plane cuts off
+	}
+	if strings.HasPrefix(string(d.point), "key.") && p.becomesReady(ready, 10*time.Second) {
+		p.run("key", "rotate", "--transition", "1m") // likewise, unless a rotation is under way
 	}
 	select {
 	case <-p.gone:
@@ -141,7 +145,7 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 		}
 	}
 	if len(workers) == 1 {
-		workers[0].start()
+		cutRotation(t, workers[0], keys, deaths)
 	}
 	written := l.acked.Load()
 	require.True(t, waitFor(30*time.Second, func() bool { return l.acked.Load() > written+20 }), "writing goes on")
@@ -172,6 +176,32 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 	require.Empty(t, broken, "seed %d", *crashSeed)
 	t.Logf("seed %d: %d kills, %d events, %d writes acknowledged, %d sessions; ended %s",
 		*crashSeed, times, len(log), l.acked.Load(), sessions(run), tally(deaths))
+}
+
+// cutRotation kills a plane at every step of a rotation of its key: each start
+// goes on from where the one before was cut off, and the last one is left
+// alone.
+func cutRotation(t *testing.T, p *process, first watch.Keys, deaths map[string]int) {
+	t.Helper()
+	for _, point := range []fault.Point{fault.KeyMade, fault.KeyRecorded, fault.KeyMove, fault.KeyMoved} {
+		p.kill()
+		before := deaths[string(point)]
+		deaths[death{point: point, pass: 1, after: 10 * time.Second}.dies(p)]++
+		require.Greater(t, deaths[string(point)], before, "it is killed at %s", point)
+	}
+	p.start()
+	now := p.publicKeys()
+	require.Len(t, now, 2, "the rotation that was recorded stands")
+	require.Len(t, maps.Collect(func(yield func(string, []byte) bool) {
+		for id, key := range now {
+			if first[id] == nil && !yield(id, key) {
+				return
+			}
+		}
+	}), 1)
+	require.True(t, waitFor(30*time.Second, func() bool {
+		return bytes.Contains(p.meta("signing-key"), []byte(`"resigned":true`))
+	}), "what is retained is signed anew")
 }
 
 func sessions(run *check.Run) (n int) {

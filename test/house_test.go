@@ -35,8 +35,9 @@ var rooms = map[string][]string{
 	"access":      {"projector", "streams", "compiler", "artifact", "policy"},
 	"api":         {"fault", "relay", "snapshot", "convergence", "admission", "access", "projector", "streams", "compiler", "artifact", "policy"},
 	"node":        {"artifact", "policy"},
-	"enforce":     {"policy"},
+	"enforce":     {"compiler", "policy"},
 	"cmd": {
+		"fault",
 		"api", "node", "enforce", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "compiler", "artifact", "policy",
 	},
@@ -56,6 +57,7 @@ var keepers = map[string][]string{
 	"github.com/open-policy-agent/": {"admission"},
 	"github.com/santhosh-tekuri/":   {"admission"},
 	"github.com/coreos/go-oidc/":    {"access"},
+	"sigs.k8s.io/knftables":         {"enforce"},
 	"github.com/spiffe/":            {"access"},
 }
 
@@ -78,7 +80,7 @@ var (
 		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
-		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/",
+		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/", "sigs.k8s.io/knftables",
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -40,6 +41,7 @@ type recorder struct {
 
 	mu    sync.Mutex
 	heard []check.Frame
+	later []*nats.Msg // of keys that were announced since, to be judged at the end
 }
 
 // record starts to follow: base is where a node's stream is now, servers where
@@ -58,7 +60,7 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
-			t.Errorf("the node stream stored %v", err)
+			r.later = append(r.later, m)
 			return
 		}
 		r.heard = append(r.heard, f)
@@ -67,8 +69,8 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 	require.NoError(t, sub.SetPendingLimits(-1, -1))
 	client := &http.Client{Transport: &http.Transport{}}
 	for i, n := range nodes {
-		sse := &watch.Follower{Node: n, Keys: keys, Client: client}
-		native := &watch.Follower{Node: n, Keys: keys, Client: client, NATS: nc}
+		sse := &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client}
+		native := &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client, NATS: nc}
 		r.sse, r.native = append(r.sse, sse), append(r.native, native)
 		r.done.Go(func() { sse.Follow(ctx, func() string { return base(i) }) })
 		r.agents = append(r.agents, hire(t, n, func() string { return base(i) }, plexd.Options{
@@ -96,8 +98,10 @@ func (r *recorder) end() {
 func (r *recorder) settled() {
 	r.t.Helper()
 	last := map[string]uint64{}
-	for _, f := range r.stored() {
-		last[f.Node] = max(last[f.Node], f.Seq)
+	stored, _ := r.read("EDICT_NODES", "edict.node.>")
+	for _, m := range stored {
+		node := strings.Split(m.Subject(), ".")[2]
+		last[node] = max(last[node], sequence(r.t, m))
 	}
 	for _, f := range slices.Concat(r.sse, r.native) {
 		require.True(r.t, waitFor(30*time.Second, func() bool {
@@ -151,10 +155,10 @@ func sequence(t *testing.T, m jetstream.Msg) uint64 {
 }
 
 // stored is what the node stream retains for nodes.
-func (r *recorder) stored() (all []check.Frame) {
+func (r *recorder) stored(keys watch.Keys) (all []check.Frame) {
 	msgs, _ := r.read("EDICT_NODES", "edict.node.>")
 	for _, m := range msgs {
-		f, err := watch.ReadStored(m.Headers().Get("Edict-Id"), m.Data(), r.keys)
+		f, err := watch.ReadStored(m.Headers().Get("Edict-Id"), m.Data(), keys)
 		require.NoError(r.t, err)
 		f.Seq = sequence(r.t, m)
 		all = append(all, f)
@@ -180,7 +184,12 @@ func (r *recorder) run() (run *check.Run, log [][]byte) {
 		run.Log = append(run.Log, check.Event{Seq: seq, Body: m.Data(), Rejected: rejected[seq]})
 		log = append(log, m.Data())
 	}
-	run.Announced = r.stored()
+	r.end()
+	learned := maps.Clone(r.keys)
+	for _, f := range slices.Concat(r.sse, r.native) {
+		maps.Copy(learned, f.Keys)
+	}
+	run.Announced = r.stored(learned)
 	marks, info := r.read("EDICT_NODES", "edict.mark.sync.*", "edict.fence.*")
 	for _, m := range marks {
 		r.note(run, m)
@@ -189,9 +198,13 @@ func (r *recorder) run() (run *check.Run, log [][]byte) {
 	require.NoError(r.t, err)
 	run.First = first
 	run.Quiet = []check.Quiet{{Log: run.Log[len(run.Log)-1].Seq, Stream: info.State.LastSeq}}
-	r.end()
 	r.mu.Lock()
 	run.Announced = append(run.Announced, r.heard...)
+	for _, m := range r.later {
+		f, err := watch.ReadMessage(m, learned)
+		require.NoError(r.t, err, "the node stream stored it")
+		run.Announced = append(run.Announced, f)
+	}
 	r.mu.Unlock()
 	for _, f := range slices.Concat(r.sse, r.native) {
 		run.Watchers = append(run.Watchers, f.Watcher(true))

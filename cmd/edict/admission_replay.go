@@ -53,7 +53,7 @@ depends on the machine.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
-	logSourceFlags(cmd, &f.logFlags)
+	a.logSourceFlags(cmd, &f.logFlags)
 	filesFlagMaybe(cmd, &f.files)
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.against, "against", 0, "log sequence whose admission policies judge (default the present ones)")

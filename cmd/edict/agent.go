@@ -13,8 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -23,6 +27,8 @@ import (
 type agentFlags struct {
 	node, dir, onChange string
 	patience            time.Duration
+	apply               string
+	maxAge              time.Duration
 	logFormat, logLevel string
 }
 
@@ -46,11 +52,19 @@ the accepted one then stays.
 set, after each set that was installed, and again after it failed or was cut off.
 Until it ends, no other set is installed.
 
-SIGINT and SIGTERM stop it in order, with exit code 0. It ends with 78 when the
-install root is not fit: no trust pin, another node's, another one than it began
-with, or a damaged accepted.json; starting again would not help.`,
+--apply nftables puts the node's table into the kernel, as a table of its own (inet
+edict) in one transaction, and keeps it in --dir: the kept one is in force again
+before anything else is done, and stays while the plane is away. A node without a
+trust pin then has its policy applied, and no artifacts. edict agent status says
+what is in force, edict agent remove takes it away.
+
+SIGINT and SIGTERM stop it in order, with exit code 0; what is in force stays. It
+ends with 78 when the install root is not fit: no trust pin, another node's, another
+one than it began with, or a damaged accepted.json; or when nft cannot be used:
+starting again would not help.`,
 		Example: `  edict agent --node alpha --dir /var/lib/rete/prod --server https://plane.example
-  edict agent --node alpha --dir . --on-change 'systemctl reload flor'`,
+  edict agent --node alpha --dir . --on-change 'systemctl reload flor'
+  edict agent --node alpha --dir /var/lib/edict-agent --apply nftables --server https://plane.example`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.agent(cmd, f) },
 	}
@@ -59,6 +73,7 @@ with, or a damaged accepted.json; starting again would not help.`,
 	flags.StringVar(&f.dir, "dir", "", "`directory` of the node's install root")
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
+	a.enforceFlags(cmd, &f)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	a.clientFlags(cmd)
@@ -70,6 +85,9 @@ with, or a damaged accepted.json; starting again would not help.`,
 const exitConfig = 78
 
 func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
+	if f.apply != "" {
+		a.creds.dial = enforce.AgentDialer().DialContext
+	}
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -88,23 +106,32 @@ func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	opt := agent.Options{Node: id, Dir: f.dir, Server: c.Server(), Log: log}
+	shown, err := a.creds.http(cmd, c.Server())
+	if err != nil {
+		return err
+	}
+	opt := agent.Options{Node: id, Dir: f.dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Log: log}
 	if f.onChange != "" {
 		opt.OnChange = f.command(a)
 	}
-	return a.runAgent(cmd.Context(), opt, log)
+	enf, err := f.enforcer(cmd, opt, c, shown)
+	if err != nil {
+		return err
+	}
+	return a.runAgent(cmd.Context(), opt, enf, log)
 }
 
-func (a *app) runAgent(ctx context.Context, opt agent.Options, log *slog.Logger) error {
-	unlock, err := streams.LockFile(filepath.Join(opt.Dir, "agent.lock"))
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return failed(exitUnavailable, "another edict agent keeps %s; stop it first", opt.Dir)
-	case err != nil:
-		return failed(exitConfig, "the install root %s cannot be written to: %v", opt.Dir, err)
+// enforcer opens what puts the node's policy in force; nil: nothing does.
+type enforcer func(context.Context) (running, error)
+
+// runAgent keeps the install root, and with enf the kernel.
+func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) error {
+	unlock, err := lockAgent(opt.Dir)
+	if err != nil {
+		return err
 	}
 	defer unlock()
-	ag, err := agent.Open(opt)
+	parts, err := openAgent(ctx, opt, enf, log)
 	var config *agent.ConfigError
 	if errors.As(err, &config) {
 		return failed(exitConfig, "%v", err)
@@ -112,12 +139,52 @@ func (a *app) runAgent(ctx context.Context, opt agent.Options, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	log.Info("following", "node", opt.Node, "version", ag.Version())
-	if err := ag.Run(ctx); err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range parts {
+		g.Go(func() error { return p.Run(ctx) })
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// lockAgent keeps other agents from an install root.
+func lockAgent(dir string) (unlock func(), err error) {
+	unlock, err = streams.LockFile(filepath.Join(dir, "agent.lock"))
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, failed(exitUnavailable, "another edict agent keeps %s; stop it first", dir)
+	case err != nil:
+		return nil, failed(exitConfig, "the install root %s cannot be written to: %v", dir, err)
+	}
+	return unlock, nil
+}
+
+// running is a part of the agent.
+type running interface{ Run(context.Context) error }
+
+// openAgent opens the parts. What was in force is so again before anything else.
+func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) ([]running, error) {
+	var parts []running
+	if enf != nil {
+		e, err := enf(ctx)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, e)
+		if there, err := (tree.Disk{}).Exists(filepath.Join(opt.Dir, tree.PinFile)); err != nil || !there {
+			log.Info("there is no trust pin: the node's policy is applied, and its artifacts are not followed", "node", opt.Node)
+			return parts, err
+		}
+	}
+	ag, err := agent.Open(opt)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("following", "node", opt.Node, "version", ag.Version())
+	return append(parts, ag), nil
 }
 
 // command runs --on-change.

@@ -49,7 +49,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(), a.admissionCommand(),
-		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
+		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.keyCommand(), a.natsCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
 	return root
 }
 

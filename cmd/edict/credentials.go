@@ -20,6 +20,9 @@ type credentials struct {
 	tokenFile string
 	ca        string
 	cert, key string
+	nats      string // file, for NATS servers in operator mode
+	// dial is how connections are made; nil: as ever.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	spiffe   string           // address of a Workload API
 	server   string           // SPIFFE ID of the plane
@@ -38,6 +41,24 @@ func (a *app) credentialFlags(cmd *cobra.Command) {
 	for _, name := range []string{"token-file", "ca", "cert", "key", "spiffe-socket", "server-id"} {
 		fromEnvironment(cmd, name)
 	}
+}
+
+// natsCredsFlag gives a command the flag of those who speak to NATS servers that
+// Edict does not embed.
+func (a *app) natsCredsFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.creds.nats, "nats-creds", "", "`file` of credentials for the NATS server, as edict nats creds makes them (EDICT_NATS_CREDS)")
+	fromEnvironment(cmd, "nats-creds")
+}
+
+// natsFile is the file of credentials for NATS servers; "" without one.
+func (c credentials) natsFile() (string, error) {
+	if c.nats == "" {
+		return "", nil
+	}
+	if _, err := os.Stat(c.nats); err != nil {
+		return "", failed(exitUnreadable, "--nats-creds: %v", err)
+	}
+	return c.nats, nil
 }
 
 // token is what the file holds; "" without one.
@@ -124,7 +145,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 		return nil, err
 	}
 	config, err := c.tls(cmd.Context())
-	if err != nil || config == nil && token == "" {
+	if err != nil || config == nil && token == "" && c.dial == nil {
 		return nil, err
 	}
 	u, err := url.Parse(server)
@@ -136,6 +157,9 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	if c.dial != nil {
+		transport.DialContext = c.dial
+	}
 	return &http.Client{Transport: &bearer{transport, u.Host, token}}, nil
 }
 

@@ -58,7 +58,7 @@ Exit code 1: the log is damaged.`,
 func (a *app) damagedLogFlags(cmd *cobra.Command, f *logFlags) {
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
-	logSourceFlags(cmd, f)
+	a.logSourceFlags(cmd, f)
 }
 
 // openDamaged reaches the server that has the log, but not the log, which may be

@@ -18,10 +18,11 @@ import (
 type logFlags struct{ nats, log string }
 
 // logSourceFlags gives a command the flags of those who read the log itself.
-func logSourceFlags(cmd *cobra.Command, f *logFlags) {
+func (a *app) logSourceFlags(cmd *cobra.Command, f *logFlags) {
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log (EDICT_NATS; default that of the plane at --server)")
 	cmd.Flags().StringVar(&f.log, "log", "", "data directory of a stopped plane, in place of --nats")
 	fromEnvironment(cmd, "nats")
+	a.natsCredsFlag(cmd)
 }
 
 // settle has --log stand above EDICT_NATS.
@@ -106,6 +107,9 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 			return nil, err
 		}
 		if opt.TLS, err = a.creds.tls(ctx); err != nil {
+			return nil, err
+		}
+		if opt.Creds, err = a.creds.natsFile(); err != nil {
 			return nil, err
 		}
 	}

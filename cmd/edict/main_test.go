@@ -37,6 +37,7 @@ func TestStories(t *testing.T) {
 			"ends":  endsWith,
 			"plane": awaitPlane,
 			"lines": awaitLines,
+			"nats":  natsServer,
 
 			"authored": authoredPart,
 			"keys":     keepKeys,

@@ -50,7 +50,7 @@ away; from the nearest checkpoint before, when there is one.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
-	logSourceFlags(cmd, &f)
+	a.logSourceFlags(cmd, &f)
 	cmd.Flags().StringVar(&at, "at", "", "log sequence, or time such as 2026-11-17T12:00:00Z")
 	return cmd
 }

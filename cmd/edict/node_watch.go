@@ -72,6 +72,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	a.outputFlag(cmd)
 	cmd.Flags().Uint64Var(&from, "from", 0, "node stream sequence to begin after; 0 for everything retained (default now)")
 	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
+	a.natsCredsFlag(cmd)
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
 	cmd.Flags().BoolVar(&report, "report", false, "report what the node is told as applied")
@@ -98,6 +99,9 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 		return err
 	}
 	if opt.TLS, err = a.creds.tls(cmd.Context()); err != nil {
+		return err
+	}
+	if opt.Creds, err = a.creds.natsFile(); err != nil {
 		return err
 	}
 	nodeID, err := policy.ParseNodeID(id)

@@ -54,7 +54,7 @@ the differences. The command waits for that.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
-	logSourceFlags(cmd, &f.logFlags)
+	a.logSourceFlags(cmd, &f.logFlags)
 	cmd.Flags().StringVar(&f.data, "data", "", "new directory for the read model (default a temporary one)")
 	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
 	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")

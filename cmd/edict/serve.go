@@ -68,6 +68,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.opt.HTTP, "http", "127.0.0.1:8080", "address of the API, loopback without --access and TLS; port 0 takes a free one")
 	flags.StringVar(&f.opt.NATSListen, "nats-listen", "127.0.0.1:4222", "address of the embedded server for native clients, likewise, or none")
 	flags.StringVar(&f.opt.NATS, "nats", "", "URLs of external NATS servers, comma separated; replace the embedded one")
+	natsFlags(cmd, &f.opt)
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
@@ -75,6 +76,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
+	flags.StringVar(&f.opt.NextSigningKey, "next-signing-key", "", "another key to hold beside --signing-key, for edict key rotate; the plane's record says which of them signs")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -141,6 +143,12 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; "+
 				"make one with: openssl genpkey -algorithm ed25519 -out plane.pem")
 		}
+	}
+	if f.opt.NATS == "" && (f.opt.NATSCreds != "" || f.opt.NATSCA != "") {
+		return usage(cmd, "--nats-creds and --nats-ca are for the servers of --nats")
+	}
+	if f.opt.NextSigningKey != "" && f.opt.SigningKey == "" {
+		return usage(cmd, "--next-signing-key goes with --signing-key: without it the plane makes its keys itself, below --data")
 	}
 	if f.opt.Replicas < 1 || f.opt.Replicas > 5 {
 		return usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)

@@ -22,6 +22,13 @@ func accessFlags(cmd *cobra.Command, o *plane.AccessOptions) {
 	f.BoolVar(&o.Insecure, "insecure", false, "leave loopback without --access or without TLS; anybody there may read or write everything")
 }
 
+// natsFlags are what external NATS servers are shown, and must show.
+func natsFlags(cmd *cobra.Command, o *plane.Options) {
+	f := cmd.Flags()
+	f.StringVar(&o.NATSCreds, "nats-creds", "", "`file` of credentials for the servers of --nats, such as worker.creds of edict nats bootstrap; read at each connect")
+	f.StringVar(&o.NATSCA, "nats-ca", "", "authorities that the certificates of these servers are checked against, PEM (default the system's)")
+}
+
 // settleAccess checks these flags against each other.
 func settleAccess(cmd *cobra.Command, o *plane.AccessOptions) error {
 	switch {

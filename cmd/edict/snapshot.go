@@ -125,7 +125,7 @@ that is there is kept beside the restored one, unless --yes-delete is given.`,
 		},
 	}
 	a.clientFlags(cmd)
-	logSourceFlags(cmd, &f)
+	a.logSourceFlags(cmd, &f)
 	cmd.Flags().StringVar(&data, "data", "data", "data directory of the stopped worker")
 	cmd.Flags().BoolVar(&yesDelete, "yes-delete", false, "delete the read model that is there, once the checkpoint is restored")
 	return cmd

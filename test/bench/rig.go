@@ -64,7 +64,7 @@ func (r *rig) start(ctx context.Context) (err error) {
 	}
 	open := relay.NodeStream(r.conn, streams.NodesOptions{LogID: r.log.ID()})
 	r.told.wake = make(chan struct{}, 1)
-	r.relay = relay.New(relay.FromProjector(r.store), open, r.signer, r.log.Created(), relay.Options{
+	r.relay = relay.New(relay.FromProjector(r.store), open, artifact.NewKeyring(r.signer), r.log.Created(), relay.Options{
 		Partitions: r.log.Partitions(), Metrics: &r.told,
 	})
 	ctx, r.stop = context.WithCancel(ctx)

@@ -14,11 +14,18 @@ type Frame struct {
 	Fingerprint string
 	Rules       string // compact JSON, verbatim
 	Omitted     int    // rules that are left out, as the message counts them
+	KeyID       string // that signed what the node stream stores; "": not known
 	Pull        bool   // the word to pull; the fields but Seq and Node are empty
 
 	// Applied is the cursor of the process that sent the frame, as read after it
 	// was received; 0: not known.
 	Applied uint64
+}
+
+// again reports whether f says what was said before, under another key: so a
+// rotation has it.
+func (f Frame) again(was Frame) bool {
+	return f.Version == was.Version && f.KeyID != was.KeyID && f.KeyID != "" && was.KeyID != ""
 }
 
 // Session is a stretch of one node's life: a stream over SSE, an answer over

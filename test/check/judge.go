@@ -69,6 +69,7 @@ type judgement struct {
 	stored   map[string][]Frame // of Announced, by node, ascending
 	newest   map[string]uint64  // node/policy → the last sequence stored
 	payloads map[string]string  // node/policy/version → fingerprint and rules
+	resigned map[string]bool    // likewise: another key said it again
 }
 
 // Judge says what a run broke. The error is of a log that cannot be read.
@@ -78,7 +79,7 @@ func Judge(r *Run) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{Run: r, truth: t, stored: map[string][]Frame{}, newest: map[string]uint64{}, payloads: map[string]string{}}
+	j := &judgement{Run: r, truth: t, stored: map[string][]Frame{}, newest: map[string]uint64{}, payloads: map[string]string{}, resigned: map[string]bool{}}
 	j.stream()
 	j.fences()
 	for _, w := range r.Watchers {
@@ -94,6 +95,8 @@ func (j *judgement) breaks(rule Rule, format string, args ...any) {
 
 func row(f Frame) string { return f.Node + "/" + f.Policy }
 
+func versionOf(f Frame) string { return fmt.Sprintf("%s/%d", row(f), f.Version) }
+
 // message holds what is true of a message wherever it is met.
 func (j *judgement) message(where string, f Frame) {
 	if got := oracle.Fingerprint(f.Rules); got != f.Fingerprint {
@@ -106,7 +109,7 @@ func (j *judgement) message(where string, f Frame) {
 	case !f.tells(want):
 		j.breaks(True, "%s: %s version %d: told %s and %d left out, was %s and %d", where, row(f), f.Version, f.Fingerprint, f.Omitted, want.fingerprint, want.omitted)
 	}
-	key := fmt.Sprintf("%s/%d", row(f), f.Version)
+	key := versionOf(f)
 	body := fmt.Sprint(f.Fingerprint, f.Rules, f.Omitted)
 	if was, met := j.payloads[key]; met && was != body {
 		j.breaks(Deterministic, "%s: %s was told otherwise elsewhere", where, key)
@@ -122,7 +125,9 @@ func (j *judgement) stream() {
 	last := map[string]Frame{}
 	for _, f := range all {
 		j.message("node stream", f)
-		if was, told := last[row(f)]; told && f.Version <= was.Version {
+		if was, told := last[row(f)]; told && f.again(was) {
+			j.resigned[versionOf(f)] = true
+		} else if told && f.Version <= was.Version {
 			rule := Rising
 			if f.Version == was.Version {
 				rule = Unique

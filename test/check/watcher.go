@@ -78,7 +78,7 @@ func (j *judgement) frame(where string, c *client, s *Session, n int) {
 		return
 	}
 	c.seen[f.Seq] = true
-	if v := c.versions[f.Policy]; f.Version <= v {
+	if v := c.versions[f.Policy]; f.Version < v || f.Version == v && !j.resigned[versionOf(f)] {
 		j.breaks(Rising, "%s: policy %s version %d at %d, after version %d", where, f.Policy, f.Version, f.Seq, v)
 	}
 	if f.Applied > 0 && f.Applied < f.Version {

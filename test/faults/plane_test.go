@@ -204,7 +204,7 @@ func (p *plane) fold(dir string, log *tap, conn *streams.Conn, opt relay.Options
 	require.NoError(p.t, err)
 	opt.Partitions, opt.Replier = partitions, conn
 	w := &worker{p: p, store: store, fold: log}
-	w.relay = relay.New(relay.FromProjector(store), relay.NodeStream(conn, streams.NodesOptions{LogID: log.ID()}), p.signer, log.Created(), opt)
+	w.relay = relay.New(relay.FromProjector(store), relay.NodeStream(conn, streams.NodesOptions{LogID: log.ID()}), artifact.NewKeyring(p.signer), log.Created(), opt)
 	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, ReadPatience: 200 * time.Millisecond}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)

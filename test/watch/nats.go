@@ -40,6 +40,12 @@ func Replay(nc *nats.Conn, node string, after uint64, patience time.Duration, ke
 		if err != nil || m.Header.Get("Status") != "" || m.Header.Get("Edict-Error") != "" {
 			return a, ErrNoAnswer
 		}
+		if m.Header.Get("Edict-Event") != "" {
+			if _, err := readNotice(m.Data, keys); !errors.Is(err, errRotated) {
+				return a, &FrameError{"of a key", err}
+			}
+			continue
+		}
 		if upTo := m.Header.Get("Edict-Up-To"); upTo != "" {
 			a.UpTo, err = strconv.ParseUint(upTo, 10, 64)
 			a.Pull = m.Header.Get("Edict-Resync") == "true"
@@ -91,6 +97,7 @@ func ReadStored(id string, body []byte, keys Keys) (check.Frame, error) {
 		return check.Frame{}, &FrameError{id, errors.New("the envelope does not verify")}
 	}
 	f, err := readPayload(sealed.Payload, id)
+	f.KeyID = sealed.Signature.KeyID
 	if err != nil {
 		return f, &FrameError{id, err}
 	}

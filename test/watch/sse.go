@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -18,8 +19,30 @@ import (
 	"github.com/edictdev/edict/test/check"
 )
 
-// Keys are a plane's public keys by id.
+// Keys are a plane's public keys by id. Whoever follows with them adds those
+// that one of them announces.
 type Keys map[string][]byte
+
+// rotate takes in the key that a notice of this signer announces.
+func (k Keys) rotate(signer string, payload []byte) error {
+	var p struct {
+		KeyID     string    `json:"key_id"`
+		PublicKey []byte    `json:"public_key"`
+		Previous  string    `json:"previous_key_id"`
+		Expires   time.Time `json:"transition_expires"`
+	}
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return err
+	}
+	if p.Previous != signer || len(p.PublicKey) != ed25519.PublicKeySize || p.KeyID == signer || !time.Now().Before(p.Expires) {
+		return fmt.Errorf("%s announces %s in place of %s until %s", signer, p.KeyID, p.Previous, p.Expires)
+	}
+	k[p.KeyID] = p.PublicKey
+	return nil
+}
+
+// errRotated is no fault: the notice was about a key.
+var errRotated = errors.New("a key was announced")
 
 // verifies is false for a key that is not there, too.
 func (k Keys) verifies(id string, message, signature []byte) bool {
@@ -71,6 +94,10 @@ func Stream(ctx context.Context, client *http.Client, url, lastEventID string, k
 			data = append(append(data, value...), '\n')
 		case lines.Text() == "" && len(data) > 0:
 			m, err := readNotice(data, keys)
+			if errors.Is(err, errRotated) {
+				data = nil
+				continue
+			}
 			if err == nil {
 				m.Seq, err = strconv.ParseUint(id, 10, 64)
 			}
@@ -118,6 +145,12 @@ func readNotice(data []byte, keys Keys) (m check.Frame, err error) {
 	node, ok := strings.CutPrefix(n.Scope, "node:")
 	if !ok {
 		return m, fmt.Errorf("%s is for %s", n.ID, n.Scope)
+	}
+	if n.Type == "signing_key_rotated" {
+		if err := keys.rotate(n.KeyID, n.Payload); err != nil {
+			return m, err
+		}
+		return m, errRotated
 	}
 	if n.Type == "node_state_updated" {
 		return check.Frame{Node: node, Pull: true}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,23 @@ func (p *Plane) natsGuard() streams.Guard {
 		return nil
 	}
 	return &p.entrance
+}
+
+// showNATS says what external servers are shown, and what they must show.
+func (p *Plane) showNATS(opt *streams.ConnectOptions) error {
+	if opt.Creds = p.opt.NATSCreds; opt.Creds != "" {
+		if _, err := os.Stat(opt.Creds); err != nil {
+			return &UnusableError{"--nats-creds", err}
+		}
+	}
+	if p.opt.NATSCA != "" {
+		pool, err := access.ReadCA(p.opt.NATSCA)
+		if err != nil {
+			return &UnusableError{"--nats-ca", err}
+		}
+		opt.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
+	}
+	return nil
 }
 
 // expelEvery is how soon a NATS client goes that may no longer be there.

@@ -2,7 +2,6 @@ package plane
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/artifact"
 )
 
 // failuresPerSecond is how often credentials may be shown in vain from one
@@ -26,7 +24,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		Durability: p.conn.Durability,
 		Partitions: p.partitions,
 		Workers:    p.workersNow,
-		Keys:       p.keys,
+		Keys:       p.keysNow,
 		Checks: []api.Check{{Name: "nats", Probe: func(context.Context) error {
 			if !p.conn.Connected() {
 				return errors.New("not connected to NATS")
@@ -35,13 +33,16 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
-	d.Republish, d.LogURL = p.republish, p.logURL
+	d.Republish, d.LogURL, d.RotateKey = p.republish, p.logURL, p.rotateKey
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable, d.Trail = p.room.writable, p.trail
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
-	d.Signer = p.signer
+	d.Signer = func() api.Signer {
+		keys, _ := p.keys.ring.Now()
+		return keys.Current
+	}
 	d.Failures = access.NewFailures(failuresPerSecond)
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
@@ -66,13 +67,6 @@ func (p *Plane) partitions() ([]resource.Partition, error) {
 		}
 	}
 	return out, nil
-}
-
-func publicKey(s *artifact.Signer) resource.Key {
-	return resource.Key{
-		KeyID: s.KeyID(), Alg: artifact.AlgEd25519, Plane: artifact.PlanePolicy,
-		PublicKey: base64.StdEncoding.EncodeToString(s.PublicKey()), Status: "current",
-	}
 }
 
 // checkAddresses refuses to serve whoever is not on this machine unless it is

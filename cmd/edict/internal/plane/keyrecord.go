@@ -2,60 +2,132 @@ package plane
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
 )
 
-// metaKey names, in bucket EDICT_META, the public half of the plane's key, as
-// /v1/keys shows it.
+// metaKey names, in bucket EDICT_META, the record of the plane's key.
 const metaKey = "signing-key"
 
-// OtherKeyError means that the plane has a key, and this worker another.
-type OtherKeyError struct {
-	Have, Want string // key ids: the worker's and the plane's
-	File       string // where the worker's came from
+// keyRecord says with which key the plane signs: its value in EDICT_META, moved
+// by compare-and-set alone. Every worker goes by it. One that was never rotated
+// is what binaries before rotation wrote.
+type keyRecord struct {
+	resource.Key // the current one
+
+	Previous *resource.Key `json:"previous,omitempty"` // the one before; trusted until its not_after
+	Retired  []string      `json:"retired,omitempty"`  // ids of all before, which never come back
+
+	// Who replaced the key last, when, and in which request.
+	RotatedAt     time.Time `json:"rotated_at,omitzero"`
+	RotatedBy     string    `json:"rotated_by,omitempty"`
+	CorrelationID string    `json:"correlation_id,omitempty"`
+	// Resigned: no message that the node stream retains is another key's.
+	Resigned bool `json:"resigned,omitempty"`
+
+	revision uint64
 }
 
-// Error names both and says what to do.
-func (e *OtherKeyError) Error() string {
-	return fmt.Sprintf("the plane signs with key %s, and %s holds %s: every worker of a plane needs the same key; "+
-		"give --signing-key the file that the other workers have", e.Want, e.File, e.Have)
+// transition is the end of the transition under way; the zero time: there is
+// none.
+func (r keyRecord) transition(now time.Time) time.Time {
+	if r.Previous == nil || r.Previous.NotAfter == nil || !now.Before(*r.Previous.NotAfter) {
+		return time.Time{}
+	}
+	return *r.Previous.NotAfter
 }
 
-// recordKey holds this worker's key against the plane's, and records it where
-// the plane has none yet. Of workers that record different ones at the same
-// time one is first, and the other is refused.
-func (p *Plane) recordKey(ctx context.Context) error {
-	bucket, err := streams.OpenMeta(ctx, p.conn)
+// ids are the keys that the plane needs at a time.
+func (r keyRecord) ids(now time.Time) []string {
+	if r.transition(now).IsZero() {
+		return []string{r.KeyID}
+	}
+	return []string{r.KeyID, r.Previous.KeyID}
+}
+
+// used reports whether a key is the plane's, or ever was.
+func (r keyRecord) used(keyID string) bool {
+	return keyID == r.KeyID || r.Previous != nil && keyID == r.Previous.KeyID || slices.Contains(r.Retired, keyID)
+}
+
+// rotated is the record after a rotation.
+func (r keyRecord) rotated(next *artifact.Signer, now, until time.Time, by, correlation string) keyRecord {
+	before := r.Key
+	before.Status, before.NotAfter = keyPrevious, &until
+	out := keyRecord{
+		Key: publicKey(next), Previous: &before, Retired: slices.Clone(r.Retired),
+		RotatedAt: now, RotatedBy: by, CorrelationID: correlation, revision: r.revision,
+	}
+	if r.Previous != nil {
+		out.Retired = append(out.Retired, r.Previous.KeyID)
+	}
+	return out
+}
+
+const (
+	keyCurrent  = "current"
+	keyPrevious = "previous"
+)
+
+func publicKey(s *artifact.Signer) resource.Key {
+	return resource.Key{
+		KeyID: s.KeyID(), Alg: artifact.AlgEd25519, Plane: artifact.PlanePolicy,
+		PublicKey: base64.StdEncoding.EncodeToString(s.PublicKey()), Status: keyCurrent,
+	}
+}
+
+// readKey reads the record.
+func readKey(ctx context.Context, bucket *streams.Bucket) (keyRecord, error) {
+	text, revision, err := bucket.Get(ctx, metaKey)
 	if err != nil {
-		return err
+		return keyRecord{}, fmt.Errorf("read the plane's key: %w", err)
 	}
-	ours := publicKey(p.signer)
-	value, err := json.Marshal(ours)
+	return parseKey(text, revision)
+}
+
+func parseKey(text []byte, revision uint64) (r keyRecord, err error) {
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("read the plane's key in bucket %s: %w", streams.MetaBucket, err)
+	}
+	r.revision = revision
+	return r, nil
+}
+
+// writeKey puts the record in the place of the one it was made from. When the
+// answer is lost it looks what stands. The error is streams.ErrWrongSequence
+// when another worker was first.
+func writeKey(ctx context.Context, bucket *streams.Bucket, r keyRecord) (keyRecord, error) {
+	value, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return r, err
 	}
-	text, _, err := bucket.Get(ctx, metaKey)
-	if errors.Is(err, streams.ErrNotFound) {
-		if _, err = bucket.Create(ctx, metaKey, value, 0); err == nil {
-			return nil
-		}
-		text, _, err = bucket.Get(ctx, metaKey) // somebody else was first, or our answer was lost
+	var revision uint64
+	if r.revision == 0 {
+		revision, err = bucket.Create(ctx, metaKey, value, 0)
+	} else {
+		revision, err = bucket.Update(ctx, metaKey, value, r.revision, 0)
 	}
-	if err != nil {
-		return fmt.Errorf("read the plane's key: %w", err)
+	if err == nil {
+		r.revision = revision
+		return r, nil
 	}
-	var theirs resource.Key
-	if err := json.Unmarshal(text, &theirs); err != nil {
-		return fmt.Errorf("read the plane's key in bucket %s: %w", streams.MetaBucket, err)
+	stands, rerr := readKey(ctx, bucket)
+	if rerr != nil {
+		return r, errors.Join(err, rerr)
 	}
-	if theirs.PublicKey != ours.PublicKey {
-		path, _ := p.keyFile()
-		return &OtherKeyError{Have: ours.KeyID, Want: theirs.KeyID, File: path}
+	if again, _ := json.Marshal(stands); string(again) == string(value) {
+		return stands, nil
 	}
-	return nil
+	if stands.revision != r.revision {
+		err = streams.ErrWrongSequence
+	}
+	return stands, err
 }

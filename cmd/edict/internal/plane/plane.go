@@ -18,8 +18,6 @@ import (
 
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/convergence"
@@ -40,8 +38,12 @@ type Options struct {
 	HTTP       string // host:port of the API, loopback unless Access allows more
 	NATSListen string // host:port of the embedded server for native clients, likewise; "" or "none": in process only
 	NATS       string // URLs of external servers, comma separated; empty: the embedded one
+	NATSCreds  string // file of credentials that they ask for; empty: none
+	NATSCA     string // PEM file of the authorities that their certificates are checked against; empty: the system's
 	Replicas   int    // of every stream and bucket that is made; 0 is 1
 	SigningKey string // PKCS#8 PEM; empty: made in Data
+	// NextSigningKey is another key that the worker holds, for a rotation; it goes with SigningKey.
+	NextSigningKey string
 
 	NoAPI    bool          // serve no HTTP
 	Announce []int         // partitions to announce; nil: a share of all, with the other workers; empty: none
@@ -69,7 +71,8 @@ type Options struct {
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
 
-	witnessEvery time.Duration // 0: witnessPause
+	witnessEvery    time.Duration // 0: witnessPause
+	leastTransition time.Duration // of a rotation; 0: LeastTransition
 }
 
 // Addresses are where a plane answers.
@@ -94,7 +97,7 @@ type Plane struct {
 	stream   *streams.Log
 	rejected *streams.Rejected
 	store    *projector.Projector
-	signer   *artifact.Signer
+	keys     keyset
 	relay    *relay.Relay
 	tables   *snapshot.Tables
 	guard    guard
@@ -148,7 +151,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openSigner, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openKeys, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -184,6 +187,9 @@ func (p *Plane) Addresses() (a Addresses) {
 func (p *Plane) connect(ctx context.Context) error {
 	opt := streams.ConnectOptions{URL: p.opt.NATS, Name: "edict " + p.opt.Name, Replicas: p.opt.Replicas, Log: p.log}
 	p.natsURL = p.opt.NATS
+	if err := p.showNATS(&opt); err != nil {
+		return err
+	}
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
 			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
@@ -252,16 +258,6 @@ func (p *Plane) openNodes(ctx context.Context, above uint64) (relay.Stream, erro
 	return n, nil
 }
 
-func (p *Plane) openSigner(context.Context) (err error) {
-	path, ours := p.keyFile()
-	if ours {
-		p.signer, err = artifact.LoadOrCreateSigner(path)
-	} else {
-		p.signer, err = artifact.LoadSigner(path)
-	}
-	return err
-}
-
 // storeOptions tie a store to the log.
 func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
@@ -296,7 +292,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	if err := p.openWorkers(&ropt); err != nil {
 		return err
 	}
-	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.signer, p.stream.Created(), ropt)
+	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.keys.ring, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
 	if err := p.openAccess(ctx); err != nil {
@@ -330,6 +326,3 @@ func (p *Plane) assemble() {
 		p.log.Warn("durability is relaxed: a power failure may take acknowledged writes of the last two minutes")
 	}
 }
-
-// keys are the plane's public keys.
-func (p *Plane) keys() []resource.Key { return []resource.Key{publicKey(p.signer)} }

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,7 +27,7 @@ func start(t *testing.T, opt Options) (at Addresses, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan Addresses, 1), make(chan error, 1)
-	opt.HTTP, opt.Ready = "127.0.0.1:0", func(a Addresses) { ready <- a }
+	opt.HTTP, opt.Ready = cmp.Or(opt.HTTP, "127.0.0.1:0"), func(a Addresses) { ready <- a }
 	go func() { ended <- Run(ctx, opt) }()
 	stop = func() {
 		cancel()

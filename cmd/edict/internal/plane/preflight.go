@@ -85,11 +85,16 @@ func (p *Plane) keyFile() (path string, ours bool) {
 
 func (p *Plane) checkKey() error {
 	path, ours := p.keyFile()
-	_, err := artifact.LoadSigner(path)
-	if err == nil || ours && errors.Is(err, fs.ErrNotExist) {
+	if _, err := artifact.LoadSigner(path); err != nil && !(ours && errors.Is(err, fs.ErrNotExist)) {
+		return &UnusableError{"--signing-key", err}
+	}
+	if p.opt.NextSigningKey == "" {
 		return nil
 	}
-	return &UnusableError{"--signing-key", err}
+	if _, err := artifact.LoadSigner(p.opt.NextSigningKey); err != nil {
+		return &UnusableError{"--next-signing-key", err}
+	}
+	return nil
 }
 
 func (p *Plane) checkPorts() error {

@@ -39,6 +39,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.expel(parts) })
+	g.Go(func() error { return p.keepKeys(parts) })
+	g.Go(func() error { return p.endTransitions(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })
 	g.Go(func() error { return p.admitter.Run(parts, p.store.Changed) })
 	g.Go(func() error { return p.keepDecisions(parts) })

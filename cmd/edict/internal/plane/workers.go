@@ -43,6 +43,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 				self.Partitions = nil
 			}
 			self.Links = toldLinks(p.store.Links())
+			self.Signs, self.Keys = p.keys.told()
 			return self
 		},
 	})

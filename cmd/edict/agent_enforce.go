@@ -1,0 +1,138 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/node"
+)
+
+// enforceFlags are those of --apply, and the commands about what it did.
+func (a *app) enforceFlags(cmd *cobra.Command, f *agentFlags) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.apply, "apply", "", "put the node's policy in force: `nftables`")
+	flags.DurationVar(&f.maxAge, "max-age", agent.DefaultMaxAge, "after which the rules in force are stale, unless the plane confirms them")
+	cmd.AddCommand(a.agentStatusCommand(), a.agentRemoveCommand())
+}
+
+// enforcer is what --apply asks for.
+func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Client, shown *http.Client) (enforcer, error) {
+	switch {
+	case f.apply == "":
+		return nil, nil
+	case f.apply != "nftables":
+		return nil, usage(cmd, "--apply %q: use nftables", f.apply)
+	case f.maxAge <= 0:
+		return nil, usage(cmd, "--max-age %s: give a time above 0", f.maxAge)
+	}
+	kernel, err := enforce.OpenNft()
+	if err != nil {
+		return nil, failed(exitConfig, "--apply nftables: %v", err)
+	}
+	options := agent.EnforcerOptions{
+		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c, Kernel: kernel,
+		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
+		MaxAge: f.maxAge, Log: opt.Log,
+	}
+	return func(ctx context.Context) (running, error) { return agent.OpenEnforcer(ctx, options) }, nil
+}
+
+// agentDir is the directory of a command about an agent.
+func agentDir(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "`directory` of the node's install root")
+}
+
+func (a *app) agentStatusCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "status", Short: "Say what an agent with --apply has put in force",
+		Long: `Say what the agent of an install root has put in force. The exit code is 0 when that
+is what the plane served not long ago, and 1 when it is stale, refused or nothing,
+whether an agent runs or not.`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return usage(cmd, "--dir is required: the install root that the agent keeps")
+			}
+			s, err := agent.ReadStatus(tree.Disk{}, dir)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return failed(exitNotFound, "no agent with --apply has kept %s", dir)
+			case err != nil:
+				return failed(exitUnreadable, "%v", err)
+			}
+			return a.writeAgentStatus(s.At(time.Now()))
+		},
+	}
+	agentDir(cmd, &dir)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) writeAgentStatus(s agent.Status) error {
+	if err := a.print(s, func(w io.Writer) {
+		moment := func(t time.Time) string {
+			if t.IsZero() {
+				return "never"
+			}
+			return t.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "Node:         %s\nState:        %s\nVersion:      %d\nFingerprint:  %s\nElements:     %d\nApplied:      %s\nConfirmed:    %s\n",
+			s.Node, s.State, s.Version, dash(s.Fingerprint), s.Elements, moment(s.AppliedAt), moment(s.ConfirmedAt))
+		if s.Error != "" {
+			fmt.Fprintf(w, "Error:        %s\n", s.Error)
+		}
+	}); err != nil {
+		return err
+	}
+	if s.State != agent.StateCurrent {
+		return said(exitDiffers)
+	}
+	return nil
+}
+
+func (a *app) agentRemoveCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "remove", Short: "Take what an agent with --apply has put in force away",
+		Long: `Take the table inet edict out of the kernel, and the kept table out of the install
+root: nothing is enforced then, and nothing comes back after a boot. Stop the agent
+first. ` + enforce.RemoveCommand + ` does the first half.`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return usage(cmd, "--dir is required: the install root that the agent keeps")
+			}
+			dir, err := filepath.Abs(dir)
+			if err != nil {
+				return err
+			}
+			unlock, err := lockAgent(dir)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			kernel, err := enforce.OpenNft()
+			if err != nil {
+				return failed(exitConfig, "%v", err)
+			}
+			return agent.RemoveTable(cmd.Context(), kernel, dir)
+		},
+	}
+	agentDir(cmd, &dir)
+	return cmd
+}

@@ -1,0 +1,263 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/policy"
+)
+
+// tableFile keeps the last table that was applied, verbatim, so that it is in
+// force again after a boot before the plane was asked.
+const tableFile = "table.json"
+
+// Tables is where a node's table comes from; *client.Client is one.
+type Tables interface {
+	Datapath(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
+}
+
+// EnforcerOptions are what an Enforcer is told.
+type EnforcerOptions struct {
+	Node   policy.NodeID
+	Dir    string
+	Server string
+	Tables Tables
+	Follow node.Options
+	Report node.ReporterOptions
+	Kernel enforce.Kernel
+	// Every is how often the table is asked for, and the kernel looked at, without
+	// any event; 0 is 30 s.
+	Every time.Duration
+	// MaxAge is after which time without a word of the plane the rules are stale;
+	// 0 is DefaultMaxAge.
+	MaxAge time.Duration
+	Log    *slog.Logger
+	FS     FS // nil: the disk
+	Now    func() time.Time
+	// Looked hears the status after each look at the plane; nil: nobody does.
+	Looked func(Status)
+}
+
+// DefaultMaxAge is ten looks.
+const DefaultMaxAge = 5 * time.Minute
+
+// Enforcer keeps the kernel at the table of a node: what the plane serves now,
+// else what was applied last.
+type Enforcer struct {
+	opt      EnforcerOptions
+	root     root
+	nft      *enforce.Nftables
+	follower *node.Follower
+	reporter *node.Reporter
+	wake     chan struct{} // has room for one: the plane may have another table
+
+	ruleset *enforce.Ruleset // applied last; nil: none was
+	etag    string           // of its document, where the plane gave it in this life
+	status  Status
+	told    Status // the status that was logged last
+}
+
+// OpenEnforcer applies the kept table, and nothing more: no plane is asked. That
+// one is damaged, or that the kernel refuses it, is in the status and no error.
+func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.FS == nil {
+		opt.FS = tree.Disk{}
+	}
+	if opt.Every <= 0 {
+		opt.Every = 30 * time.Second
+	}
+	if opt.MaxAge <= 0 {
+		opt.MaxAge = DefaultMaxAge
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Looked == nil {
+		opt.Looked = func(Status) {}
+	}
+	e := &Enforcer{opt: opt, root: root{opt.FS, opt.Dir}, nft: enforce.NewNftables(opt.Kernel), wake: make(chan struct{}, 1)}
+	opt.Follow.Log, opt.Report.Log = opt.Log, opt.Log
+	opt.Follow.Connected = e.changed
+	e.follower = node.NewFollower(opt.Server, opt.Node, opt.Follow)
+	e.reporter = node.NewReporter(opt.Server, opt.Node, opt.Report)
+	e.status = Status{Node: opt.Node, State: StateNone, MaxAgeSeconds: opt.MaxAge.Seconds()}
+	text, err := opt.FS.ReadFile(e.root.path(tableFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e, nil
+	case err != nil:
+		return nil, &ConfigError{err}
+	}
+	if was, err := ReadStatus(opt.FS, opt.Dir); err == nil && was.Node == opt.Node {
+		e.status.ConfirmedAt = was.ConfirmedAt
+	}
+	if err := e.take(ctx, text); err != nil {
+		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
+		e.status.fail(err)
+	}
+	e.tell()
+	return e, nil
+}
+
+// take applies a table, as a whole or not at all.
+func (e *Enforcer) take(ctx context.Context, text []byte) error {
+	table, err := enforce.Parse(e.opt.Node, text)
+	if err != nil {
+		return err
+	}
+	ruleset, err := enforce.Render(table)
+	if err != nil {
+		return err
+	}
+	if err := e.nft.Apply(ctx, ruleset); err != nil {
+		return err
+	}
+	e.ruleset = ruleset
+	e.status.apply(table, ruleset.Elements(), e.opt.Now())
+	return nil
+}
+
+// changed has the plane asked soon.
+func (e *Enforcer) changed() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows the node until ctx ends; what is in force then stays. A plane that
+// is away, or does not know the node, is asked again.
+func (e *Enforcer) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return e.reporter.Run(ctx) })
+	g.Go(func() error {
+		for ctx.Err() == nil {
+			err := e.follower.Run(ctx, func(node.Event) error { e.changed(); return nil })
+			if err != nil {
+				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", finalPause.Seconds(), "error", err)
+				wait(ctx, finalPause)
+			}
+		}
+		return nil
+	})
+	g.Go(func() error { e.keep(ctx); return nil })
+	return g.Wait()
+}
+
+// keep looks at the plane and the kernel until ctx ends.
+func (e *Enforcer) keep(ctx context.Context) {
+	tick := time.NewTicker(e.opt.Every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		e.look(ctx)
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-e.wake:
+		}
+	}
+}
+
+// look brings the kernel to what the plane serves, and writes down how it went.
+func (e *Enforcer) look(ctx context.Context) {
+	version := e.follower.Version() // before: the report must not run ahead
+	err := e.refresh(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		e.status.confirm(e.opt.Now())
+		if version == e.follower.Version() {
+			e.reporter.Applied(e.follower)
+		}
+	} else {
+		e.status.fail(err)
+	}
+	e.tell()
+}
+
+// tell says what changed since it did last, and writes the status down. A disk
+// that is full is no reason to stop: what is in force is in the kernel.
+func (e *Enforcer) tell() {
+	log := e.opt.Log.With("node", e.opt.Node)
+	before, now := e.told, e.status.At(e.opt.Now())
+	switch {
+	case now.Fingerprint != before.Fingerprint:
+		log.Info("a table is in force", "version", now.Version)
+	case now.State == before.State && (now.Error == "") == (before.Error == ""):
+	case now.State == StateStale && before.State != StateStale:
+		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
+	case now.State == StateRefused:
+		log.Error("a table was refused; the rules in force stay", "version", now.Version, "error", now.Error)
+	case now.Error != "":
+		log.Warn("the plane gave no table; the rules in force stay", "version", now.Version, "error", now.Error)
+	default:
+		log.Info("the plane confirms the rules in force again", "version", now.Version)
+	}
+	e.told = now
+	if err := e.keepStatus(); err != nil {
+		log.Warn("the status cannot be written", "error", err)
+	}
+	e.opt.Looked(now)
+}
+
+func (e *Enforcer) refresh(ctx context.Context) error {
+	intact, err := e.nft.Intact(ctx)
+	if err != nil {
+		return &refusedError{err}
+	}
+	if !intact && e.ruleset != nil {
+		if err := e.nft.Apply(ctx, e.ruleset); err != nil {
+			return &refusedError{err}
+		}
+		e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version)
+	}
+	got, err := e.opt.Tables.Datapath(ctx, string(e.opt.Node), client.StateQuery{ETag: e.etag})
+	if err != nil {
+		return err
+	}
+	if got.NotModified {
+		return nil
+	}
+	if err := e.take(ctx, got.Body); err != nil {
+		return &refusedError{err}
+	}
+	if err := artifact.ReplaceFile(e.opt.FS, e.root.path(tableFile), got.Body); err != nil {
+		return fmt.Errorf("keep the table, which is in force: %w", err)
+	}
+	e.etag = got.ETag // else it is asked for, and kept, again
+	return nil
+}
+
+// refusedError: there is a table, and it is not in force.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// RemoveTable takes what an Enforcer did out of the kernel, and forgets the kept
+// table. Nothing is enforced then.
+func RemoveTable(ctx context.Context, kernel enforce.Kernel, dir string) error {
+	if err := enforce.NewNftables(kernel).Remove(ctx); err != nil {
+		return err
+	}
+	disk := tree.Disk{}
+	return errors.Join(disk.RemoveAll(filepath.Join(dir, tableFile)), disk.RemoveAll(filepath.Join(dir, statusFile)), disk.SyncDir(dir))
+}

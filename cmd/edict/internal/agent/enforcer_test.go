@@ -1,0 +1,230 @@
+//go:build linux
+
+package agent_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/test/fakenft"
+)
+
+// tableOf is a table with one entry for any peer.
+func tableOf(version int, entry string) []byte {
+	entries := `[{"direction":"ingress","identity":0,` + entry + `,"precedence":9,"rule":{"policy":"p","revision":"r","index":3}}]`
+	sum := sha256.Sum256([]byte(`{"identities":[],"entries":` + entries + `}`))
+	return fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,"identities":[],"entries":%s}`,
+		self, version, base64.StdEncoding.EncodeToString(sum[:]), entries)
+}
+
+func allowTCP(port int) string {
+	return fmt.Sprintf(`"protocol":"tcp","port":%d,"prefix":16,"verdict":"allow"`, port)
+}
+
+// shelf is a plane that serves tables, or fails.
+type shelf struct {
+	mu    sync.Mutex
+	table []byte
+	err   error
+}
+
+func (s *shelf) put(table []byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table, s.err = table, err
+}
+
+func (s *shelf) Datapath(_ context.Context, _ string, ask client.StateQuery) (client.Table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tag := fmt.Sprintf("%x", sha256.Sum256(s.table))
+	if s.err != nil {
+		return client.Table{}, s.err
+	}
+	return client.Table{Body: s.table, ETag: tag, NotModified: ask.ETag == tag}, nil
+}
+
+// bench is an enforcer that looks at its plane as often as the test says.
+type bench struct {
+	t      *testing.T
+	dir    string
+	plane  *shelf
+	kernel *fakenft.Kernel
+	now    time.Time
+	looked chan agent.Status
+}
+
+func newBench(t *testing.T) *bench {
+	return &bench{
+		t: t, dir: t.TempDir(), plane: &shelf{}, kernel: fakenft.New(),
+		now: time.Unix(1_800_000_000, 0), looked: make(chan agent.Status),
+	}
+}
+
+// life is an agent from its start on; after looks it is ended.
+func (b *bench) life(during func(next func() agent.Status)) {
+	b.t.Helper()
+	away := httptest.NewServer(http.NotFoundHandler()) // for events: there is none
+	defer away.Close()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	opened := make(chan agent.Status, 1)
+	open := true
+	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
+		Node: self, Dir: b.dir, Server: away.URL, Tables: b.plane, Kernel: b.kernel,
+		Follow: node.Options{HTTP: away.Client()}, Report: node.ReporterOptions{HTTP: away.Client()},
+		Every: time.Millisecond, MaxAge: time.Minute, Now: func() time.Time { return b.now },
+		Looked: func(s agent.Status) {
+			if open {
+				opened <- s
+				return
+			}
+			select {
+			case b.looked <- s:
+			case <-ctx.Done():
+			}
+		},
+	})
+	open = false
+	require.NoError(b.t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	during(func() agent.Status {
+		<-b.looked // what was seen before the caller changed something
+		return <-b.looked
+	})
+	cancel()
+	require.NoError(b.t, <-ended)
+}
+
+func (b *bench) rules() string { return b.kernel.Dump() }
+
+func (b *bench) kept() agent.Status {
+	s, err := agent.ReadStatus(tree.Disk{}, b.dir)
+	require.NoError(b.t, err)
+	return s.At(b.now)
+}
+
+func TestWhatIsInForceStaysWithoutThePlaneAndComesBackAfterABoot(t *testing.T) {
+	b := newBench(t)
+	away := errors.New("away")
+	b.plane.put(nil, away)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateNone, next().State)
+		require.Empty(t, b.rules())
+
+		b.plane.put(tableOf(5, allowTCP(443)), nil)
+		s := next()
+		require.Equal(t, agent.StateCurrent, s.State)
+		require.EqualValues(t, 5, s.Version)
+		require.Contains(t, b.rules(), "tcp . 443 : accept")
+
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.EqualValues(t, 6, next().Version)
+		require.NotContains(t, b.rules(), "443")
+		require.Contains(t, b.rules(), "tcp . 444 : accept")
+	})
+	before := b.rules()
+	require.Equal(t, agent.StateCurrent, b.kept().State)
+	b.now = b.now.Add(time.Hour)
+	require.Equal(t, agent.StateStale, b.kept().State, "no agent runs")
+
+	// A boot: the kernel forgot everything, and the plane is away.
+	b.kernel = fakenft.New()
+	b.plane.put(nil, away)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, before, b.rules())
+		s := next()
+		require.Equal(t, agent.StateStale, s.State)
+		require.Equal(t, "away", s.Error)
+		b.plane.put(tableOf(7, allowTCP(444)), nil)
+		require.Equal(t, agent.StateCurrent, next().State)
+		require.Equal(t, before, b.rules())
+	})
+}
+
+func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
+	b := newBench(t)
+	good := tableOf(5, allowTCP(443))
+	b.plane.put(good, nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		before := b.rules()
+		for why, table := range map[string][]byte{
+			"rule 3 of policy p: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
+			"only tcp, udp and sctp have a port":             tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
+			"it was changed":                                 []byte(strings.Replace(string(good), "443", "444", 1)),
+			"not of alpha":                                   []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
+			"read the table":                                 good[:len(good)-9],
+			"is no prefix":                                   tableOf(6, `"protocol":"tcp","port":5,"prefix":3,"verdict":"allow"`),
+			"not the verdict of an entry":                    tableOf(6, `"protocol":"tcp","port":5,"prefix":16,"verdict":"pass"`),
+		} {
+			b.plane.put(table, nil)
+			s := next()
+			require.Equal(t, agent.StateRefused, s.State, why)
+			require.Contains(t, s.Error, why)
+			require.EqualValues(t, 5, s.Version)
+			require.Equal(t, before, b.rules())
+		}
+		b.kernel.Refuse(errors.New("no room"))
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		s := next()
+		require.Equal(t, agent.StateRefused, s.State)
+		require.Contains(t, s.Error, "what was in force stays: no room")
+		require.Equal(t, before, b.rules())
+		b.kernel.Refuse(nil)
+		require.Equal(t, agent.StateCurrent, next().State)
+		require.Contains(t, b.rules(), "444")
+	})
+}
+
+func TestADamagedTableIsNotPutInForce(t *testing.T) {
+	b := newBench(t)
+	text := tableOf(5, allowTCP(443))
+	b.plane.put(text, nil)
+	b.life(func(next func() agent.Status) { next() })
+	disk := tree.Disk{}
+	require.NoError(t, disk.RemoveAll(b.dir+"/table.json"))
+	require.NoError(t, disk.WriteFile(b.dir+"/table.json", []byte(strings.Replace(string(text), "443", "22", 1))))
+	b.kernel = fakenft.New()
+	b.plane.put(nil, errors.New("away"))
+	b.life(func(next func() agent.Status) {
+		require.Empty(t, b.rules())
+		b.plane.put(text, nil)
+		require.Equal(t, agent.StateCurrent, next().State)
+		require.Contains(t, b.rules(), "443")
+	})
+}
+
+func TestWhatOthersMakeOfTheTableIsPutRight(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		next()
+		before, runs := b.rules(), b.kernel.Runs()
+		next()
+		require.Equal(t, runs, b.kernel.Runs(), "what is right is left alone")
+		b.kernel.Forget()
+		b.plane.put(nil, errors.New("away"))
+		next()
+		require.Equal(t, before, b.rules())
+	})
+	require.NoError(t, agent.RemoveTable(t.Context(), b.kernel, b.dir))
+	require.Empty(t, b.rules())
+	_, err := agent.ReadStatus(tree.Disk{}, b.dir)
+	require.Error(t, err)
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/policy"
+)
+
+// statusFile says what is in force, for people and monitors. Nothing is decided
+// by it.
+const statusFile = "status.json"
+
+// State is how the rules in force stand to what the plane serves.
+type State string
+
+// The closed set of states.
+const (
+	StateNone    State = "none"    // nothing was applied yet
+	StateCurrent State = "current" // they are what the plane served, not long ago
+	StateStale   State = "stale"   // the plane did not confirm them for MaxAge
+	StateRefused State = "refused" // the plane serves others, which could not be applied
+)
+
+// Status is what an agent enforces.
+type Status struct {
+	Node        policy.NodeID `json:"node_id"`
+	State       State         `json:"state"`
+	Version     uint64        `json:"version"`     // log sequence at which the table was served
+	Fingerprint string        `json:"fingerprint"` // of the table
+	Elements    int           `json:"elements"`    // of the kernel's maps
+	// AppliedAt is when the table came into force, ConfirmedAt when the plane last
+	// said that it is the right one; zero: never.
+	AppliedAt     time.Time `json:"applied_at,omitzero"`
+	ConfirmedAt   time.Time `json:"confirmed_at,omitzero"`
+	MaxAgeSeconds float64   `json:"max_age_seconds"`
+	Error         string    `json:"error,omitempty"` // of the last look at the plane
+}
+
+// At is the status as it is at a moment: what was not confirmed for too long is
+// stale, whether an agent runs or not.
+func (s Status) At(now time.Time) Status {
+	if s.State == StateCurrent && now.Sub(s.ConfirmedAt).Seconds() > s.MaxAgeSeconds {
+		s.State = StateStale
+	}
+	return s
+}
+
+func (s *Status) apply(t *enforce.Table, elements int, now time.Time) {
+	s.State, s.Version, s.Fingerprint, s.Elements, s.Error = StateCurrent, t.Version, t.Fingerprint, elements, ""
+	s.AppliedAt = now
+}
+
+// confirm notes that the plane serves what is in force.
+func (s *Status) confirm(now time.Time) {
+	s.State, s.ConfirmedAt, s.Error = StateCurrent, now, ""
+}
+
+// fail notes why the plane's table is not known, or not in force. What is in
+// force stays what it was.
+func (s *Status) fail(err error) {
+	s.Error = err.Error()
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		s.State = StateRefused
+	}
+}
+
+func (e *Enforcer) keepStatus() error {
+	text, err := json.MarshalIndent(e.status, "", "  ")
+	if err == nil {
+		err = artifact.ReplaceFile(e.opt.FS, e.root.path(statusFile), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// ReadStatus is what the agent of a directory wrote last.
+func ReadStatus(files interface{ ReadFile(string) ([]byte, error) }, dir string) (s Status, err error) {
+	text, err := files.ReadFile(filepath.Join(dir, statusFile))
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", filepath.Join(dir, statusFile), err)
+	}
+	return s, nil
+}

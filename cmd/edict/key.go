@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/api/resource"
+)
+
+func (a *app) keyCommand() *cobra.Command {
+	return group("key", "List and rotate the keys that the plane signs with", a.keyListCommand(), a.keyRotateCommand())
+}
+
+func (a *app) keyListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the plane's public keys, current and still trusted", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			keys, err := c.Keys(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printKeys(keys)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) keyRotateCommand() *cobra.Command {
+	var transition time.Duration
+	cmd := &cobra.Command{
+		Use: "rotate", Short: "Replace the key that the plane signs with", Args: args(0, 0),
+		Long: `Replace the key that the plane signs with. Nodes are told of the new key under the
+one before, and accept both until the transition ends; a node that is away for
+longer must be given the plane's keys anew. There is no second rotation meanwhile.
+
+A plane that made its key makes the new one, below --data. Where --signing-key was
+given, give every worker the new key with --next-signing-key first: a rotation
+that a worker could not follow is refused.`,
+		Example: `  edict key rotate --transition 48h
+  openssl genpkey -algorithm ed25519 -out next.pem   # then, for each worker: --next-signing-key next.pem`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			keys, err := c.RotateKey(cmd.Context(), transition)
+			if err != nil {
+				return err
+			}
+			return a.printKeys(keys)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	cmd.Flags().DurationVar(&transition, "transition", api.DefaultTransition, "how long nodes accept the key before, 1m to 8760h")
+	return cmd
+}
+
+// printKeys prints JSON that watch takes as a file of trusted keys.
+func (a *app) printKeys(keys []resource.Key) error {
+	return a.print(resource.Items[resource.Key]{Items: keys}, func(w io.Writer) {
+		rows := make([][]string, len(keys))
+		for i, k := range keys {
+			until := "-"
+			if k.NotAfter != nil {
+				until = stamp(*k.NotAfter)
+			}
+			rows[i] = []string{k.KeyID, k.Status, until, k.PublicKey}
+		}
+		columns(w, []string{"key", "status", "not after", "public key"}, rows)
+	})
+}
