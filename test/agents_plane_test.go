@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -138,6 +139,24 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		h.settles(&s.plane)
 		require.Zero(t, h.Counters().Dispatched)
 		require.True(t, h.met().Sessions[0].Live)
+	})
+	run("an agent whose clock is wrong believes nothing, and pulls", func(t *testing.T) {
+		slow := time.Now().Add(-6 * time.Minute)
+		h := s.employed("slow", role("slow"), plexd.Options{Now: func() time.Time { return slow }, Periods: storyPeriods})
+		s.create("slow", "role=slow", "role=nobody", []oracle.Rule{tcp(80)})
+		h.await("it refuses what it is told", func(c plexd.Counters) bool { return c.Early > 0 && c.Applied > 0 })
+		c := h.Counters()
+		require.Equal(t, [3]int{0, 0, 0}, [3]int{c.Dispatched, c.Heartbeats, c.Forged})
+		require.Positive(t, c.HeartbeatFailures, "the plane tells it so")
+	})
+
+	run("a node that is not there leaves its agent deaf, and it asks for its state", func(t *testing.T) {
+		h := s.hire("nobody", plexd.Options{Terse: true, Periods: plexd.Periods{Pull: 20 * time.Millisecond}})
+		h.await("it gives the stream up", func(c plexd.Counters) bool { return c.Mode == plexd.Deaf && c.PullFailures > 1 })
+		require.Equal(t, map[int]int{404: 1}, h.Counters().Answers)
+		s.create("somebody", "role=somebody", "role=nobody", []oracle.Rule{tcp(80)})
+		s.label("nobody", role("somebody"))
+		h.await("it pulls", func(c plexd.Counters) bool { return c.Applied > 0 })
 	})
 	s.terminate()
 }

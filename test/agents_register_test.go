@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -127,6 +128,24 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 			require.True(t, errors.As(a.Run(context.Background()), &refused), why)
 			require.Equal(t, plexd.RegistrationError{Status: c.status, Code: c.code}, *refused, why)
 		}
+	}
+
+	for why, c := range map[string]struct {
+		bearer string
+		status int
+	}{
+		"of another node":           {legacy.Identity().Bearer, http.StatusForbidden},
+		"that is the secret itself": {base64.StdEncoding.EncodeToString(make([]byte, 32)), http.StatusUnauthorized},
+	} {
+		id := again.Identity()
+		id.Bearer = c.bearer
+		h := p.hire(currentNode, plexd.Options{Identity: &id, Terse: true})
+		h.await("a token "+why, func(n plexd.Counters) bool {
+			return n.Mode == plexd.Deaf && n.PullFailures > 0 && n.HeartbeatFailures > 0
+		})
+		require.Equal(t, map[int]int{c.status: 1}, h.Counters().Answers, why)
+		require.Equal(t, c.status, h.Counters().LastPull)
+		h.end()
 	}
 
 	_, code := p.run("access", "remove", currentNode)
