@@ -236,7 +236,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	next := uint64(0)
 	p.deps = api.Deps{
 		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
-		Durability: func() string { return "strict" }, Signer: planeKey(t),
+		Durability: func() string { return "strict" }, Signer: planeKey(t), RotateKey: rotated,
 		Republish: func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
 		Clock:     func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
@@ -406,6 +406,18 @@ func (p *plane) put(node, facts string) resource.Node {
 func (p *plane) principal(id string) {
 	p.t.Helper()
 	p.want(http.StatusOK, "", p.do("PUT", "/v1/access/principals/"+id, `{"kind":"service"}`))
+}
+
+// rotated is a rotation that is done when it is of a minute to a day; its
+// transition stands in the way of a longer one.
+func rotated(_ context.Context, r api.Rotation) ([]resource.Key, error) {
+	switch {
+	case r.Transition < time.Minute:
+		return nil, &api.RotationError{Code: api.CodeInvalidTransition, Detail: "too short"}
+	case r.Transition > 24*time.Hour:
+		return nil, &api.RotationError{Code: api.CodeKeyInTransition, Detail: "not yet"}
+	}
+	return []resource.Key{{KeyID: "ed25519:0123456789abcdef", Alg: "ed25519", Plane: "policy", PublicKey: "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU=", Status: "current"}}, nil
 }
 
 // planeKey is a key for planes in tests.

@@ -64,15 +64,7 @@ func newRealPlane(t *testing.T) *realPlane {
 		Republish: func(context.Context) ([]resource.SyncAsked, error) {
 			return []resource.SyncAsked{{Partition: 1, Epoch: 2}}, nil
 		},
-		RotateKey: func(_ context.Context, r api.Rotation) ([]resource.Key, error) {
-			if r.Transition < time.Minute {
-				return nil, &api.RotationError{Code: api.CodeInvalidTransition, Detail: "too short"}
-			}
-			if r.Transition > time.Hour {
-				return nil, &api.RotationError{Code: api.CodeKeyInTransition, Detail: "not yet"}
-			}
-			return []resource.Key{{KeyID: "ed25519:0123456789abcdef", Alg: "ed25519", Plane: "policy", PublicKey: "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU=", Status: "current"}}, nil
-		},
+		RotateKey: rotated,
 	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
@@ -303,7 +295,7 @@ func (p *realPlane) operate(t *testing.T) {
 	keys, err = p.RotateKey(ctx, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
-	for transition, code := range map[time.Duration]string{time.Second: api.CodeInvalidTransition, 2 * time.Hour: api.CodeKeyInTransition} {
+	for transition, code := range map[time.Duration]string{time.Second: api.CodeInvalidTransition, 48 * time.Hour: api.CodeKeyInTransition} {
 		_, err = p.RotateKey(ctx, transition)
 		var refused *client.Problem
 		require.ErrorAs(t, err, &refused)
