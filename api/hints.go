@@ -238,6 +238,13 @@ func nodeHints() map[string]hint {
 func agentHints() map[string]hint {
 	unowned := hint{Schema: schema{Description: "Null until a part of the plane owns it.", Type: []string{"object", "null"}}}
 	list := says("Empty until a part of the plane owns it.")
+	eventID := says("Names the announcement: node, policy or artifact, and log sequence, joined by dots.")
+	eventType := hint{Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated"}}}
+	issuedAt := says("When it was signed, which is when it was sent.")
+	payload := hint{Schema: schema{Description: "What it is about, by type.", OneOf: []*schema{
+		{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/ArtifactUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
+	}}}
+	signature := says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order.")
 	return map[string]hint{
 		"NodeState":                says("A node's whole desired state. Equal states have equal bytes."),
 		"NodeState.peers":          list,
@@ -263,16 +270,21 @@ func agentHints() map[string]hint {
 		"Ruleset.rule_payload": says("The rules as compact JSON, verbatim: the text that the fingerprint is of."),
 		"Ruleset.compiled_at":  logTime("When that revision was stored"),
 
-		"Event":           says("The data of one event of a node's stream."),
-		"Event.id":        says("Names the announcement: node, policy or artifact, and log sequence, joined by dots."),
-		"Event.type":      {Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated"}}},
-		"Event.scope":     {Schema: schema{Description: "node: and the node's id.", Pattern: "^node:", Examples: []any{"node:web-1"}}},
-		"Event.key_id":    keyIDHint(),
-		"Event.issued_at": says("When it was signed, which is when it was sent."),
-		"Event.payload": {Schema: schema{Description: "What it is about, by type.", OneOf: []*schema{
-			{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/ArtifactUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
-		}}},
-		"Event.signature":             says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."),
+		"Event":                       says("The data of one event of a node's stream."),
+		"Event.id":                    eventID,
+		"Event.type":                  eventType,
+		"Event.scope":                 {Schema: schema{Description: "node: and the node's id.", Pattern: "^node:", Examples: []any{"node:web-1"}}},
+		"Event.key_id":                keyIDHint(),
+		"Event.issued_at":             issuedAt,
+		"Event.payload":               payload,
+		"Event.signature":             signature,
+		"LegacyEvent":                 says("The data of one event, for an agent that registered in the legacy form."),
+		"LegacyEvent.event_type":      eventType,
+		"LegacyEvent.event_id":        eventID,
+		"LegacyEvent.issued_at":       issuedAt,
+		"LegacyEvent.nonce":           says("Another one for each delivery."),
+		"LegacyEvent.payload":         payload,
+		"LegacyEvent.signature":       signature,
 		"PolicyUpdated":               says("The rules a node has of one policy from now on."),
 		"PolicyUpdated.node_id":       {Schema: nodeID},
 		"PolicyUpdated.policy_id":     uuidOf("the policy"),

@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,9 +40,17 @@ func (h *hand) of(policy string) []told {
 // TestAnAgentOnAPlane has agents meet what is hard for them (plexsphere 8).
 func TestAnAgentOnAPlane(t *testing.T) {
 	s := &story{process: serve(t), policies: map[string]head{}}
+	run := func(name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			whole := s.t
+			s.t = t // whose end is that of its agents
+			defer func() { s.t = whole }()
+			f(t)
+		})
+	}
 	role := func(name string) map[string]string { return map[string]string{"role": name} }
 
-	t.Run("1,024 rules come by one connection in one event", func(t *testing.T) {
+	run("1,024 rules come by one connection in one event", func(t *testing.T) {
 		h := s.employed("large", role("large"), plexd.Options{})
 		s.create("large", "role=large", "role=nobody", manyRules(1024))
 		s.hears(h, 1)
@@ -51,7 +60,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		require.Len(t, h.Applied().Ruleset, 1025)
 	})
 
-	t.Run("a label that flips there and back leaves what was", func(t *testing.T) {
+	run("a label that flips there and back leaves what was", func(t *testing.T) {
 		s.create("flip", "role=flip", "role=nobody", []oracle.Rule{tcp(80)})
 		h := s.employed("flip", role("flip"), plexd.Options{})
 		h.settles(&s.plane)
@@ -68,7 +77,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		require.Equal(t, 7, h.Counters().Applied)
 	})
 
-	t.Run("who leaves a selector is told so", func(t *testing.T) {
+	run("who leaves a selector is told so", func(t *testing.T) {
 		s.create("narrow", "role=narrow", "role=nobody", []oracle.Rule{tcp(80)})
 		h := s.employed("narrow", role("narrow"), plexd.Options{})
 		h.settles(&s.plane)
@@ -80,7 +89,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		require.Equal(t, "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU=", all[0].Fingerprint)
 	})
 
-	t.Run("a policy that is deleted and made anew is another", func(t *testing.T) {
+	run("a policy that is deleted and made anew is another", func(t *testing.T) {
 		s.create("anew", "role=anew", "role=nobody", []oracle.Rule{tcp(80)})
 		h := s.employed("anew", role("anew"), plexd.Options{})
 		before := s.policies["anew"].id
@@ -91,7 +100,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		require.Len(t, h.of(s.policies["anew"].id), 1)
 	})
 
-	t.Run("policies of one node are one block", func(t *testing.T) {
+	run("policies of one node are one block", func(t *testing.T) {
 		h := s.employed("both", role("both"), plexd.Options{})
 		pass := func(slug string) {
 			s.do("POST", "/v1/projects/"+defaultProject+"/policies", map[string]any{
@@ -106,7 +115,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		}
 	})
 
-	t.Run("one rule of IPv6 freezes a node until it goes", func(t *testing.T) {
+	run("one rule of IPv6 freezes a node until it goes", func(t *testing.T) {
 		s.create("old", "role=six", "role=nobody", []oracle.Rule{tcp(80)})
 		h := s.employed("six", role("six"), plexd.Options{})
 		h.settles(&s.plane)
@@ -122,7 +131,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		require.Equal(t, firewallOf(t, s.plane.Rows("six")), h.words())
 	})
 
-	t.Run("a restarted agent begins at now and pulls", func(t *testing.T) {
+	run("a restarted agent begins at now and pulls", func(t *testing.T) {
 		h := s.employed("anew-2", role("large"), plexd.Options{})
 		h.end()
 		s.revise("large", "role=large", "role=nobody", []oracle.Rule{tcp(1)})
@@ -130,6 +139,24 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		h.settles(&s.plane)
 		require.Zero(t, h.Counters().Dispatched)
 		require.True(t, h.met().Sessions[0].Live)
+	})
+	run("an agent whose clock is wrong believes nothing, and pulls", func(t *testing.T) {
+		slow := time.Now().Add(-6 * time.Minute)
+		h := s.employed("slow", role("slow"), plexd.Options{Now: func() time.Time { return slow }, Periods: storyPeriods})
+		s.create("slow", "role=slow", "role=nobody", []oracle.Rule{tcp(80)})
+		h.await("it refuses what it is told", func(c plexd.Counters) bool { return c.Early > 0 && c.Applied > 0 })
+		c := h.Counters()
+		require.Equal(t, [3]int{0, 0, 0}, [3]int{c.Dispatched, c.Heartbeats, c.Forged})
+		require.Positive(t, c.HeartbeatFailures, "the plane tells it so")
+	})
+
+	run("a node that is not there leaves its agent deaf, and it asks for its state", func(t *testing.T) {
+		h := s.hire("nobody", plexd.Options{Terse: true, Periods: plexd.Periods{Pull: 20 * time.Millisecond}})
+		h.await("it gives the stream up", func(c plexd.Counters) bool { return c.Mode == plexd.Deaf && c.PullFailures > 1 })
+		require.Equal(t, map[int]int{404: 1}, h.Counters().Answers)
+		s.create("somebody", "role=somebody", "role=nobody", []oracle.Rule{tcp(80)})
+		s.label("nobody", role("somebody"))
+		h.await("it pulls", func(c plexd.Counters) bool { return c.Applied > 0 })
 	})
 	s.terminate()
 }

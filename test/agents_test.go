@@ -22,8 +22,10 @@ import (
 // hand is an agent of one node, and what it was told.
 type hand struct {
 	*plexd.Agent
-	t    *testing.T
-	node string
+	t     *testing.T
+	node  string
+	base  func() string
+	token string // that it registers with
 
 	mu       sync.Mutex
 	sessions []check.Session
@@ -35,7 +37,7 @@ type hand struct {
 // is now.
 func hire(t *testing.T, node string, base func() string, opt plexd.Options) *hand {
 	t.Helper()
-	h := &hand{t: t, node: node}
+	h := &hand{t: t, node: node, base: base, token: opt.Registration.Token}
 	opt.Base, opt.Transport = base, described
 	opt.Connected, opt.Dispatched = h.connected, h.dispatched
 	opt.Refused = func(id string, why error) { h.fault("%s is refused: %v", id, why) }
@@ -194,7 +196,7 @@ func (h *hand) differs(plane *oracle.Plane) string {
 	case c.Refused()+c.Foreign+c.LongLines+c.Rejected > 0 || c.Mode == plexd.Deaf || c.Mode == plexd.PullOnly:
 		return fmt.Sprintf("agent of %s: %+v", h.node, c)
 	case got != block:
-		return fmt.Sprintf("agent of %s has %.300s in place, wants %.300s", h.node, got, block)
+		return fmt.Sprintf("agent of %s has %.300s in place, wants %.300s; %+v", h.node, got, block, c)
 	case words != nil && strings.Join(words, "\n") != strings.Join(want, "\n"):
 		return fmt.Sprintf("agent of %s enforces %.300v, wants %.300v", h.node, words, want)
 	}

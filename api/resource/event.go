@@ -19,6 +19,17 @@ type Event struct {
 	Signature string          `json:"signature"`
 }
 
+// LegacyEvent is the data of an event for an agent that registered in the
+// legacy form.
+type LegacyEvent struct {
+	Type      string          `json:"event_type"`
+	ID        string          `json:"event_id"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	Nonce     string          `json:"nonce"`
+	Payload   json.RawMessage `json:"payload"` // as Event's
+	Signature string          `json:"signature"`
+}
+
 // PolicyUpdated tells a node the rules it has of one policy now.
 type PolicyUpdated struct {
 	NodeID       string    `json:"node_id"`
