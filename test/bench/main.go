@@ -50,6 +50,7 @@ var measures = []measure{
 	{"sse", "events over many open streams", sse},
 	{"sse-tls", "the same with TLS", sseTLS},
 	{"hostile", "events beside clients that never read or never end a request", hostile},
+	{"agents", "agents of the field that reconnect, report and pull", agents},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
@@ -100,8 +101,15 @@ type options struct {
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == hubCommand {
-		if err := serveHub(os.Args[2]); err != nil {
+		if err := serveFloor(os.Args[2], newHub().handler(), "", ""); err != nil {
 			say("hub: %v", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == readyCommand {
+		if err := serveReady(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			say("%v", err)
 			os.Exit(1)
 		}
 		return
