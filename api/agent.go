@@ -56,7 +56,7 @@ func agentRoutes() []Route {
 				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
 				Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"},
 			}},
-			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: resource.Event{}, Headers: []string{headerAPIVersion}}},
+			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
 			Problems: append(slices.Clip(lags), CodeBadLastEventID),
 			serve:    (*plane).serveEvents,
 		},

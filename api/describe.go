@@ -57,6 +57,8 @@ func (d *describer) document() *openapi.Document {
 	}
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
+	d.types.Of(resource.KeyRotated{})
+	d.types.Of(resource.LegacyKeyRotated{})
 	d.types.Of(resource.ArtifactUpdated{})
 	doc.Components.Schemas = d.types.Schemas()
 	doc.Components.SecuritySchemes = map[string]openapi.SecurityScheme{
@@ -97,6 +99,9 @@ func (d *describer) operation(r Route) *openapi.Operation {
 	return op
 }
 
+// eitherOf is the body of a stream whose parts are of one of these types.
+type eitherOf []any
+
 // media describes a body of one type. A sequence is a text whose parts have the
 // schema.
 func (d *describer) media(mediaType string, body any) openapi.Media {
@@ -109,7 +114,11 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 		return openapi.Media{Schema: text, Item: d.types.Of(body)}
 	case mediaSSE:
 		text.Description = "Server-sent events. The data of each is as x-item-schema has it, its id is what Last-Event-ID resumes after."
-		return openapi.Media{Schema: text, Item: d.types.Of(body)}
+		item := &schema{}
+		for _, each := range body.(eitherOf) {
+			item.OneOf = append(item.OneOf, d.types.Of(each))
+		}
+		return openapi.Media{Schema: text, Item: item}
 	}
 	return openapi.Media{Schema: text}
 }

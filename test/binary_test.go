@@ -89,18 +89,20 @@ func TestMain(m *testing.M) {
 // process is one `edict serve`, that can be killed and started again on the
 // same data and addresses.
 type process struct {
-	t      *testing.T
-	bin    string
-	data   string
-	args   []string
-	env    []string // beside the test's own
-	cmd    *exec.Cmd
-	gone   chan struct{} // closed when cmd has ended
-	log    bytes.Buffer  // of every run; read it when gone is closed
-	http   string
-	traced string // traceparent of further requests
-	nats   string
-	where  []string // flags that say where NATS is; nil: an embedded server at nats
+	t         *testing.T
+	bin       string
+	data      string
+	args      []string
+	env       []string // beside the test's own
+	cmd       *exec.Cmd
+	gone      chan struct{} // closed when cmd has ended
+	log       bytes.Buffer  // of every run; read it when gone is closed
+	http      string
+	traced    string // traceparent of further requests
+	token     string // bearer token of whoever drives it; empty: none is asked for
+	tokenFile string
+	nats      string
+	where     []string // flags that say where NATS is; nil: an embedded server at nats
 }
 
 // serve starts a plane on temporary data and free ports.
@@ -203,6 +205,9 @@ func (p *process) run(args ...string) (stdout string, code int) {
 	p.t.Helper()
 	cmd := exec.Command(p.bin, args...)
 	cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http, "EDICT_NATS=nats://"+p.nats)
+	if p.tokenFile != "" {
+		cmd.Env = append(cmd.Env, "EDICT_TOKEN_FILE="+p.tokenFile)
+	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -236,6 +241,9 @@ func (p *process) do(method, path string, body any, status int) []byte {
 	require.NoError(p.t, err)
 	if r != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if p.token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.token)
 	}
 	if p.traced != "" {
 		req.Header.Set("traceparent", p.traced)

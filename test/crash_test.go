@@ -91,7 +91,7 @@ func (d death) dies(p *process) string {
 
 // TestNothingAcknowledgedIsLost kills a plane under load again and again, at
 // random moments and at named points. Authors write all the while, and nodes
-// follow over SSE and NATS; afterwards nothing acknowledged is lost, states
+// follow over SSE, NATS and by agents; afterwards nothing acknowledged is lost, states
 // equal the oracle's, and what nodes met keeps every promise.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	bin, err := struck()
@@ -155,6 +155,9 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 		p.announced()
 	}
 	rec.settled()
+	for _, h := range rec.agents {
+		h.settles(facts)
+	}
 	run, log := rec.run()
 	run.Digests = map[string]string{}
 	for i, p := range workers {

@@ -229,6 +229,26 @@ func TestTheOracleStandsAlone(t *testing.T) {
 	}
 }
 
+// TestTheAgentReadsTheContractItself keeps the agent that the plane is tried
+// with, its tests too, from sharing code with the plane or with other tests; it
+// is made from the standard library.
+func TestTheAgentReadsTheContractItself(t *testing.T) {
+	met := 0
+	for _, s := range house(t) {
+		if s.dir() != "test/plexd" {
+			continue
+		}
+		met++
+		for _, path := range s.imports() {
+			first, _, _ := strings.Cut(path, "/")
+			if strings.HasPrefix(path, module) || !s.test() && strings.Contains(first, ".") {
+				t.Errorf("%s imports %s", s.path, path)
+			}
+		}
+	}
+	require.Greater(t, met, 5, "the agent is where this test looks for it")
+}
+
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	docs := map[string]string{}
 	for _, s := range house(t) {

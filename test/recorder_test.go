@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/test/plexd"
 	"github.com/edictdev/edict/test/watch"
 )
 
@@ -34,6 +35,7 @@ type recorder struct {
 	keys   watch.Keys
 	sse    []*watch.Follower
 	native []*watch.Follower
+	agents []*hand
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -71,6 +73,9 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 		native := &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client, NATS: nc}
 		r.sse, r.native = append(r.sse, sse), append(r.native, native)
 		r.done.Go(func() { sse.Follow(ctx, func() string { return base(i) }) })
+		r.agents = append(r.agents, hire(t, n, func() string { return base(i) }, plexd.Options{
+			Identity: acquainted(n, keys), Terse: true, Periods: storyPeriods,
+		}))
 		r.done.Go(func() {
 			for ctx.Err() == nil {
 				_ = native.Ask(base(i), 200*time.Millisecond) // asked again at once
@@ -84,6 +89,9 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 func (r *recorder) end() {
 	r.cancel()
 	r.done.Wait()
+	for _, h := range r.agents {
+		h.end()
+	}
 }
 
 // settled waits until everybody has heard the last word about his node.
@@ -100,6 +108,12 @@ func (r *recorder) settled() {
 			at, _ := f.At()
 			return at >= last[f.Node]
 		}), "%s does not hear the last word about it", f.Node)
+	}
+	for _, h := range r.agents {
+		require.True(r.t, waitFor(30*time.Second, func() bool {
+			_, first, at := h.heard()
+			return at >= last[h.node] || first == 0
+		}), "the agent of %s does not hear the last word about it, %d: %v, %+v", h.node, last[h.node], h.met(), h.Counters())
 	}
 }
 
@@ -194,6 +208,9 @@ func (r *recorder) run() (run *check.Run, log [][]byte) {
 	r.mu.Unlock()
 	for _, f := range slices.Concat(r.sse, r.native) {
 		run.Watchers = append(run.Watchers, f.Watcher(true))
+	}
+	for _, h := range r.agents {
+		run.Watchers = append(run.Watchers, h.met())
 	}
 	return run, log
 }

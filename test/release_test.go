@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/test/plexd"
 	"github.com/edictdev/edict/test/reterepo"
 )
 
@@ -131,10 +132,12 @@ func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
 	f.Data = []byte(strings.Replace(string(f.Data), "groups: [db]", "groups: [admin]", 1))
 	v2 := reterepo.Signed(repo, "primary", 2)
 	touched := map[string]bool{"alpha": true, "beta": true}
-	streams := map[string]*heard{}
+	streams, agents := map[string]*heard{}, map[string]*hand{}
 	for node := range v1 {
 		_, next := p.state(node)
 		streams[node] = p.hear(node, next)
+		agents[node] = p.hire(node, plexd.Options{Terse: true})
+		agents[node].await("it follows", func(c plexd.Counters) bool { return c.Connects() == 1 })
 		if !touched[node] {
 			v2[node] = v1[node] // as retectl compile keeps it
 		}
@@ -154,6 +157,9 @@ func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
 			want = filesOf(node, v2[node])
 		}
 		require.Equal(t, want, artifactsOf(h.all()), "%s is told what changed for it", node)
+		agents[node].await("it is told of the policy", func(c plexd.Counters) bool { return c.Dispatched == len(want)+1 && c.Applied == 1 })
+		c := agents[node].Counters()
+		require.Equal(t, [3]int{len(want), 0, 1}, [3]int{c.Unknown, c.Refused(), c.Attempts}, "artifacts are no agent's business, and no harm")
 		require.True(t, slices.IsSortedFunc(h.all(), func(a, b releaseEvent) int { return int(int64(a.seq - b.seq)) }))
 		require.Equal(t, filesOf(node, v2[node]), p.artifacts(node))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/test/plexd"
 )
 
 // story drives one plane and, beside it, the oracle.
@@ -23,6 +24,7 @@ type story struct {
 	keys     map[string][]byte
 	sse      map[string]*ledger
 	native   map[string]*ledger
+	agents   []*hand
 }
 
 type head struct{ id, revision string }
@@ -30,6 +32,7 @@ type head struct{ id, revision string }
 var storyNodes = map[string]map[string]string{
 	"web-1": {"role": "web", "env": "prod"}, "web-2": {"role": "web", "env": "test"}, "web-3": {"role": "web"},
 	"db-1": {"role": "db", "env": "prod"}, "db-2": {"role": "db", "env": "test"}, "idle": {},
+	currentNode: {"role": "web", "env": "prod"}, legacyNode: {"role": "web", "env": "test"},
 }
 
 // create and revise send what the API takes and tell the oracle what it answers.
@@ -119,13 +122,17 @@ func (s *story) settled() {
 		want := s.plane.Rows(node)
 		for over, l := range map[string]*ledger{"SSE": s.sse[node], "NATS": s.native[node]} {
 			last := ""
-			ok := waitFor(20*time.Second, func() bool { last = l.differs(want); return last == "" })
+			ok := l == nil || waitFor(20*time.Second, func() bool { last = l.differs(want); return last == "" })
 			require.True(s.t, ok, "over %s: %s", over, last)
 		}
 		body, known := s.plane.State(node)
 		require.True(s.t, known)
 		got, _ := s.state(node)
 		require.Equal(s.t, body, got, "state of %s", node)
+	}
+	for _, h := range s.agents {
+		h.settles(&s.plane)
+		h.missed(s.native[h.node])
 	}
 }
 
@@ -160,9 +167,28 @@ func (s *story) resumes(node string, cursor uint64) {
 	require.Equal(s.t, want, got, "%s resumes after %d", node, cursor)
 }
 
+// storyPeriods have agents cut their streams while the story goes on, and come
+// back sooner than in the field once the plane does.
+var storyPeriods = plexd.Periods{Stream: 300 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 40 * time.Millisecond}
+
+// follows starts the agent of a node: of two nodes one that registers, in either
+// dialect, and of the others one that is known.
+func (s *story) follows(node string) *hand {
+	s.t.Helper()
+	opt := plexd.Options{Terse: true, Periods: storyPeriods}
+	switch node {
+	case currentNode:
+		opt.Registration = s.bootstrap(node)
+	case legacyNode:
+		opt.Registration, opt.Dialect, opt.Handlers = s.bootstrap(node), plexd.Legacy, true
+		opt.Periods.Pull = time.Second // it does not pull on connecting, so before its first event it may miss one
+	}
+	return s.hire(node, opt)
+}
+
 // TestTheStory takes a plane through the life of its policies and kills it
 // between any two steps, right after the write was acknowledged. Every node
-// follows over SSE and over NATS through all of it.
+// follows over SSE, over NATS and by an agent of its own through all of it.
 func TestTheStory(t *testing.T) {
 	s := &story{process: serve(t), policies: map[string]head{}, sse: map[string]*ledger{}, native: map[string]*ledger{}}
 	s.keys = s.publicKeys()
@@ -207,11 +233,20 @@ func TestTheStory(t *testing.T) {
 		step.do()
 		if i == 0 {
 			for node := range storyNodes {
-				sse, native := newLedger(node), newLedger(node)
-				s.sse[node], s.native[node] = sse, native
-				followers += 2
-				go func() { followSSE(ctx, s.process, sse, s.keys); done <- struct{}{} }()
+				native := newLedger(node)
+				s.native[node] = native
+				followers++
 				go func() { followNATS(ctx, s.process, native, s.keys); done <- struct{}{} }()
+				if node != legacyNode { // whose stream only its agent reads
+					sse := newLedger(node)
+					s.sse[node] = sse
+					followers++
+					go func() { followSSE(ctx, s.process, sse, s.keys); done <- struct{}{} }()
+				}
+				s.agents = append(s.agents, s.follows(node))
+			}
+			for _, h := range s.agents {
+				h.await("it follows", func(c plexd.Counters) bool { return c.Connects() > 0 && c.Pulls > 0 })
 			}
 		}
 		if i+1 < len(steps) {
@@ -229,6 +264,10 @@ func TestTheStory(t *testing.T) {
 	cancel()
 	for range followers {
 		<-done
+	}
+	for _, h := range s.agents {
+		h.end()
+		t.Logf("%s: %+v", h.node, h.Counters())
 	}
 	s.terminate()
 }

@@ -19,6 +19,17 @@ type Event struct {
 	Signature string          `json:"signature"`
 }
 
+// LegacyEvent is the data of an event for an agent that registered in the
+// legacy form.
+type LegacyEvent struct {
+	Type      string          `json:"event_type"`
+	ID        string          `json:"event_id"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	Nonce     string          `json:"nonce"`
+	Payload   json.RawMessage `json:"payload"` // as Event's
+	Signature string          `json:"signature"`
+}
+
 // PolicyUpdated tells a node the rules it has of one policy now.
 type PolicyUpdated struct {
 	NodeID       string    `json:"node_id"`
@@ -33,4 +44,19 @@ type PolicyUpdated struct {
 type NodeStateUpdated struct {
 	NodeID string `json:"node_id"`
 	Reason string `json:"reason"`
+}
+
+// KeyRotated tells a node the plane's new key, under the one before it.
+type KeyRotated struct {
+	KeyID             string    `json:"key_id"`
+	PublicKey         string    `json:"public_key"`
+	PreviousKeyID     string    `json:"previous_key_id"`
+	TransitionExpires time.Time `json:"transition_expires"`
+}
+
+// LegacyKeyRotated tells it to an agent that registered in the legacy form.
+type LegacyKeyRotated struct {
+	Current           string    `json:"current"`
+	Previous          string    `json:"previous"`
+	TransitionExpires time.Time `json:"transition_expires"`
 }
