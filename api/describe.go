@@ -57,6 +57,8 @@ func (d *describer) document() *openapi.Document {
 	}
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
+	d.types.Of(resource.KeyRotated{})
+	d.types.Of(resource.LegacyKeyRotated{})
 	d.types.Of(resource.ArtifactUpdated{})
 	doc.Components.Schemas = d.types.Schemas()
 	doc.Components.SecuritySchemes = map[string]openapi.SecurityScheme{

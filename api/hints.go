@@ -239,11 +239,19 @@ func agentHints() map[string]hint {
 	unowned := hint{Schema: schema{Description: "Null until a part of the plane owns it.", Type: []string{"object", "null"}}}
 	list := says("Empty until a part of the plane owns it.")
 	eventID := says("Names the announcement: node, policy or artifact, and log sequence, joined by dots.")
-	eventType := hint{Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated"}}}
+	eventType := hint{Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated", "signing_key_rotated"}}}
 	issuedAt := says("When it was signed, which is when it was sent.")
-	payload := hint{Schema: schema{Description: "What it is about, by type.", OneOf: []*schema{
-		{Ref: "#/components/schemas/PolicyUpdated"}, {Ref: "#/components/schemas/ArtifactUpdated"}, {Ref: "#/components/schemas/NodeStateUpdated"},
-	}}}
+	payload := func(rotated string) hint {
+		h := hint{Schema: schema{Description: "What it is about, by type."}}
+		for _, name := range []string{"PolicyUpdated", "ArtifactUpdated", "NodeStateUpdated", rotated} {
+			h.OneOf = append(h.OneOf, &schema{Ref: "#/components/schemas/" + name})
+		}
+		return h
+	}
+	publicKey := func(whose string) hint {
+		return hint{Schema: schema{Description: "Base64 of the 32 bytes of " + whose + ".", Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}}
+	}
+	expires := says("When the key before counts for nothing any more.")
 	signature := says("Base64 of the ed25519 signature over the compact JSON of the members before it, in their order.")
 	return map[string]hint{
 		"NodeState":                says("A node's whole desired state. Equal states have equal bytes."),
@@ -270,31 +278,40 @@ func agentHints() map[string]hint {
 		"Ruleset.rule_payload": says("The rules as compact JSON, verbatim: the text that the fingerprint is of."),
 		"Ruleset.compiled_at":  logTime("When that revision was stored"),
 
-		"Event":                       says("The data of one event of a node's stream."),
-		"Event.id":                    eventID,
-		"Event.type":                  eventType,
-		"Event.scope":                 {Schema: schema{Description: "node: and the node's id.", Pattern: "^node:", Examples: []any{"node:web-1"}}},
-		"Event.key_id":                keyIDHint(),
-		"Event.issued_at":             issuedAt,
-		"Event.payload":               payload,
-		"Event.signature":             signature,
-		"LegacyEvent":                 says("The data of one event, for an agent that registered in the legacy form."),
-		"LegacyEvent.event_type":      eventType,
-		"LegacyEvent.event_id":        eventID,
-		"LegacyEvent.issued_at":       issuedAt,
-		"LegacyEvent.nonce":           says("Another one for each delivery."),
-		"LegacyEvent.payload":         payload,
-		"LegacyEvent.signature":       signature,
-		"PolicyUpdated":               says("The rules a node has of one policy from now on."),
-		"PolicyUpdated.node_id":       {Schema: nodeID},
-		"PolicyUpdated.policy_id":     uuidOf("the policy"),
-		"PolicyUpdated.revision_id":   uuidOf("the head of the policy, or of a deleted one its last"),
-		"PolicyUpdated.fingerprint":   fingerprint,
-		"PolicyUpdated.rules_omitted": says("How many of the policy's rules are left out because the node contract cannot express them; absent when none are."),
-		"PolicyUpdated.rules":         says("The rules in canonical order; none when the policy is no longer the node's."),
-		"NodeStateUpdated":            says("The node must read its whole state."),
-		"NodeStateUpdated.node_id":    {Schema: nodeID},
-		"NodeStateUpdated.reason":     says("Why."),
+		"Event":                               says("The data of one event of a node's stream."),
+		"Event.id":                            eventID,
+		"Event.type":                          eventType,
+		"Event.scope":                         {Schema: schema{Description: "node: and the node's id.", Pattern: "^node:", Examples: []any{"node:web-1"}}},
+		"Event.key_id":                        keyIDHint(),
+		"Event.issued_at":                     issuedAt,
+		"Event.payload":                       payload("KeyRotated"),
+		"Event.signature":                     signature,
+		"LegacyEvent":                         says("The data of one event, for an agent that registered in the legacy form."),
+		"LegacyEvent.event_type":              eventType,
+		"LegacyEvent.event_id":                eventID,
+		"LegacyEvent.issued_at":               issuedAt,
+		"LegacyEvent.nonce":                   says("Another one for each delivery."),
+		"LegacyEvent.payload":                 payload("LegacyKeyRotated"),
+		"LegacyEvent.signature":               signature,
+		"PolicyUpdated":                       says("The rules a node has of one policy from now on."),
+		"PolicyUpdated.node_id":               {Schema: nodeID},
+		"PolicyUpdated.policy_id":             uuidOf("the policy"),
+		"PolicyUpdated.revision_id":           uuidOf("the head of the policy, or of a deleted one its last"),
+		"PolicyUpdated.fingerprint":           fingerprint,
+		"PolicyUpdated.rules_omitted":         says("How many of the policy's rules are left out because the node contract cannot express them; absent when none are."),
+		"PolicyUpdated.rules":                 says("The rules in canonical order; none when the policy is no longer the node's."),
+		"KeyRotated":                          says("The plane signs with another key from now on; this is signed with the one before."),
+		"KeyRotated.key_id":                   keyIDHint(),
+		"KeyRotated.public_key":               publicKey("the new key"),
+		"KeyRotated.previous_key_id":          keyIDHint(),
+		"KeyRotated.transition_expires":       expires,
+		"LegacyKeyRotated":                    says("The same, for an agent that registered in the legacy form."),
+		"LegacyKeyRotated.current":            publicKey("the new key"),
+		"LegacyKeyRotated.previous":           publicKey("the key before"),
+		"LegacyKeyRotated.transition_expires": expires,
+		"NodeStateUpdated":                    says("The node must read its whole state."),
+		"NodeStateUpdated.node_id":            {Schema: nodeID},
+		"NodeStateUpdated.reason":             says("Why."),
 	}
 }
 

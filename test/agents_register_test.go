@@ -107,7 +107,20 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 	current.end()
 	again := p.hire(currentNode, plexd.Options{DataDir: dir, Periods: storyPeriods})
 	again.settles(&s.plane)
+	all[0] = again
 	require.Zero(t, again.Counters().Registrations, "who is registered does not register")
+
+	_, code := p.run("key", "rotate", "--transition", "1m")
+	require.Zero(t, code)
+	for _, h := range all {
+		h.await("it takes the new key", func(c plexd.Counters) bool { return c.Rotations > 0 })
+	}
+	told := again.Counters().Dispatched
+	s.revise("agents", "role=agent", "role=nobody", []oracle.Rule{tcp(443)})
+	for _, h := range all {
+		h.settles(&s.plane)
+	}
+	again.await("the new key signs", func(c plexd.Counters) bool { return c.Dispatched > told })
 
 	for why, c := range map[string]struct {
 		token  string
@@ -148,7 +161,7 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 		h.end()
 	}
 
-	_, code := p.run("access", "remove", currentNode)
+	_, code = p.run("access", "remove", currentNode)
 	require.Zero(t, code)
 	again.await("who is removed hears nothing more", func(c plexd.Counters) bool { return c.Mode == plexd.Deaf && c.Answers[401] == 1 })
 	for _, h := range all[1:] {

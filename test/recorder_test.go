@@ -113,7 +113,7 @@ func (r *recorder) settled() {
 		require.True(r.t, waitFor(30*time.Second, func() bool {
 			_, first, at := h.heard()
 			return at >= last[h.node] || first == 0
-		}), "the agent of %s does not hear the last word about it", h.node)
+		}), "the agent of %s does not hear the last word about it, %d: %v, %+v", h.node, last[h.node], h.met(), h.Counters())
 	}
 }
 

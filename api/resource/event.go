@@ -45,3 +45,18 @@ type NodeStateUpdated struct {
 	NodeID string `json:"node_id"`
 	Reason string `json:"reason"`
 }
+
+// KeyRotated tells a node the plane's new key, under the one before it.
+type KeyRotated struct {
+	KeyID             string    `json:"key_id"`
+	PublicKey         string    `json:"public_key"`
+	PreviousKeyID     string    `json:"previous_key_id"`
+	TransitionExpires time.Time `json:"transition_expires"`
+}
+
+// LegacyKeyRotated tells it to an agent that registered in the legacy form.
+type LegacyKeyRotated struct {
+	Current           string    `json:"current"`
+	Previous          string    `json:"previous"`
+	TransitionExpires time.Time `json:"transition_expires"`
+}
