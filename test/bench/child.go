@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,10 @@ type child struct {
 	cmd    *exec.Cmd
 	log    string // file of what it prints
 	exited chan struct{}
-	addr   string // host:port of its HTTP
-	nats   string // URL; of edict alone
+	addr   string      // host:port of its HTTP
+	trust  *tls.Config // of who speaks to it; nil: it has no certificate
+	token  string      // shown to it; empty: it asks for none
+	nats   string      // URL; of edict alone
 }
 
 // ready is what a ready file says.
@@ -99,10 +102,39 @@ func startEdict(ctx context.Context, e *env, flags ...string) (*child, error) {
 		}
 	}
 	file := filepath.Join(e.dir, "edict.ready")
-	return start(ctx, e.dir, "edict", file, append([]string{
+	argv := []string{
 		e.binary, "serve", "--data", filepath.Join(e.dir, "data"),
 		"--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--ready-file", file,
-	}, flags...)...)
+	}
+	if e.identity != nil {
+		argv = append(argv, e.identity.flags()...)
+	}
+	c, err := start(ctx, e.dir, "edict", file, append(argv, flags...)...)
+	if err == nil && e.identity != nil {
+		c.trust = e.identity.trust
+	}
+	return c, err
+}
+
+// url is where the child serves a path.
+func (c *child) url(path string) string {
+	if c.trust != nil {
+		return "https://" + c.addr + path
+	}
+	return "http://" + c.addr + path
+}
+
+// get asks the child for a path, over a connection of its own.
+func (c *child) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(path), nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	t := &http.Transport{TLSClientConfig: c.trust, DisableKeepAlives: true}
+	return t.RoundTrip(req)
 }
 
 // tail is the end of what the child printed.
@@ -184,7 +216,7 @@ func serveEdict(ctx context.Context, e *env, flags ...string) (*served, error) {
 		return nil, err
 	}
 	s := &served{child: c}
-	if s.conn, err = streams.Connect(ctx, streams.ConnectOptions{URL: c.nats, Name: "bench"}); err == nil {
+	if s.conn, err = streams.Connect(ctx, streams.ConnectOptions{URL: c.nats, Name: "bench", TLS: c.trust, Token: e.token}); err == nil {
 		s.log, err = streams.OpenLog(ctx, s.conn, streams.LogOptions{})
 	}
 	if err != nil {
@@ -238,11 +270,7 @@ func (s *served) released(ctx context.Context, node policy.NodeID) error {
 // position is how far the process has released the node stream, as it tells a
 // node that pulls.
 func (s *served) position(ctx context.Context, node policy.NodeID) (uint64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/v1/nodes/"+string(node)+"/state", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.get(ctx, "/v1/nodes/"+string(node)+"/state")
 	if err != nil {
 		return 0, err
 	}
@@ -271,7 +299,7 @@ func (s *served) settled(ctx context.Context) (status, error) {
 	for {
 		began := time.Now()
 		var st status
-		err := getJSON(ctx, "http://"+s.addr+"/v1/status", &st)
+		err := s.getJSON(ctx, "/v1/status", &st)
 		if err != nil && !errors.Is(err, errNotNow) {
 			return st, err
 		}
@@ -301,12 +329,8 @@ func (s *served) settled(ctx context.Context) (status, error) {
 // errNotNow is what a busy plane says: ask again.
 var errNotNow = errors.New("503 Service Unavailable")
 
-func getJSON(ctx context.Context, url string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
+func (c *child) getJSON(ctx context.Context, path string, v any) error {
+	resp, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -314,9 +338,9 @@ func getJSON(ctx context.Context, url string, v any) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusServiceUnavailable:
-		return fmt.Errorf("GET %s: %w", url, errNotNow)
+		return fmt.Errorf("GET %s: %w", path, errNotNow)
 	default:
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
+		return fmt.Errorf("GET %s: %s", path, resp.Status)
 	}
 	return json.NewDecoder(resp.Body).Decode(v)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 // client can, because server and clients share the machine.
 type crowd struct {
 	addr    string
+	trust   *tls.Config // nil: without TLS
 	members []*member
 	heard   atomic.Int64 // events since the crowd connected
 	bytes   atomic.Int64 // of their data
@@ -89,6 +91,11 @@ func (c *crowd) open(ctx context.Context, m *member, resume bool) error {
 	conn, err := d.DialContext(ctx, "tcp", c.addr)
 	if err != nil {
 		return err
+	}
+	if c.trust != nil {
+		own := c.trust.Clone()
+		own.ServerName, _, _ = net.SplitHostPort(c.addr) // it was dialled
+		conn = tls.Client(conn, own)
 	}
 	head := "GET " + m.path + " HTTP/1.1\r\nHost: " + c.addr + "\r\nAccept: text/event-stream\r\n"
 	if resume {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,8 +38,9 @@ type message struct {
 	data []byte
 }
 
-// serveHub serves on a free port until the process is told to end.
-func serveHub(readyFile string) error {
+// serveFloor serves on a free port until the process is told to end; with TLS
+// when there is a certificate.
+func serveFloor(readyFile string, h http.Handler, cert, key string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -54,7 +56,12 @@ func serveHub(readyFile string) error {
 	if err := os.Rename(half, readyFile); err != nil {
 		return err
 	}
-	return http.Serve(l, newHub().handler()) //nolint:gosec // loopback, for the length of a measure
+	s := &http.Server{Handler: h} //nolint:gosec // loopback, for the length of a measure
+	if cert == "" {
+		return s.Serve(l)
+	}
+	s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // HTTP/1.1, as the plane
+	return s.ServeTLS(l, cert, key)
 }
 
 func newHub() *hub { return &hub{topics: map[string]*topic{}} }

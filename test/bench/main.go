@@ -46,7 +46,11 @@ var measures = []measure{
 	{"admit-http", "the same over HTTP on loopback", admitHTTP},
 	{"workers", "announcing shared between processes", workers},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
+	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},
+	{"sse-tls", "the same with TLS", sseTLS},
+	{"hostile", "events beside clients that never read or never end a request", hostile},
+	{"agents", "agents of the field that reconnect, report and pull", agents},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
@@ -68,6 +72,9 @@ type env struct {
 	quick  bool   // a tenth of the work: to try the bench, not the product
 	times  int    // how often each figure is taken
 	binary string // edict; empty: built on first use
+
+	identity *identity // of a plane with TLS; nil: without
+	token    string    // of a plane with access: an administrator's; empty: without
 
 	spanProfile, spanAllocs string // files for profiles of a workload's process
 }
@@ -94,8 +101,15 @@ type options struct {
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == hubCommand {
-		if err := serveHub(os.Args[2]); err != nil {
+		if err := serveFloor(os.Args[2], newHub().handler(), "", ""); err != nil {
 			say("hub: %v", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == readyCommand {
+		if err := serveReady(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			say("%v", err)
 			os.Exit(1)
 		}
 		return

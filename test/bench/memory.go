@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
 	l := figure("", "MiB", samples{rest / mib}).beside("the same process with an empty plane", samples{empty / mib}).atMost(450)
 	l.note("%s nodes, %d policies, %s rows; %s MiB when the last was announced, %s MiB at most; everything announced after %s s",
 		grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(h.rows())), short(busy/mib), short(peak/mib), short(took.Seconds()))
-	heap, err := goMemory(ctx, s)
+	heap, err := goMetrics(ctx, s.child)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +80,9 @@ func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
 	return []line{*l}, nil
 }
 
-// goMemory reads what the process tells of its own memory, in bytes.
-func goMemory(ctx context.Context, s *served) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
+// goMetrics are what the process tells of its own Go runtime; memory in bytes.
+func goMetrics(ctx context.Context, c *child) (map[string]float64, error) {
+	resp, err := c.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +94,11 @@ func goMemory(ctx context.Context, s *served) (map[string]float64, error) {
 	values := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if ok && strings.HasPrefix(name, "go_memstats_") {
+		if ok && strings.HasPrefix(name, "go_") {
 			values[name], _ = strconv.ParseFloat(value, 64)
 		}
 	}
+	values[liveMemory] = values["go_memstats_heap_alloc_bytes"] + values["go_memstats_stack_inuse_bytes"]
 	return values, nil
 }
 

@@ -39,44 +39,53 @@ func sse(ctx context.Context, e *env) ([]line, error) {
 }
 
 func sseOn(ctx context.Context, e *env, plane, plain *stage) ([]line, error) {
-	both := []*stage{plane, plain}
+	each, all, err := pour(ctx, e, plane, plain)
+	if err != nil {
+		return nil, err
+	}
+	return sseLines(plane, plain, each, all), nil
+}
+
+// pour sends events to the crowds of two stages, in turn, and returns how many
+// a second came: of events for one client each, and of events for everybody.
+func pour(ctx context.Context, e *env, one, other *stage) (each, all [2]samples, err error) {
+	both := []*stage{one, other}
 	for _, s := range both {
 		s.crowd.keep = true
 		if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
-			return nil, err
+			return each, all, err
 		}
 		defer s.crowd.part()
 	}
 	// One event that is not measured: the hub's take their size from it.
 	for _, s := range both {
 		if err := s.sendAll(ctx, 1); err != nil {
-			return nil, err
+			return each, all, err
 		}
 		if err := s.crowd.await(ctx, clients); err != nil {
-			return nil, err
+			return each, all, err
 		}
 	}
-	var each, all [2]samples
 	for range e.rounds() {
 		for i, s := range both {
 			if err := s.round(ctx, &each[i], s.oneEach()); err != nil {
-				return nil, err
+				return each, all, err
 			}
 		}
 		for i, s := range both {
 			if err := s.round(ctx, &all[i], s.fanOut); err != nil {
-				return nil, err
+				return each, all, err
 			}
 		}
-		say("  one each: %s events/s, hub %s; fan-out: %s, hub %s", short(last(each[0])), short(last(each[1])), short(last(all[0])), short(last(all[1])))
+		say("  one each: %s events/s, floor %s; fan-out: %s, floor %s", short(last(each[0])), short(last(each[1])), short(last(all[0])), short(last(all[1])))
 	}
 	for _, s := range both {
 		s.crowd.part()
 		if err := s.crowd.check(s.want); err != nil {
-			return nil, err
+			return each, all, err
 		}
 	}
-	return sseLines(plane, plain, each, all), nil
+	return each, all, nil
 }
 
 func last(s samples) float64 { return s[len(s)-1] }

@@ -131,6 +131,7 @@ func planeStage(ctx context.Context, e *env, own bool, flags ...string) (*stage,
 		paths = append(paths, "/v1/nodes/"+string(nodeName(i))+"/events")
 	}
 	st.crowd = newCrowd(s.addr, paths)
+	st.crowd.trust = s.trust
 	if err = s.publish(ctx, w.beginning(own)); err == nil {
 		err = st.quiet(ctx)
 	}
