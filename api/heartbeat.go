@@ -112,7 +112,13 @@ func (p *plane) mustPull(ctx context.Context, id policy.NodeID) bool {
 	}
 	told, ok := p.told.get(id)
 	if !ok {
-		return false // it pulled elsewhere, or never
+		// It pulled elsewhere, or before this process began: what it has is not
+		// known, so it is told once.
+		p.told.put(id, toldState{unseen: true, reported: true})
+		return true
+	}
+	if told.unseen {
+		return false
 	}
 	var s snapshot.State
 	var err error
@@ -178,6 +184,7 @@ type toldState struct {
 	seq         uint64
 	fingerprint compiler.Fingerprint
 	reported    bool
+	unseen      bool // it has pulled nothing here; the rest says nothing
 }
 
 func (t *told) put(id policy.NodeID, s toldState) {

@@ -23,7 +23,8 @@ func TestAHeartbeatSaysWhetherToPull(t *testing.T) {
 	}
 	now := p.deps.Clock()
 	first := beat(`{"client_now":"` + now.Format(time.RFC3339Nano) + `","binary_version":"2","nat_summary":{"type":"none"}}`)
-	require.Equal(t, resource.HeartbeatAccepted{AcceptedAt: now.UTC()}, first, "a node that never pulled here is not known to lack anything")
+	require.Equal(t, resource.HeartbeatAccepted{AcceptedAt: now.UTC(), Reconcile: true}, first, "a node that never pulled here may lack anything")
+	require.False(t, beat(`{}`).Reconcile, "it was told, and may be pulling elsewhere")
 
 	p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
 	require.False(t, beat(`{}`).Reconcile)
