@@ -52,6 +52,21 @@ func small() *Run {
 	}
 }
 
+// What was met last may come as the id of the word to pull that a resume begins
+// with; later it may not.
+func TestAWordToPullMayCarryWhereTheClientWas(t *testing.T) {
+	run := small()
+	s := &run.Watchers[0].Sessions[1]
+	s.Frames = append([]Frame{{Seq: s.After, Node: "a", Pull: true}}, s.Frames...)
+	broken, err := Judge(run)
+	require.NoError(t, err)
+	require.Empty(t, broken)
+	s.Frames = append(s.Frames, Frame{Seq: s.After, Node: "a", Pull: true})
+	broken, err = Judge(run)
+	require.NoError(t, err)
+	require.NotEmpty(t, broken)
+}
+
 func TestARunThatKeepsEveryPromiseIsNotBlamed(t *testing.T) {
 	broken, err := Judge(small())
 	require.NoError(t, err)

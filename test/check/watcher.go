@@ -64,10 +64,11 @@ func (j *judgement) frame(where string, c *client, s *Session, n int) {
 	// A word to pull is the first frame and may carry the sequence resumed from;
 	// one that answers a sequence of another stream, or beyond the end, carries
 	// that stream's.
-	if f.Pull && n == 0 {
+	resumed := f.Pull && n == 0
+	if resumed {
 		before = 0
 	}
-	if c.seen[f.Seq] {
+	if c.seen[f.Seq] && !(resumed && f.Seq == s.After) {
 		j.breaks(Unique, "%s: sequence %d again", where, f.Seq)
 	}
 	if f.Seq <= before && !(s.Live && n == 0) {
