@@ -24,9 +24,9 @@ bench:
 # most of this is in the cache.
 STRUCK := $(GO) test -trimpath -tags faults
 
-# Rooms run under the race detector. These drive a binary, which it would not look into, and need a third of the time
-# without; make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-DRIVERS := ./test ./cmd/edict ./cmd/retectl
+# Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
+# rooms, and need a third of the time without; make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
+DRIVERS := ./test ./cmd/edict ./cmd/edict/internal/plane ./cmd/retectl
 export RAPID_CHECKS ?= 30
 
 # What enforce is tried with, in namespaces of its own.
