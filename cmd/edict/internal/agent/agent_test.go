@@ -62,9 +62,13 @@ func start(t *testing.T, d disk, p *plane, silence time.Duration) *runs {
 func (r *runs) installs(t *testing.T, rel release) {
 	t.Helper()
 	set := rel.make()
+	told := func() string { return r.Files(dir)["on-change.done"] }
+	before := told()
 	r.plane.release(set, nil)
 	require.Equal(t, rel.version, <-r.changed)
 	require.Equal(t, files(set), r.set())
+	// That the change was told is written after it was.
+	require.Eventually(t, func() bool { return told() != before }, 10*time.Second, time.Millisecond)
 }
 
 // refuses waits until the set of the plane is refused, and says why.
