@@ -33,11 +33,16 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.crowd.keep = true
+	// The same events come first with nobody there to stand still: what the plane
+	// keeps in memory for who comes back is full then, and not their doing.
+	if err = errors.Join(s.sendAll(ctx, 2*stuffing), s.quiet(ctx)); err != nil {
+		return nil, err
+	}
 	var alone, beside samples
 	if alone, err = s.pacedRounds(ctx, e); err != nil {
 		return nil, err
 	}
-	before, err := s.atRest(ctx, nil)
+	before, err := s.atRest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +55,7 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	if err = errors.Join(err, err2, besiegers.leave()); err != nil {
 		return nil, err
 	}
-	after, err := s.atRest(ctx, before)
+	after, err := s.atRest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,16 +113,23 @@ func (s *stage) pacedRounds(ctx context.Context, e *env) (p99 samples, err error
 
 const liveMemory = "live"
 
-// atRest reads the process's own figures once it is at rest: at once, or when
-// its goroutines are as many as they were.
-func (s *stage) atRest(ctx context.Context, was map[string]float64) (map[string]float64, error) {
-	time.Sleep(settle)
-	for began := time.Now(); ; time.Sleep(calmLook) {
+// atRest reads the process's own figures at rest: when it has collected what it
+// left, so the least of each within the time that who does not read is given.
+func (s *stage) atRest(ctx context.Context) (map[string]float64, error) {
+	var least map[string]float64
+	for began := time.Now(); time.Since(began) < calmWithin; time.Sleep(calmLook) {
 		now, err := goMetrics(ctx, s.child)
-		if err != nil || was == nil || now["go_goroutines"] <= was["go_goroutines"] || time.Since(began) > calmWithin {
-			return now, err
+		if err != nil {
+			return nil, err
+		}
+		if least == nil {
+			least = now
+		}
+		for _, name := range []string{"go_goroutines", liveMemory} {
+			least[name] = min(least[name], now[name])
 		}
 	}
+	return least, nil
 }
 
 // siege is the hostile clients.
