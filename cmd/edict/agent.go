@@ -201,9 +201,10 @@ func (f agentFlags) command(a *app) func(context.Context, uint64) error {
 		c.Dir = f.dir
 		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+f.dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
 		c.Stdout, c.Stderr = a.stderr, a.stderr // stdout carries data, and the agent has none
-		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 		c.WaitDelay = 5 * time.Second
+		killed := inGroup(c)
 		err := c.Run()
+		killed()
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return cause
 		}
