@@ -123,7 +123,7 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 }
 
 func startGuarded(t *testing.T, external bool) *guarded {
-	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": ""}, log: &bytes.Buffer{}, data: t.TempDir()}
+	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: &bytes.Buffer{}, data: t.TempDir()}
 	g.ca.issue("plane", "")
 	pool, err := access.ReadCA(g.ca.file("ca.crt"))
 	require.NoError(t, err)
