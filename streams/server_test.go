@@ -163,3 +163,31 @@ func TestRequestsAreServedSideBySideUntilTheEnd(t *testing.T) {
 	cancel()
 	assert.NoError(t, <-ended)
 }
+
+// A hostile node may ask as often as it likes, and as fast.
+func TestWhoAsksTooOftenTakesNoTurnFromOthers(t *testing.T) {
+	c := embedded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	before := c.nc.NumSubscriptions()
+	held := make(chan struct{})
+	go func() {
+		ended <- c.Serve(ctx, "edict.replay.node.*", func(subject string, _ []byte, reply func(map[string][]string, []byte) error) {
+			if subject == "edict.replay.node.a" {
+				<-held
+			}
+			_ = reply(nil, nil)
+		})
+	}()
+	require.Eventually(t, func() bool { return c.nc.NumSubscriptions() > before }, within20s, tick)
+	for range 2 * serveAtOnce {
+		require.NoError(t, c.nc.PublishRequest("edict.replay.node.a", "nowhere", nil))
+	}
+	_, err := c.nc.RequestWithContext(within(t), "edict.replay.node.b", nil)
+	assert.NoError(t, err)
+	close(held)
+	_, err = c.nc.RequestWithContext(within(t), "edict.replay.node.c", nil)
+	assert.NoError(t, err)
+	cancel()
+	assert.NoError(t, <-ended)
+}
