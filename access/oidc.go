@@ -75,10 +75,10 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 }
 
 // Verify implements Issuer.
-func (o *OIDC) Verify(ctx context.Context, token string) (policy.OIDCIdentity, error) {
+func (o *OIDC) Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error) {
 	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
 	if err != nil {
-		return policy.OIDCIdentity{}, err
+		return who, until, err
 	}
-	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, nil
+	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, t.Expiry, nil
 }

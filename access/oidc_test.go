@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -115,6 +116,9 @@ func TestAnIssuersTokensAreBelievedForOneAudience(t *testing.T) {
 			require.Equal(t, policy.PrincipalID("ana"), p.ID)
 		}
 	}
+	g, let := r.Admit(streams.Shown{Token: i.sign(t, i.key, "ES256", claims(map[string]any{"exp": 4102444800}))})
+	require.False(t, let, "it may do nothing over NATS")
+	require.Equal(t, int64(4102444800), g.Until.Unix(), "a connection ends with the token")
 	_, err = NewIssuer(t.Context(), i.URL, "", client)
 	require.ErrorContains(t, err, "audience")
 	_, err = NewIssuer(context.Background(), i.URL+"/x", "edict", client)
@@ -132,10 +136,10 @@ func TestForgedTokensDoNotHaveTheIssuerAskedEachTime(t *testing.T) {
 	good, forged := i.sign(t, i.key, "ES256", claims), i.sign(t, forger, "ES256", claims)
 	began := time.Now()
 	for range 1000 {
-		_, err := believer.Verify(t.Context(), forged)
+		_, _, err := believer.Verify(t.Context(), forged)
 		require.Error(t, err)
 	}
 	require.LessOrEqual(t, i.asked.Load(), issuerBurst+int64(time.Since(began)/issuerEvery)+1)
-	_, err = believer.Verify(t.Context(), good)
+	_, _, err = believer.Verify(t.Context(), good)
 	require.NoError(t, err, "whose key is known is known")
 }

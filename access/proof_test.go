@@ -2,7 +2,11 @@ package access
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,5 +32,24 @@ func TestATokenIsNobodysCertificate(t *testing.T) {
 		require.False(t, let, "%q", token)
 		_, err := r.Authenticate(context.Background(), Credentials{Bearer: token})
 		require.ErrorIs(t, err, ErrUnknown, "%q", token)
+	}
+}
+
+// Certificates of a Workload API last an hour; connections may last for days.
+func TestACertificateProvesNothingOnceItIsOver(t *testing.T) {
+	const spiffe = "spiffe://edict.test/n1"
+	id, err := url.Parse(spiffe)
+	require.NoError(t, err)
+	r := NewRegistry(silentModel{}, Options{File: File{"n1": {
+		Principal: policy.Principal{Kind: policy.Agent, SPIFFE: []string{spiffe}},
+		Relations: []policy.Relation{relation(t, "node:n1#agent")},
+	}}})
+	for left, good := range map[time.Duration]bool{time.Hour: true, -time.Second: false} {
+		end := time.Now().Add(left)
+		shown := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{URIs: []*url.URL{id}, NotAfter: end}}}}
+		require.Equal(t, good, len(SPIFFEIDs(shown)) == 1)
+		g, let := r.Admit(streams.Shown{TLS: shown})
+		require.Equal(t, good, let)
+		require.Equal(t, good, g.Until.Equal(end))
 	}
 }
