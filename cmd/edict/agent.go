@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -138,6 +139,10 @@ func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log
 	}
 	if err != nil {
 		return err
+	}
+	// A unit of Type=notify has the network wait for what was in force.
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+		log.Warn("systemd was not told that the agent is ready", "error", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range parts {
