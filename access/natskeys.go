@@ -145,7 +145,10 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	}
 	c := jwt.NewAccountClaims(public)
 	c.Name = a.label
-	if a.quarter == streams.QuarterPlane {
+	switch a.quarter {
+	case streams.QuarterNodes, streams.QuarterProducers:
+		c.Limits.Subs = streams.MaxSubscriptions // of each connection
+	case streams.QuarterPlane:
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}

@@ -24,7 +24,7 @@ func meanings() map[string]meaning {
 		CodeUnsupportedMedia:  {http.StatusUnsupportedMediaType, "the body is of another media type, charset or encoding than the route takes"},
 		CodeBadCursor:         {http.StatusBadRequest, "the cursor is no next_cursor of this list"},
 		CodeBadLastEventID:    {http.StatusBadRequest, "Last-Event-ID is not a non-negative decimal number"},
-		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII"},
+		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII, or says that a web page of another origin asks"},
 		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
 		CodePeerNotFound:      {http.StatusNotFound, "the peer is neither a node of the project nor an address"},

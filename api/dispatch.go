@@ -160,8 +160,15 @@ func (c *call) readHeaders() error {
 				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
 		}
 	}
+	if err := ownPages.Check(c.r); err != nil {
+		return problem(http.StatusBadRequest, CodeBadHeader, "the request comes from a web page of another origin, which may not write here: %v", err)
+	}
 	return nil
 }
+
+// ownPages lets a browser write for no page but the plane's own: on loopback,
+// and with a client certificate, it would lend every page what its user may do.
+var ownPages http.CrossOriginProtection
 
 // author is who writes, as the log is told; empty when nobody said.
 func (c *call) author() string {

@@ -117,7 +117,7 @@ func (p *plane) register(c *call) error {
 	if err == nil {
 		err = p.enroll(c, who.ID, t.ID, reg, bearer)
 	}
-	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.registeredSo(who.ID, bearer) {
+	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.Clock().Before(t.Expires) && p.registeredSo(who.ID, bearer) {
 		err = nil // by this very request, sent before
 	}
 	if err != nil {
