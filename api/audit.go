@@ -5,6 +5,7 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -46,5 +47,20 @@ func showAudit(m streams.Message) resource.AuditEntry {
 	return resource.AuditEntry{
 		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get("ce-type"), EventID: m.Get("ce-id"),
 		Principal: m.Get(streams.HeaderPrincipal), CorrelationID: m.Get(streams.HeaderCorrelation),
+		Detail: auditDetail(m.Body),
 	}
+}
+
+// auditDetail is what an event gave or took that its subject does not say.
+func auditDetail(body []byte) string {
+	e, _ := policy.Decode(body) // whoever appends may append anything
+	switch e := e.(type) {
+	case policy.RelationWritten:
+		return e.Relation.String()
+	case policy.RelationRemoved:
+		return e.Relation.String()
+	case policy.KeyRotated:
+		return e.Previous + " to " + e.Key
+	}
+	return ""
 }

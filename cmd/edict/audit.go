@@ -55,7 +55,7 @@ API have neither.`,
 func writeAudit(w io.Writer, all []resource.AuditEntry) {
 	rows := make([][]string, len(all))
 	for i, e := range all {
-		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, e.CorrelationID}
+		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, e.Detail, e.CorrelationID}
 	}
-	columns(w, []string{"seq", "time", "principal", "type", "subject", "correlation"}, rows)
+	columns(w, []string{"seq", "time", "principal", "type", "subject", "detail", "correlation"}, rows)
 }
