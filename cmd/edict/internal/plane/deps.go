@@ -39,9 +39,12 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
-	d.Signer = func() api.Signer {
+	d.Signer = func() (current, previous api.Signer) {
 		keys, _ := p.keys.ring.Now()
-		return keys.Current
+		if keys.Previous != nil {
+			previous = keys.Previous
+		}
+		return keys.Current, previous
 	}
 	d.Failures = access.NewFailures(failuresPerSecond)
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
