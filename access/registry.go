@@ -30,6 +30,8 @@ type Options struct {
 	File   File             // principals of a file; may be nil
 	Issuer Issuer           // nil: identity tokens are unknown
 	Clock  func() time.Time // nil: the wall clock
+	// Failures count what NATS clients show in vain; nil: nobody does.
+	Failures *Failures
 }
 
 // Registry knows the principals, in step with the fold: what a write that was
@@ -103,20 +105,32 @@ func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal,
 
 // identify is Authenticate, and the key of the credential that proved it.
 func (r *Registry) identify(ctx context.Context, c Credentials) (*Principal, key, error) {
+	if p, k := r.known(c); p != nil {
+		return p, k, nil
+	}
+	return r.vouched(ctx, c)
+}
+
+// known is identify for what is told by one look: tokens and certificates that
+// a principal lists.
+func (r *Registry) known(c Credentials) (*Principal, key) {
 	s, now := r.Snapshot(), r.opt.Clock()
 	if c.Bearer == "" {
 		for _, id := range c.SPIFFE {
 			k := spiffeKey(id)
 			if p := s.find(k, now); p != nil {
-				return p, k, nil
+				return p, k
 			}
 		}
-		return nil, key{}, ErrUnknown
+		return nil, key{}
 	}
 	k := tokenKey(sha256.Sum256([]byte(c.Bearer)))
-	if p := s.find(k, now); p != nil {
-		return p, k, nil
-	}
+	return s.find(k, now), k
+}
+
+// vouched is identify for tokens of an issuer, which must be verified, and may
+// have its keys be asked for.
+func (r *Registry) vouched(ctx context.Context, c Credentials) (*Principal, key, error) {
 	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
 		return nil, key{}, ErrUnknown
 	}
@@ -124,8 +138,8 @@ func (r *Registry) identify(ctx context.Context, c Credentials) (*Principal, key
 	if err != nil {
 		return nil, key{}, ErrUnknown
 	}
-	k = oidcKey(identity)
-	if p := s.find(k, now); p != nil {
+	k := oidcKey(identity)
+	if p := r.Snapshot().find(k, r.opt.Clock()); p != nil {
 		return p, k, nil
 	}
 	return nil, key{}, ErrUnknown

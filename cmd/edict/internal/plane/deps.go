@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 )
@@ -46,7 +45,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}
 		return keys.Current, previous
 	}
-	d.Failures = access.NewFailures(failuresPerSecond)
+	d.Failures = p.entrance.failures
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
