@@ -67,6 +67,7 @@ func accessHints() map[string]hint {
 		"AuditEntry.type":            says("Its type, as its header has it."),
 		"AuditEntry.subject":         says("The subject it stands on: what it is about."),
 		"AuditEntry.event_id":        says("Its own id, as its header has it."),
+		"AuditEntry.rejected":        says("The code with which the fold refused it, so that it changed nothing; absent when it did not, or has not come to it."),
 		"AuditEntry.detail":          says("What it gave or took, where the subject does not say: a relation; the plane's key before and the new one."),
 	}
 	for _, of := range []string{"PrincipalDocument", "Principal"} {

@@ -93,4 +93,5 @@ type AuditEntry struct {
 	Subject       string    `json:"subject"`
 	EventID       string    `json:"event_id"`
 	Detail        string    `json:"detail,omitempty"`
+	Rejected      string    `json:"rejected,omitempty"`
 }

@@ -348,6 +348,7 @@ func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
 		keys, err := newClient(t, two).Keys(t.Context())
 		return err == nil && len(keys) == 2 && keys[0].KeyID == next.KeyID() && keys[1].KeyID == old.KeyID()
 	}, 20*time.Second, 10*time.Millisecond, "the other worker follows the record")
+	require.Len(t, rotations(t, at), 1, "both saw to it that the log has it")
 	stop()
 	var other *OtherKeyError
 	_, err = Open(t.Context(), lacking)
