@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -51,9 +53,11 @@ var alphaGoods = map[string][2]string{
 // request. A route is asked that way because it is in the table: a new one is
 // found there too, or is named above with a reason.
 func TestEveryWriteIsInTheAudit(t *testing.T) {
+	var said bytes.Buffer
 	p, tokens := guarded(t, map[string][]string{"admin": roles["admin"]}, func(d *api.Deps) {
 		// As the plane does it, and its tests show.
 		log := d.Log.(*memLog)
+		d.Trace = slog.New(slog.NewTextHandler(&said, nil))
 		d.RotateKey = func(ctx context.Context, r api.Rotation) ([]resource.Key, error) {
 			_, _, err := log.Publish(ctx, streams.Append{
 				Event:     policy.KeyRotated{ID: uuid.New(), Key: "ed25519:0123456789abcdef", Previous: "ed25519:fedcba9876543210", Expires: epoch},
@@ -106,6 +110,9 @@ func TestEveryWriteIsInTheAudit(t *testing.T) {
 			}
 			if why, ok := unaudited[r.ID]; ok {
 				require.Equal(t, written, p.log.Len(), "%s", why)
+				if r.Admin() && !strings.Contains(r.Pattern, "valuate") {
+					require.Regexp(t, `principal=admin correlation_id="`+request+`"`, said.String(), "its own log names who asked")
+				}
 				return
 			}
 			require.Equal(t, []string{who}, lines, "one line says who, and in which request; if %s writes nothing, say why in unaudited", r.ID)
