@@ -17,6 +17,10 @@ const failuresKept = 1 << 14
 // credentials that are good are good from anywhere, so that nobody can lock out
 // others behind the same address.
 type Failures struct {
+	// Told hears of each that is refused, one of Refusals; nil: nobody does. It is
+	// set before anything is counted.
+	Told func(refusal string)
+
 	each  rate.Limit
 	burst int
 
@@ -26,18 +30,35 @@ type Failures struct {
 	next int
 }
 
+// Refusals are why credentials are refused: they are nobody's, or their address
+// failed too often for them to be looked for.
+var Refusals = [...]string{refusedUnknown, refusedUnseen}
+
+const (
+	refusedUnknown = "unknown"
+	refusedUnseen  = "too_many"
+)
+
 // NewFailures allows each address perSecond failures, and ten seconds' worth at
 // once.
 func NewFailures(perSecond int) *Failures {
 	return &Failures{each: rate.Limit(perSecond), burst: 10 * perSecond, of: map[netip.Prefix]*rate.Limiter{}, ring: make([]netip.Prefix, failuresKept)}
 }
 
-// Blocked says after how long an address may fail again; zero: now. A nil
-// Failures blocks nobody.
+// Blocked says after how long an address may fail again; zero: now. Whoever asks
+// refuses what the address shows for so long. A nil Failures blocks nobody.
 func (f *Failures) Blocked(from netip.Addr, now time.Time) time.Duration {
 	if f == nil {
 		return 0
 	}
+	wait := f.wait(from, now)
+	if wait > 0 && f.Told != nil {
+		f.Told(refusedUnseen)
+	}
+	return wait
+}
+
+func (f *Failures) wait(from netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.of[neighbours(from)]
@@ -54,6 +75,9 @@ func (f *Failures) Blocked(from netip.Addr, now time.Time) time.Duration {
 func (f *Failures) Note(from netip.Addr, now time.Time) {
 	if f == nil {
 		return
+	}
+	if f.Told != nil {
+		f.Told(refusedUnknown)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -31,6 +31,8 @@ type Options struct {
 	File   File             // principals of a file; may be nil
 	Issuer Issuer           // nil: identity tokens are unknown
 	Clock  func() time.Time // nil: the wall clock
+	// Failures count what NATS clients show in vain; nil: nobody does.
+	Failures *Failures
 }
 
 // Registry knows the principals, in step with the fold: what a write that was
@@ -98,27 +100,33 @@ func (c Credentials) None() bool { return c.Bearer == "" && len(c.SPIFFE) == 0 }
 // Authenticate finds the principal whose credentials these are, else
 // ErrUnknown. A token counts before a certificate: whoever sends one means it.
 func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal, error) {
-	p, _, _, err := r.identify(ctx, c)
+	if p, _ := r.known(c); p != nil {
+		return p, nil
+	}
+	p, _, _, err := r.vouched(ctx, c)
 	return p, err
 }
 
-// identify is Authenticate, and the key of the credential that proved it. until is
-// when that is over, where only the credential itself says so.
-func (r *Registry) identify(ctx context.Context, c Credentials) (p *Principal, k key, until time.Time, err error) {
+// known finds the principal by what is told by one look: tokens and certificates
+// that one lists. nil: there is none. The key is the credential's.
+func (r *Registry) known(c Credentials) (*Principal, key) {
 	s, now := r.Snapshot(), r.opt.Clock()
 	if c.Bearer == "" {
 		for _, id := range c.SPIFFE {
 			k := spiffeKey(id)
 			if p := s.find(k, now); p != nil {
-				return p, k, until, nil
+				return p, k
 			}
 		}
-		return nil, key{}, until, ErrUnknown
+		return nil, key{}
 	}
-	k = tokenKey(sha256.Sum256([]byte(c.Bearer)))
-	if p := s.find(k, now); p != nil {
-		return p, k, until, nil
-	}
+	k := tokenKey(sha256.Sum256([]byte(c.Bearer)))
+	return s.find(k, now), k
+}
+
+// vouched finds the principal by a token of an issuer, which must be verified, and may
+// have its keys be asked for. until is when that one is over.
+func (r *Registry) vouched(ctx context.Context, c Credentials) (p *Principal, k key, until time.Time, err error) {
 	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
 		return nil, key{}, until, ErrUnknown
 	}
@@ -127,7 +135,7 @@ func (r *Registry) identify(ctx context.Context, c Credentials) (p *Principal, k
 		return nil, key{}, until, ErrUnknown
 	}
 	k = oidcKey(identity)
-	if p := s.find(k, now); p != nil {
+	if p := r.Snapshot().find(k, r.opt.Clock()); p != nil {
 		return p, k, until, nil
 	}
 	return nil, key{}, until, ErrUnknown

@@ -287,20 +287,24 @@ func TestWhatIsWrittenSaysWhoWroteIt(t *testing.T) {
 	p, tokens := guarded(t, roles)
 	a := p.do("POST", policies, draft("web"), bearer(tokens["manager"]), "X-Edict-Principal: somebody-else", "X-Correlation-Id: change-7")
 	require.Equal(t, "manager", into[resource.Policy](t, a).Head.CreatedBy, "a name that is claimed counts for nothing")
-	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{}`, bearer(tokens["operator"])))
-	p.want(http.StatusOK, "", p.do("POST", nodes+":batch", `{"id":"n2"}`, bearer(tokens["operator"]), "Content-Type: application/x-ndjson"))
+	one := p.do("PUT", nodes+"/n1", `{}`, bearer(tokens["operator"]))
+	p.want(http.StatusCreated, "", one)
+	many := p.do("POST", nodes+":batch", `{"id":"n2"}`, bearer(tokens["operator"]), "Content-Type: application/x-ndjson")
+	p.want(http.StatusOK, "", many)
 	p.want(http.StatusNoContent, "", p.do("DELETE", nodes+"/n1", "", bearer(tokens["admin"]), "X-Correlation-Id: change-8"))
-	p.want(http.StatusOK, "", p.do("POST", "/v1/access/principals/ana/relations", `{"relation":"plane#read"}`, bearer(tokens["admin"])))
+	p.want(http.StatusOK, "", p.do("POST", "/v1/access/principals/ana/relations", `{"relation":"plane#read"}`, bearer(tokens["admin"]), "X-Correlation-Id: change-9"))
+	p.log.store("edict.log."+project+".node.n1", []byte("{}"))                // a producer's, who names nobody
+	made := func(a answer) string { return a.Header.Get("X-Correlation-Id") } // for who gave none
 
 	page := into[resource.Page[resource.AuditEntry]](t, p.do("GET", "/v1/audit?limit=4", "", bearer(tokens["reader"])))
 	rest := into[resource.Page[resource.AuditEntry]](t, p.do("GET", "/v1/audit?after="+*page.NextCursor, "", bearer(tokens["reader"])))
 	var got []string
 	for _, e := range append(page.Items, rest.Items...) {
-		got = append(got, e.Principal+" "+e.Type+" "+e.CorrelationID)
+		got = append(got, strings.TrimSpace(e.Principal+" "+e.Type+" "+e.CorrelationID+" "+e.Detail+e.Rejected))
 	}
 	require.Equal(t, []string{
-		"manager policy_revision_created change-7", "operator node_updated ", "operator node_updated ",
-		"admin node_removed change-8", "admin relation_written ",
+		"manager policy_revision_created change-7", "operator node_updated " + made(one), "operator node_updated " + made(many),
+		"admin node_removed change-8", "admin relation_written change-9 plane#read", "invalid",
 	}, got)
 }
 

@@ -84,8 +84,9 @@ type Deps struct {
 	Limiter *access.Limiter // of each principal; nil: none
 	// Failures counts credentials shown in vain; nil: nobody does.
 	Failures *access.Failures
-	// Signer is the plane's key as it is now: with it nodes register. nil: 503.
-	Signer func() Signer
+	// Signer is the plane's key as it is now, with which nodes register, and the
+	// one before while nodes accept it, else nil. Without it: 503.
+	Signer func() (current, previous Signer)
 
 	Name       string        // of this worker, in /v1/status
 	Durability func() string // strict, relaxed or unknown; nil: unknown

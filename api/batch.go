@@ -220,7 +220,7 @@ func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
 func (b *batch) append(w *lineWrite, e policy.Event, size int) {
 	b.now.writes = append(b.now.writes, w)
 	b.now.last[w.node] = w
-	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.given})
+	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.correlation})
 	b.now.bytes += size
 }
 

@@ -421,10 +421,10 @@ func rotated(_ context.Context, r api.Rotation) ([]resource.Key, error) {
 }
 
 // planeKey is a key for planes in tests.
-func planeKey(t testing.TB) func() api.Signer {
+func planeKey(t testing.TB) func() (current, previous api.Signer) {
 	s, err := artifact.GenerateSigner()
 	require.NoError(t, err)
-	return func() api.Signer { return s }
+	return func() (current, previous api.Signer) { return s, nil }
 }
 
 var errDown = errors.New("connection refused")

@@ -63,10 +63,12 @@ func accessHints() map[string]hint {
 		"AuditEntry.seq":             says("Its log sequence."),
 		"AuditEntry.time":            logTime("When it was stored"),
 		"AuditEntry.principal":       says("Who wrote it by way of the API; absent when nobody said, or it was appended directly."),
-		"AuditEntry.correlation_id":  says("What its author said it belongs to."),
+		"AuditEntry.correlation_id":  says("The request that it came by; absent when it was appended directly."),
 		"AuditEntry.type":            says("Its type, as its header has it."),
 		"AuditEntry.subject":         says("The subject it stands on: what it is about."),
 		"AuditEntry.event_id":        says("Its own id, as its header has it."),
+		"AuditEntry.rejected":        says("The code with which the fold refused it, so that it changed nothing; absent when it did not, or has not come to it."),
+		"AuditEntry.detail":          says("What it gave or took, where the subject does not say: a relation; the plane's key before and the new one."),
 	}
 	for _, of := range []string{"PrincipalDocument", "Principal"} {
 		all[of+".kind"] = hint{Schema: schema{Description: "What it is.", Enum: openapi.OneOfTexts(policy.Person, policy.Service, policy.Agent)}}

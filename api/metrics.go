@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -39,6 +40,7 @@ type Metrics struct {
 	admission admissionMetrics
 
 	requests *prometheus.CounterVec
+	refused  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 
 	reg prometheus.Registerer
@@ -82,6 +84,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		requests: counters("http_requests_total", "Requests answered, by route and status. 503 is a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
 			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
+		refused:   counters("credentials_refused_total", "Credentials shown in vain over HTTP and NATS, by why: unknown are nobody's, too_many came from an address that had failed too often to be looked for. A steady rate is a guesser, or an agent whose token is gone.", "reason"),
 		admission: newAdmissionMetrics(f),
 		reg:       reg,
 	}
@@ -94,6 +97,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	for _, source := range []string{relay.SourceLive, relay.SourceRing, relay.SourceDirect, relay.SourceConsumer} {
 		m.resumes.WithLabelValues(source)
+	}
+	for _, reason := range access.Refusals {
+		m.refused.WithLabelValues(reason)
 	}
 	return m
 }
@@ -148,6 +154,10 @@ func (m *Metrics) Reported(outcome string) { m.reports.WithLabelValues(outcome).
 
 // Applied notes how long after its commit a change was proven applied by a node.
 func (m *Metrics) Applied(after time.Duration) { m.applied.Observe(after.Seconds()) }
+
+// CredentialsRefused notes credentials that were shown in vain and why they were
+// refused, one of access.Refusals.
+func (m *Metrics) CredentialsRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
 // sawHead notes a sequence that the log has reached.
 func (m *Metrics) sawHead(seq uint64) {

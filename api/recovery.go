@@ -103,10 +103,17 @@ func cutOff(c *call, err error) error {
 	return err
 }
 
+// asked says who has the plane do something of which its log shows nothing,
+// because nothing that is so changes by it.
+func (p *plane) asked(c *call) {
+	p.Trace.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
+}
+
 func (p *plane) republish(c *call) error {
 	if p.Republish == nil {
 		return starting(errNoRelay)
 	}
+	p.asked(c)
 	asked, err := p.Republish(c.r.Context())
 	if err != nil {
 		return starting(err)
@@ -126,6 +133,7 @@ func (p *plane) createSnapshot(c *call) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
+	p.asked(c)
 	m, err := p.SaveSnapshot(c.r.Context())
 	switch {
 	case errors.Is(err, ErrSnapshotRunning):

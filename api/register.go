@@ -91,7 +91,7 @@ func (p *plane) register(c *call) error {
 	if p.Signer == nil {
 		return starting(errors.New("it has no key to register nodes with"))
 	}
-	signer := p.Signer()
+	signer, previous := p.Signer()
 	var body resource.RegisterRequest
 	if err := c.lenient(&body); err != nil {
 		return err
@@ -111,14 +111,20 @@ func (p *plane) register(c *call) error {
 		return p.registrable(v, who.ID, t, reg)
 	})
 	node, _ := parseID(string(who.ID)) // registrable has seen to it
-	secret := access.NodeSecret(signer.Sign, node, reg.token, reg.nonce, reg.publicKey)
-	bearer := access.NodeToken(node, secret)
-	var consumed *resource.Problem
+	secret, bearer := reg.secret(signer, node)
 	if err == nil {
 		err = p.enroll(c, who.ID, t.ID, reg, bearer)
 	}
-	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.Clock().Before(t.Expires) && p.registeredSo(who.ID, bearer) {
-		err = nil // by this very request, sent before
+	var consumed *resource.Problem
+	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.Clock().Before(t.Expires) {
+		// By this very request, maybe, sent before: then, too, when the plane had
+		// another key.
+		if previous != nil && !p.registeredSo(who.ID, bearer) {
+			secret, bearer = reg.secret(previous, node)
+		}
+		if p.registeredSo(who.ID, bearer) {
+			err = nil
+		}
 	}
 	if err != nil {
 		p.failed(c)
@@ -130,6 +136,12 @@ func (p *plane) register(c *call) error {
 		NSK: base64.StdEncoding.EncodeToString(secret[:]), NodeSecretKey: bearer,
 		PeerSnapshot: []json.RawMessage{}, Peers: []json.RawMessage{},
 	})
+}
+
+// secret is what the registration gives the node, and the bearer token of it.
+func (r registration) secret(by Signer, node uuid.UUID) (secret [32]byte, bearer string) {
+	secret = access.NodeSecret(by.Sign, node, r.token, r.nonce, r.publicKey)
+	return secret, access.NodeToken(node, secret)
 }
 
 // readRegistration reads either form.

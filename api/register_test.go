@@ -98,8 +98,9 @@ func TestBothDialectsRegister(t *testing.T) {
 			p.want(http.StatusCreated, "", a)
 			got := into[resource.Registered](t, a)
 			require.Equal(t, awaited, got.NodeID)
-			require.Equal(t, base64.StdEncoding.EncodeToString(p.deps.Signer().PublicKey()), got.SigningPublicKey)
-			require.Equal(t, p.deps.Signer().KeyID(), got.SigningKeyID)
+			signer, _ := p.deps.Signer()
+			require.Equal(t, base64.StdEncoding.EncodeToString(signer.PublicKey()), got.SigningPublicKey)
+			require.Equal(t, signer.KeyID(), got.SigningKeyID)
 			require.NotEmpty(t, got.MeshIP, "an agent that was told none does not start again")
 			require.Contains(t, string(a.body), `"peers":[]`)
 
@@ -246,6 +247,34 @@ func TestAnAnswerIsGivenAgainUntilTheTokenExpires(t *testing.T) {
 	p.want(201, "", p.do("POST", "/v1/register", asks()))
 	now = epoch.Add(time.Hour)
 	p.want(403, "token_consumed", p.do("POST", "/v1/register", asks()))
+}
+
+// The plane's key may be replaced before a lost answer is asked for again: the
+// node gets its secret, and the key that signs today.
+func TestALostAnswerIsGivenAgainAfterARotation(t *testing.T) {
+	first, _ := planeKey(t)()
+	second, _ := planeKey(t)()
+	third, _ := planeKey(t)()
+	current, previous := first, api.Signer(nil)
+	p := newPlane(t, func(d *api.Deps) { d.Signer = func() (c, b api.Signer) { return current, previous } })
+	p.awaits(awaited)
+	ask := func(body string) answer { return p.do("POST", "/v1/register", body) }
+	was := into[resource.Registered](t, ask(asks()))
+	written := p.log.Len()
+
+	current, previous = second, first
+	a := ask(asks())
+	p.want(201, "", a)
+	is := into[resource.Registered](t, a)
+	require.Equal(t, was.NodeSecretKey, is.NodeSecretKey)
+	require.Equal(t, was.NSK, is.NSK)
+	require.Equal(t, second.KeyID(), is.SigningKeyID)
+	require.Equal(t, base64.StdEncoding.EncodeToString(second.PublicKey()), is.SigningPublicKey)
+	p.want(403, "token_consumed", ask(asks("nonce", "other")))
+	require.Equal(t, written, p.log.Len())
+
+	current, previous = third, second
+	p.want(403, "token_consumed", ask(asks()))
 }
 
 func (p *plane) who(id string) (d policy.Principal) {

@@ -29,7 +29,7 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	defer cancel()
 	trace, done := p.publishing(c, e.EventType(), 1)
 	fault.Pass(fault.AppendBefore)
-	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: trace.String(), Principal: c.author(), Correlation: c.given})
+	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: trace.String(), Principal: c.author(), Correlation: c.correlation})
 	fault.Pass(fault.AppendAfter)
 	done(seq, err)
 	if err != nil {

@@ -45,11 +45,12 @@ const (
 	// pointer comes to name a checkpoint that was stored.
 	CheckpointBefore Point = "checkpoint.before"
 	CheckpointAfter  Point = "checkpoint.after"
-	// KeyMade, KeyRecorded, KeyMove and KeyMoved are the steps of a rotation: the
-	// new key is in a file of its own; the record names it; the one before is in
-	// a file of its own; the new one is in its place.
+	// KeyMade, KeyRecorded, KeyLogged, KeyMove and KeyMoved are the steps of a
+	// rotation: the new key is in a file of its own; the record names it; the log
+	// does; the one before is in a file of its own; the new one is in its place.
 	KeyMade     Point = "key.made"
 	KeyRecorded Point = "key.recorded"
+	KeyLogged   Point = "key.logged"
 	KeyMove     Point = "key.move"
 	KeyMoved    Point = "key.moved"
 )
@@ -60,7 +61,7 @@ func Points() []Point {
 		CommitBefore, CommitAfter, AppendBefore, AppendAfter,
 		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
 		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
-		KeyMade, KeyRecorded, KeyMove, KeyMoved,
+		KeyMade, KeyRecorded, KeyLogged, KeyMove, KeyMoved,
 	}
 }
 

@@ -46,12 +46,15 @@ const (
 	eventPrincipal
 	eventRelation
 	eventRegistration
+	eventKey
+	eventPreviousKey
+	eventTransition
 )
 
 var eventFields = []string{
 	"id", "type", "project_id", "policy_id", "node_id", "slug", "display_name", "revision", "labels", "addresses",
 	"admission_policy_id", "expected_version", "created_by", "policy", "artifacts", "trust", "kind", "name",
-	"principal_id", "principal", "relation", "registration",
+	"principal_id", "principal", "relation", "registration", "key_id", "previous_key_id", "transition_expires",
 }
 
 // record holds the fields of every event type: the type may stand last.
@@ -79,6 +82,7 @@ type record struct {
 	principal   Principal
 	relation    Relation
 	registered  NodeRegistered // without its ids
+	rotated     KeyRotated     // likewise, and without its author
 }
 
 // Decode reads an event. Every failure is a *DecodeError that holds all faults
@@ -129,6 +133,8 @@ func (rec *record) identified() bool {
 		return rec.admissionID != ""
 	case TypePrincipalUpdated, TypePrincipalRemoved, TypeRelationWritten, TypeRelationRemoved, TypeNodeRegistered:
 		return rec.principalID != ""
+	case TypeKeyRotated:
+		return rec.rotated.Key != ""
 	}
 	if rec.project == uuid.Nil {
 		return false
@@ -174,6 +180,10 @@ func (rec *record) event() Event {
 		e := rec.registered
 		e.ID, e.Principal = rec.id, rec.principalID
 		return e
+	case TypeKeyRotated:
+		e := rec.rotated
+		e.ID, e.CreatedBy = rec.id, rec.createdBy
+		return e
 	}
 	return nil
 }
@@ -206,6 +216,8 @@ func (rec *record) fields() (need, may uint) {
 		return eventID | eventType | eventPrincipalID | eventRelation, eventCreatedBy
 	case TypeNodeRegistered:
 		return eventID | eventType | eventPrincipalID | eventRegistration, 0
+	case TypeKeyRotated:
+		return eventID | eventType | eventKey | eventPreviousKey | eventTransition, eventCreatedBy
 	}
 	return common, ^uint(0)
 }
@@ -292,6 +304,15 @@ func (r *reader) eventField(rec *record, name []byte) bool {
 	case "registration":
 		rec.seen |= eventRegistration
 		rec.registered = r.registered()
+	case "key_id":
+		rec.seen |= eventKey
+		rec.rotated.Key = r.keyID()
+	case "previous_key_id":
+		rec.seen |= eventPreviousKey
+		rec.rotated.Previous = r.keyID()
+	case "transition_expires":
+		rec.seen |= eventTransition
+		rec.rotated.Expires = r.time()
 	default:
 		return false
 	}
@@ -314,6 +335,8 @@ func (r *reader) eventType(rec *record) {
 		rec.kind = TypeRelationRemoved
 	case TypeNodeRegistered:
 		rec.kind = TypeNodeRegistered
+	case TypeKeyRotated:
+		rec.kind = TypeKeyRotated
 	case TypeRevisionCreated:
 		rec.kind = TypeRevisionCreated
 	case TypePolicyDeleted:

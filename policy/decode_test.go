@@ -26,8 +26,11 @@ const deletedBody = `{"id":"0193b5a0-0000-7000-8000-000000000005","type":"policy
 
 const removedBody = `{"id":"0193b5a0-0000-7000-8000-000000000006","type":"node_removed","project_id":"00000000-0000-4000-8000-000000000000","node_id":"node-17"}`
 
+const keyBody = `{"id":"0193b5a0-0000-7000-8000-000000000007","type":"signing_key_rotated","key_id":"ed25519:0123456789abcdef",` +
+	`"previous_key_id":"ed25519:fedcba9876543210","transition_expires":"2026-11-20T12:00:00Z","created_by":"ann"}`
+
 func TestAppendWritesTheContractsBytes(t *testing.T) {
-	for _, body := range []string{revisionBody, nodeBody, deletedBody, removedBody} {
+	for _, body := range []string{revisionBody, nodeBody, deletedBody, removedBody, keyBody} {
 		e, err := Decode([]byte(body))
 		require.NoError(t, err)
 		require.Equal(t, body, string(Append(nil, e)))

@@ -63,6 +63,8 @@ func Append(b []byte, e Event) []byte {
 		b = appendText(append(appendAccess(b, e.Principal, nil, e.CreatedBy), `,"relation":`...), e.Relation.String())
 	case NodeRegistered:
 		b = appendRegistered(append(appendAccess(b, e.Principal, nil, ""), `,"registration":`...), e)
+	case KeyRotated:
+		b = appendKeyRotated(b, e)
 	default:
 		panic(fmt.Sprintf("policy: no encoding for %T", e)) // the set is closed
 	}

@@ -5,7 +5,7 @@ import "github.com/google/uuid"
 // Event is a fact of the log. The set is closed: RevisionCreated,
 // PolicyDeleted, NodeUpdated, NodeRemoved, ArtifactReleased, ArtifactWithdrawn,
 // AdmissionPolicyUpdated, AdmissionPolicyDeleted, PrincipalUpdated,
-// PrincipalRemoved, RelationWritten, RelationRemoved, NodeRegistered.
+// PrincipalRemoved, RelationWritten, RelationRemoved, NodeRegistered, KeyRotated.
 type Event interface {
 	// EventID identifies the event; EventType is its name on the wire.
 	EventID() uuid.UUID
@@ -34,6 +34,8 @@ const (
 	TypeRelationWritten  = "relation_written"
 	TypeRelationRemoved  = "relation_removed"
 	TypeNodeRegistered   = "node_registered"
+
+	TypeKeyRotated = "signing_key_rotated"
 )
 
 // RevisionCreated publishes a revision of a policy, the first included.

@@ -111,6 +111,7 @@ const (
 	CodeInvalidToken       = "invalid_token"
 	CodeInvalidSPIFFE      = "invalid_spiffe_id"
 	CodeTooManyCredentials = "too_many_credentials"
+	CodeInvalidKeyID       = "invalid_key_id"
 )
 
 // Codes of warnings: what may stand and is likely not meant.

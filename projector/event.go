@@ -50,10 +50,10 @@ type entry struct {
 	claimed  bool             // the subject says of the event what it says itself
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v4. v2
+// knownSchema is the newest ce-dataschema this binary folds: edict/v5. v2
 // added ordered policy and admission policies, v3 artifacts, v4 principals and
-// relations.
-const knownSchema = 4
+// relations, v5 rotations of the plane's key.
+const knownSchema = 5
 
 // NewerEventError means that an event was written under a schema this binary
 // does not know. Skipping it would show a smaller world, so the fold stops.
@@ -140,7 +140,7 @@ func claimFault(e *entry) (Verdict, bool) {
 	}
 	c, ok := streams.ParseSubject(e.msg.Subject)
 	if !ok {
-		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy> or edict.log.access.<principal>", e.msg.Subject), true
+		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy>, edict.log.access.<principal> or edict.log.key.<key id>", e.msg.Subject), true
 	}
 	family, id := identify(e.event)
 	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
@@ -154,6 +154,9 @@ func claimFault(e *entry) (Verdict, bool) {
 func placed(family, id string, project uuid.UUID) string {
 	if project == uuid.Nil && family == streams.FamilyAccess {
 		return "principal " + id
+	}
+	if project == uuid.Nil && family == streams.FamilyKey {
+		return "key " + id
 	}
 	if project == uuid.Nil {
 		return family + " policy " + id
@@ -192,6 +195,8 @@ func identify(e policy.Event) (family, id string) {
 		return streams.FamilyAccess, string(e.Principal)
 	case policy.NodeRegistered:
 		return streams.FamilyAccess, string(e.Principal)
+	case policy.KeyRotated:
+		return streams.FamilyKey, e.Key
 	}
 	return "", ""
 }
@@ -199,7 +204,8 @@ func identify(e policy.Event) (family, id string) {
 // unread reports whether the ids that place an event could not be read.
 func unread(e policy.Event) bool {
 	family, id := identify(e)
-	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && family != streams.FamilyAdmission && family != streams.FamilyAccess {
+	ofPlane := family == streams.FamilyAdmission || family == streams.FamilyAccess || family == streams.FamilyKey
+	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && !ofPlane {
 		return true
 	}
 	return id == "" || id == uuid.Nil.String()

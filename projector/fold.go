@@ -118,6 +118,8 @@ func (f *fold) event(e *entry) Verdict {
 		return f.relationRemoved(ev, e.fault)
 	case policy.NodeRegistered:
 		return f.nodeRegistered(ev, e.fault)
+	case policy.KeyRotated:
+		return keyRotated(e.fault)
 	}
 	return reject(policy.UnknownType, "unknown event type")
 }

@@ -154,7 +154,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v5"}}
+	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v6"}}
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
 	require.ErrorAs(t, err, &newer)
@@ -164,7 +164,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

@@ -167,7 +167,7 @@ var (
 	// logSubjects are the families of the first release; laterSubjects came
 	// after it, and a log that was made before them is extended.
 	logSubjects      = []string{logPrefix + "*.policy.*", logPrefix + "*.node.*"}
-	laterSubjects    = []string{admissionPrefix + "*", logPrefix + "*.artifact.*", accessPrefix + "*"}
+	laterSubjects    = []string{admissionPrefix + "*", logPrefix + "*.artifact.*", accessPrefix + "*", keyPrefix + "*"}
 	rejectedSubjects = []string{rejectedPrefix + "*"}
 	nodesSubjects    = []string{nodePrefix + "*.>", FenceFilter, DayMarkFilter, SyncMarkFilter}
 	nodesRepublish   = jetstream.RePublish{Source: nodePrefix + ">", Destination: livePrefix + ">"}

@@ -28,6 +28,7 @@ const (
 // directGet is the body of a direct get (ADR-31).
 type directGet struct {
 	Seq       uint64   `json:"seq,omitempty"`
+	LastFor   string   `json:"last_by_subj,omitempty"`
 	MultiLast []string `json:"multi_last,omitempty"`
 	MaxBytes  int      `json:"max_bytes,omitempty"`
 }
@@ -41,14 +42,19 @@ func (c *Conn) getSeq(ctx context.Context, stream string, seq uint64) (Message, 
 	if seq == 0 {
 		return Message{}, fmt.Errorf("%s sequence 0: %w", stream, ErrNotFound)
 	}
-	m, err := c.ask(ctx, c.directRequest(stream, directGet{Seq: seq}), requestTimeout)
+	return c.get(ctx, directGet{Seq: seq}, fmt.Sprintf("%s sequence %d", stream, seq), stream)
+}
+
+// get asks any replica for one message, which errors call what.
+func (c *Conn) get(ctx context.Context, which directGet, what, stream string) (Message, error) {
+	m, err := c.ask(ctx, c.directRequest(stream, which), requestTimeout)
 	if err != nil {
-		return Message{}, fmt.Errorf("read %s sequence %d: %w", stream, seq, err)
+		return Message{}, fmt.Errorf("read %s: %w", what, err)
 	}
 	if status := m.Header.Get(statusHeader); status == "404" {
-		return Message{}, fmt.Errorf("%s sequence %d: %w", stream, seq, ErrNotFound)
+		return Message{}, fmt.Errorf("%s: %w", what, ErrNotFound)
 	} else if status != "" {
-		return Message{}, fmt.Errorf("read %s sequence %d: server: %s %s", stream, seq, status, m.Header.Get(statusText))
+		return Message{}, fmt.Errorf("read %s: server: %s %s", what, status, m.Header.Get(statusText))
 	}
 	return directMessage(m)
 }

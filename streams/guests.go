@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,6 +41,7 @@ type Guest struct {
 type Shown struct {
 	Token string
 	TLS   *tls.ConnectionState // nil: none
+	From  netip.Addr           // where its connection comes from
 }
 
 // Guard lets guests in.
@@ -70,7 +73,7 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 		c.RegisterUser(&server.User{Username: ownUser, Account: (*quarters)[QuarterPlane]})
 		return true
 	}
-	g, ok := a.s.opt.Guard.Admit(Shown{token, c.GetTLSConnectionState()})
+	g, ok := a.s.opt.Guard.Admit(Shown{token, c.GetTLSConnectionState(), remote(c)})
 	if !ok {
 		return false
 	}
@@ -88,6 +91,14 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 	c.RegisterUser(u)
 	a.s.guests.Store(c.GetID(), g)
 	return true
+}
+
+// remote is the address of a client; the zero one of whoever is in this process.
+func remote(c server.ClientAuthentication) netip.Addr {
+	if a, ok := c.RemoteAddress().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr()
+	}
+	return netip.Addr{}
 }
 
 // ownUser is the name under which our own connections stand.

@@ -44,6 +44,7 @@ type Append struct {
 	Traceparent string // W3C trace context of the request that caused it; "" when there is none
 	Principal   string // who caused it, for the audit; "" when nobody said
 	Correlation string // what its author said it belongs to
+	Once        bool   // only if nothing stands on its subject yet, else ErrWrongSequence
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
 }
 
@@ -175,4 +176,15 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 		}
 	}
 	return m, err
+}
+
+// Holds reports whether an event stands on the subject of e. Where the log has
+// replicas one that lags may say no.
+func (l *Log) Holds(ctx context.Context, e policy.Event) (bool, error) {
+	subject := Subject(e)
+	_, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -51,6 +51,7 @@ func outgoing(a Append) Outgoing {
 	if !a.Bulk {
 		o.MsgID = id
 	}
+	o.HasExpect = a.Once
 	return o
 }
 
@@ -74,6 +75,8 @@ func dataSchema(e policy.Event) string {
 		return DataSchema2
 	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved, policy.NodeRegistered:
 		return DataSchema4
+	case policy.KeyRotated:
+		return DataSchema5
 	}
 	return DataSchema
 }
@@ -128,7 +131,11 @@ func (l *Log) Publish(ctx context.Context, a Append) (seq uint64, duplicate bool
 		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
 		defer cancel()
 	}
-	r := l.take(ctx, o)
+	publish := l.take
+	if o.HasExpect { // a batch would fail with it
+		publish = func(ctx context.Context, o Outgoing) result { return l.single(ctx, &o) }
+	}
+	r := publish(ctx, o)
 	if r.err != nil {
 		return 0, false, fmt.Errorf("publish %s: %w", o.Subject, r.err)
 	}

@@ -250,3 +250,24 @@ func TestPublishAllSendsABatchAgainWhoseAnswerWasLost(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknown)
 	assert.Empty(t, seqs)
 }
+
+// What is published once is not published again when the server has long
+// forgotten its id, nor by another.
+func TestWhatIsPublishedOnceStandsAlone(t *testing.T) {
+	l := openLog(t, embedded(t))
+	e := node("web-1", 1)
+	there, err := l.Holds(t.Context(), e)
+	require.NoError(t, err)
+	require.False(t, there)
+	seq, _, err := l.Publish(t.Context(), Append{Event: e, Once: true})
+	require.NoError(t, err)
+	again := Append{Event: e, Once: true, Bulk: true} // without an id
+	_, _, err = l.Publish(t.Context(), again)
+	require.ErrorIs(t, err, ErrWrongSequence)
+	there, err = l.Holds(t.Context(), e)
+	require.NoError(t, err)
+	require.True(t, there)
+	state, err := l.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, seq, state.Last)
+}

@@ -24,12 +24,14 @@ const (
 	FamilyArtifact  = "artifact"
 	FamilyAdmission = "admission"
 	FamilyAccess    = "access"
+	FamilyKey       = "key"
 )
 
 const (
 	logPrefix       = "edict.log."
 	admissionPrefix = logPrefix + FamilyAdmission + "."
 	accessPrefix    = logPrefix + FamilyAccess + "."
+	keyPrefix       = logPrefix + FamilyKey + "."
 	rejectedPrefix  = "edict.rejected."
 	nodePrefix      = "edict.node."
 	livePrefix      = "edict.live.node."
@@ -41,8 +43,9 @@ const (
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
 // edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>,
-// edict.log.admission.<policy> or edict.log.access.<principal>. It is "" for an
-// event of no family, which no event of the closed set is.
+// edict.log.admission.<policy>, edict.log.access.<principal> or
+// edict.log.key.<key id>. It is "" for an event of no family, which no event of
+// the closed set is.
 func Subject(e policy.Event) string {
 	const most = len(logPrefix) + 36 + len(".artifact.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
@@ -77,6 +80,8 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 		return append(append(b, accessPrefix...), e.Principal...)
 	case policy.NodeRegistered:
 		return append(append(b, accessPrefix...), e.Principal...)
+	case policy.KeyRotated:
+		return append(append(b, keyPrefix...), e.Key...)
 	}
 	return b
 }
@@ -92,8 +97,8 @@ func appendID(b []byte, id uuid.UUID) []byte {
 }
 
 // Claim is what a log subject says of its event: Family is FamilyPolicy,
-// FamilyNode, FamilyArtifact, or FamilyAdmission or FamilyAccess, which have no
-// project; ID the policy's or node's id as written. Any producer chooses its
+// FamilyNode, FamilyArtifact, or FamilyAdmission, FamilyAccess or FamilyKey,
+// which have no project; ID the policy's, node's or key's id as written. Any producer chooses its
 // subject, so a claim is held against the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
@@ -109,7 +114,7 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok {
 		return Claim{}, false
 	}
-	for _, family := range [...]string{FamilyAdmission, FamilyAccess} {
+	for _, family := range [...]string{FamilyAdmission, FamilyAccess, FamilyKey} {
 		if id, ok := strings.CutPrefix(rest, family+"."); ok && id != "" && !strings.Contains(id, ".") {
 			return Claim{Family: family, ID: id}, true
 		}

@@ -57,7 +57,7 @@ func drawDeath(r *rand.Rand, round int) death {
 	switch d.point {
 	case fault.LeaseBefore, fault.LeaseAfter:
 		d.pass = 1 + r.IntN(2)
-	case fault.CheckpointBefore, fault.CheckpointAfter, fault.KeyMade, fault.KeyRecorded, fault.KeyMove, fault.KeyMoved:
+	case fault.CheckpointBefore, fault.CheckpointAfter, fault.KeyMade, fault.KeyRecorded, fault.KeyLogged, fault.KeyMove, fault.KeyMoved:
 		d.pass = 1
 	}
 	return d
@@ -183,7 +183,7 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 // alone.
 func cutRotation(t *testing.T, p *process, first watch.Keys, deaths map[string]int) {
 	t.Helper()
-	for _, point := range []fault.Point{fault.KeyMade, fault.KeyRecorded, fault.KeyMove, fault.KeyMoved} {
+	for _, point := range []fault.Point{fault.KeyMade, fault.KeyRecorded, fault.KeyLogged, fault.KeyMove, fault.KeyMoved} {
 		p.kill()
 		before := deaths[string(point)]
 		deaths[death{point: point, pass: 1, after: 10 * time.Second}.dies(p)]++
@@ -199,6 +199,13 @@ func cutRotation(t *testing.T, p *process, first watch.Keys, deaths map[string]i
 			}
 		}
 	}), 1)
+	audit, code := p.run("audit", "--after=0")
+	require.Zero(t, code)
+	for id := range now {
+		if first[id] == nil {
+			require.Equal(t, 1, strings.Count(audit, " to "+id), "the rotation is one line of the audit:\n%s", audit)
+		}
+	}
 	require.True(t, waitFor(30*time.Second, func() bool {
 		return bytes.Contains(p.meta("signing-key"), []byte(`"resigned":true`))
 	}), "what is retained is signed anew")

@@ -92,4 +92,6 @@ type AuditEntry struct {
 	Type          string    `json:"type"`
 	Subject       string    `json:"subject"`
 	EventID       string    `json:"event_id"`
+	Detail        string    `json:"detail,omitempty"`
+	Rejected      string    `json:"rejected,omitempty"`
 }

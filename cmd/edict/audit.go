@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,9 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Say who wrote what, from the log", Args: args(0, 0),
 		Long: `Say who wrote what: every event of the log in its order, with the principal and the
-correlation id of the request that caused it. Events that were appended without the
-API have neither.`,
+correlation id of the request that caused it, and what it gave or took where its
+subject does not say: a relation, a key. Events that were appended without the API
+have neither name nor id. One that the fold rejected changed nothing, and says so.`,
 		Example: `  edict audit --after 4711 --by ana`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
@@ -55,7 +57,11 @@ API have neither.`,
 func writeAudit(w io.Writer, all []resource.AuditEntry) {
 	rows := make([][]string, len(all))
 	for i, e := range all {
-		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, e.CorrelationID}
+		detail := e.Detail
+		if e.Rejected != "" {
+			detail = strings.TrimSpace("rejected: " + e.Rejected + " " + detail)
+		}
+		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, detail, e.CorrelationID}
 	}
-	columns(w, []string{"seq", "time", "principal", "type", "subject", "correlation"}, rows)
+	columns(w, []string{"seq", "time", "principal", "type", "subject", "detail", "correlation"}, rows)
 }

@@ -42,6 +42,7 @@ type entrance struct {
 	admin    net.Listener
 	handler  http.Handler // of admin
 	nats     *streams.Server
+	failures *access.Failures                // of HTTP and of the embedded server
 	opened   atomic.Pointer[access.Registry] // registry, for NATS clients
 }
 
@@ -140,7 +141,7 @@ func (p *Plane) openAccess(ctx context.Context) (err error) {
 	if o.File == "" {
 		return nil
 	}
-	opt := access.Options{File: p.entrance.file}
+	opt := access.Options{File: p.entrance.file, Failures: p.entrance.failures}
 	if o.Issuer != "" {
 		if opt.Issuer, err = access.NewIssuer(ctx, o.Issuer, o.Audience, nil); err != nil {
 			return &UnusableError{"--oidc-issuer", err}

@@ -224,6 +224,9 @@ func tryDoors(t *testing.T, g *guarded) {
 	}
 	t.Run("have answers sent to another", g.misdirected)
 	t.Run("go on with new credentials", g.rotated)
+	if g.out == nil {
+		t.Run("guess without end", g.guesses)
+	}
 	for _, page := range []string{"/metrics", "/v1/status", "/v1/audit", "/v1/rejected", "/v1/access/principals?limit=200"} {
 		text, err := root.body("GET", page, "")
 		require.NoError(t, err, page)
@@ -350,6 +353,31 @@ func (g *guarded) byCertificate(t *testing.T) {
 	defer nc.Close()
 	_, err = nc.Request("edict.replay.node.n1", []byte(`{"after":0}`), 10*time.Second)
 	require.NoError(t, err)
+}
+
+// guesses tokens over NATS until their address is not looked after any more, over
+// HTTP too; what is good stays good.
+func (g *guarded) guesses(t *testing.T) {
+	refused := func() bool {
+		err := who{g, "nobody"}.http("GET", "/v1/access/self", "")
+		require.Error(t, err)
+		return strings.Contains(err.Error(), "too_many_failures")
+	}
+	const most = 1000
+	for n := 0; ; n++ {
+		require.Less(t, n, most, "wrong tokens over NATS are not counted")
+		_, err := who{g, "nobody"}.nats()
+		require.ErrorIs(t, err, nats.ErrAuthorization)
+		if n%10 == 0 && refused() {
+			break
+		}
+	}
+	_, err := who{g, "n1"}.nats()
+	require.NoError(t, err)
+	require.NoError(t, who{g, "root"}.http("GET", "/v1/access/self", ""))
+	page, err := who{g, "root"}.body("GET", "/metrics", "")
+	require.NoError(t, err)
+	require.Regexp(t, `edict_credentials_refused_total\{reason="too_many"\} [1-9]`, string(page))
 }
 
 // revoked loses what it has while it is connected: its stream and its NATS

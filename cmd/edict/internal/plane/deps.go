@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 )
@@ -39,11 +38,14 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
-	d.Signer = func() api.Signer {
+	d.Signer = func() (current, previous api.Signer) {
 		keys, _ := p.keys.ring.Now()
-		return keys.Current
+		if keys.Previous != nil {
+			previous = keys.Previous
+		}
+		return keys.Current, previous
 	}
-	d.Failures = access.NewFailures(failuresPerSecond)
+	d.Failures = p.entrance.failures
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
@@ -30,6 +32,9 @@ type keyRecord struct {
 	RotatedAt     time.Time `json:"rotated_at,omitzero"`
 	RotatedBy     string    `json:"rotated_by,omitempty"`
 	CorrelationID string    `json:"correlation_id,omitempty"`
+	// EventID is that of the rotation's event in the log; nil where none was
+	// written, by a binary of before.
+	EventID uuid.UUID `json:"event_id,omitzero"`
 	// Resigned: no message that the node stream retains is another key's.
 	Resigned bool `json:"resigned,omitempty"`
 
@@ -64,7 +69,7 @@ func (r keyRecord) rotated(next *artifact.Signer, now, until time.Time, by, corr
 	before.Status, before.NotAfter = keyPrevious, &until
 	out := keyRecord{
 		Key: publicKey(next), Previous: &before, Retired: slices.Clone(r.Retired),
-		RotatedAt: now, RotatedBy: by, CorrelationID: correlation, revision: r.revision,
+		RotatedAt: now, RotatedBy: by, CorrelationID: correlation, EventID: uuid.Must(uuid.NewV7()), revision: r.revision,
 	}
 	if r.Previous != nil {
 		out.Retired = append(out.Retired, r.Previous.KeyID)

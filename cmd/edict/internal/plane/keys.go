@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/fault"
@@ -27,6 +29,7 @@ type keyset struct {
 
 	change sync.Mutex  // one change at a time, files included
 	untidy atomic.Bool // the files are not in order
+	logged uuid.UUID   // event of the last rotation that the log is known to hold; for who holds change
 
 	mu     sync.Mutex // what follows
 	held   map[string]*artifact.Signer
@@ -118,19 +121,23 @@ func (p *Plane) recordKey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.adopt(r)
+	return p.adopt(ctx, r)
 }
 
 // adopt goes by a record: it signs with the record's key from now on, and keeps
-// the files of the keys that are needed. The error is *OtherKeyError.
-func (p *Plane) adopt(r keyRecord) error {
+// the files of the keys that are needed. The error is *OtherKeyError, or that
+// the log does not hold the rotation yet.
+func (p *Plane) adopt(ctx context.Context, r keyRecord) error {
 	p.keys.change.Lock()
 	defer p.keys.change.Unlock()
-	return p.adoptHeld(r)
+	return p.adoptHeld(ctx, r)
 }
 
 // adoptHeld is adopt for who holds the right to change the keys.
-func (p *Plane) adoptHeld(r keyRecord) error {
+func (p *Plane) adoptHeld(ctx context.Context, r keyRecord) error {
+	if err := p.logRotation(ctx, r); err != nil {
+		return err
+	}
 	if err := p.signWith(r); err != nil {
 		return err
 	}
@@ -289,7 +296,7 @@ func (p *Plane) watchKey(ctx context.Context) error {
 			}
 			r, err := parseKey(e.Value, e.Revision)
 			if err == nil {
-				err = p.adopt(r)
+				err = p.adopt(ctx, r)
 			}
 			if err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
@@ -295,6 +296,8 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.keys.ring, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
+	p.entrance.failures = access.NewFailures(failuresPerSecond)
+	p.entrance.failures.Told = metrics.CredentialsRefused
 	if err := p.openAccess(ctx); err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (p *Plane) rotateKey(ctx context.Context, ask api.Rotation) ([]resource.Key
 	if err != nil {
 		return nil, err
 	}
-	if err := p.adoptHeld(stands); err != nil {
+	if err := p.adoptHeld(ctx, stands); err != nil {
 		return nil, err
 	}
 	return p.keysNow(), nil
@@ -146,7 +146,7 @@ func (p *Plane) endTransitions(ctx context.Context) error {
 		wait(ctx, p.look())
 		r := p.keys.now()
 		if k, _ := p.keys.ring.Now(); p.keys.untidy.Load() || k.Previous != nil && r.transition(time.Now()).IsZero() {
-			if err := p.adopt(r); err != nil {
+			if err := p.adopt(ctx, r); errors.As(err, new(*OtherKeyError)) {
 				return err
 			}
 		}
@@ -208,7 +208,7 @@ func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error)
 		return false, err
 	}
 	p.log.Info("every retained message is signed by the current key", "current", r.KeyID)
-	return false, p.adopt(stands)
+	return false, p.adopt(ctx, stands)
 }
 
 // syncPatience is how long a sync of all partitions may take before it is asked

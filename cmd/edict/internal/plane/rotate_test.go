@@ -348,6 +348,7 @@ func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
 		keys, err := newClient(t, two).Keys(t.Context())
 		return err == nil && len(keys) == 2 && keys[0].KeyID == next.KeyID() && keys[1].KeyID == old.KeyID()
 	}, 20*time.Second, 10*time.Millisecond, "the other worker follows the record")
+	require.Len(t, rotations(t, at), 1, "both saw to it that the log has it")
 	stop()
 	var other *OtherKeyError
 	_, err = Open(t.Context(), lacking)
@@ -368,11 +369,12 @@ func TestAWorkerWithoutTheNewKeyEnds(t *testing.T) {
 	p, err := Open(t.Context(), Options{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "none", SigningKey: file, Relaxed: true})
 	require.NoError(t, err)
 	defer p.Close()
+	bucket, stands := p.keys.bucket, p.keys.now() // a worker that starts reads both anew
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(t.Context()) }()
 	_, next := newKeyFile(t)
 	until := time.Now().Add(time.Hour)
-	_, err = writeKey(t.Context(), p.keys.bucket, p.keys.now().rotated(next, time.Now(), until, "", ""))
+	_, err = writeKey(t.Context(), bucket, stands.rotated(next, time.Now(), until, "", ""))
 	require.NoError(t, err)
 	var other *OtherKeyError
 	require.ErrorAs(t, <-ended, &other)
