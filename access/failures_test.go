@@ -17,9 +17,9 @@ import (
 // askedIssuer believes nothing, and counts how often it is asked.
 type askedIssuer struct{ asked int }
 
-func (i *askedIssuer) Verify(context.Context, string) (policy.OIDCIdentity, error) {
+func (i *askedIssuer) Verify(context.Context, string) (policy.OIDCIdentity, time.Time, error) {
 	i.asked++
-	return policy.OIDCIdentity{}, errors.New("not mine")
+	return policy.OIDCIdentity{}, time.Time{}, errors.New("not mine")
 }
 
 // An address that failed too often over NATS is not looked after any more; what

@@ -55,8 +55,9 @@ type entry struct {
 // relations, v5 rotations of the plane's key.
 const knownSchema = 5
 
-// NewerEventError means that an event was written under a schema this binary
-// does not know. Skipping it would show a smaller world, so the fold stops.
+// NewerEventError means that an event of the plane's own was written under a
+// schema this binary does not know. Skipping it would show a smaller world, so the
+// fold stops.
 type NewerEventError struct {
 	Seq    uint64
 	Schema string
@@ -70,7 +71,13 @@ func (e *NewerEventError) Error() string {
 func prepare(m streams.Message) (entry, error) {
 	e := entry{msg: m, body: sha256.Sum256(m.Body)}
 	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && newer(v[0]) {
-		return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+		if !ofProject(m.Subject) {
+			return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+		}
+		e.fault = &policy.DecodeError{Code: policy.Undecodable, Violations: policy.Violations{{
+			Code: policy.Undecodable, Detail: fmt.Sprintf("schema %.40q is newer than any that an event of the plane's own has said: name an older one, or have the plane upgraded first", v[0]),
+		}}}
+		return e, nil
 	}
 	if t := m.Get(streams.HeaderTraceparent); t != "" {
 		e.trace, _ = streams.ParseTrace(t)
@@ -95,6 +102,15 @@ func prepare(m streams.Message) (entry, error) {
 		e.released, e.fault = readReleased(ar)
 	}
 	return e, nil
+}
+
+// ofProject reports whether an event is of a family that operators of projects
+// append to. One of these that claims a newer schema than the plane's own events
+// have said by then is rejected, by every binary ever: it would let whoever
+// operates one project stop all workers for good.
+func ofProject(subject string) bool {
+	c, ok := streams.ParseSubject(subject)
+	return ok && c.Project != uuid.Nil
 }
 
 // newer reports whether a data schema is one of ours with a larger number.

@@ -101,6 +101,7 @@ func TestRunFoldsWhatCameBeforeAnError(t *testing.T) {
 		"of the log": {func(l cutLog) cutLog { l.err = broken; return l }, "follow log: the log is gone", 10},
 		"a hole":     {func(l cutLog) cutLog { l.batches = append(l.batches[:4], l.batches[5:]...); return l }, "log continues at 6, not at 5", 4},
 		"a newer schema": {func(l cutLog) cutLog {
+			l.batches[6][0].Subject = "edict.log.access.ana"
 			l.batches[6][0].Header = map[string][]string{streams.HeaderDataSchema: {"edict/v9"}}
 			return l
 		}, "run a newer binary", 6},

@@ -155,11 +155,26 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
 	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v6"}}
+	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, uint64(2), newer.Seq)
 	require.Equal(t, uint64(1), p.Applied(), "what came before it is folded")
+}
+
+// Whoever operates a project may append to it, and must not stop the plane.
+func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	forged := j.add(update(t, 1, 1, "a"))
+	forged.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v99"}}
+	require.NoError(t, p.Apply([]streams.Message{forged, j.add(update(t, 2, 1, "b"))}))
+	require.Equal(t, uint64(2), p.Applied())
+	rejected, err := p.Rejections(0, 10)
+	require.NoError(t, err)
+	require.Len(t, rejected, 1)
+	require.Equal(t, policy.Undecodable, rejected[0].Code)
+	p.Read(func(v *View) { require.Equal(t, 1, v.Counts().Nodes) })
 }
 
 func TestWhichSchemasAreNewer(t *testing.T) {
