@@ -202,10 +202,13 @@ func Split(d Deps) (front, admin http.Handler) {
 	return newDispatcher(p, fronts), newDispatcher(p, admins)
 }
 
+// encoded is the same for every plane of a process.
+var encoded = sync.OnceValues(func() ([]byte, error) { return Describe().Encode() })
+
 func newPlane(d Deps) *plane {
 	d = d.withDefaults()
 	return &plane{
 		Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096),
-		document: sync.OnceValues(func() ([]byte, error) { return Describe().Encode() }),
+		document: encoded,
 	}
 }
