@@ -16,9 +16,10 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// SPIFFEIDs are those of a client's verified certificate.
+// SPIFFEIDs are those of a client's verified certificate; none once it is over,
+// though the connection stands.
 func SPIFFEIDs(state *tls.ConnectionState) (ids []string) {
-	if state == nil || len(state.VerifiedChains) == 0 {
+	if until := certified(state); until.IsZero() || !time.Now().Before(until) {
 		return nil
 	}
 	for _, u := range state.VerifiedChains[0][0].URIs {
@@ -27,6 +28,14 @@ func SPIFFEIDs(state *tls.ConnectionState) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// certified is the end of a client's verified certificate; zero: it showed none.
+func certified(state *tls.ConnectionState) time.Time {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return time.Time{}
+	}
+	return state.VerifiedChains[0][0].NotAfter
 }
 
 // Permissions are what a principal may do over NATS: an agent hears its nodes'
@@ -85,11 +94,15 @@ const admitPatience = 3 * time.Second
 func (r *Registry) Admit(s streams.Shown) (streams.Guest, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), admitPatience)
 	defer cancel()
-	p, k, err := r.identify(ctx, Credentials{Bearer: s.Token, SPIFFE: SPIFFEIDs(s.TLS)})
+	p, k, until, err := r.identify(ctx, Credentials{Bearer: s.Token, SPIFFE: SPIFFEIDs(s.TLS)})
 	if err != nil {
 		return streams.Guest{}, false
 	}
+	if s.Token == "" {
+		until = certified(s.TLS)
+	}
 	g, ok := p.Permissions()
+	g.Until = until
 	g.Name += "/" + hex.EncodeToString(k[:])
 	return g, ok
 }

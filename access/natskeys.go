@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -144,7 +145,10 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	}
 	c := jwt.NewAccountClaims(public)
 	c.Name = a.label
-	if a.quarter == streams.QuarterPlane {
+	switch a.quarter {
+	case streams.QuarterNodes, streams.QuarterProducers:
+		c.Limits.Subs = streams.MaxSubscriptions // of each connection
+	case streams.QuarterPlane:
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}
@@ -222,7 +226,7 @@ func (k *NATSKeys) path(name string) string { return filepath.Join(k.dir, name) 
 
 // write replaces a file whole.
 func (k *NATSKeys) write(name string, body []byte, mode fs.FileMode) error {
-	return replaceFile(k.path(name), body, mode)
+	return artifact.WriteFile(k.path(name), body, mode)
 }
 
 func (k *NATSKeys) writeSeed(name string, pair nkeys.KeyPair) error {

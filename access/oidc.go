@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/time/rate"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -18,6 +19,29 @@ var algorithms = []string{oidc.RS256, oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.P
 
 // issuerPatience bounds a question to the issuer.
 const issuerPatience = 10 * time.Second
+
+// An issuer is asked for its keys so often, and no more: a token that names a key
+// nobody knows has them asked for, and anybody can make such tokens.
+const (
+	issuerEvery = time.Second
+	issuerBurst = 5
+)
+
+var errAskedEnough = errors.New("the issuer was asked for its keys a moment ago")
+
+// seldom lets a few requests pass.
+type seldom struct {
+	next  http.RoundTripper
+	limit *rate.Limiter
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.limit.Allow() {
+		return nil, errAskedEnough
+	}
+	return s.next.RoundTrip(r)
+}
 
 // OIDC believes the identity tokens of one issuer for one audience.
 type OIDC struct {
@@ -34,6 +58,12 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if client == nil {
 		client = &http.Client{Timeout: issuerPatience}
 	}
+	careful := *client
+	if careful.Transport == nil {
+		careful.Transport = http.DefaultTransport
+	}
+	careful.Transport = &seldom{careful.Transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
+	client = &careful
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
@@ -45,10 +75,10 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 }
 
 // Verify implements Issuer.
-func (o *OIDC) Verify(ctx context.Context, token string) (policy.OIDCIdentity, error) {
+func (o *OIDC) Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error) {
 	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
 	if err != nil {
-		return policy.OIDCIdentity{}, err
+		return who, until, err
 	}
-	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, nil
+	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, t.Expiry, nil
 }

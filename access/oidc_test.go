@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -25,7 +27,8 @@ func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 // issuer is an OpenID Connect issuer in this process.
 type issuer struct {
 	*httptest.Server
-	key *ecdsa.PrivateKey
+	key   *ecdsa.PrivateKey
+	asked atomic.Int64 // for its keys
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -40,6 +43,7 @@ func newIssuer(t *testing.T) *issuer {
 			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":%q,"token_endpoint":%q,"id_token_signing_alg_values_supported":["ES256","HS256","none"]}`,
 				i.URL, i.URL+"/keys", i.URL+"/a", i.URL+"/t")
 		case "/keys":
+			i.asked.Add(1)
 			point, err := i.key.PublicKey.Bytes()
 			if err != nil {
 				panic(err)
@@ -112,8 +116,30 @@ func TestAnIssuersTokensAreBelievedForOneAudience(t *testing.T) {
 			require.Equal(t, policy.PrincipalID("ana"), p.ID)
 		}
 	}
+	g, let := r.Admit(streams.Shown{Token: i.sign(t, i.key, "ES256", claims(map[string]any{"exp": 4102444800}))})
+	require.False(t, let, "it may do nothing over NATS")
+	require.Equal(t, int64(4102444800), g.Until.Unix(), "a connection ends with the token")
 	_, err = NewIssuer(t.Context(), i.URL, "", client)
 	require.ErrorContains(t, err, "audience")
 	_, err = NewIssuer(context.Background(), i.URL+"/x", "edict", client)
 	require.Error(t, err)
+}
+
+// Anybody can make tokens that name a key which the issuer does not have.
+func TestForgedTokensDoNotHaveTheIssuerAskedEachTime(t *testing.T) {
+	i := newIssuer(t)
+	believer, err := NewIssuer(t.Context(), i.URL, "edict", i.Client())
+	require.NoError(t, err)
+	forger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	claims := map[string]any{"iss": i.URL, "aud": "edict", "sub": "4711", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+	good, forged := i.sign(t, i.key, "ES256", claims), i.sign(t, forger, "ES256", claims)
+	began := time.Now()
+	for range 1000 {
+		_, _, err := believer.Verify(t.Context(), forged)
+		require.Error(t, err)
+	}
+	require.LessOrEqual(t, i.asked.Load(), issuerBurst+int64(time.Since(began)/issuerEvery)+1)
+	_, _, err = believer.Verify(t.Context(), good)
+	require.NoError(t, err, "whose key is known is known")
 }

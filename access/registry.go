@@ -22,7 +22,8 @@ type Model interface {
 
 // Issuer verifies identity tokens.
 type Issuer interface {
-	Verify(ctx context.Context, token string) (policy.OIDCIdentity, error)
+	// Verify says whose a token is, and when it is over.
+	Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error)
 }
 
 // Options are what a registry has beside the log.
@@ -97,36 +98,37 @@ func (c Credentials) None() bool { return c.Bearer == "" && len(c.SPIFFE) == 0 }
 // Authenticate finds the principal whose credentials these are, else
 // ErrUnknown. A token counts before a certificate: whoever sends one means it.
 func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal, error) {
-	p, _, err := r.identify(ctx, c)
+	p, _, _, err := r.identify(ctx, c)
 	return p, err
 }
 
-// identify is Authenticate, and the key of the credential that proved it.
-func (r *Registry) identify(ctx context.Context, c Credentials) (*Principal, key, error) {
+// identify is Authenticate, and the key of the credential that proved it. until is
+// when that is over, where only the credential itself says so.
+func (r *Registry) identify(ctx context.Context, c Credentials) (p *Principal, k key, until time.Time, err error) {
 	s, now := r.Snapshot(), r.opt.Clock()
 	if c.Bearer == "" {
 		for _, id := range c.SPIFFE {
 			k := spiffeKey(id)
 			if p := s.find(k, now); p != nil {
-				return p, k, nil
+				return p, k, until, nil
 			}
 		}
-		return nil, key{}, ErrUnknown
+		return nil, key{}, until, ErrUnknown
 	}
-	k := tokenKey(sha256.Sum256([]byte(c.Bearer)))
+	k = tokenKey(sha256.Sum256([]byte(c.Bearer)))
 	if p := s.find(k, now); p != nil {
-		return p, k, nil
+		return p, k, until, nil
 	}
 	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
-		return nil, key{}, ErrUnknown
+		return nil, key{}, until, ErrUnknown
 	}
-	identity, err := r.opt.Issuer.Verify(ctx, c.Bearer)
+	identity, until, err := r.opt.Issuer.Verify(ctx, c.Bearer)
 	if err != nil {
-		return nil, key{}, ErrUnknown
+		return nil, key{}, until, ErrUnknown
 	}
 	k = oidcKey(identity)
 	if p := s.find(k, now); p != nil {
-		return p, k, nil
+		return p, k, until, nil
 	}
-	return nil, key{}, ErrUnknown
+	return nil, key{}, until, ErrUnknown
 }

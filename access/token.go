@@ -33,15 +33,28 @@ func NewToken(id uuid.UUID, expires time.Time) (text string, kept policy.Token) 
 	return text, policy.Token{ID: id, Hash: sha256.Sum256([]byte(text)), Expires: expires}
 }
 
-// key is what a credential is found by.
-type key [sha256.Size]byte
+// key is what a credential is found by: a hash, and the kind of credential, so
+// that nothing a client sends as a token, zeros and all, is another's certificate
+// or identity. These are no secrets.
+type key [sha256.Size + 1]byte
 
-func tokenKey(hash [sha256.Size]byte) key { return hash }
+// The kinds. A key ends with its own.
+const (
+	kindToken byte = iota + 1
+	kindSPIFFE
+	kindOIDC
+)
 
-// spiffeKey and oidcKey hash what no token begins with, so that no text a client
-// sends as a token is another's certificate.
-func spiffeKey(id string) key { return sha256.Sum256([]byte("spiffe\x00" + id)) }
+func keyOf(hash [sha256.Size]byte, kind byte) (k key) {
+	copy(k[:], hash[:])
+	k[sha256.Size] = kind
+	return k
+}
+
+func tokenKey(hash [sha256.Size]byte) key { return keyOf(hash, kindToken) }
+
+func spiffeKey(id string) key { return keyOf(sha256.Sum256([]byte(id)), kindSPIFFE) }
 
 func oidcKey(o policy.OIDCIdentity) key {
-	return sha256.Sum256([]byte("oidc\x00" + o.Issuer + "\x00" + o.Subject))
+	return keyOf(sha256.Sum256([]byte(o.Issuer+"\x00"+o.Subject)), kindOIDC)
 }

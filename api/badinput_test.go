@@ -68,6 +68,8 @@ var documents = sync.OnceValue(func() []badInput {
 		{name: "a form", body: `{}`, header: []string{"Content-Type: application/x-www-form-urlencoded"}, status: 415, code: "unsupported_media_type"},
 		{name: "another charset", body: `{}`, header: []string{"Content-Type: application/json; charset=latin1"}, status: 415, code: "unsupported_media_type"},
 		{name: "a principal of several lines", body: `{}`, header: []string{"X-Edict-Principal: a\x01b"}, status: 400, code: "bad_header"},
+		{name: "a page of another site", body: `{}`, header: []string{"Sec-Fetch-Site: cross-site"}, status: 400, code: "bad_header"},
+		{name: "a page of another origin, in an older browser", body: `{}`, header: []string{"Origin: https://elsewhere.test"}, status: 400, code: "bad_header"},
 		{name: "a key without end", body: `{}`, header: []string{"Idempotency-Key: " + strings.Repeat("k", 300)}, status: 400, code: "bad_header"},
 		{name: "a correlation id without end", body: `{}`, header: []string{"X-Correlation-Id: " + strings.Repeat("k", 300)}, status: 400, code: "bad_header"},
 	}

@@ -59,6 +59,20 @@ func registerRoutes() []Route {
 	}}
 }
 
+// registerCodes are what a registration may meet.
+func registerCodes() map[string]meaning {
+	return map[string]meaning{
+		CodeKindMismatch:             {http.StatusForbidden, "the bootstrap token is of no node"},
+		CodeProjectMismatch:          {http.StatusForbidden, "the bootstrap token is for a node of another project"},
+		CodePublicKeyInvalid:         {http.StatusBadRequest, "the public key is not the base64 of an X25519 key"},
+		CodeResourceNotFound:         {http.StatusNotFound, "the bootstrap token is for another resource, or its node is gone"},
+		projector.CodeTokenConsumed:  {http.StatusForbidden, "a node registered with the bootstrap token already"},
+		projector.CodeTokenExpired:   {http.StatusForbidden, "the bootstrap token has expired"},
+		projector.CodeTokenRevoked:   {http.StatusForbidden, "the bootstrap token was revoked"},
+		projector.CodeNonceCollision: {http.StatusForbidden, "the nonce was used in another registration"},
+	}
+}
+
 // registration is a request that can be read.
 type registration struct {
 	token     string
@@ -103,7 +117,7 @@ func (p *plane) register(c *call) error {
 	if err == nil {
 		err = p.enroll(c, who.ID, t.ID, reg, bearer)
 	}
-	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.registeredSo(who.ID, bearer) {
+	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.Clock().Before(t.Expires) && p.registeredSo(who.ID, bearer) {
 		err = nil // by this very request, sent before
 	}
 	if err != nil {

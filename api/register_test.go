@@ -236,6 +236,18 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 	require.Len(t, p.who(awaited).Tokens, 1)
 }
 
+// Whoever finds the request later, in a capture or on a disk, has nothing.
+func TestAnAnswerIsGivenAgainUntilTheTokenExpires(t *testing.T) {
+	now := epoch
+	p := newPlane(t, func(d *api.Deps) { d.Clock = func() time.Time { return now } })
+	p.awaits(awaited)
+	p.want(201, "", p.do("POST", "/v1/register", asks()))
+	now = epoch.Add(time.Hour - 1)
+	p.want(201, "", p.do("POST", "/v1/register", asks()))
+	now = epoch.Add(time.Hour)
+	p.want(403, "token_consumed", p.do("POST", "/v1/register", asks()))
+}
+
 func (p *plane) who(id string) (d policy.Principal) {
 	p.t.Helper()
 	who := into[resource.Principal](p.t, p.do("GET", "/v1/access/principals/"+id, ""))

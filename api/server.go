@@ -17,8 +17,8 @@ type ExposedError struct{ Addr string }
 
 // Error says what to do.
 func (e *ExposedError) Error() string {
-	return fmt.Sprintf("refusing to listen on %s: access is not configured, so whoever reaches the API may write policy; "+
-		"listen on 127.0.0.1 or [::1], or configure access (--access FILE) and TLS (--tls-cert, --tls-key) first", e.Addr)
+	return fmt.Sprintf("refusing to listen on %s: others than this machine may come there with access (--access FILE) and TLS (--tls-cert and --tls-key, "+
+		"or --spiffe-socket) alone, because whoever reaches the API may write policy without; give both, or listen on 127.0.0.1 or [::1]", e.Addr)
 }
 
 // Expose opens any address: of a plane that knows who may do what, or was told

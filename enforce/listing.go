@@ -14,6 +14,7 @@ import (
 
 // Listing is what a kernel holds of the table, in words that compare.
 type Listing struct {
+	Flagged  bool              // the table has flags, as one that is dormant: all of it is there, and none in force
 	Chains   map[string]string // by name: its hook, and how many rules it has
 	Maps     map[string]string // by name: the type of its keys
 	Elements map[string]string // by map and interval: the verdict
@@ -24,7 +25,7 @@ type Listing struct {
 
 // NewListing is that of a table with nothing in it.
 func NewListing() *Listing {
-	return &Listing{map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}}
+	return &Listing{Chains: map[string]string{}, Maps: map[string]string{}, Elements: map[string]string{}, Rules: map[string]string{}}
 }
 
 // AddChain adds a chain and its rules.
@@ -73,6 +74,11 @@ func (r *Ruleset) listing() *Listing {
 
 // nftObject is an object of nft's JSON, as far as we look at it.
 type nftObject struct {
+	Table *struct {
+		// Which ones older versions of nft do not say, but write whatever is in their
+		// memory.
+		Flags json.RawMessage `json:"flags"`
+	} `json:"table"`
 	Chain *nftChain `json:"chain"`
 	Rule  *struct {
 		Chain string          `json:"chain"`
@@ -105,13 +111,14 @@ type nftMap struct {
 	Elem []json.RawMessage `json:"elem"`
 }
 
-// parseListing reads what nft -j list table says.
+// parseListing reads what nft -j list table says. The error of what is no JSON is
+// a *MismatchError: nft writes such of a table that somebody else flagged.
 func parseListing(text []byte) (*Listing, error) {
 	var doc struct {
 		Objects []nftObject `json:"nftables"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("read what nft lists: %w", err)
+		return nil, &MismatchError{[]string{"nft lists it in no JSON: " + err.Error()}}
 	}
 	l := NewListing()
 	rules := map[string][]string{}
@@ -122,6 +129,8 @@ func parseListing(text []byte) (*Listing, error) {
 	}
 	for _, o := range doc.Objects {
 		switch {
+		case o.Table != nil:
+			l.Flagged = len(o.Table.Flags) > 0
 		case o.Chain != nil:
 			l.AddChain(o.Chain.object(), rules[o.Chain.Name])
 		case o.Map != nil:

@@ -164,6 +164,7 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 	require.True(t, intact)
 	for _, meddling := range []string{
 		"flush chain inet edict egress_any", "delete table inet edict",
+		"add table inet edict { flags dormant; }", "delete table inet edict; add table inet edict { flags dormant; }",
 		"insert rule inet edict egress accept", "add element inet edict ingress_ip { 1.2.3.4 : accept }",
 		"flush chain inet edict ingress; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept",
 	} {

@@ -139,6 +139,9 @@ func (r *Ruleset) differences(l *Listing) (out []string) {
 			}
 		}
 	}
+	if l.Flagged {
+		out = append(out, "the table has flags")
+	}
 	want := r.listing()
 	said("chain", want.Chains, l.Chains)
 	said("map", want.Maps, l.Maps)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -31,6 +32,7 @@ type Guest struct {
 	Publish []string
 	Inbox   string // prefix of its inboxes; what comes in answer
 	Hear    []string
+	Until   time.Time // when what it showed is over; zero: it is not, by itself
 }
 
 // Shown is what a client shows of who it is.
@@ -84,7 +86,7 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 		}
 	}
 	c.RegisterUser(u)
-	a.s.guests.Store(c.GetID(), g.Name)
+	a.s.guests.Store(c.GetID(), g)
 	return true
 }
 
@@ -143,18 +145,21 @@ func (j Joint) make(ours, theirs *server.Account) error {
 	return errors.Join(ours.AddServiceExportWithResponse(j.Subject, answer, only), theirs.AddServiceImport(ours, j.Subject, j.Subject))
 }
 
-// Expel ends the connections of guests that stands says no longer stand.
+// Expel ends the connections of guests that stands says no longer stand, and of
+// those whose time is over.
 func (s *Server) Expel(stands func(name string) bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.run == nil {
 		return
 	}
-	s.guests.Range(func(cid, name any) bool {
+	now := time.Now()
+	s.guests.Range(func(cid, guest any) bool {
+		g := guest.(Guest)
 		switch id := cid.(uint64); {
 		case s.run.GetClient(id) == nil:
 			s.guests.Delete(cid)
-		case !stands(name.(string)):
+		case !stands(g.Name), !g.Until.IsZero() && !now.Before(g.Until):
 			_ = s.run.DisconnectClientByID(id) // it may have gone by itself
 		}
 		return true

@@ -23,6 +23,10 @@ const (
 	embeddedMaxPayload = 8 << 20 // bytes of a message, headers included
 	embeddedMaxBatch   = 10_000  // messages of an atomic batch
 
+	// MaxSubscriptions are those of one connection where guests are let in, here
+	// and on servers of others. A node needs two; each costs the server memory.
+	MaxSubscriptions = 1024
+
 	// What a stream may hold between its connections and its store. A message
 	// beyond it is dropped, and with it the batch it belongs to, so it lies above
 	// all batches that may be in flight: eight of the relay's, one of the log's.
@@ -120,7 +124,7 @@ func (s *Server) options() (*server.Options, error) {
 		}
 	}
 	if s.opt.Guard != nil {
-		o.CustomClientAuthentication = &admission{s}
+		o.CustomClientAuthentication, o.MaxSubs = &admission{s}, MaxSubscriptions
 	}
 	if s.listen == "" {
 		return o, nil

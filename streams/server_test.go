@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -162,4 +164,63 @@ func TestRequestsAreServedSideBySideUntilTheEnd(t *testing.T) {
 	}
 	cancel()
 	assert.NoError(t, <-ended)
+}
+
+// A hostile node may ask as often as it likes, and as fast.
+func TestWhoAsksTooOftenTakesNoTurnFromOthers(t *testing.T) {
+	c := embedded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	before := c.nc.NumSubscriptions()
+	held := make(chan struct{})
+	go func() {
+		ended <- c.Serve(ctx, "edict.replay.node.*", func(subject string, _ []byte, reply func(map[string][]string, []byte) error) {
+			if subject == "edict.replay.node.a" {
+				<-held
+			}
+			_ = reply(nil, nil)
+		})
+	}()
+	require.Eventually(t, func() bool { return c.nc.NumSubscriptions() > before }, within20s, tick)
+	for range 2 * serveAtOnce {
+		require.NoError(t, c.nc.PublishRequest("edict.replay.node.a", "nowhere", nil))
+	}
+	_, err := c.nc.RequestWithContext(within(t), "edict.replay.node.b", nil)
+	assert.NoError(t, err)
+	close(held)
+	_, err = c.nc.RequestWithContext(within(t), "edict.replay.node.c", nil)
+	assert.NoError(t, err)
+	cancel()
+	assert.NoError(t, <-ended)
+}
+
+// visitor is let in for a while.
+type visitor struct{ until time.Time }
+
+func (v visitor) Admit(s Shown) (Guest, bool) {
+	return Guest{Name: s.Token, Quarter: QuarterNodes, Inbox: "_INBOX.x", Until: v.until}, true
+}
+
+func TestAGuestWhoseTimeIsOverGoes(t *testing.T) {
+	for name, until := range map[string]time.Time{"stays": {}, "stays, too": time.Now().Add(time.Hour), "goes": time.Now().Add(-time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			s, err := StartServer(ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Relaxed: true, Guard: visitor{until}})
+			require.NoError(t, err)
+			defer s.Close()
+			gone := make(chan struct{})
+			nc, err := nats.Connect(s.ClientURL(), nats.Token(name), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+			require.NoError(t, err)
+			defer nc.Close()
+			s.Expel(func(string) bool { return true })
+			if name == "goes" {
+				select {
+				case <-gone:
+				case <-within(t).Done():
+					t.Fatal("the connection stands")
+				}
+			} else {
+				require.NoError(t, nc.FlushTimeout(within20s))
+			}
+		})
+	}
 }

@@ -45,9 +45,10 @@ type Status struct {
 }
 
 // At is the status as it is at a moment: what was not confirmed for too long is
-// stale, whether an agent runs or not.
+// stale, whether an agent runs or not. So is what was confirmed that far in the
+// future: the clock went back, and nobody knows how long ago it was.
 func (s Status) At(now time.Time) Status {
-	if s.State == StateCurrent && now.Sub(s.ConfirmedAt).Seconds() > s.MaxAgeSeconds {
+	if s.State == StateCurrent && now.Sub(s.ConfirmedAt).Abs().Seconds() > s.MaxAgeSeconds {
 		s.State = StateStale
 	}
 	return s

@@ -32,6 +32,7 @@ import (
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // authority signs certificates for tests.
@@ -123,7 +124,7 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 }
 
 func startGuarded(t *testing.T, external bool) *guarded {
-	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": ""}, log: &bytes.Buffer{}, data: t.TempDir()}
+	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: &bytes.Buffer{}, data: t.TempDir()}
 	g.ca.issue("plane", "")
 	pool, err := access.ReadCA(g.ca.file("ca.crt"))
 	require.NoError(t, err)
@@ -196,6 +197,15 @@ func tryDoors(t *testing.T, g *guarded) {
 		})
 	}
 	t.Run("have the plane answer elsewhere", g.replyElsewhere)
+	t.Run("listen in too many places", func(t *testing.T) {
+		err := who{g, "n1"}.on(func(nc *nats.Conn) (err error) {
+			for n := 0; n <= streams.MaxSubscriptions && err == nil; n++ {
+				_, err = nc.SubscribeSync(fmt.Sprintf("edict.live.node.n1.p%d", n))
+			}
+			return err
+		})
+		require.ErrorIs(t, err, nats.ErrMaxSubscriptionsExceeded)
+	})
 	t.Run("connect in the clear", func(t *testing.T) {
 		_, err := nats.Connect(strings.Replace(g.at.NATS, "tls://", "nats://", 1), who{g, "root"}.shown(), nats.NoReconnect())
 		require.Error(t, err, "the certificate's authority is not known to who asks for no TLS")

@@ -242,6 +242,7 @@ func attempts(told string) []attempt {
 		{"connect with relations that say nothing of NATS", "reader", "author", tell("edict.log."+ours+".node.n4", "{}")},
 		{"connect without a token", "none", "root", tell("x", "")},
 		{"connect with a wrong token", "nobody", "root", tell("x", "")},
+		{"connect with the name in a certificate as a token", "named", "root", tell("x", "")},
 		{"connect with a token that is over", "expired", "root", tell("x", "")},
 		{"pull another's state", "n1", "n2", call("GET", "/v1/nodes/n2/state", "")},
 		{"read another's rulesets", "n1", "n2", call("GET", "/v1/nodes/n2/rulesets", "")},
