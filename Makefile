@@ -3,13 +3,15 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: all build demo bench test test-faults nft vet lint fmt fuzz clean
+.PHONY: all build demo bench test rooms drivers test-faults nft vet lint fmt fuzz clean
 
 all: build
 
-# Reproducible binaries: no path of the machine that built them.
+# Reproducible binaries: no path of the machine that built them, and what one clone built another finds in the cache.
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
+
 build:
-	$(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/...
 
 # The tour: an embedded plane on temporary data, 10,000 nodes, a kill -9, a replay.
 demo: build
@@ -22,7 +24,7 @@ bench:
 
 # What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
 # most of this is in the cache.
-STRUCK := $(GO) test -trimpath -tags faults
+STRUCK := $(GO) test -tags faults
 
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
 # rooms, and need a third of the time without; make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
@@ -36,10 +38,17 @@ nft:
 	@command -v nft >/dev/null && command -v ip >/dev/null && exit; apt-get update -qq && apt-get install -qqy nftables iproute2 >/dev/null || \
 		echo "nft and ip are needed, and could not be installed: tests of enforce will fail; install nftables and iproute2"
 
+# The two halves share the machine: one waits for timers and disks while the other computes. vet has seen every file.
 test: vet lint nft
-	$(GO) test -race $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS))")
-	$(GO) test $(DRIVERS)
-	$(STRUCK) ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
+	@$(MAKE) --no-print-directory -j2 rooms drivers
+	$(STRUCK) -vet=off ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
+
+# Those that take longest go first, so that no core idles beside the last.
+rooms:
+	$(GO) test -race -vet=off ./api ./projector ./relay ./streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS))")
+
+drivers:
+	$(GO) test -p 1 -vet=off $(DRIVERS)
 
 # The long campaign. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
 # says what is injected.
@@ -48,14 +57,14 @@ SEED ?= $(shell date +%s)
 test-faults: nft
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
-	RAPID_CHECKS=1000 $(GO) test -trimpath ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
-	$(GO) test -trimpath -v ./relay -run 'BackAtOnce|NeverRead' -storm.clients 1000
+	RAPID_CHECKS=1000 $(GO) test ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
+	$(GO) test -v ./relay -run 'BackAtOnce|NeverRead' -storm.clients 1000
 	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5
-	$(GO) test -trimpath -v ./test/faults -run 'Cuts|Announcements' -cut.seeds 30 -cut.first $(SEED)
-	$(GO) test -trimpath -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
-	$(GO) test -trimpath -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
-	$(GO) test -trimpath -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
-	$(GO) test -trimpath -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
+	$(GO) test -v ./test/faults -run 'Cuts|Announcements' -cut.seeds 30 -cut.first $(SEED)
+	$(GO) test -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
+	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
+	$(GO) test -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
+	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 
 vet:
 	$(GO) vet ./...

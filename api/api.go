@@ -206,10 +206,13 @@ func Split(d Deps) (front, admin http.Handler) {
 	return at, operators
 }
 
+// encoded is the same for every plane of a process.
+var encoded = sync.OnceValues(func() ([]byte, error) { return Describe().Encode() })
+
 func newPlane(d Deps) *plane {
 	d = d.withDefaults()
 	return &plane{
 		Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096),
-		document: sync.OnceValues(func() ([]byte, error) { return Describe().Encode() }),
+		document: encoded,
 	}
 }

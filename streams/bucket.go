@@ -174,11 +174,19 @@ func (b *Bucket) store(ctx context.Context, key string, o Outgoing) (uint64, err
 		return 0, fmt.Errorf("bucket %s: %w", b.name, err)
 	}
 	o.Subject = b.prefix + key
-	a, err := b.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
-	if err != nil {
-		return 0, fmt.Errorf("write key %s of bucket %s: %w", key, b.name, err)
+	patience, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var wait backoff
+	for {
+		a, err := b.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
+		if errors.Is(err, ErrBusy) && wait.pause(patience) == nil {
+			continue // nothing is stored: a cluster may not have heard yet who leads a bucket that was just made
+		}
+		if err != nil {
+			return 0, fmt.Errorf("write key %s of bucket %s: %w", key, b.name, err)
+		}
+		return a.Seq, nil
 	}
-	return a.Seq, nil
 }
 
 func checkKey(key string) error {
