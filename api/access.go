@@ -111,9 +111,6 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 	return c, nil
 }
 
-// standEvery is how often a stream's principal is looked at again.
-const standEvery = 3 * time.Second
-
 // standing has end called once the principal of a stream may have it no longer,
 // because a token or a relation was taken back or is over.
 func (p *plane) standing(c *call, end func()) (stop func()) {
@@ -121,22 +118,17 @@ func (p *plane) standing(c *call, end func()) (stop func()) {
 		return func() {}
 	}
 	given, _ := credentials(c.r) // they were good
-	var again *time.Timer
-	ready := make(chan struct{})
-	again = time.AfterFunc(standEvery, func() {
-		<-ready
+	return p.rounds.join(func() bool {
 		if c.r.Context().Err() != nil {
-			return // it ended by itself
+			return false // it ended by itself
 		}
 		who, err := p.Access.Authenticate(c.r.Context(), given)
-		if err != nil || who.Decide(c.route.Needs, p.object(c)) != access.Allow {
-			end()
-			return
+		if err == nil && who.Decide(c.route.Needs, p.object(c)) == access.Allow {
+			return true
 		}
-		again.Reset(standEvery)
+		end()
+		return false
 	})
-	close(ready)
-	return func() { again.Stop() }
 }
 
 // object is what a request's path is about. A part that cannot be read is

@@ -180,6 +180,7 @@ type plane struct {
 	recent *recentWrites
 	told   told
 	fine   fine
+	rounds rounds
 	// document is the OpenAPI document's bytes.
 	document func() ([]byte, error)
 }
