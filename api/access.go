@@ -18,6 +18,7 @@ import (
 // Access tells who asks; *access.Registry does.
 type Access interface {
 	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
+	Until(ctx context.Context, c access.Credentials) (until time.Time, sure bool)
 	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
 }
 
@@ -109,26 +110,6 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 	}
 	c.SPIFFE = access.SPIFFEIDs(r.TLS)
 	return c, nil
-}
-
-// standing has end called once the principal of a stream may have it no longer,
-// because a token or a relation was taken back or is over.
-func (p *plane) standing(c *call, end func()) (stop func()) {
-	if p.Access == nil {
-		return func() {}
-	}
-	given, _ := credentials(c.r) // they were good
-	return p.rounds.join(func() bool {
-		if c.r.Context().Err() != nil {
-			return false // it ended by itself
-		}
-		who, err := p.Access.Authenticate(c.r.Context(), given)
-		if err == nil && who.Decide(c.route.Needs, p.object(c)) == access.Allow {
-			return true
-		}
-		end()
-		return false
-	})
 }
 
 // object is what a request's path is about. A part that cannot be read is

@@ -5,7 +5,54 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/edictdev/edict/access"
 )
+
+// standing has end called once the principal of a stream may have it no longer,
+// because a token or a relation was taken back or is over.
+func (p *plane) standing(c *call, end func()) (stop func()) {
+	if p.Access == nil {
+		return func() {}
+	}
+	given, _ := credentials(c.r) // they were good
+	s := standing{plane: p, c: c, given: given}
+	return p.rounds.join(func() bool {
+		if c.r.Context().Err() != nil {
+			return false // it ended by itself
+		}
+		if s.holds() || s.look() {
+			return true
+		}
+		end()
+		return false
+	})
+}
+
+// standing is what was found of a stream's principal last. It changes with the
+// log and with the end of a credential, and with nothing else.
+type standing struct {
+	plane *plane
+	c     *call
+	given access.Credentials
+	seq   uint64    // folded when it was found
+	until time.Time // zero: for ever
+	sure  bool
+}
+
+// holds reports whether a look would find what the last one did.
+func (s *standing) holds() bool {
+	return s.sure && s.plane.Model.Applied() == s.seq && (s.until.IsZero() || s.plane.Clock().Before(s.until))
+}
+
+// look reports whether the principal may still have the stream.
+func (s *standing) look() bool {
+	p, ctx := s.plane, s.c.r.Context()
+	s.seq = p.Model.Applied() // before: what is folded meanwhile is looked at again
+	s.until, s.sure = p.Access.Until(ctx, s.given)
+	who, err := p.Access.Authenticate(ctx, s.given)
+	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c)) == access.Allow
+}
 
 // standEvery is how often each open stream is looked at again.
 const standEvery = 3 * time.Second
