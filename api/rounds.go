@@ -51,7 +51,7 @@ func (s *standing) look() bool {
 	s.seq = p.Model.Applied() // before: what is folded meanwhile is looked at again
 	s.until, s.sure = p.Access.Until(ctx, s.given)
 	who, err := p.Access.Authenticate(ctx, s.given)
-	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c)) == access.Allow
+	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c, who)) == access.Allow
 }
 
 // standEvery is how often each open stream is looked at again.
