@@ -18,6 +18,7 @@ import (
 // Access tells who asks; *access.Registry does.
 type Access interface {
 	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
+	Until(ctx context.Context, c access.Credentials) (until time.Time, sure bool)
 	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
 }
 
@@ -45,7 +46,7 @@ func (p *plane) authorize(c *call) error {
 		c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 		return problem(http.StatusTooManyRequests, CodeTooManyRequests, "%s sends more requests than it may; wait, then send fewer", who.ID)
 	}
-	o := p.object(c)
+	o := p.object(c, who)
 	decision := who.Decide(c.route.Needs, o)
 	if decision == access.Allow {
 		return nil
@@ -58,7 +59,7 @@ func (p *plane) authorize(c *call) error {
 		return err
 	}
 	c.who = who
-	switch who.Decide(c.route.Needs, p.object(c)) {
+	switch who.Decide(c.route.Needs, p.object(c, who)) {
 	case access.Allow:
 		return nil
 	case access.Hide:
@@ -111,41 +112,13 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 	return c, nil
 }
 
-// standEvery is how often a stream's principal is looked at again.
-const standEvery = 3 * time.Second
-
-// standing has end called once the principal of a stream may have it no longer,
-// because a token or a relation was taken back or is over.
-func (p *plane) standing(c *call, end func()) (stop func()) {
-	if p.Access == nil {
-		return func() {}
-	}
-	given, _ := credentials(c.r) // they were good
-	var again *time.Timer
-	ready := make(chan struct{})
-	again = time.AfterFunc(standEvery, func() {
-		<-ready
-		if c.r.Context().Err() != nil {
-			return // it ended by itself
-		}
-		who, err := p.Access.Authenticate(c.r.Context(), given)
-		if err != nil || who.Decide(c.route.Needs, p.object(c)) != access.Allow {
-			end()
-			return
-		}
-		again.Reset(standEvery)
-	})
-	close(ready)
-	return func() { again.Stop() }
-}
-
 // object is what a request's path is about. A part that cannot be read is
-// nobody's.
-func (p *plane) object(c *call) (o access.Object) {
+// nobody's. Of a node, who is its agent need not know the project.
+func (p *plane) object(c *call, who *access.Principal) (o access.Object) {
 	o.Project, _ = parseID(c.r.PathValue("project"))
 	o.Policy, _ = parseID(c.r.PathValue("policy"))
 	o.Node = policy.NodeID(c.r.PathValue("node"))
-	if n := c.route.Needs; n == access.ReadNode || n == access.ActAsNode {
+	if n := c.route.Needs; (n == access.ReadNode || n == access.ActAsNode) && who.Decide(n, o) != access.Allow {
 		p.Model.Read(func(v *projector.View) { o.Project, _ = v.ProjectOfNode(o.Node) })
 	}
 	return o

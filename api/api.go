@@ -31,6 +31,8 @@ import (
 // Log is what the API asks of the log; *streams.Log is one.
 type Log interface {
 	State(ctx context.Context) (streams.State, error)
+	// Head is State's last sequence, for those who ask often; see headReader.
+	Head(ctx context.Context) (uint64, error)
 	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 	PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
 	Created() time.Time
@@ -179,6 +181,7 @@ type plane struct {
 	recent *recentWrites
 	told   told
 	fine   fine
+	rounds rounds
 	// document is the OpenAPI document's bytes.
 	document func() ([]byte, error)
 }

@@ -62,6 +62,11 @@ func (l *memLog) State(context.Context) (streams.State, error) {
 	return streams.State{First: 1, Last: n, Messages: n, Bytes: 100 * n}, l.fails
 }
 
+func (l *memLog) Head(ctx context.Context) (uint64, error) {
+	s, err := l.State(ctx)
+	return s.Last, err
+}
+
 func (l *memLog) Publish(_ context.Context, a streams.Append) (uint64, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

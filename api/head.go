@@ -61,9 +61,8 @@ func (h *headReader) run() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), headPatience)
-		state, err := h.log.State(ctx)
+		read.last, read.err = h.log.Head(ctx)
 		cancel()
-		read.last, read.err = state.Last, err
 		close(read.done)
 	}
 }

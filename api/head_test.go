@@ -7,24 +7,22 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/streams"
 )
 
 // gatedLog answers a read of its head when the gate lets it.
 type gatedLog struct {
 	Log
-	gate  chan streams.State
+	gate  chan uint64
 	reads int
 }
 
-func (l *gatedLog) State(ctx context.Context) (streams.State, error) {
+func (l *gatedLog) Head(ctx context.Context) (uint64, error) {
 	l.reads++
 	select {
 	case s := <-l.gate:
 		return s, nil
 	case <-ctx.Done():
-		return streams.State{}, ctx.Err()
+		return 0, ctx.Err()
 	}
 }
 
@@ -32,7 +30,7 @@ func (l *gatedLog) State(ctx context.Context) (streams.State, error) {
 // theirs began after they came, the one under way did not.
 func TestRequestsShareTheReadThatBeginsAfterThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &gatedLog{gate: make(chan streams.State)}
+		log := &gatedLog{gate: make(chan uint64)}
 		h := newHeadReader(log)
 		heads := make(chan uint64, 1001)
 		last := func() {
@@ -46,11 +44,11 @@ func TestRequestsShareTheReadThatBeginsAfterThem(t *testing.T) {
 			go last()
 		}
 		synctest.Wait()
-		log.gate <- streams.State{Last: 1}
+		log.gate <- 1
 		require.Equal(t, uint64(1), <-heads)
 		synctest.Wait()
 		require.Empty(t, heads, "the others came after that read began")
-		log.gate <- streams.State{Last: 2}
+		log.gate <- 2
 		for range 1000 {
 			require.Equal(t, uint64(2), <-heads)
 		}
@@ -61,7 +59,7 @@ func TestRequestsShareTheReadThatBeginsAfterThem(t *testing.T) {
 
 func TestWhoeverLeavesLeavesTheReadToTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &gatedLog{gate: make(chan streams.State)}
+		log := &gatedLog{gate: make(chan uint64)}
 		h := newHeadReader(log)
 		ctx, leave := context.WithCancel(t.Context())
 		gone, stays := make(chan error, 1), make(chan uint64, 1)
@@ -71,8 +69,8 @@ func TestWhoeverLeavesLeavesTheReadToTheOthers(t *testing.T) {
 		synctest.Wait()
 		leave()
 		require.ErrorIs(t, <-gone, context.Canceled)
-		log.gate <- streams.State{Last: 1}
-		log.gate <- streams.State{Last: 2}
+		log.gate <- 1
+		log.gate <- 2
 		require.Equal(t, uint64(2), <-stays)
 	})
 }
@@ -80,7 +78,7 @@ func TestWhoeverLeavesLeavesTheReadToTheOthers(t *testing.T) {
 // A log that does not answer must not keep a reader for good.
 func TestAReadOfTheHeadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHeadReader(&gatedLog{gate: make(chan streams.State)})
+		h := newHeadReader(&gatedLog{gate: make(chan uint64)})
 		_, err := h.Last(t.Context())
 		require.True(t, errors.Is(err, context.DeadlineExceeded))
 	})

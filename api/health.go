@@ -76,7 +76,7 @@ func (p *plane) check(ctx context.Context) (all []resource.Check, failed []strin
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	run := []Check{
-		{"log", func(ctx context.Context) error { _, err := p.head.Last(ctx); return err }},
+		{"log", func(ctx context.Context) error { _, err := p.Log.State(ctx); return err }}, // over the connection, which the head may not need
 		{"projection", p.foldMoves},
 		{"relay", func(context.Context) error { return p.Relay.Ready() }},
 	}

@@ -35,6 +35,11 @@ type fakeView struct {
 
 var errCorrupt = errors.New("corrupt")
 
+func (v *fakeView) Generation(id policy.NodeID) (identity uint32, generation uint64, ok bool) {
+	r, ok := v.rows[id]
+	return r.Identity, r.Generation, ok
+}
+
 func (v *fakeView) Rows(id policy.NodeID) (projector.Rows, bool) {
 	r, ok := v.rows[id]
 	return r, ok

@@ -20,6 +20,7 @@ import (
 
 // View is the little this package asks of a consistent look at the read model.
 type View interface {
+	Generation(id policy.NodeID) (identity uint32, generation uint64, ok bool)
 	Rows(id policy.NodeID) (projector.Rows, bool)
 	Payload(fp compiler.Fingerprint) ([]byte, error)
 }
@@ -58,14 +59,15 @@ func NewComposer(opt Options) *Composer {
 // State is the state of node id. ok is false when the view holds no such node.
 // An error is a corrupt row: the node must not be served.
 func (c *Composer) State(v View, id policy.NodeID) (s State, ok bool, err error) {
-	rows, ok := v.Rows(id)
+	identity, generation, ok := v.Generation(id)
 	if !ok {
 		return State{}, false, nil
 	}
-	at := cacheKey{rows.Identity, rows.Generation}
+	at := cacheKey{identity, generation}
 	if s, hit := c.cache.get(at); hit {
 		return s, true, nil
 	}
+	rows, _ := v.Rows(id)
 	block, matched, omitted, err := merge(v, rows.Rows)
 	if err != nil {
 		return State{}, false, fmt.Errorf("state of node %s: %w", id, err)

@@ -59,6 +59,7 @@ type Conn struct {
 	durability string
 	maxBatch   int // messages of an atomic batch
 	replicas   int
+	server     *Server // embedded; nil: external servers
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -92,7 +93,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 		if opt.Server.opt.Guard != nil {
 			options = append(options, nats.Token(opt.Server.secret))
 		}
-		c.durability, c.maxBatch = Strict, embeddedMaxBatch
+		c.server, c.durability, c.maxBatch = opt.Server, Strict, embeddedMaxBatch
 		if opt.Server.opt.Relaxed {
 			c.durability = Relaxed
 		}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"time"
 )
 
@@ -19,9 +18,10 @@ type thrift struct {
 	limit   func(int64) int64
 	release func()
 
-	last uint64 // allocated at the last look
-	busy bool   // since memory was last given back
-	rest int    // quiet looks in a row
+	last  uint64 // allocated at the last look
+	work  uint64 // allocated at looks that were not quiet, since rests began anew
+	given int    // rests that are over; all of them: nothing to give back
+	rest  int    // quiet looks in a row
 }
 
 const (
@@ -32,6 +32,10 @@ const (
 	seldom = 300
 	// quietBytes is what a plane at rest may allocate between two looks.
 	quietBytes = 4 << 20
+	// burstBytes is the work after which there is something to give back. Giving
+	// back is a collection: a plane that is busy and quiet by turns must not make
+	// one at each turn.
+	burstBytes = 128 << 20
 )
 
 // rests are the quiet looks in a row after which memory is given back: soon,
@@ -46,7 +50,7 @@ func keepThrifty(ctx context.Context) {
 		return
 	}
 	debug.SetGCPercent(seldom)
-	t := thrift{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory}
+	t := thrift{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
 	t.run(ctx)
 }
 
@@ -65,19 +69,20 @@ func (t *thrift) run(ctx context.Context) {
 func (t *thrift) look() {
 	live, allocated := t.read()
 	t.limit(max(leastLimit, int64(live+live*3/4)))
-	quiet := allocated-t.last < quietBytes
+	grown := allocated - t.last
 	t.last = allocated
-	switch {
-	case !quiet:
-		t.busy, t.rest = true, 0
-		return
-	case !t.busy:
+	if grown >= quietBytes {
+		t.rest = 0
+		if t.work += grown; t.work >= burstBytes {
+			t.work, t.given = 0, 0
+		}
 		return
 	}
-	if t.rest++; slices.Contains(rests, t.rest) {
+	t.rest++
+	if t.given < len(rests) && t.rest >= rests[t.given] {
+		t.given++
 		t.release()
 	}
-	t.busy = t.rest < rests[len(rests)-1]
 }
 
 func readHeap() (live, allocated uint64) {

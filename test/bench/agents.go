@@ -23,15 +23,25 @@ import (
 const (
 	agentsMany  = 1_000
 	agentsCycle = 30 * time.Second // an agent's own: it reconnects and reports once
-	agentsPulls = 30 * time.Second // the field's agents pull at each reconnect
+	agentsCalm  = 15 * time.Second // until what their registration left is put away
 )
+
+// agentsPull is an agent's clock for pulls, by which each pulls once a cycle: a
+// current one does so when it reconnects, a legacy one by its clock alone. In
+// the field the clock is a minute for both, which makes as many pulls in all.
+func agentsPull(d plexd.Dialect) time.Duration {
+	if d == plexd.Legacy {
+		return agentsCycle
+	}
+	return time.Hour
+}
 
 // agents measures what it costs to serve agents that are in no hurry: each
 // reconnects, sends a heartbeat and pulls once a cycle, over TLS 1.3, with its
 // bearer token. The floor is a server in a process of its own that answers the
 // same agents with bytes it has ready.
 func agents(ctx context.Context, e *env) ([]line, error) {
-	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	own := *e
 	var err error
@@ -122,8 +132,8 @@ func agentsOnFloor(ctx context.Context, e *env, n int) (percent float64, seen st
 	})
 }
 
-// liveOn has n agents begin over one cycle, waits for one more, and returns the
-// share of a core that the server takes in the next.
+// liveOn has n agents begin over one cycle, and returns the share of a core that
+// the server takes in the next.
 func liveOn(ctx context.Context, c *child, n int, registration func(i int) plexd.Registration) (percent float64, seen string, err error) {
 	alive, stop := context.WithCancel(ctx)
 	defer stop()
@@ -133,12 +143,13 @@ func liveOn(ctx context.Context, c *child, n int, registration func(i int) plexd
 	for i := range all {
 		o := plexd.Options{
 			Base: func() string { return base }, Registration: registration(i), Terse: true,
-			Periods:   plexd.Periods{Pull: agentsPulls},
+			// HTTP/1.1, as the plane.
 			Transport: &http.Transport{TLSClientConfig: c.trust, ForceAttemptHTTP2: false, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}},
 		}
 		if i%2 == 1 {
 			o.Dialect = plexd.Legacy
 		}
+		o.Periods.Pull = agentsPull(o.Dialect)
 		if all[i], err = plexd.New(o); err != nil {
 			return 0, "", err
 		}
@@ -147,7 +158,7 @@ func liveOn(ctx context.Context, c *child, n int, registration func(i int) plexd
 			return 0, "", errors.Join(err, g.Wait())
 		}
 	}
-	if err := pause(alive, agentsCycle); err != nil {
+	if err := pause(alive, agentsCalm); err != nil {
 		return 0, "", errors.Join(err, g.Wait())
 	}
 	before, was, err := c.used(all)

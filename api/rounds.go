@@ -1,0 +1,123 @@
+package api
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edictdev/edict/access"
+)
+
+// standing has end called once the principal of a stream may have it no longer,
+// because a token or a relation was taken back or is over.
+func (p *plane) standing(c *call, end func()) (stop func()) {
+	if p.Access == nil {
+		return func() {}
+	}
+	given, _ := credentials(c.r) // they were good
+	s := standing{plane: p, c: c, given: given}
+	return p.rounds.join(func() bool {
+		if c.r.Context().Err() != nil {
+			return false // it ended by itself
+		}
+		if s.holds() || s.look() {
+			return true
+		}
+		end()
+		return false
+	})
+}
+
+// standing is what was found of a stream's principal last. It changes with the
+// log and with the end of a credential, and with nothing else.
+type standing struct {
+	plane *plane
+	c     *call
+	given access.Credentials
+	seq   uint64    // folded when it was found
+	until time.Time // zero: for ever
+	sure  bool
+}
+
+// holds reports whether a look would find what the last one did.
+func (s *standing) holds() bool {
+	return s.sure && s.plane.Model.Applied() == s.seq && (s.until.IsZero() || s.plane.Clock().Before(s.until))
+}
+
+// look reports whether the principal may still have the stream.
+func (s *standing) look() bool {
+	p, ctx := s.plane, s.c.r.Context()
+	s.seq = p.Model.Applied() // before: what is folded meanwhile is looked at again
+	s.until, s.sure = p.Access.Until(ctx, s.given)
+	who, err := p.Access.Authenticate(ctx, s.given)
+	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c, who)) == access.Allow
+}
+
+// standEvery is how often each open stream is looked at again.
+const standEvery = 3 * time.Second
+
+// roundsGroups divides the streams, so that very many are not looked at in one
+// go.
+const roundsGroups = 12
+
+// rounds looks at many streams, each every standEvery, by one timer: a timer of
+// its own for each would wake the process hundreds of times a second to find
+// that nothing has changed. Without streams there is no timer.
+type rounds struct {
+	mu      sync.Mutex
+	groups  [roundsGroups]map[*look]struct{}
+	next    int // group whose turn is next
+	streams int // in all groups
+	runs    bool
+}
+
+// look is one stream's; again says whether to look again.
+type look struct{ again func() bool }
+
+// join has again called every standEvery until it returns false or leave is
+// called. A call that has begun by then goes on.
+func (r *rounds) join(again func() bool) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := &look{again}
+	at := (r.next + roundsGroups - 1) % roundsGroups // was looked at last, so comes after a whole round
+	if r.groups[at] == nil {
+		r.groups[at] = map[*look]struct{}{}
+	}
+	r.groups[at][l] = struct{}{}
+	r.streams++
+	if !r.runs {
+		r.runs = true
+		time.AfterFunc(standEvery/roundsGroups, r.turn)
+	}
+	return func() { r.drop(at, l) }
+}
+
+func (r *rounds) drop(at int, l *look) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, in := r.groups[at][l]; in {
+		delete(r.groups[at], l)
+		r.streams--
+	}
+}
+
+// turn looks at one group and sees to the next one's turn.
+func (r *rounds) turn() {
+	r.mu.Lock()
+	at := r.next
+	r.next = (at + 1) % roundsGroups
+	group := slices.Collect(maps.Keys(r.groups[at]))
+	r.mu.Unlock()
+	for _, l := range group {
+		if !l.again() {
+			r.drop(at, l)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs = r.streams > 0; r.runs {
+		time.AfterFunc(standEvery/roundsGroups, r.turn)
+	}
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/policy"
+)
+
+func TestEveryStreamIsLookedAtOnceARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rounds
+		looks := make([]int, 100)
+		var leave []func()
+		for i := range looks {
+			leave = append(leave, r.join(func() bool { looks[i]++; return true }))
+			time.Sleep(37 * time.Millisecond) // they come at any moment of a round
+		}
+		clear(looks)
+		for range 3 {
+			time.Sleep(standEvery)
+		}
+		synctest.Wait()
+		for i, n := range looks {
+			require.Equal(t, 3, n, "stream %d", i)
+		}
+		for _, l := range leave {
+			l()
+			l() // twice is once
+		}
+		clear(looks)
+		time.Sleep(2 * standEvery)
+		require.NotContains(t, looks, 1, "who left is not looked at")
+	})
+}
+
+func TestAStreamIsNotLookedAtAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rounds
+		n, other := 0, 0
+		leave := r.join(func() bool { n++; return false })
+		time.Sleep(standEvery)
+		synctest.Wait()
+		require.Equal(t, 1, n, "within a round of its beginning")
+		leaveOther := r.join(func() bool { other++; return true })
+		time.Sleep(2 * standEvery)
+		synctest.Wait()
+		leave()
+		require.Equal(t, 1, n)
+		require.Equal(t, 2, other)
+		leaveOther()
+	})
+}
+
+// A bubble ends only once its timers are over: without streams there is none.
+func TestWithoutStreamsNothingRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rounds
+		for range 3 { // and it begins again, by one timer
+			n := 0
+			leave := r.join(func() bool { n++; return true })
+			r.join(func() bool { return true })()
+			time.Sleep(2 * standEvery)
+			synctest.Wait()
+			require.Equal(t, 2, n)
+			leave()
+			time.Sleep(standEvery)
+			synctest.Wait()
+			r.mu.Lock()
+			runs := r.runs
+			r.mu.Unlock()
+			require.False(t, runs)
+		}
+	})
+}
+
+// watched is a plane of which only what standing asks is there.
+type watched struct {
+	Access
+	Model
+	registry *access.Registry
+	seq      uint64
+	revoked  bool
+	looks    int
+}
+
+func (w *watched) Applied() uint64       { return w.seq }
+func (w *watched) AccessVersion() uint64 { return 0 }
+
+func (w *watched) Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error) {
+	w.looks++
+	if w.revoked {
+		return nil, access.ErrUnknown
+	}
+	return w.registry.Authenticate(ctx, c)
+}
+
+func (w *watched) Until(ctx context.Context, c access.Credentials) (time.Time, bool) {
+	return w.registry.Until(ctx, c)
+}
+
+// follow opens a stream under a token that is good until then, and says whether
+// it was ended.
+func (w *watched) follow(t *testing.T, expires time.Time) (ended func() bool, leave func()) {
+	text, kept := access.NewToken(uuid.New(), expires)
+	w.registry = access.NewRegistry(w, access.Options{File: access.File{"ana": {
+		Principal: policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}},
+		Relations: []policy.Relation{{Kind: policy.ObjectPlane, Name: policy.RelationAdmin}},
+	}}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+text)
+	p := &plane{Deps: Deps{Access: w, Model: w, Clock: time.Now}}
+	end := false
+	leave = p.standing(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end = true })
+	return func() bool { synctest.Wait(); return end }, leave
+}
+
+func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		ended, leave := w.follow(t, time.Time{})
+		defer leave()
+		time.Sleep(10 * standEvery)
+		require.False(t, ended())
+		require.Equal(t, 1, w.looks, "nothing was folded: nothing can have changed")
+		w.seq++
+		time.Sleep(standEvery)
+		require.False(t, ended())
+		require.Equal(t, 2, w.looks)
+		w.revoked = true
+		w.seq++
+		time.Sleep(standEvery)
+		require.True(t, ended())
+	})
+}
+
+func TestAStreamWhoseTokenIsOverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		ended, leave := w.follow(t, time.Now().Add(5*standEvery))
+		defer leave()
+		time.Sleep(5*standEvery - time.Second)
+		require.False(t, ended())
+		time.Sleep(time.Second + standEvery)
+		require.True(t, ended(), "though nothing was folded")
+	})
+}
