@@ -2,9 +2,11 @@ package relay_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,5 +97,7 @@ func TestAClientThatNeverReadsIsLetGo(t *testing.T) {
 		p.revise(policyID(1), "role=a", ports...)
 		return count.n.Load() == 1
 	}, "let go")
+	_, err = io.Copy(io.Discard, conn)
+	require.ErrorIs(t, err, syscall.ECONNRESET, "the system keeps nothing for it either")
 	p.eventually(func() bool { s := reader.seen(); return len(s) > 0 && s[len(s)-1] == "01=1024" }, "nobody else is held up")
 }
