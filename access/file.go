@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -105,23 +104,5 @@ func (f File) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, append(body, '\n'), 0o600)
-}
-
-// replaceFile puts a file of this content and mode in the place of whatever was
-// there, whole or not at all.
-func replaceFile(path string, body []byte, mode fs.FileMode) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".edict-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(body)
-	err = errors.Join(err, temp.Chmod(mode), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(temp.Name()))
-	}
-	return err
+	return artifact.WriteFile(path, append(body, '\n'), 0o600)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -94,7 +95,7 @@ func (k *NATSKeys) issue(account, name string, expires time.Time, shape func(*jw
 
 // Write writes the credentials to a file that its owner alone may read, whole:
 // a client that reads it while it is replaced gets the old or the new ones.
-func (c NATSCredentials) Write(path string) error { return replaceFile(path, c.Text, 0o600) }
+func (c NATSCredentials) Write(path string) error { return artifact.WriteFile(path, c.Text, 0o600) }
 
 // Revoke ends credentials: their user's public key, a file that holds them, or
 // the one of directory users that names them. Nobody is cut off before the

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -222,7 +223,7 @@ func (k *NATSKeys) path(name string) string { return filepath.Join(k.dir, name) 
 
 // write replaces a file whole.
 func (k *NATSKeys) write(name string, body []byte, mode fs.FileMode) error {
-	return replaceFile(k.path(name), body, mode)
+	return artifact.WriteFile(k.path(name), body, mode)
 }
 
 func (k *NATSKeys) writeSeed(name string, pair nkeys.KeyPair) error {

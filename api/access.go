@@ -193,15 +193,5 @@ func accessCodes() map[string]meaning {
 		CodeProjectNotFound: {http.StatusNotFound, "the principal sees no such project"},
 		CodeTooManyRequests: {http.StatusTooManyRequests, "the principal sends more requests than it may"},
 		CodeTooManyFailures: {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
-
-		CodeKindMismatch:             {http.StatusForbidden, "the bootstrap token is of no node"},
-		CodeProjectMismatch:          {http.StatusForbidden, "the bootstrap token is for a node of another project"},
-		CodePublicKeyInvalid:         {http.StatusBadRequest, "the public key is not the base64 of an X25519 key"},
-		CodeResourceNotFound:         {http.StatusNotFound, "the bootstrap token is for another resource, or its node is gone"},
-		CodeClockSkew:                {http.StatusBadRequest, "the agent's clock is more than 60 s from the plane's"},
-		projector.CodeTokenConsumed:  {http.StatusForbidden, "a node registered with the bootstrap token already"},
-		projector.CodeTokenExpired:   {http.StatusForbidden, "the bootstrap token has expired"},
-		projector.CodeTokenRevoked:   {http.StatusForbidden, "the bootstrap token was revoked"},
-		projector.CodeNonceCollision: {http.StatusForbidden, "the nonce was used in another registration"},
 	}
 }

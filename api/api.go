@@ -199,7 +199,10 @@ func Split(d Deps) (front, admin http.Handler) {
 			fronts = append(fronts, r)
 		}
 	}
-	return newDispatcher(p, fronts), newDispatcher(p, admins)
+	at, operators := newDispatcher(p, fronts), newDispatcher(p, admins)
+	at.elsewhere, at.address = operators, "--http"
+	operators.elsewhere, operators.address = at, "--admin"
+	return at, operators
 }
 
 func newPlane(d Deps) *plane {

@@ -59,6 +59,7 @@ func meanings() map[string]meaning {
 		CodePolicyTimeout:              {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
 		CodeInvalidPayload:             {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
 		CodeInvalidPatched:             {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
+		CodeClockSkew:                  {http.StatusBadRequest, "the agent's clock is more than 60 s from the plane's"},
 		CodeTooManyAtOnce:              {http.StatusServiceUnavailable, "too many requests are being evaluated; try again"},
 
 		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
@@ -66,6 +67,7 @@ func meanings() map[string]meaning {
 		projector.CodeStaleEvent:    {http.StatusConflict, "a newer write about the node came between"},
 	}
 	maps.Copy(all, accessCodes())
+	maps.Copy(all, registerCodes())
 	for code, text := range shapeFaults() {
 		all[code] = meaning{http.StatusBadRequest, text}
 	}

@@ -49,6 +49,9 @@ type call struct {
 type dispatcher struct {
 	plane *plane
 	mux   *http.ServeMux
+	// elsewhere serves, at another address, the routes that are not here.
+	elsewhere *dispatcher
+	address   string // the flag that says where this one serves
 }
 
 // endpoint is a route with its plane.
@@ -58,7 +61,7 @@ type endpoint struct {
 }
 
 func newDispatcher(p *plane, routes []Route) *dispatcher {
-	d := &dispatcher{p, http.NewServeMux()}
+	d := &dispatcher{plane: p, mux: http.NewServeMux()}
 	for _, r := range routes {
 		d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, r})
 	}
@@ -66,16 +69,19 @@ func newDispatcher(p *plane, routes []Route) *dispatcher {
 }
 
 func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, _ := d.mux.Handler(r)
-	if _, ok := h.(*endpoint); ok {
+	if d.has(r) {
 		d.mux.ServeHTTP(w, r) // again, for the path's values
 		return
 	}
+	h, _ := d.mux.Handler(r)
 	// The mux would answer 404, 405 or a redirect to a cleaner path; it tells
 	// which to a writer that keeps headers alone.
 	probe := &headerProbe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
 	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, serve: func(_ *plane, c *call) error {
+		if d.elsewhere != nil && d.elsewhere.has(r) {
+			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
+		}
 		if probe.status != http.StatusMethodNotAllowed {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")
 		}
@@ -84,6 +90,13 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "this route takes %s", allow)
 	}}}
 	none.ServeHTTP(w, r)
+}
+
+// has reports whether a request is for a route that is served here.
+func (d *dispatcher) has(r *http.Request) bool {
+	h, _ := d.mux.Handler(r)
+	_, ok := h.(*endpoint)
+	return ok
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {

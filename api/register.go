@@ -59,6 +59,20 @@ func registerRoutes() []Route {
 	}}
 }
 
+// registerCodes are what a registration may meet.
+func registerCodes() map[string]meaning {
+	return map[string]meaning{
+		CodeKindMismatch:             {http.StatusForbidden, "the bootstrap token is of no node"},
+		CodeProjectMismatch:          {http.StatusForbidden, "the bootstrap token is for a node of another project"},
+		CodePublicKeyInvalid:         {http.StatusBadRequest, "the public key is not the base64 of an X25519 key"},
+		CodeResourceNotFound:         {http.StatusNotFound, "the bootstrap token is for another resource, or its node is gone"},
+		projector.CodeTokenConsumed:  {http.StatusForbidden, "a node registered with the bootstrap token already"},
+		projector.CodeTokenExpired:   {http.StatusForbidden, "the bootstrap token has expired"},
+		projector.CodeTokenRevoked:   {http.StatusForbidden, "the bootstrap token was revoked"},
+		projector.CodeNonceCollision: {http.StatusForbidden, "the nonce was used in another registration"},
+	}
+}
+
 // registration is a request that can be read.
 type registration struct {
 	token     string

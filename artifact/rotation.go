@@ -38,14 +38,17 @@ func (k Keys) Rotation(now time.Time) (r Rotation, ok bool) {
 	return Rotation{k.Current.keyID, k.Current.PublicKey(), k.Previous.keyID, k.Previous.PublicKey(), k.Until}, true
 }
 
+// rotationPayload is the notice's payload in the current dialect.
+type rotationPayload struct {
+	KeyID     string    `json:"key_id"`
+	PublicKey []byte    `json:"public_key"`
+	Previous  string    `json:"previous_key_id"`
+	Until     time.Time `json:"transition_expires"`
+}
+
 // Payload is the notice's payload in the current dialect.
 func (r Rotation) Payload() []byte {
-	return marshal(struct {
-		KeyID     string    `json:"key_id"`
-		PublicKey []byte    `json:"public_key"`
-		Previous  string    `json:"previous_key_id"`
-		Until     time.Time `json:"transition_expires"`
-	}{r.KeyID, r.PublicKey, r.Previous, r.Until.UTC()})
+	return marshal(rotationPayload{r.KeyID, r.PublicKey, r.Previous, r.Until.UTC()})
 }
 
 // LegacyPayload is the payload in the legacy dialect: its agents name no keys,
@@ -89,12 +92,7 @@ func (k Keys) AppendRotation(d policy.Dialect, b []byte, node string, now time.T
 // must not be one that was replaced before. A notice that says what is known
 // already changes nothing.
 func (t *TrustSet) Rotate(n Notice, now time.Time) error {
-	var p struct {
-		KeyID     string    `json:"key_id"`
-		PublicKey []byte    `json:"public_key"`
-		Previous  string    `json:"previous_key_id"`
-		Until     time.Time `json:"transition_expires"`
-	}
+	var p rotationPayload
 	if err := json.Unmarshal(n.Payload, &p); err != nil {
 		return fmt.Errorf("%w %s: %w", ErrMalformed, TypeKeyRotated, err)
 	}

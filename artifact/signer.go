@@ -143,7 +143,7 @@ func (s *Signer) Create(path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temp, err := writeTemp(dir, text)
+	temp, err := writeTemp(dir, text, 0o600)
 	if err != nil {
 		return err
 	}
@@ -158,36 +158,6 @@ func (s *Signer) Create(path string) error {
 		}
 	}
 	return SyncDir(dir)
-}
-
-// writeTemp writes a file of mode 0600 that is on disk when it returns.
-func writeTemp(dir string, content []byte) (name string, err error) {
-	f, err := os.CreateTemp(dir, ".signing-key-*") // mode 0600
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(content); err != nil {
-		return "", err
-	}
-	return f.Name(), f.Sync()
-}
-
-// SyncDir has what was done to the names in a directory outlive a crash.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // KeyID names the key: see the function KeyID.

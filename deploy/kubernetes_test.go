@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -145,15 +147,8 @@ type volume struct {
 type container struct {
 	Name, Image string
 	Args        []string
-	Env         []struct {
-		Name, Value string
-		ValueFrom   struct {
-			FieldRef struct {
-				FieldPath string `yaml:"fieldPath"`
-			} `yaml:"fieldRef"`
-		} `yaml:"valueFrom"`
-	}
-	Ports []struct {
+	Env         []variable
+	Ports       []struct {
 		Name          string
 		ContainerPort int `yaml:"containerPort"`
 	}
@@ -174,6 +169,15 @@ type container struct {
 		MountPath string `yaml:"mountPath"`
 		ReadOnly  bool   `yaml:"readOnly"`
 	} `yaml:"volumeMounts"`
+}
+
+type variable struct {
+	Name, Value string
+	ValueFrom   struct {
+		FieldRef struct {
+			FieldPath string `yaml:"fieldPath"`
+		} `yaml:"fieldRef"`
+	} `yaml:"valueFrom"`
 }
 
 type probe struct {
@@ -267,12 +271,14 @@ func decode(t *testing.T, path string) (all []object) {
 	}
 }
 
-// manifests are the base, and the base with its component laid upon it.
-func manifests(t *testing.T) manifest {
+// manifests are the base with its components laid upon it.
+func manifests(t *testing.T, components ...string) manifest {
 	t.Helper()
 	m := manifest{configs: map[string][]string{}, tags: map[string]string{}}
 	m.load(t, "kubernetes")
-	m.load(t, "kubernetes/metrics")
+	for _, c := range components {
+		m.load(t, filepath.Join("kubernetes", c))
+	}
 	var whole []object
 	for _, o := range m.objects {
 		i := slices.IndexFunc(whole, func(b object) bool { return b.Kind == o.Kind && b.Metadata.Name == o.Metadata.Name })
@@ -281,12 +287,35 @@ func manifests(t *testing.T) manifest {
 			continue
 		}
 		require.Equal(t, "StatefulSet", o.Kind, "only it is patched: %s %s is there twice", o.Kind, o.Metadata.Name)
-		spec := &whole[i].Spec.Template.Spec
-		spec.Containers = append(spec.Containers, o.Spec.Template.Spec.Containers...)
-		spec.Volumes = append(spec.Volumes, o.Spec.Template.Spec.Volumes...)
+		whole[i].Spec.Template.Spec.patch(o.Spec.Template.Spec)
 	}
 	m.objects = whole
 	return m
+}
+
+// everyChoice runs a test on what an operator may choose.
+func everyChoice(t *testing.T, f func(t *testing.T, m manifest)) {
+	for _, components := range [][]string{{}, {"metrics"}, {"access"}, {"access", "metrics"}} {
+		t.Run(strings.Join(append(components, "base"), "+"), func(t *testing.T) { f(t, manifests(t, components...)) })
+	}
+}
+
+// patch lays a component's pod upon this one, as a strategic merge does.
+func (p *pod) patch(with pod) {
+	p.Volumes = append(p.Volumes, with.Volumes...)
+	for _, c := range with.Containers {
+		i := slices.IndexFunc(p.Containers, func(b container) bool { return b.Name == c.Name })
+		if i < 0 {
+			p.Containers = append(p.Containers, c)
+			continue
+		}
+		own := &p.Containers[i]
+		for _, e := range c.Env {
+			own.Env = append(slices.DeleteFunc(own.Env, func(b variable) bool { return b.Name == e.Name }), e)
+		}
+		own.Ports = append(own.Ports, c.Ports...)
+		own.VolumeMounts = append(own.VolumeMounts, c.VolumeMounts...)
+	}
 }
 
 func (m manifest) all(kind string) (all []object) {
@@ -338,8 +367,9 @@ var versions = map[string]string{
 	"Service": "v1", "StatefulSet": "apps/v1", "PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1",
 }
 
-func TestTheManifestsReferToWhatIsThere(t *testing.T) {
-	m := manifests(t)
+func TestTheManifestsReferToWhatIsThere(t *testing.T) { everyChoice(t, referToWhatIsThere) }
+
+func referToWhatIsThere(t *testing.T, m manifest) {
 	for _, o := range m.objects {
 		require.Equal(t, versions[o.Kind], o.APIVersion, "%s %s", o.Kind, o.Metadata.Name)
 	}
@@ -400,7 +430,7 @@ func (m manifest) checkSecret(t *testing.T, v volume) {
 	page := string(read(t, "README.md"))
 	require.Equal(t, "0440", v.Secret.DefaultMode, "the group of the pod reads it, and nobody else")
 	for _, item := range v.Secret.Items {
-		require.Contains(t, page, "kubectl create secret generic "+v.Secret.SecretName+" --from-file="+item.Key)
+		require.Regexp(t, "(?m)^kubectl create secret generic "+v.Secret.SecretName+" .*--from-file="+regexp.QuoteMeta(item.Key), page)
 	}
 }
 
@@ -413,6 +443,9 @@ func (m manifest) checkContainer(t *testing.T, c container) {
 		require.False(t, env[e.Name], "%s: %s is there twice", c.Name, e.Name)
 		env[e.Name] = true
 		require.NotEqual(t, e.Value == "", e.ValueFrom.FieldRef.FieldPath == "", "%s: %s has one value", c.Name, e.Name)
+		if filepath.IsAbs(e.Value) {
+			require.True(t, c.mounts(filepath.Dir(e.Value)), "%s: nothing is mounted there", e.Name)
+		}
 	}
 	require.True(t, env["GOMEMLIMIT"], c.Name)
 	require.NotEmpty(t, c.Resources.Limits["memory"], c.Name)
@@ -437,6 +470,16 @@ func (m manifest) checkContainer(t *testing.T, c container) {
 	}
 }
 
+// env is the value of a variable.
+func (c container) env(name string) string {
+	for _, e := range c.Env {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return ""
+}
+
 func (c container) mounts(path string) bool {
 	for _, v := range c.VolumeMounts {
 		if path == v.MountPath || strings.HasPrefix(v.MountPath, path+"/") {
@@ -447,7 +490,7 @@ func (c container) mounts(path string) bool {
 }
 
 func TestPodsMayDoNothingTheyNeedNot(t *testing.T) {
-	for _, s := range manifests(t).all("StatefulSet") {
+	for _, s := range manifests(t, "access", "metrics").all("StatefulSet") {
 		p := s.Spec.Template.Spec
 		require.False(t, *p.AutomountServiceAccountToken)
 		require.False(t, *p.EnableServiceLinks)
@@ -464,7 +507,7 @@ func TestPodsMayDoNothingTheyNeedNot(t *testing.T) {
 }
 
 func TestOnlyWorkersReachTheLog(t *testing.T) {
-	m := manifests(t)
+	m := manifests(t, "access", "metrics")
 	for _, n := range m.all("NetworkPolicy") {
 		require.NotEmpty(t, m.ports(n.Spec.PodSelector.MatchLabels), "policy %s picks no pod", n.Metadata.Name)
 		for _, rule := range n.Spec.Egress {
@@ -521,7 +564,7 @@ func TestWorkersAndServersAgree(t *testing.T) {
 	require.Equal(t, "serve", worker.Args[0])
 	require.Equal(t, "nats://"+strings.Join(hosts, ":4222,nats://")+":4222", args["--nats"])
 	require.Equal(t, "$(POD_NAME)", args["--name"])
-	require.Equal(t, "127.0.0.1:8080", args["--http"], "where edict probe asks; and serve refuses what is not loopback")
+	require.Equal(t, "127.0.0.1:8080", worker.env("EDICT_HTTP"), "where edict probe asks; and serve refuses what is not loopback")
 	require.Equal(t, 3, nats.Replicas)
 	require.Equal(t, "3", args["--replicas"])
 	for _, p := range []probe{worker.StartupProbe, worker.LivenessProbe, worker.ReadinessProbe} {
@@ -606,9 +649,24 @@ func TestTheAgentBesideAWorkerScrapesIt(t *testing.T) {
 	}
 	require.NoError(t, yaml.Load(read(t, "kubernetes/metrics/prometheus.yml"), &conf, yaml.WithKnownFields()))
 	require.Equal(t, map[string]string{"pod": "${POD_NAME}"}, conf.Global.ExternalLabels, "all workers have one address")
-	worker := manifests(t).one(t, "StatefulSet", "edict").Spec.Template.Spec.Containers[0]
-	require.Contains(t, worker.Args, "--http="+conf.ScrapeConfigs[0].StaticConfigs[0].Targets[0])
+	worker := manifests(t, "metrics").one(t, "StatefulSet", "edict").Spec.Template.Spec.Containers[0]
+	require.Equal(t, worker.env("EDICT_HTTP"), conf.ScrapeConfigs[0].StaticConfigs[0].Targets[0])
 	require.Len(t, conf.RemoteWrite, 1)
+}
+
+// With access control workers listen for everybody, under a certificate, and
+// what supervises them asks at loopback.
+func TestWithAccessControlWorkersLeaveLoopback(t *testing.T) {
+	m := manifests(t, "access")
+	worker := m.one(t, "StatefulSet", "edict").Spec.Template.Spec.Containers[0]
+	_, port, err := net.SplitHostPort(worker.env("EDICT_HTTP"))
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(m.one(t, "Service", "edict-api").Spec.Ports[0].Port), port)
+	require.Equal(t, "https", m.one(t, "NetworkPolicy", "edict-access").Spec.Ingress[0].Ports[0].Port)
+	for _, needed := range []string{"EDICT_ACCESS", "EDICT_TLS_CERT", "EDICT_TLS_KEY"} {
+		require.NotEmpty(t, worker.env(needed), "serve leaves loopback with it alone")
+	}
+	require.Equal(t, "https://localhost:8081", worker.env("EDICT_SERVER"), "the operators' routes, as serve has them where it leaves loopback")
 }
 
 func TestTheImageHoldsOneProgram(t *testing.T) {

@@ -39,21 +39,25 @@ func parseUnit(t *testing.T, path string) map[string]map[string][]string {
 	return unit
 }
 
-var unitFiles = []string{"edict.service", "edict-worker@.service", "nats-server.service"}
+var unitFiles = []string{"edict.service", "edict-worker@.service", "edict-agent.service", "nats-server.service"}
 
 func TestUnitsRunWhatTheyAreNamedAfter(t *testing.T) {
 	for _, c := range []struct {
-		path, state string
-		command     []string
+		path, kind, state string
+		command           []string
 	}{
-		{"edict.service", "edict", []string{"/usr/local/bin/edict", "serve", "--data", "%S/edict"}},
-		{"edict-worker@.service", "edict-%i", []string{"/usr/local/bin/edict", "serve", "--name", "%i", "--data", "%S/edict-%i", "--signing-key", "%d/plane.pem"}},
-		{"nats-server.service", "nats", []string{"/usr/local/bin/nats-server", "--config", "/etc/nats/nats.conf"}},
+		{"edict.service", "exec", "edict", []string{"/usr/local/bin/edict", "serve", "--data", "%S/edict"}},
+		{"edict-worker@.service", "exec", "edict-%i", []string{"/usr/local/bin/edict", "serve", "--name", "%i", "--data", "%S/edict-%i", "--signing-key", "%d/plane.pem"}},
+		{
+			"edict-agent.service", "notify", "edict-agent",
+			[]string{"/usr/local/bin/edict", "agent", "--node", "${EDICT_NODE}", "--dir", "%S/edict-agent", "--apply", "nftables", "--token-file", "%d/node.token"},
+		},
+		{"nats-server.service", "exec", "nats", []string{"/usr/local/bin/nats-server", "--config", "/etc/nats/nats.conf"}},
 	} {
 		unit := parseUnit(t, c.path)
 		require.ElementsMatch(t, []string{"Unit", "Service", "Install"}, slices.Collect(maps.Keys(unit)), c.path)
 		require.Equal(t, c.command, strings.Fields(unit["Service"]["ExecStart"][0]))
-		require.Equal(t, []string{"exec"}, unit["Service"]["Type"], "it does not speak the notify protocol")
+		require.Equal(t, []string{c.kind}, unit["Service"]["Type"], "only the agent speaks the notify protocol")
 		require.Equal(t, []string{c.state}, unit["Service"]["StateDirectory"], "the folder that it writes to")
 		require.Equal(t, []string{"multi-user.target"}, unit["Install"]["WantedBy"])
 	}
@@ -66,6 +70,15 @@ func TestAWorkerIsGivenItsKeyAndItsServers(t *testing.T) {
 	require.Equal(t, []string{"2 3 6"}, service["RestartPreventExitStatus"], "7 is a server that is away: it comes back")
 }
 
+// What was in force stands before any interface does: the unit is ready once it is.
+func TestTheAgentComesBeforeTheNetwork(t *testing.T) {
+	unit := parseUnit(t, "edict-agent.service")
+	require.Equal(t, []string{"network-pre.target"}, unit["Unit"]["Before"])
+	require.Equal(t, []string{"network-pre.target"}, unit["Unit"]["Wants"], "it is passive: somebody has to want it")
+	require.Equal(t, []string{"node.token:/etc/edict/node.token"}, unit["Service"]["LoadCredential"])
+	require.Equal(t, []string{"2 78"}, unit["Service"]["RestartPreventExitStatus"])
+}
+
 func TestUnitsGiveNothingAway(t *testing.T) {
 	for _, path := range unitFiles {
 		service := parseUnit(t, path)["Service"]
@@ -75,7 +88,7 @@ func TestUnitsGiveNothingAway(t *testing.T) {
 			"ProtectSystem":         "strict",
 			"ProtectHome":           "yes",
 			"PrivateTmp":            "yes",
-			"CapabilityBoundingSet": "",
+			"CapabilityBoundingSet": map[bool]string{true: "CAP_NET_ADMIN"}[path == "edict-agent.service"],
 			"UMask":                 "0077",
 		} {
 			require.Equal(t, []string{want}, service[key], "%s: %s", path, key)
@@ -102,14 +115,14 @@ func TestSystemdUnderstandsTheUnits(t *testing.T) {
 		source := strings.Replace(name, "@w1", "@", 1)
 		put(filepath.Join(units, name), string(read(t, source)), 0o644)
 	}
-	for _, needed := range []string{"sysinit", "basic", "shutdown", "multi-user", "network-online"} {
+	for _, needed := range []string{"sysinit", "basic", "shutdown", "multi-user", "network-online", "network-pre"} {
 		put(filepath.Join(units, needed+".target"), "[Unit]\nDescription="+needed+"\n", 0o644)
 	}
 	for _, program := range []string{"edict", "nats-server"} {
 		put(filepath.Join(root, "usr/local/bin", program), "#!/bin/true\n", 0o755)
 	}
 	out, err := exec.Command(systemd, "verify", "--man=no", "--recursive-errors=yes", "--root="+root,
-		"edict.service", "edict-worker@w1.service", "nats-server.service").CombinedOutput()
+		"edict.service", "edict-worker@w1.service", "edict-agent.service", "nats-server.service").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Empty(t, string(out))
 }

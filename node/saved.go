@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/artifact"
 )
 
 // StateFileError: the file of Options.State cannot be gone on from.
@@ -81,28 +82,12 @@ func (f *Follower) save() error {
 	}
 	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved(), Trust: f.savedTrust()})
 	if err == nil {
-		err = replaceFile(f.opt.State, append(text, '\n'))
+		err = artifact.WriteFile(f.opt.State, append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save the state: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(path string, text []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name()) // the error is told already
-	}
-	return err
 }
 
 // saved are the rows, and the versions of what was withdrawn, by policy id.

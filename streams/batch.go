@@ -123,6 +123,9 @@ func (b *batcher) send(ctx context.Context, id string, msgs []Outgoing) (ack, er
 // store sends one message to be stored and reads its acknowledgement.
 func (c *Conn) store(ctx context.Context, m *nats.Msg, wait time.Duration) (ack, error) {
 	resp, err := c.ask(ctx, m, wait)
+	if errors.Is(err, ErrNoAnswer) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
 	if err != nil {
 		return ack{}, err
 	}

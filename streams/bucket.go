@@ -301,7 +301,7 @@ func (b *Bucket) entry(ctx context.Context, key string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	resp, err := b.c.ask(ctx, &nats.Msg{Subject: messageGetSubject + b.stream, Data: body}, requestTimeout)
+	resp, err := b.c.askAgain(ctx, &nats.Msg{Subject: messageGetSubject + b.stream, Data: body})
 	if err != nil {
 		return Entry{}, err
 	}

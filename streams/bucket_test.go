@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -133,4 +134,22 @@ func TestFewerReplicasThanAskedForAreRefused(t *testing.T) {
 	openNodes(t, c)
 	_, _, err = OpenNodes(within(t), one, NodesOptions{})
 	require.NoError(t, err, "more than asked for is fine")
+}
+
+// A stream that was just made may drop a question while its servers agree on a
+// leader.
+func TestAQuestionThatNobodyAnsweredIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := embedded(t)
+	asked := 0
+	sub, err := c.nc.Subscribe("ask.me", func(m *nats.Msg) {
+		if asked++; asked > 1 {
+			_ = m.Respond([]byte("yes"))
+		}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, sub.Unsubscribe()) }()
+	answer, err := c.askAgain(within(t), &nats.Msg{Subject: "ask.me"})
+	require.NoError(t, err)
+	require.Equal(t, "yes", string(answer.Data))
 }

@@ -217,8 +217,9 @@ func (c *Conn) extend(ctx context.Context, info *jetstream.StreamInfo, subjects 
 	return s.CachedInfo(), nil
 }
 
-// A stream that another process is making right now has no leader yet, and who
-// asks for it gets no answer: openTry bounds one question, openPatience all.
+// A stream that another process is making right now, or whose leader is being
+// elected, leaves questions without an answer: openTry bounds one of them,
+// openPatience all.
 const (
 	openTry      = 2 * time.Second
 	openPatience = 30 * time.Second
@@ -232,6 +233,19 @@ func (c *Conn) findOrMake(ctx context.Context, cfg jetstream.StreamConfig) (info
 		return c.createStream(ctx, cfg)
 	}
 	return info, false, err
+}
+
+// askAgain asks what changes nothing, requestTimeout long in all, and asks again
+// where it hears nothing.
+func (c *Conn) askAgain(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	patient, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for {
+		resp, err := c.ask(patient, m, openTry)
+		if !errors.Is(err, context.DeadlineExceeded) || patient.Err() != nil {
+			return resp, err
+		}
+	}
 }
 
 // unsettled errors pass once a cluster has agreed on what is being made.

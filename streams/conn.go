@@ -276,7 +276,7 @@ func (c *Conn) during(ctx context.Context, wait time.Duration) (context.Context,
 }
 
 // ask sends m and waits for one answer at most wait long. No answer, whatever
-// the reason, is ErrUnknown; a subject that nobody serves is ErrBusy, because a
+// the reason, is ErrNoAnswer; a subject that nobody serves is ErrBusy, because a
 // stream's leader may be away for a moment.
 func (c *Conn) ask(ctx context.Context, m *nats.Msg, wait time.Duration) (*nats.Msg, error) {
 	down := c.link.down()
@@ -293,12 +293,12 @@ func (c *Conn) ask(ctx context.Context, m *nats.Msg, wait time.Duration) (*nats.
 	case errors.Is(err, nats.ErrMaxPayload):
 		return nil, fmt.Errorf("%w: %s is larger than max_payload, %d bytes", ErrMessageTooLarge, m.Subject, c.MaxPayload())
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, context.Cause(ctx))
 	case down.Err() != nil:
-		return nil, fmt.Errorf("%w: connection lost", ErrUnknown)
+		return nil, fmt.Errorf("%w: connection lost", ErrNoAnswer)
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrInvalidMsg):
 		return nil, err
 	default:
-		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, m.Subject, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrNoAnswer, m.Subject, err)
 	}
 }

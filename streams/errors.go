@@ -26,6 +26,8 @@ var (
 	ErrBusy = errors.New("too many batches in flight")
 	// ErrUnknown: the acknowledgement did not come. The messages may be stored, or be stored later.
 	ErrUnknown = errors.New("no acknowledgement: the batch may or may not be stored")
+	// ErrNoAnswer: a question was not answered in time, or the connection was lost meanwhile. Ask again.
+	ErrNoAnswer = errors.New("no answer from NATS")
 	// ErrStorage: the server's store or account is full or failed. Nothing was stored; make room, then retry.
 	ErrStorage = errors.New("the store takes no more messages")
 	// ErrTooMany: a read of last messages matches more subjects than the server answers for at once (413).

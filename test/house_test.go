@@ -57,6 +57,7 @@ var keepers = map[string][]string{
 	"github.com/open-policy-agent/": {"admission"},
 	"github.com/santhosh-tekuri/":   {"admission"},
 	"github.com/coreos/go-oidc/":    {"access"},
+	"github.com/coreos/go-systemd/": {"cmd"},
 	"sigs.k8s.io/knftables":         {"enforce"},
 	"github.com/spiffe/":            {"access"},
 }
@@ -75,7 +76,7 @@ var (
 		"github.com/nats-io/", "github.com/cockroachdb/pebble/v2", "github.com/google/uuid",
 		"github.com/prometheus/client_golang", "github.com/RoaringBitmap/roaring/v2",
 		"github.com/go-json-experiment/json", "github.com/spf13/cobra", "github.com/spf13/pflag", // cobra's flags
-		"github.com/jedib0t/go-pretty/v6",
+		"github.com/jedib0t/go-pretty/v6", "github.com/coreos/go-systemd/v22",
 		"go.yaml.in/yaml/v4", "github.com/klauspost/compress", "golang.org/x/", "github.com/transparency-dev/merkle",
 		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
 		"github.com/bmatcuk/doublestar/v4",

@@ -56,11 +56,9 @@ func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 	if !slices.Contains([]policy.PrincipalKind{policy.Person, policy.Service, policy.Agent}, policy.PrincipalKind(f.kind)) {
 		return usage(cmd, "--kind %q: want person, service or node", f.kind)
 	}
-	relations := make([]policy.Relation, len(f.relations))
-	for i, text := range f.relations {
-		if relations[i], err = policy.ParseRelation(text); err != nil {
-			return usage(cmd, "--relation: %v", err)
-		}
+	relations, err := parseRelations(cmd, f.relations)
+	if err != nil {
+		return err
 	}
 	if f.expires < 0 {
 		return usage(cmd, "--expires %v: want a time that is not over", f.expires)
@@ -85,6 +83,19 @@ func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 	fmt.Fprintf(a.stderr, "edict: token %s of %s; it is not shown again\n", tokenID, id)
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// parseRelations reads what --relation was given.
+func parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
+	all := make([]policy.Relation, len(texts))
+	for i, text := range texts {
+		r, err := policy.ParseRelation(text)
+		if err != nil {
+			return nil, usage(cmd, "--relation: %v", err)
+		}
+		all[i] = r
+	}
+	return all, nil
 }
 
 func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {

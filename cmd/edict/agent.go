@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -139,6 +140,10 @@ func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log
 	if err != nil {
 		return err
 	}
+	// A unit of Type=notify has the network wait for what was in force.
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+		log.Warn("systemd was not told that the agent is ready", "error", err)
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range parts {
 		g.Go(func() error { return p.Run(ctx) })
@@ -196,9 +201,10 @@ func (f agentFlags) command(a *app) func(context.Context, uint64) error {
 		c.Dir = f.dir
 		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+f.dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
 		c.Stdout, c.Stderr = a.stderr, a.stderr // stdout carries data, and the agent has none
-		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 		c.WaitDelay = 5 * time.Second
+		killed := inGroup(c)
 		err := c.Run()
+		killed()
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return cause
 		}

@@ -172,11 +172,9 @@ one. They are in the credentials, not in the log, and last as long as these.`,
 		if err != nil {
 			return usage(cmd, "%v", err)
 		}
-		all := make([]policy.Relation, len(relations))
-		for i, text := range relations {
-			if all[i], err = policy.ParseRelation(text); err != nil {
-				return usage(cmd, "--relation: %v", err)
-			}
+		all, err := parseRelations(cmd, relations)
+		if err != nil {
+			return err
 		}
 		return a.makeCreds(cmd, f, func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error) {
 			return k.Producer(id, all, expires)

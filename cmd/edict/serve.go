@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/relay"
@@ -289,9 +290,5 @@ func writeReady(path string, at plane.Addresses) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+strconv.FormatInt(time.Now().UnixNano(), 36))
-	if err := os.WriteFile(temp, append(body, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return artifact.WriteFile(path, append(body, '\n'), 0o600)
 }

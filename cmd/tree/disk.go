@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/artifact"
 )
 
 // Disk is the file system of the machine.
@@ -60,13 +62,7 @@ func (d Disk) SyncAll(dir string) error {
 }
 
 // SyncDir syncs what has that name, a file too.
-func (Disk) SyncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (Disk) SyncDir(name string) error { return artifact.SyncDir(name) }
 
 // Rename replaces nothing but an empty directory.
 func (Disk) Rename(from, to string) error { return os.Rename(from, to) }

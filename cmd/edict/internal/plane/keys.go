@@ -174,18 +174,11 @@ func (p *Plane) signWith(r keyRecord) error {
 
 func (p *Plane) lacks(id string, until time.Time) error {
 	path, _ := p.keyFile()
-	return &OtherKeyError{Want: id, Have: p.heldKeys(), File: path, Expiry: until}
+	return &OtherKeyError{Want: id, Have: p.keys.ids(), File: path, Expiry: until}
 }
 
-// heldKeys are the ids of the keys that this worker holds, for who holds mu.
-func (p *Plane) heldKeys() []string {
-	ids := make([]string, 0, len(p.keys.held))
-	for id := range p.keys.held {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+// ids are those of the keys that this worker holds, for who holds mu.
+func (k *keyset) ids() []string { return slices.Sorted(maps.Keys(k.held)) }
 
 // keepFiles has signing.key hold the current key, and keysDir the previous one
 // until its transition ends, and nothing else. A crash between any two steps
@@ -225,11 +218,17 @@ func (p *Plane) keepFiles(now time.Time) error {
 	return err
 }
 
-// now is the record that the worker goes by.
-func (k *keyset) now() keyRecord {
+// kept is where the record is, and the one that the worker goes by.
+func (k *keyset) kept() (*streams.Bucket, keyRecord) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.record
+	return k.bucket, k.record
+}
+
+// now is the record that the worker goes by.
+func (k *keyset) now() keyRecord {
+	_, r := k.kept()
+	return r
 }
 
 // keysNow are the plane's public keys, as nodes may trust them now.
@@ -276,10 +275,8 @@ func wait(ctx context.Context, d time.Duration) {
 
 // watchKey adopts every record that comes.
 func (p *Plane) watchKey(ctx context.Context) error {
-	p.keys.mu.Lock()
-	bucket, after := p.keys.bucket, p.keys.record.revision
-	p.keys.mu.Unlock()
-	for entries, err := range bucket.Watch(ctx, after) {
+	bucket, r := p.keys.kept()
+	for entries, err := range bucket.Watch(ctx, r.revision) {
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/projector"
 )
 
@@ -35,7 +36,7 @@ func (p *Plane) rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Rename(p.storeDir(), old), os.Rename(fresh, p.storeDir()), syncDir(p.opt.Data)); err != nil {
+	if err := errors.Join(os.Rename(p.storeDir(), old), os.Rename(fresh, p.storeDir()), artifact.SyncDir(p.opt.Data)); err != nil {
 		return fmt.Errorf("put the rebuilt read model in place: %w", err)
 	}
 	if !p.opt.YesDelete {
@@ -54,7 +55,7 @@ func (p *Plane) finishSwap(fresh string) error {
 	if _, err := os.Stat(fresh); err != nil {
 		return nil
 	}
-	return errors.Join(os.Rename(fresh, p.storeDir()), syncDir(p.opt.Data))
+	return errors.Join(os.Rename(fresh, p.storeDir()), artifact.SyncDir(p.opt.Data))
 }
 
 // foldInto folds the log, as far as it goes now, into a store of its own. What
@@ -109,12 +110,4 @@ func (p *Plane) freeName(schema uint32) (string, error) {
 		}
 		name = fmt.Sprintf("%s.%d", base, n)
 	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

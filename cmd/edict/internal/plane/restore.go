@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 )
@@ -22,7 +23,7 @@ func RestoreStore(ctx context.Context, c *snapshot.Checkpoints, m snapshot.Manif
 	if err := c.Restore(ctx, m, log, beside, opt); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Rename(beside, dir), syncDir(filepath.Dir(dir))); err != nil {
+	if err := errors.Join(os.Rename(beside, dir), artifact.SyncDir(filepath.Dir(dir))); err != nil {
 		return fmt.Errorf("put the restored read model in place: %w", err)
 	}
 	return nil
@@ -52,7 +53,7 @@ func RestoreInto(ctx context.Context, c *snapshot.Checkpoints, m snapshot.Manife
 	if old, err = p.freeName(id.Schema); err != nil {
 		return "", err
 	}
-	err = errors.Join(os.Rename(p.storeDir(), old), os.Rename(beside, p.storeDir()), syncDir(data))
+	err = errors.Join(os.Rename(p.storeDir(), old), os.Rename(beside, p.storeDir()), artifact.SyncDir(data))
 	return old, err
 }
 

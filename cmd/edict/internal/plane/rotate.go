@@ -28,11 +28,7 @@ const (
 func (k *keyset) told() (signs string, holds []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id := range k.held {
-		holds = append(holds, id)
-	}
-	slices.Sort(holds)
-	return k.ring.Current().KeyID(), holds
+	return k.ring.Current().KeyID(), k.ids()
 }
 
 // rotateKey replaces the plane's key: the record is moved, by compare-and-set,
@@ -48,9 +44,7 @@ func (p *Plane) rotateKey(ctx context.Context, ask api.Rotation) ([]resource.Key
 	if ask.Transition < least || ask.Transition > MostTransition {
 		return nil, &api.RotationError{Code: api.CodeInvalidTransition, Detail: fmt.Sprintf("transition %s: want %s to %s", ask.Transition, least, MostTransition)}
 	}
-	p.keys.mu.Lock()
-	bucket := p.keys.bucket
-	p.keys.mu.Unlock()
+	bucket, _ := p.keys.kept()
 	r, err := readKey(ctx, bucket)
 	if err != nil {
 		return nil, err
@@ -205,9 +199,7 @@ func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error)
 		return len(syncs) > 0, err // and look again
 	}
 	r.Resigned = true
-	p.keys.mu.Lock()
-	bucket := p.keys.bucket
-	p.keys.mu.Unlock()
+	bucket, _ := p.keys.kept()
 	stands, err := writeKey(ctx, bucket, r)
 	if errors.Is(err, streams.ErrWrongSequence) {
 		return false, nil // it was rotated again, or somebody else has done it
