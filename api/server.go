@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/edictdev/edict/relay"
 )
 
 // ExposedError means that the plane was told to listen where others than this
@@ -62,6 +65,12 @@ type Server struct {
 	// Grace is how long requests may go on after the server was told to stop;
 	// 0 is 10 s. Event streams end at once.
 	Grace time.Duration
+	// HeaderTimeout is how long a client may take to send the headers of a
+	// request; 0 is 5 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout is how long it may take to send the rest of a body that the
+	// route did not read; 0 is 30 s.
+	BodyTimeout time.Duration
 	// Trace gets what net/http has to say; nil: silent.
 	Trace *slog.Logger
 	// TLS of the listener; nil: none.
@@ -79,10 +88,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	drain, stopStreams := context.WithCancel(context.Background())
 	defer stopStreams()
 	srv := &http.Server{
-		Handler:           s.Handler,
-		ReadHeaderTimeout: 5 * time.Second,
+		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
+		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnContext:       relay.WithConn,
 		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), drainKey{}, drain)
@@ -101,10 +111,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	stopStreams()
-	grace := s.Grace
-	if grace == 0 {
-		grace = 10 * time.Second
-	}
+	grace := cmp.Or(s.Grace, 10*time.Second)
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if err := srv.Shutdown(late); err != nil {
@@ -113,4 +120,17 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	}
 	<-failed
 	return nil
+}
+
+// bounded bounds how long a body that its route does not read keeps a request:
+// net/http waits for the rest of it before it answers.
+func bounded(h http.Handler, quiet time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			bound := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(quiet)) }
+			bound()
+			defer bound() // a route that read a part of it may have lifted it
+		}
+		h.ServeHTTP(w, r)
+	})
 }

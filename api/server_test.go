@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -122,6 +123,57 @@ func TestTheAnswerToALargeBodyArrives(t *testing.T) {
 	}
 	stop()
 	require.NoError(t, <-served)
+}
+
+// Whatever such a client says, it costs a connection and its goroutine for a
+// while, and then nothing.
+func TestClientsThatNeverEndARequestAreLetGo(t *testing.T) {
+	p := newPlane(t)
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	const soon = 50 * time.Millisecond
+	server := api.Server{Handler: p.Handler, HeaderTimeout: soon, BodyTimeout: soon}
+	go func() { served <- server.Run(ctx, l) }()
+	res, err := http.Get("http://" + l.Addr().String() + "/v1/status") // the server runs now
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	base := goleak.IgnoreCurrent()
+	conns := map[string]net.Conn{}
+	for _, request := range []string{
+		"",
+		"GET",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nX-Pad: xxx",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+		"GET /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"GET /v1/nodes/n1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"POST " + policies + " HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nx",
+	} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, request)
+		require.NoError(t, err)
+		conns[request] = conn
+	}
+	for request, conn := range conns {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
+		_, err := io.Copy(io.Discard, conn)
+		var late net.Error
+		require.False(t, errors.As(err, &late) && late.Timeout(), "it is kept for ever: %s", request)
+	}
+	err = goleak.Find(base)
+	for range 9 { // net/http closes some of them half a second later
+		if err != nil {
+			err = goleak.Find(base)
+		}
+	}
+	require.NoError(t, err)
+	stop()
+	require.NoError(t, <-served)
+	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestAListenerThatFailsIsAnError(t *testing.T) {

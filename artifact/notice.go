@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -67,11 +68,15 @@ func (s *Signer) Notify(n Notice) ([]byte, error) {
 }
 
 // NoticePayload is a payload as notices carry it: compact, and escaped for HTML
-// as encoding/json does it.
+// as encoding/json does it. One that is in this form already is returned as it
+// is, so that who keeps both keeps one.
 func NoticePayload(payload []byte) ([]byte, error) {
 	b, err := json.Marshal(json.RawMessage(payload))
 	if err != nil {
 		return nil, fmt.Errorf("payload of a notice: %w", err)
+	}
+	if bytes.Equal(b, payload) {
+		return payload, nil
 	}
 	return b, nil
 }

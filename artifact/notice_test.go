@@ -179,6 +179,10 @@ func TestAppendNoticeWritesWhatNotifyWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(s.AppendNotice([]byte("x"), n)[1:]))
 	})
+	ready := []byte(`{"a":[1,2]}`)
+	same, err := artifact.NoticePayload(ready)
+	require.NoError(t, err)
+	require.Same(t, &ready[0], &same[0], "it is not kept twice")
 	_, err = artifact.NoticePayload([]byte("{"))
 	require.Error(t, err)
 }

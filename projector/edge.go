@@ -185,16 +185,17 @@ func (p *pending) add(seq uint64) {
 	p.marks = append(p.marks, edgeMark{seq, 1})
 }
 
-// drop forgets the sequences up to seq; any says whether there were edges.
-func (p *pending) drop(seq uint64) (any bool) {
+// drop forgets the sequences up to seq, and says how many edges they had.
+func (p *pending) drop(seq uint64) (dropped int) {
 	n := 0
 	for ; n < len(p.marks) && p.marks[n].seq <= seq; n++ {
-		p.count -= p.marks[n].count
+		dropped += p.marks[n].count
 	}
+	p.count -= dropped
 	p.marks = p.marks[n:]
 	p.from = max(p.from, seq)
 	p.last = max(p.last, seq) // as a reload would have it
-	return n > 0
+	return dropped
 }
 
 // oldest is the first sequence with an edge, or limit when there is none.

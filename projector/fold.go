@@ -60,14 +60,13 @@ func (s *scratch) reset() {
 	clear(s.granted)
 }
 
-func (f *fold) set(key, value []byte) {
-	if err := f.batch.Set(key, value, nil); err != nil && f.err == nil {
-		f.err = err
-	}
-}
+func (f *fold) set(key, value []byte) { f.keep(f.batch.Set(key, value, nil)) }
 
-func (f *fold) delete(key []byte) {
-	if err := f.batch.Delete(key, nil); err != nil && f.err == nil {
+func (f *fold) delete(key []byte) { f.keep(f.batch.Delete(key, nil)) }
+
+// keep notes the first error.
+func (f *fold) keep(err error) {
+	if f.err == nil {
 		f.err = err
 	}
 }

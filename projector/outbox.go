@@ -23,9 +23,15 @@ func (p *Projector) DropEdges(upTo map[int]uint64) error {
 	b := p.db.NewBatch()
 	defer b.Close()
 	f := fold{state: p.state, pending: p.pending, batch: b, store: p.db}
-	for part, seq := range upTo {
-		f.dropEdges(part, min(seq, p.cursor.seq))
+	it, err := p.db.NewIter(nil)
+	if err != nil {
+		p.failed = fmt.Errorf("read edges: %w", err)
+		return p.failed
 	}
+	for part, seq := range upTo {
+		f.dropEdges(part, min(seq, p.cursor.seq), it)
+	}
+	f.keep(it.Close())
 	p.sweep(&f)
 	if f.err == nil {
 		// Not synced: edges that come back after a crash are below the fence,
@@ -36,14 +42,28 @@ func (p *Projector) DropEdges(upTo map[int]uint64) error {
 	return f.err
 }
 
-func (f *fold) dropEdges(part int, seq uint64) {
+// fewEdges are deleted one by one. Of the ranges in a memtable Pebble makes one
+// list, anew for the first reader after each: a plane that drops a few edges
+// four times a second, for hours, would do little else and keep little else.
+const fewEdges = 256
+
+// dropEdges drops a partition's edges up to and including seq. stored reads
+// them; nil: the batch itself may hold some.
+func (f *fold) dropEdges(part int, seq uint64, stored *pebble.Iterator) {
 	ps := &f.pending[part]
-	if seq <= ps.from {
+	from := ps.from // none is left up to there
+	if seq <= from {
 		return
 	}
-	if ps.drop(seq) {
-		if err := f.batch.DeleteRange(edgePrefix(part, 0), edgePrefix(part, seq+1), nil); err != nil && f.err == nil {
-			f.err = err
+	start, end := edgePrefix(part, from+1), edgePrefix(part, seq+1)
+	switch n := ps.drop(seq); {
+	case n == 0:
+	case n > fewEdges || stored == nil:
+		f.keep(f.batch.DeleteRange(start, end, nil))
+	default:
+		stored.SetBounds(start, end) // beyond are other partitions' tombstones
+		for ok := stored.First(); ok; ok = stored.Next() {
+			f.delete(stored.Key())
 		}
 	}
 	f.set(edgesFromKey(part), appendU64(nil, seq))
@@ -62,7 +82,7 @@ func (p *Projector) trim(f *fold) {
 	p.log.Warn("dropping the older half of the edges: nobody announces them", "edges", total, "edges_max", p.opt.EdgesMax)
 	for part := range p.pending {
 		if m := p.pending[part].marks; len(m) > 0 {
-			f.dropEdges(part, m[len(m)/2].seq)
+			f.dropEdges(part, m[len(m)/2].seq, nil)
 		}
 	}
 }

@@ -372,7 +372,7 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, fu
 	p.accessSeq.Store(p.state.access.last())
 	if silent {
 		for part := range p.pending {
-			f.dropEdges(part, c.seq)
+			f.dropEdges(part, c.seq, nil)
 		}
 	}
 	p.trim(&f)

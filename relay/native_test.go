@@ -2,9 +2,11 @@ package relay_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,5 +103,7 @@ func TestAClientThatNeverReadsIsLetGo(t *testing.T) {
 		hears(policy.MaxRules - i%2)
 	}
 	p.eventually(func() bool { return count.n.Load() == 1 }, "let go")
+	_, err = io.Copy(io.Discard, conn)
+	require.ErrorIs(t, err, syscall.ECONNRESET, "the system keeps nothing for it either")
 	hears(1)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -130,10 +129,7 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	}))
-	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(32 << 10) // a reader that stands still is felt soon
-		return ctx
-	}
+	server.Config.ConnContext = relay.WithConn
 	server.Start()
 	var once sync.Once
 	w := &worker{Relay: r, store: store, http: server, stop: func() {

@@ -57,6 +57,7 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 	defer r.opt.Metrics.Clients(-1)
 
 	began := time.Now()
+	defer bound(connOf(req))()
 	s := &eventStream{
 		w: w, rc: http.NewResponseController(w), node: node, ring: r.keys, dialect: r.opt.Dialect(node), at: p.upTo,
 		metrics: r.opt.Metrics, timeout: r.opt.WriteTimeout,

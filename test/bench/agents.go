@@ -109,7 +109,7 @@ func agentEvents(n int) (events []policy.Event, tokens []string) {
 			})
 	}
 	for range stagePolicies {
-		events = append(events, w.forAll())
+		events = append(events, w.forAll(stageRules))
 	}
 	return events, tokens
 }

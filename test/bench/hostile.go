@@ -4,26 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	neverRead  = 1_000
-	drip       = 1_000                  // clients that send a byte a second
-	pace       = 2 * time.Millisecond   // between events for one client each
-	paced      = 5_000                  // of them, in each round
-	stuffing   = 64                     // events for everybody, to fill what does not read
-	calmWithin = 45 * time.Second       // above the write timeout, after which who does not read is let go
-	calmLook   = 500 * time.Millisecond // how often it is looked whether that is so
+	pace       = 4 * time.Millisecond // between events for one client each: half of what the plane can do, so that nothing queues
+	paced      = 2_000                // of them, in each phase
+	stuffing   = 50                   // events for everybody, in each phase before those
+	calmBefore = 30 * time.Second     // the embedded server lets go of blocks after ten, and serve gives back what is left after 25
+	calmAfter  = 45 * time.Second     // above the write timeout, after which who does not read is let go
+	calmLook   = 500 * time.Millisecond
 )
 
 // hostile measures how late events come to clients that read, beside clients
 // that never read and clients that send a byte of their request a second, and
-// what is left of those when they are gone. Its floor is the same without them.
+// what is left of those when they are gone.
+//
+// A phase is the same events to the same clients, with the hostile ones or
+// without; phases take turns, and a round is one of each. The base of what is
+// left is read after one phase without them: the caches of the node stream, of
+// the embedded server and of the store are as full then as such a phase makes
+// them. Everything that comes later, the phases without them too, must fit.
 func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -33,91 +35,170 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.crowd.keep = true
-	// The same events come first with nobody there to stand still: what the plane
-	// keeps in memory for who comes back is full then, and not their doing.
-	if err = errors.Join(s.sendAll(ctx, 2*stuffing), s.quiet(ctx)); err != nil {
+	if _, err = s.alone(ctx, e); err != nil {
 		return nil, err
 	}
-	var alone, beside samples
-	if alone, err = s.pacedRounds(ctx, e); err != nil {
-		return nil, err
-	}
-	before, err := s.atRest(ctx)
+	before, err := s.atRest(ctx, calmBefore)
 	if err != nil {
 		return nil, err
 	}
-	besiegers, err := besiege(ctx, s)
+	r, err := s.rounds(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	beside, err = s.pacedRounds(ctx, e)
-	busy, err2 := goMetrics(ctx, s.child)
-	if err = errors.Join(err, err2, besiegers.leave()); err != nil {
+	// The plane lets go of those that never read: their side stays open.
+	after, err := s.atRest(ctx, calmAfter)
+	if err = errors.Join(err, r.siege.leave()); err != nil {
 		return nil, err
 	}
-	after, err := s.atRest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	const mib = 1 << 20
-	l := figure("p99", "ms", beside).beside("the same without them", alone).ratioAtMost(1.5)
-	l.note("%s clients that read, %s that never do and %s that send a byte a second (%s times such a one was let go and came back); an event every %s",
-		grouped(clients), grouped(neverRead), grouped(drip), grouped(int64(besiegers.returns)), pace)
-	g := figure("goroutines afterwards", "", samples{after["go_goroutines"]}).beside("before", samples{before["go_goroutines"]}).ratioAtMost(1.1)
-	g.note("%s goroutines while they were there", grouped(int64(busy["go_goroutines"])))
-	m := figure("live memory afterwards", "MiB", samples{after[liveMemory] / mib}).beside("before", samples{before[liveMemory] / mib}).ratioAtMost(1.1)
-	m.note("%s MiB while they were there; the heap that is live or not yet collected, and stacks", short(busy[liveMemory]/mib))
-	return []line{*l, *g, *m}, nil
+	return r.lines(before, after), nil
 }
 
-// pacedRounds has events come at a pace that leaves the machine room, and
-// returns each round's p99 from publication to arrival, in ms.
-func (s *stage) pacedRounds(ctx context.Context, e *env) (p99 samples, err error) {
-	for range e.rounds() {
-		s.forget()
-		if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
-			return nil, err
-		}
-		n := e.scale(paced)
-		send := s.toEach(n)
-		tick := time.NewTicker(pace)
-		var sent sync.WaitGroup
-		faults := make(chan error, n)
-		for i := range n {
-			<-tick.C
-			at := time.Now()
-			sent.Go(func() {
-				cause, err := send(ctx, i)
-				faults <- err
-				s.expect(cause, at, i%clients)
-			})
-		}
-		tick.Stop()
-		sent.Wait()
-		for range n {
-			err = errors.Join(err, <-faults)
+// toll is what one phase showed.
+type toll struct {
+	p50, p99 float64 // ms, of events for one client each
+	cpu      float64 // seconds of the plane, meanwhile
+	metrics  map[string]float64
+}
+
+// hostileRounds are phases with hostile clients and without.
+type hostileRounds struct {
+	alone, beside []toll
+	siege         *siege // of the last phase, its silent clients still connected
+	returns       int    // of clients that drip
+}
+
+// rounds runs a phase of each kind by turns; the last is one with hostile
+// clients.
+func (s *stage) rounds(ctx context.Context, e *env) (r *hostileRounds, err error) {
+	r = &hostileRounds{}
+	n := e.rounds()
+	for i := range n {
+		aloneFirst := (n-i)%2 == 1
+		if aloneFirst {
+			err = r.addAlone(ctx, s, e)
 		}
 		if err == nil {
-			err = s.crowd.await(ctx, n)
+			err = r.addBeside(ctx, s, e)
 		}
-		s.crowd.part()
-		if err = errors.Join(err, s.crowd.check(s.want)); err != nil {
+		if err == nil && !aloneFirst {
+			err = errors.Join(r.siege.leave(), r.addAlone(ctx, s, e))
+		}
+		if err != nil {
 			return nil, err
 		}
-		late, _ := s.latencies()
-		p99 = append(p99, late.at(0.99))
-		say("  p50 %s ms, p99 %s ms", short(late.at(0.5)), short(late.at(0.99)))
+		was, is := r.alone[i], r.beside[i]
+		say("  p50 %s ms, p99 %s ms, CPU %s s; beside them %s, %s, %s", short(was.p50), short(was.p99), short(was.cpu), short(is.p50), short(is.p99), short(is.cpu))
+		if i < n-1 {
+			err = r.siege.leave()
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return p99, nil
+	return r, nil
 }
 
-const liveMemory = "live"
+func (r *hostileRounds) addAlone(ctx context.Context, s *stage, e *env) error {
+	t, err := s.alone(ctx, e)
+	r.alone = append(r.alone, t)
+	return err
+}
+
+func (r *hostileRounds) addBeside(ctx context.Context, s *stage, e *env) (err error) {
+	if r.siege, err = besiege(ctx, s); err != nil {
+		return err
+	}
+	t, err := s.phase(ctx, e, clients+neverRead)
+	err = errors.Join(err, r.siege.calm())
+	r.returns += r.siege.returns
+	r.beside = append(r.beside, t)
+	if err != nil {
+		return errors.Join(err, r.siege.leave())
+	}
+	return nil
+}
+
+func (s *stage) alone(ctx context.Context, e *env) (toll, error) { return s.phase(ctx, e, clients) }
+
+// phase has events come at a pace that leaves the machine room, after some for
+// everybody that fill what does not read. So many streams must be open all the
+// while.
+func (s *stage) phase(ctx context.Context, e *env, streams float64) (t toll, err error) {
+	s.forget()
+	if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
+		return t, err
+	}
+	defer s.crowd.part()
+	for i := 1; i <= stuffing/stagePolicies; i++ {
+		if err := errors.Join(s.stuff(ctx, stagePolicies), s.crowd.await(ctx, i*stagePolicies*clients)); err != nil {
+			return t, err
+		}
+	}
+	began, err := s.cpuSeconds()
+	if err != nil {
+		return t, err
+	}
+	if err := s.trickle(ctx, e.scale(paced)); err != nil {
+		return t, err
+	}
+	ended, err := s.cpuSeconds()
+	if err != nil {
+		return t, err
+	}
+	if t.metrics, err = goMetrics(ctx, s.child); err != nil {
+		return t, err
+	}
+	if open := t.metrics[openStreams]; open != streams {
+		return t, fmt.Errorf("%g streams are open at the end of a round, not %g: other work made it last longer than the write timeout, or the plane let go of somebody too soon", open, streams)
+	}
+	s.crowd.part()
+	if err := s.crowd.check(s.want); err != nil {
+		return t, err
+	}
+	late, _ := s.latencies()
+	t.p50, t.p99, t.cpu = late.at(0.5), late.at(0.99), ended-began
+	return t, nil
+}
+
+// trickle sends n events, one client's at a time, and waits until they are
+// heard.
+func (s *stage) trickle(ctx context.Context, n int) (err error) {
+	send, heard := s.toEach(n), int(s.crowd.heard.Load())
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	var sent sync.WaitGroup
+	faults := make(chan error, n)
+	for i := range n {
+		<-tick.C
+		at := time.Now()
+		sent.Go(func() {
+			cause, err := send(ctx, i)
+			faults <- err
+			s.expect(cause, at, i%clients)
+		})
+	}
+	sent.Wait()
+	for range n {
+		err = errors.Join(err, <-faults)
+	}
+	if err != nil {
+		return err
+	}
+	return s.crowd.await(ctx, heard+n)
+}
+
+const (
+	liveMemory  = "live"
+	openStreams = "edict_sse_clients"
+	goroutines  = "go_goroutines"
+)
 
 // atRest reads the process's own figures at rest: when it has collected what it
-// left, so the least of each within the time that who does not read is given.
-func (s *stage) atRest(ctx context.Context) (map[string]float64, error) {
+// left, so the least of each within a time.
+func (s *stage) atRest(ctx context.Context, within time.Duration) (map[string]float64, error) {
 	var least map[string]float64
-	for began := time.Now(); time.Since(began) < calmWithin; time.Sleep(calmLook) {
+	for began := time.Now(); time.Since(began) < within; time.Sleep(calmLook) {
 		now, err := goMetrics(ctx, s.child)
 		if err != nil {
 			return nil, err
@@ -125,97 +206,41 @@ func (s *stage) atRest(ctx context.Context) (map[string]float64, error) {
 		if least == nil {
 			least = now
 		}
-		for _, name := range []string{"go_goroutines", liveMemory} {
+		for _, name := range []string{goroutines, liveMemory, openStreams} {
 			least[name] = min(least[name], now[name])
 		}
 	}
+	say("  at rest: %s goroutines, %s MiB, %g streams", short(least[goroutines]), short(least[liveMemory]/(1<<20)), least[openStreams])
 	return least, nil
 }
 
-// siege is the hostile clients.
-type siege struct {
-	silent  []net.Conn
-	stop    context.CancelFunc
-	ended   sync.WaitGroup
-	mu      sync.Mutex
-	returns int
+// of is one figure of each phase.
+func of(tolls []toll, figure func(toll) float64) (all samples) {
+	for _, t := range tolls {
+		all = append(all, figure(t))
+	}
+	return all
 }
 
-// besiege opens streams that are never read, fills them, and has others begin
-// requests that they never end.
-func besiege(ctx context.Context, s *stage) (*siege, error) {
-	b := &siege{}
-	for i := range neverRead {
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			return nil, errors.Join(err, b.leave())
-		}
-		b.silent = append(b.silent, conn)
-		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-			return nil, errors.Join(err, b.leave())
-		}
-		if _, err := fmt.Fprintf(conn, "GET /v1/nodes/%s/events HTTP/1.1\r\nHost: %s\r\n\r\n", nodeName(i%clients), s.addr); err != nil {
-			return nil, errors.Join(err, b.leave())
-		}
+func (r *hostileRounds) lines(before, after map[string]float64) []line {
+	const mib = 1 << 20
+	last := r.beside[len(r.beside)-1]
+	p99 := func(t toll) float64 { return t.p99 }
+	var ratios samples
+	for i := range r.alone {
+		ratios = append(ratios, r.beside[i].p99/r.alone[i].p99)
 	}
-	if err := s.sendAll(ctx, stuffing); err != nil {
-		return nil, errors.Join(err, b.leave())
-	}
-	ctx, b.stop = context.WithCancel(ctx)
-	for range drip {
-		b.ended.Go(func() { b.dripOn(ctx, s.addr) })
-	}
-	return b, s.quiet(ctx)
-}
-
-// dripOn sends requests a byte a second, for ever: a client that is let go comes
-// again.
-func (b *siege) dripOn(ctx context.Context, addr string) {
-	request := "GET /v1/status HTTP/1.1\r\nHost: " + addr + "\r\nX-Pad: " + strings.Repeat("x", 1000)
-	for ctx.Err() == nil {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return // the server is gone, which its other clients notice
-		}
-		gone := make(chan struct{})
-		go func() {
-			_, _ = io.Copy(io.Discard, conn) // until the server has had enough
-			close(gone)
-		}()
-		dripOnce(ctx, conn, request, gone)
-		conn.Close()
-		<-gone
-		b.mu.Lock()
-		b.returns++
-		b.mu.Unlock()
-	}
-}
-
-func dripOnce(ctx context.Context, conn net.Conn, request string, gone <-chan struct{}) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for i := range len(request) {
-		if _, err := io.WriteString(conn, request[i:i+1]); err != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-gone:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// leave ends every hostile connection.
-func (b *siege) leave() (err error) {
-	for _, conn := range b.silent {
-		err = errors.Join(err, conn.Close())
-	}
-	if b.stop != nil {
-		b.stop()
-	}
-	b.ended.Wait()
-	return err
+	l := figure("p99", "ms", of(r.beside, p99)).beside("the same without them", of(r.alone, p99))
+	l.Ratio = ratios.median() // of neighbours: the machine is not the same all the time
+	l.ratioAtMost(1.5)
+	l.note("%s clients that read, %s that never do and %s that send a byte a second (%s times such a one was let go and came back); an event every %s; %s in each phase; the rounds' ratios are %.3g",
+		grouped(clients), grouped(neverRead), grouped(drip), grouped(int64(r.returns)), pace, grouped(paced), ratios)
+	cpu := func(t toll) float64 { return t.cpu }
+	c := figure("the plane's CPU", "s", of(r.beside, cpu)).beside("the same without them", of(r.alone, cpu))
+	g := figure("goroutines afterwards", "", samples{after[goroutines]}).beside("before", samples{before[goroutines]}).ratioAtMost(1.1)
+	g.note("%s goroutines and %g streams while they were there; %g streams afterwards, of which the clients had not closed %s",
+		grouped(int64(last.metrics[goroutines])), last.metrics[openStreams], after[openStreams], grouped(neverRead))
+	m := figure("live memory afterwards", "MiB", samples{after[liveMemory] / mib}).beside("before, after the same events without them", samples{before[liveMemory] / mib}).ratioAtMost(1.1)
+	m.note("%s MiB while they were there; the heap that is live or not yet collected, and stacks", short(last.metrics[liveMemory]/mib))
+	return []line{*l, *c, *g, *m}
 }

@@ -23,6 +23,7 @@ const (
 	stagePolicies = 10 // that every node matches
 	stageOwn      = 10 // policies that one node alone matches, for each
 	stageRules    = 1
+	stuffedRules  = 24 // of an event that is to fill buffers
 	publishers    = 8
 )
 
@@ -40,6 +41,8 @@ type stage struct {
 	// quiet returns when nothing that was sent is under way any more.
 	quiet func(ctx context.Context) error
 	close func() error
+	// stuffed is toAll with a larger event; of the product alone.
+	stuffed func(ctx context.Context) (cause uint64, err error)
 
 	mu    sync.Mutex
 	want  [][]uint64           // of each client, the causes to be heard of
@@ -61,14 +64,19 @@ func (s *stage) expect(cause uint64, began time.Time, members ...int) {
 }
 
 // sendAll sends n events to every client, one after the other.
-func (s *stage) sendAll(ctx context.Context, n int) error {
+func (s *stage) sendAll(ctx context.Context, n int) error { return s.toEveryone(ctx, n, s.toAll) }
+
+// stuff is sendAll with larger events.
+func (s *stage) stuff(ctx context.Context, n int) error { return s.toEveryone(ctx, n, s.stuffed) }
+
+func (s *stage) toEveryone(ctx context.Context, n int, send func(context.Context) (uint64, error)) error {
 	everyone := make([]int, clients)
 	for i := range everyone {
 		everyone[i] = i
 	}
 	for range n {
 		at := time.Now()
-		cause, err := s.toAll(ctx)
+		cause, err := send(ctx)
 		if err != nil {
 			return err
 		}
@@ -118,7 +126,8 @@ func planeStage(ctx context.Context, e *env, own bool, flags ...string) (*stage,
 		seq, _, err := s.log.Publish(ctx, streams.Append{Event: e})
 		return seq, err
 	}
-	st.toAll = func(ctx context.Context) (uint64, error) { return publish(ctx, w.forAll()) }
+	st.toAll = func(ctx context.Context) (uint64, error) { return publish(ctx, w.forAll(stageRules)) }
+	st.stuffed = func(ctx context.Context) (uint64, error) { return publish(ctx, w.forAll(stuffedRules)) }
 	st.toEach = func(n int) func(context.Context, int) (uint64, error) {
 		events := make([]policy.Event, n)
 		for i := range events {
@@ -153,7 +162,7 @@ func (w *stageWorld) beginning(own bool) (events []policy.Event) {
 		events = append(events, w.a.node(i, labelled("env", "prod", "host", string(nodeName(i)))))
 	}
 	for range stagePolicies {
-		events = append(events, w.forAll())
+		events = append(events, w.forAll(stageRules))
 	}
 	for i := range clients * stageOwn {
 		if own {
@@ -163,9 +172,9 @@ func (w *stageWorld) beginning(own bool) (events []policy.Event) {
 	return events
 }
 
-func (w *stageWorld) forAll() policy.Event {
+func (w *stageWorld) forAll(rules int) policy.Event {
 	w.said++
-	return w.a.revise(w.said%stagePolicies, selecting("env=prod"), stageRules, w.said)
+	return w.a.revise(w.said%stagePolicies, selecting("env=prod"), rules, w.said)
 }
 
 func (w *stageWorld) forOne(i int) policy.Event {
