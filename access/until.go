@@ -1,20 +1,17 @@
 package access
 
-import (
-	"context"
-	"strings"
-	"time"
-)
+import "time"
 
 // Until is how long the answer of Authenticate holds unless something is folded
-// before; the zero time: for ever. Not sure: the credentials are nobody's, or an
-// issuer's, who may change its keys at any time.
-func (r *Registry) Until(ctx context.Context, c Credentials) (until time.Time, sure bool) {
-	if strings.Count(c.Bearer, ".") == 2 {
+// before; the zero time: for ever. Not sure: the credentials are nobody's, a
+// certificate's, which ends by itself, or an issuer's, who may change its keys at
+// any time.
+func (r *Registry) Until(c Credentials) (until time.Time, sure bool) {
+	if c.Bearer == "" {
 		return until, false
 	}
-	_, k, err := r.identify(ctx, c)
-	if err != nil {
+	p, k := r.known(c)
+	if p == nil {
 		return until, false
 	}
 	first, ok := r.Snapshot().credentials[k[0]][k]

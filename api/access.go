@@ -18,7 +18,7 @@ import (
 // Access tells who asks; *access.Registry does.
 type Access interface {
 	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
-	Until(ctx context.Context, c access.Credentials) (until time.Time, sure bool)
+	Until(c access.Credentials) (until time.Time, sure bool)
 	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
 }
 

@@ -15,8 +15,7 @@ func (p *plane) standing(c *call, end func()) (stop func()) {
 	if p.Access == nil {
 		return func() {}
 	}
-	given, _ := credentials(c.r) // they were good
-	s := standing{plane: p, c: c, given: given}
+	s := standing{plane: p, c: c}
 	return p.rounds.join(func() bool {
 		if c.r.Context().Err() != nil {
 			return false // it ended by itself
@@ -34,7 +33,6 @@ func (p *plane) standing(c *call, end func()) (stop func()) {
 type standing struct {
 	plane *plane
 	c     *call
-	given access.Credentials
 	seq   uint64    // folded when it was found
 	until time.Time // zero: for ever
 	sure  bool
@@ -49,8 +47,12 @@ func (s *standing) holds() bool {
 func (s *standing) look() bool {
 	p, ctx := s.plane, s.c.r.Context()
 	s.seq = p.Model.Applied() // before: what is folded meanwhile is looked at again
-	s.until, s.sure = p.Access.Until(ctx, s.given)
-	who, err := p.Access.Authenticate(ctx, s.given)
+	given, err := credentials(s.c.r) // a certificate may be over by now
+	if err != nil {
+		return false
+	}
+	s.until, s.sure = p.Access.Until(given)
+	who, err := p.Access.Authenticate(ctx, given)
 	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c, who)) == access.Allow
 }
 

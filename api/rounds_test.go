@@ -103,8 +103,8 @@ func (w *watched) Authenticate(ctx context.Context, c access.Credentials) (*acce
 	return w.registry.Authenticate(ctx, c)
 }
 
-func (w *watched) Until(ctx context.Context, c access.Credentials) (time.Time, bool) {
-	return w.registry.Until(ctx, c)
+func (w *watched) Until(c access.Credentials) (time.Time, bool) {
+	return w.registry.Until(c)
 }
 
 // follow opens a stream under a token that is good until then, and says whether
