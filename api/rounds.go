@@ -46,7 +46,7 @@ func (s *standing) holds() bool {
 // look reports whether the principal may still have the stream.
 func (s *standing) look() bool {
 	p, ctx := s.plane, s.c.r.Context()
-	s.seq = p.Model.Applied() // before: what is folded meanwhile is looked at again
+	s.seq = p.Model.Applied()        // before: what is folded meanwhile is looked at again
 	given, err := credentials(s.c.r) // a certificate may be over by now
 	if err != nil {
 		return false

@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,12 +114,16 @@ func (w *watched) Until(c access.Credentials) (time.Time, bool) {
 // it was ended.
 func (w *watched) follow(t *testing.T, expires time.Time) (ended func() bool, leave func()) {
 	text, kept := access.NewToken(uuid.New(), expires)
-	w.registry = access.NewRegistry(w, access.Options{File: access.File{"ana": {
-		Principal: policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}},
-		Relations: []policy.Relation{{Kind: policy.ObjectPlane, Name: policy.RelationAdmin}},
-	}}})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+text)
+	return w.open(r, policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}})
+}
+
+// open opens a stream by a request of that principal.
+func (w *watched) open(r *http.Request, who policy.Principal) (ended func() bool, leave func()) {
+	w.registry = access.NewRegistry(w, access.Options{File: access.File{"ana": {
+		Principal: who, Relations: []policy.Relation{{Kind: policy.ObjectPlane, Name: policy.RelationAdmin}},
+	}}})
 	p := &plane{Deps: Deps{Access: w, Model: w, Clock: time.Now}}
 	end := false
 	leave = p.standing(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end = true })
@@ -151,5 +158,22 @@ func TestAStreamWhoseTokenIsOverEnds(t *testing.T) {
 		require.False(t, ended())
 		time.Sleep(time.Second + standEvery)
 		require.True(t, ended(), "though nothing was folded")
+	})
+}
+
+func TestAStreamWhoseCertificateIsOverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const id = "spiffe://edict.test/ana"
+		name, err := url.Parse(id)
+		require.NoError(t, err)
+		shown := &x509.Certificate{URIs: []*url.URL{name}, NotAfter: time.Now().Add(5 * standEvery)}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{shown}}}
+		ended, leave := (&watched{}).open(r, policy.Principal{Kind: policy.Person, SPIFFE: []string{id}})
+		defer leave()
+		time.Sleep(5*standEvery - time.Second)
+		require.False(t, ended())
+		time.Sleep(time.Second + standEvery)
+		require.True(t, ended(), "the connection stands, and proves nothing")
 	})
 }
