@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,17 +91,17 @@ type watched struct {
 	Access
 	Model
 	registry *access.Registry
-	seq      uint64
-	revoked  bool
-	looks    int
+	seq      atomic.Uint64
+	revoked  atomic.Bool
+	looks    atomic.Int64
 }
 
-func (w *watched) Applied() uint64       { return w.seq }
+func (w *watched) Applied() uint64       { return w.seq.Load() }
 func (w *watched) AccessVersion() uint64 { return 0 }
 
 func (w *watched) Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error) {
-	w.looks++
-	if w.revoked {
+	w.looks.Add(1)
+	if w.revoked.Load() {
 		return nil, access.ErrUnknown
 	}
 	return w.registry.Authenticate(ctx, c)
@@ -125,9 +126,9 @@ func (w *watched) open(r *http.Request, who policy.Principal) (ended func() bool
 		Principal: who, Relations: []policy.Relation{{Kind: policy.ObjectPlane, Name: policy.RelationAdmin}},
 	}}})
 	p := &plane{Deps: Deps{Access: w, Model: w, Clock: time.Now}}
-	end := false
-	leave = p.standing(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end = true })
-	return func() bool { synctest.Wait(); return end }, leave
+	var end atomic.Bool
+	leave = p.standing(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end.Store(true) })
+	return func() bool { synctest.Wait(); return end.Load() }, leave
 }
 
 func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
@@ -137,13 +138,13 @@ func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
 		defer leave()
 		time.Sleep(10 * standEvery)
 		require.False(t, ended())
-		require.Equal(t, 1, w.looks, "nothing was folded: nothing can have changed")
-		w.seq++
+		require.EqualValues(t, 1, w.looks.Load(), "nothing was folded: nothing can have changed")
+		w.seq.Add(1)
 		time.Sleep(standEvery)
 		require.False(t, ended())
-		require.Equal(t, 2, w.looks)
-		w.revoked = true
-		w.seq++
+		require.EqualValues(t, 2, w.looks.Load())
+		w.revoked.Store(true)
+		w.seq.Add(1)
 		time.Sleep(standEvery)
 		require.True(t, ended())
 	})
