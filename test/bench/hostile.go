@@ -13,7 +13,8 @@ const (
 	paced      = 2_000                // of them, in each phase
 	stuffing   = 50                   // events for everybody, in each phase before those
 	calmBefore = 30 * time.Second     // the embedded server lets go of blocks after ten, and serve gives back what is left after 25
-	calmAfter  = 45 * time.Second     // above the write timeout, after which who does not read is let go
+	warm       = 3                    // phases before the base is read: by then what keeps recent events is as full as it gets
+	calmAfter  = 90 * time.Second     // who does not read is let go after 30; what they left is collected when serve gives back after 60
 	calmLook   = 500 * time.Millisecond
 )
 
@@ -23,11 +24,10 @@ const (
 //
 // A phase is the same events to the same clients, with the hostile ones or
 // without; phases take turns, and a round is one of each. The base of what is
-// left is read after one phase without them: the caches of the node stream, of
-// the embedded server and of the store are as full then as such a phase makes
-// them. Everything that comes later, the phases without them too, must fit.
+// left is read after phases without them: the caches of the node stream, of the
+// embedded server and of the store are as full then as such phases make them. Everything that comes later, the phases without them too, must fit.
 func hostile(ctx context.Context, e *env) (lines []line, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 7*time.Minute)
 	defer cancel()
 	s, err := planeStage(ctx, e, true, "--durability", "relaxed")
 	if err != nil {
@@ -35,8 +35,10 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.crowd.keep = true
-	if _, err = s.alone(ctx, e); err != nil {
-		return nil, err
+	for range warm {
+		if _, err = s.alone(ctx, e); err != nil {
+			return nil, err
+		}
 	}
 	before, err := s.atRest(ctx, calmBefore)
 	if err != nil {
