@@ -9,13 +9,11 @@ import (
 )
 
 const (
-	pace       = 4 * time.Millisecond // between events for one client each: half of what the plane can do, so that nothing queues
-	paced      = 2_000                // of them, in each phase
-	stuffing   = 50                   // events for everybody, in each phase before those
-	calmBefore = 30 * time.Second     // the embedded server lets go of blocks after ten, and serve gives back what is left after 25
-	warm       = 3                    // phases before the base is read: by then what keeps recent events is as full as it gets
-	calmAfter  = 90 * time.Second     // who does not read is let go after 30; what they left is collected when serve gives back after 60
-	calmLook   = 500 * time.Millisecond
+	pace     = 4 * time.Millisecond // between events for one client each: half of what the plane can do, so that nothing queues
+	paced    = 2_000                // of them, in each phase
+	stuffing = 50                   // events for everybody, in each phase before those
+	calm     = 90 * time.Second     // who does not read is let go after 30; what they left is collected when serve gives back after 60
+	calmLook = 500 * time.Millisecond
 )
 
 // hostile measures how late events come to clients that read, beside clients
@@ -23,37 +21,55 @@ const (
 // what is left of those when they are gone.
 //
 // A phase is the same events to the same clients, with the hostile ones or
-// without; phases take turns, and a round is one of each. The base of what is
-// left is read after phases without them: the caches of the node stream, of the
-// embedded server and of the store are as full then as such phases make them. Everything that comes later, the phases without them too, must fit.
+// without; phases take turns, and a round is one of each. What is left is held
+// against a plane that had as many phases, all of them without: recent events are
+// kept by the node stream, the embedded server and the relay, up to bounds that a
+// run does not reach, so a plane is larger after more of them.
 func hostile(ctx context.Context, e *env) (lines []line, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 7*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
+	spared, err := afterwards(ctx, e, func(s *stage) (leave func() error, err error) {
+		for range 2 * e.rounds() {
+			if _, err := s.alone(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+		return func() error { return nil }, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var r *hostileRounds
+	after, err := afterwards(ctx, e, func(s *stage) (leave func() error, err error) {
+		if r, err = s.rounds(ctx, e); err != nil {
+			return nil, err
+		}
+		return r.siege.leave, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.lines(spared, after), nil
+}
+
+// afterwards reads a new plane's own figures at rest after what is done to it.
+// Clients that never read have not left by then: their side stays open.
+func afterwards(ctx context.Context, e *env, do func(*stage) (leave func() error, err error)) (rest map[string]float64, err error) {
 	s, err := planeStage(ctx, e, true, "--durability", "relaxed")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.crowd.keep = true
-	for range warm {
-		if _, err = s.alone(ctx, e); err != nil {
-			return nil, err
-		}
+	if _, err = s.alone(ctx, e); err != nil { // a warm-up
+		return nil, err
 	}
-	before, err := s.atRest(ctx, calmBefore)
+	leave, err := do(s)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.rounds(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	// The plane lets go of those that never read: their side stays open.
-	after, err := s.atRest(ctx, calmAfter)
-	if err = errors.Join(err, r.siege.leave()); err != nil {
-		return nil, err
-	}
-	return r.lines(before, after), nil
+	rest, err = s.atRest(ctx, calm)
+	return rest, errors.Join(err, leave())
 }
 
 // toll is what one phase showed.
@@ -224,7 +240,7 @@ func of(tolls []toll, figure func(toll) float64) (all samples) {
 	return all
 }
 
-func (r *hostileRounds) lines(before, after map[string]float64) []line {
+func (r *hostileRounds) lines(spared, after map[string]float64) []line {
 	const mib = 1 << 20
 	last := r.beside[len(r.beside)-1]
 	p99 := func(t toll) float64 { return t.p99 }
@@ -239,10 +255,10 @@ func (r *hostileRounds) lines(before, after map[string]float64) []line {
 		grouped(clients), grouped(neverRead), grouped(drip), grouped(int64(r.returns)), pace, grouped(paced), ratios)
 	cpu := func(t toll) float64 { return t.cpu }
 	c := figure("the plane's CPU", "s", of(r.beside, cpu)).beside("the same without them", of(r.alone, cpu))
-	g := figure("goroutines afterwards", "", samples{after[goroutines]}).beside("before", samples{before[goroutines]}).ratioAtMost(1.1)
+	g := figure("goroutines afterwards", "", samples{after[goroutines]}).beside("of a plane that never had them", samples{spared[goroutines]}).ratioAtMost(1.1)
 	g.note("%s goroutines and %g streams while they were there; %g streams afterwards, of which the clients had not closed %s",
 		grouped(int64(last.metrics[goroutines])), last.metrics[openStreams], after[openStreams], grouped(neverRead))
-	m := figure("live memory afterwards", "MiB", samples{after[liveMemory] / mib}).beside("before, after the same events without them", samples{before[liveMemory] / mib}).ratioAtMost(1.1)
+	m := figure("live memory afterwards", "MiB", samples{after[liveMemory] / mib}).beside("of a plane that never had them, after the same events", samples{spared[liveMemory] / mib}).ratioAtMost(1.1)
 	m.note("%s MiB while they were there; the heap that is live or not yet collected, and stacks", short(last.metrics[liveMemory]/mib))
 	return []line{*l, *c, *g, *m}
 }
