@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -28,7 +30,7 @@ const (
 func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	spared, err := afterwards(ctx, e, func(s *stage) (leave func() error, err error) {
+	spared, err := afterwards(ctx, e, "spared", func(s *stage) (leave func() error, err error) {
 		for range 2 * e.rounds() {
 			if _, err := s.alone(ctx, e); err != nil {
 				return nil, err
@@ -40,7 +42,7 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	var r *hostileRounds
-	after, err := afterwards(ctx, e, func(s *stage) (leave func() error, err error) {
+	after, err := afterwards(ctx, e, "beset", func(s *stage) (leave func() error, err error) {
 		if r, err = s.rounds(ctx, e); err != nil {
 			return nil, err
 		}
@@ -54,8 +56,13 @@ func hostile(ctx context.Context, e *env) (lines []line, err error) {
 
 // afterwards reads a new plane's own figures at rest after what is done to it.
 // Clients that never read have not left by then: their side stays open.
-func afterwards(ctx context.Context, e *env, do func(*stage) (leave func() error, err error)) (rest map[string]float64, err error) {
-	s, err := planeStage(ctx, e, true, "--durability", "relaxed")
+func afterwards(ctx context.Context, e *env, name string, do func(*stage) (leave func() error, err error)) (rest map[string]float64, err error) {
+	own := *e
+	own.dir = filepath.Join(e.dir, name)
+	if err := os.Mkdir(own.dir, 0o700); err != nil {
+		return nil, err
+	}
+	s, err := planeStage(ctx, &own, true, "--durability", "relaxed")
 	if err != nil {
 		return nil, err
 	}
