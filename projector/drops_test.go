@@ -69,7 +69,7 @@ func everywhere(seq uint64) map[int]uint64 {
 }
 
 // edgesOf are the edges in the store.
-func edgesOf(t *testing.T, p *Projector) (all []Edge) {
+func edgesOf(t *testing.T, p *Projector) (all []StoredEdge) {
 	s := p.Snapshot()
 	defer s.Close()
 	for part := range testPartitions {

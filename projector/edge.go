@@ -15,7 +15,7 @@ import (
 // Edge is one entry of the outbox: in one partition, what the event at Seq
 // changed for one policy. It keeps the memberships of that moment, so what is
 // announced does not depend on when.
-type Edge struct {
+type StoredEdge struct {
 	Seq         uint64
 	Time        time.Time // log timestamp of Seq
 	Policy      uuid.UUID

@@ -61,11 +61,11 @@ func (s *Snapshot) EdgesFrom(partition int) uint64 { return s.parts[partition].f
 func (s *Snapshot) LastEdge(partition int) uint64 { return s.parts[partition].last }
 
 // Edges yields a partition's edges with Seq >= from, by (Seq, Policy).
-func (s *Snapshot) Edges(partition int, from uint64) iter.Seq2[Edge, error] {
-	return func(yield func(Edge, error) bool) {
+func (s *Snapshot) Edges(partition int, from uint64) iter.Seq2[StoredEdge, error] {
+	return func(yield func(StoredEdge, error) bool) {
 		it, err := s.snap.NewIter(&pebble.IterOptions{LowerBound: edgePrefix(partition, from), UpperBound: edgePrefix(partition+1, 0)})
 		if err != nil {
-			yield(Edge{}, fmt.Errorf("read edges: %w", err))
+			yield(StoredEdge{}, fmt.Errorf("read edges: %w", err))
 			return
 		}
 		defer it.Close()
@@ -76,13 +76,13 @@ func (s *Snapshot) Edges(partition int, from uint64) iter.Seq2[Edge, error] {
 			}
 		}
 		if err := it.Error(); err != nil {
-			yield(Edge{}, fmt.Errorf("read edges: %w", err))
+			yield(StoredEdge{}, fmt.Errorf("read edges: %w", err))
 		}
 	}
 }
 
-func (s *Snapshot) edge(key, value []byte) (Edge, error) {
-	e := Edge{Seq: binary.BigEndian.Uint64(key[3:])}
+func (s *Snapshot) edge(key, value []byte) (StoredEdge, error) {
+	e := StoredEdge{Seq: binary.BigEndian.Uint64(key[3:])}
 	if name := key[edgeName:]; len(name) == len(e.Policy) {
 		e.Policy = uuid.UUID(name)
 	} else {

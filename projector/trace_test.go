@@ -27,7 +27,7 @@ func traceOf(t *testing.T, header string) streams.Trace {
 }
 
 // edgesAt are the edges of one sequence, and the bytes they are stored as.
-func edgesAt(t *testing.T, p *Projector, seq uint64) (all []Edge, size int) {
+func edgesAt(t *testing.T, p *Projector, seq uint64) (all []StoredEdge, size int) {
 	s := p.Snapshot()
 	defer s.Close()
 	for part := range testPartitions {

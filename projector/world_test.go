@@ -162,9 +162,9 @@ func (h held) drop(n policy.NodeID, p uuid.UUID) {
 func heard(t require.TestingT, p *Projector, h held, from uint64) {
 	s := p.Snapshot()
 	defer s.Close()
-	var all []Edge
+	var all []StoredEdge
 	for part := range testPartitions {
-		last := Edge{}
+		last := StoredEdge{}
 		for e, err := range s.Edges(part, from+1) {
 			require.NoError(t, err)
 			require.True(t, e.Seq > last.Seq || e.Seq == last.Seq && slices.Compare(e.Policy[:], last.Policy[:]) > 0, "edges out of order")
@@ -172,7 +172,7 @@ func heard(t require.TestingT, p *Projector, h held, from uint64) {
 			all = append(all, e)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Edge) int { return int(a.Seq) - int(b.Seq) })
+	slices.SortStableFunc(all, func(a, b StoredEdge) int { return int(a.Seq) - int(b.Seq) })
 	for _, e := range all {
 		require.True(t, slices.IsSorted(e.Have) && slices.IsSorted(e.Lost))
 		for _, n := range e.Have {

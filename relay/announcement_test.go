@@ -109,7 +109,7 @@ type lyingBox struct{ Outbox }
 func (lyingBox) Payload(compiler.Fingerprint) ([]byte, error) { return rulesets[2].Payload, nil }
 
 func TestAnEdgeExpandsInNodeOrder(t *testing.T) {
-	e := projector.Edge{
+	e := projector.StoredEdge{
 		Seq: 3, Policy: policyIDs[0], Fingerprint: rulesets[1].Fingerprint,
 		Have: []policy.NodeID{"b", "d", "e"}, Lost: []policy.NodeID{"a", "c"},
 	}

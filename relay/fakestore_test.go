@@ -185,7 +185,7 @@ func timeOf(seq uint64) time.Time { return epoch.Add(time.Duration(seq) * time.S
 type fakeState struct {
 	cursor int
 	facts  facts
-	edges  [worldParts][]projector.Edge
+	edges  [worldParts][]projector.StoredEdge
 	from   [worldParts]uint64
 }
 
@@ -224,7 +224,7 @@ func (s *fakeStore) fold() bool {
 	s.state.facts.apply(e)
 	s.state.cursor = seq
 	for p := range worldRows {
-		var edges [worldParts]projector.Edge
+		var edges [worldParts]projector.StoredEdge
 		for n, id := range nodeIDs {
 			was, is := before.row(n, p), s.state.facts.row(n, p)
 			if was == is {
@@ -292,7 +292,7 @@ func (s *fakeStore) DropEdges(upTo map[int]uint64) error {
 	defer s.mu.Unlock()
 	for p, seq := range upTo {
 		seq = min(seq, uint64(s.state.cursor))
-		s.state.edges[p] = slices.DeleteFunc(slices.Clone(s.state.edges[p]), func(e projector.Edge) bool { return e.Seq <= seq })
+		s.state.edges[p] = slices.DeleteFunc(slices.Clone(s.state.edges[p]), func(e projector.StoredEdge) bool { return e.Seq <= seq })
 		s.state.from[p] = max(s.state.from[p], seq)
 	}
 	return nil
@@ -377,8 +377,8 @@ func (b *fakeBox) Seq() uint64            { return uint64(b.state.cursor) }
 func (b *fakeBox) Time() time.Time        { return timeOf(b.Seq()) }
 func (b *fakeBox) EdgesFrom(p int) uint64 { return b.state.from[p] }
 func (b *fakeBox) LastEdge(p int) uint64  { return b.opened[p] }
-func (b *fakeBox) Edges(p int, from uint64) iter.Seq2[projector.Edge, error] {
-	return func(yield func(projector.Edge, error) bool) {
+func (b *fakeBox) Edges(p int, from uint64) iter.Seq2[projector.StoredEdge, error] {
+	return func(yield func(projector.StoredEdge, error) bool) {
 		for _, e := range b.state.edges[p] {
 			if e.Seq >= from && !yield(e, nil) {
 				return

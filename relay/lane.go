@@ -308,7 +308,7 @@ func (l *lane) followPart(p *partition, box Outbox, b *batch) (*part, error) {
 
 // expand yields what an edge tells, ascending by node: the nodes that have the
 // row now and those that lost it, as they were at that event.
-func expand(e projector.Edge) func(yield func(announcement) bool) {
+func expand(e projector.StoredEdge) func(yield func(announcement) bool) {
 	return func(yield func(announcement) bool) {
 		have, lost := e.Have, e.Lost
 		name := nameOf(e)

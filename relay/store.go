@@ -42,7 +42,7 @@ type Outbox interface {
 	LastEdge(partition int) uint64
 	// Edges yields a partition's edges from a sequence on, by sequence, then
 	// policy.
-	Edges(partition int, from uint64) iter.Seq2[projector.Edge, error]
+	Edges(partition int, from uint64) iter.Seq2[projector.StoredEdge, error]
 	Payload(fp compiler.Fingerprint) ([]byte, error)
 }
 

@@ -73,7 +73,7 @@ func lastOf(nodes []policy.NodeID) policy.NodeID {
 }
 
 // nameOf is the last token of the subjects that an edge's announcements go to.
-func nameOf(e projector.Edge) string {
+func nameOf(e projector.StoredEdge) string {
 	if e.Artifact != "" {
 		return artifactPrefix + e.Artifact
 	}

@@ -16,16 +16,16 @@ import (
 // edgeBox is an outbox of one partition.
 type edgeBox struct {
 	Outbox
-	edges     []projector.Edge
+	edges     []projector.StoredEdge
 	from, seq uint64
 	asked     int
 }
 
 func (b *edgeBox) Seq() uint64          { return b.seq }
 func (b *edgeBox) EdgesFrom(int) uint64 { return b.from }
-func (b *edgeBox) Edges(_ int, from uint64) iter.Seq2[projector.Edge, error] {
+func (b *edgeBox) Edges(_ int, from uint64) iter.Seq2[projector.StoredEdge, error] {
 	b.asked++
-	return func(yield func(projector.Edge, error) bool) {
+	return func(yield func(projector.StoredEdge, error) bool) {
 		for _, e := range b.edges {
 			if e.Seq >= from && !yield(e, nil) {
 				return
@@ -45,7 +45,7 @@ func TestWhatAFenceHasLeftOfItsSequenceIsWhatFollowsIt(t *testing.T) {
 		box := &edgeBox{seq: 8}
 		var all []Key
 		for i := range rapid.IntRange(0, 4).Draw(t, "edges") {
-			e := projector.Edge{Seq: 7 + uint64(i/3), Policy: uuid.UUID{byte(i)}, Have: set("have"), Lost: set("lost")}
+			e := projector.StoredEdge{Seq: 7 + uint64(i/3), Policy: uuid.UUID{byte(i)}, Have: set("have"), Lost: set("lost")}
 			e.Lost = slices.DeleteFunc(e.Lost, func(n policy.NodeID) bool { return slices.Contains(e.Have, n) })
 			box.edges = append(box.edges, e)
 			for a := range expand(e) {
@@ -68,7 +68,7 @@ func TestWhatAFenceHasLeftOfItsSequenceIsWhatFollowsIt(t *testing.T) {
 }
 
 func TestASequenceIsReadOnceForAllQuestionsAboutIt(t *testing.T) {
-	box := &edgeBox{seq: 6, edges: []projector.Edge{{Seq: 7, Have: []policy.NodeID{"a", "b"}}}}
+	box := &edgeBox{seq: 6, edges: []projector.StoredEdge{{Seq: 7, Have: []policy.NodeID{"a", "b"}}}}
 	var ts tails
 	at := PartitionStatus{After: Key{7, uuid.UUID{}.String(), "a"}}
 	ask := func() int {

@@ -21,7 +21,7 @@ func TestAnAnnouncementCarriesItsEventsTraceInAHeaderAlone(t *testing.T) {
 	rules, err := artifact.PrepareRules(rulesets[1].Payload, 0)
 	require.NoError(t, err)
 	message := func(trace streams.Trace) streams.Outgoing {
-		e := projector.Edge{Seq: 3, Policy: policyIDs[0], Fingerprint: rulesets[1].Fingerprint, Have: []policy.NodeID{"a"}, Trace: trace}
+		e := projector.StoredEdge{Seq: 3, Policy: policyIDs[0], Fingerprint: rulesets[1].Fingerprint, Have: []policy.NodeID{"a"}, Trace: trace}
 		for a := range expand(e) {
 			return sealed(t, s, line{announcement: a, rules: rules})[0]
 		}
