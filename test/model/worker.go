@@ -1,0 +1,271 @@
+package main
+
+import "fmt"
+
+const (
+	nodes   = 3
+	workers = 3
+	parts   = 2  // partitions of the nodes
+	lasting = 10 // events that the transition of a key takes
+)
+
+func partition(node int) int { return node % parts }
+
+// worker is one process: a fold, a hub that lags behind it, and a publisher for
+// the partitions that it believes to own.
+type worker struct {
+	h      *history
+	cursor int
+	synced int // what a crash leaves of cursor
+	from   int // the kept past is complete above it; 0: all of it is there
+	told   int // the hub has handed on everything up to it
+
+	owns    [parts]bool
+	pub     [parts]int    // published up to here
+	looked  [parts]int    // the tables of the partition were looked at here
+	seen    [nodes]uint64 // and were this
+	wants   [nodes]bool   // somebody listens
+	floor   [nodes]int    // told by catching up: not live
+	before  [nodes]id     // the last one published
+	known   [nodes]bool   // before is known
+	unheard []question    // that were asked of others
+}
+
+// question is one request for what a node missed, as every worker overhears it.
+type question struct {
+	node  int
+	after id
+}
+
+// lease is what the workers share about a partition.
+type lease struct {
+	owner int
+	h     *history
+	mark  int
+}
+
+func startWorker(h *history) *worker {
+	x := &worker{h: h}
+	x.begin()
+	return x
+}
+
+// begin is the start of a process on what its disk holds.
+func (x *worker) begin() {
+	x.told, x.unheard = x.cursor, nil
+	x.owns, x.known = [parts]bool{}, [nodes]bool{}
+	for n := range x.wants {
+		x.wants[n] = !off("interest-start")
+	}
+}
+
+func (x *worker) state() *state { return x.h.states[x.cursor] }
+
+func (x *worker) stamped(n id) id { return id{n.place + x.h.base, n.num} }
+
+// stamp completes the ids of frames that a worker derives, and holds them
+// against everything that was ever said.
+func (w *world) stamp(x *worker, node int, fs []frame) (bad string) {
+	for i := range fs {
+		f := &fs[i]
+		f.id = x.stamped(f.id)
+		if f.tells == pull || f.tells == table {
+			continue
+		}
+		said := *f
+		said.last = false
+		key := place{node, f.id}
+		if was, ok := w.said[key]; ok && was != said {
+			return fmt.Sprintf("equal: to node %d one id says %+v and %+v", node, was, said)
+		}
+		w.said[key] = said
+	}
+	return ""
+}
+
+type place struct {
+	node int
+	id   id
+}
+
+// knows reports whether the worker has noticed that the log is not what it was.
+func (w *world) knows(x *worker) bool { return x.h == w.h || off("own-history") }
+
+// fold has a worker take some events.
+func (w *world) fold(i, most int) {
+	x := w.workers[i]
+	if x.h != w.h { // the chain says so, or the base: begin anew
+		w.note("worker %d: another log; it folds from the beginning", i)
+		*x = *startWorker(w.h)
+		w.hangUp(i)
+		return
+	}
+	for ; most > 0 && x.cursor < w.h.head(); most-- {
+		x.cursor++
+		if w.r.IntN(2) == 0 {
+			x.synced = x.cursor
+		}
+		if past := x.cursor - w.window; past > x.from && w.r.IntN(2) == 0 {
+			x.from = past // trimmed, at any time after its time
+		}
+		w.note("worker %d at %d", i, x.cursor)
+	}
+}
+
+// crash is the end of a process and its next start.
+func (w *world) crash(i int, disk bool) {
+	w.note("worker %d starts again", i)
+	w.hangUp(i)
+	x := w.workers[i]
+	if !disk {
+		*x = *startWorker(w.h)
+		return
+	}
+	x.cursor = x.synced
+	x.from = min(x.from, x.synced)
+	x.begin()
+}
+
+// hand has the hub of a worker hand on some events to the streams it serves.
+func (w *world) hand(i, most int) (bad string) {
+	x := w.workers[i]
+	for ; most > 0 && x.told < x.cursor; most-- {
+		x.told++
+		for _, c := range w.clients {
+			if c.native || c.w != i || !c.checked || x.told <= c.joined {
+				continue
+			}
+			fs := live(x.h.states[x.told-1], x.h.states[x.told], c.node)
+			if bad := w.stamp(x, c.node, fs); bad != "" {
+				return bad
+			}
+			for _, f := range fs {
+				c.push(f)
+			}
+			if c.served.h != x.h || c.served.seq < x.told {
+				c.served = moment{x.h, x.told}
+			}
+		}
+	}
+	return ""
+}
+
+// overflow has the hub of a worker drop what it holds.
+func (w *world) overflow(i int) (bad string) {
+	x := w.workers[i]
+	w.note("the hub of worker %d drops what it holds", i)
+	x.told = x.cursor
+	for _, c := range w.clients {
+		if c.native || c.w != i || !c.checked || off("overflow") {
+			continue
+		}
+		if x.state().nodes[c.node].labels == nobody {
+			c.hangUp() // it comes back, and hears that there is no such node
+			continue
+		}
+		if bad := w.owed(x, c, highest(c.last, c.said)); bad != "" {
+			return bad
+		}
+	}
+	return ""
+}
+
+// arrive settles streams whose id the worker had not reached.
+func (w *world) arrive(i int) (bad string) {
+	for _, c := range w.clients {
+		if c.native || c.w != i || c.checked {
+			continue
+		}
+		if bad := w.greet(c); bad != "" {
+			return bad
+		}
+	}
+	return ""
+}
+
+// lookAt has a worker look at the tables of the nodes whose streams it serves.
+// The word has the id of the end of the sequence at which it looked, and is said
+// once all up to there was.
+func (w *world) lookAt(i int) {
+	x := w.workers[i]
+	if x.told < x.cursor && !off("table-look") {
+		return
+	}
+	for _, c := range w.clients {
+		if c.native || c.w != i || !c.checked {
+			continue
+		}
+		if x.moved(c.node, c.looked, c.seen) {
+			at := x.stamped(end(max(x.told, c.joined)))
+			w.note("worker %d, at %d and told %d, has a word about the table for %s: %+v", i, x.cursor, x.told, c.name(), at)
+			c.push(frame{id: at, tells: table})
+			c.seen = x.state().table(c.node)
+		}
+		c.looked = x.cursor
+	}
+}
+
+// moved reports whether a node's table changed since it was looked at, if only
+// for a while: the node may have fetched it meanwhile.
+func (x *worker) moved(node, looked int, was uint64) bool {
+	if x.state().table(node) != was {
+		return true
+	}
+	for seq := looked + 1; seq <= x.cursor && !off("table-between"); seq++ {
+		if x.h.states[seq].table(node) != was {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) hangUp(i int) {
+	for _, c := range w.clients {
+		if c.w == i {
+			c.hangUp()
+		}
+	}
+}
+
+// answer is the whole of a resume; ok is false while the worker cannot know.
+// Places are those of ids already.
+func (w *world) answer(x *worker, node int, n id) (fs []frame, ok bool) {
+	if !w.knows(x) {
+		return nil, false
+	}
+	s := x.state()
+	seq := n.place - x.h.base
+	if seq < 0 || seq > w.h.head() { // as the log gives it, whoever asks
+		low := id{}
+		if off("pull-low") {
+			low = end(x.cursor)
+		}
+		return append([]frame{{id: low, tells: pull}}, s.past(node, id{}, x.cursor)...), true
+	}
+	if seq > x.cursor {
+		return nil, false // it lags: silence until it gets there
+	}
+	edge := x.from
+	if off("window-edge") {
+		edge--
+	}
+	own := id{seq, n.num}
+	fs = s.past(node, own, x.from)
+	switch {
+	case x.from > 0 && seq <= edge && !off("window"):
+		if off("pull-same") {
+			own = id{}
+			fs = s.past(node, own, x.cursor)
+		}
+		return append([]frame{{id: own, tells: pull}}, fs...), true
+	case off("table-resume"):
+		return fs, true
+	}
+	if n.num >= numWithdrawn && n.num < numTable && !off("table-inside") {
+		seq = -1
+	}
+	if s.changed > seq {
+		fs = append(fs, frame{id: end(s.seq), tells: table})
+	}
+	return fs, true
+}
