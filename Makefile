@@ -58,11 +58,13 @@ test-faults: nft
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
 	RAPID_CHECKS=1000 $(GO) test ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
-	$(GO) test -v ./relay -run 'BackAtOnce|NeverRead' -storm.clients 1000
 	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5
-	$(GO) test -v ./test/faults -run 'Cuts|Announcements' -cut.seeds 30 -cut.first $(SEED)
+	$(GO) run ./test/model -steps 5000000 -seed $(SEED)
+	$(GO) run ./test/model -all -steps 12000000
+	$(GO) test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first $(SEED)
 	$(GO) test -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
+	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs' -trouble.long -crash.seed $(SEED) -timeout 60m
 	$(GO) test -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 

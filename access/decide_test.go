@@ -171,7 +171,7 @@ func TestWhatAGuestMayDoOverNATS(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, streams.QuarterNodes, g.Quarter)
 	require.Equal(t, []string{"edict.replay.node.n1", "edict.report.node.n1"}, g.Publish)
-	require.Equal(t, []string{"_INBOX.n1.>", "edict.live.node.n1.>"}, g.Hear)
+	require.Equal(t, []string{"_INBOX.n1.>", "edict.node.n1.>"}, g.Hear)
 	g, ok = rights("project:"+shop.String()+"#operator", "project:"+bank.String()+"#manage", "policy:"+web.String()+"#manage")
 	require.True(t, ok)
 	require.Equal(t, streams.QuarterProducers, g.Quarter)

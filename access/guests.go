@@ -50,7 +50,7 @@ func (p *Principal) Permissions() (g streams.Guest, ok bool) {
 		g.Quarter = streams.QuarterNodes
 		for id := range p.nodes {
 			g.Publish = append(g.Publish, streams.ReplaySubject(id), streams.ReportSubject(id))
-			g.Hear = append(g.Hear, streams.LiveFilter(id), "_INBOX."+string(id)+".>")
+			g.Hear = append(g.Hear, streams.NodeFilter(id), "_INBOX."+string(id)+".>")
 		}
 	default:
 		g.Quarter = streams.QuarterProducers

@@ -11,7 +11,9 @@ import (
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -29,7 +31,7 @@ const (
 
 func agentRoutes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
-	stateHeaders := []string{HeaderNodeSeq, HeaderLogSeq, "ETag"}
+	stateHeaders := []string{HeaderEventID, HeaderLogSeq, "ETag"}
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
@@ -55,9 +57,12 @@ func agentRoutes() []Route {
 			Params: []Param{{
 				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
 				Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"},
+			}, {
+				Name: "Accept", In: "header", Summary: "The form of the events: text/event-stream, with dialect=batch, current or legacy (absent: the one that the node registered with), and tables=true of a reader that enforces tables.",
+				Schema: &openapi.Schema{Type: "string"},
 			}},
-			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
-			Problems: append(slices.Clip(lags), CodeBadLastEventID),
+			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.BatchEvent{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
+			Problems: append(slices.Clip(lags), CodeBadLastEventID, CodeNotAcceptable),
 			serve:    (*plane).serveEvents,
 		},
 	}
@@ -86,12 +91,12 @@ func (p *plane) getState(c *call) error {
 	if err := p.fresh(c); err != nil {
 		return err
 	}
-	// Before the rows: what is announced between the two comes again on the
-	// stream, which is harmless; the other way round it would be missed.
-	position, err := p.Relay.Position()
-	if err != nil {
+	if err := p.Relay.Ready(); err != nil {
 		return starting(err)
 	}
+	// Before the rows: what is told between the two comes again on the stream,
+	// which is harmless; the other way round it would be missed.
+	position := p.Relay.Position()
 	var s snapshot.State
 	var at uint64
 	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
@@ -107,7 +112,7 @@ func (p *plane) getState(c *call) error {
 	}
 	p.told.put(id, toldState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
 	h := c.w.Header()
-	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
+	h.Set(HeaderEventID, position.String())
 	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	h.Set("ETag", s.ETag)
 	h.Set("Cache-Control", "no-cache")
@@ -170,29 +175,14 @@ func (p *plane) serveEvents(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !decimal(c.r.Header.Get("Last-Event-ID")) {
-		return problem(http.StatusBadRequest, CodeBadLastEventID,
-			"Last-Event-ID is the id of an event of this stream, a non-negative decimal number")
-	}
-	// A node that is known here may be served from here at once: the relay
-	// holds back what the read model does not show yet.
-	known := func() (ok bool) {
-		p.Model.Read(func(v *projector.View) { _, ok = v.Node(id) })
-		return ok
-	}
-	if !known() {
-		if err := p.catchUp(c.r.Context(), 0); err != nil {
-			return err
-		}
-		if !known() {
-			return nodeNotFound(id)
-		}
+	if err := p.exists(c, id); err != nil {
+		return err
 	}
 	if err := p.Relay.Ready(); err != nil {
 		return starting(err)
 	}
-	c.w.Header().Set(headerAPIVersion, apiVersion)
 	if c.r.Method == http.MethodHead {
+		c.w.Header().Set(headerAPIVersion, apiVersion)
 		c.w.Header().Set("Content-Type", mediaSSE)
 		c.w.WriteHeader(http.StatusOK)
 		return nil
@@ -200,19 +190,45 @@ func (p *plane) serveEvents(c *call) error {
 	ctx, cancel := streamContext(c.r.Context())
 	defer cancel()
 	defer p.standing(c, cancel)()
-	if err := p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id); err != nil {
-		var pr *resource.Problem
-		if errors.As(err, &pr) {
-			return pr
-		}
-		return starting(err)
+	return notServed(id, p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
+}
+
+// exists returns once a node is known here, or is not at the log's head.
+func (p *plane) exists(c *call, id policy.NodeID) error {
+	known := func() (ok bool) {
+		p.Model.Read(func(v *projector.View) { _, ok = v.Node(id) })
+		return ok
+	}
+	if known() {
+		return nil
+	}
+	if err := p.catchUp(c.r.Context(), 0); err != nil {
+		return err
+	}
+	if !known() {
+		return nodeNotFound(id)
 	}
 	return nil
 }
 
-// decimal reports whether s is empty or digits alone.
-func decimal(s string) bool {
-	return strings.Trim(s, "0123456789") == ""
+// notServed says why a stream could not be opened.
+func notServed(id policy.NodeID, err error) error {
+	var pr *resource.Problem
+	var form *relay.NotAcceptableError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &pr):
+		return pr
+	case errors.As(err, &form):
+		return problem(http.StatusNotAcceptable, CodeNotAcceptable, "%s", form.Detail)
+	case errors.Is(err, relay.ErrBadLastEventID):
+		return problem(http.StatusBadRequest, CodeBadLastEventID,
+			"Last-Event-ID is the id of an event of this stream, a non-negative decimal number")
+	case errors.Is(err, projector.ErrUnknownNode):
+		return nodeNotFound(id)
+	}
+	return starting(err)
 }
 
 // drainKey finds, in a request's context, the context that ends when the server

@@ -27,7 +27,7 @@ func TestAStateWithNothingHasAllItsKeys(t *testing.T) {
 	a := p.do("GET", "/v1/nodes/n1/state", "")
 	p.want(http.StatusOK, "", a)
 	require.Equal(t, emptyState, string(a.body))
-	require.Equal(t, "7", a.Header.Get("Edict-Node-Seq"))
+	require.Equal(t, "7", a.Header.Get("Edict-Event-Id"))
 }
 
 func TestAStateFollowsTheWrite(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAStateFollowsTheWrite(t *testing.T) {
 			b := p.do("GET", "/v1/nodes/n1/state", "", "If-None-Match: "+h)
 			require.Equal(t, http.StatusNotModified, b.StatusCode, h)
 			require.Empty(t, b.body)
-			require.Equal(t, "7", b.Header.Get("Edict-Node-Seq"))
+			require.Equal(t, "7", b.Header.Get("Edict-Event-Id"))
 		}
 		p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", "", `If-None-Match: "x"`))
 	})
@@ -126,6 +126,16 @@ func TestARelayThatIsNotReadyIs503(t *testing.T) {
 		p.want(http.StatusServiceUnavailable, "starting", p.do("GET", "/v1/nodes/n1/"+leaf, ""))
 	}
 	p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/rulesets", ""))
+}
+
+func TestEventsThatCannotBeServed(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)
+	p.put("left", `{}`)
+	p.want(http.StatusNotFound, "node_not_found", p.do("GET", "/v1/nodes/left/events", ""))
+	p.want(http.StatusNotFound, "node_not_found", p.do("GET", "/v1/nodes/ghost/events", ""))
+	p.want(http.StatusNotAcceptable, "not_acceptable", p.do("GET", "/v1/nodes/n1/events", "", "Accept: text/event-stream;dialect=other"))
+	p.want(http.StatusBadRequest, "bad_last_event_id", p.do("GET", "/v1/nodes/n1/events", "", "Last-Event-ID: 1.5"))
 }
 
 func TestAHeadRequestForEventsDoesNotLast(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 // Log is what the API asks of the log; *streams.Log is one.
 type Log interface {
 	State(ctx context.Context) (streams.State, error)
-	// Head is State's last sequence, for those who ask often; see headReader.
+	// Head is State's last sequence, for those who ask often.
 	Head(ctx context.Context) (uint64, error)
 	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 	PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
@@ -42,6 +42,8 @@ type Log interface {
 type Model interface {
 	Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 	Applied() uint64
+	// Base is what sequences are counted from in event ids.
+	Base() uint64
 	Wait(ctx context.Context, seq uint64) error
 	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
 	Read(f func(v *projector.View))
@@ -54,14 +56,15 @@ type Model interface {
 
 // Relay is what the API asks of whoever serves nodes live.
 type Relay interface {
-	// Position is the node stream's sequence up to which the read model here
-	// holds what the messages tell. It is taken before a state is read, so that
-	// a stream opened after it misses nothing. An error means not yet.
-	Position() (uint64, error)
+	// Position is the event id at which everything that was folded is told. It is
+	// taken before a state is read, so that a stream opened after it misses nothing.
+	Position() policy.EventID
 	// Ready says why nodes cannot be served now.
 	Ready() error
 	// ServeEvents serves a node's event stream until either side ends it. It
-	// returns an error only when nothing was written.
+	// returns an error only when nothing was written: projector.ErrUnknownNode of a
+	// node that the log's head does not know, a *relay.NotAcceptableError of a form
+	// that there is not.
 	ServeEvents(w http.ResponseWriter, r *http.Request, node policy.NodeID) error
 }
 
@@ -95,8 +98,8 @@ type Deps struct {
 	Partitions func() ([]resource.Partition, error)
 	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Keys       func() []resource.Key
-	RotateKey  Rotator     // nil: 503
-	Republish  Republisher // nil: 503
+	RotateKey  Rotator                     // nil: 503
+	Past       func() projector.PastStatus // how far back it is known what nodes missed; nil: no longer than the fold stands
 	// SaveSnapshot makes a checkpoint of this worker's read model, ListSnapshots lists those of the log, newest first;
 	// nil: 503.
 	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
@@ -177,7 +180,6 @@ func (d Deps) withDefaults() Deps {
 // that every process may lose.
 type plane struct {
 	Deps
-	head   *headReader
 	recent *recentWrites
 	told   told
 	fine   fine
@@ -215,7 +217,7 @@ var encoded = sync.OnceValues(func() ([]byte, error) { return Describe().Encode(
 func newPlane(d Deps) *plane {
 	d = d.withDefaults()
 	return &plane{
-		Deps: d, head: newHeadReader(d.Log), recent: newRecentWrites(4096),
+		Deps: d, recent: newRecentWrites(4096),
 		document: encoded,
 	}
 }

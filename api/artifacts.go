@@ -35,7 +35,7 @@ func artifactRoutes() []Route {
 			Params:  []Param{querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")},
 			Answers: []Answer{{
 				Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Items[resource.Artifact]{},
-				Headers: []string{HeaderNodeSeq, HeaderLogSeq},
+				Headers: []string{HeaderEventID, HeaderLogSeq},
 			}},
 			Problems: readProblems(CodeNodeNotFound, CodeStarting), serve: (*plane).getNodeArtifacts,
 		},
@@ -85,10 +85,10 @@ func (p *plane) getNodeArtifacts(c *call) error {
 	if err := p.fresh(c); err != nil {
 		return err
 	}
-	position, err := p.Relay.Position() // before the rows, see getState
-	if err != nil {
+	if err := p.Relay.Ready(); err != nil {
 		return starting(err)
 	}
+	position := p.Relay.Position() // before the rows, see getState
 	var at uint64
 	out := resource.Items[resource.Artifact]{}
 	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
@@ -104,7 +104,7 @@ func (p *plane) getNodeArtifacts(c *call) error {
 		return err
 	}
 	h := c.w.Header()
-	h.Set(HeaderNodeSeq, strconv.FormatUint(position, 10))
+	h.Set(HeaderEventID, position.String())
 	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	return c.json(http.StatusOK, out)
 }

@@ -93,7 +93,7 @@ func TestAReleaseIsReadByteForByte(t *testing.T) {
 
 	a := p.do("GET", "/v1/nodes/alpha/artifacts", "")
 	p.want(http.StatusOK, "", a)
-	require.Equal(t, "7", a.Header.Get("Edict-Node-Seq"))
+	require.Equal(t, "7", a.Header.Get("Edict-Event-Id"))
 	require.Equal(t, "3", a.Header.Get("Edict-Log-Seq"))
 	items := into[resource.Items[resource.Artifact]](t, a).Items
 	require.Len(t, items, len(v1["alpha"]))

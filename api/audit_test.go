@@ -27,7 +27,6 @@ var unaudited = map[string]string{
 	"dryRunNewPolicy":      "likewise",
 
 	"createSnapshot": "a checkpoint is derived from the log, and decides nothing; the worker's own log names who asked",
-	"republish":      "compares what is announced with what is so, and changes neither; the worker's own log names who asked",
 
 	"reportApplied":   "what a node says of itself is in EDICT_REPORTS, and no fact (docs/convergence.md)",
 	"heartbeat":       "likewise, and nothing of it is kept",

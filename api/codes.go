@@ -24,6 +24,7 @@ func meanings() map[string]meaning {
 		CodeUnsupportedMedia:  {http.StatusUnsupportedMediaType, "the body is of another media type, charset or encoding than the route takes"},
 		CodeBadCursor:         {http.StatusBadRequest, "the cursor is no next_cursor of this list"},
 		CodeBadLastEventID:    {http.StatusBadRequest, "Last-Event-ID is not a non-negative decimal number"},
+		CodeNotAcceptable:     {http.StatusNotAcceptable, "Accept asks for a form of events that there is not"},
 		CodeBadHeader:         {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII, or says that a web page of another origin asks"},
 		CodePolicyNotFound:    {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:  {http.StatusNotFound, "the policy has no such revision"},
@@ -47,6 +48,7 @@ func meanings() map[string]meaning {
 
 		projector.CodeRevisionConflict: {http.StatusConflict, "the head is another revision than the change expects"},
 		projector.CodePolicyIDUsed:     {http.StatusConflict, "the policy id is in use or was"},
+		projector.CodePolicyLimit:      {http.StatusConflict, "the plane has accepted as many policies as it ever can"},
 		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
 		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
 		CodeInvalidRego:                {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},

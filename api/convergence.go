@@ -82,9 +82,9 @@ func (p *plane) reportApplied(c *call) error {
 		if _, ok := v.Seat(id); !ok {
 			return nodeNotFound(id)
 		}
-		if rep.Version > v.Seq() {
-			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, "/version",
-				"version %d is above the log's last sequence, %d; report the highest version of what was applied", rep.Version, v.Seq())
+		if at := p.reported(rep); at > v.Seq() {
+			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
+				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
 		}
 		return nil
 	})
@@ -99,6 +99,22 @@ func (p *plane) reportApplied(c *call) error {
 	}
 	c.w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// reported is the log sequence that a report names.
+func (p *plane) reported(rep policy.Report) uint64 {
+	if rep.Event == 0 {
+		return rep.Version
+	}
+	return rep.Seq(p.Model.Base())
+}
+
+// farField points to what a report names it with.
+func farField(rep policy.Report) string {
+	if rep.Event == 0 {
+		return "/version"
+	}
+	return "/event_id"
 }
 
 func unreported(err error) error {

@@ -204,6 +204,14 @@ func TestAReportThatCannotBeIsRefused(t *testing.T) {
 	p.want(http.StatusNotFound, "node_not_found", say("ghost", `{"version":1,"fingerprint":"`+empty+`"}`))
 	p.want(http.StatusUnprocessableEntity, "invalid_node_id", say("A", `{"version":1,"fingerprint":"`+empty+`"}`))
 	p.want(http.StatusBadRequest, "malformed_json", say("a", `{"version":1`))
+	id := func(seq uint64) string {
+		return fmt.Sprintf(`{"event_id":%q,"fingerprint":%q}`, policy.NewEventID(p.fold.Base(), seq, 3), empty)
+	}
+	p.want(http.StatusAccepted, "", say("a", id(1)))
+	p.want(http.StatusUnprocessableEntity, "version_ahead", say("a", id(2)))
+	p.want(http.StatusAccepted, "", say("a", `{"event_id":"7","fingerprint":"`+empty+`"}`)) // of a log that was there before
+	p.want(http.StatusUnprocessableEntity, "invalid_version", say("a", `{"event_id":"x","fingerprint":"`+empty+`"}`))
+	p.want(http.StatusBadRequest, "unknown_field", say("a", `{"version":1,"node_seq":1,"fingerprint":"`+empty+`"}`))
 	a := say("a", `{"version":1.5,"fingerprint":"x"}`)
 	p.want(http.StatusUnprocessableEntity, "invalid_version", a)
 	require.Len(t, a.problem(t).Errors, 2, "every fault at once")

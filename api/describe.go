@@ -144,7 +144,7 @@ func (d *describer) answer(op *openapi.Operation, a Answer) {
 func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
 		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
-		HeaderNodeSeq:     "The node stream's sequence; a stream opened after it misses nothing that the state lacks.",
+		HeaderEventID:     "An event id, a decimal number: what stands at or below it is in the answer, and a stream opened after it misses nothing.",
 		"ETag":            "Names the state's bytes, for If-None-Match; or a policy's version, for If-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
@@ -154,8 +154,11 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	out := map[string]openapi.Header{}
 	for _, name := range append([]string{HeaderCorrelation}, names...) {
 		s := &schema{Type: "string"}
-		if name == HeaderNodeSeq || name == HeaderLogSeq || name == "Retry-After" {
+		switch name {
+		case HeaderLogSeq, "Retry-After":
 			s = &schema{Type: "integer", Minimum: openapi.N(0)}
+		case HeaderEventID:
+			s = &schema{Type: "string", Pattern: "^[0-9]+$"}
 		}
 		out[name] = openapi.Header{Description: text[name], Required: true, Schema: s}
 	}

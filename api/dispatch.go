@@ -23,7 +23,7 @@ const (
 	// name. Afterwards it says nothing.
 	HeaderPrincipal   = "X-Edict-Principal"
 	HeaderIdempotency = "Idempotency-Key"
-	HeaderNodeSeq     = "Edict-Node-Seq"
+	HeaderEventID     = "Edict-Event-Id"
 	HeaderLogSeq      = streams.HeaderEdictLogSeq
 	HeaderTraceparent = "traceparent"
 )

@@ -49,18 +49,21 @@ var (
 	nodesDesc       = desc("nodes", "Nodes that exist now, as far as this process has folded.")
 	identitiesDesc  = desc("identities", "Distinct label sets of a project's nodes. The fold's cost grows with these, not with nodes.")
 	policiesDesc    = desc("policies", "Policies that exist now, as far as this process has folded.")
-	keptDesc        = desc("outbox_edges", "Changes kept for announcing, told ones that are not yet dropped among them. Near --edges-max the oldest go, and partitions are compared whole.")
+	pastFromDesc    = desc("past_from_seq", "Nodes that resume from this log sequence or below pull, because what they lost is no longer kept. 0 is all of the log.")
+	pastRecordsDesc = desc("past_records", "Records kept of what nodes lost, for those that come back.")
+	pastBytesDesc   = desc("past_bytes", "What these records take, about. Near --past-bytes the oldest go before --past is over.")
+	pastDroppedDesc = prometheus.NewDesc("edict_past_dropped_total", "Records of what nodes lost that went before --past was over, for want of --past-bytes. Growth is nodes that pull.", nil, nil)
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
 	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
 	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it announces to, and whoever asked.")
-	pendingDesc     = desc("outbox_pending_edges", "Changes that nobody has announced yet, whoever should. Growth is a relay that is behind or missing.")
-	unannouncedDesc = desc("partitions_unannounced", "Partitions that nobody is known to announce, or that are still being compared with the node stream. Above 0 for long, nodes miss changes.")
+	lagDesc         = desc("publish_lag_events", "Events between what this process folded and what is published on NATS, of the partition that is farthest behind. Growth is a publisher that is stuck.")
+	unpublishedDesc = desc("partitions_unpublished", "Partitions that nobody publishes on NATS. Above 0 for long, who listens there learns of changes only when it asks.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, keptDesc, pendingDesc, unannouncedDesc, lowDesc, damagedDesc, witnessedDesc, refusedDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, damagedDesc, witnessedDesc, refusedDesc} {
 		to <- d
 	}
 }
@@ -85,11 +88,13 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	tell(nodesDesc, float64(counts.Nodes))
 	tell(identitiesDesc, float64(counts.Identities))
 	tell(policiesDesc, float64(counts.Policies))
-	kept := 0
-	for _, edges := range counts.Edges {
-		kept += edges
+	if g.Past != nil {
+		past := g.Past()
+		tell(pastFromDesc, float64(past.From))
+		tell(pastRecordsDesc, float64(past.Records))
+		tell(pastBytesDesc, float64(past.Bytes))
+		to <- prometheus.MustNewConstMetric(pastDroppedDesc, prometheus.CounterValue, float64(past.Dropped))
 	}
-	tell(keptDesc, float64(kept))
 	low := 0.0
 	if g.Writable != nil && g.Writable() != nil {
 		low = 1
@@ -108,25 +113,27 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	if g.Tables != nil {
 		tell(refusedDesc, float64(g.Tables.RefusedNodes()))
 	}
-	g.outbox(tell)
+	g.published(applied, tell)
 }
 
-// outbox reads what the relay has still to do.
-func (g *gauges) outbox(tell func(*prometheus.Desc, float64)) {
+// published reads how far behind what is published is.
+func (g *gauges) published(applied uint64, tell func(*prometheus.Desc, float64)) {
 	if g.Partitions == nil {
 		return
 	}
 	all, err := g.Partitions()
 	if err != nil {
-		return // the read model cannot be read: the process is about to end
+		return // nobody can say now
 	}
-	pending, unannounced := 0, 0
+	lag, unpublished := uint64(0), 0
 	for _, p := range all {
-		pending += p.Edges
-		if p.Owner == "" || p.Mode != "follow" {
-			unannounced++
+		switch {
+		case p.Publisher == "":
+			unpublished++
+		case p.UpTo < applied:
+			lag = max(lag, applied-p.UpTo)
 		}
 	}
-	tell(pendingDesc, float64(pending))
-	tell(unannouncedDesc, float64(unannounced))
+	tell(lagDesc, float64(lag))
+	tell(unpublishedDesc, float64(unpublished))
 }

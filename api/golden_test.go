@@ -15,23 +15,22 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/projector"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files from what the API answers")
 
 // told are the headers a golden file shows.
-var told = []string{"Allow", "Content-Type", "Edict-Node-Seq", "ETag", "Location", "Retry-After", "X-Plexsphere-API-Version"}
+var told = []string{"Allow", "Content-Type", "Edict-Event-Id", "ETag", "Location", "Retry-After", "X-Plexsphere-API-Version"}
 
 // TestGoldenJSON pins what travels, byte for byte: one story, told request by
 // request. Bodies are shown indented, which their bytes are not.
 func TestGoldenJSON(t *testing.T) {
 	p := newPlane(t, func(d *api.Deps) {
 		d.Partitions = func() ([]resource.Partition, error) {
-			return []resource.Partition{{
-				ID: 0, Owner: "o1", Epoch: 3, Mode: "follow",
-				After: resource.After{Seq: 4, Policy: nowhere, Node: "n1"}, Edges: 2,
-			}}, nil
+			return []resource.Partition{{ID: 0, Publisher: "w1", UpTo: 4}}, nil
 		}
+		d.Past = func() projector.PastStatus { return projector.PastStatus{From: 1, Records: 2, Bytes: 300, Dropped: 4} }
 		d.Keys = func() []resource.Key {
 			return []resource.Key{{KeyID: "ed25519:0011223344556677", Alg: "ed25519", Plane: "policy", PublicKey: fingerprint("key"), Status: "current"}}
 		}

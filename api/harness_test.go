@@ -24,6 +24,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/contract"
@@ -171,33 +172,44 @@ func (l *memLog) Len() int {
 // stubRelay serves one comment and waits for the end.
 type stubRelay struct {
 	mu       sync.Mutex
-	position uint64
+	position policy.EventID
 	err      error
 	opened   chan policy.NodeID
 }
 
-func (r *stubRelay) set(position uint64, err error) {
+func (r *stubRelay) set(position policy.EventID, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.position, r.err = position, err
 }
 
-func (r *stubRelay) Position() (uint64, error) {
+func (r *stubRelay) Position() policy.EventID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.position, r.err
+	return r.position
 }
 
 func (r *stubRelay) Ready() error {
-	_, err := r.Position()
-	return err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
 }
 
 func (r *stubRelay) ServeEvents(w http.ResponseWriter, req *http.Request, node policy.NodeID) error {
 	if err := r.Ready(); err != nil {
 		return err
 	}
+	if last := req.Header.Get("Last-Event-ID"); strings.Trim(last, "0123456789") != "" {
+		return relay.ErrBadLastEventID
+	}
+	if strings.Contains(req.Header.Get("Accept"), "dialect=other") {
+		return &relay.NotAcceptableError{Detail: "there is no such dialect"}
+	}
+	if node == "left" { // it was there when the API looked
+		return projector.ErrUnknownNode
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Plexsphere-API-Version", "v1")
 	fmt.Fprintf(w, ": hello %s after %q\n\n", node, req.Header.Get("Last-Event-ID"))
 	_ = http.NewResponseController(w).Flush()
 	select {
@@ -242,8 +254,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	p.deps = api.Deps{
 		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
 		Durability: func() string { return "strict" }, Signer: planeKey(t), RotateKey: rotated,
-		Republish: func(context.Context) ([]resource.SyncAsked, error) { return []resource.SyncAsked{}, nil },
-		Clock:     func() time.Time { return epoch.Add(500 * time.Millisecond) },
+		Clock: func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
 			mu.Lock()
 			defer mu.Unlock()

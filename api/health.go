@@ -97,7 +97,7 @@ func (p *plane) check(ctx context.Context) (all []resource.Check, failed []strin
 // foldMoves wants the fold to reach the log's head as it is now. Readers would
 // wait that long at most, so a worker that cannot is no good to them.
 func (p *plane) foldMoves(ctx context.Context) error {
-	head, err := p.head.Last(ctx)
+	head, err := p.Log.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("the log's head is not known")
 	}

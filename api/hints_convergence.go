@@ -17,7 +17,8 @@ func convergenceHints() map[string]hint {
 		"Lagging.since":        says("The log timestamp of the first change it is not known to have; of a node that holds something else than it was told, when it said so. Null when the log did not answer."),
 
 		"Applied":             says("What a node reports that it applied."),
-		"Applied.version":     says("The log sequence up to which it has: the highest version of what it was told, or Edict-Log-Seq of the state it pulled. Not above the log's last."),
+		"Applied.event_id":    {Schema: schema{Pattern: "^[0-9]+$", Description: "How far it has: the id of the last event it applied, or Edict-Event-Id of the state it pulled, whichever is greater. Decimal digits. Where it is given, version says nothing."}},
+		"Applied.version":     says("What agents say that know no event ids: the log sequence up to which it has, such as Edict-Log-Seq of the state it pulled. Not above the log's last. One of the two is required."),
 		"Applied.fingerprint": fingerprint,
 		"Rollout":             says("How far a policy has come, as far as nodes report."),
 		"Rollout.desired":     count("Nodes that must have its head."),

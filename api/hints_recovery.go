@@ -20,11 +20,5 @@ func recoveryHints() map[string]hint {
 		"Snapshot.bytes":      says("Its size, compressed."),
 		"Snapshot.created_at": says("When it was made, by the clock of the worker that did."),
 		"Snapshot.worker":     says("Which worker that was."),
-
-		"SyncAskedItems":       says("What was asked of whoever announces each partition."),
-		"SyncAskedItems.items": says("Partitions, but those that nobody has taken yet."),
-		"SyncAsked":            says("A partition whose messages are to be compared with the rows. That is done once its mode is follow under a higher epoch."),
-		"SyncAsked.partition":  says("Its number."),
-		"SyncAsked.epoch":      says("Under which it was asked."),
 	}
 }

@@ -27,9 +27,9 @@ type Metrics struct {
 	foldSeconds prometheus.Counter
 	rejected    *prometheus.CounterVec
 
-	announced prometheus.Counter
-	batch     prometheus.Histogram
-	conflicts prometheus.Counter
+	published prometheus.Counter
+	skipped   prometheus.Counter
+	dropped   prometheus.Counter
 	clients   prometheus.Gauge
 	resumes   *prometheus.CounterVec
 	delivered prometheus.Histogram
@@ -70,12 +70,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		foldEvents:  counter("fold_events_total", "Events of the log that this process has folded. A rate below the log's is lag that grows."),
 		foldSeconds: counter("fold_seconds_total", "Time spent folding, commits included. Over fold_events it is the cost of an event."),
 		rejected:    counters("rejected_events_total", "Events that the fold refused, by code. Any is a producer that went past the API.", "code"),
-		announced:   counter("announcements_total", "Announcements that this process put into the node stream: one for each node that an event touches."),
-		batch: f.NewHistogram(opts("announcement_batch_messages", "Messages of an atomic batch of announcements, fences included. A batch waits for the disk once, so small ones under load are dear.",
-			prometheus.ExponentialBuckets(1, 4, 8))),
-		conflicts: counter("fence_conflicts_total", "Batches that a fence refused or that were not acknowledged. Steady growth is two owners of one partition."),
-		clients:   gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
-		resumes:   counters("sse_resumes_total", "Event streams opened, by where the missed events came from: live missed nothing, ring is memory, direct and consumer cost the server a read.", "source"),
+		published:   counter("published_total", "Messages for nodes that this process published on NATS: one for each node that an event touches and somebody listens for."),
+		skipped:     counter("published_skipped_total", "Messages for nodes that this process did not publish, because nobody listens."),
+		dropped:     counter("hub_dropped_total", "Batches of changes that this process dropped because its event streams were too slow for them. The streams go on from the read model: nothing is lost, but steady growth is a worker with too many."),
+		clients:     gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
+		resumes:     counters("sse_resumes_total", "Event streams opened and replays asked for over NATS, by where the missed events came from: live missed nothing, past came from the read model.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
 			"From an event's commit to the log until its announcement was written to a live node: how old what nodes apply is.", latency)),
 		reports: counters("reports_total", "Reports of what nodes applied that this process heard, by what they are: every worker hears every report, so do not add workers up. malformed, unknown and ahead are agents at fault.", "outcome"),
@@ -95,7 +94,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, outcome := range convergence.Outcomes {
 		m.reports.WithLabelValues(outcome)
 	}
-	for _, source := range []string{relay.SourceLive, relay.SourceRing, relay.SourceDirect, relay.SourceConsumer} {
+	for _, source := range []string{relay.SourceLive, relay.SourcePast} {
 		m.resumes.WithLabelValues(source)
 	}
 	for _, reason := range access.Refusals {
@@ -108,7 +107,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 var foldCodes = []string{
 	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
 	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
-	projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
+	projector.CodePolicyLimit, projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
 }
 
 // Durability notes what the log's server reports.
@@ -131,14 +130,15 @@ func (m *Metrics) Projector() projector.Metrics {
 	return projector.Metrics{Folded: m.Folded, Rejected: m.Rejected}
 }
 
-// Announced notes an atomic batch of the node stream.
-func (m *Metrics) Announced(announcements, messages int) {
-	m.announced.Add(float64(announcements))
-	m.batch.Observe(float64(messages))
+// Published notes messages for nodes on NATS, and those that nobody would have
+// heard.
+func (m *Metrics) Published(messages, skipped int) {
+	m.published.Add(float64(messages))
+	m.skipped.Add(float64(skipped))
 }
 
-// FenceConflict notes a batch that was refused, or never acknowledged.
-func (m *Metrics) FenceConflict() { m.conflicts.Inc() }
+// HubDropped notes batches that the hub could not keep.
+func (m *Metrics) HubDropped(batches int) { m.dropped.Add(float64(batches)) }
 
 // Clients notes an event stream that began (+1) or ended (-1).
 func (m *Metrics) Clients(delta int) { m.clients.Add(float64(delta)) }

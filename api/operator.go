@@ -70,26 +70,21 @@ func (p *plane) getStatus(c *call) error {
 	}
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
 	p.Metrics.sawHead(out.Head)
-	if out.Partitions, err = p.partitions(counts); err != nil {
-		return err
+	out.Partitions = []resource.Partition{}
+	if p.Partitions != nil {
+		if out.Partitions, err = p.Partitions(); err != nil {
+			return err
+		}
+	}
+	if p.Past != nil {
+		past := p.Past()
+		out.Past = resource.Past{From: past.From, Records: past.Records, Bytes: past.Bytes, Dropped: past.Dropped}
 	}
 	if out.Convergence, err = p.convergence(c.r.Context(), limit); err != nil {
 		return err
 	}
 	out.Workers = p.workers(out)
 	return c.json(http.StatusOK, out)
-}
-
-// partitions as the relay knows them; without it, what waits in each.
-func (p *plane) partitions(counts projector.Counts) ([]resource.Partition, error) {
-	if p.Partitions != nil {
-		return p.Partitions()
-	}
-	out := make([]resource.Partition, 0, len(counts.Edges))
-	for id, edges := range counts.Edges {
-		out = append(out, resource.Partition{ID: id, Edges: edges})
-	}
-	return out, nil
 }
 
 func (p *plane) workers(s resource.Status) []resource.Worker {

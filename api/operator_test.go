@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -45,7 +46,7 @@ func TestStatusTellsLag(t *testing.T) {
 	p.do("PUT", nodes+"/n2", `{}`)
 	s := into[resource.Status](t, p.do("GET", "/v1/status", ""))
 	require.Equal(t, []resource.Worker{{Name: "w1", Applied: 1, Lag: 1}}, s.Workers)
-	require.Len(t, s.Partitions, 4, "without a relay's word, what waits in each")
+	require.Empty(t, s.Partitions, "nobody says who publishes")
 	require.Empty(t, s.Digest)
 	d := into[resource.Status](t, p.do("GET", "/v1/status?digest", ""))
 	require.Len(t, d.Digest, 64)
@@ -94,15 +95,16 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	m.Watch(api.Deps{
 		Log: p.log, Model: p.fold, Writable: func() error { return errDown },
 		Partitions: func() ([]resource.Partition, error) {
-			return []resource.Partition{{Edges: 3, Owner: "o", Mode: "follow"}, {Edges: 4, Owner: "o", Mode: "sync"}, {}}, nil
+			return []resource.Partition{{Publisher: "w", UpTo: 1}, {Publisher: "w"}, {}}, nil
 		},
+		Past: func() projector.PastStatus { return projector.PastStatus{From: 7, Records: 8, Bytes: 9, Dropped: 10} },
 	})
 	m.Build("v1.2.3")
 	m.Durability("strict")
 	m.Folded(3, 0.01)
 	m.Rejected("invalid")
-	m.Announced(9, 10)
-	m.FenceConflict()
+	m.Published(9, 10)
+	m.HubDropped(3)
 	m.Clients(1)
 	m.Resumed("live")
 	m.Delivered(1)
@@ -118,11 +120,12 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	text := string(a.body)
 	for _, line := range []string{
 		"edict_log_head_sequence 1", "edict_log_applied_sequence 1", "edict_nodes 1", "edict_identities 1",
-		"edict_outbox_edges 0", "edict_storage_low 1", "edict_outbox_pending_edges 7", "edict_partitions_unannounced 2",
+		"edict_past_from_seq 7", "edict_past_records 8", "edict_past_bytes 9", "edict_past_dropped_total 10",
+		"edict_storage_low 1", "edict_publish_lag_events 1", "edict_partitions_unpublished 1",
+		"edict_published_total 9", "edict_published_skipped_total 10", "edict_hub_dropped_total 3",
 		`edict_durability_info{mode="strict"} 1`, `edict_rejected_events_total{code="invalid"} 1`,
-		`edict_rejected_events_total{code="stale_event"} 0`, `edict_sse_resumes_total{source="consumer"} 0`,
-		`edict_sse_resumes_total{source="live"} 1`, "edict_announcement_batch_messages_sum 10",
-		`edict_http_requests_total{method="none",route="none",status="404"} 1`,
+		`edict_rejected_events_total{code="stale_event"} 0`, `edict_sse_resumes_total{source="past"} 0`,
+		`edict_sse_resumes_total{source="live"} 1`, `edict_http_requests_total{method="none",route="none",status="404"} 1`,
 		`edict_http_requests_total{method="GET",route="/v1/nodes/{node}/state",status="200"} 1`,
 	} {
 		require.Contains(t, text, line+"\n")

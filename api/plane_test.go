@@ -62,10 +62,7 @@ func newRealPlane(t *testing.T) *realPlane {
 		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Event: log.Get, MaxMessage: conn.MaxPayload(), Convergence: tracker,
 		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
 		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
-		Republish: func(context.Context) ([]resource.SyncAsked, error) {
-			return []resource.SyncAsked{{Partition: 1, Epoch: 2}}, nil
-		},
-		RotateKey: rotated,
+		RotateKey:     rotated,
 	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {
@@ -151,7 +148,7 @@ func TestAPlaneByItsClient(t *testing.T) {
 
 	state, err := p.NodeState(ctx, "n1", client.StateQuery{})
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), state.NodeSeq)
+	require.Equal(t, policy.EventID(1), state.EventID)
 	require.Contains(t, string(state.Body), revised.HeadRevisionID.String())
 	same, err := p.NodeState(ctx, "n1", client.StateQuery{ETag: state.ETag, MinSeq: 1})
 	require.NoError(t, err)
@@ -308,9 +305,6 @@ func (p *realPlane) operate(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rejected.Items)
 
-	asked, err := p.Republish(ctx)
-	require.NoError(t, err)
-	require.Equal(t, []resource.SyncAsked{{Partition: 1, Epoch: 2}}, asked)
 	p.recount(t)
 	saved, err := p.CreateSnapshot(ctx)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func policyRoutes() []Route {
 			BodyType: mediaJSON, Body: resource.Draft{},
 			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
 			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
-				projector.CodeRevisionConflict)...)...)...),
+				projector.CodePolicyLimit, projector.CodeRevisionConflict)...)...)...),
 			serve: (*plane).createPolicy,
 		},
 		{

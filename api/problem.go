@@ -19,6 +19,7 @@ const (
 	CodeUnsupportedMedia  = "unsupported_media_type"
 	CodeBadCursor         = "bad_cursor"
 	CodeBadLastEventID    = "bad_last_event_id"
+	CodeNotAcceptable     = "not_acceptable"
 	CodeBadHeader         = "bad_header"
 	CodeBadParameter      = policy.CodeWrongType
 	CodePolicyNotFound    = "policy_not_found"

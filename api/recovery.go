@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,8 +19,6 @@ const factsPatience = 30 * time.Second
 
 // factsAtOnce are so many that the patience begins anew.
 const factsAtOnce = 1024
-
-var errNoRelay = errors.New("it has no relay")
 
 // recoveryRoutes are for operators who hold a plane against its log.
 func recoveryRoutes() []Route {
@@ -48,12 +45,6 @@ func recoveryRoutes() []Route {
 			Summary: "List the checkpoints of the log, newest first",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
 			serve: (*plane).listSnapshots,
-		},
-		{
-			Method: http.MethodPost, Pattern: "/v1/partitions:republish", ID: "republish", Tag: "plane", Needs: access.AdminPlane,
-			Summary: "Have whoever announces each partition compare the node stream with its rows, and announce the differences",
-			Answers: jsonAnswer(http.StatusAccepted, resource.Items[resource.SyncAsked]{}), Problems: []string{CodeStarting},
-			serve: (*plane).republish,
 		},
 	}
 }
@@ -109,18 +100,6 @@ func (p *plane) asked(c *call) {
 	p.Trace.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
 }
 
-func (p *plane) republish(c *call) error {
-	if p.Republish == nil {
-		return starting(errNoRelay)
-	}
-	p.asked(c)
-	asked, err := p.Republish(c.r.Context())
-	if err != nil {
-		return starting(err)
-	}
-	return c.json(http.StatusAccepted, resource.Items[resource.SyncAsked]{Items: asked})
-}
-
 // ErrSnapshotRunning means that this worker is making a checkpoint already.
 var ErrSnapshotRunning = errors.New("this worker is making a checkpoint already")
 
@@ -168,6 +147,3 @@ func showSnapshot(m snapshot.Manifest) resource.Snapshot {
 		Name: m.Name, Seq: m.Seq, Rows: m.Rows, Digest: m.Digest, Schema: m.Schema, Bytes: m.Bytes, Created: m.Time, Worker: m.Worker,
 	}
 }
-
-// Republisher asks for a sync of every partition.
-type Republisher func(ctx context.Context) ([]resource.SyncAsked, error)

@@ -6,22 +6,12 @@ import (
 	"testing"
 
 	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/snapshot"
 )
 
 func TestFactsOfWhatIsNoNodeIdAreRefused(t *testing.T) {
 	p := newPlane(t)
 	p.want(http.StatusUnprocessableEntity, "invalid_node_id", p.do("GET", "/v1/facts?node=Web_1", ""))
-}
-
-func TestASyncIsAskedOnlyOfARelayThatRuns(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Republish = nil })
-	p.want(http.StatusServiceUnavailable, "starting", p.do("POST", "/v1/partitions:republish", ""))
-	p = newPlane(t, func(d *api.Deps) {
-		d.Republish = func(context.Context) ([]resource.SyncAsked, error) { return nil, errDown }
-	})
-	p.want(http.StatusServiceUnavailable, "starting", p.do("POST", "/v1/partitions:republish", ""))
 }
 
 func TestOneCheckpointIsMadeAtATime(t *testing.T) {

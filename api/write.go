@@ -126,7 +126,7 @@ func (p *plane) catchUp(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, p.ReadPatience)
 	defer cancel()
 	if seq == 0 {
-		head, err := p.head.Last(ctx)
+		head, err := p.Log.Head(ctx)
 		if err != nil {
 			return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
 				"the log's head cannot be read, so what is here may be old: %v", err)

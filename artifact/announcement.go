@@ -34,6 +34,7 @@ type PreparedRules struct {
 	canonical   []byte // RFC 8785
 	omitted     int
 	after       []byte // the member that counts them, in either form; none for 0
+	reason      string // it is no rules, but the word to pull, for this reason
 }
 
 // PrepareRules makes the signed form of a compiled payload (design section 4).
@@ -48,8 +49,13 @@ func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	if canonical[0] != '[' {
 		return nil, fmt.Errorf("rules are not an array: %.40q", payload)
 	}
-	return &PreparedRules{sha256.Sum256(payload), payload, canonical, omitted, appendOmitted(nil, omitted)}, nil
+	return &PreparedRules{sha256.Sum256(payload), payload, canonical, omitted, appendOmitted(nil, omitted), ""}, nil
 }
+
+// PrepareState is what an Announcement carries in place of rules to have nodes
+// pull their state, for one of the reasons of StatePayload. Policy and Revision
+// say nothing then.
+func PrepareState(reason string) *PreparedRules { return &PreparedRules{reason: reason} }
 
 // Omitted is how many rules the payload leaves out.
 func (r *PreparedRules) Omitted() int { return r.omitted }
@@ -109,6 +115,12 @@ func (t *template) fill(a *Announcement) {
 		return
 	}
 	t.of, t.set = *a, true
+	t.end = strconv.AppendUint(append(t.end[:0], `,"version":`...), a.Version, 10)
+	t.end = append(t.end, '}')
+	if a.Rules.reason != "" {
+		t.fillState(a)
+		return
+	}
 	var fp [44]byte
 	base64.StdEncoding.Encode(fp[:], a.Rules.fingerprint[:])
 	if fault.Picks(fault.WrongFingerprint, int(a.Version%2), 2) { //nolint:gosec // 0 or 1
@@ -131,9 +143,17 @@ func (t *template) fill(a *Announcement) {
 	t.wire[1] = appendUUID(append(t.wire[1], `","revision_id":"`...), a.Revision)
 	t.wire[1] = append(append(t.wire[1], `","fingerprint":"`...), fp[:]...)
 	t.wire[1] = append(t.wire[1], `","rules":`...)
+}
 
-	t.end = strconv.AppendUint(append(t.end[:0], `,"version":`...), a.Version, 10)
-	t.end = append(t.end, '}')
+// fillState makes t the template of a word to pull. Both forms are one.
+func (t *template) fillState(a *Announcement) {
+	t.head = a.GeneratedAt.UTC().AppendFormat(append(t.head[:0], `{"generated_at":"`...), time.RFC3339Nano)
+	t.head = append(append(t.head, `","kind":"`+KindState+`","name":"`...), a.Rules.reason...)
+	t.head = append(t.head, `","node":"`...)
+	t.wire[0] = append(t.wire[0][:0], `","payload":{"node_id":"`...)
+	t.wire[1] = append(append(t.wire[1][:0], `","reason":"`...), a.Rules.reason...)
+	t.wire[1] = append(t.wire[1], '"')
+	t.signed[0], t.signed[1] = append(t.signed[0][:0], t.wire[0]...), append(t.signed[1][:0], t.wire[1]...)
 }
 
 // appendHead appends what stands before the rules, in one of the two forms.

@@ -17,7 +17,13 @@ const nonceBytes = 16
 // Two notices of one event in the legacy dialect have two nonces: each delivery
 // is a new one.
 func (s *Signer) AppendNoticeIn(d policy.Dialect, b []byte, n Notice) []byte {
-	if d != policy.DialectLegacy {
+	switch d {
+	case policy.DialectLegacy:
+	case policy.DialectBatch:
+		run := NewNoticeRun(s)
+		place := run.Add(n)
+		return run.Sign().AppendNotice(b, place, n)
+	default:
 		return s.AppendNotice(b, n)
 	}
 	var nonce [nonceBytes]byte

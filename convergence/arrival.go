@@ -69,7 +69,17 @@ func (t *Tracker) read(ctx context.Context, m *streams.Message) (a arrival, err 
 		return a, err
 	}
 	a.at = m.Time
+	a.said.Version = t.version(a.said)
 	return a, t.reach(ctx, max(1, a.said.Version))
+}
+
+// version is the log sequence that a report names. Reports without an event id
+// need not know the log's base.
+func (t *Tracker) version(said policy.Report) uint64 {
+	if said.Event == 0 {
+		return said.Version
+	}
+	return said.Seq(t.opt.Model.Base())
 }
 
 // chunk bounds how many reports are judged while the fold waits.

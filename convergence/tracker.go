@@ -19,6 +19,7 @@ import (
 // Model is what a Tracker asks of the read model; *projector.Projector is one.
 type Model interface {
 	Applied() uint64
+	Base() uint64
 	Wait(ctx context.Context, seq uint64) error
 	Read(f func(v *projector.View))
 }
@@ -71,12 +72,12 @@ type NotReadyError struct{}
 // Error says to wait.
 func (*NotReadyError) Error() string { return "the reports of nodes are not read yet; try again" }
 
-// AheadError is a report whose version the log has not reached.
+// AheadError is a report of what the log has not reached.
 type AheadError struct{ Version, Head uint64 }
 
-// Error says what a version is.
+// Error says what to report.
 func (e *AheadError) Error() string {
-	return "the version is above the log's last sequence; report the highest version of what was applied"
+	return "the report is ahead of the log's last sequence; report the event id of what was applied last"
 }
 
 // Tracker follows nodes' reports. Run runs it; the other methods may be called

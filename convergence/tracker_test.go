@@ -121,14 +121,32 @@ func TestWhatIsNoReportTouchesNobody(t *testing.T) {
 		{"n1", "{}"},
 		{"n2", good},
 		{"n3", `{"version":99,"fingerprint":"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}`},
+		{"n6", `{"event_id":"` + policy.NewEventID(base, 99, 0).String() + `","fingerprint":"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}`},
+		{"n7", `{"event_id":"7","node_seq":7,"fingerprint":"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}`},
 		{"n4", `{"version":18446744073709551616,"fingerprint":""}`},
 		{"n5", good + strings.Repeat(" ", policy.MaxReport)},
 	} {
 		batch = append(batch, streams.Message{Seq: uint64(i + 2), Subject: "edict.report.node." + m.node, Body: []byte(m.body), Time: at(9)})
 	}
 	require.NoError(t, x.take(t.Context(), batch, 0))
-	require.Equal(t, map[string]int{Holds: 1, Malformed: 6, Unknown: 1, Ahead: 1}, w.told)
+	require.Equal(t, map[string]int{Holds: 1, Malformed: 7, Unknown: 1, Ahead: 2}, w.told)
 	require.Equal(t, before, w.rollout(x, id))
+}
+
+// An id of a log that was there before says nothing of this one's events: what
+// the node holds decides, and it is behind everything that it does not hold.
+func TestAReportOfAnotherLogSpeaksByItsFingerprint(t *testing.T) {
+	w := newWorld(t, 1)
+	x := w.tracker()
+	id := w.id()
+	w.put("n1", "a")
+	w.revise(id, "a", 1) // 2
+	old := policy.NewEventID(base-1000, 999, 7)
+	w.report(x, 1, "n1", policy.Report{Event: old, Fingerprint: rules("another")}, 0)
+	require.Equal(t, []Lagging{{"n1", at(2)}}, w.rollout(x, id).Lagging)
+	w.report(x, 2, "n1", policy.Report{Event: old, Fingerprint: w.merged("n1", w.head())}, 0)
+	require.Equal(t, 1, w.rollout(x, id).Applied)
+	require.Equal(t, map[string]int{Lags: 1, Holds: 1}, w.told)
 }
 
 // Of a flood only the last word is judged.

@@ -50,11 +50,18 @@ func newWorld(t testing.TB, seed uint64) *world {
 	}
 }
 
+// base of the world's log, and the model that says so.
+const base = 5000
+
+type model struct{ *projector.Projector }
+
+func (model) Base() uint64 { return base }
+
 func (w *world) Reported(outcome string)     { w.told[outcome]++ }
 func (w *world) Applied(after time.Duration) { w.took = append(w.took, after) }
 func (w *world) head() uint64                { return uint64(len(w.msgs)) }
 func (w *world) tracker() *Tracker {
-	x := New(Options{Model: w.fold, Events: w, Metrics: w})
+	x := New(Options{Model: model{w.fold}, Events: w, Metrics: w})
 	x.advance(0, 0)
 	return x
 }
@@ -156,8 +163,12 @@ type said struct {
 	lie bool
 }
 
-// report sends a node's report to a tracker.
+// report sends a node's report to a tracker. Every other one says how far it is
+// with an event id, as agents do that know those.
 func (w *world) report(x *Tracker, seq uint64, n policy.NodeID, r policy.Report, after time.Duration) {
+	if seq%2 == 0 && r.Event == 0 {
+		r.Event, r.Version = policy.NewEventID(base, r.Version, uint32(seq)), 0
+	}
 	m := streams.Message{Seq: seq, Subject: streams.ReportSubject(n), Body: policy.AppendReport(nil, r), Time: at(w.head()).Add(after)}
 	require.NoError(w.t, x.take(w.t.Context(), []streams.Message{m}, 0))
 }

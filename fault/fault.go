@@ -30,8 +30,8 @@ const (
 	// to the log.
 	AppendBefore Point = "append.before"
 	AppendAfter  Point = "append.after"
-	// PublishBefore and PublishAfter surround a batch of announcements, or of
-	// claims, to the node stream.
+	// PublishBefore and PublishAfter surround the publishing on NATS of what a
+	// round tells nodes; the lease does not have it yet.
 	PublishBefore Point = "publish.before"
 	PublishAfter  Point = "publish.after"
 	// AcknowledgeBefore and AcknowledgeAfter surround the answer to a write over
@@ -68,47 +68,46 @@ func Points() []Point {
 // Mutant is one deliberate mistake.
 type Mutant string
 
-// The mutants, each a mistake that a relay, a hub or a fold could make.
+// The mutants, each a mistake that a fold, a hub or a resume could make.
 const (
-	// Drop: the hub loses a message on its way to streams and ring.
+	// Drop: the hub loses an edge.
 	Drop Mutant = "drop"
+	// LostTombstone: it leaves out that a row is gone.
+	LostTombstone Mutant = "lost-tombstone"
+	// CrossNode: it tells an edge to the streams of every node.
+	CrossNode Mutant = "cross-node"
+	// WrongID: a row is told under the id of another.
+	WrongID Mutant = "wrong-id"
+	// WrongRevision: a resume tells the head of now, not that of the id.
+	WrongRevision Mutant = "wrong-revision"
+	// TwoContents: a row is told with rules, or without.
+	TwoContents Mutant = "two-contents"
+	// WrongFingerprint: a message carries a fingerprint that is not its rules'.
+	WrongFingerprint Mutant = "wrong-fingerprint"
 	// Duplicate: a stream writes a frame twice.
 	Duplicate Mutant = "duplicate"
 	// Reorder: a resume is answered newest first.
 	Reorder Mutant = "reorder"
-	// CrossNode: the hub hands a message to the streams of every node.
-	CrossNode Mutant = "cross-node"
-	// StaleResume: a resume is answered from before the sequence it names.
-	StaleResume Mutant = "stale-resume"
-	// EarlyVisibility: the gate lets a message pass before the own read model
-	// holds what it tells.
-	EarlyVisibility Mutant = "early-visibility"
-	// LostTombstone: the relay leaves out that a row is gone.
-	LostTombstone Mutant = "lost-tombstone"
+	// Silence: a resume that owes the word to pull does not say it.
+	Silence Mutant = "silence"
+	// StaleJoin: a stream joins what is live later than its past was read.
+	StaleJoin Mutant = "stale-join"
+	// ForgottenLabels: the fold does not keep which labels a node had.
+	ForgottenLabels Mutant = "forgotten-labels"
+	// ForgottenSelectors: nor which selectors a policy had.
+	ForgottenSelectors Mutant = "forgotten-selectors"
+	// WindowEdge: an id of the last event whose past was dropped is not taken for
+	// one from before the window.
+	WindowEdge Mutant = "window-edge"
 	// ResurrectedPolicy: the fold leaves a deleted policy on its selector, so
 	// that the next node that matches gets it.
 	ResurrectedPolicy Mutant = "resurrected-policy"
-	// SplitBatch: of a batch only the first part is stored, and its fence
-	// speaks for all of it.
-	SplitBatch Mutant = "split-batch"
-	// SkippedPartition: one partition is owned and never announced.
-	SkippedPartition Mutant = "skipped-partition"
-	// WrongFingerprint: an announcement carries a fingerprint that is not its
-	// rules'.
-	WrongFingerprint Mutant = "wrong-fingerprint"
-	// OldOwner: an announcer that lost a partition goes on, and its batches are
-	// not held against the fence.
-	OldOwner Mutant = "old-owner"
-	// Silence: a stream that owes the word to pull does not say it.
-	Silence Mutant = "silence"
-	// ForgottenDifference: a sync leaves out a row that the stream lacks.
-	ForgottenDifference Mutant = "forgotten-difference"
 )
 
 // Mutants lists every mutant.
 func Mutants() []Mutant {
 	return []Mutant{
-		Drop, Duplicate, Reorder, CrossNode, StaleResume, EarlyVisibility, LostTombstone, ResurrectedPolicy,
-		SplitBatch, SkippedPartition, WrongFingerprint, OldOwner, Silence, ForgottenDifference,
+		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
+		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
 	}
 }

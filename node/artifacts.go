@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/edictdev/edict/policy"
@@ -26,9 +25,8 @@ type Artifact struct {
 
 // Artifacts is a node's whole set as it was pulled.
 type Artifacts struct {
-	// Seq is the place in the node stream after which nothing is missed by who
-	// holds this set.
-	Seq   uint64
+	// ID is the event id after which nothing is missed by who holds this set.
+	ID    policy.EventID
 	Items []Artifact
 }
 
@@ -45,7 +43,7 @@ func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt O
 		if err == nil {
 			err = take(set)
 		}
-		return State{Seq: set.Seq}, err
+		return State{ID: set.ID}, err
 	}
 	return f.Run(ctx, func(Event) error { return nil })
 }
@@ -112,11 +110,8 @@ func (f *Follower) getArtifacts(ctx context.Context) (Artifacts, error) {
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return Artifacts{}, fmt.Errorf("pull the artifacts: %w", err)
 	}
-	seq, err := strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64)
-	if err != nil {
-		return Artifacts{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
-	}
-	return Artifacts{seq, doc.Items}, nil
+	id, err := standsAt(header)
+	return Artifacts{id, doc.Items}, err
 }
 
 // maxArtifacts bounds a pulled set, in bytes: what fits a message of the log may
@@ -125,12 +120,12 @@ const maxArtifacts = 2 * maxFrame
 
 // announced handles an artifact_updated of a follower of artifacts.
 func (f *Follower) announced(ctx context.Context, e *Event) error {
-	if e.Covered = e.Seq <= f.pulled; e.Covered {
+	if e.Covered = e.ID <= f.pulled; e.Covered {
 		return nil
 	}
 	r, err := decodeReleased(f.id, e.Notice.Payload)
 	if err != nil {
-		return &refusal{strconv.FormatUint(e.Seq, 10), err}
+		return &refusal{e.ID.String(), err}
 	}
 	f.hint = r
 	defer func() { f.hint = nil }()

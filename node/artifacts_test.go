@@ -20,17 +20,18 @@ const toldVertex = `{"node_id":"n1","kind":"vertex","name":"flor","version":4,"f
 
 func TestAnArtifactIsToldUnderOneNameOverBothTransports(t *testing.T) {
 	env := artifact.Envelope{Plane: artifact.PlanePolicy, Kind: "vertex", Name: "flor", Node: "n1", Version: 9, Payload: json.RawMessage(toldVertex)}
-	e, err := decodeEnvelope(self, 7, env)
+	e, name, err := decodeEnvelope(self, 7, env)
 	require.NoError(t, err)
 	require.Equal(t, TypeArtifactUpdated, e.Type)
 	require.Nil(t, e.Policy)
+	require.Equal(t, "artifact.vertex.flor", name)
 
 	other := env
 	other.Payload = json.RawMessage(`{"node_id":"n2","kind":"vertex","name":"flor"}`)
-	_, err = decodeEnvelope(self, 7, other)
+	_, _, err = decodeEnvelope(self, 7, other)
 	require.ErrorContains(t, err, "n2")
 	other.Payload = json.RawMessage(`{"node_id":"n1","kind":"agent","name":"agent"}`)
-	_, err = decodeEnvelope(self, 7, other)
+	_, _, err = decodeEnvelope(self, 7, other)
 	require.ErrorContains(t, err, "tells of agent agent")
 }
 
@@ -42,7 +43,7 @@ func held(t *testing.T, version func(pull int64) int, answer func(w http.Respons
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/keys", p.keys)
 	mux.HandleFunc("GET /v1/nodes/n1/artifacts", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Edict-Node-Seq", "1")
+		w.Header().Set("Edict-Event-Id", "1")
 		if n := pulls.Add(1); answer == nil {
 			fmt.Fprintf(w, `{"items":[{"kind":"vertex","name":"flor","version":%d,"fingerprint":"","document":"{}"}]}`, version(n))
 		} else {

@@ -3,10 +3,7 @@ package node
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
@@ -19,22 +16,25 @@ const (
 	TypeStateUpdated  = "node_state_updated"
 )
 
-// Event is one verified event of a node's stream.
+// stateName is the last part of the subject of a node_state_updated.
+const stateName = "state"
+
+// Event is one verified event of a node.
 type Event struct {
-	// Seq is the node stream's sequence. It rises from event to event, but for
-	// the word to pull that a stream older than the cursor begins with, or that
-	// over NATS stands for what can no longer be told in its place.
-	Seq  uint64
+	// ID rises from event to event, but for words to pull: they stand for what
+	// cannot be told in its place.
+	ID   policy.EventID
 	Type string
 	// Notice is the signed event as it came over SSE, Envelope the signed
 	// message as it came over NATS; the other is zero. Both are zero in a word
-	// to pull over NATS.
+	// to pull that an answer over NATS says by its header, or that the Follower
+	// said to itself.
 	Notice   artifact.Notice
 	Envelope artifact.Envelope
 	// Policy is the decoded payload of a policy_updated, nil in others.
 	Policy *artifact.PolicyPayload
-	// Version is the log sequence of the cause of a policy_updated.
-	Version uint64 // over NATS of an artifact_updated too
+	// Reason is that of a node_state_updated (artifact.ReasonResync …).
+	Reason string
 	// Pulled is the state that was fetched because of a node_state_updated.
 	Pulled *State
 	// Covered is set when a pull already told what the event says: the rows of
@@ -44,33 +44,38 @@ type Event struct {
 
 // refusal is why an event must not be acted upon.
 type refusal struct {
-	seq   string
+	id    string
 	cause error
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("event %.40q: %v", r.seq, r.cause) }
+func (r *refusal) Error() string { return fmt.Sprintf("event %.40q: %v", r.id, r.cause) }
 func (r *refusal) Unwrap() error { return r.cause }
 
 // decodeEvent turns a frame whose notice was verified into an event.
 func decodeEvent(id policy.NodeID, f frame, n artifact.Notice) (Event, error) {
-	seq, err := strconv.ParseUint(f.id, 10, 64)
+	at, err := policy.ParseEventID(f.id)
 	if err != nil {
-		return Event{}, errors.New("the id is not a sequence number")
+		return Event{}, fmt.Errorf("%w frame: %w", artifact.ErrMalformed, err)
 	}
 	if want := "node:" + string(id); n.Scope != want {
 		return Event{}, fmt.Errorf("its scope is %.80q, not %q", n.Scope, want)
 	}
-	e := Event{Seq: seq, Type: n.Type, Notice: n}
+	e := Event{ID: at, Type: n.Type, Notice: n}
 	switch n.Type {
 	case TypePolicyUpdated:
 		return decodePolicy(id, e)
 	case TypeStateUpdated:
-		return e, checkTarget(id, n.Payload)
+		e.Reason, err = decodeWord(id, n.Payload)
+		return e, err
 	}
 	return e, nil
 }
 
 func decodePolicy(id policy.NodeID, e Event) (Event, error) {
+	// The id that is signed binds the one beside the data, which is not.
+	if want := string(id) + "." + e.ID.String(); e.Notice.ID != want {
+		return Event{}, fmt.Errorf("its notice is %.100q, not %q", e.Notice.ID, want)
+	}
 	p, err := decodePayload(id, e.Notice.Payload)
 	if err != nil {
 		return Event{}, err
@@ -82,11 +87,6 @@ func decodePolicy(id policy.NodeID, e Event) (Event, error) {
 	}
 	p.Rules = verbatim.Bytes()
 	e.Policy = &p
-	// Edict names its notices <node>.<policy>.<log seq>; an id of another form
-	// has no version to compare.
-	if i := strings.LastIndexByte(e.Notice.ID, '.'); i >= 0 {
-		e.Version, _ = strconv.ParseUint(e.Notice.ID[i+1:], 10, 64)
-	}
 	return e, nil
 }
 
@@ -103,40 +103,49 @@ func decodePayload(id policy.NodeID, doc []byte) (artifact.PolicyPayload, error)
 	return p, p.Verify()
 }
 
-// decodeEnvelope turns an envelope whose signature was verified into an event.
-// Everything but a policy is an artifact.
-func decodeEnvelope(id policy.NodeID, seq uint64, env artifact.Envelope) (Event, error) {
-	e := Event{Seq: seq, Type: TypeArtifactUpdated, Version: env.Version, Envelope: env}
+// decodeEnvelope turns an envelope whose signature was verified into an event,
+// and says the last part of the subject that it belongs on. Whatever is neither a
+// policy nor a word is an artifact.
+func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) (e Event, name string, err error) {
+	e = Event{ID: at, Type: TypeArtifactUpdated, Envelope: env}
 	if err := env.Expect(artifact.Identity{Node: string(id), Plane: artifact.PlanePolicy, Kind: env.Kind, Name: env.Name}); err != nil {
-		return Event{}, err
+		return Event{}, "", err
 	}
-	if env.Kind != artifact.KindPolicy {
-		r, err := decodeReleased(id, env.Payload)
-		if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
-			err = fmt.Errorf("it is artifact %.40s %.80s, but tells of %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
-		}
-		return e, err
+	switch env.Kind {
+	case artifact.KindState:
+		e.Type = TypeStateUpdated
+		e.Reason, err = decodeWord(id, env.Payload)
+		return e, stateName, err
+	case artifact.KindPolicy:
+		return decodeRow(id, e)
 	}
-	p, err := decodePayload(id, env.Payload)
-	if err != nil {
-		return Event{}, err
+	r, err := decodeReleased(id, env.Payload)
+	if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
+		err = fmt.Errorf("it is artifact %.40s %.80s, but tells of %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
 	}
-	if env.Name != p.PolicyID.String() {
-		return Event{}, fmt.Errorf("its name is %.80q, but its rules are those of policy %s", env.Name, p.PolicyID)
-	}
-	e.Type, e.Policy = TypePolicyUpdated, &p
-	return e, nil
+	return e, "artifact." + env.Kind + "." + env.Name, err
 }
 
-func checkTarget(id policy.NodeID, payload []byte) error {
-	var p struct {
-		NodeID string `json:"node_id"`
+func decodeRow(id policy.NodeID, e Event) (Event, string, error) {
+	p, err := decodePayload(id, e.Envelope.Payload)
+	if err != nil {
+		return Event{}, "", err
 	}
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return fmt.Errorf("payload: %w", err)
+	if e.Envelope.Name != p.PolicyID.String() {
+		return Event{}, "", fmt.Errorf("its name is %.80q, but its rules are those of policy %s", e.Envelope.Name, p.PolicyID)
 	}
-	if p.NodeID != string(id) {
-		return fmt.Errorf("it is about node %.80q", p.NodeID)
+	e.Type, e.Policy = TypePolicyUpdated, &p
+	return e, e.Envelope.Name, nil
+}
+
+// decodeWord reads why a node is to pull.
+func decodeWord(id policy.NodeID, payload []byte) (reason string, err error) {
+	p, err := artifact.ParseStatePayload(payload)
+	if err != nil {
+		return "", err
 	}
-	return nil
+	if p.NodeID != id {
+		return "", fmt.Errorf("it is about node %q", p.NodeID)
+	}
+	return p.Reason, nil
 }

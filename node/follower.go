@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,9 +21,12 @@ import (
 // Options has a useful zero value: pull first, trust the keys the plane names,
 // wait between 200 ms and 10 s for a server that is away.
 type Options struct {
-	// From is the sequence of the node stream to begin after. Nil: pull the
-	// state, and begin after it, so that the rows are complete from the start.
-	From *uint64
+	// From is the event id to begin after. Nil: pull the state, and begin after
+	// it, so that the rows are complete from the start.
+	From *policy.EventID
+	// Tables says that the node enforces tables: it is told of every change of its
+	// own.
+	Tables bool
 	// State is a file that keeps the cursor and the rows, so that a follower
 	// made later goes on where this one ended; then From does not count. It is
 	// replaced as a whole after each burst of events. Empty: nothing is kept.
@@ -59,7 +61,8 @@ type Options struct {
 	Now     func() time.Time // to judge the age of notices; nil: time.Now
 
 	// AskEvery is how often a follower over NATS asks for what it may have
-	// missed without a hint; 0 is 30 s.
+	// missed without a hint, and one over SSE pulls while it cannot read what
+	// comes; 0 is 30 s.
 	AskEvery time.Duration
 	// Pending bounds the live messages over NATS that wait to be read; what
 	// comes above is dropped, and asked for. 0 leaves it to the client library.
@@ -109,17 +112,21 @@ type Follower struct {
 	given    []string // ids of the keys it was given
 	learned  bool     // a key was announced since
 	haveKeys bool
-	begun    bool   // the cursor says where to go on
-	seen     uint64 // the last event handled
-	pulled   uint64 // the rows stand at or after this place of the stream
+	begun    bool           // the cursor says where to go on
+	seen     policy.EventID // the last event handled
+	pulled   policy.EventID // the rows stand at or after it
 	cursor   atomic.Uint64
-	version  atomic.Uint64 // log sequence that the rows stand at; 0 until they are complete
+	told     atomic.Uint64 // the id that the rows stand at; 0 until they are complete
 	rows     set
-	refused  int // events refused in a row
+	refused  int  // events refused in a row
+	polling  bool // the stream was given up: what comes cannot be read
+	deaf     atomic.Pointer[error]
 	forged   atomic.Uint64
 	overrun  atomic.Uint64 // times the NATS client began to drop what nobody read
 	restored bool          // the state file was read
 	splice   *splice
+	log      string // which log the last answer was about
+	base     uint64 // that ids of the last answer were counted from; 0: not known
 	puller   func(context.Context) (State, error)
 
 	artifacts bool      // artifacts are followed, and policies are not
@@ -129,7 +136,7 @@ type Follower struct {
 // NewFollower makes a follower of node id at a server such as
 // http://127.0.0.1:8080. Nothing is started. With Options.NATS and
 // Options.Trust the server may be empty: what must be pulled is then asked for
-// over NATS too, as everything that the stream retains for the node.
+// over NATS too, as everything that the node has now.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -146,6 +153,7 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 		f.trust.Now = opt.Now
 	}
 	f.given = keyIDs(f.trust.Keys(artifact.PlanePolicy))
+	f.hears(errNotYet)
 	f.puller = f.pull
 	if opt.From != nil {
 		f.begin(*opt.From)
@@ -160,21 +168,31 @@ func (f *Follower) Rows() []Row { return f.rows.list() }
 // Merged is the set of rules the node must apply.
 func (f *Follower) Merged() Merged { return Merge(f.rows.list()) }
 
-// Cursor is the place in the node stream to resume after: nothing up to it is
-// missing from Rows.
-func (f *Follower) Cursor() uint64 { return f.cursor.Load() }
+// Cursor is the event id to resume after: nothing up to it is missing from Rows.
+func (f *Follower) Cursor() policy.EventID { return policy.EventID(f.cursor.Load()) }
+
+var errNotYet = errors.New("the plane was not reached yet")
+
+// Deaf says why events do not come as they happen: the plane is away, or what it
+// sends cannot be read (*UnreadableError). Nil: they come, as far as is known.
+func (f *Follower) Deaf() error { return *f.deaf.Load() }
+
+// hears notes whether events come.
+func (f *Follower) hears(err error) { f.deaf.Store(&err) }
 
 // Refused counts live messages over NATS that were not the plane's, or not
 // meant for this node. They were dropped.
 func (f *Follower) Refused() uint64 { return f.forged.Load() }
 
-// Version is the log sequence up to which the rows hold what the plane said; 0
-// until a pull has made them complete. It is what a node reports ([Reporter]).
-func (f *Follower) Version() uint64 { return f.version.Load() }
+// Told is the event id up to which the rows hold what the plane said; 0 until a
+// pull has made them complete. It is what a node reports ([Reporter]).
+func (f *Follower) Told() policy.EventID { return policy.EventID(f.told.Load()) }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
 // yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
-// *StatusError), or it keeps sending what does not verify.
+// *StatusError), or it keeps sending what does not verify. While it sends over
+// SSE what cannot be read at all, the state is pulled every AskEvery instead, and
+// a change of the rows is yielded as a node_state_updated.
 func (f *Follower) Run(ctx context.Context, yield func(Event) error) error {
 	for e, err := range f.Events(ctx) {
 		if err != nil {
@@ -199,6 +217,13 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 			if errors.Is(err, errStopped) || ctx.Err() != nil {
 				return
 			}
+			if f.unreadable(err) {
+				err = f.poll(ctx, err, yield)
+				if errors.Is(err, errStopped) || ctx.Err() != nil {
+					return
+				}
+			}
+			f.hears(err)
 			if f.final(err) {
 				yield(Event{}, fmt.Errorf("follow node %s: %w", f.id, err))
 				return
@@ -229,7 +254,7 @@ func (f *Follower) final(err error) bool {
 		return true
 	}
 	var r *refusal
-	if !errors.As(err, &r) {
+	if !errors.As(err, &r) || f.polling {
 		return false
 	}
 	f.refused++
@@ -241,6 +266,10 @@ func (f *Follower) final(err error) bool {
 // not come back together.
 func (f *Follower) pause(wait time.Duration, err error) time.Duration {
 	var status *StatusError
+	var garbled *UnreadableError
+	if errors.As(err, &garbled) {
+		return f.opt.AskEvery
+	}
 	if errors.As(err, &status) && status.RetryAfter > 0 {
 		const most = time.Minute // a server that says a day is not believed
 		wait = min(status.RetryAfter, most)
@@ -274,7 +303,10 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 		return false, err
 	}
 	defer resp.Body.Close()
-	f.opt.Connected()
+	if !f.polling {
+		f.hears(nil)
+		f.opt.Connected()
+	}
 	began, before := time.Now(), f.Cursor()
 	body := newWatched(resp.Body, f.opt.Silence, func() { cancel(errSilent) })
 	err = f.read(ctx, newFrames(body), yield)
@@ -307,32 +339,49 @@ func (f *Follower) prepare(ctx context.Context) error {
 		return err
 	}
 	f.take(s)
-	f.begin(s.Seq)
+	f.begin(s.ID)
 	return f.save()
 }
 
 // errNoKeys: who follows without a server must bring the keys.
 var errNoKeys = errors.New("no keys to verify with: name a server that has them, or give them")
 
-// begin has the next connection go on after seq.
-func (f *Follower) begin(seq uint64) {
-	f.moveTo(seq)
-	f.splice = newSplice(seq)
+// begin has the next connection go on after an event.
+func (f *Follower) begin(id policy.EventID) {
+	f.moveTo(id)
+	f.splice = newSplice(id)
 	f.begun = true
 }
 
 func (f *Follower) take(s State) {
 	f.rows.replace(s.Rows)
-	f.pulled = s.Seq
-	f.version.Store(max(f.version.Load(), s.LogSeq))
+	f.pulled = s.ID
+	f.told.Store(uint64(s.ID))
 }
 
-// moveTo marks the event at seq as handled. After a pull the next connection
-// begins where the pull stands, though this one may still bring what came
-// before it.
-func (f *Follower) moveTo(seq uint64) {
-	f.seen = seq
-	f.cursor.Store(max(seq, f.pulled))
+// moveTo marks an event as handled. After a pull the next connection begins where
+// the pull stands, though this one may still bring what came before it.
+func (f *Follower) moveTo(id policy.EventID) {
+	f.seen = id
+	f.cursor.Store(uint64(max(id, f.pulled)))
+}
+
+// accepted is the form that is asked for: other readers of the node may have
+// another.
+func (o Options) accepted() string {
+	if o.Tables {
+		return "text/event-stream;dialect=batch;tables=true"
+	}
+	return "text/event-stream;dialect=batch"
+}
+
+// from is where the next connection begins. While what came cannot be read, that
+// is before it, so that it comes again, and shows whether it can be read now.
+func (f *Follower) from() policy.EventID {
+	if f.polling {
+		return f.seen
+	}
+	return f.Cursor()
 }
 
 func (f *Follower) open(ctx context.Context) (*http.Response, error) {
@@ -340,9 +389,9 @@ func (f *Follower) open(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Accept", f.opt.accepted())
 	req.Header.Set("Cache-Control", "no-cache")
-	req.Header.Set("Last-Event-ID", strconv.FormatUint(f.Cursor(), 10))
+	req.Header.Set("Last-Event-ID", f.from().String())
 	resp, err := f.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -359,10 +408,13 @@ func (f *Follower) open(ctx context.Context) (*http.Response, error) {
 
 // read handles the events of one connection.
 func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, error) bool) error {
-	for first := true; ; {
+	for {
 		fr, err := stream.next()
 		if errors.Is(err, io.EOF) {
 			return errors.New("the server ended the stream")
+		}
+		if errors.Is(err, errFrameTooLarge) {
+			return &refusal{fr.id, fmt.Errorf("%w: %w", artifact.ErrMalformed, err)}
 		}
 		if err != nil {
 			return err
@@ -371,25 +423,23 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 		if err != nil {
 			return err
 		}
-		f.refused = 0
+		f.reads()
 		if e.Type == artifact.TypeKeyRotated {
 			if err := f.rotate(e.Notice); err != nil {
 				return f.refuse(fr.id, err)
 			}
 			continue
 		}
-		begins := first
-		first = false
-		// Only the word to pull that begins a stream may stand below the cursor:
-		// it tells that the cursor is of another incarnation, or was too old.
-		if e.Seq <= f.seen && !(begins && e.Type == TypeStateUpdated) {
-			f.opt.Log.Warn("an event came twice, or out of order; skipping it", "node", f.id, "seq", e.Seq, "after", f.seen)
+		// A word to pull is heeded wherever it stands: one that begins a stream may
+		// tell that the cursor is of another log, or was too old.
+		if e.ID <= f.seen && e.Type != TypeStateUpdated {
+			f.opt.Log.Warn("an event came twice, or out of order; skipping it", "node", f.id, "event_id", e.ID, "after", f.seen)
 			continue
 		}
 		if err := f.handle(ctx, &e); err != nil {
 			return err
 		}
-		f.moveTo(e.Seq)
+		f.moveTo(e.ID)
 		if !yield(e, nil) {
 			return errors.Join(errStopped, f.save())
 		}
@@ -428,16 +478,23 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		if f.artifacts {
 			return f.announced(ctx, e)
 		}
+		f.tell(e.ID)
 	case TypePolicyUpdated:
 		if f.artifacts {
 			return nil
 		}
-		if v := f.version.Load(); v != 0 {
-			f.version.Store(max(v, e.Version))
-		}
-		if e.Covered = e.Seq <= f.pulled; !e.Covered && !f.rows.apply(*e) {
-			f.opt.Log.Warn("a policy's version fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "version", e.Version)
+		f.tell(e.ID)
+		if e.Covered = e.ID <= f.pulled; !e.Covered && !f.rows.apply(*e) {
+			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
 	}
 	return nil
+}
+
+// tell notes that the rows hold what was said up to an event, once they are
+// complete.
+func (f *Follower) tell(id policy.EventID) {
+	if f.told.Load() != 0 {
+		f.told.Store(max(f.told.Load(), uint64(id)))
+	}
 }

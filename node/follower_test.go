@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +35,7 @@ var (
 )
 
 // hasty tries again at once.
-func hasty(from uint64) Options {
+func hasty(from policy.EventID) Options {
 	return Options{From: &from, MinWait: time.Microsecond, MaxWait: time.Microsecond}
 }
 
@@ -53,9 +54,9 @@ func follow(t *testing.T, f *Follower, n int) (events []Event) {
 	return events
 }
 
-func seqs(events []Event) (out []uint64) {
+func ids(events []Event) (out []policy.EventID) {
 	for _, e := range events {
-		out = append(out, e.Seq)
+		out = append(out, e.ID)
 	}
 	return out
 }
@@ -64,7 +65,7 @@ func TestRowsFollowTheEvents(t *testing.T) {
 	p, url := newPlane(t)
 	f := NewFollower(url, self, hasty(0))
 	p.add(msg{5, db, rulesB}, msg{7, web, rulesA})
-	require.Equal(t, []uint64{5, 7}, seqs(follow(t, f, 2)))
+	require.Equal(t, []policy.EventID{5, 7}, ids(follow(t, f, 2)))
 	rows := f.Rows()
 	require.Equal(t, []uuid.UUID{web, db}, []uuid.UUID{rows[0].Policy, rows[1].Policy}, "by policy id")
 	require.Equal(t, rulesA[:len(rulesA)-1]+","+rulesB[1:], string(f.Merged().Rules))
@@ -72,7 +73,7 @@ func TestRowsFollowTheEvents(t *testing.T) {
 	p.add(msg{9, web, "[]"})
 	e := follow(t, f, 1)[0]
 	require.Equal(t, web, e.Policy.PolicyID)
-	require.EqualValues(t, 9, e.Version)
+	require.EqualValues(t, 9, e.ID)
 	require.Len(t, f.Rows(), 1)
 	require.Equal(t, []string{"0", "7"}, p.connections())
 }
@@ -82,7 +83,7 @@ func TestWithoutAPlaceToBeginTheStateIsPulledFirst(t *testing.T) {
 	p.position, p.state[web] = 6, rulesA
 	p.add(msg{5, web, rulesB}, msg{7, db, rulesB})
 	f := NewFollower(url, self, Options{})
-	require.Equal(t, []uint64{7}, seqs(follow(t, f, 1)))
+	require.Equal(t, []policy.EventID{7}, ids(follow(t, f, 1)))
 	require.Len(t, f.Rows(), 2)
 	require.Equal(t, rulesA, string(f.Rows()[0].Rules))
 	require.Equal(t, []string{"6"}, p.connections())
@@ -100,8 +101,8 @@ func TestACutAtAnyByteLosesAndRepeatsNothing(t *testing.T) {
 	trust := artifact.NewTrustSet()
 	require.NoError(t, trust.Add(artifact.PlanePolicy, p.signer.KeyID(), p.signer.PublicKey(), time.Time{}))
 	texts := map[string]string{}
-	for _, after := range []uint64{0, 5, 6} {
-		texts[strconv.FormatUint(after, 10)] = p.stream(after, time.Now())
+	for _, after := range []policy.EventID{0, 5, 6} {
+		texts[after.String()] = p.stream(after, time.Now())
 	}
 	for cut := range texts["0"] {
 		connections := 0
@@ -121,7 +122,7 @@ func TestACutAtAnyByteLosesAndRepeatsNothing(t *testing.T) {
 			}
 		})}
 		f := NewFollower(url, self, opt)
-		require.Equal(t, []uint64{5, 6, 9}, seqs(follow(t, f, 3)), "cut at byte %d", cut)
+		require.Equal(t, []policy.EventID{5, 6, 9}, ids(follow(t, f, 3)), "cut at byte %d", cut)
 		require.Len(t, f.Rows(), 1)
 	}
 }
@@ -132,20 +133,20 @@ func TestAWordToPullBringsTheState(t *testing.T) {
 	p.add(msg{5, web, rulesB}, msg{8, uuid.Nil, ""}, msg{11, db, rulesB}, msg{13, web, rulesA})
 	f := NewFollower(url, self, hasty(0))
 	events := follow(t, f, 3)
-	require.Equal(t, []uint64{5, 8, 11}, seqs(events))
-	require.EqualValues(t, 12, events[1].Pulled.Seq)
+	require.Equal(t, []policy.EventID{5, 8, 11}, ids(events))
+	require.EqualValues(t, 12, events[1].Pulled.ID)
 	require.False(t, events[0].Covered)
 	require.True(t, events[2].Covered, "the pull stands after it")
 	require.Equal(t, rulesA, string(f.Merged().Rules), "and it does not undo the pull")
 	require.EqualValues(t, 12, f.Cursor())
-	require.Equal(t, []uint64{13}, seqs(follow(t, f, 1)), "resumed after the pull")
+	require.Equal(t, []policy.EventID{13}, ids(follow(t, f, 1)), "resumed after the pull")
 	require.Equal(t, []string{"0", "12"}, p.connections())
 }
 
 func TestAStreamOfAnotherIncarnationBeginsBelowTheCursor(t *testing.T) {
 	p, url := newPlane(t)
 	p.position = 40
-	p.serve = func(w http.ResponseWriter, r *http.Request, after uint64) {
+	p.serve = func(w http.ResponseWriter, r *http.Request, after policy.EventID) {
 		if after == 1000 {
 			after = 0
 		}
@@ -153,20 +154,20 @@ func TestAStreamOfAnotherIncarnationBeginsBelowTheCursor(t *testing.T) {
 	}
 	p.add(msg{30, uuid.Nil, ""}, msg{41, web, rulesA})
 	f := NewFollower(url, self, hasty(1000))
-	require.Equal(t, []uint64{30, 41}, seqs(follow(t, f, 2)))
+	require.Equal(t, []policy.EventID{30, 41}, ids(follow(t, f, 2)))
 	require.EqualValues(t, 41, f.Cursor())
 }
 
 func TestWhatCameBeforeIsNotYieldedAgain(t *testing.T) {
 	p, url := newPlane(t)
 	p.add(msg{5, web, rulesA}, msg{5, web, rulesA}, msg{4, db, rulesB}, msg{6, db, rulesB})
-	require.Equal(t, []uint64{5, 6}, seqs(follow(t, NewFollower(url, self, hasty(0)), 2)))
+	require.Equal(t, []policy.EventID{5, 6}, ids(follow(t, NewFollower(url, self, hasty(0)), 2)))
 }
 
 func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 	p, url := newPlane(t)
 	var tries atomic.Int32 // a try may begin before the aborted one has ended
-	p.serve = func(w http.ResponseWriter, r *http.Request, after uint64) {
+	p.serve = func(w http.ResponseWriter, r *http.Request, after policy.EventID) {
 		switch tries.Add(1) {
 		case 1:
 			http.Error(w, `{"code":"starting","detail":"soon"}`, http.StatusServiceUnavailable)
@@ -182,7 +183,7 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 	var heard []string
 	opt := hasty(0)
 	opt.Trouble = func(err error, _ time.Duration) { heard = append(heard, err.Error()) }
-	require.Equal(t, []uint64{5}, seqs(follow(t, NewFollower(url, self, opt), 1)))
+	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower(url, self, opt), 1)))
 	require.Contains(t, heard[0], "503 Service Unavailable: soon (starting)")
 	require.Contains(t, heard[len(heard)-1], "not with an event stream")
 }
@@ -210,7 +211,7 @@ func TestAnUnknownNodeIsFinal(t *testing.T) {
 
 func TestASilentStreamIsTakenForDead(t *testing.T) {
 	p, url := newPlane(t)
-	p.serve = func(w http.ResponseWriter, r *http.Request, after uint64) {
+	p.serve = func(w http.ResponseWriter, r *http.Request, after policy.EventID) {
 		if len(p.connections()) > 1 {
 			p.add(msg{5, web, rulesA})
 		}
@@ -218,7 +219,7 @@ func TestASilentStreamIsTakenForDead(t *testing.T) {
 	}
 	opt := hasty(0)
 	opt.Silence = 100 * time.Millisecond
-	require.Equal(t, []uint64{5}, seqs(follow(t, NewFollower(url, self, opt), 1)))
+	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower(url, self, opt), 1)))
 	require.Len(t, p.connections(), 2)
 }
 
@@ -242,25 +243,21 @@ func TestWhatDoesNotVerifyIsNeverPassed(t *testing.T) {
 			p.signer = stranger
 			return frameText(5, p.notice(good, time.Now()))
 		}, "unknown key"},
-		{"signed six minutes ago", func(p *plane) string {
-			return frameText(5, p.notice(good, time.Now().Add(-6*time.Minute)))
-		}, "stale notice"},
-		{"no notice at all", func(*plane) string { return "id: 5\ndata: hello\n\n" }, "malformed"},
-		{"not numbered", func(p *plane) string {
-			return strings.Replace(frameText(5, p.notice(good, time.Now())), "id: 5", "id: five", 1)
-		}, "not a sequence number"},
+		{"another id than was signed", func(p *plane) string {
+			return strings.Replace(frameText(5, p.notice(good, time.Now())), "id: 5", "id: 6", 1)
+		}, `not "n1.6"`},
 		{"meant for another node", func(p *plane) string {
 			n := artifact.Notice{ID: "x", Type: TypePolicyUpdated, Scope: "node:n2", IssuedAt: time.Now(), Payload: []byte(`{}`)}
 			return frameText(5, p.sign(n))
 		}, "scope"},
 		{"rules of another fingerprint", func(p *plane) string {
-			n := artifact.Notice{ID: "x", Type: TypePolicyUpdated, Scope: "node:n1", IssuedAt: time.Now(), Payload: artifact.PolicyPayload{
+			n := artifact.Notice{ID: "n1.5", Type: TypePolicyUpdated, Scope: "node:n1", IssuedAt: time.Now(), Payload: artifact.PolicyPayload{
 				NodeID: self, PolicyID: web, RevisionID: web, Rules: []byte(rulesA),
 			}.Append(nil)}
 			return frameText(5, p.sign(n))
 		}, "fingerprint"},
 		{"rules of another node", func(p *plane) string {
-			n := artifact.Notice{ID: "x", Type: TypePolicyUpdated, Scope: "node:n1", IssuedAt: time.Now(), Payload: artifact.PolicyPayload{
+			n := artifact.Notice{ID: "n1.5", Type: TypePolicyUpdated, Scope: "node:n1", IssuedAt: time.Now(), Payload: artifact.PolicyPayload{
 				NodeID: "n2", PolicyID: web, RevisionID: web, Rules: []byte(rulesA),
 			}.Append(nil)}
 			return frameText(5, p.sign(n))
@@ -268,12 +265,12 @@ func TestWhatDoesNotVerifyIsNeverPassed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, url := newPlane(t)
-			p.serve = func(w http.ResponseWriter, _ *http.Request, _ uint64) {
+			p.serve = func(w http.ResponseWriter, _ *http.Request, _ policy.EventID) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				fmt.Fprint(w, tc.make(p), frameText(6, p.notice(msg{6, db, rulesB}, time.Now())))
 			}
 			f := NewFollower(url, self, hasty(0))
-			err := f.Run(t.Context(), func(e Event) error { return fmt.Errorf("yielded %d", e.Seq) })
+			err := f.Run(t.Context(), func(e Event) error { return fmt.Errorf("yielded %d", e.ID) })
 			require.ErrorContains(t, err, tc.want)
 			require.Equal(t, slices.Repeat([]string{"0"}, refusals), p.connections(), "asked again from the same place, then given up")
 			require.Empty(t, f.Rows())
@@ -281,15 +278,117 @@ func TestWhatDoesNotVerifyIsNeverPassed(t *testing.T) {
 	}
 }
 
-func TestAVersionThatFallsIsNotApplied(t *testing.T) {
-	p, url := newPlane(t)
-	f := NewFollower(url, self, hasty(0))
-	p.serve = func(w http.ResponseWriter, r *http.Request, _ uint64) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, frameText(8, p.notice(msg{8, web, rulesA}, time.Now())), frameText(9, p.notice(msg{7, web, rulesB}, time.Now())))
+// A plane whose stream this client cannot read, or no more: whatever is in between
+// may be older, or a clock wrong. The state is pulled then, and nobody is told
+// that the events come.
+func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
+	good := msg{5, web, rulesA}
+	for name, garbled := range map[string]func(p *plane) string{
+		"an older envelope": func(p *plane) string {
+			return "id: 5\ndata: " + string(p.signer.AppendLegacyNotice(nil, artifact.Notice{ID: "n1.5", Type: TypePolicyUpdated, IssuedAt: time.Now(), Payload: []byte("{}")}, "x")) + "\n\n"
+		},
+		"no notice at all": func(*plane) string { return "id: 5\ndata: hello\n\n" },
+		"not numbered": func(p *plane) string {
+			return strings.Replace(frameText(5, p.notice(good, time.Now())), "id: 5", "id: five", 1)
+		},
+		"signed six minutes ago": func(p *plane) string {
+			return frameText(5, p.notice(good, time.Now().Add(-6*time.Minute)))
+		},
+		"without end": func(*plane) string { return "data: " + strings.Repeat("x", maxFrame+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, url := newPlane(t)
+			p.position, p.state[db] = 5, rulesB
+			var mended atomic.Bool
+			p.serve = func(w http.ResponseWriter, r *http.Request, after policy.EventID) {
+				if mended.Load() {
+					p.live(w, r, after)
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprint(w, garbled(p))
+			}
+			opt := hasty(0)
+			opt.AskEvery = time.Millisecond
+			var deaf []error // at each connection that is said to be good
+			var f *Follower
+			opt.Connected = func() { deaf = append(deaf, f.Deaf()) }
+			f = NewFollower(url, self, opt)
+			require.ErrorIs(t, f.Deaf(), errNotYet)
+			next, stop := iter.Pull2(f.Events(t.Context()))
+			defer stop()
+
+			e, err, _ := next()
+			require.NoError(t, err)
+			require.Equal(t, TypeStateUpdated, e.Type)
+			require.EqualValues(t, 5, e.ID)
+			require.Len(t, e.Pulled.Rows, 1)
+			require.EqualValues(t, 5, f.Cursor())
+			require.Equal(t, slices.Repeat([]string{"0"}, refusals), p.connections())
+			deaf = nil
+
+			p.mu.Lock()
+			p.position, p.state[web] = 7, rulesA
+			p.mu.Unlock()
+			e, err, _ = next()
+			require.NoError(t, err)
+			require.EqualValues(t, 7, e.ID, "pulled again, and yielded because it is another")
+			var garbled *UnreadableError
+			require.ErrorAs(t, f.Deaf(), &garbled)
+			require.Empty(t, deaf, "a connection that cannot be read is none")
+
+			p.add(good, msg{8, db, "[]"})
+			mended.Store(true)
+			e, err, _ = next()
+			require.NoError(t, err)
+			require.EqualValues(t, 5, e.ID)
+			require.True(t, e.Covered, "what could not be read came again, to show that it can be now")
+			require.Equal(t, []error{nil}, deaf)
+			e, err, _ = next()
+			require.NoError(t, err)
+			require.EqualValues(t, 8, e.ID)
+			require.Len(t, f.Rows(), 1)
+			require.NoError(t, f.Deaf())
+		})
 	}
-	follow(t, f, 2)
-	require.Equal(t, rulesA, string(f.Merged().Rules))
+}
+
+func TestAWordToPullIsHeededWhateverItsID(t *testing.T) {
+	p, url := newPlane(t)
+	p.position, p.state[db] = 9, rulesA
+	p.add(msg{8, web, rulesB}, msg{10, db, rulesB}, msg{3, uuid.Nil, ""}, msg{11, web, rulesB})
+	f := NewFollower(url, self, hasty(2))
+	events := follow(t, f, 4)
+	require.Equal(t, []policy.EventID{8, 10, 3, 11}, ids(events))
+	require.Equal(t, "resync", events[2].Reason)
+	require.Len(t, events[2].Pulled.Rows, 1)
+	require.Equal(t, rulesB[:len(rulesB)-1]+","+rulesA[1:], string(f.Merged().Rules))
+}
+
+func TestTheFormIsAskedFor(t *testing.T) {
+	p, url := newPlane(t)
+	p.add(msg{5, web, rulesA})
+	follow(t, NewFollower(url, self, hasty(0)), 1)
+	opt := hasty(0)
+	opt.Tables = true
+	follow(t, NewFollower(url, self, opt), 1)
+	require.Equal(t, []string{"text/event-stream;dialect=batch", "text/event-stream;dialect=batch;tables=true"}, p.accepts)
+}
+
+// Each notice of a run carries its own proof.
+func TestNoticesOfARunAreRead(t *testing.T) {
+	p, url := newPlane(t)
+	all := []msg{{5, web, rulesA}, {6, db, rulesB}, {7, web, "[]"}}
+	now := time.Now()
+	p.serve = func(w http.ResponseWriter, _ *http.Request, _ policy.EventID) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, doc := range p.run(all, now) {
+			fmt.Fprintf(w, "id: %d\ndata: %s\n\n", all[i].id, doc)
+		}
+	}
+	f := NewFollower(url, self, hasty(0))
+	require.Equal(t, []policy.EventID{5, 6, 7}, ids(follow(t, f, 3)))
+	require.Len(t, f.Rows(), 1)
 }
 
 func TestTheEndOfTheContextIsNoError(t *testing.T) {

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -11,25 +13,28 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
 // Subjects and headers of native NATS (contracts, Events and streams).
 const (
-	livePrefix   = "edict.live.node."
+	livePrefix   = "edict.node."
 	replayPrefix = "edict.replay.node."
-	headerSeq    = "Nats-Sequence"
-	headerPrev   = "Nats-Last-Sequence" // of the message before on the same subject
+	headerPrev   = "Edict-Prev" // the id before it for the node
+	headerLog    = "Edict-Log"  // when the log was created
 	headerUpTo   = "Edict-Up-To"
 	headerResync = "Edict-Resync"
 	headerError  = "Edict-Error"
 	headerEvent  = "Edict-Event" // of a notice that an answer begins with
+
+	errorUnknown = "node_not_found"
+	errorBehind  = "behind"
 )
 
 // answerPatience bounds the wait for each message of an answer.
 const answerPatience = 10 * time.Second
 
-// A worker that has not come as far as a live message is asked again, at
-// growing intervals.
+// A worker that is behind is asked again, at growing intervals.
 const (
 	leastLag = 2 * time.Millisecond
 	mostLag  = time.Second
@@ -38,6 +43,7 @@ const (
 var (
 	errNobody  = errors.New("no plane answers on NATS")
 	errDropped = errors.New("a part of an answer was dropped before it was read")
+	errBehind  = errors.New("the worker that was asked is behind the log")
 )
 
 // session is one connection to NATS.
@@ -46,13 +52,13 @@ type session struct {
 	nc      *nats.Conn
 	live    *nats.Subscription
 	inbox   *nats.Subscription
-	base    string // of the subjects answers come to
-	asked   uint64 // questions so far; each has a subject of its own
-	whole   bool   // one of them was answered
-	dropped int    // live messages known to be lost
-	doubt   int    // live messages to pass over: they came around what was lost
-	twice   bool   // what was lost is to be asked for twice
+	base    string    // of the subjects answers come to
+	asked   uint64    // questions so far; each has a subject of its own
+	whole   bool      // one of them was answered
+	answers time.Time // when the last one was
+	next    time.Time // of the next question
 	lag     time.Duration
+	dropped int // live messages known to be lost
 
 	strangers []*nats.Msg // live messages whose key is not known
 	yield     func(Event, error) bool
@@ -92,9 +98,6 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 	if f.server == "" {
 		f.puller = s.retained
 	}
-	if f.splice != nil {
-		f.splice.cut()
-	}
 	err = s.run(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, errStopped) {
 		err = cause
@@ -133,66 +136,73 @@ func (s *session) subscribe() (err error) {
 
 // run asks, and between the questions takes what is live.
 func (s *session) run(ctx context.Context) error {
-	next := time.Now() // of the next question
+	s.next = time.Now()
 	for {
-		if !time.Now().Before(next) {
-			behind, err := s.ask(ctx)
-			if err != nil {
+		if !time.Now().Before(s.next) {
+			if err := s.turn(ctx); err != nil {
 				return err
 			}
-			if !s.whole {
-				s.whole = true
-				s.f.opt.Connected()
-			}
-			if err := s.judge(ctx); err != nil {
-				return err
-			}
-			next = s.pace(behind)
 			continue
 		}
-		m, err := s.next(ctx, next)
+		m, err := s.hear(ctx)
 		if err != nil {
 			return err
 		}
 		if s.lost() {
-			next = time.Now()
-			continue
+			s.soon(0)
 		}
 		if m == nil {
 			continue
 		}
-		if s.doubt > 0 {
-			s.doubt--
-			continue
-		}
-		hole, err := s.take(ctx, m)
-		if err != nil {
+		if err := s.take(ctx, m); err != nil {
 			return err
 		}
-		if hole && s.lag == 0 {
-			next = time.Now()
-		}
 	}
 }
 
-// pace is when to ask again: soon when the worker that answered is behind.
-func (s *session) pace(behind bool) time.Time {
-	if !behind && s.twice {
-		s.twice = false
-		return time.Now().Add(min(mostLag, s.f.opt.AskEvery))
+// turn asks once.
+func (s *session) turn(ctx context.Context) error {
+	behind, err := s.ask(ctx)
+	answered := err == nil
+	if errors.Is(err, errBehind) {
+		behind, err = true, nil
 	}
-	if !behind {
-		s.lag = 0
-		return time.Now().Add(s.f.opt.AskEvery)
+	s.pace(behind)
+	if err != nil || !answered {
+		return err
 	}
-	s.lag = min(max(2*s.lag, leastLag), mostLag)
-	return time.Now().Add(s.lag)
+	s.answers = time.Now()
+	if !s.whole {
+		s.whole = true
+		s.f.hears(nil)
+		s.f.opt.Connected()
+	}
+	return s.judge(ctx)
 }
 
-// next is the next live message, or nil when it is time to ask, or when some
+// pace says when to ask again: soon when the worker that was asked is behind.
+func (s *session) pace(behind bool) {
+	if behind {
+		s.lag = min(max(2*s.lag, leastLag), mostLag)
+		s.next = time.Now().Add(s.lag)
+		return
+	}
+	s.lag = 0
+	s.next = time.Now().Add(s.f.opt.AskEvery)
+}
+
+// soon has the plane asked at once, but for a pause since the last answer, and
+// unless a worker that is behind is being waited for.
+func (s *session) soon(pause time.Duration) {
+	if at := s.answers.Add(pause); s.lag == 0 && at.Before(s.next) {
+		s.next = at
+	}
+}
+
+// hear is the next live message, or nil when it is time to ask, or when some
 // were dropped.
-func (s *session) next(ctx context.Context, until time.Time) (*nats.Msg, error) {
-	wait, cancel := context.WithDeadline(ctx, until)
+func (s *session) hear(ctx context.Context) (*nats.Msg, error) {
+	wait, cancel := context.WithDeadline(ctx, s.next)
 	defer cancel()
 	m, err := s.live.NextMsgWithContext(wait)
 	switch {
@@ -206,41 +216,48 @@ func (s *session) next(ctx context.Context, until time.Time) (*nats.Msg, error) 
 	return nil, err
 }
 
-// lost reports whether live messages were dropped since it was called last.
-// Where among those that wait the hole is nobody knows, so they are passed over
-// and the next answers bring them. They are asked for twice, because the first
-// answer may come from a worker that is behind.
+// lost reports whether live messages were dropped since it was called last. The
+// next message would show it too, but there may be none for long.
 func (s *session) lost() bool {
 	n, err := s.live.Dropped()
 	if err != nil || n == s.dropped {
 		return false
 	}
-	s.dropped, s.twice = n, true
-	s.doubt, _, _ = s.live.Pending() // fails with the connection
-	s.f.splice.cut()
+	s.dropped = n
 	return true
 }
 
 // take judges a live message. What is not the plane's word to this node is
-// dropped and counted: it came from somebody else, and ends nothing. hole means
-// that only an answer can help.
-func (s *session) take(ctx context.Context, m *nats.Msg) (hole bool, err error) {
+// dropped and counted: it came from somebody else, and ends nothing.
+func (s *session) take(ctx context.Context, m *nats.Msg) error {
 	i, err := s.openLive(m)
-	if errors.Is(err, artifact.ErrUnknownKey) {
-		return s.hold(m), nil // the plane may have a new key, which an answer announces
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, artifact.ErrUnknownKey):
+		s.hold(m) // the plane may have a new key, which an answer announces
+	case err != nil:
 		s.forged(m, err)
-		return false, nil
+	case s.foreign(m, i):
+		// Either side may be the one that is gone, so it is asked for, but not again
+		// and again: whoever does not know that the log was replaced may go on.
+		s.soon(mostLag)
+	default:
+		return s.takeItem(ctx, i)
 	}
-	return s.takeItem(ctx, i)
+	return nil
+}
+
+// foreign reports whether a live message tells of another log than the last
+// answer did.
+func (s *session) foreign(m *nats.Msg, i item) bool {
+	log := m.Header.Get(headerLog)
+	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && s.f.base != 0 && i.base != s.f.base
 }
 
 // openLive verifies a live message, its subject included.
 func (s *session) openLive(m *nats.Msg) (item, error) {
 	i, err := s.open(m)
 	if err == nil {
-		i.prev, err = number(m, headerPrev)
+		i.prev, err = eventID(m, headerPrev)
 	}
 	if err == nil && m.Subject != livePrefix+string(s.f.id)+"."+i.name {
 		err = fmt.Errorf("it is about %.80q", i.name)
@@ -249,23 +266,39 @@ func (s *session) openLive(m *nats.Msg) (item, error) {
 }
 
 // takeItem hands out what a live message lets be told.
-func (s *session) takeItem(ctx context.Context, i item) (hole bool, err error) {
-	if s.known(i.event) {
-		return false, nil
+func (s *session) takeItem(ctx context.Context, i item) error {
+	if i.event.Type == TypeStateUpdated && !s.f.splice.next(i) {
+		return s.heed(ctx, i)
 	}
 	out, hole := s.f.splice.live(i)
-	return hole, s.deliver(ctx, out)
+	if hole {
+		s.soon(0)
+	}
+	return s.deliver(ctx, out)
 }
 
-// known reports whether the event is not newer than what was told of its policy:
-// its envelope is signed, the sequence beside it is not.
+// heed acts on a word to pull that does not stand in its place. One about the
+// table that was heard, or that an answer stands after, is heard no more.
+func (s *session) heed(ctx context.Context, i item) error {
+	if i.event.Reason == artifact.ReasonDatapath && s.f.splice.knows(i) {
+		return nil
+	}
+	s.f.splice.note(i)
+	if i.id > s.f.splice.told {
+		s.soon(0) // something is missing before it
+	}
+	return s.word(ctx, s.f.splice.told, i.event.Reason)
+}
+
+// known reports whether the event is not newer than what was told of its policy.
 func (s *session) known(e Event) bool {
-	return e.Policy != nil && e.Version <= s.f.rows.version(e.Policy.PolicyID)
+	return e.Policy != nil && e.ID <= s.f.rows.told(e.Policy.PolicyID)
 }
 
-// open verifies the envelope of a message.
+// open verifies the envelope of a message. Its id is not signed, but the log
+// sequence in it is.
 func (s *session) open(m *nats.Msg) (item, error) {
-	seq, err := number(m, headerSeq)
+	id, err := eventID(m, headerEventID)
 	if err != nil {
 		return item{}, err
 	}
@@ -273,39 +306,52 @@ func (s *session) open(m *nats.Msg) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	e, err := decodeEnvelope(s.f.id, seq, env)
+	e, name, err := decodeEnvelope(s.f.id, id, env)
 	if err != nil {
 		return item{}, err
 	}
-	name := env.Name
-	if env.Kind != artifact.KindPolicy {
-		name = "artifact." + env.Kind + "." + env.Name
+	i := item{id: id, name: name, event: e}
+	if place, _ := id.Seq(0); place < env.Version {
+		return item{}, fmt.Errorf("its id %s is not one of log sequence %d", id, env.Version)
+	} else if e.Type != TypeStateUpdated {
+		i.base = place - env.Version
 	}
-	return item{seq: seq, name: name, event: e}, nil
+	return i, nil
 }
 
-func number(m *nats.Msg, header string) (uint64, error) {
-	text := m.Header.Get(header)
-	n, err := strconv.ParseUint(text, 10, 64)
+func eventID(m *nats.Msg, header string) (policy.EventID, error) {
+	id, err := policy.ParseEventID(m.Header.Get(header))
 	if err != nil {
-		return 0, fmt.Errorf("header %s %.40q is not a sequence number", header, text)
+		return 0, fmt.Errorf("header %s: %w", header, err)
 	}
-	return n, nil
+	return id, nil
 }
 
-// answer is what was retained after a sequence, rising, complete up to another.
+// answer is what a node is told above an id, rising, complete up to another.
 type answer struct {
 	items  []item
-	upTo   uint64
-	resync bool
+	upTo   policy.EventID
+	log    string // what it is about; "": it does not say
+	resync bool   // the node must pull
 }
 
-// question asks the plane for what is retained after a sequence.
-func (s *session) question(ctx context.Context, after uint64) (answer, error) {
+// failure is why there is no answer.
+func failure(text string) error {
+	switch text {
+	case errorUnknown:
+		return &StatusError{Status: http.StatusNotFound, Code: text, Detail: "over NATS: there is no such node"}
+	case errorBehind:
+		return errBehind
+	}
+	return fmt.Errorf("the plane could not answer: %.200s", text)
+}
+
+// question asks the plane for what stands above an id.
+func (s *session) question(ctx context.Context, after policy.EventID) (answer, error) {
 	s.asked++
 	subject := s.base + "." + strconv.FormatUint(s.asked, 10)
 	lost, _ := s.inbox.Dropped() // fails on a closed subscription, which the next call tells
-	err := s.nc.PublishRequest(replayPrefix+string(s.f.id), subject, fmt.Appendf(nil, `{"after":%d}`, after))
+	err := s.nc.PublishRequest(replayPrefix+string(s.f.id), subject, fmt.Appendf(nil, `{"after":"%s","tables":%t}`, after, s.f.opt.Tables))
 	if err != nil {
 		return answer{}, err
 	}
@@ -316,15 +362,16 @@ func (s *session) question(ctx context.Context, after uint64) (answer, error) {
 			return answer{}, err
 		}
 		if text := m.Header.Get(headerError); text != "" {
-			return answer{}, fmt.Errorf("the plane could not answer: %.200s", text)
+			return answer{}, failure(text)
 		}
 		if m.Header.Get(headerUpTo) != "" {
-			a.upTo, err = number(m, headerUpTo)
+			a.upTo, err = eventID(m, headerUpTo)
+			a.log = cmp.Or(m.Header.Get(headerLog), a.log)
 			a.resync = m.Header.Get(headerResync) == "true"
 			if now, _ := s.inbox.Dropped(); err == nil && now != lost {
 				err = errDropped
 			}
-			slices.SortFunc(a.items, func(a, b item) int { return int(int64(a.seq - b.seq)) })
+			slices.SortFunc(a.items, byID)
 			return a, err
 		}
 		if m.Header.Get(headerEvent) == artifact.TypeKeyRotated {
@@ -335,9 +382,9 @@ func (s *session) question(ctx context.Context, after uint64) (answer, error) {
 		}
 		i, err := s.open(m)
 		if err != nil {
-			return answer{}, s.f.refuse(m.Header.Get(headerSeq), err)
+			return answer{}, s.f.refuse(m.Header.Get(headerEventID), err)
 		}
-		a.items = append(a.items, i)
+		a.items, a.log = append(a.items, i), m.Header.Get(headerLog)
 	}
 }
 
@@ -371,40 +418,82 @@ func (s *session) ask(ctx context.Context) (behind bool, err error) {
 	if !f.begun {
 		return true, s.beginRetained(ctx)
 	}
-	after := f.splice.confirmed
-	a, err := s.question(ctx, after)
+	a, err := s.question(ctx, f.splice.confirmed)
 	if err != nil {
 		return false, err
 	}
 	f.refused = 0
-	if a.resync {
-		if a.upTo < after {
-			f.splice.restart(a.upTo)
-		}
-		if err := s.word(ctx, min(after, a.upTo)); err != nil {
+	another := f.log != "" && a.log != "" && f.log != a.log
+	if a.resync || another {
+		a.resync = true
+		if err := s.resync(ctx, a, another); err != nil {
 			return false, err
 		}
 	}
+	s.believe(a)
 	out, late, behind := f.splice.answer(a.items, a.upTo)
 	if err := s.deliver(ctx, out); err != nil {
 		return false, err
 	}
-	if late {
-		err = s.word(ctx, f.splice.told)
+	if !a.resync && slices.ContainsFunc(late, s.matters) {
+		err = s.word(ctx, f.splice.told, artifact.ReasonResync)
 	}
 	return behind, err
 }
 
+// believe takes what a live message must tell of for one that the answer is
+// about.
+func (s *session) believe(a answer) {
+	s.f.log = cmp.Or(a.log, s.f.log)
+	for _, i := range a.items {
+		if i.base != 0 {
+			s.f.base = i.base
+		}
+	}
+}
+
+// resync pulls because the answer says so. An answer about another log begins
+// anew.
+func (s *session) resync(ctx context.Context, a answer, another bool) error {
+	f := s.f
+	f.log, f.base = "", 0
+	at := f.splice.confirmed
+	if another || a.upTo < at {
+		at = a.upTo
+		if len(a.items) > 0 {
+			at = a.items[0].id - 1
+		}
+		f.splice.restart()
+	}
+	return s.word(ctx, at, artifact.ReasonResync)
+}
+
+// matters reports whether what came too late to be told in its place says
+// something else than the rows do.
+func (s *session) matters(i item) bool {
+	e := i.event
+	switch {
+	case i.id <= s.f.pulled:
+		return false
+	case e.Policy != nil:
+		return !s.known(e) && !s.f.rows.holds(e.Policy)
+	}
+	return true
+}
+
 // word pulls the state, and tells so.
-func (s *session) word(ctx context.Context, seq uint64) error {
-	e := Event{Seq: seq, Type: TypeStateUpdated}
+func (s *session) word(ctx context.Context, id policy.EventID, reason string) error {
+	e := Event{ID: id, Type: TypeStateUpdated, Reason: reason}
 	if err := s.f.handle(ctx, &e); err != nil {
 		return err
 	}
-	return s.told(e)
+	if err := s.told(e); err != nil {
+		return err
+	}
+	return s.keep()
 }
 
-// deliver hands out events, and saves the state when no more are at hand.
+// deliver hands out events.
 func (s *session) deliver(ctx context.Context, out []item) error {
 	for _, i := range out {
 		if s.known(i.event) {
@@ -417,7 +506,12 @@ func (s *session) deliver(ctx context.Context, out []item) error {
 			return err
 		}
 	}
-	s.f.cursor.Store(max(s.f.splice.confirmed, s.f.pulled))
+	return s.keep()
+}
+
+// keep moves the cursor, and saves the state when no more messages are at hand.
+func (s *session) keep() error {
+	s.f.cursor.Store(uint64(max(s.f.splice.confirmed, s.f.pulled)))
 	if n, _, err := s.live.Pending(); err == nil && n > 0 {
 		return nil
 	}
@@ -431,8 +525,7 @@ func (s *session) told(e Event) error {
 	return nil
 }
 
-// beginRetained begins with everything that the stream retains, as a pull
-// would.
+// beginRetained begins with everything that the node has, as a pull would.
 func (s *session) beginRetained(ctx context.Context) error {
 	st, err := s.retained(ctx)
 	if err != nil {
@@ -440,14 +533,18 @@ func (s *session) beginRetained(ctx context.Context) error {
 	}
 	s.f.refused = 0
 	s.f.take(st)
-	s.f.begin(st.Seq)
+	s.f.begin(st.ID)
 	return s.f.save()
 }
 
-// retained is the state as the stream retains it: the last message of each
-// policy. It has no body, which only HTTP tells.
+// retained is the state as NATS alone tells it: what stands above nothing. It has
+// no body, which only HTTP tells.
 func (s *session) retained(ctx context.Context) (State, error) {
 	a, err := s.question(ctx, 0)
+	for lag := leastLag; errors.Is(err, errBehind) && ctx.Err() == nil; lag = min(2*lag, mostLag) {
+		sleep(ctx, lag)
+		a, err = s.question(ctx, 0)
+	}
 	if err != nil {
 		return State{}, err
 	}
@@ -458,5 +555,5 @@ func (s *session) retained(ctx context.Context) (State, error) {
 		}
 	}
 	rows := told.list()
-	return State{Seq: a.upTo, Merged: Merge(rows), Rows: rows}, nil
+	return State{ID: a.upTo, Merged: Merge(rows), Rows: rows}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,10 +21,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
-// natsPlane is a plane on a real NATS server: what it retains for the node, what it
-// answers, and whether it publishes live.
+// fakeBase is what the fake plane counts event ids from.
+const fakeBase = 1000
+
+// at is the id of an event of a log sequence.
+func at(seq uint64) policy.EventID { return policy.NewEventID(fakeBase, seq, 1) }
+
+// origin is the id at which the fake plane begins.
+var origin = policy.EndOf(fakeBase, 100)
+
+// natsPlane is a plane on a real NATS server: what the node has, what the plane
+// answers, and whether it publishes.
 type natsPlane struct {
 	*plane
 	http   string
@@ -33,19 +44,23 @@ type natsPlane struct {
 
 	mu       sync.Mutex
 	last     map[string]msg // by policy
-	prev     map[string]uint64
-	head     uint64
+	prev     policy.EventID
+	base     uint64
+	log      string
+	head     uint64 // of the log
 	lag      uint64 // answers reach the head less so much
+	fail     string // in place of an answer
 	resync   bool
-	silent   bool // publishes nothing live
-	asked    []uint64
+	silent   bool // publishes nothing
+	asked    []policy.EventID
+	tables   bool // the last one said that its reader enforces them
 	answered chan struct{}
 }
 
 func newNATSPlane(t *testing.T) *natsPlane {
-	p := &natsPlane{last: map[string]msg{}, prev: map[string]uint64{}, head: 100, port: server.RANDOM_PORT, answered: make(chan struct{}, 1024)}
+	p := &natsPlane{last: map[string]msg{}, prev: origin, base: fakeBase, log: "1", head: 100, port: server.RANDOM_PORT, answered: make(chan struct{}, 1024)}
 	p.plane, p.http = newPlane(t)
-	p.plane.position = 100
+	p.plane.position = origin
 	p.start()
 	t.Cleanup(p.stop)
 	return p
@@ -74,66 +89,107 @@ func (p *natsPlane) stop() {
 }
 
 func (p *natsPlane) replay(m *nats.Msg) {
-	var q struct{ After uint64 }
+	var q struct {
+		After  policy.EventID
+		Tables bool
+	}
 	require.NoError(p.t, json.Unmarshal(m.Data, &q))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = append(p.asked, q.After)
-	upTo := max(p.head-p.lag, min(q.After, p.head))
+	p.asked, p.tables = append(p.asked, q.After), q.Tables
+	defer func() { p.answered <- struct{}{} }()
+	if p.fail != "" {
+		require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{headerError: {p.fail}}}))
+		return
+	}
+	end := policy.EndOf(p.base, p.head)
+	upTo := max(policy.EndOf(p.base, p.head-p.lag), min(q.After, end))
+	foreign := q.After < policy.NewEventID(p.base, 0, 0) || q.After > end
+	if foreign {
+		q.After = policy.NewEventID(p.base, 0, 0)
+	}
 	var owed []msg
 	for _, m := range p.last {
-		if m.seq > q.After && m.seq <= upTo {
+		if m.id > q.After && m.id <= upTo {
 			owed = append(owed, m)
 		}
 	}
-	slices.SortFunc(owed, func(a, b msg) int { return int(a.seq) - int(b.seq) })
+	slices.SortFunc(owed, func(a, b msg) int { return byID(item{id: a.id}, item{id: b.id}) })
 	for _, o := range owed {
-		require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{headerSeq: {fmt.Sprint(o.seq)}}, Data: p.envelope(o)}))
+		require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{headerEventID: {o.id.String()}, headerLog: {p.log}}, Data: p.envelope(o)}))
 	}
-	end := nats.Header{headerUpTo: {fmt.Sprint(upTo)}}
-	if p.resync || q.After == 0 || q.After > p.head {
-		end[headerResync] = []string{"true"}
+	header := nats.Header{headerUpTo: {upTo.String()}, headerLog: {p.log}}
+	if p.resync || foreign {
+		header[headerResync] = []string{"true"}
 	}
-	require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: end}))
-	p.answered <- struct{}{}
+	require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: header}))
 }
 
-// envelope is a message as the relay seals it; its version is its sequence.
+// envelope is a message as the relay seals it.
 func (p *natsPlane) envelope(m msg) []byte {
 	return p.seal(m, p.signer, string(self), m.policy.String())
 }
 
 func (p *natsPlane) seal(m msg, by *artifact.Signer, node, name string) []byte {
-	b, err := by.Seal(artifact.Envelope{
-		Plane: artifact.PlanePolicy, Kind: artifact.KindPolicy, Node: node, Name: name, Version: m.seq,
+	return p.sealed(by, artifact.Envelope{
+		Kind: artifact.KindPolicy, Node: node, Name: name, Version: p.seqOf(m.id),
 		Payload: artifact.PolicyPayload{
 			NodeID: self, PolicyID: m.policy, RevisionID: m.policy, Fingerprint: sha256.Sum256([]byte(m.rules)), Rules: json.RawMessage(m.rules),
 		}.Append(nil),
 	})
+}
+
+func (p *natsPlane) sealed(by *artifact.Signer, e artifact.Envelope) []byte {
+	e.Plane = artifact.PlanePolicy
+	b, err := by.Seal(e)
 	require.NoError(p.t, err)
 	return b
 }
 
-// publish stores a message and tells who listens, unless the plane is silent.
-func (p *natsPlane) publish(policy uuid.UUID, rules string) uint64 {
+func (p *natsPlane) seqOf(id policy.EventID) uint64 {
+	seq, ok := id.Seq(p.base)
+	require.True(p.t, ok)
+	return seq
+}
+
+// publish changes a row and tells who listens, unless the plane is silent.
+func (p *natsPlane) publish(policy uuid.UUID, rules string) policy.EventID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.head += 3
-	m := msg{p.head, policy, rules}
+	m := msg{p.next(0), policy, rules}
 	if !p.silent {
-		p.tell(m, p.prev[policy.String()], p.envelope(m))
+		p.tell(m, p.prev, p.envelope(m))
 	}
-	p.last[policy.String()], p.prev[policy.String()] = m, m.seq
-	return m.seq
+	p.last[policy.String()], p.prev = m, m.id
+	return m.id
 }
 
-func (p *natsPlane) tell(m msg, prev uint64, body []byte) {
-	p.tellAs(livePrefix+"n1."+m.policy.String(), nats.Header{headerSeq: {fmt.Sprint(m.seq)}, headerPrev: {fmt.Sprint(prev)}}, body)
+// next is the id of the event that is so many above the head.
+func (p *natsPlane) next(more uint64) policy.EventID {
+	return policy.NewEventID(p.base, p.head+more, 1)
+}
+
+func (p *natsPlane) tell(m msg, prev policy.EventID, body []byte) {
+	p.tellAs(livePrefix+"n1."+m.policy.String(), p.headers(m.id, prev), body)
+}
+
+func (p *natsPlane) headers(id, prev policy.EventID) nats.Header {
+	return nats.Header{headerEventID: {id.String()}, headerPrev: {prev.String()}, headerLog: {p.log}}
 }
 
 func (p *natsPlane) tellAs(subject string, h nats.Header, body []byte) {
 	require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: subject, Header: h, Data: body}))
 	require.NoError(p.t, p.nc.Flush())
+}
+
+// word tells the node to pull.
+func (p *natsPlane) word(id, prev policy.EventID, reason string) {
+	body := p.sealed(p.signer, artifact.Envelope{
+		Kind: artifact.KindState, Node: string(self), Name: reason, Version: p.seqOf(id),
+		Payload: fmt.Appendf(nil, `{"node_id":"n1","reason":%q}`, reason),
+	})
+	p.tellAs(livePrefix+"n1.state", p.headers(id, prev), body)
 }
 
 func (p *natsPlane) set(f func()) {
@@ -142,7 +198,21 @@ func (p *natsPlane) set(f func()) {
 	f()
 }
 
-func (p *natsPlane) follower(from uint64, more ...func(*Options)) *Follower {
+// pulls has a pull tell the rows as they are.
+func (p *natsPlane) pulls() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plane.mu.Lock()
+	defer p.plane.mu.Unlock()
+	p.plane.state, p.plane.position = map[uuid.UUID]string{}, policy.EndOf(p.base, p.head)
+	for _, m := range p.last {
+		if m.rules != "[]" {
+			p.plane.state[m.policy] = m.rules
+		}
+	}
+}
+
+func (p *natsPlane) follower(from policy.EventID, more ...func(*Options)) *Follower {
 	opt := hasty(from)
 	opt.NATS, opt.AskEvery = p.server.ClientURL(), time.Hour
 	for _, m := range more {
@@ -155,7 +225,7 @@ func (p *natsPlane) follower(from uint64, more ...func(*Options)) *Follower {
 type reader struct {
 	t      *testing.T
 	events chan Event
-	last   uint64
+	last   policy.EventID
 }
 
 func (p *natsPlane) read(f *Follower) *reader {
@@ -192,14 +262,23 @@ func (r *reader) next() Event {
 	}
 }
 
-// want is the next event: of this sequence, above all before it.
-func (r *reader) want(seq uint64) Event {
+// want is the next event: of this id, above all before it.
+func (r *reader) want(id policy.EventID) Event {
 	r.t.Helper()
 	e := r.next()
-	require.Equal(r.t, seq, e.Seq)
+	require.Equal(r.t, id, e.ID)
 	require.Equal(r.t, TypePolicyUpdated, e.Type)
-	require.Greater(r.t, e.Seq, r.last)
-	r.last = e.Seq
+	require.Greater(r.t, e.ID, r.last)
+	r.last = e.ID
+	return e
+}
+
+// pulled is the next event: a word to pull.
+func (r *reader) pulled() Event {
+	r.t.Helper()
+	e := r.next()
+	require.Equal(r.t, TypeStateUpdated, e.Type)
+	require.NotNil(r.t, e.Pulled)
 	return e
 }
 
@@ -217,27 +296,47 @@ func (p *natsPlane) awaitAnswers(n int) {
 func TestOverNATSWhatWasMissedComesFirstAndThenWhatIsLive(t *testing.T) {
 	p := newNATSPlane(t)
 	one := p.publish(web, rulesA)
-	f := p.follower(100)
+	f := p.follower(origin, func(o *Options) { o.Tables = true })
+	require.ErrorIs(t, f.Deaf(), errNotYet)
 	r := p.read(f)
 	e := r.want(one)
 	require.Equal(t, rulesA, string(e.Policy.Rules))
-	require.Equal(t, one, e.Version)
+	require.Equal(t, p.head, e.Envelope.Version)
 	require.Equal(t, web.String(), e.Envelope.Name)
-	r.want(p.publish(db, rulesB))
-	r.want(p.publish(web, rulesB))
+	p.awaitAnswers(1)
+	for _, m := range []msg{{0, db, rulesB}, {0, web, rulesB}, {0, db, "[]"}, {0, db, rulesA}, {0, web, rulesA}} {
+		r.want(p.publish(m.policy, m.rules))
+	}
+	require.Len(t, f.Rows(), 2)
+	p.set(func() {
+		require.Equal(t, []policy.EventID{origin}, p.asked, "what is live and whole costs no question")
+	})
+	require.True(t, p.tables)
+	require.Zero(t, f.Refused())
+	require.NoError(t, f.Deaf())
+}
+
+func TestOverNATSAHoleShowsAtTheNextMessage(t *testing.T) {
+	p := newNATSPlane(t)
+	f := p.follower(origin)
+	r := p.read(f)
+	p.awaitAnswers(1)
+	p.set(func() { p.silent = true })
+	lost := p.publish(db, rulesB)
+	p.set(func() { p.silent = false })
+	next := p.publish(web, rulesA)
+	r.want(lost)
+	r.want(next)
+	p.set(func() {
+		require.Equal(t, []policy.EventID{origin, origin}, p.asked, "asked after what the answer before confirmed")
+	})
 	r.want(p.publish(db, "[]"))
 	require.Len(t, f.Rows(), 1)
-	p.awaitAnswers(2) // on connect, and for the first live message
-	asked := len(p.asked)
-	r.want(p.publish(db, rulesA))
-	r.want(p.publish(web, rulesA))
-	p.set(func() { require.Len(t, p.asked, asked, "what is live and whole costs no question") })
-	require.Zero(t, f.Refused())
 }
 
 func TestOverNATSACutLosesNothingAndTellsNothingTwice(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100)
+	f := p.follower(origin)
 	r := p.read(f)
 	r.want(p.publish(web, rulesA))
 	r.want(p.publish(db, rulesA))
@@ -254,13 +353,12 @@ func TestOverNATSACutLosesNothingAndTellsNothingTwice(t *testing.T) {
 
 func TestOverNATSASlowReaderIsToldWhatWasDropped(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100, func(o *Options) { o.Pending = 2 })
+	f := p.follower(origin, func(o *Options) { o.Pending = 2 })
 	r := p.read(f)
 	r.want(p.publish(web, rulesA))
 	p.publish(web, rulesB) // is being handed out, or waits, while the others are dropped
-	// Each of a policy of its own, so that no subject shows a hole.
 	const burst = 200
-	missing := map[uint64]bool{}
+	missing := map[policy.EventID]bool{}
 	for n := range burst {
 		missing[p.publish(uuid.UUID{14: 1, 15: byte(n)}, rulesA)] = true
 	}
@@ -268,58 +366,43 @@ func TestOverNATSASlowReaderIsToldWhatWasDropped(t *testing.T) {
 	for len(missing) > 0 {
 		e := r.next()
 		require.Equal(t, TypePolicyUpdated, e.Type, "what was dropped was told of, so nothing is late")
-		require.Greater(t, e.Seq, r.last)
-		r.last = e.Seq
-		delete(missing, e.Seq)
+		require.Greater(t, e.ID, r.last)
+		r.last = e.ID
+		delete(missing, e.ID)
 	}
 }
 
-// What waited to be read when a message was dropped may stand on either side of it.
-func TestOverNATSADropCastsDoubtOnWhatWaited(t *testing.T) {
+// The last of a burst may be what was dropped: no message shows the hole then.
+func TestOverNATSADropAsksWithoutWaitingForTheNextMessage(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100, func(o *Options) { o.Pending = 2 })
+	f := p.follower(origin, func(o *Options) { o.Pending = 2 })
 	r := p.read(f)
 	p.awaitAnswers(1)
-	r.want(p.publish(web, rulesA))
-	fresh := func(n byte) uint64 { return p.publish(uuid.UUID{14: 1, 15: n}, rulesA) }
+	fresh := func(n byte) policy.EventID { return p.publish(uuid.UUID{14: 1, 15: n}, rulesA) }
 	held := fresh(0) // is handed out until it is read
-	require.Eventually(t, func() bool { return len(f.Rows()) == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.Rows()) == 1 }, 20*time.Second, time.Millisecond)
 	a, b, c := fresh(1), fresh(2), fresh(3) // two wait, the third is dropped
-	p.set(func() { p.lag = p.head - held })
-	asked := func() (n int) { p.set(func() { n = len(p.asked) }); return n }
-	before := asked()
 	require.Eventually(t, func() bool { return f.overrun.Load() > 0 }, 20*time.Second, time.Millisecond)
-	r.want(held)
-	require.Eventually(t, func() bool { return asked() >= before+2 }, 20*time.Second, time.Millisecond,
-		"what waited is read between the two questions after the drop")
-	before = asked()
-	d := fresh(4)
-	p.set(func() { p.lag = p.head - held })
-	require.Eventually(t, func() bool { return asked() >= before+2 }, 20*time.Second, time.Millisecond)
-	p.set(func() { p.lag = p.head - b })
-	r.want(a)
-	r.want(b)
-	p.set(func() { p.lag = 0 })
-	r.want(c)
-	r.want(d)
+	for _, id := range []policy.EventID{held, a, b, c} {
+		r.want(id)
+	}
 }
 
 func TestOverNATSWhatIsForgedIsRefusedAndCounted(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100)
+	f := p.follower(origin)
 	r := p.read(f)
+	p.awaitAnswers(1)
 	r.want(p.publish(web, rulesA))
 	one := p.publish(web, rulesB)
 	r.want(one)
-	p.awaitAnswers(2)
 
 	stranger, err := artifact.GenerateSigner()
 	require.NoError(t, err)
-	next := msg{p.head + 1, web, rulesA}
+	next := msg{p.next(1), web, rulesA}
 	good := p.envelope(next)
 	subject := livePrefix + "n1." + web.String()
-	headers := func(seq, prev string) nats.Header { return nats.Header{headerSeq: {seq}, headerPrev: {prev}} }
-	seq, prev := fmt.Sprint(next.seq), fmt.Sprint(one)
+	headers := p.headers(next.id, one)
 	refused := uint64(0)
 	for _, c := range []struct {
 		name    string
@@ -327,102 +410,267 @@ func TestOverNATSWhatIsForgedIsRefusedAndCounted(t *testing.T) {
 		header  nats.Header
 		body    []byte
 	}{
-		{"changed rules", subject, headers(seq, prev), []byte(strings.Replace(string(good), "10.0.0.0/8", "11.0.0.0/8", 1))},
-		{"not an envelope", subject, headers(seq, prev), []byte(`{}`)},
-		{"another node's", subject, headers(seq, prev), p.seal(next, p.signer, "n2", web.String())},
-		{"another policy's name", subject, headers(seq, prev), p.seal(next, p.signer, "n1", db.String())},
-		{"another policy's subject", livePrefix + "n1." + db.String(), headers(seq, prev), good},
-		{"another policy's rules", livePrefix + "n1." + db.String(), headers(seq, prev), p.seal(next, p.signer, "n1", db.String())},
-		{"no sequence", subject, nats.Header{headerPrev: {prev}}, good},
-		{"no sequence before it", subject, nats.Header{headerSeq: {seq}}, good},
+		{"changed rules", subject, headers, []byte(strings.Replace(string(good), "10.0.0.0/8", "11.0.0.0/8", 1))},
+		{"not an envelope", subject, headers, []byte(`{}`)},
+		{"another node's", subject, headers, p.seal(next, p.signer, "n2", web.String())},
+		{"another policy's name", subject, headers, p.seal(next, p.signer, "n1", db.String())},
+		{"another policy's subject", livePrefix + "n1." + db.String(), headers, good},
+		{"another policy's rules", livePrefix + "n1." + db.String(), headers, p.seal(next, p.signer, "n1", db.String())},
+		{"no id", subject, nats.Header{headerPrev: {one.String()}}, good},
+		{"no id before it", subject, nats.Header{headerEventID: {next.id.String()}}, good},
+		{"an id from before its sequence", subject, p.headers(5, 0), good},
+		{"another node's word", livePrefix + "n1.state", headers, p.sealed(p.signer, artifact.Envelope{
+			Kind: artifact.KindState, Node: "n1", Name: "resync", Version: 1, Payload: []byte(`{"node_id":"n2","reason":"resync"}`),
+		})},
 	} {
 		p.tellAs(c.subject, c.header, c.body)
 		refused++
 		require.Eventually(t, func() bool { return f.Refused() == refused }, 20*time.Second, time.Millisecond, c.name)
 	}
 	// A stranger's key may be the plane's new one: the plane is asked, and does not announce it.
-	p.tellAs(subject, headers(seq, prev), p.seal(next, stranger, "n1", web.String()))
+	p.tellAs(subject, headers, p.seal(next, stranger, "n1", web.String()))
 	p.awaitAnswers(1)
 	refused++
 	require.Eventually(t, func() bool { return f.Refused() == refused }, 20*time.Second, time.Millisecond)
-	// A message of before under a sequence to come is an old one.
-	p.tellAs(subject, headers("9999", prev), p.envelope(msg{one, web, rulesB}))
 	r.want(p.publish(db, rulesA))
 	require.Equal(t, refused, f.Refused())
 }
 
+// What is signed names the log sequence, so an old message is none of an id to
+// come: it would stand in a log with another base.
+func TestOverNATSAMessageOfAnotherLogIsNotBelieved(t *testing.T) {
+	p := newNATSPlane(t)
+	one := p.publish(web, rulesA)
+	f := p.follower(origin)
+	r := p.read(f)
+	r.want(one)
+	two := p.publish(web, rulesB)
+	r.want(two)
+	p.awaitAnswers(1)
+	for i, tell := range []func(){
+		func() { // an old one under an id to come
+			p.tellAs(livePrefix+"n1."+web.String(), p.headers(p.next(50), two), p.envelope(msg{one, web, rulesA}))
+		},
+		func() {
+			h := p.headers(p.next(50), two)
+			h[headerLog] = []string{"2"}
+			p.tellAs(livePrefix+"n1."+web.String(), h, p.envelope(msg{p.next(50), web, rulesA}))
+		},
+	} {
+		tell()
+		p.awaitAnswers(1) // it asks, and the answer is about the same log as before
+		for range 3 {
+			tell()
+		}
+		before := len(p.asked)
+		r.want(p.publish(db, []string{rulesA, rulesB}[i]))
+		p.set(func() { require.Len(t, p.asked, before, "not at once again") })
+	}
+	require.Zero(t, f.Refused())
+	require.Equal(t, rulesB, string(f.Rows()[0].Rules))
+}
+
 func TestOverNATSWhatComesTwiceIsToldOnce(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100, func(o *Options) { o.AskEvery = time.Millisecond })
+	f := p.follower(origin, func(o *Options) { o.AskEvery = time.Millisecond })
 	r := p.read(f)
 	for range 5 {
-		seq := p.publish(web, rulesA)
-		p.set(func() { p.tell(p.last[web.String()], seq-3, p.envelope(p.last[web.String()])) })
-		r.want(seq)
+		before := p.prev
+		id := p.publish(web, rulesA)
+		p.set(func() { p.tell(p.last[web.String()], before, p.envelope(p.last[web.String()])) })
+		r.want(id)
 	}
 	p.awaitAnswers(5) // of everything again
 	r.want(p.publish(db, rulesA))
 }
 
 func TestOverNATSAWorkerThatLagsIsAskedAgain(t *testing.T) {
+	t.Run("and says so", func(t *testing.T) {
+		p := newNATSPlane(t)
+		p.set(func() { p.fail = "behind" })
+		f := p.follower(origin)
+		r := p.read(f)
+		p.awaitAnswers(4)
+		require.ErrorIs(t, f.Deaf(), errNotYet)
+		p.set(func() { p.fail = "" })
+		require.Eventually(t, func() bool { return f.Deaf() == nil }, 20*time.Second, time.Millisecond)
+		r.want(p.publish(web, rulesA))
+	})
+	t.Run("and does not", func(t *testing.T) {
+		p := newNATSPlane(t)
+		p.set(func() { p.lag, p.silent = 5, true })
+		f := p.follower(origin)
+		r := p.read(f)
+		p.awaitAnswers(1)
+		lost := p.publish(web, rulesA)
+		p.set(func() { p.silent = false })
+		id := p.publish(db, rulesA)
+		p.set(func() { p.lag = p.head - 100 })
+		p.awaitAnswers(4)
+		p.set(func() { p.lag = 0 })
+		r.want(lost)
+		r.want(id)
+	})
+}
+
+func TestOverNATSAnUnknownNodeIsFinal(t *testing.T) {
 	p := newNATSPlane(t)
-	p.set(func() { p.lag = 5 })
-	f := p.follower(100)
-	r := p.read(f)
-	p.awaitAnswers(1)
-	seq := p.publish(web, rulesA)
-	p.awaitAnswers(4)
-	p.set(func() { p.lag = 0 })
-	r.want(seq)
+	p.set(func() { p.fail = "node_not_found" })
+	err := p.follower(origin).Run(t.Context(), func(Event) error { return nil })
+	require.ErrorIs(t, err, ErrUnknownNode)
+	var status *StatusError
+	require.ErrorAs(t, err, &status)
+	require.Equal(t, "node_not_found", status.Code)
+}
+
+// lose has a change of db lost without any hint, and tells another after it.
+func (p *natsPlane) lose(r *reader, rules string) (lost policy.EventID) {
+	p.set(func() { p.silent = true })
+	lost = p.publish(db, rules)
+	p.set(func() {
+		p.silent = false
+		p.prev = r.last // what is told next does not know of it
+	})
+	r.want(p.publish(web, rulesB))
+	return lost
 }
 
 func TestOverNATSWhatWasLostWithoutAHintIsPulled(t *testing.T) {
 	p := newNATSPlane(t)
-	f := p.follower(100)
+	f := p.follower(origin)
 	r := p.read(f)
 	p.awaitAnswers(1)
-	r.want(p.publish(web, rulesA)) // asked for; what is live is whole from here on
-	third := uuid.UUID{15: 3}
-	p.set(func() { p.silent = true })
-	p.publish(db, rulesB)
-	p.publish(third, rulesA)
-	p.set(func() { p.silent = false })
-	r.want(p.publish(web, rulesB))
+	r.want(p.publish(web, rulesA))
+	p.lose(r, rulesB)
 	require.Len(t, f.Rows(), 1)
-	p.plane.mu.Lock()
-	p.plane.state, p.plane.position = map[uuid.UUID]string{web: rulesB, db: rulesB, third: rulesB}, p.head+3
-	p.plane.mu.Unlock()
-
-	r.want(p.publish(third, rulesB)) // follows what was never seen here
-	e := r.next()
-	require.Equal(t, TypeStateUpdated, e.Type, "the other can no longer come in its place")
-	require.Equal(t, r.last, e.Seq)
-	require.Len(t, f.Rows(), 3)
+	p.pulls()
+	p.set(func() { p.prev = p.next(1) })
+	hint := p.publish(uuid.UUID{15: 3}, rulesB)
+	r.want(hint)
+	e := r.pulled()
+	require.Equal(t, policy.EndOf(fakeBase, p.head), e.ID, "it can no longer come in its place")
+	r.last = e.ID
+	require.Equal(t, "resync", e.Reason)
+	require.Len(t, f.Rows(), 2)
 	r.want(p.publish(db, rulesA))
+}
+
+// A row that the node has may get a new id, by new labels: it is told on resume
+// and not live.
+func TestOverNATSWhatComesLateAndIsKnownIsNothing(t *testing.T) {
+	p := newNATSPlane(t)
+	f := p.follower(origin)
+	r := p.read(f)
+	p.awaitAnswers(1)
+	r.want(p.publish(db, rulesA))
+	third, fourth := uuid.UUID{15: 3}, uuid.UUID{15: 4}
+	r.want(p.publish(third, rulesB))
+	r.want(p.publish(third, "[]"))
+	p.set(func() {
+		for i, m := range []msg{{0, db, rulesA}, {0, third, "[]"}, {0, fourth, "[]"}} {
+			m.id = policy.NewEventID(p.base, p.head+1, uint32(i)) //nolint:gosec // small
+			p.last[m.policy.String()] = m
+		}
+		p.head++
+	})
+	r.want(p.publish(web, rulesA))
+	p.set(func() { p.silent = true })
+	p.publish(web, "[]") // superseded before it is asked for
+	p.set(func() { p.silent = false })
+	hint := p.publish(web, rulesB)
+	r.want(hint)
+	r.want(p.publish(db, rulesB))
+	p.awaitAnswers(1)
+	require.Zero(t, p.plane.pulls)
 }
 
 func TestOverNATSAWordToPullPullsAndGoesOn(t *testing.T) {
 	p := newNATSPlane(t)
 	one := p.publish(web, rulesA)
-	p.plane.state[web], p.plane.position = rulesA, one
+	p.pulls()
 	f := p.follower(0)
 	r := p.read(f)
-	e := r.next()
-	require.Equal(t, TypeStateUpdated, e.Type)
+	e := r.pulled()
+	require.Less(t, e.ID, one, "what stands above it follows")
 	require.Len(t, e.Pulled.Rows, 1)
 	require.True(t, r.want(one).Covered)
 	require.False(t, r.want(p.publish(web, rulesB)).Covered)
 
-	// A stream that lost its tail: the word, and what it holds from there on.
-	p.stop()
-	p.set(func() { p.head, p.resync = 101, false })
-	p.plane.mu.Lock()
-	p.plane.position = 101
-	p.plane.mu.Unlock()
-	p.start()
-	e = r.next()
-	require.Equal(t, TypeStateUpdated, e.Type)
-	require.Equal(t, uint64(101), e.Seq)
+	t.Run("a log that was made anew", func(t *testing.T) {
+		for name, base := range map[string]uint64{"from above": 5000, "from below": 10} {
+			p.stop()
+			p.set(func() {
+				p.base, p.log, p.head = base, name, 7
+				p.last, p.prev = map[string]msg{}, 0
+				p.silent = true
+			})
+			only := p.publish(db, rulesA)
+			p.pulls()
+			p.set(func() { p.silent = false })
+			p.start()
+			e := r.pulled()
+			require.Less(t, e.ID, only)
+			require.Len(t, f.Rows(), 1)
+			r.last = 0
+			require.True(t, r.want(only).Covered)
+			require.False(t, r.want(p.publish(web, rulesB)).Covered)
+			require.Equal(t, []string{rulesB, rulesA}, []string{string(f.Rows()[0].Rules), string(f.Rows()[1].Rules)})
+		}
+	})
+	t.Run("one that lost its tail", func(t *testing.T) {
+		p.set(func() {
+			p.prev, p.silent = 0, true
+			for name, m := range p.last {
+				seq := p.seqOf(m.id)
+				p.last[name] = msg{policy.NewEventID(9000, seq, 1), m.policy, m.rules}
+			}
+			p.base = 9000
+		})
+		p.publish(db, "[]")
+		p.pulls()
+		p.set(func() { p.tell(p.last[db.String()], 0, p.envelope(p.last[db.String()])) }) // not believed: its base is new
+		r.pulled()
+		require.True(t, r.next().Covered)
+		require.True(t, r.next().Covered)
+		require.Len(t, f.Rows(), 1)
+	})
+}
+
+func TestOverNATSALiveWordToPullIsHeeded(t *testing.T) {
+	p := newNATSPlane(t)
+	f := p.follower(origin)
+	r := p.read(f)
+	p.awaitAnswers(1)
+	one := p.publish(web, rulesA)
+	r.want(one)
+	p.pulls()
+	end := policy.EndOf(fakeBase, p.head)
+	p.set(func() { p.word(end, one, "datapath"); p.prev = end })
+	e := r.pulled()
+	require.Equal(t, end, e.ID)
+	require.Equal(t, "datapath", e.Reason)
+	r.last = e.ID
+	p.set(func() { p.word(end, one, "datapath") }) // of the other publisher
+	r.want(p.publish(db, rulesA))
+	require.Equal(t, 1, p.plane.pulls)
+
+	// Below what was told: one that was not heard yet, and one to resync always.
+	late := policy.EndOf(fakeBase, p.head-1)
+	p.set(func() { p.word(late, end, "datapath") })
+	require.Equal(t, r.last, r.pulled().ID)
+	for range 2 {
+		p.set(func() { p.word(at(3), 0, "resync") })
+		e = r.pulled()
+		require.Equal(t, r.last, e.ID)
+		require.Equal(t, "resync", e.Reason)
+	}
+	require.Equal(t, 4, p.plane.pulls)
+	// And above a hole, which is asked for.
+	p.set(func() { p.silent = true })
+	lost := p.publish(web, rulesB)
+	p.set(func() { p.silent = false; p.word(policy.EndOf(fakeBase, p.head+1), lost, "resync") })
+	r.pulled()
+	r.want(lost)
 }
 
 func TestNATSAloneIsEnoughForWhoHasTheKeys(t *testing.T) {
@@ -434,11 +682,20 @@ func TestNATSAloneIsEnoughForWhoHasTheKeys(t *testing.T) {
 	require.NoError(t, trust.Add(artifact.PlanePolicy, p.signer.KeyID(), p.signer.PublicKey(), time.Time{}))
 	opt := Options{NATS: p.server.ClientURL(), Trust: trust, MinWait: time.Microsecond, MaxWait: time.Microsecond}
 	f := NewFollower("", self, opt)
+	p.set(func() { p.fail = "behind" })
 	r := p.read(f)
+	p.awaitAnswers(2)
+	p.set(func() { p.fail = "" })
 	p.awaitAnswers(1)
 	r.want(p.publish(db, rulesB))
-	require.Len(t, f.Rows(), 2, "what was retained, and what came")
-	require.Zero(t, p.pulls)
+	require.Len(t, f.Rows(), 2, "what it has, and what came")
+	require.Equal(t, r.last, f.Told())
+	require.Zero(t, p.plane.pulls)
+	p.set(func() {
+		for _, id := range p.asked[:3] {
+			require.Zero(t, id, "a pull is a question after nothing")
+		}
+	})
 
 	opt.Trust = nil
 	err := NewFollower("", self, opt).Run(t.Context(), func(Event) error { return nil })
@@ -457,10 +714,10 @@ func TestAStateFileOutlivesTheFollower(t *testing.T) {
 				}
 				return NewFollower(p.http, self, opt)
 			}
-			publish := func(policy uuid.UUID, rules string) uint64 {
-				seq := p.publish(policy, rules)
-				p.add(msg{seq, policy, rules})
-				return seq
+			publish := func(about uuid.UUID, rules string) policy.EventID {
+				id := p.publish(about, rules)
+				p.add(msg{id, about, rules})
+				return id
 			}
 			enough := errors.New("enough")
 			one := func(f *Follower) (got Event) {
@@ -469,23 +726,44 @@ func TestAStateFileOutlivesTheFollower(t *testing.T) {
 				require.ErrorIs(t, f.Run(ctx, func(e Event) error { got = e; return enough }), enough)
 				return got
 			}
-			publish(web, rulesA)
-			publish(db, rulesB)
-			require.Equal(t, uint64(103), one(make()).Seq)
+			first, second := publish(web, rulesA), publish(db, rulesB)
+			require.Equal(t, first, one(make()).ID)
 			f := make()
-			require.Equal(t, uint64(106), one(f).Seq, "not again what was told before")
+			require.Equal(t, second, one(f).ID, "not again what was told before")
 			require.Len(t, f.Rows(), 2, "what was told before is still there")
 			f = make()
-			seq := publish(web, "[]")
-			require.Equal(t, seq, one(f).Seq)
+			id := publish(web, "[]")
+			require.Equal(t, id, one(f).ID)
 			require.Len(t, f.Rows(), 1)
-			require.Equal(t, 1, p.pulls, "one pull, by the first of them")
+			require.Equal(t, 1, p.plane.pulls, "one pull, by the first of them")
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Contains(t, string(text), `"event_id":"`+id.String()+`"`, "ids are strings")
 
 			var kept *StateFileError
 			other := NewFollower(p.http, "n2", Options{State: path})
 			require.ErrorAs(t, other.Run(t.Context(), func(Event) error { return nil }), &kept)
 		})
 	}
+}
+
+// A file of before there were event ids keeps the rows, and pulls.
+func TestAnOldStateFilePulls(t *testing.T) {
+	p := newNATSPlane(t)
+	path := filepath.Join(t.TempDir(), "state.json")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"node":"n1","seq":1763836800000042,"policies":[
+		{"policy_id":%q,"version":1763836800000040,"revision_id":%q,"rules":%s},{"policy_id":%q,"version":9,"revision_id":%q,"rules":null}]}`,
+		web, web, rulesA, db, db), 0o600))
+	one := p.publish(db, rulesB)
+	p.pulls()
+	f := p.follower(0, func(o *Options) { o.State = path })
+	require.NoError(t, f.restore())
+	require.Len(t, f.Rows(), 1)
+	r := p.read(f)
+	require.Len(t, r.pulled().Pulled.Rows, 1)
+	require.True(t, r.want(one).Covered)
+	require.Equal(t, rulesB, string(f.Merged().Rules))
+	p.set(func() { require.Zero(t, p.asked[0]) })
 }
 
 // What is live may be told before what was lost without a hint, so a state file
@@ -495,14 +773,15 @@ func TestAStateFileStandsWhereNothingIsMissing(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "state.json")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := p.follower(100, func(o *Options) { o.State = keep })
-	got, done := make(chan uint64), make(chan error)
-	go func() { done <- f.Run(ctx, func(e Event) error { got <- e.Seq; return nil }) }()
+	f := p.follower(origin, func(o *Options) { o.State = keep })
+	got, done := make(chan policy.EventID), make(chan error)
+	go func() { done <- f.Run(ctx, func(e Event) error { got <- e.ID; return nil }) }()
 	p.awaitAnswers(1)
-	require.Equal(t, p.publish(web, rulesA), <-got)
+	first := p.publish(web, rulesA)
+	require.Equal(t, first, <-got)
 	p.set(func() { p.silent = true })
 	lost := p.publish(db, rulesB)
-	p.set(func() { p.silent = false })
+	p.set(func() { p.silent = false; p.prev = first })
 	told := p.publish(web, rulesB)
 	require.Equal(t, told, <-got)
 	cancel()

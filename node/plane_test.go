@@ -3,12 +3,12 @@ package node
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +23,9 @@ import (
 
 const self policy.NodeID = "n1"
 
-// msg is a message of the fake plane's node stream.
+// msg is what the fake plane tells the node under an id.
 type msg struct {
-	seq    uint64
+	id     policy.EventID
 	policy uuid.UUID
 	rules  string // "" : a word to pull
 }
@@ -37,10 +37,11 @@ type plane struct {
 
 	mu       sync.Mutex
 	messages []msg
-	position uint64                                                     // Edict-Node-Seq of a pull
-	state    map[uuid.UUID]string                                       // what a pull tells
-	serve    func(w http.ResponseWriter, r *http.Request, after uint64) // of /events; nil: everything after, then silence
-	asked    []string                                                   // Last-Event-ID of every connection
+	position policy.EventID                                                     // Edict-Event-Id of a pull
+	state    map[uuid.UUID]string                                               // what a pull tells
+	serve    func(w http.ResponseWriter, r *http.Request, after policy.EventID) // of /events; nil: everything after, then silence
+	asked    []string                                                           // Last-Event-ID of every connection
+	accepts  []string
 	wake     chan struct{}
 	pulls    int
 }
@@ -94,8 +95,8 @@ func (p *plane) getState(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulls++
-	w.Header().Set("Edict-Node-Seq", strconv.FormatUint(p.position, 10))
-	w.Header().Set("Edict-Log-Seq", strconv.FormatUint(p.position, 10))
+	w.Header().Set("Edict-Event-Id", p.position.String())
+	w.Header().Set("Edict-Log-Seq", "1")
 	m := Merge(p.rows())
 	if m.Rules == nil {
 		fmt.Fprint(w, `{"policy":null}`)
@@ -119,9 +120,10 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	text := r.Header.Get("Last-Event-ID")
 	p.asked = append(p.asked, text)
+	p.accepts = append(p.accepts, r.Header.Get("Accept"))
 	serve := p.serve
 	p.mu.Unlock()
-	after, err := strconv.ParseUint(text, 10, 64)
+	after, err := policy.ParseEventID(text)
 	if err != nil {
 		http.Error(w, "bad", http.StatusBadRequest)
 		return
@@ -133,14 +135,14 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 }
 
 // live sends everything after, then what is added, until the client goes.
-func (p *plane) live(w http.ResponseWriter, r *http.Request, after uint64) {
+func (p *plane) live(w http.ResponseWriter, r *http.Request, after policy.EventID) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for {
 		p.mu.Lock()
 		wake := p.wake
 		text := p.stream(after, time.Now())
 		if n := len(p.messages); n > 0 {
-			after = max(after, p.messages[n-1].seq)
+			after = max(after, p.messages[n-1].id)
 		}
 		p.mu.Unlock()
 		_, _ = w.Write([]byte(text))
@@ -153,34 +155,83 @@ func (p *plane) live(w http.ResponseWriter, r *http.Request, after uint64) {
 	}
 }
 
-// stream is the text of every message after a sequence.
-func (p *plane) stream(after uint64, now time.Time) string {
+// stream is the text of every message after an id.
+func (p *plane) stream(after policy.EventID, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(":hello\n\n")
 	for _, m := range p.messages {
-		if m.seq > after {
-			b.WriteString(frameText(m.seq, p.notice(m, now)))
+		if m.id > after {
+			b.WriteString(frameText(m.id, p.notice(m, now)))
 		}
 	}
 	return b.String()
 }
 
-func frameText(seq uint64, notice []byte) string {
+func frameText(id policy.EventID, notice []byte) string {
 	// Broken into two data lines, as a long one would be.
 	head, tail, _ := strings.Cut(string(notice), `,"issued_at"`)
-	return fmt.Sprintf("id: %d\nevent: x\ndata: %s\ndata: ,\"issued_at\"%s\n\n", seq, head, tail)
+	return fmt.Sprintf("id: %d\nevent: x\ndata: %s\ndata: ,\"issued_at\"%s\n\n", id, head, tail)
 }
 
-func (p *plane) notice(m msg, now time.Time) []byte {
+func (p *plane) notice(m msg, now time.Time) []byte { return p.sign(p.unsigned(m, now)) }
+
+// run is the messages as one run, signed as docs/protocol.md has it.
+func (p *plane) run(list []msg, now time.Time) (docs [][]byte) {
+	var signed [][]byte
+	for _, m := range list {
+		n := p.unsigned(m, now)
+		n.KeyID = p.signer.KeyID()
+		b, err := json.Marshal(struct {
+			ID       string          `json:"id"`
+			Type     string          `json:"type"`
+			Scope    string          `json:"scope"`
+			KeyID    string          `json:"key_id"`
+			IssuedAt time.Time       `json:"issued_at"`
+			Payload  json.RawMessage `json:"payload"`
+		}{n.ID, n.Type, n.Scope, n.KeyID, n.IssuedAt.UTC(), n.Payload})
+		require.NoError(p.t, err)
+		signed = append(signed, b)
+	}
+	root, paths := tree(signed)
+	text := binary.BigEndian.AppendUint64([]byte("edict/batch/v1\n"), uint64(len(signed)))
+	value := p.signer.Sign(append(text, root[:]...))
+	for i, b := range signed {
+		docs = append(docs, fmt.Appendf(b[:len(b)-1:len(b)-1], `,"signature":{"alg":"ed25519-merkle","key_id":%q,"leaf":%d,"path":%q,"size":%d,"value":%q}}`,
+			p.signer.KeyID(), i, base64.StdEncoding.EncodeToString(paths[i]), len(signed), base64.StdEncoding.EncodeToString(value)))
+	}
+	return docs
+}
+
+// tree is the root over texts, and the way from each to it.
+func tree(texts [][]byte) (root [sha256.Size]byte, paths [][]byte) {
+	if len(texts) == 1 {
+		return sha256.Sum256(append([]byte{0}, texts[0]...)), [][]byte{nil}
+	}
+	half := 1
+	for half*2 < len(texts) {
+		half *= 2
+	}
+	left, to := tree(texts[:half])
+	right, more := tree(texts[half:])
+	for _, path := range to {
+		paths = append(paths, append(path, right[:]...))
+	}
+	for _, path := range more {
+		paths = append(paths, append(path, left[:]...))
+	}
+	return sha256.Sum256(slices.Concat([]byte{1}, left[:], right[:])), paths
+}
+
+func (p *plane) unsigned(m msg, now time.Time) artifact.Notice {
 	n := artifact.Notice{ID: "n1.resync", Type: TypeStateUpdated, Scope: "node:n1", IssuedAt: now, Payload: json.RawMessage(`{"node_id":"n1","reason":"resync"}`)}
 	if m.rules != "" {
-		n.ID, n.Type = fmt.Sprintf("n1.%s.%d", m.policy, m.seq), TypePolicyUpdated
+		n.ID, n.Type = "n1."+m.id.String(), TypePolicyUpdated
 		n.Payload = artifact.PolicyPayload{
 			NodeID: self, PolicyID: m.policy, RevisionID: m.policy,
 			Fingerprint: sha256.Sum256([]byte(m.rules)), Rules: json.RawMessage(m.rules),
 		}.Append(nil)
 	}
-	return p.sign(n)
+	return n
 }
 
 func (p *plane) sign(n artifact.Notice) []byte {

@@ -19,9 +19,8 @@ import (
 
 // State is a node's whole state as it was pulled.
 type State struct {
-	// Seq is the place in the node stream after which nothing is missed by who
-	// holds this state.
-	Seq uint64
+	// ID is the event id after which nothing is missed by who holds this state.
+	ID policy.EventID
 	// LogSeq is the log sequence that the state stands at; 0 of a plane that does
 	// not say.
 	LogSeq uint64
@@ -63,8 +62,8 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	s := State{Body: body}
-	if s.Seq, err = strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64); err != nil {
-		return State{}, fmt.Errorf("header Edict-Node-Seq %.40q is not a sequence number; is this an edict server?", header.Get("Edict-Node-Seq"))
+	if s.ID, err = standsAt(header); err != nil {
+		return State{}, err
 	}
 	s.LogSeq, _ = strconv.ParseUint(header.Get("Edict-Log-Seq"), 10, 64)
 	var doc struct {
@@ -83,6 +82,19 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	s.Merged = Merged{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
 	s.Merged.Fingerprint, err = parseFingerprint(doc.Policy.Fingerprint)
 	return s, err
+}
+
+// headerEventID is where to go on from after a pull, and the id of a message over
+// NATS.
+const headerEventID = "Edict-Event-Id"
+
+// standsAt is the event id that what was pulled stands at.
+func standsAt(header http.Header) (policy.EventID, error) {
+	id, err := policy.ParseEventID(header.Get(headerEventID))
+	if err != nil {
+		return 0, fmt.Errorf("header %s: %w; is this an edict server, and not older than this client?", headerEventID, err)
+	}
+	return id, nil
 }
 
 func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {

@@ -57,12 +57,12 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 // that a report that was lost is made again. Until f knows all rows nothing is
 // reported.
 func (r *Reporter) Applied(f *Follower) {
-	version := f.Version()
-	if version == 0 {
+	told := f.Told()
+	if told == 0 {
 		return
 	}
 	merged := f.Merged()
-	rep := policy.Report{Version: version, Fingerprint: merged.Fingerprint}
+	rep := policy.Report{Event: told, Fingerprint: merged.Fingerprint}
 	if merged.Rules == nil {
 		rep.Fingerprint = sha256.Sum256([]byte("[]"))
 	}
@@ -123,7 +123,7 @@ func (r *Reporter) send(ctx context.Context) error {
 	err := r.post(ctx, *rep)
 	var status *StatusError
 	if errors.As(err, &status) && status.final() {
-		r.opt.Log.Warn("the plane refused a report; it is not sent again", "version", rep.Version, "error", err)
+		r.opt.Log.Warn("the plane refused a report; it is not sent again", "event_id", rep.Event, "error", err)
 		return nil
 	}
 	if err != nil {

@@ -50,9 +50,9 @@ func newReports(t *testing.T) (*reports, *Reporter, func()) {
 }
 
 // at is a follower that stands somewhere.
-func followerAt(version uint64, rules string) *Follower {
+func followerAt(id policy.EventID, rules string) *Follower {
 	f := NewFollower("http://127.0.0.1:1", self, Options{})
-	s := State{LogSeq: version}
+	s := State{ID: id}
 	if rules != "" {
 		s.Rows = []Row{{uuid.UUID{15: 1}, uuid.UUID{15: 2}, sha256.Sum256([]byte(rules)), []byte(rules)}}
 	}
@@ -65,16 +65,16 @@ func TestAReportThatDoesNotArriveIsSentAgainOrReplaced(t *testing.T) {
 	defer stop()
 	r.Applied(followerAt(0, "")) // knows nothing yet
 	r.Applied(followerAt(3, ""))
-	require.Equal(t, policy.Report{Version: 3, Fingerprint: sha256.Sum256([]byte("[]"))}, <-x.got)
+	require.Equal(t, policy.Report{Event: 3, Fingerprint: sha256.Sum256([]byte("[]"))}, <-x.got)
 	x.answer <- http.StatusServiceUnavailable
-	require.Equal(t, uint64(3), (<-x.got).Version, "again")
+	require.EqualValues(t, 3, (<-x.got).Event, "again")
 	r.Applied(followerAt(4, "[1]"))
 	r.Applied(followerAt(5, "[2]"))
 	x.answer <- http.StatusServiceUnavailable
-	require.Equal(t, policy.Report{Version: 5, Fingerprint: sha256.Sum256([]byte("[2]"))}, <-x.got, "the newest alone")
+	require.Equal(t, policy.Report{Event: 5, Fingerprint: sha256.Sum256([]byte("[2]"))}, <-x.got, "the newest alone")
 	x.answer <- http.StatusNotFound
 	r.Applied(followerAt(6, "[2]"))
-	require.Equal(t, uint64(6), (<-x.got).Version, "what was refused is not sent again")
+	require.EqualValues(t, 6, (<-x.got).Event, "what was refused is not sent again")
 	x.answer <- http.StatusAccepted
 }
 
@@ -82,40 +82,47 @@ func TestWhatIsLeftToReportIsSentAtTheEnd(t *testing.T) {
 	x, r, stop := newReports(t)
 	ended := make(chan struct{})
 	r.Applied(followerAt(3, ""))
-	require.Equal(t, uint64(3), (<-x.got).Version)
+	require.EqualValues(t, 3, (<-x.got).Event)
 	r.Applied(followerAt(4, ""))
 	go func() {
 		stop()
 		close(ended)
 	}()
 	x.answer <- http.StatusAccepted
-	require.Equal(t, uint64(4), (<-x.got).Version)
+	require.EqualValues(t, 4, (<-x.got).Event)
 	x.answer <- http.StatusAccepted
 	<-ended
 }
 
-// A follower's version is that of what it was told, from its first pull on.
-func TestAFollowerKnowsItsVersion(t *testing.T) {
+// A follower knows up to where it was told from its first pull on.
+func TestAFollowerKnowsUpToWhereItWasTold(t *testing.T) {
 	p, url := newPlane(t)
 	p.position = 10
-	p.add(msg{seq: 12, policy: uuid.UUID{15: 1}, rules: "[1]"}, msg{seq: 15, policy: uuid.UUID{15: 2}, rules: "[2]"})
+	p.add(msg{12, uuid.UUID{15: 1}, "[1]"}, msg{15, uuid.UUID{15: 2}, "[2]"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var versions []uint64
+	var told []policy.EventID
 	f := NewFollower(url, self, Options{})
-	require.Zero(t, f.Version())
+	require.Zero(t, f.Told())
 	require.NoError(t, f.Run(ctx, func(Event) error {
-		if versions = append(versions, f.Version()); len(versions) == 2 {
+		if told = append(told, f.Told()); len(told) == 2 {
 			cancel()
 		}
 		return nil
 	}))
-	require.Equal(t, []uint64{12, 15}, versions)
+	require.Equal(t, []policy.EventID{12, 15}, told)
 
-	from := uint64(0)
+	from := policy.EventID(0)
 	f = NewFollower(url, self, Options{From: &from})
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	require.NoError(t, f.Run(ctx, func(Event) error { cancel(); return nil }))
-	require.Zero(t, f.Version(), "its rows may not be complete")
+	require.Zero(t, f.Told(), "its rows may not be complete")
+}
+
+// A log that was made anew may count from below.
+func TestAPullOfAnotherLogSetsBackUpToWhereItWasTold(t *testing.T) {
+	f := followerAt(9, "[1]")
+	f.take(State{ID: 4})
+	require.EqualValues(t, 4, f.Told())
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
 // Row is what one policy says to the node now.
@@ -34,7 +37,7 @@ type Merged struct {
 type set struct {
 	mu    sync.RWMutex
 	byID  map[uuid.UUID]Row
-	since map[uuid.UUID]uint64 // versions told, so that none falls back
+	since map[uuid.UUID]policy.EventID // told since the last pull, so that none falls back
 }
 
 // replace puts what a pull brought in place of everything told before.
@@ -45,6 +48,7 @@ func (r *set) replace(all []Row) {
 	for _, row := range all {
 		r.byID[row.Policy] = row
 	}
+	r.since = nil // of another log perhaps
 }
 
 // apply takes a policy_updated. It reports false, and changes nothing, when the
@@ -53,17 +57,17 @@ func (r *set) apply(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := e.Policy
-	if e.Version < r.since[p.PolicyID] {
+	if e.ID < r.since[p.PolicyID] {
 		return false
 	}
 	if r.byID == nil {
 		r.byID = map[uuid.UUID]Row{}
 	}
 	if r.since == nil {
-		r.since = map[uuid.UUID]uint64{}
+		r.since = map[uuid.UUID]policy.EventID{}
 	}
-	r.since[p.PolicyID] = e.Version
-	if p.RulesOmitted == 0 && withdrawn(p.Rules) {
+	r.since[p.PolicyID] = e.ID
+	if gone(p) {
 		delete(r.byID, p.PolicyID)
 	} else {
 		r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, p.Fingerprint, p.Rules}
@@ -71,12 +75,27 @@ func (r *set) apply(e Event) bool {
 	return true
 }
 
-// version is the one of a policy that was told last; 0: none was.
-func (r *set) version(id uuid.UUID) uint64 {
+// told is the id under which a policy was told last since the last pull; 0: it
+// was not.
+func (r *set) told(id uuid.UUID) policy.EventID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.since[id]
 }
+
+// holds reports whether the rows say of a policy what p does.
+func (r *set) holds(p *artifact.PolicyPayload) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	row, has := r.byID[p.PolicyID]
+	if !has || gone(p) {
+		return !has && gone(p)
+	}
+	return row.Fingerprint == p.Fingerprint
+}
+
+// gone reports whether p says that its policy says nothing any more.
+func gone(p *artifact.PolicyPayload) bool { return p.RulesOmitted == 0 && withdrawn(p.Rules) }
 
 // withdrawn reports whether rules are none: the policy says nothing any more.
 func withdrawn(rules json.RawMessage) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/policy"
 )
 
 // StateFileError: the file of Options.State cannot be gone on from.
@@ -31,17 +32,17 @@ func (e *StateFileError) Unwrap() error { return e.Err }
 
 // saved is what a state file holds.
 type saved struct {
-	Node     string        `json:"node"`
-	Seq      uint64        `json:"seq"` // to resume after
-	Policies []savedPolicy `json:"policies"`
-	Trust    *savedTrust   `json:"trust,omitempty"`
+	Node     string         `json:"node"`
+	After    policy.EventID `json:"after"` // to resume after
+	Policies []savedPolicy  `json:"policies"`
+	Trust    *savedTrust    `json:"trust,omitempty"`
 }
 
-// savedPolicy is a row, or the version of one that was withdrawn, which has no
-// rules. A version of 0 was pulled, not told.
+// savedPolicy is a row, or the id under which one was withdrawn, which has no
+// rules. A row without an id was pulled, not told.
 type savedPolicy struct {
 	PolicyID   uuid.UUID       `json:"policy_id"`
-	Version    uint64          `json:"version"`
+	EventID    policy.EventID  `json:"event_id,omitempty"`
 	RevisionID uuid.UUID       `json:"revision_id"`
 	Rules      json.RawMessage `json:"rules"`
 }
@@ -70,7 +71,7 @@ func (f *Follower) restore() error {
 		return &StateFileError{f.opt.State, err}
 	}
 	f.rows.restore(s.Policies)
-	f.begin(s.Seq)
+	f.begin(s.After) // 0 in a file of before there were event ids: everything is told, after a pull
 	f.restored = true
 	return nil
 }
@@ -80,7 +81,7 @@ func (f *Follower) save() error {
 	if f.opt.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(saved{Node: string(f.id), Seq: f.Cursor(), Policies: f.rows.saved(), Trust: f.savedTrust()})
+	text, err := json.Marshal(saved{Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Trust: f.savedTrust()})
 	if err == nil {
 		err = artifact.WriteFile(f.opt.State, append(text, '\n'), 0o600)
 	}
@@ -90,7 +91,7 @@ func (f *Follower) save() error {
 	return nil
 }
 
-// saved are the rows, and the versions of what was withdrawn, by policy id.
+// saved are the rows, and the ids of what was withdrawn, by policy id.
 func (r *set) saved() []savedPolicy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -98,9 +99,9 @@ func (r *set) saved() []savedPolicy {
 	for id, row := range r.byID {
 		all = append(all, savedPolicy{id, r.since[id], row.Revision, row.Rules})
 	}
-	for id, version := range r.since {
+	for id, at := range r.since {
 		if _, lives := r.byID[id]; !lives {
-			all = append(all, savedPolicy{PolicyID: id, Version: version})
+			all = append(all, savedPolicy{PolicyID: id, EventID: at})
 		}
 	}
 	slices.SortFunc(all, func(a, b savedPolicy) int { return bytes.Compare(a.PolicyID[:], b.PolicyID[:]) })
@@ -110,10 +111,10 @@ func (r *set) saved() []savedPolicy {
 func (r *set) restore(all []savedPolicy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID, r.since = map[uuid.UUID]Row{}, map[uuid.UUID]uint64{}
+	r.byID, r.since = map[uuid.UUID]Row{}, map[uuid.UUID]policy.EventID{}
 	for _, p := range all {
-		if p.Version > 0 {
-			r.since[p.PolicyID] = p.Version
+		if p.EventID > 0 {
+			r.since[p.PolicyID] = p.EventID
 		}
 		if len(p.Rules) >= len("[]") && p.Rules[0] == '[' {
 			r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, sha256.Sum256(p.Rules), p.Rules}

@@ -1,12 +1,17 @@
 package node
 
-import "slices"
+import (
+	"slices"
 
-// item is one message of the node's own subjects, as the stream numbered it.
+	"github.com/edictdev/edict/policy"
+)
+
+// item is one message of the node's own subjects.
 type item struct {
-	seq   uint64
-	prev  uint64 // of the message before it on its subject, 0: none; live messages alone tell it
-	name  string // the last part of its subject: a policy's id
+	id    policy.EventID
+	prev  policy.EventID // the id before it for the node, 0: none; live messages alone tell it
+	name  string         // the last part of its subject: a policy's id
+	base  uint64         // that its id was counted from
 	event Event
 }
 
@@ -14,96 +19,110 @@ type item struct {
 const mostWaiting = 1024
 
 // splice makes one rising sequence out of live messages, of which any may be
-// missing, and of answers, each of which is complete up to a sequence and may
-// be older than what was live. It does no I/O and knows no time.
+// missing, doubled, or come from two publishers, and of answers, each of which is
+// complete up to an id. It does no I/O and knows no time.
 //
-// A live message is handed out at once while nothing hints at a hole: since the
-// last cut an answer has covered the first live message, and each since has
-// followed the one before it on its subject. What was lost without a hint comes
-// with a later answer, below what was handed out: it is late.
+// A live message is handed out at once if nothing stands between it and what was
+// handed out before; else it waits for an answer, or for what is missing. What was
+// lost without a hint comes with a later answer, below what was handed out: it is
+// late.
 type splice struct {
-	confirmed uint64            // nothing up to here is missing
-	told      uint64            // the highest sequence handed out
-	above     map[string]uint64 // by name, the last sequence handed out above confirmed
-	waiting   []item            // live since the cut, rising
-	whole     bool              // live messages are handed out as they come
+	confirmed policy.EventID            // nothing up to here is missing
+	told      policy.EventID            // the highest id handed out, or confirmed
+	above     map[string]policy.EventID // by name, the last id handed out above confirmed
+	waiting   []item                    // live, something is missing before each; rising
 }
 
-func newSplice(after uint64) *splice {
-	return &splice{confirmed: after, told: after, above: map[string]uint64{}}
-}
-
-// cut says that live messages may have been lost.
-func (s *splice) cut() {
-	s.whole = false
-	s.waiting = s.waiting[:0]
+func newSplice(after policy.EventID) *splice {
+	return &splice{confirmed: after, told: after, above: map[string]policy.EventID{}}
 }
 
 // live takes a message as it is published. out is what to hand out now; ask
 // means that only an answer can tell what is missing.
 func (s *splice) live(i item) (out []item, ask bool) {
-	switch {
-	case i.seq <= s.confirmed || i.seq <= s.above[i.name]:
-		return nil, false // known
-	case s.whole && i.seq > s.told && s.follows(i):
+	if i.id <= s.told {
+		return nil, false // known; or an answer brings it, if it matters
+	}
+	if s.next(i) {
 		s.hand(i)
-		return []item{i}, false
-	case s.whole:
-		s.cut()
+		return s.drain([]item{i}), false
 	}
-	// What waits must have no hole but before its first.
-	if n := len(s.waiting); n == mostWaiting || n > 0 && i.seq <= s.waiting[n-1].seq {
-		s.waiting = s.waiting[:0]
+	at, known := slices.BinarySearchFunc(s.waiting, i, byID)
+	if known {
+		return nil, true
 	}
-	s.waiting = append(s.waiting, i)
+	if len(s.waiting) == mostWaiting {
+		s.waiting = s.waiting[:0] // an answer brings them
+		at = 0
+	}
+	s.waiting = slices.Insert(s.waiting, at, i)
 	return nil, true
 }
 
-// follows reports whether no message of i's subject is missing before it.
-func (s *splice) follows(i item) bool {
-	last := s.above[i.name]
-	return i.prev == last || last == 0 && i.prev <= s.confirmed
+// next reports whether a live message would be handed out now, as the next one.
+func (s *splice) next(i item) bool { return i.id > s.told && i.prev <= s.told }
+
+// knows reports whether i was handed out or noted, or an answer stands after it.
+func (s *splice) knows(i item) bool { return i.id <= max(s.confirmed, s.above[i.name]) }
+
+// note has i known, though it was not handed out in its place.
+func (s *splice) note(i item) { s.above[i.name] = max(s.above[i.name], i.id) }
+
+func byID(a, b item) int {
+	switch {
+	case a.id < b.id:
+		return -1
+	case a.id > b.id:
+		return 1
+	}
+	return 0
+}
+
+// drain hands out what waited and need not any more.
+func (s *splice) drain(out []item) []item {
+	n := 0
+	for ; n < len(s.waiting); n++ {
+		i := s.waiting[n]
+		if i.id <= s.told {
+			continue
+		}
+		if i.prev > s.told {
+			break
+		}
+		s.hand(i)
+		out = append(out, i)
+	}
+	s.waiting = slices.Delete(s.waiting, 0, n)
+	return out
 }
 
 func (s *splice) hand(i item) {
-	s.told = i.seq
-	s.above[i.name] = i.seq
+	s.told = i.id
+	s.above[i.name] = i.id
 }
 
-// answer takes all that is retained above confirmed up to upTo, rising. out is
-// what to hand out, in this order; late is set when something came that was
-// never handed out and no longer can be in its place; ask, when live messages
-// wait for an answer that reaches further.
-func (s *splice) answer(msgs []item, upTo uint64) (out []item, late, ask bool) {
-	for _, i := range msgs {
+// answer takes what is told above confirmed, rising, up to upTo. out is what to
+// hand out, in this order; late, what was never handed out and no longer can be in
+// its place; ask, that live messages wait for an answer that reaches further.
+func (s *splice) answer(items []item, upTo policy.EventID) (out, late []item, ask bool) {
+	for _, i := range items {
 		switch {
-		case i.seq <= s.confirmed || i.seq <= s.above[i.name]:
-		case i.seq > s.told:
+		case s.knows(i):
+		case i.id > s.told:
 			s.hand(i)
 			out = append(out, i)
 		default:
-			late = true
+			late = append(late, i)
 		}
 	}
 	s.reach(upTo)
-	if s.whole || len(s.waiting) == 0 {
-		return out, late, false
-	}
-	if s.waiting[0].seq > upTo {
-		return out, late, true
-	}
-	waited := slices.Clone(s.waiting)
-	s.waiting, s.whole = s.waiting[:0], true
-	for _, i := range waited {
-		more, hole := s.live(i)
-		out, ask = append(out, more...), ask || hole
-	}
-	return out, late, ask
+	out = s.drain(out)
+	return out, late, len(s.waiting) > 0
 }
 
-// reach says that nothing up to seq is missing any more.
-func (s *splice) reach(seq uint64) {
-	s.confirmed = max(s.confirmed, seq)
+// reach says that nothing up to id is missing any more.
+func (s *splice) reach(id policy.EventID) {
+	s.confirmed = max(s.confirmed, id)
 	s.told = max(s.told, s.confirmed)
 	for name, at := range s.above {
 		if at <= s.confirmed {
@@ -112,8 +131,5 @@ func (s *splice) reach(seq uint64) {
 	}
 }
 
-// restart goes on after seq on another stream, or on one that lost its tail:
-// what was known above it is of no use there.
-func (s *splice) restart(seq uint64) {
-	*s = *newSplice(seq)
-}
+// restart begins anew on another log: what was known is of no use there.
+func (s *splice) restart() { *s = *newSplice(0) }

@@ -101,13 +101,11 @@ func (f *Follower) restoreTrust(s *savedTrust) error {
 const mostStrangers = 64
 
 // hold keeps a message whose key is unknown until the plane was asked.
-func (s *session) hold(m *nats.Msg) (hole bool) {
-	if len(s.strangers) == mostStrangers {
-		s.f.splice.cut() // an answer will bring it, if it is the plane's
-		return true
+func (s *session) hold(m *nats.Msg) {
+	if len(s.strangers) < mostStrangers { // else an answer will bring it, if it is the plane's
+		s.strangers = append(s.strangers, m)
 	}
-	s.strangers = append(s.strangers, m)
-	return true
+	s.soon(0)
 }
 
 // judge takes what was held, now that an answer has come.
@@ -120,7 +118,10 @@ func (s *session) judge(ctx context.Context) error {
 			s.forged(m, err)
 			continue
 		}
-		if _, err := s.takeItem(ctx, i); err != nil {
+		if s.foreign(m, i) {
+			continue // the answer that has just come is about another log
+		}
+		if err := s.takeItem(ctx, i); err != nil {
 			return err
 		}
 	}

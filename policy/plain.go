@@ -1,7 +1,5 @@
 package policy
 
-import "bytes"
-
 // PlainPayload is the part of a rule payload that the node contract (design
 // section 7) can express, in the same order, and how many rules it leaves out: it
 // keeps those for which Rule.Plain holds. It works on the payload's bytes; a
@@ -24,18 +22,25 @@ func PlainPayload(payload []byte) (plain []byte, omitted int) {
 	return append(plain, ']'), omitted
 }
 
-// marks occur in a payload exactly where a rule has something of design section
-// 8: no text of a payload holds a quote.
-var marks = [][]byte{
-	[]byte(`"protocol":"` + SCTP + `"`),
-	[]byte(`"action":"` + Pass + `"`), []byte(`"action":"` + Redirect + `"`),
-	[]byte(`"source_selector":`), []byte(`"destination_selector":`), []byte(`"auth":`),
-}
-
+// extended reports whether a payload has something of design section 8, in one
+// pass: no text of a payload holds a quote, and the first letters after one tell
+// names and words apart, but for a CIDR's and a selector's.
 func extended(b []byte) bool {
-	for _, m := range marks {
-		if bytes.Contains(b, m) {
+	for i := 0; i+5 < len(b); i++ {
+		if b[i] != '"' {
+			continue
+		}
+		switch string(b[i+1 : i+5]) {
+		case "auth", string(SCTP), string(Pass), string(Redirect[:4]):
 			return true
+		case "sour":
+			if b[i+len(`"source_`)] == 's' {
+				return true
+			}
+		case "dest":
+			if b[i+len(`"destination_`)] == 's' {
+				return true
+			}
 		}
 	}
 	return false

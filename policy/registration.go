@@ -39,6 +39,9 @@ type Dialect string
 const (
 	DialectCurrent Dialect = "current"
 	DialectLegacy  Dialect = "legacy"
+	// DialectBatch is the current one with the signature as an object, which many
+	// envelopes may share. Readers of a stream ask for it; no agent registers with it.
+	DialectBatch Dialect = "batch"
 )
 
 // Registration is how a node's agent registered last. The bearer token that it

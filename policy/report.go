@@ -8,11 +8,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Report is what a node says it applied: the log sequence up to which it has,
-// and the fingerprint of the rules it holds then.
+// Report is what a node says it applied: how far it has, and the fingerprint of
+// the rules it holds then. How far is the event id it acted on last, or, of
+// agents that know no event ids, a log sequence.
 type Report struct {
-	Version     uint64
+	Version     uint64            // a log sequence; it says nothing where Event is set
+	Event       EventID           // 0: Version says how far
 	Fingerprint [sha256.Size]byte // of its merged block; of a node without rules that of the two characters []
+}
+
+// Seq is the log sequence up to which the node has applied, in a log with that
+// base. Of an id of another log it is 0: such a report says by its fingerprint
+// alone what the node has.
+func (r Report) Seq(base uint64) uint64 {
+	if r.Event == 0 {
+		return r.Version
+	}
+	seq, _ := r.Event.Seq(base)
+	return seq
 }
 
 // MaxReport is the length of the longest report that is read, in bytes.
@@ -25,8 +38,8 @@ const (
 
 var reportFields = []string{"version", "fingerprint"}
 
-// DecodeReport reads {"version","fingerprint"}, strictly. The error is
-// Violations, every fault at once.
+// DecodeReport reads {"event_id","version","fingerprint"}, strictly. One of the
+// first two is enough. The error is Violations, every fault at once.
 func DecodeReport(body []byte) (Report, error) {
 	var rep Report
 	seen := uint(0)
@@ -36,6 +49,9 @@ func DecodeReport(body []byte) (Report, error) {
 			case "version":
 				seen |= reportVersion
 				rep.Version = r.sequence()
+			case "event_id":
+				seen |= reportVersion
+				rep.Event = r.eventID()
 			case "fingerprint":
 				seen |= reportFingerprint
 				rep.Fingerprint = r.fingerprint()
@@ -53,8 +69,16 @@ func DecodeReport(body []byte) (Report, error) {
 
 // AppendReport appends the JSON that DecodeReport reads.
 func AppendReport(b []byte, r Report) []byte {
-	b = strconv.AppendUint(append(b, `{"version":`...), r.Version, 10)
-	b = base64.StdEncoding.AppendEncode(append(b, `,"fingerprint":"`...), r.Fingerprint[:])
+	b = append(b, '{')
+	if r.Event != 0 {
+		b = strconv.AppendUint(append(b, `"event_id":"`...), uint64(r.Event), 10)
+		b = append(b, `",`...)
+	}
+	if r.Version != 0 || r.Event == 0 {
+		b = strconv.AppendUint(append(b, `"version":`...), r.Version, 10)
+		b = append(b, ',')
+	}
+	b = base64.StdEncoding.AppendEncode(append(b, `"fingerprint":"`...), r.Fingerprint[:])
 	return append(b, `"}`...)
 }
 
@@ -78,6 +102,19 @@ func (r *reader) sequence() uint64 {
 		r.note("", CodeInvalidVersion, "want a log sequence, a whole number from 0 to 2^64-1")
 	}
 	return n
+}
+
+// eventID reads an event id, which is a string in JSON.
+func (r *reader) eventID() EventID {
+	text, ok := r.text("an event id, a string")
+	if !ok {
+		return 0
+	}
+	id, err := ParseEventID(string(text))
+	if err != nil {
+		r.note("", CodeInvalidVersion, err.Error())
+	}
+	return id
 }
 
 func (r *reader) fingerprint() (fp [sha256.Size]byte) {

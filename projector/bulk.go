@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// FarBehind is how many events a store must lack for Rebuild to pay: what it
-// saves, against the comparison that takes the place of the edges it leaves out.
+// FarBehind is how many events a store must lack for Rebuild to pay: who is
+// being told lives without the edges that it leaves out, by resuming.
 const FarBehind = 50_000
 
 // A rebuild folds so many events, or bodies of so many bytes, in one batch, and
@@ -28,7 +28,7 @@ const (
 
 // Rebuild folds log up to and including until, as Run does, into a store that
 // is far behind. Batches are large and enter the store as sorted tables, beside
-// its write-ahead log, and no edges are made: they are complete above until. A
+// its write-ahead log, and a Feed is handed no edges. A
 // crash leaves the store at the end of some batch, from where Run and Rebuild
 // go on alike. The log must reach until. Rebuild must not be called while Run
 // runs.
@@ -38,9 +38,6 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 	}
 	if until < p.next() {
 		return nil
-	}
-	if err := p.dropAllEdges(); err != nil {
-		return err
 	}
 	reading, cancel := context.WithCancel(ctx)
 	batches := make(chan prepared, bulkAhead)
@@ -56,15 +53,6 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 		err = ctx.Err()
 	}
 	return err
-}
-
-// dropAllEdges makes room for batches that only ever add.
-func (p *Projector) dropAllEdges() error {
-	all := make(map[int]uint64, len(p.pending))
-	for part := range p.pending {
-		all[part] = p.Applied()
-	}
-	return p.DropEdges(all)
 }
 
 // bulkEach gathers what was prepared into large batches and writes them, until
@@ -109,9 +97,13 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 			return p.failed
 		}
 		b.reset()
-		w.made, p.failed = p.foldAll(b, p.db, true, entries, never)
+		var told Batch
+		told, w.made, p.failed = p.foldAll(b, p.db, bulkFold, entries, never)
 		if p.failed == nil {
 			p.failed = b.ingest(p)
+		}
+		if p.failed == nil {
+			p.hand(told)
 		}
 		return p.failed
 	}()
@@ -147,12 +139,6 @@ func (b *bulk) Delete(key []byte, _ *pebble.WriteOptions) error {
 	b.writes = append(b.writes, bulkWrite{at: len(b.room), key: len(key), gone: true})
 	b.room = append(b.room, key...)
 	return nil
-}
-
-// DeleteRange implements sink. Edges alone are deleted by range, and a rebuild
-// has none.
-func (b *bulk) DeleteRange(_, _ []byte, _ *pebble.WriteOptions) error {
-	return errors.New("a rebuild deletes nothing by range")
 }
 
 func (b *bulk) key(w bulkWrite) []byte { return b.room[w.at : w.at+w.key] }

@@ -20,8 +20,8 @@ type Checkpoint struct {
 // fold goes on meanwhile, but for the moment of the copy. A copy that fails
 // leaves a directory behind that is not to be used.
 //
-// The copy holds the edges of its moment, complete above the same sequences as
-// here: who opens it stands where this store stood, as if it had slept since.
+// The copy holds the kept past of its moment: who opens it stands where this
+// store stood, as if it had slept since.
 func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, error) {
 	// What is still in memory would have to be folded from the write-ahead log
 	// whenever the copy is opened.
@@ -49,7 +49,7 @@ func (p *Projector) checkpoint(dir string) (at Checkpoint, d digester, err error
 	if err := p.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return at, d, err
 	}
-	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created)}
+	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created), Base: p.cursor.base}
 	at.Chain = p.cursor.chain
 	return at, p.digester(), nil
 }

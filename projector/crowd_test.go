@@ -12,7 +12,7 @@ import (
 // and the world does not depend on how it was cut.
 func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
 	j := &journal{}
-	const policies, nodes = 200, 300 // 60,000 edges of some 100 bytes
+	const policies, nodes = 200, 300 // 60,000 edges of some 300 bytes
 	for i := range policies {
 		j.add(revise(t, 1_000_000+i, 1, 1000+i, 1000+i, 0, fmt.Sprintf("p%d", i), "role=web", 80+i))
 	}
@@ -27,6 +27,7 @@ func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
 		return p
 	}
 	p := open(Metrics{Folded: func(n int, _ float64) { pieces = append(pieces, n) }})
+	told := listen(p)
 	require.NoError(t, p.Apply(j.msgs))
 	require.Greater(t, len(pieces), 1)
 	sum := sumOf(pieces)
@@ -41,7 +42,11 @@ func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
 	one, err := single.Digest(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, one, whole)
-	require.Equal(t, policies*nodes, sumOf(p.EdgesAbove(make([]uint64, testPartitions))))
+	require.Len(t, told.batches, len(pieces))
+	for i, b := range told.batches {
+		require.Less(t, b.Size, 2*batchMost, "batch %d", i)
+	}
+	require.Len(t, told.take(t), policies*nodes)
 }
 
 func sumOf(ns []int) (sum int) {
@@ -52,14 +57,20 @@ func sumOf(ns []int) (sum int) {
 }
 
 // BenchmarkRegisterCrowd is the cost of one new node that 300 policies match,
-// while the relay drops what it has told: all but the last few nodes.
+// while somebody listens, and while nobody does.
 func BenchmarkRegisterCrowd(b *testing.B) {
-	for _, behind := range []uint64{100, 2000, 1 << 40} {
-		b.Run(fmt.Sprint(behind), func(b *testing.B) { registerCrowd(b, behind) })
+	for _, wanted := range []bool{false, true} {
+		b.Run(fmt.Sprintf("told=%t", wanted), func(b *testing.B) { registerCrowd(b, wanted) })
 	}
 }
 
-func registerCrowd(b *testing.B, behind uint64) {
+// forgetful takes edges and drops them.
+type forgetful struct{ wanted bool }
+
+func (f forgetful) Wanted() bool { return f.wanted }
+func (f forgetful) Take(Batch)   {}
+
+func registerCrowd(b *testing.B, wanted bool) {
 	j := &journal{}
 	const policies = 300
 	for i := range policies {
@@ -71,27 +82,12 @@ func registerCrowd(b *testing.B, behind uint64) {
 	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Relaxed: true})
 	require.NoError(b, err)
 	defer p.Close()
+	p.Feed(forgetful{wanted})
 	b.ReportAllocs()
 	b.ResetTimer()
 	for msgs := j.msgs; len(msgs) > 0; {
 		n := min(200, len(msgs))
 		require.NoError(b, p.Apply(msgs[:n]))
 		msgs = msgs[n:]
-		const behind = 2000
-		if at := p.Applied(); at > behind {
-			upTo := map[int]uint64{}
-			for part := range 64 {
-				upTo[part] = at - behind
-			}
-			require.NoError(b, p.DropEdges(upTo))
-			s := p.Snapshot()
-			for part := range 64 {
-				for _, err := range s.Edges(part, at-behind) {
-					require.NoError(b, err)
-					break
-				}
-			}
-			require.NoError(b, s.Close())
-		}
 	}
 }

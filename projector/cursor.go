@@ -23,13 +23,18 @@ type cursor struct {
 	// Ordinals rise and are never reused.
 	nextIdentity uint32
 	nextSelector uint32
+	// base is what event ids of this log count from.
+	base     uint64
+	policies uint32 // accepted so far
+	pastFrom uint64 // the kept past begins above it
 }
 
 func (c cursor) append(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(c.created)), c.first)
 	b = appendU64(appendU64(b, c.seq), uint64(c.time))
 	b = append(append(b, c.prev[:]...), c.chain[:]...)
-	return appendU32(appendU32(appendU64(b, c.rejected), c.nextIdentity), c.nextSelector)
+	b = appendU32(appendU32(appendU64(b, c.rejected), c.nextIdentity), c.nextSelector)
+	return appendU64(appendU32(appendU64(b, c.base), c.policies), c.pastFrom)
 }
 
 func readCursor(b []byte) (c cursor, err error) {
@@ -38,7 +43,15 @@ func readCursor(b []byte) (c cursor, err error) {
 	c.seq, c.time = r.u64(), r.time()
 	c.prev, c.chain = r.hash(), r.hash()
 	c.rejected, c.nextIdentity, c.nextSelector = r.u64(), r.u32(), r.u32()
+	c.base, c.policies, c.pastFrom = r.u64(), r.u32(), r.u64()
 	return c, r.err
+}
+
+// readPlace reads of a cursor what every schema has had: which log, and how far.
+func readPlace(b []byte) (created int64, seq uint64, err error) {
+	r := reader{b: b}
+	created, _, seq = r.time(), r.u64(), r.u64()
+	return created, seq, r.err
 }
 
 // link is the chain hash of design section 5: sha256 over the hash before, the
@@ -107,3 +120,5 @@ func (e *CorruptError) Error() string {
 }
 
 func stamp(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
+
+func (m moment) String() string { return fmt.Sprintf("%d %s", m.seq, stamp(m.time)) }

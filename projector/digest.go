@@ -15,7 +15,7 @@ import (
 )
 
 // Digest is one number for the whole state: equal for two stores that hold the
-// same facts and rows, whatever their ordinals, edges and files.
+// same facts and rows, whatever their ordinals, files and kept past.
 type Digest struct {
 	Seq  uint64 // the sequence it stands for
 	Rows int    // (node, policy) rows
@@ -146,7 +146,7 @@ func hashNode(h hash.Hash, key []byte, r nodeRecord, identity [32]byte) {
 		frame(h, nil)
 		return
 	}
-	facts := nodeRecord{present: true, seq: r.seq, event: r.event, addresses: r.addresses}
+	facts := nodeRecord{present: true, seq: r.seq, since: r.since, event: r.event, addresses: r.addresses}
 	frame(h, facts.append(nil))
 	frame(h, identity[:])
 }

@@ -20,8 +20,7 @@ type Enforcement struct {
 	Node policy.Node
 	Seq  uint64 // the log sequence of the moment
 	// Generation changes whenever a node or a policy of the project does: it is the
-	// log sequence of the last event that did. Deletions of before the start do not
-	// count.
+	// log sequence of the last event that did.
 	Generation uint64
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef

@@ -22,6 +22,7 @@ const (
 	CodePolicyIDUsed     = "policy_id_used"
 	CodePolicySlugTaken  = "policy_slug_taken"
 	CodePolicyNotOwned   = "policy_not_owned"
+	CodePolicyLimit      = "policy_limit"
 	CodeNodeIDTaken      = "node_id_taken"
 	CodeStaleEvent       = "stale_event"
 	CodeNameTaken        = "name_taken"

@@ -138,7 +138,8 @@ func policyFact(k, v []byte) (Fact, error) {
 	return Fact{FactPolicy, uuid.UUID(k[:16]).String() + "/" + uuid.UUID(k[16:]).String(), map[string]string{
 		"deleted": strconv.FormatBool(r.deleted), "slug": r.slug, "display_name": r.name,
 		"head": r.head.String(), "head_seq": strconv.FormatUint(r.headSeq, 10), "head_time": stamp(r.headTime),
-		"created_at": stamp(r.created), "fingerprint": r.fp.String(),
+		"created_at": stamp(r.created), "fingerprint": r.fp.String(), "number": strconv.FormatUint(uint64(r.number), 10),
+		"since": r.since.String(), "selected": strconv.FormatUint(r.selected, 10), "ended": strconv.FormatUint(r.ended, 10),
 	}}, err
 }
 
@@ -201,6 +202,7 @@ func (f factReader) nodeFact(k, v []byte) (Fact, error) {
 		labels[n] = l.Key + "=" + l.Value
 	}
 	fact.Values["version"], fact.Values["event"] = strconv.FormatUint(r.seq, 10), r.event.String()
+	fact.Values["since"] = r.since.String()
 	fact.Values["addresses"], fact.Values["labels"] = strings.Join(addresses, ","), strings.Join(labels, ",")
 	fact.Values["rows"] = hex.EncodeToString(i.sum[:])
 	return fact, nil

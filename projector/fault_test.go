@@ -61,7 +61,6 @@ func TestAProjectorThatFailedTakesNoMore(t *testing.T) {
 	require.ErrorIs(t, p.Apply(again), broken)
 	fail.Store(false)
 	require.ErrorIs(t, p.Apply([]streams.Message{j.add(update(t, 4, 1, "c"))}), broken)
-	require.ErrorIs(t, p.DropEdges(map[int]uint64{0: 1}), broken)
 	require.NoError(t, p.Close())
 
 	p = d.open(t)
@@ -71,40 +70,12 @@ func TestAProjectorThatFailedTakesNoMore(t *testing.T) {
 	p.Read(func(v *View) { require.Equal(t, 3, v.Counts().Nodes) })
 }
 
-func TestABatchOfNothingNewDropsNoEdges(t *testing.T) {
-	d, j := newDisk(), &journal{}
-	p := d.open(t)
-	j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
-	for i := range 30 {
-		j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i), "role", "web"))
-	}
-	require.NoError(t, p.Apply(j.msgs))
-	p.opt.EdgesMax = 10 // as when it is opened again with another limit
-	require.NoError(t, p.Apply(j.msgs))
-	require.NoError(t, sameAfterReload(t, d, p).Close())
-}
-
-func TestDroppingEdgesOfAPartitionTheLogLacksDropsNone(t *testing.T) {
-	for range 8 { // the order of a map is drawn anew
-		d, j := newDisk(), &journal{}
-		p := d.open(t)
-		j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
-		for i := range 8 {
-			j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i), "role", "web"))
-		}
-		require.NoError(t, p.Apply(j.msgs))
-		require.ErrorContains(t, p.DropEdges(map[int]uint64{0: 9, 1: 9, 2: 9, 3: 9, 4: 9}), "partition 4")
-		require.NoError(t, sameAfterReload(t, d, p).Close())
-	}
-}
-
 func TestThePayloadsOfAPolicyNobodyMatchesGo(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	for i := range 10 {
 		verdict(t, p, j.add(revise(t, i+1, 1, 1, i+1, i, "web", "role=web", 80+i)))
 	}
 	require.Equal(t, 1, count(t, p, keyPayload))
-	require.Zero(t, count(t, p, keyRetired))
 }
 
 // TestReadersMayLookWhileTheFoldGoesOn is for the race detector.
@@ -132,30 +103,20 @@ func TestReadersMayLookWhileTheFoldGoesOn(t *testing.T) {
 			}
 		})
 	}
+	p.Feed(&ear{})
 	read(func() {
-		rows, s := p.SyncRows([]int{0, 1, 2, 3})
-		defer s.Close()
-		for _, n := range rows.Nodes {
-			for _, r := range n.Rows {
-				if _, err := s.Payload(r.Fingerprint); err != nil {
-					t.Error(err)
+		for i := range 90 {
+			past, err := p.Past(policy.NodeID(fmt.Sprintf("n%d", i)), policy.NewEventID(0, uint64(i), 0), nil)
+			if err != nil && !errors.Is(err, ErrUnknownNode) && !errors.Is(err, ErrBehind) {
+				t.Error(err)
+			}
+			for _, item := range past.Items {
+				if item.Payload == nil != item.Gone {
+					t.Error("a row without its payload")
 				}
 			}
 		}
-	})
-	read(func() {
-		s := p.Snapshot()
-		defer s.Close()
-		for part := range testPartitions {
-			for e, err := range s.Edges(part, 0) {
-				if _, perr := s.Payload(e.Fingerprint); err != nil || perr != nil && len(e.Have) > 0 {
-					t.Error(err, perr)
-				}
-			}
-		}
-		if err := p.DropEdges(map[int]uint64{1: s.Seq() / 2, 2: s.Seq() - min(s.Seq(), 20)}); err != nil {
-			t.Error(err)
-		}
+		p.PastStatus()
 	})
 	read(func() {
 		if _, err := p.Digest(context.Background()); err != nil {

@@ -23,10 +23,11 @@ type Feed interface {
 
 // Batch is what one batch of the fold changed.
 type Batch struct {
-	Seq   uint64 // the fold stands here
-	Whole bool   // false: nobody wanted edges, or they could not be made; whoever needs them reads the past
-	Edges []Edge // ascending by ID
-	Size  int    // bytes that the edges hold, roughly
+	Seq   uint64    // the fold stands here
+	Time  time.Time // log timestamp of Seq
+	Whole bool      // false: nobody wanted edges, or they could not be made; whoever needs them reads the past
+	Edges []Edge    // ascending by ID
+	Size  int       // bytes that the edges hold, roughly
 }
 
 // Edge is what one event changed for one policy, or for one artifact of one

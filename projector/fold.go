@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -13,7 +14,6 @@ import (
 type sink interface {
 	Set(key, value []byte, _ *pebble.WriteOptions) error
 	Delete(key []byte, _ *pebble.WriteOptions) error
-	DeleteRange(start, end []byte, _ *pebble.WriteOptions) error
 }
 
 // past is what earlier batches wrote.
@@ -24,10 +24,12 @@ type past interface {
 // fold applies events, one by one, to memory and to one batch.
 type fold struct {
 	*state
-	pending []pending
-	batch   sink
-	store   past
-	silent  bool // no edges: nobody is to be told what these events changed
+	batch sink
+	store past
+	base  uint64
+	bulk  bool    // a rebuild: nobody looks on
+	tell  *teller // nil: nobody is to be told what these events changed
+	cache *cache
 	scratch
 	seq   uint64
 	time  int64
@@ -37,15 +39,16 @@ type fold struct {
 
 // scratch is what one batch leaves to the next: room.
 type scratch struct {
-	fresh    map[nodeEvent]struct{}      // events of nodes applied in this batch
-	admitted map[admissionEvent]struct{} // and of admission policies
-	granted  map[accessEvent]struct{}    // and of principals and relations
-	key      []byte                      // of one write; the batch copies what it is given
-	value    []byte                      // of one write
+	fresh    map[nodeEvent]struct{}          // events of nodes applied in this batch
+	admitted map[admissionEvent]struct{}     // and of admission policies
+	granted  map[accessEvent]struct{}        // and of principals and relations
+	wrote    map[compiler.Fingerprint][]byte // payloads, while there is a teller
+	key      []byte                          // of one write; the batch copies what it is given
+	value    []byte                          // of one write
 }
 
 func newScratch() scratch {
-	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}, granted: map[accessEvent]struct{}{}}
+	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}, granted: map[accessEvent]struct{}{}, wrote: map[compiler.Fingerprint][]byte{}}
 }
 
 // reset keeps room for an ordinary batch; that of a rebuild would take longer
@@ -58,6 +61,7 @@ func (s *scratch) reset() {
 	clear(s.fresh)
 	clear(s.admitted)
 	clear(s.granted)
+	clear(s.wrote)
 }
 
 func (f *fold) set(key, value []byte) { f.keep(f.batch.Set(key, value, nil)) }
@@ -129,55 +133,20 @@ func invalid(fault *policy.DecodeError) Verdict {
 	return v
 }
 
-// gain adds the nodes of some identities to those that have the row now.
-func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
-
-// gather adds to u the nodes of the identities in a that are not in b.
-// Identities share no node, so differences of identities are enough.
-func (f *fold) gather(u union, a, b *set) {
-	if f.silent {
+// storePayload keeps a payload for one more head or artifact.
+func (f *fold) storePayload(fp compiler.Fingerprint, payload []byte) {
+	if !f.payloads.take(fp) {
 		return
 	}
-	a.each(func(o uint32) bool {
-		if !b.has(o) {
-			u.add(&f.layout, &f.identities[o].nodes)
-		}
-		return true
-	})
-}
-
-// record writes what was gathered in have and lost, as one edge a partition.
-func (f *fold) record(p *policyState) {
-	for part := range f.parts {
-		if len(f.have[part])+len(f.lost[part]) > 0 {
-			b := appendVector(f.edgeHead(p), f.have[part])
-			f.edge(part, p, appendVector(b, f.lost[part]))
-		}
+	f.set(payloadKey(fp), payload)
+	if f.tell != nil {
+		f.wrote[fp] = payload
 	}
-	f.have.reset()
-	f.lost.reset()
 }
 
-// recordNode writes what a node's own event changed for a policy.
-func (f *fold) recordNode(p *policyState, ordinal uint32, has bool) {
-	f.edge(f.partition(ordinal), p, appendNodePlace(f.edgeHead(p), f.place(ordinal), has))
-}
-
-func (f *fold) edgeHead(p *policyState) []byte {
-	return appendEdgeHead(f.value[:0], f.time, p.head, p.fp)
-}
-
-func (f *fold) edge(partition int, p *policyState, value []byte) {
-	f.key = appendEdgeKey(f.key[:0], partition, f.seq, p.id)
-	f.putEdge(partition, value)
-}
-
-// putEdge writes an edge under f.key.
-func (f *fold) putEdge(partition int, value []byte) {
-	if !f.trace.IsZero() {
-		value = append(value, f.trace[:]...)
+// release says that one head or artifact less has a payload.
+func (f *fold) release(fp compiler.Fingerprint) {
+	if f.payloads.release(fp) {
+		f.delete(payloadKey(fp))
 	}
-	f.value = value
-	f.set(f.key, value)
-	f.pending[partition].add(f.seq)
 }

@@ -30,8 +30,17 @@ type artifactSet struct {
 	seq     uint64 // of the event that gave the present parts
 	time    int64  // unix ns, the log's
 	event   uuid.UUID
-	seen    uint64         // a small filter over the ids of all events
-	parts   []artifactPart // by kind and name
+	seen    uint64     // a small filter over the ids of all events
+	parts   []heldPart // by kind and name
+}
+
+// heldPart is an artifact of a node, and what its event id names: the later of
+// the events that gave the node the artifact and its present labels, and the
+// place that it had in the set which that event left.
+type heldPart struct {
+	artifactPart
+	since moment
+	place int
 }
 
 // judgeArtifacts settles the cases that do not depend on what an artifact
@@ -92,7 +101,7 @@ func newerThan(s *artifactSet, r *released, id policy.NodeID) (v Verdict, stays 
 	switch {
 	case r.version > s.version:
 		return Verdict{}, false
-	case r.version == s.version && slices.EqualFunc(s.parts, r.parts, func(a artifactPart, b releasedPart) bool { return a == b.artifactPart }):
+	case r.version == s.version && slices.EqualFunc(s.parts, r.parts, func(a heldPart, b releasedPart) bool { return a.artifactPart == b.artifactPart }):
 		return duplicate, true
 	}
 	return reject(CodeVersionNotNewer, "version %d is not above %d, which node %s was given: compile again with a higher --version", r.version, s.version, id), true
@@ -138,7 +147,7 @@ func names200(signers []policy.TrustedSigner) string {
 // claim makes a node that is not registered its project's.
 func (f *fold) claim(id policy.NodeID, p *project) *node {
 	n := f.newNode(id, p)
-	f.key, f.value = appendNodeKey(f.key[:0], p.id, id), nodeRecord{ordinal: n.ordinal, seq: f.seq}.append(f.value[:0])
+	f.key, f.value = appendNodeKey(f.key[:0], p.id, id), nodeRecord{ordinal: n.ordinal}.append(f.value[:0])
 	f.set(f.key, f.value)
 	return n
 }
@@ -169,13 +178,11 @@ func (f *fold) adopt(n *node, t *rete, event uuid.UUID, r *released) {
 		t.nodes++
 	}
 	old := s.parts
-	s.parts = make([]artifactPart, len(r.parts))
+	s.parts = make([]heldPart, len(r.parts))
 	for i := range r.parts {
 		p := &r.parts[i]
-		s.parts[i] = p.artifactPart
-		if f.payloads.take(p.fingerprint) {
-			f.set(payloadKey(p.fingerprint), p.document)
-		}
+		s.parts[i] = heldPart{p.artifactPart, f.moment(), i}
+		f.storePayload(p.fingerprint, p.document)
 	}
 	s.version = r.version
 	f.key = appendReleaseKey(f.key[:0], n.project.id, n.id, r.version)
@@ -200,9 +207,9 @@ func (f *fold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.Deco
 		n.artifacts = &artifactSet{}
 	}
 	s := n.artifacts
-	gone := slices.IndexFunc(s.parts, func(p artifactPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
+	gone := slices.IndexFunc(s.parts, func(p heldPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
 	if gone >= 0 {
-		f.recordArtifact(n, s.parts[gone], false)
+		f.recordArtifact(n, s.parts[gone].artifactPart, gone, false)
 		f.release(s.parts[gone].fingerprint)
 		s.parts = slices.Delete(s.parts, gone, gone+1)
 		if len(s.parts) == 0 {
@@ -229,52 +236,52 @@ func (f *fold) forsake(s *artifactSet) {
 	f.delete(f.key)
 }
 
-// retell records, part by part, what a node has now and did not have, and
-// releases the documents that it had.
-func (f *fold) retell(n *node, old []artifactPart) {
+// retell tells, part by part, what a node has now and had not, and releases the
+// documents that it had. A newer set has another version in each document.
+func (f *fold) retell(n *node, old []heldPart) {
 	now := n.artifacts.parts
-	for len(old)+len(now) > 0 {
+	for i, j := 0, 0; i < len(old) || j < len(now); {
 		c := -1
 		switch {
-		case len(old) == 0:
+		case i == len(old):
 			c = 1
-		case len(now) > 0:
-			c = old[0].compare(now[0])
+		case j < len(now):
+			c = old[i].compare(now[j].artifactPart)
 		}
 		if c < 0 {
-			f.recordArtifact(n, old[0], false)
-		} else if c > 0 || old[0].fingerprint != now[0].fingerprint {
-			f.recordArtifact(n, now[0], true)
+			f.recordArtifact(n, old[i].artifactPart, i, false)
+		} else {
+			f.recordArtifact(n, now[j].artifactPart, j, true)
+			j++
 		}
 		if c <= 0 {
-			f.release(old[0].fingerprint)
-			old = old[1:]
-		}
-		if c >= 0 {
-			now = now[1:]
+			f.release(old[i].fingerprint)
+			i++
 		}
 	}
 }
 
-// tellArtifacts records that a node that was registered or removed has its
+// renewArtifacts gives the artifacts of a node with new labels ids of this event.
+func (f *fold) renewArtifacts(n *node) {
+	if n.artifacts == nil || len(n.artifacts.parts) == 0 {
+		return
+	}
+	for i := range n.artifacts.parts {
+		p := &n.artifacts.parts[i]
+		p.since, p.place = f.moment(), i
+	}
+	f.storeArtifacts(n)
+}
+
+// tellArtifacts tells a node that was registered or removed that it has its
 // artifacts now, or lost them.
 func (f *fold) tellArtifacts(n *node, has bool) {
 	if n.artifacts == nil {
 		return
 	}
-	for _, p := range n.artifacts.parts {
-		f.recordArtifact(n, p, has)
+	for i, p := range n.artifacts.parts {
+		f.recordArtifact(n, p.artifactPart, i, has)
 	}
-}
-
-// recordArtifact writes an edge of one artifact of a node that is registered.
-func (f *fold) recordArtifact(n *node, p artifactPart, has bool) {
-	if f.silent || n.identity == nil {
-		return // a node is told once it is registered
-	}
-	b := appendNodePlace(appendEdgeHead(f.value[:0], f.time, uuid.Nil, p.fingerprint), f.place(n.ordinal), has)
-	f.key = appendArtifactEdgeKey(f.key[:0], f.partition(n.ordinal), f.seq, p)
-	f.putEdge(f.partition(n.ordinal), b)
 }
 
 // rememberArtifacts makes the event the one that gave the node its artifacts.
@@ -283,7 +290,11 @@ func (f *fold) rememberArtifacts(n *node, event uuid.UUID) {
 	s.seq, s.time, s.event = f.seq, f.time, event
 	s.seen |= eventBits(event)
 	f.noteEvent(n.ordinal, event)
-	f.key, f.value = appendArtifactsKey(f.key[:0], n.project.id, n.id), s.append(f.value[:0])
+	f.storeArtifacts(n)
+}
+
+func (f *fold) storeArtifacts(n *node) {
+	f.key, f.value = appendArtifactsKey(f.key[:0], n.project.id, n.id), n.artifacts.append(f.value[:0])
 	f.set(f.key, f.value)
 }
 
@@ -297,6 +308,7 @@ func (s *artifactSet) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.parts)))
 	for _, p := range s.parts {
 		b = append(appendText(appendText(b, p.kind), p.name), p.fingerprint[:]...)
+		b = binary.BigEndian.AppendUint16(p.since.append(b), uint16(p.place))
 	}
 	return b
 }
@@ -307,7 +319,9 @@ func readArtifacts(b []byte) (s artifactSet, reteName string, err error) {
 	s.version, s.seq, s.time = r.u64(), r.u64(), r.time()
 	s.event, s.seen, reteName = r.id(), r.u64(), r.text()
 	for range min(r.uvarint(), policy.MaxArtifacts) {
-		s.parts = append(s.parts, artifactPart{r.text(), r.text(), compiler.Fingerprint(r.hash())})
+		p := heldPart{artifactPart: artifactPart{r.text(), r.text(), compiler.Fingerprint(r.hash())}, since: r.moment()}
+		p.place = int(binary.BigEndian.Uint16(r.take(2)))
+		s.parts = append(s.parts, p)
 	}
 	return s, reteName, r.err
 }
@@ -362,7 +376,7 @@ func (l *loader) artifacts() error {
 			s.rete.nodes++
 		}
 		for _, p := range s.parts {
-			l.state.payloads.heads[p.fingerprint]++
+			l.state.payloads[p.fingerprint]++
 		}
 		n.artifacts = &s
 		return nil

@@ -80,7 +80,7 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
 	f.noteEvent(n.ordinal, event)
-	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, event: event, seen: n.seen, addresses: addresses}
+	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, seen: n.seen, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal
 	}
@@ -96,9 +96,11 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 	before := n.identity
 	if before == nil {
 		f.live.nodes++
+		f.roster = f.seq
 	}
 	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
 		f.move(n, f.identity(n.project, ev.Labels, f.key))
+		f.renewArtifacts(n)
 	}
 	if before == nil {
 		f.tellArtifacts(n, true)
@@ -115,6 +117,7 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 	}
 	if !gone {
 		f.live.nodes--
+		f.roster = f.seq
 		f.tellArtifacts(n, false)
 		f.move(n, nil)
 	}
@@ -127,12 +130,13 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 	return Verdict{}
 }
 
-// move gives a node another identity (nil: none) and records, policy by policy,
+// move gives a node another identity (nil: none) and tells, policy by policy,
 // what it gained and lost. Rows the two identities share are not told again.
 func (f *fold) move(n *node, to *identity) {
 	from := n.identity
 	var old, new []*selector
 	if from != nil {
+		f.keepFormer(n)
 		old = from.selectors
 		from.nodes.remove(&f.layout, n.ordinal)
 	}
@@ -140,8 +144,8 @@ func (f *fold) move(n *node, to *identity) {
 		new = to.selectors
 		to.nodes.add(&f.layout, n.ordinal)
 	}
-	n.identity = to
-	if !f.silent {
+	n.identity, n.since = to, f.moment()
+	if f.tell != nil {
 		f.recordMove(n, old, new)
 	}
 	if from != nil && from.nodes.len() == 0 {
@@ -153,12 +157,12 @@ func (f *fold) move(n *node, to *identity) {
 func (f *fold) recordMove(n *node, old, new []*selector) {
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
-			f.recordNode(p, n.ordinal, false)
+			f.recordNode(p, n, false)
 		}
 	}
 	for _, s := range only(new, old) {
 		for _, p := range s.policies {
-			f.recordNode(p, n.ordinal, true)
+			f.recordNode(p, n, true)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 )
@@ -33,7 +32,11 @@ func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 		return reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
 	}
 	if p == nil {
-		p = &policyState{id: ev.Policy, project: proj, created: f.time}
+		if f.accepted >= policy.MaxPolicies {
+			return reject(CodePolicyLimit, "the plane has accepted %d policies in its life, and has no number for another: revise a policy that lives", f.accepted)
+		}
+		p = &policyState{id: ev.Policy, number: f.accepted, project: proj, created: f.time}
+		f.accepted++
 		f.policies[ev.Policy] = p
 		f.live.policies++
 	}
@@ -59,13 +62,13 @@ func (f *fold) parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, 
 	return Verdict{}, false
 }
 
-// publish moves a policy to a new head and records whom that touches.
+// publish moves a policy to a new head and tells whom that touches.
 func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 	before, was, oldFP := p.selector, p.head != uuid.Nil, p.fp
 	sel := f.intern(p.project, ev.Revision.Selector)
 	switch {
 	case before == sel && oldFP == e.ruleset.Fingerprint:
-		// Matched nodes hash and skip: nothing to announce.
+		// Nodes have it: nobody is told.
 	case before == sel:
 		f.gain(&sel.identities)
 	default:
@@ -80,17 +83,24 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 			f.gain(&sel.identities)
 		}
 	}
-	if f.payloads.take(e.ruleset.Fingerprint) {
-		f.set(payloadKey(e.ruleset.Fingerprint), e.ruleset.Payload)
-	}
+	f.storePayload(e.ruleset.Fingerprint, e.ruleset.Payload)
 	if was {
 		f.release(oldFP)
+	}
+	if before != sel || oldFP != e.ruleset.Fingerprint {
+		p.since = f.moment()
+	}
+	if before != sel {
+		if before != nil {
+			f.keepLost(p)
+		}
+		p.selected = f.seq
 	}
 	f.rename(p, ev.Slug)
 	f.touchPolicy(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
-	p.revisions.add(p.head)
+	p.revisions.add(f.seq, p.head)
 	if before != sel {
 		p.selector = sel
 		sel.policies = append(sel.policies, p)
@@ -119,12 +129,6 @@ func (f *fold) rename(p *policyState, slug string) {
 	p.project.slugs[slug] = p
 }
 
-func (f *fold) release(fp compiler.Fingerprint) {
-	if f.payloads.release(fp, f.seq) {
-		f.set(retiredKey(retirement{f.seq, fp}), nil)
-	}
-}
-
 func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
 	p := f.policies[ev.Policy]
 	switch {
@@ -138,10 +142,11 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 		return duplicate
 	}
 	f.gather(f.lost, &p.selector.identities, &set{})
+	f.keepLost(p)
 	delete(p.project.slugs, p.slug)
 	f.deselect(p)
 	p.selector = nil
-	p.headTime, p.ended = f.time, f.seq
+	p.headTime, p.ended, p.since = f.time, f.seq, f.moment()
 	f.touchPolicy(p, false, true)
 	f.live.policies--
 	f.storePolicy(p)
@@ -150,7 +155,10 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 }
 
 func (f *fold) storePolicy(p *policyState) {
-	r := policyRecord{deleted: p.deleted(), head: p.head, headSeq: p.headSeq, headTime: p.headTime, created: p.created, fp: p.fp, slug: p.slug, name: p.name}
+	r := policyRecord{
+		deleted: p.deleted(), head: p.head, headSeq: p.headSeq, headTime: p.headTime, created: p.created,
+		number: p.number, since: p.since, selected: p.selected, ended: p.ended, fp: p.fp, slug: p.slug, name: p.name,
+	}
 	if p.selector != nil {
 		r.selector = p.selector.ordinal
 	}

@@ -3,11 +3,9 @@ package projector
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -20,20 +18,13 @@ import (
 // TestEdgesTellEachNodeWhatChanged walks through one policy's life.
 func TestEdgesTellEachNodeWhatChanged(t *testing.T) {
 	p, j := openFresh(t), &journal{}
+	ear := listen(p)
 	edges := func(e policy.Event) string {
-		m := j.add(e)
-		require.Equal(t, "applied", verdict(t, p, m))
+		require.Equal(t, "applied", verdict(t, p, j.add(e)))
 		var have, lost []policy.NodeID
-		s := p.Snapshot()
-		defer s.Close()
-		for part := range testPartitions {
-			for e, err := range s.Edges(part, m.Seq) {
-				require.NoError(t, err)
-				have, lost = append(have, e.Have...), append(lost, e.Lost...)
-			}
+		for _, e := range ear.take(t) {
+			have, lost = append(have, nodeIDs(e.Have)...), append(lost, nodeIDs(e.Lost)...)
 		}
-		slices.Sort(have)
-		slices.Sort(lost)
 		return fmt.Sprintf("have %v lost %v", have, lost)
 	}
 	require.Equal(t, "have [] lost []", edges(update(t, 1, 1, "a", "role", "web", "env", "prod")))
@@ -161,7 +152,7 @@ func drawLog(t *rapid.T, n int) (*journal, []policy.Event) {
 }
 
 // TestRowsAndEdgesEqualTheOracle folds a random log in random batches, with
-// repeats, restarts and dropped edges between, and holds three things against
+// repeats and restarts between, and holds three things against
 // the oracle: the rows, what the edges told each node, and the digest of a
 // store that saw the log in one go.
 func TestRowsAndEdgesEqualTheOracle(t *testing.T) {
@@ -170,7 +161,7 @@ func TestRowsAndEdgesEqualTheOracle(t *testing.T) {
 		d := newDisk()
 		p := d.open(rt)
 		defer func() { require.NoError(rt, p.Close()) }()
-		o, h, at, cache := newOracle(), held{}, 0, generations{}
+		o, h, at, cache, ear := newOracle(), held{}, 0, generations{}, listen(p)
 		for at < len(log.msgs) {
 			from := rapid.IntRange(0, at).Draw(rt, "repeat from")
 			to := rapid.IntRange(at+1, min(at+20, len(log.msgs))).Draw(rt, "to")
@@ -178,18 +169,15 @@ func TestRowsAndEdgesEqualTheOracle(t *testing.T) {
 			for _, e := range events[at:to] {
 				o.apply(e)
 			}
-			heard(rt, p, h, uint64(at))
+			heard(rt, ear.take(rt), h)
 			at = to
 			require.Equal(rt, o.rows(), rowsOf(p, nodeNames(31)), "rows at %d", at)
 			require.Equal(rt, o.rows(), h, "what edges told at %d", at)
 			cache.check(rt, p)
-			switch rapid.IntRange(0, 3).Draw(rt, "then") {
-			case 0:
+			if rapid.IntRange(0, 3).Draw(rt, "restart") == 0 {
 				require.NoError(rt, p.Close())
 				p, cache = d.open(rt), generations{}
-			case 1:
-				part := rapid.IntRange(0, testPartitions-1).Draw(rt, "partition")
-				require.NoError(rt, p.DropEdges(map[int]uint64{part: uint64(at)}))
+				ear = listen(p)
 			}
 		}
 		whole := newDisk().open(rt)
@@ -213,9 +201,6 @@ func TestMemoryIsWhatAReloadWouldBuild(t *testing.T) {
 		p := d.open(rt)
 		defer func() { require.NoError(rt, p.Close()) }() // also when a draw is given up
 		require.NoError(rt, p.Apply(log.msgs))
-		require.NoError(rt, p.DropEdges(map[int]uint64{
-			rapid.IntRange(0, testPartitions-1).Draw(rt, "partition"): rapid.Uint64Range(0, p.Applied()).Draw(rt, "dropped up to"),
-		}))
 		before := summary(p)
 		require.NoError(rt, p.Close())
 		p = d.open(rt)
@@ -225,7 +210,7 @@ func TestMemoryIsWhatAReloadWouldBuild(t *testing.T) {
 
 // summary tells the state in plain words: every set, list and count of it.
 func summary(p *Projector) map[string]string {
-	out := map[string]string{"live": fmt.Sprint(p.state.live), "heads": fmt.Sprint(p.state.payloads.heads), "retired": fmt.Sprint(p.state.payloads.retired)}
+	out := map[string]string{"live": fmt.Sprint(p.state.live), "payloads": fmt.Sprint(p.state.payloads), "accepted": fmt.Sprint(p.state.accepted)}
 	members := func(s *set) (xs []uint32) {
 		s.each(func(x uint32) bool { xs = append(xs, x); return true })
 		return xs
@@ -251,74 +236,38 @@ func summary(p *Projector) map[string]string {
 		out["all "+proj.id.String()] = fmt.Sprint(members(&proj.index.all))
 	}
 	for id, n := range p.state.nodes {
-		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, n.seq, n.event, n.seen)
+		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, n.seq, n.since, n.event, n.seen)
 	}
 	for id, pol := range p.state.policies {
-		out["policy "+id.String()] = fmt.Sprint(pol.head, pol.headSeq, pol.fp, sortedIDs(&pol.revisions))
+		out["policy "+id.String()] = fmt.Sprint(pol.number, pol.head, pol.headSeq, pol.since, pol.selected, pol.ended, pol.fp, pol.revisions.list)
 	}
-	for i := range p.pending {
-		out[fmt.Sprint("edges ", i)] = fmt.Sprint(p.pending[i])
+	out["kept"] = fmt.Sprint(p.state.kept.from, p.state.kept.bytes)
+	for i, r := range p.state.kept.queue {
+		out[fmt.Sprint("kept ", i)] = fmt.Sprintf("%v %d %x %x", r.at(), r.size(), r.key(nil), r.value(nil))
 	}
 	return out
 }
 
-func sortedIDs(s *idSet) []uuid.UUID {
-	ids := append(slices.Collect(maps.Keys(s.many)), s.few...)
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	return ids
-}
-
-func TestAPayloadIsKeptWhileAHeadOrAnEdgeNeedsIt(t *testing.T) {
+func TestAPayloadIsKeptWhileAHeadHasIt(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	apply := func(e policy.Event) { require.Equal(t, "applied", verdict(t, p, j.add(e))) }
-	fp := func(port int) compiler.Fingerprint { return compiler.Compile([]policy.Rule{rule(port)}).Fingerprint }
 	stored := func(port int) bool {
-		_, err := payload(p.db, fp(port))
+		_, err := payload(p.db, compiler.Compile([]policy.Rule{rule(port)}).Fingerprint)
 		return err == nil
-	}
-	dropAll := func() {
-		upTo := map[int]uint64{}
-		for part := range testPartitions {
-			upTo[part] = p.Applied()
-		}
-		require.NoError(t, p.DropEdges(upTo))
 	}
 	apply(update(t, 1, 1, "a", "role", "web"))
 	apply(revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80))
 	apply(revise(t, 3, 1, 1, 2, 1, "web", "role=web", 81))
-	require.True(t, stored(80), "the edge of the first revision still announces it")
-	dropAll()
 	require.False(t, stored(80))
 	require.True(t, stored(81))
-	apply(revise(t, 4, 1, 1, 3, 2, "web", "role=web", 82)) // 81 retires
-	apply(revise(t, 5, 1, 2, 4, 0, "www", "role=web", 81)) // and returns
-	dropAll()
-	require.True(t, stored(81), "another head has it")
-	apply(remove(6, 1, 2))
-	require.True(t, stored(81))
-	dropAll()
+	apply(revise(t, 4, 1, 1, 3, 2, "web", "role=web", 82))
 	require.False(t, stored(81))
-}
-
-func TestAPayloadThatRetiredTwiceGoesWithTheSecond(t *testing.T) {
-	ps, fp := newPayloads(), compiler.Fingerprint{1}
-	var gone []uint64
-	sweep := func(oldest uint64) {
-		ps.sweep(oldest, func(r retirement, last bool) {
-			if last {
-				gone = append(gone, r.seq)
-			}
-		})
-	}
-	require.True(t, ps.take(fp), "new: to be stored")
-	require.True(t, ps.release(fp, 10))
-	require.False(t, ps.take(fp), "still stored")
-	require.True(t, ps.release(fp, 20))
-	sweep(15)
-	require.Empty(t, gone, "an edge between 15 and 20 may announce it")
-	sweep(21)
-	require.Equal(t, []uint64{20}, gone)
-	require.True(t, ps.take(fp))
+	apply(revise(t, 5, 1, 2, 4, 0, "www", "role=web", 81)) // and returns
+	apply(revise(t, 6, 1, 3, 5, 0, "wwww", "role=web", 81))
+	apply(remove(7, 1, 2))
+	require.True(t, stored(81), "another head has it")
+	apply(remove(8, 1, 3))
+	require.False(t, stored(81))
 }
 
 func TestAnIdentityLivesWhileANodeHasIt(t *testing.T) {
@@ -386,29 +335,4 @@ func TestAHoleInTheLogStopsTheFold(t *testing.T) {
 		j.add(update(t, i+1, 1, fmt.Sprintf("n%d", i)))
 	}
 	require.ErrorContains(t, p.Apply([]streams.Message{j.msgs[0], j.msgs[2]}), "log continues at 3, not at 2")
-}
-
-func TestEdgesBeyondTheLimitGoOldestFirst(t *testing.T) {
-	p, err := Open("store", Options{Partitions: 1, Created: born, Relaxed: true, EdgesMax: 10, fs: vfs.NewMem()})
-	require.NoError(t, err)
-	defer p.Close()
-	j := &journal{}
-	j.add(revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80))
-	for i := range 30 {
-		j.add(update(t, i+2, 1, fmt.Sprintf("n%d", i), "role", "web"))
-	}
-	for _, m := range j.msgs {
-		require.NoError(t, p.Apply([]streams.Message{m}))
-	}
-	s := p.Snapshot()
-	defer s.Close()
-	n, first := 0, uint64(0)
-	for e, err := range s.Edges(0, 0) {
-		require.NoError(t, err)
-		if n++; n == 1 {
-			first = e.Seq
-		}
-	}
-	require.LessOrEqual(t, n, 10)
-	require.Equal(t, first-1, s.EdgesFrom(0), "complete above it")
 }

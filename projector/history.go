@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // Changes are the log sequences that gave the project what tables are made of
@@ -111,8 +114,8 @@ func eachKey(snap *pebble.Snapshot, prefix []byte, f func(key, value []byte) err
 	return it.Error()
 }
 
-// Muster is what the tables of a whole project are made of, at one moment: its
-// nodes and what each enforces. Close it.
+// Muster is what the tables of nodes of one project are made of, at one moment.
+// Close it.
 type Muster struct {
 	Project uuid.UUID
 	Seq     uint64 // the log sequence of the moment
@@ -122,28 +125,24 @@ type Muster struct {
 	Whole      bool
 	Generation uint64 // as Enforcement has it
 
-	matched map[uint32][]HeadRef
+	matched map[policy.NodeID][]HeadRef
 	snap    *pebble.Snapshot
 }
 
-// Muster takes one of a project that anybody named, and says what changed in it
-// above a sequence.
-func (p *Projector) Muster(project uuid.UUID, above uint64) (*Muster, bool) {
+// Pick names nodes of a project. It is called under the fold's lock and returns
+// at once. matches reports whether a policy matches a node at that moment.
+type Pick func(m *Muster, matches func(id uuid.UUID, n policy.NodeID) bool) []policy.NodeID
+
+// Muster takes one of a project that anybody named: what changed in it above a
+// sequence, and what the nodes that pick names enforce.
+func (p *Projector) Muster(project uuid.UUID, above uint64, pick Pick) (*Muster, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	proj := p.state.projects[project]
 	if proj == nil {
 		return nil, false
 	}
-	m := &Muster{
-		Project: project, Seq: p.cursor.seq, Generation: proj.changed,
-		matched: make(map[uint32][]HeadRef, len(proj.identities)), snap: p.db.NewSnapshot(),
-	}
-	for _, i := range proj.identities {
-		if heads := i.heads(); len(heads) > 0 {
-			m.matched[i.ordinal] = heads
-		}
-	}
+	m := &Muster{Project: project, Seq: p.cursor.seq, Generation: proj.changed}
 	var all []Touch
 	all, m.Whole = p.state.touches.above(above)
 	for _, t := range all {
@@ -151,25 +150,83 @@ func (p *Projector) Muster(project uuid.UUID, above uint64) (*Muster, bool) {
 			m.Touched = append(m.Touched, t)
 		}
 	}
+	picked := pick(m, p.state.matches)
+	m.matched = make(map[policy.NodeID][]HeadRef, len(picked))
+	heads := map[*identity][]HeadRef{}
+	for _, id := range picked {
+		n := p.state.nodes[id]
+		if n == nil || n.identity == nil || n.project != proj {
+			continue
+		}
+		list, known := heads[n.identity]
+		if !known {
+			list = n.identity.heads()
+			heads[n.identity] = list
+		}
+		m.matched[id] = list
+	}
+	m.snap = p.db.NewSnapshot()
 	return m, true
+}
+
+// matches reports whether a policy matches a node now.
+func (s *state) matches(id uuid.UUID, node policy.NodeID) bool {
+	p, n := s.policies[id], s.nodes[node]
+	return p != nil && p.selector != nil && n != nil && n.identity != nil && p.selector.identities.has(n.identity.ordinal)
 }
 
 // Close releases what the muster holds.
 func (m *Muster) Close() error { return m.snap.Close() }
 
-// Each calls f with every node of the project, by id, as an enforcement of its
-// own that must not be closed nor outlive the muster.
-func (m *Muster) Each(f func(e *Enforcement) error) error {
-	for n, err := range nodesOf(m.snap, m.Project) {
-		if err != nil {
-			return err
+// Nodes yields the nodes of the project by id.
+func (m *Muster) Nodes() iter.Seq2[Placed, error] { return nodesOf(m.snap, m.Project) }
+
+// Heads are those of a node that was picked, as Enforcement has them; not ok: it
+// was not, or does not exist.
+func (m *Muster) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
+	heads, ok = m.matched[id]
+	return heads, ok
+}
+
+// Enforcement is that of a node with the facts and heads that it has at this
+// moment. It must not be closed nor outlive the muster.
+func (m *Muster) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
+	return &Enforcement{Node: n, Seq: m.Seq, Generation: m.Generation, Matched: heads, snap: m.snap}
+}
+
+// Home is the project of a node that exists now, and the sequence of the last
+// event that changed a node or a policy of it.
+func (p *Projector) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := p.state.nodes[id]
+	if n == nil || n.identity == nil {
+		return uuid.Nil, 0, false
+	}
+	return n.project.id, n.project.changed, true
+}
+
+// WasExtended reports whether a policy that matches the node had anything of
+// design section 8 at a sequence or later, before its present head.
+func (e *Enforcement) WasExtended(after uint64) (bool, error) {
+	for _, h := range e.Matched {
+		if h.seq <= after {
+			continue
 		}
-		e := Enforcement{Node: n.Node, Seq: m.Seq, Generation: m.Generation, Matched: m.matched[n.identity], snap: m.snap}
-		if err := f(&e); err != nil {
-			return err
+		var seqs []uint64
+		if err := e.revisions(h.Policy, func(seq uint64) { seqs = append(seqs, seq) }); err != nil {
+			return false, err
+		}
+		for i, seq := range seqs {
+			if seq == h.seq || i+1 < len(seqs) && seqs[i+1] <= after {
+				continue
+			}
+			if yes, err := extended(e.snap, HeadRef{Policy: h.Policy, seq: seq}); yes || err != nil {
+				return yes, err
+			}
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // Extended are the policies that live and whose head has anything of design

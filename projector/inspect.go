@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // Identity says which log a store was folded from, and in which layout.
@@ -19,7 +21,11 @@ type Identity struct {
 	Partitions int
 	Created    time.Time // of the log
 	Seq        uint64    // the last log sequence folded
+	Base       uint64    // of event ids; 0 in a schema that had none
 }
+
+// LastID is the highest event id that the store may have told.
+func (i Identity) LastID() policy.EventID { return policy.EndOf(i.Base, i.Seq) }
 
 // Inspect reads the identity of the store in dir and changes nothing. found is
 // false when there is none. It fails with *LockedError when the store is in
@@ -90,7 +96,12 @@ func readIdentityOf(db *pebble.DB) (id Identity, found bool, err error) {
 	if v, err = get(db, cursorKey()); err != nil {
 		return id, false, err
 	}
+	if schema < SchemaVersion {
+		created, seq, err := readPlace(v)
+		id.Created, id.Seq = logTime(created), seq
+		return id, true, err
+	}
 	c, err := readCursor(v)
-	id.Created, id.Seq = time.Unix(0, c.created).UTC(), c.seq
+	id.Created, id.Seq, id.Base = logTime(c.created), c.seq, c.base
 	return id, true, err
 }

@@ -12,8 +12,9 @@ import (
 // SchemaVersion is the layout below. A store of a newer one is refused, one of
 // an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
 // of places; version 3 folds ordered policy, which older binaries rejected, and
-// has admission policies; version 4 has artifacts.
-const SchemaVersion = 4
+// has admission policies; version 4 has artifacts; version 5 has no edges, but
+// says since when things are as they are, and keeps the past.
+const SchemaVersion = 5
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -28,9 +29,9 @@ const (
 	keySelector       = 'q' // ordinal -> project, source text, destination text
 	keyMember         = 'm' // selector ordinal, identity ordinal ->
 	keyPayload        = 'y' // fingerprint -> rule payload, verbatim
-	keyRetired        = 'x' // sequence, fingerprint -> ; payloads no head has had since
-	keyEdge           = 'o' // partition, sequence, policy or artifact -> edge
-	keyEdgesFrom      = 'f' // partition -> highest sequence whose edges were dropped
+	keyLost           = 'o' // sequence -> lost
+	keyFormer         = 'f' // sequence -> former
+	keyWithdrawn      = 'x' // sequence, place u16 -> withdrawn
 	keyRejection      = 'j' // sequence -> rejection as JSON
 	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
 	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
@@ -110,28 +111,6 @@ func payloadKey(fp compiler.Fingerprint) []byte {
 	return append([]byte{keyPayload}, fp[:]...)
 }
 
-func retiredKey(r retirement) []byte {
-	return append(binary.BigEndian.AppendUint64([]byte{keyRetired}, r.seq), r.fp[:]...)
-}
-
-// edgeName is where the name of an edge begins in its key.
-const edgeName = 1 + 2 + 8
-
-func appendEdgeKey(b []byte, partition int, seq uint64, policy uuid.UUID) []byte {
-	b = binary.BigEndian.AppendUint16(append(b, keyEdge), uint16(partition))
-	return append(appendU64(b, seq), policy[:]...)
-}
-
-// An edge about an artifact has a name after its sequence. The first bytes put
-// it, among the policies of that sequence, where the text "artifact.…" stands
-// among the texts of their ids: behind those that begin with a, before b.
-var artifactEdge = [16]byte{0xaf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
-func appendArtifactEdgeKey(b []byte, partition int, seq uint64, p artifactPart) []byte {
-	b = appendEdgeKey(b, partition, seq, artifactEdge)
-	return append(append(append(b, p.kind...), '.'), p.name...)
-}
-
 func appendArtifactsKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
 	return append(append(append(b, keyArtifacts), project[:]...), id...)
 }
@@ -143,15 +122,6 @@ func appendReteKey(b []byte, project uuid.UUID, name string) []byte {
 func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, version uint64) []byte {
 	b = append(append(append(b, keyRelease), project[:]...), id...)
 	return appendU64(append(b, 0), version)
-}
-
-// edgePrefix is the place before the first edge of a sequence.
-func edgePrefix(partition int, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16([]byte{keyEdge}, uint16(partition)), seq)
-}
-
-func edgesFromKey(partition int) []byte {
-	return binary.BigEndian.AppendUint16([]byte{keyEdgesFrom}, uint16(partition))
 }
 
 func rejectionKey(seq uint64) []byte {

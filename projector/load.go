@@ -10,14 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 )
 
 // load reads the store into memory, or writes the first records of a new one.
 func (p *Projector) load() error {
 	p.state = newState(p.opt.Partitions)
-	p.pending = make([]pending, p.opt.Partitions)
 	defer func() {
 		p.admissionSeq.Store(p.state.admission.last())
 		p.accessSeq.Store(p.state.access.last())
@@ -26,10 +24,10 @@ func (p *Projector) load() error {
 	if err != nil || fresh {
 		return err
 	}
-	l := loader{Projector: p, bySelector: map[uint32]*selector{}}
+	l := loader{Projector: p, bySelector: map[uint32]*selector{}, labels: map[string]policy.Labels{}}
 	defer func() { p.state.touches.skip(p.cursor.seq) }()
 	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.retired, l.edges, l.edgesFrom, l.admission, l.access, l.retes, l.artifacts,
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.admission, l.access, l.retes, l.artifacts, l.kept,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("load store %s: %w", p.dir, err)
@@ -42,7 +40,7 @@ func (p *Projector) load() error {
 func (p *Projector) loadSchema() (fresh bool, err error) {
 	v, err := p.get(schemaKey())
 	if errors.Is(err, pebble.ErrNotFound) {
-		p.cursor = cursor{created: p.opt.Created.UnixNano(), first: p.opt.First}
+		p.cursor = cursor{created: p.opt.Created.UnixNano(), first: p.opt.First, base: p.opt.Base}
 		b := p.db.NewBatch()
 		defer b.Close()
 		schema := appendU32(appendU32(nil, SchemaVersion), uint32(p.opt.Partitions))
@@ -84,6 +82,7 @@ func get(db *pebble.DB, key []byte) ([]byte, error) {
 type loader struct {
 	*Projector
 	bySelector map[uint32]*selector
+	labels     map[string]policy.Labels // of the kept past, by key
 }
 
 // scan calls f with every record under a prefix; neither slice outlives the call.
@@ -113,7 +112,10 @@ func (l *loader) cursorRecord() error {
 		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
 	}
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
-	l.state.nextSel = l.cursor.nextSelector
+	l.state.nextSel, l.state.accepted = l.cursor.nextSelector, l.cursor.policies
+	if err := l.adoptBase(); err != nil {
+		return err
+	}
 	v, err = l.get(reportedKey())
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
@@ -122,6 +124,19 @@ func (l *loader) cursorRecord() error {
 		return errors.Join(err, errRecord)
 	}
 	l.reported = binary.BigEndian.Uint64(v)
+	return nil
+}
+
+// adoptBase takes a base that the log was given since: an accepted loss raises
+// it. It never falls.
+func (l *loader) adoptBase() error {
+	switch have := l.cursor.base; {
+	case have > l.opt.Base:
+		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("event ids of that log count from %d, of this one from %d", have, l.opt.Base)}
+	case have < l.opt.Base:
+		l.cursor.base = l.opt.Base
+		return l.db.Set(cursorKey(), l.cursor.append(nil), pebble.Sync)
+	}
 	return nil
 }
 
@@ -149,7 +164,7 @@ func (l *loader) nodes() error {
 		}
 		n := &node{
 			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
-			addressed: len(r.addresses) > 0, seq: r.seq, event: r.event, seen: r.seen,
+			addressed: len(r.addresses) > 0, seq: r.seq, since: r.since, event: r.event, seen: r.seen,
 		}
 		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {
 			return errRecord
@@ -221,9 +236,10 @@ func (l *loader) policies() error {
 		p := &policyState{
 			id: uuid.UUID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), slug: r.slug, name: r.name,
 			head: r.head, headSeq: r.headSeq, headTime: r.headTime, created: r.created, fp: r.fp,
+			number: r.number, since: r.since, selected: r.selected, ended: r.ended,
 		}
 		l.state.policies[p.id] = p
-		p.project.changed = max(p.project.changed, p.headSeq)
+		p.project.changed = max(p.project.changed, p.headSeq, p.ended)
 		if r.deleted {
 			return nil
 		}
@@ -233,50 +249,24 @@ func (l *loader) policies() error {
 		p.selector.policies = append(p.selector.policies, p)
 		p.project.slugs[p.slug] = p
 		l.state.live.policies++
-		l.state.payloads.heads[p.fp]++
+		l.state.payloads[p.fp]++
 		return nil
 	})
 }
 
 func (l *loader) revisions() error {
-	return l.scan(keyRevisionID, func(k, _ []byte) error {
+	err := l.scan(keyRevisionID, func(k, v []byte) error {
 		p := l.state.policies[uuid.UUID(k[:16])]
-		if p == nil {
+		if p == nil || len(v) != 8 {
 			return errRecord
 		}
-		p.revisions.add(uuid.UUID(k[16:]))
+		p.revisions.add(binary.BigEndian.Uint64(v), uuid.UUID(k[16:]))
 		return nil
 	})
-}
-
-func (l *loader) retired() error {
-	return l.scan(keyRetired, func(k, _ []byte) error {
-		l.state.payloads.retire(compiler.Fingerprint(k[8:]), binary.BigEndian.Uint64(k))
-		return nil
-	})
-}
-
-func (l *loader) edges() error {
-	return l.scan(keyEdge, func(k, _ []byte) error {
-		part := int(binary.BigEndian.Uint16(k))
-		if part >= len(l.pending) {
-			return errRecord
-		}
-		l.pending[part].add(binary.BigEndian.Uint64(k[2:]))
-		return nil
-	})
-}
-
-func (l *loader) edgesFrom() error {
-	return l.scan(keyEdgesFrom, func(k, v []byte) error {
-		part := int(binary.BigEndian.Uint16(k))
-		if part >= len(l.pending) || len(v) != 8 {
-			return errRecord
-		}
-		l.pending[part].from = binary.BigEndian.Uint64(v)
-		l.pending[part].last = max(l.pending[part].last, l.pending[part].from)
-		return nil
-	})
+	for _, p := range l.state.policies {
+		p.revisions.sort()
+	}
+	return err
 }
 
 // pebbleLog passes on what an operator should see. A write-ahead log that

@@ -8,7 +8,7 @@ import (
 // nodeSet is the set of an identity's nodes. Most identities have a node or two
 // of a large fleet and keep a set of ordinals. One that has a fair share of the
 // fleet keeps a bit vector a partition, the form in which unions cost a few
-// nanoseconds for 64 nodes and edges are written. The zero value is empty.
+// nanoseconds for 64 nodes and edges are made. The zero value is empty.
 type nodeSet struct {
 	few   set
 	dense [][]uint64 // nil: few holds the set

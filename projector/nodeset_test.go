@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // fleetLayout is a layout of n nodes, spread evenly.
@@ -50,16 +51,23 @@ func TestANodeSetIsASet(t *testing.T) {
 
 		u := make(union, parts)
 		u.add(l, &s)
+		told := l.setOf(u)
+		if told.many != nil {
+			told.many.all = l.byOrdinal
+		}
 		var got []uint32
 		for part := range parts {
-			r := reader{b: appendVector(nil, u[part])}
-			for _, place := range r.places(len(l.byOrdinal[part])) {
-				got = append(got, l.ordinal(part, place))
-			}
-			require.NoError(rt, r.err)
-			require.Empty(rt, r.b)
+			told.Each(part, func(o NodeRef, _ policy.NodeID) bool { got = append(got, uint32(o)); return true })
 		}
 		require.Equal(rt, slices.Sorted(maps.Keys(want)), got)
+		require.Equal(rt, len(want), told.Len())
+		for part := range parts {
+			for place := range l.byOrdinal[part] {
+				o := l.ordinal(part, uint32(place))
+				require.Equal(rt, want[o], told.Has(NodeRef(o)))
+			}
+		}
+		require.False(rt, told.Has(1<<32-1))
 	})
 	require.NotZero(t, forms[true], "no set was ever dense")
 	require.NotZero(t, forms[false], "no set was ever sparse")
@@ -111,48 +119,4 @@ func TestAUnionHoldsTheNodesOfAllItsSets(t *testing.T) {
 		}
 		u.reset()
 	}
-}
-
-// TestAVectorIsStoredCompactly compares with what a compressed bitmap takes.
-func TestAVectorIsStoredCompactly(t *testing.T) {
-	for name, has := range map[string]func(i int) bool{
-		"everybody": func(int) bool { return true },
-		"one":       func(i int) bool { return i == 1000 },
-		"one of 50": func(i int) bool { return i*7919%50 == 0 },
-		"half":      func(i int) bool { return i*7919%997%2 == 0 },
-		"a range":   func(i int) bool { return i > 100 && i < 900 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			v, b := make([]uint64, 32), roaring.New()
-			for i := range 2000 {
-				if has(i) {
-					v[i/64] |= 1 << (i % 64)
-					b.Add(uint32(i))
-				}
-			}
-			b.RunOptimize()
-			require.Less(t, len(appendVector(nil, v)), int(b.GetSerializedSizeInBytes()))
-			r := reader{b: appendVector(nil, v)}
-			require.Equal(t, b.ToArray(), r.places(2000))
-			require.NoError(t, r.err)
-		})
-	}
-}
-
-// FuzzPlaces reads what may be damaged: an error, never a place that is not.
-func FuzzPlaces(f *testing.F) {
-	f.Add(appendPlace(nil, 7))
-	f.Add(appendPlace(nil, 300))
-	f.Add(appendVector(nil, []uint64{4: 1 << 63, 5: 0x5555555555555555}))
-	f.Add(appendVector(nil, []uint64{0, 0xffff, 1 << 63, 1}))
-	f.Add(appendVector(nil, []uint64{0x5555555555555555, 0x5555555555555555}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r := reader{b: b}
-		places := r.places(300)
-		require.True(t, r.err == nil || places == nil)
-		for i, p := range places {
-			require.Less(t, p, uint32(300))
-			require.True(t, i == 0 || p > places[i-1])
-		}
-	})
 }

@@ -1,65 +1,69 @@
 package projector
 
 import (
+	"sync"
+
 	"github.com/edictdev/edict/compiler"
 )
 
-// payloads decides how long a rule payload is kept: while a head has it, and
-// after that while an edge may still announce it. An edge announces the head as
-// it was at its event, so a payload that no head has had since sequence s is
-// needed only by edges up to s.
-type payloads struct {
-	heads   map[compiler.Fingerprint]int
-	retired []retirement
-	last    map[compiler.Fingerprint]uint64 // latest retirement of each
+// payloads counts who needs a payload: the heads and the artifacts that have it.
+// It is stored while somebody does. Edges in memory hold their own bytes.
+type payloads map[compiler.Fingerprint]int
+
+// take counts one more; fresh is true when the payload must be stored.
+func (p payloads) take(fp compiler.Fingerprint) (fresh bool) {
+	p[fp]++
+	return p[fp] == 1
 }
 
-type retirement struct {
-	seq uint64
-	fp  compiler.Fingerprint
-}
-
-func newPayloads() payloads {
-	return payloads{heads: map[compiler.Fingerprint]int{}, last: map[compiler.Fingerprint]uint64{}}
-}
-
-// take counts one more head; fresh is true when the payload must be stored.
-func (p *payloads) take(fp compiler.Fingerprint) (fresh bool) {
-	p.heads[fp]++
-	if p.heads[fp] > 1 {
+// release counts one less; gone is true when it was the last.
+func (p payloads) release(fp compiler.Fingerprint) (gone bool) {
+	p[fp]--
+	if p[fp] > 0 {
 		return false
 	}
-	_, kept := p.last[fp]
-	return !kept
-}
-
-// release counts one head less; retired is true when it was the last.
-func (p *payloads) release(fp compiler.Fingerprint, seq uint64) (retired bool) {
-	p.heads[fp]--
-	if p.heads[fp] > 0 {
-		return false
-	}
-	delete(p.heads, fp)
-	p.retire(fp, seq)
+	delete(p, fp)
 	return true
 }
 
-func (p *payloads) retire(fp compiler.Fingerprint, seq uint64) {
-	p.retired = append(p.retired, retirement{seq, fp})
-	p.last[fp] = seq
+// cacheMost bounds the payloads that are kept in memory for whoever resumes, in
+// bytes.
+const cacheMost = 32 << 20
+
+// cache holds payloads that were asked for lately. A payload is what its
+// fingerprint says for ever, so nothing in it is ever out of date.
+type cache struct {
+	mu         sync.Mutex
+	young, old map[compiler.Fingerprint][]byte
+	size       int // of young
 }
 
-// sweep takes the retirements that no edge at or above oldest can need and
-// calls drop for each, with gone set when the payload itself can go too.
-func (p *payloads) sweep(oldest uint64, drop func(r retirement, gone bool)) {
-	n := 0
-	for ; n < len(p.retired) && p.retired[n].seq < oldest; n++ {
-		r := p.retired[n]
-		gone := p.last[r.fp] == r.seq && p.heads[r.fp] == 0
-		if p.last[r.fp] == r.seq {
-			delete(p.last, r.fp)
-		}
-		drop(r, gone)
+func (c *cache) get(fp compiler.Fingerprint) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.young[fp]; b != nil {
+		return b
 	}
-	p.retired = p.retired[n:]
+	b := c.old[fp]
+	if b != nil {
+		c.add(fp, b)
+	}
+	return b
+}
+
+func (c *cache) put(fp compiler.Fingerprint, b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.young[fp] == nil {
+		c.add(fp, b)
+	}
+}
+
+// add keeps what was used since half of the room was taken; the rest goes.
+func (c *cache) add(fp compiler.Fingerprint, b []byte) {
+	if c.young == nil || c.size+len(b) > cacheMost/2 {
+		c.old, c.young, c.size = c.young, map[compiler.Fingerprint][]byte{}, 0
+	}
+	c.young[fp] = b
+	c.size += len(b)
 }

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 )
@@ -21,19 +23,19 @@ import (
 // is one-way: an older Pebble cannot open the result.
 const formatVersion = pebble.FormatValueSeparation
 
-// defaultEdgesMax is how many edges a store keeps before the oldest go and the
-// relay must compare whole partitions instead.
-const defaultEdgesMax = 4_000_000
-
 // Options says which log a store belongs to, and how it is kept.
 type Options struct {
 	Partitions int       // of the log; required
 	Created    time.Time // of the log; required
 	First      uint64    // sequence of the log's first event; 0 is 1
 	Relaxed    bool      // leave fsync to the operating system
-	EdgesMax   int       // edges kept; 0 is 4,000,000
-	Log        *slog.Logger
-	Metrics    Metrics
+	Base       uint64    // of the log: what its event ids count from
+	// Past is how far back, by the log's time, it is kept what nodes lost; 0: 7 days.
+	Past time.Duration
+	// PastBytes bounds what that takes; 0: 512 MiB.
+	PastBytes int
+	Log       *slog.Logger
+	Metrics   Metrics
 	// Full is called when a write meets a full disk. Writes wait until it
 	// returns, then the one that failed is tried once more; when that fails too
 	// the process ends, as it does at once when Full is nil.
@@ -78,8 +80,8 @@ type Projector struct {
 	mu       sync.RWMutex
 	state    *state
 	room     scratch // for the next batch
-	pending  []pending
 	cursor   cursor
+	feed     Feed
 	reported uint64
 	failed   error // a write did not reach the store: memory is ahead of it, nothing more is written
 
@@ -92,6 +94,7 @@ type Projector struct {
 	progress  sync.Mutex
 	changed   chan struct{}
 	verdicts  verdicts
+	payloads  cache
 	witness   witness
 }
 
@@ -103,9 +106,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	opt.First = max(opt.First, 1)
-	if opt.EdgesMax == 0 {
-		opt.EdgesMax = defaultEdgesMax
-	}
+	opt.Past, opt.PastBytes = cmp.Or(opt.Past, defaultPast), cmp.Or(opt.PastBytes, defaultPastBytes)
 	if opt.bulk == 0 {
 		opt.bulk = bulkEvents
 	}
@@ -267,7 +268,7 @@ type written struct {
 const batchRoom = 640
 
 // batchMost is at how many bytes a batch ends though there is more to fold. An
-// event may write hundreds of edges, and until a batch is written whoever reads
+// event may change hundreds of rows, and until a batch is written whoever reads
 // waits. It is far below a memtable: a larger one goes around that, to a table
 // of its own.
 const batchMost = 4 << 20
@@ -282,11 +283,16 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		return w, p.failed
 	}
 	if p.ephemeral != nil {
-		w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, !p.ephemeral.edges, entries, never)
+		_, w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, p.ephemeral.mode, entries, never)
 		return w, p.failed
 	}
+	mode := quietFold
+	if p.feed != nil && p.feed.Wanted() {
+		mode = toldFold
+	}
+	var told Batch
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	w.made, err = p.foldAll(w.batch, p.db, false, entries, func() bool { return w.batch.Len() >= batchMost })
+	told, w.made, err = p.foldAll(w.batch, p.db, mode, entries, func() bool { return w.batch.Len() >= batchMost })
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
@@ -300,9 +306,37 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	}
 	if err != nil {
 		p.failed = errors.Join(err, w.batch.Close())
+		return w, p.failed
 	}
-	return w, p.failed
+	p.hand(told)
+	return w, nil
 }
+
+// hand gives a batch to whoever feeds on the fold. The disk need not have it
+// yet: event ids come from the log.
+func (p *Projector) hand(b Batch) {
+	if p.feed != nil {
+		p.feed.Take(b)
+	}
+}
+
+// Feed has f handed every batch from now on; nil: nobody. It returns the
+// sequence that the fold stands at.
+func (p *Projector) Feed(f Feed) (seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.feed = f
+	return p.cursor.seq
+}
+
+// mode is for whom a batch is folded.
+type mode int
+
+const (
+	quietFold mode = iota // nobody wants edges
+	toldFold              // somebody does
+	bulkFold              // a rebuild
+)
 
 // acknowledge waits until the batch is durable and makes it visible. Batches
 // are acknowledged in the order they were written.
@@ -339,14 +373,16 @@ func (w written) abandon() {
 	}
 }
 
-// foldAll folds entries into memory and b, the cursor included. Silent: without
-// edges, which then are complete above the last entry. It ends early where b is
-// full.
-func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, full func() bool) ([]Verdict, error) {
+// foldAll folds entries into memory and b, the cursor included. It ends early
+// where b is full, or the edges are many.
+func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
 	p.room.reset()
-	f := fold{state: p.state, pending: p.pending, batch: b, store: store, silent: silent, scratch: p.room}
-	made := make([]Verdict, 0, len(entries))
 	c := p.cursor
+	f := fold{state: p.state, batch: b, store: store, base: c.base, bulk: m == bulkFold, cache: &p.payloads, scratch: p.room}
+	if m == toldFold {
+		f.tell = &teller{counts: map[compiler.Fingerprint]struct{}{}}
+	}
+	made := make([]Verdict, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
@@ -360,25 +396,25 @@ func (p *Projector) foldAll(b sink, store past, silent bool, entries []entry, fu
 		c.seq, c.time = f.seq, f.time
 		c.prev, c.chain = c.chain, e.chain
 		made = append(made, v)
-		if full() {
+		if f.tell != nil {
+			f.tell.endEvent()
+		}
+		if full() || f.tell != nil && f.tell.size >= batchMost {
 			break
 		}
 	}
+	p.state.kept.trim(&f, p.opt.Past, p.opt.PastBytes)
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
+	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from
 	f.value = c.append(f.value[:0])
 	f.set(cursorKey(), f.value)
 	p.cursor = c
 	p.admissionSeq.Store(p.state.admission.last())
 	p.accessSeq.Store(p.state.access.last())
-	if silent {
-		for part := range p.pending {
-			f.dropEdges(part, c.seq, nil)
-		}
-	}
-	p.trim(&f)
-	p.sweep(&f)
 	p.room = f.scratch
-	return made, f.err
+	batch := f.tell.batch(c.seq, &p.state.layout)
+	batch.Time = logTime(c.time)
+	return batch, made, f.err
 }
 
 // never is of a batch without bounds.

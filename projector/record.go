@@ -67,6 +67,10 @@ func appendText[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
+func (m moment) append(b []byte) []byte { return appendU64(appendU64(b, m.seq), uint64(m.time)) }
+
+func (r *reader) moment() moment { return moment{r.u64(), r.time()} }
+
 // logTime turns a stored log timestamp into a time.
 func logTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
@@ -77,6 +81,7 @@ type nodeRecord struct {
 	ordinal   uint32
 	identity  uint32
 	seq       uint64
+	since     moment // of the present labels
 	event     uuid.UUID
 	seen      uint64
 	addresses policy.Addresses
@@ -89,6 +94,7 @@ func (n nodeRecord) append(b []byte) []byte {
 	}
 	b = appendU32(appendU32(append(b, present), n.ordinal), n.identity)
 	b = appendU64(append(appendU64(b, n.seq), n.event[:]...), n.seen)
+	b = n.since.append(b)
 	b = binary.AppendUvarint(b, uint64(len(n.addresses)))
 	for _, a := range n.addresses {
 		b = appendText(b, a.AsSlice())
@@ -101,6 +107,7 @@ func readNode(b []byte) (n nodeRecord, err error) {
 	n.present = r.u8() == 1
 	n.ordinal, n.identity = r.u32(), r.u32()
 	n.seq, n.event, n.seen = r.u64(), r.id(), r.u64()
+	n.since = r.moment()
 	for range min(r.uvarint(), policy.MaxAddresses) {
 		a, ok := netip.AddrFromSlice(r.bytes())
 		if !ok {
@@ -119,6 +126,10 @@ type policyRecord struct {
 	headSeq  uint64
 	headTime int64
 	created  int64
+	number   uint32
+	since    moment
+	selected uint64
+	ended    uint64
 	fp       compiler.Fingerprint
 	slug     string
 	name     string
@@ -131,6 +142,8 @@ func (p policyRecord) append(b []byte) []byte {
 	}
 	b = append(appendU32(append(b, deleted), p.selector), p.head[:]...)
 	b = appendU64(appendU64(appendU64(b, p.headSeq), uint64(p.headTime)), uint64(p.created))
+	b = p.since.append(appendU32(b, p.number))
+	b = appendU64(appendU64(b, p.selected), p.ended)
 	return appendText(appendText(append(b, p.fp[:]...), p.slug), p.name)
 }
 
@@ -139,12 +152,18 @@ func readPolicy(b []byte) (p policyRecord, err error) {
 	p.deleted = r.u8() == 1
 	p.selector, p.head = r.u32(), r.id()
 	p.headSeq, p.headTime, p.created = r.u64(), r.time(), r.time()
+	p.number, p.since = r.u32(), r.moment()
+	p.selected, p.ended = r.u64(), r.u64()
 	p.fp, p.slug, p.name = r.hash(), r.text(), r.text()
 	return p, r.err
 }
 
 func appendIdentity(b []byte, project uuid.UUID, labels policy.Labels) []byte {
-	b = binary.AppendUvarint(append(b, project[:]...), uint64(len(labels)))
+	return appendLabels(append(b, project[:]...), labels)
+}
+
+func appendLabels(b []byte, labels policy.Labels) []byte {
+	b = binary.AppendUvarint(b, uint64(len(labels)))
 	for _, l := range labels {
 		b = appendText(appendText(b, l.Key), l.Value)
 	}
@@ -153,13 +172,17 @@ func appendIdentity(b []byte, project uuid.UUID, labels policy.Labels) []byte {
 
 func readIdentity(b []byte) (project uuid.UUID, labels policy.Labels, err error) {
 	r := reader{b: b}
-	project = r.id()
+	project, labels = r.id(), r.labels()
+	return project, labels, r.err
+}
+
+func (r *reader) labels() policy.Labels {
 	n := min(r.uvarint(), policy.MaxLabels)
-	labels = make(policy.Labels, 0, n)
+	labels := make(policy.Labels, 0, n)
 	for range n {
 		labels = append(labels, policy.Label{Key: r.text(), Value: r.text()})
 	}
-	return project, labels, r.err
+	return labels
 }
 
 func appendSelector(b []byte, project uuid.UUID, s policy.Selector) []byte {
@@ -176,12 +199,17 @@ func readSelector(b []byte) (project uuid.UUID, s policy.Selector, err error) {
 	if r.err != nil {
 		return project, s, r.err
 	}
+	s, err = parseSelector(source, destination)
+	return project, s, err
+}
+
+func parseSelector(source, destination string) (s policy.Selector, err error) {
 	var faults []policy.SyntaxError
 	if s.Source, faults = policy.ParseExpr(source); len(faults) > 0 {
-		return project, s, errRecord
+		return s, errRecord
 	}
 	if s.Destination, faults = policy.ParseExpr(destination); len(faults) > 0 {
-		return project, s, errRecord
+		return s, errRecord
 	}
-	return project, s, nil
+	return s, nil
 }

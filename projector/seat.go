@@ -145,7 +145,7 @@ func (v *View) Heads(id policy.NodeID, above uint64) []Head {
 
 // Step is one thing that happened to a policy: a revision, or its deletion.
 type Step struct {
-	Seq         uint64 // 0 for a deletion that this process did not fold itself
+	Seq         uint64
 	Time        time.Time
 	Selector    policy.Selector
 	Fingerprint compiler.Fingerprint

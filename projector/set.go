@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -137,35 +138,51 @@ func (s *set) shrink() {
 	}
 }
 
-// idSet is a set of ids that nearly always is small. The zero value is empty.
-type idSet struct {
-	few  []uuid.UUID
-	many map[uuid.UUID]struct{} // nil: few holds the set
+// revisions are those of one policy, oldest first. The zero value is empty.
+type revisions struct {
+	list []revisionAt
+	ids  map[uuid.UUID]struct{} // nil: they are few
+}
+
+type revisionAt struct {
+	seq uint64
+	id  uuid.UUID
 }
 
 // fewIDs are as quickly compared one by one as looked up.
 const fewIDs = 16
 
-func (s *idSet) has(id uuid.UUID) bool {
-	if s.many != nil {
-		_, ok := s.many[id]
+func (r *revisions) has(id uuid.UUID) bool {
+	if r.ids != nil {
+		_, ok := r.ids[id]
 		return ok
 	}
-	return slices.Contains(s.few, id)
+	return slices.ContainsFunc(r.list, func(x revisionAt) bool { return x.id == id })
 }
 
-// add adds an id that is not in the set.
-func (s *idSet) add(id uuid.UUID) {
-	if s.many == nil && len(s.few) < fewIDs {
-		s.few = append(s.few, id)
-		return
-	}
-	if s.many == nil {
-		s.many = make(map[uuid.UUID]struct{}, 2*fewIDs)
-		for _, x := range s.few {
-			s.many[x] = struct{}{}
+// add adds a revision that is not there.
+func (r *revisions) add(seq uint64, id uuid.UUID) {
+	r.list = append(r.list, revisionAt{seq, id})
+	if r.ids != nil {
+		r.ids[id] = struct{}{}
+	} else if len(r.list) > fewIDs {
+		r.ids = make(map[uuid.UUID]struct{}, 2*fewIDs)
+		for _, x := range r.list {
+			r.ids[x.id] = struct{}{}
 		}
-		s.few = nil
 	}
-	s.many[id] = struct{}{}
+}
+
+// sort puts what was added in any order by sequence.
+func (r *revisions) sort() {
+	slices.SortFunc(r.list, func(a, b revisionAt) int { return cmp.Compare(a.seq, b.seq) })
+}
+
+// head is the one that was the head at a sequence, of which there was one.
+func (r *revisions) head(seq uint64) uuid.UUID {
+	i, _ := slices.BinarySearchFunc(r.list, seq+1, func(x revisionAt, seq uint64) int { return cmp.Compare(x.seq, seq) })
+	if i == 0 {
+		return uuid.Nil
+	}
+	return r.list[i-1].id
 }

@@ -18,6 +18,7 @@ type state struct {
 	identities []*identity // by ordinal; nil where it has gone
 	nextSel    uint32      // ordinal of the next new selector
 	live       live
+	roster     uint64 // the last event, since the start, that registered or removed a node
 	payloads   payloads
 	admission  admissionState
 	access     accessState
@@ -25,6 +26,8 @@ type state struct {
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
 	touches    touches
+	accepted   uint32 // policies, ever
+	kept       kept
 }
 
 // live counts what exists now.
@@ -36,7 +39,8 @@ func newState(parts int) *state {
 		projects:  map[uuid.UUID]*project{},
 		policies:  map[uuid.UUID]*policyState{},
 		nodes:     map[policy.NodeID]*node{},
-		payloads:  newPayloads(),
+		payloads:  payloads{},
+		kept:      newKept(),
 		admission: newAdmissionState(),
 		access:    newAccessState(),
 		have:      make(union, parts),
@@ -52,7 +56,8 @@ type project struct {
 	selectors  map[string]*selector // by policy.Selector.Key
 	retes      map[string]*rete     // that have signers
 	index      index
-	changed    uint64 // sequence of the last event that changed a node or a policy
+	lost       map[term][]*lost // kept, oldest first; the zero term: those that require no label
+	changed    uint64           // sequence of the last event that changed a node or a policy
 }
 
 func (s *state) project(id uuid.UUID) *project {
@@ -65,6 +70,7 @@ func (s *state) project(id uuid.UUID) *project {
 			selectors:  map[string]*selector{},
 			retes:      map[string]*rete{},
 			index:      newIndex(),
+			lost:       map[term][]*lost{},
 		}
 		s.projects[id] = p
 	}
@@ -75,17 +81,20 @@ func (s *state) project(id uuid.UUID) *project {
 // stays used. selector is nil once it is deleted.
 type policyState struct {
 	id        uuid.UUID
+	number    uint32 // how many the plane had accepted before it
 	project   *project
 	slug      string
 	name      string
 	head      uuid.UUID // of a deleted policy, its last
 	headSeq   uint64
 	headTime  int64  // unix ns, the log's; of a deleted policy, of its deletion
-	ended     uint64 // sequence of the deletion; 0 when another process folded it
+	since     moment // of the present rules and selector
+	selected  uint64 // sequence of the event that gave the selector
+	ended     uint64 // sequence of the deletion
 	created   int64  // unix ns, the log's
 	fp        compiler.Fingerprint
 	selector  *selector
-	revisions idSet
+	revisions revisions
 }
 
 func (p *policyState) deleted() bool { return p.selector == nil }
@@ -99,6 +108,7 @@ type node struct {
 	ordinal   uint32
 	addressed bool
 	seq       uint64    // of the event that gave the present facts
+	since     moment    // of the event that gave the present labels
 	event     uuid.UUID // its id
 	seen      uint64    // a small filter over the ids of all its events
 	artifacts *artifactSet

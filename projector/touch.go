@@ -67,7 +67,7 @@ func (p *Projector) Touched(above uint64) (list []Touch, seq uint64, whole bool)
 
 func (f *fold) touchNode(n *node, addresses policy.Addresses) {
 	n.project.changed = f.seq
-	if f.silent {
+	if f.bulk {
 		f.touches.skip(f.seq)
 		return
 	}
@@ -80,7 +80,7 @@ func (f *fold) touchNode(n *node, addresses policy.Addresses) {
 
 func (f *fold) touchPolicy(p *policyState, extended, rewrote bool) {
 	p.project.changed = f.seq
-	if f.silent {
+	if f.bulk {
 		f.touches.skip(f.seq)
 		return
 	}

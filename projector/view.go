@@ -329,15 +329,10 @@ type Counts struct {
 	Nodes, Identities, Policies, Selectors int
 	Rejected                               uint64
 	AdmissionPolicies                      int
-	Edges                                  []int // pending, per partition
 }
 
 // Counts of what exists now.
 func (v *View) Counts() Counts {
 	l := v.p.state.live
-	c := Counts{Nodes: l.nodes, Identities: l.identities, Policies: l.policies, Selectors: l.selectors, Rejected: v.p.cursor.rejected, AdmissionPolicies: v.p.state.admission.live}
-	for i := range v.p.pending {
-		c.Edges = append(c.Edges, v.p.pending[i].count)
-	}
-	return c
+	return Counts{Nodes: l.nodes, Identities: l.identities, Policies: l.policies, Selectors: l.selectors, Rejected: v.p.cursor.rejected, AdmissionPolicies: v.p.state.admission.live}
 }

@@ -162,7 +162,7 @@ func artifactsFact(k, v []byte) (Fact, error) {
 		"event": s.event.String(), "released_at": stamp(s.time), "seen": strconv.FormatUint(s.seen, 16),
 	}
 	for _, p := range s.parts {
-		values[p.suffix()] = p.fingerprint.String()
+		values[p.suffix()] = fmt.Sprintf("%s since %s at %d", p.fingerprint, p.since, p.place)
 	}
 	return Fact{FactArtifacts, uuid.UUID(k[:16]).String() + "/" + string(k[16:]), values}, err
 }

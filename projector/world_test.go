@@ -157,37 +157,58 @@ func (h held) drop(n policy.NodeID, p uuid.UUID) {
 	}
 }
 
-// heard folds the edges above from into what the nodes hold after them,
-// checking that they come in order and tell no node what it knows already.
-func heard(t require.TestingT, p *Projector, h held, from uint64) {
-	s := p.Snapshot()
-	defer s.Close()
-	var all []StoredEdge
-	for part := range testPartitions {
-		last := StoredEdge{}
-		for e, err := range s.Edges(part, from+1) {
-			require.NoError(t, err)
-			require.True(t, e.Seq > last.Seq || e.Seq == last.Seq && slices.Compare(e.Policy[:], last.Policy[:]) > 0, "edges out of order")
-			last = e
-			all = append(all, e)
-		}
+// ear is a Feed that keeps what it is handed.
+type ear struct {
+	deaf    bool
+	batches []Batch
+}
+
+func (e *ear) Wanted() bool { return !e.deaf }
+func (e *ear) Take(b Batch) { e.batches = append(e.batches, b) }
+
+// take returns what was handed over since the last call, whole.
+func (e *ear) take(t require.TestingT) (edges []Edge) {
+	for _, b := range e.batches {
+		require.True(t, b.Whole)
+		edges = append(edges, b.Edges...)
 	}
-	slices.SortStableFunc(all, func(a, b StoredEdge) int { return int(a.Seq) - int(b.Seq) })
-	for _, e := range all {
-		require.True(t, slices.IsSorted(e.Have) && slices.IsSorted(e.Lost))
-		for _, n := range e.Have {
+	e.batches = nil
+	return edges
+}
+
+// listen has the fold tell from now on.
+func listen(p *Projector) *ear {
+	e := &ear{}
+	p.Feed(e)
+	return e
+}
+
+// nodeIDs are the ids of a set, ascending.
+func nodeIDs(s Nodes) (out []policy.NodeID) {
+	s.Each(-1, func(_ NodeRef, id policy.NodeID) bool { out = append(out, id); return true })
+	slices.Sort(out)
+	return out
+}
+
+// heard folds edges into what the nodes hold after them, checking that they
+// come in order and tell no node what it knows already.
+func heard(t require.TestingT, edges []Edge, h held) {
+	last := policy.EventID(0)
+	for _, e := range edges {
+		require.Greater(t, e.ID, last, "edges out of order")
+		last = e.ID
+		for _, n := range nodeIDs(e.Have) {
 			was, had := h[n][e.Policy]
 			require.False(t, had && was == e.Fingerprint, "node %s is told at %d what it holds", n, e.Seq)
 			h.set(n, e.Policy, e.Fingerprint)
-			body, err := s.Payload(e.Fingerprint)
-			require.NoError(t, err, "payload of an edge")
-			require.NotEmpty(t, body)
+			require.Equal(t, e.Fingerprint, compiler.FingerprintOf(e.Payload), "payload of an edge")
 		}
-		for _, n := range e.Lost {
+		for _, n := range nodeIDs(e.Lost) {
 			_, had := h[n][e.Policy]
 			require.True(t, had, "node %s is told at %d to drop what it does not hold", n, e.Seq)
 			h.drop(n, e.Policy)
 		}
+		require.Equal(t, e.Have.Len() > 0, e.Payload != nil)
 	}
 }
 

@@ -1,157 +1,208 @@
-package relay_test
+//go:build unix
+
+package relay
 
 import (
-	"context"
-	"errors"
+	"bufio"
+	"bytes"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/projector"
 )
 
-// BenchmarkFanOut is one revision of a policy of 20 rules that every one of
-// 100,000 nodes has, from the log to the last message stored in the node
-// stream. Its floor, in the same round, is a plain stream that takes the same
-// subjects, headers and bodies: without acknowledgements when durability is
-// relaxed, asynchronously acknowledged when it is strict.
-func BenchmarkFanOut(b *testing.B) {
-	const nodes = 100_000
-	for _, relaxed := range []bool{true, false} {
-		b.Run(map[bool]string{true: streams.Relaxed, false: streams.Strict}[relaxed], func(b *testing.B) {
-			p := newPlaneOf(b, streams.ServerOptions{Relaxed: relaxed}, 64)
-			p.fleet(nodes)
-			told := &counter{left: make(chan int, nodes)}
-			w := p.start(b.TempDir(), relay.Options{Metrics: told})
-			p.released(w, p.log.First()+nodes-1)
-			var took, floor time.Duration
-			count := 0
-			ports := make([]uint16, 20)
-			for i := range b.N {
-				for r := range ports {
-					ports[r] = uint16(1 + i*len(ports)%60_000 + r)
-				}
-				began := time.Now()
-				seq := p.revise(policyID(1), "role=a", ports...)
-				told.wait(nodes)
-				took += time.Since(began)
-				p.released(w, seq)
-				msgs := p.announced(nodes)
-				if !relaxed {
-					msgs = msgs[:10_000]
-				}
-				count += len(msgs)
-				floor += p.floor(msgs, relaxed)
+const benchStreams = 1000
+
+// crowd reads streams and counts their frames.
+type crowd struct {
+	frames atomic.Int64
+	wanted atomic.Int64
+	done   chan struct{}
+}
+
+// join opens a stream over a bare connection and counts the frames of it.
+func (c *crowd) join(b *testing.B, addr, path, accept string) {
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAccept: %s\r\n\r\n", path, accept)
+	require.NoError(b, err)
+	r := bufio.NewReader(conn)
+	for {
+		line, err := r.ReadString('\n')
+		require.NoError(b, err)
+		if line == "\r\n" {
+			break
+		}
+	}
+	go func() {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := r.Read(buf)
+			if err != nil {
+				return
 			}
-			ours, plain := float64(nodes*b.N)/took.Seconds(), float64(count)/floor.Seconds()
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(ours, "msg/s")
-			b.ReportMetric(plain, "floor-msg/s")
-			b.ReportMetric(ours/plain, "ratio")
+			if k := int64(bytes.Count(buf[:n], []byte("event: p"))); k > 0 && c.frames.Add(k) == c.wanted.Load() {
+				c.done <- struct{}{}
+			}
+		}
+	}()
+}
+
+// want says how many frames are to come, before they are sent.
+func (c *crowd) want(n int64) {
+	c.frames.Store(0)
+	c.wanted.Store(n)
+}
+
+// plainHub is the least that serves event streams: what there is to say goes
+// through a channel for each stream, without a signature.
+type plainHub struct {
+	mu   sync.Mutex
+	subs map[string]chan []byte
+}
+
+func (h *plainHub) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	sub := make(chan []byte, 16)
+	h.mu.Lock()
+	h.subs[strings.TrimPrefix(req.URL.Path, "/")] = sub
+	h.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	rc := http.NewResponseController(w)
+	_ = rc.Flush()
+	seq := 0
+	var buf []byte
+	for {
+		select {
+		case <-req.Context().Done():
+			return
+		case m := <-sub:
+			seq++
+			buf = fmt.Appendf(buf[:0], "id: %d\nevent: policy_updated\ndata: %s\n\n", seq, m)
+			_, _ = w.Write(buf)
+			_ = rc.Flush()
+		}
+	}
+}
+
+// benchRules are as many rules as a row of the benches of the whole has.
+func benchRules(l *script, p int, selector string, k int) {
+	ports := make([]int, 8)
+	for i := range ports {
+		ports[i] = 1 + (k*8+i)%65000
+	}
+	l.revise(p, selector, ports...)
+}
+
+// BenchmarkStreams measures events until the last of a thousand streams has its
+// own: one event for all, or one for each, in either form; and the same bytes
+// from a plain hub.
+func BenchmarkStreams(b *testing.B) {
+	for name, each := range map[string]bool{"all": false, "each": true} {
+		size := 0
+		for _, dialect := range []string{"batch", "current"} {
+			b.Run(name+"/"+dialect, func(b *testing.B) {
+				log := newScript(b)
+				for i := range benchStreams {
+					log.node(fmt.Sprintf("n%d", i), "role=web", fmt.Sprintf("n=%d", i))
+				}
+				g := newStage(b, log, Options{})
+				g.play()
+				c := &crowd{done: make(chan struct{}, 1)}
+				for i := range benchStreams {
+					c.join(b, g.server.Listener.Addr().String(), fmt.Sprintf("/n%d", i), "text/event-stream;dialect="+dialect)
+				}
+				used := &cpu{}
+				for k := 0; b.Loop(); k++ {
+					b.StopTimer()
+					c.want(benchStreams)
+					if each {
+						for i := range benchStreams {
+							benchRules(log, i, fmt.Sprintf("n=%d", i), k)
+						}
+					} else {
+						benchRules(log, 0, "role=web", k)
+					}
+					// Only what the relay does counts: the fold has a bench of its own.
+					batch := g.fold()
+					b.StartTimer()
+					used.start()
+					for _, x := range batch {
+						g.relay.hub.inbox.Take(x)
+					}
+					<-c.done
+					used.stop()
+				}
+				if size == 0 {
+					r := g.open("n1", "0", "text/event-stream;dialect=batch")
+					r.next()
+					size = len(r.next().Data) + 300
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*benchStreams), "ns/frame")
+				b.ReportMetric(float64(used.sum.Nanoseconds())/float64(b.N*benchStreams), "cpu-ns/frame")
+			})
+		}
+		b.Run(name+"/plain", func(b *testing.B) {
+			h := &plainHub{subs: map[string]chan []byte{}}
+			server := httptest.NewServer(h)
+			defer server.Close()
+			defer server.CloseClientConnections()
+			c := &crowd{done: make(chan struct{}, 1)}
+			for i := range benchStreams {
+				c.join(b, server.Listener.Addr().String(), fmt.Sprintf("/n%d", i), "")
+			}
+			used := &cpu{}
+			body := bytes.Repeat([]byte("x"), size)
+			for b.Loop() {
+				used.start()
+				c.want(benchStreams)
+				h.mu.Lock()
+				for _, sub := range h.subs {
+					sub <- body
+				}
+				h.mu.Unlock()
+				<-c.done
+				used.stop()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*benchStreams), "ns/frame")
+			b.ReportMetric(float64(used.sum.Nanoseconds())/float64(b.N*benchStreams), "cpu-ns/frame")
 		})
 	}
 }
 
-// announced is what the node stream holds for nodes: want messages.
-func (p *plane) announced(want int) (msgs []streams.Message) {
-	p.t.Helper()
-	n, _, err := streams.OpenNodes(p.t.Context(), p.conn, streams.NodesOptions{LogID: p.log.ID()})
-	require.NoError(p.t, err)
-	st, err := n.State(p.t.Context())
-	require.NoError(p.t, err)
-	for some, err := range n.Read(p.t.Context(), n.First(), st.Last, "edict.node.>") {
-		require.NoError(p.t, err)
-		msgs = append(msgs, some...)
-	}
-	require.Len(p.t, msgs, want)
-	return msgs
+// cpu is the time that this process used, the readers' included.
+type cpu struct{ from, sum time.Duration }
+
+func (c *cpu) start() { c.from = cpuNow() }
+func (c *cpu) stop()  { c.sum += cpuNow() - c.from }
+
+func cpuNow() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// floor has a plain stream take msgs and says how long that took. Such a stream
-// without acknowledgements drops what it cannot take, so what it stored is
-// counted.
-func (p *plane) floor(msgs []streams.Message, noAck bool) time.Duration {
-	p.t.Helper()
-	ctx := p.t.Context()
-	nc, err := nats.Connect("", nats.InProcessServer(p.server))
-	require.NoError(p.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096))
-	require.NoError(p.t, err)
-	s, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "FLOOR", Subjects: []string{"floor.>"}, NoAck: noAck})
-	require.NoError(p.t, err)
-	plain := make([]*nats.Msg, len(msgs))
-	for i, m := range msgs {
-		plain[i] = &nats.Msg{Subject: "floor" + m.Subject[len("edict"):], Data: m.Body, Header: nats.Header{}}
-		for k, v := range m.Header {
-			plain[i].Header["X"+k[1:]] = v // as long, but nothing that the server acts upon
-		}
-	}
-	began := time.Now()
-	if noAck {
-		err = publishNoAck(ctx, nc, s, plain)
-	} else {
-		err = publishAsync(ctx, js, plain)
-	}
-	took := time.Since(began)
-	require.NoError(p.t, err)
-	info, err := s.Info(ctx)
-	require.NoError(p.t, err)
-	require.Equal(p.t, uint64(len(msgs)), info.State.Msgs)
-	require.NoError(p.t, js.DeleteStream(ctx, "FLOOR"))
-	return took
+// fold folds what is new and returns what it hands over, in place of handing it.
+func (g *stage) fold() (batches []projector.Batch) {
+	kept := &keeper{}
+	g.store.Feed(kept)
+	g.play()
+	g.store.Feed(feeds{g.relay.hub.inbox})
+	return kept.batches
 }
 
-// publishNoAck returns when all is stored, or when nothing more comes.
-func publishNoAck(ctx context.Context, nc *nats.Conn, s jetstream.Stream, msgs []*nats.Msg) error {
-	for _, m := range msgs {
-		if err := nc.PublishMsg(m); err != nil {
-			return err
-		}
-	}
-	last, since := uint64(0), time.Now()
-	for {
-		info, err := s.Info(ctx)
-		if err != nil || info.State.Msgs == uint64(len(msgs)) {
-			return err
-		}
-		if info.State.Msgs != last {
-			last, since = info.State.Msgs, time.Now()
-		} else if time.Since(since) > 10*time.Second {
-			return fmt.Errorf("the stream stored %d of %d messages", last, len(msgs))
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+type keeper struct{ batches []projector.Batch }
 
-func publishAsync(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) error {
-	for _, m := range msgs {
-		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
-			return err
-		}
-	}
-	select {
-	case <-js.PublishAsyncComplete():
-		return nil
-	case <-ctx.Done():
-		return errors.Join(errors.New("not all is acknowledged"), ctx.Err())
-	}
-}
-
-// counter counts announcements.
-type counter struct {
-	clients
-	left chan int
-}
-
-func (c *counter) Announced(n, _ int) { c.left <- n }
-
-func (c *counter) wait(n int) {
-	for n > 0 {
-		n -= <-c.left
-	}
-}
+func (*keeper) Wanted() bool             { return true }
+func (k *keeper) Take(b projector.Batch) { k.batches = append(k.batches, b) }

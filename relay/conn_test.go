@@ -1,6 +1,6 @@
 //go:build unix
 
-package relay_test
+package relay
 
 import (
 	"context"
@@ -11,23 +11,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/relay"
 )
 
 func TestTheSystemKeepsLittleOfAStream(t *testing.T) {
-	p := newPlane(t)
-	p.node("n0", "role=a")
-	w := p.start(t.TempDir(), relay.Options{})
-	p.ready(w)
+	log := newScript(t)
+	log.node("n0", "role=a")
+	g := newStage(t, log, Options{})
+	g.play()
 	for _, begin := range []func(*httptest.Server){(*httptest.Server).Start, (*httptest.Server).StartTLS} {
 		accepted := make(chan net.Conn, 1)
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-			_ = w.ServeEvents(rw, req, "n0") // the client sees it
+			_ = g.relay.ServeEvents(rw, req, "n0") // the client sees it
 		}))
 		server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 			accepted <- c
-			return relay.WithConn(ctx, c)
+			return WithConn(ctx, c)
 		}
 		begin(server)
 		res, err := server.Client().Get(server.URL)

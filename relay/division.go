@@ -9,7 +9,7 @@ import (
 
 // divide deals the partitions of a plane to the workers that share them: each
 // gets as many as any other, or one more, and a worker that comes or goes moves
-// few beside its own. Partitions that a worker was told to announce are left to
+// few beside its own. Partitions that a worker was told to publish are left to
 // it. The result depends on who the workers are alone, so whoever knows the
 // same workers divides alike, by owner.
 func divide(partitions int, workers []Worker) map[string][]int {

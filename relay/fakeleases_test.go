@@ -171,6 +171,7 @@ func (l *fakeLeases) Watch(ctx context.Context, after uint64) iter.Seq2[[]stream
 			l.b.mu.Lock()
 			news, changed := slices.Clone(l.b.history[after:]), l.b.changed
 			l.b.mu.Unlock()
+			news = lastOnes(news)
 			if len(news) == 0 {
 				select {
 				case <-changed:
@@ -192,10 +193,20 @@ func (l *fakeLeases) Watch(ctx context.Context, after uint64) iter.Seq2[[]stream
 				time.Sleep(10 * time.Millisecond)
 				continue
 			}
-			after += uint64(len(news))
+			after = news[len(news)-1].Revision
 			if !yield(news, nil) {
 				return
 			}
 		}
 	}
+}
+
+// lastOnes is what a bucket keeps: the last entry of each key.
+func lastOnes(all []streams.Entry) (kept []streams.Entry) {
+	for i, e := range all {
+		if !slices.ContainsFunc(all[i+1:], func(later streams.Entry) bool { return later.Key == e.Key }) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }

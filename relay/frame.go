@@ -3,6 +3,8 @@ package relay
 import (
 	"slices"
 	"strconv"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // dataRoom is the most bytes of JSON on one data: line. Agents read lines of
@@ -12,9 +14,9 @@ const dataRoom = 60 << 10
 // appendFrame appends an SSE frame with the data that add appends. Data is
 // split over lines at JSON token boundaries, where the line feed that joins
 // them again is white space.
-func appendFrame(b []byte, id uint64, event string, add func([]byte) []byte) []byte {
+func appendFrame(b []byte, id policy.EventID, event string, add func([]byte) []byte) []byte {
 	b = append(b, "id: "...)
-	b = strconv.AppendUint(b, id, 10)
+	b = strconv.AppendUint(b, uint64(id), 10)
 	b = append(b, "\nevent: "...)
 	b = append(b, event...)
 	b = append(b, "\ndata: "...)

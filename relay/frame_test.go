@@ -6,20 +6,15 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
 // manyRules is the largest rule list there is.
-func manyRules(t *testing.T) compiler.Ruleset {
-	t.Helper()
-	var rules []policy.Rule
+func manyRules() (rules []policy.Rule) {
 	for i := range policy.MaxRules {
 		rules = append(rules, policy.Rule{
 			Action: policy.Allow, Protocol: policy.TCP,
@@ -28,42 +23,30 @@ func manyRules(t *testing.T) compiler.Ruleset {
 			Ports:       policy.Ports{From: 10000, To: 65535},
 		})
 	}
-	rs := compiler.Compile(rules)
-	require.Equal(t, policy.MaxRules, rs.Rules)
-	return rs
+	return rules
 }
 
 func TestTheLargestPolicyIsDispatchedOnceByAParserOfShortLines(t *testing.T) {
-	rs := manyRules(t)
+	rules := manyRules()
+	rs := compiler.Compile(rules)
 	require.Greater(t, len(rs.Payload), 2*65536)
-	s := newSealer(artifact.NewKeyring(testSigner), "1", time.Hour, 8<<20)
-	a := announcement{
-		key: Key{7, policyIDs[0].String(), "n0"}, policy: policyIDs[0], revision: policyIDs[1],
-		fingerprint: rs.Fingerprint, time: timeOf(7),
+	log := newScript(t)
+	log.node("n0", "role=web")
+	g := newStage(t, log, Options{})
+	g.play()
+	for i, accept := range []string{"", "text/event-stream;dialect=batch"} {
+		r := g.open("n0", "", accept)
+		log.reviseRules(i, "role=web", rules)
+		log.revise(i+10, "role=web", 1)
+		g.play()
+		f := r.next()
+		require.Greater(t, f.Lines, 2)
+		for line := range strings.Lines(string(f.Data)) {
+			require.Less(t, len("data: ")+len(line), 65536)
+		}
+		require.Equal(t, rs.Fingerprint.String(), f.Payload.Fingerprint)
+		require.Equal(t, log.idOf(i+10), r.next().ID, "it came once")
 	}
-	rules, err := artifact.PrepareRules(rs.Payload, 0)
-	require.NoError(t, err)
-	m := sealed(t, s, line{announcement: a, rules: rules})[0]
-
-	e := &events{}
-	st := &eventStream{w: e, rc: newController(e), node: "n0", keys: artifact.Keys{Current: testSigner}, metrics: quiet{}, timeout: time.Second}
-	cause, err := st.add(&news{Message: streams.Message{
-		Seq: 9, Subject: m.Subject, Body: m.Body,
-		Header: map[string][]string{streams.HeaderEdictID: {a.id()}},
-	}})
-	require.NoError(t, err)
-	require.NoError(t, st.send())
-	require.True(t, cause.Equal(timeOf(7)))
-	for line := range strings.Lines(e.text()) {
-		require.Less(t, len(line), 65536)
-	}
-	frames := e.frames(t)
-	require.Len(t, frames, 1)
-	require.Equal(t, uint64(9), frames[0].id)
-	p, err := artifact.ParsePolicyPayload(frames[0].notice.Payload)
-	require.NoError(t, err)
-	require.NoError(t, p.Verify())
-	require.Equal(t, rs.Fingerprint, compiler.Fingerprint(p.Fingerprint))
 }
 
 func TestACutNeverFallsInsideAToken(t *testing.T) {

@@ -2,396 +2,364 @@ package relay
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
+	"github.com/edictdev/edict/projector"
 )
 
-// hub is the one reader of the node stream in this process. It feeds every
-// live stream, and releases a message only when the own read model contains
-// what the message tells, so that the pull it causes finds it (design
-// section 6).
+// hub tells the streams that are connected here what the fold changes. One
+// goroutine meets edges with streams and signs; each stream writes in its own.
+// Neither the fold nor the hub waits for a stream: what a stream is owed waits
+// in its queue until it is ready.
 type hub struct {
-	stream     Stream
-	store      Store
-	board      *board
-	log        *slog.Logger
-	logID      string
-	partitions int
-	patience   time.Duration // how long the gate may be shut before the process is not ready
-	scans      *semaphore.Weighted
-	drops      *dropper
+	relay     *Relay
+	inbox     *inbox
+	connected atomic.Int64 // streams that joined and did not leave
 
-	mu       sync.Mutex
-	ready    bool
-	waitsFor uint64 // before ready: the log sequence the fold must reach
-	released uint64 // every message up to it went to who listens
-	shut     time.Time
-	subs     map[policy.NodeID][]*subscriber
-	days     []dayMark // ascending by seq
-	ring     *ring
-	tables   map[int]placedMark // the last table mark of each partition
-	passed   map[int]uint64     // and the last that was released here
-	began    uint64             // where the hub starts: marks above it pass
-	ended    bool
+	mu   sync.Mutex // is held for moments: streams join under the fold's lock
+	post post
+	over bool // the hub has ended
+
+	// Of the hub's goroutine alone.
+	begins  uint64 // what was folded up to here was never handed over
+	seq     uint64 // everything up to here was put into the queues
+	streams []*stream
+	nodes   map[policy.NodeID]*stream // the first of each node; the others follow it
+	touched []*stream                 // may have something that they were not handed
+	words   []tableWords              // of a sequence that is not reached yet
+	round   round
 }
 
-// dayMark is one edict.mark.day.<day>: what was written after it is younger
-// than it.
-type dayMark struct {
+// post is what others have for the hub.
+type post struct {
+	joined []joined
+	loaded []past
+	ready  []*stream // wrote what they were handed, and are owed more
+	left   []*stream
+	words  []tableWords
+}
+
+// joined is a stream that is to be told of every batch above a sequence.
+type joined struct {
+	*stream
 	seq uint64
-	at  time.Time
+	ref projector.NodeRef
 }
 
-// held bounds what was read from the stream and waits at the gate, in bytes.
-const held = 32 << 20
-
-// scansAtOnce bounds the temporary consumers of resumes over many subjects.
-const scansAtOnce = 8
-
-func newHub(r *Relay, stream Stream) *hub {
-	return &hub{
-		stream: stream, store: r.store, board: r.board, log: r.opt.Log,
-		logID: r.logID, partitions: r.opt.Partitions, patience: r.opt.Patience,
-		scans: semaphore.NewWeighted(scansAtOnce),
-		drops: newDropper(r.store, r.opt.Log),
-		subs:  map[policy.NodeID][]*subscriber{}, tables: map[int]placedMark{}, passed: map[int]uint64{},
-		ring: newRing(r.opt.Ring, math.MaxUint64), // covers nothing before the start
-	}
+// past is what a stream that joined missed before it did.
+type past struct {
+	to   *stream
+	news []*news
 }
 
-// Run serves until ctx ends or the stream is found remade
-// (*streams.DamagedError). Live streams end with it: their clients come back
-// and resume.
-func (h *hub) Run(ctx context.Context) error {
+// tableWords name the nodes whose tables events up to a sequence changed.
+type tableWords struct {
+	seq        uint64
+	all, asked []policy.NodeID // asked: for readers that enforce tables alone
+}
+
+func newHub(r *Relay) *hub {
+	h := &hub{relay: r, nodes: map[policy.NodeID]*stream{}}
+	h.round.clock = func() time.Time { return r.clock() }
+	h.inbox = newInbox(r.opt.HubBytes, func() bool { return h.connected.Load() > 0 }, r.opt.Metrics.HubDropped)
+	return h
+}
+
+// Run tells what is folded above seq until ctx ends. The streams end with it;
+// their clients come back.
+func (h *hub) Run(ctx context.Context, seq uint64) error {
 	defer h.end()
-	from, err := h.begin(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	batches := make(chan []streams.Message, 64)
-	room := semaphore.NewWeighted(held)
-	g.Go(func() error { return h.drops.Run(ctx) })
-	g.Go(func() error { return h.read(ctx, from, batches, room) })
-	g.Go(func() error { return h.release(ctx, batches, room) })
-	return g.Wait()
-}
-
-// begin starts, again after errors that pass.
-func (h *hub) begin(ctx context.Context) (from uint64, err error) {
-	for pause := backoffLeast; ; pause = min(2*pause, backoffMost) {
-		from, err = h.start(ctx)
-		var damaged *streams.DamagedError
-		if err == nil || ctx.Err() != nil || errors.As(err, &damaged) {
-			return from, err
-		}
-		h.log.Warn("the hub cannot start yet; trying again", "error", err)
-		sleep(ctx, pause)
-	}
-}
-
-// start finds H, the place where the hub begins, and waits until the own
-// cursor has reached after.seq of every fence as read after H: what was told
-// up to H will never pass the gate, so /state must hold it.
-func (h *hub) start(ctx context.Context) (from uint64, err error) {
-	state, err := h.stream.State(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("start of the hub: %w", err)
-	}
-	msgs, err := lastUpTo(ctx, h.stream, 0, state.Last, allFences, allDays, allSyncs)
-	if err != nil {
-		return 0, fmt.Errorf("start of the hub: %w", err)
-	}
-	h.mu.Lock()
-	h.days = nil
-	h.mu.Unlock()
-	for _, m := range msgs {
-		h.notice(m)
-		h.noticeTable(m)
-	}
-	var seq uint64
-	for id := range h.partitions {
-		seq = max(seq, h.board.fence(id).After.Seq)
-	}
-	h.mu.Lock()
-	h.waitsFor = seq
-	h.mu.Unlock()
-	if err := h.store.Wait(ctx, seq); err != nil {
-		return 0, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.released, h.began, h.ready = state.Last, state.Last, true
-	h.ring.floor = state.Last
-	h.log.Info("nodes are served", "node_seq", state.Last, "applied", h.store.Applied())
-	return state.Last + 1, nil
-}
-
-// lastUpTo is stream.Last asked until the answer is complete up to a sequence:
-// replicas lag, but not for long.
-func lastUpTo(ctx context.Context, stream Stream, from, upTo uint64, filters ...string) ([]streams.Message, error) {
-	for pause := backoffLeast; ; pause = min(2*pause, 10*backoffLeast) {
-		msgs, got, err := stream.Last(ctx, from, filters...)
-		if err != nil || got >= upTo {
-			return msgs, err
-		}
-		if sleep(ctx, pause); ctx.Err() != nil {
-			return nil, fmt.Errorf("no replica of the node stream reached %d: %w", upTo, ctx.Err())
-		}
-	}
-}
-
-// read follows the stream. Fences are seen here, outside the gate.
-func (h *hub) read(ctx context.Context, from uint64, batches chan<- []streams.Message, room *semaphore.Weighted) error {
-	for msgs, err := range h.stream.Follow(ctx, from) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("follow the node stream: %w", err)
-		}
-		for _, m := range msgs {
-			h.notice(m)
-		}
-		if room.Acquire(ctx, weight(msgs)) != nil {
-			return nil
-		}
-		select {
-		case batches <- msgs:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return errors.New("follow the node stream: it ended")
-}
-
-func weight(msgs []streams.Message) int64 {
-	n := int64(0)
-	for _, m := range msgs {
-		n += int64(len(m.Body)) + 512
-	}
-	return min(n, held)
-}
-
-// notice reads what is not for nodes: fences and day marks.
-func (h *hub) notice(m streams.Message) {
-	if id, ok := fencePartition(m.Subject, h.partitions); ok {
-		f, err := ParseFence(m.Body)
-		if err != nil {
-			h.log.Warn("a fence cannot be read", "partition", id, "seq", m.Seq, "error", err)
-			return
-		}
-		h.board.see(id, placed{f, m.Seq})
-		if f.Log == h.logID {
-			h.drops.allow(id, f)
-		}
-		return
-	}
-	if strings.HasPrefix(m.Subject, dayPrefix) {
-		h.mu.Lock()
-		h.days = slices.DeleteFunc(h.days, func(d dayMark) bool { return m.Time.Sub(d.at) > dayMarkTTL })
-		h.days = append(h.days, dayMark{m.Seq, m.Time})
-		h.mu.Unlock()
-	}
-}
-
-// noticeTable reads a table mark that stands where the hub starts.
-func (h *hub) noticeTable(m streams.Message) {
-	p, ok := numbered(m.Subject, tablePrefix, h.partitions)
-	if !ok {
-		return
-	}
-	mark, err := readTableMark(m)
-	if err != nil {
-		h.log.Warn("a table mark cannot be read", "partition", p, "seq", m.Seq, "error", err)
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tables[p] = mark
-}
-
-// release passes messages on, in stream order, each once the gate is open
-// for it.
-func (h *hub) release(ctx context.Context, batches <-chan []streams.Message, room *semaphore.Weighted) error {
+	h.begins, h.seq = seq, seq
+	keys, changed := h.relay.keys.Now()
+	h.round.use(keys)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case msgs := <-batches:
-			for _, m := range msgs {
-				if h.gate(ctx, needs(m)); ctx.Err() != nil {
-					return nil
-				}
-				h.dispatch(m)
+		case <-changed:
+			keys, changed = h.relay.keys.Now()
+			h.round.use(keys)
+			for _, s := range h.streams {
+				h.touch(s) // each is told of a new key at once
 			}
-			room.Release(weight(msgs))
+		case <-h.inbox.wake:
 		}
+		h.pass()
 	}
 }
 
-// needs is the log sequence the own cursor must have reached before m may be
-// seen; 0: any. Announcements and sync marks carry it, fences do not.
-func needs(m streams.Message) uint64 {
-	if v := m.Header[streams.HeaderEdictLogSeq]; len(v) > 0 {
-		if seq, err := strconv.ParseUint(v[0], 10, 64); err == nil {
-			return seq
-		}
-	}
-	return 0
-}
-
-// gate waits until the own cursor has reached seq.
-func (h *hub) gate(ctx context.Context, seq uint64) {
-	if h.store.Applied() >= seq || fault.Always(fault.EarlyVisibility) {
-		return
-	}
-	h.setShut(time.Now())
-	defer h.setShut(time.Time{})
-	long := time.AfterFunc(h.patience, func() {
-		h.log.Warn("gate shut: the read model is behind the node stream, and announcements wait", "applied", h.store.Applied(), "seq", seq)
-	})
-	_ = h.store.Wait(ctx, seq) // fails only when ctx ends
-	if !long.Stop() && ctx.Err() == nil {
-		h.log.Info("gate open: announcements go on", "applied", h.store.Applied(), "seq", seq)
-	}
-}
-
-func (h *hub) setShut(at time.Time) {
+// ready says why streams cannot be served now.
+func (h *hub) ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.shut = at
-}
-
-// dispatch hands m to the ring and to the live streams it concerns.
-func (h *hub) dispatch(m streams.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.released = m.Seq
-	if node, _, ok := splitNodeSubject(m.Subject); ok {
-		if fault.Sometimes(fault.Drop) {
-			return
-		}
-		e := &news{Message: m}
-		h.ring.add(node, e)
-		for _, s := range h.subs[node] {
-			s.push(e)
-		}
-		if fault.Sometimes(fault.CrossNode) {
-			for _, subs := range h.subs {
-				for _, s := range subs {
-					s.push(e)
-				}
-			}
-		}
-		return
-	}
-	if p, ok := numbered(m.Subject, tablePrefix, h.partitions); ok {
-		h.seeTable(p, m)
-	}
-	if p, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
-		h.ring.mark(p, m.Seq)
-		// A sync told differences only: a node may have pulled a row that the
-		// stream never told and that is gone since.
-		pull := resync(m.Seq)
-		for node, subs := range h.subs {
-			if node.Partition(h.partitions) != p {
-				continue
-			}
-			for _, s := range subs {
-				s.push(pull)
-			}
-		}
-	}
-}
-
-// subscribe registers a live stream: everything above at will be pushed to it.
-func (h *hub) subscribe(node policy.NodeID) (s *subscriber, at uint64, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.readyLocked(); err != nil {
-		return nil, 0, err
-	}
-	s = newSubscriber(node)
-	s.floor = h.released
-	h.subs[node] = append(h.subs[node], s)
-	return s, h.released, nil
-}
-
-func (h *hub) unsubscribe(s *subscriber) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	subs := h.subs[s.node]
-	for i := range subs {
-		if subs[i] == s {
-			subs[i] = subs[len(subs)-1]
-			subs[len(subs)-1] = nil
-			subs = subs[:len(subs)-1]
-			break
-		}
-	}
-	if len(subs) == 0 {
-		delete(h.subs, s.node)
-	} else {
-		h.subs[s.node] = subs
-	}
-}
-
-// position is the released H.
-func (h *hub) position() (uint64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.released, h.readyLocked()
-}
-
-func (h *hub) readyLocked() error {
-	switch {
-	case h.ended:
-		return &NotReadyError{"the node stream is being opened"}
-	case !h.ready && h.waitsFor > 0:
-		return &NotReadyError{fmt.Sprintf("the read model is at %d and the node stream tells of %d", h.store.Applied(), h.waitsFor)}
-	case !h.ready:
-		return &NotReadyError{"the hub is starting"}
-	case !h.shut.IsZero() && time.Since(h.shut) >= h.patience:
-		return &NotReadyError{fmt.Sprintf("the read model, at %d, has held announcements back for %s",
-			h.store.Applied(), time.Since(h.shut).Round(time.Second))}
+	if h.over {
+		return &NotReadyError{"this worker is stopping"}
 	}
 	return nil
 }
 
-// end makes every live stream end.
-func (h *hub) end() {
+// pass puts into the queues whatever has come, and hands it to the streams that
+// are ready.
+func (h *hub) pass() {
+	// Words first, streams last: what words are about is in the parcel then, and
+	// whoever joined below what is in it is known.
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ended = true
-	for _, subs := range h.subs {
-		for _, s := range subs {
-			s.end()
+	h.words, h.post.words = append(h.words, h.post.words...), nil
+	h.mu.Unlock()
+	p := h.inbox.take()
+	h.mu.Lock()
+	came := h.post
+	h.post = post{}
+	h.post.words, came.words = came.words, nil
+	h.mu.Unlock()
+
+	began := time.Now()
+	for _, j := range came.joined {
+		h.add(j)
+	}
+	if p.gap {
+		h.skip(p.gapTo)
+	}
+	for i := range p.batches {
+		h.meet(&p.batches[i])
+	}
+	h.seq = max(h.seq, p.seq)
+	for _, l := range came.loaded {
+		l.to.queue.precede(l.news)
+		l.to.loaded = true
+		h.touch(l.to)
+	}
+	h.tellWords()
+	for _, s := range came.ready {
+		h.touch(s)
+	}
+	for _, s := range came.left {
+		h.remove(s)
+	}
+	h.handOut(began)
+}
+
+// add has a stream told what is above where it joined, once its past is there.
+func (h *hub) add(j joined) {
+	s := j.stream
+	s.floor, s.ref, s.away, s.sent, s.loaded = j.seq, j.ref, false, false, false
+	s.queue.drop()
+	if j.seq < h.begins {
+		h.sendAway(s)
+	}
+	if s.place >= 0 {
+		return // it joined anew
+	}
+	s.place = len(h.streams)
+	h.streams = append(h.streams, s)
+	s.next = h.nodes[s.node]
+	h.nodes[s.node] = s
+}
+
+func (h *hub) remove(s *stream) {
+	if s.place < 0 {
+		return // it left before it was seen
+	}
+	last := h.streams[len(h.streams)-1]
+	h.streams[s.place], last.place = last, s.place
+	h.streams[len(h.streams)-1] = nil
+	h.streams = h.streams[:len(h.streams)-1]
+	s.place = -1
+	first := h.nodes[s.node]
+	switch {
+	case first != s:
+		for ; first.next != s; first = first.next {
+		}
+		first.next = s.next
+	case s.next == nil:
+		delete(h.nodes, s.node)
+	default:
+		h.nodes[s.node] = s.next
+	}
+	s.next = nil
+	s.queue.drop()
+}
+
+// skip has the streams that needed what was dropped up to seq go on from the
+// read model.
+func (h *hub) skip(seq uint64) {
+	for _, s := range h.streams {
+		if s.floor < seq {
+			s.queue.drop()
+			h.sendAway(s)
 		}
 	}
 }
 
-// NotReadyError: this process cannot serve nodes now; answer 503 with
-// Retry-After.
-type NotReadyError struct{ Detail string }
+// sendAway has a stream join anew once it wrote what is in its queue.
+func (h *hub) sendAway(s *stream) {
+	s.away = true
+	h.touch(s)
+}
 
-func (e *NotReadyError) Error() string { return "not ready: " + e.Detail }
+// meet puts the news of a batch into the queues of whom they concern.
+func (h *hub) meet(b *projector.Batch) {
+	for i := range b.Edges {
+		e := &b.Edges[i]
+		if fault.Sometimes(fault.Drop) {
+			continue
+		}
+		h.tell(b.Seq, e, e.Have, false)
+		if !fault.Sometimes(fault.LostTombstone) {
+			h.tell(b.Seq, e, e.Lost, true)
+		}
+	}
+}
+
+// tell puts what an edge is to some nodes into their queues. It goes through the
+// nodes or through the streams, whichever are fewer.
+func (h *hub) tell(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bool) {
+	var n *news
+	push := func(s *stream) {
+		if seq <= s.floor || s.away {
+			return
+		}
+		if n == nil {
+			n = newsOf(&e.Item, gone)
+			n.cause = e.Time
+			h.round.traced.note(e.Trace)
+		}
+		s.queue.put(n)
+		h.touch(s)
+	}
+	if fault.Sometimes(fault.CrossNode) {
+		for _, s := range h.streams {
+			push(s)
+		}
+		return
+	}
+	if nodes.Len() <= len(h.streams) {
+		nodes.Each(-1, func(_ projector.NodeRef, id policy.NodeID) bool {
+			for s := h.nodes[id]; s != nil; s = s.next {
+				push(s)
+			}
+			return true
+		})
+		return
+	}
+	for _, s := range h.streams {
+		if nodes.Has(s.ref) {
+			push(s)
+		}
+	}
+}
+
+func (h *hub) touch(s *stream) {
+	if !s.touched {
+		s.touched = true
+		h.touched = append(h.touched, s)
+	}
+}
+
+// tellWords puts the words about tables that are due into the queues. A word
+// goes under the end of the last event that was told.
+func (h *hub) tellWords() {
+	later := h.words[:0]
+	for _, w := range h.words {
+		if w.seq > h.seq {
+			later = append(later, w) // rows of events up to there are yet to come
+			continue
+		}
+		h.sayPull(w.all, false)
+		h.sayPull(w.asked, true)
+	}
+	clear(h.words[len(later):])
+	h.words = later
+}
+
+func (h *hub) sayPull(nodes []policy.NodeID, enforcing bool) {
+	for _, id := range nodes {
+		for s := h.nodes[id]; s != nil; s = s.next {
+			if enforcing && !s.tables || s.away {
+				continue
+			}
+			s.queue.put(wordOf(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))
+			h.touch(s)
+		}
+	}
+}
+
+// handOut gives what waits to the streams that are ready for it.
+func (h *hub) handOut(began time.Time) {
+	for i, s := range h.touched {
+		h.touched[i], s.touched = nil, false
+		if s.place >= 0 && s.ready() {
+			h.round.give(s)
+		}
+	}
+	h.touched = h.touched[:0]
+	h.round.end(began, h.relay.opt.Traced)
+}
+
+// tellTables has nodes told that their tables changed by events up to seq: all
+// whoever reads, asked where the reader said that it enforces tables.
+func (h *hub) tellTables(seq uint64, all, asked []policy.NodeID) {
+	if len(all)+len(asked) > 0 {
+		h.leave(func(p *post) { p.words = append(p.words, tableWords{seq, all, asked}) })
+	}
+}
+
+// join has s told of every batch above seq. It is called under the fold's lock.
+func (h *hub) join(s *stream, seq uint64, ref projector.NodeRef) {
+	if fault.Always(fault.StaleJoin) {
+		seq += 3
+	}
+	if !s.counted {
+		s.counted = true
+		h.connected.Add(1)
+	}
+	h.leave(func(p *post) { p.joined = append(p.joined, joined{s, seq, ref}) })
+}
+
+// load gives a stream that joined its past: what it hears before anything live.
+func (h *hub) load(s *stream, news []*news) {
+	h.leave(func(p *post) { p.loaded = append(p.loaded, past{s, news}) })
+}
+
+// isReady has a stream handed what waits for it.
+func (h *hub) isReady(s *stream) { h.leave(func(p *post) { p.ready = append(p.ready, s) }) }
+
+// part ends what the hub has of a stream.
+func (h *hub) part(s *stream) {
+	if s.counted {
+		h.connected.Add(-1)
+		h.leave(func(p *post) { p.left = append(p.left, s) })
+	}
+}
+
+// leave leaves something for the hub and wakes it.
+func (h *hub) leave(add func(*post)) {
+	h.mu.Lock()
+	add(&h.post)
+	if h.over {
+		for _, j := range h.post.joined {
+			j.end()
+		}
+		h.post = post{}
+	}
+	h.mu.Unlock()
+	h.inbox.signal()
+}
+
+// end ends every stream.
+func (h *hub) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	for _, j := range h.post.joined {
+		j.end()
+	}
+	for _, s := range h.streams {
+		s.end()
+	}
+}

@@ -41,13 +41,14 @@ func (l *lease) write(ctx context.Context, value []byte) (err error) {
 	return err
 }
 
-// end gives the lease up.
-func (l *lease) end(ctx context.Context) {
+// end gives the lease up, with a last word. It is written, where a deletion could
+// overtake the word before.
+func (l *lease) end(ctx context.Context, last []byte) {
 	const grace = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	if l.revision != 0 {
-		_ = l.leases.Delete(ctx, l.key, l.revision) // it ends by itself if this fails
+		_ = l.write(ctx, last) // it ends by itself if this fails
 	}
 }
 
@@ -62,11 +63,16 @@ func lookAtSelf(since time.Duration) time.Duration {
 }
 
 // keep renews the lease every third of its time to live, and at once when what
-// this process announces changes. It returns an error once that has failed for
+// this process publishes changes. It returns an error once that has failed for
 // so long that the bucket itself may be gone.
 func (w *Workers) keep(ctx context.Context, leases Leases) error {
 	l := &lease{leases: leases, key: w.opt.Owner, ttl: w.opt.TTL}
-	defer l.end(ctx)
+	defer func() {
+		self := w.Self()
+		self.Over = true
+		last, _ := json.Marshal(self) // as in renew, which says so
+		l.end(ctx, last)
+	}()
 	first := time.Now()
 	var due, failing time.Time
 	var told Worker

@@ -1,105 +1,117 @@
 package relay
 
 import (
-	"bytes"
-	"encoding/json"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/fault"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 )
 
-// news is a message of the node stream as everybody in this process shares
-// it: the ring and the queues of all streams hold the same one. Nobody changes
-// it.
-type news struct {
-	streams.Message
-	why string // it makes the node pull, for this reason; empty: it is an announcement
-
-	once sync.Once
-	told told
-	err  error
-}
-
-// told is what a frame needs of an announcement.
-type told struct {
-	payload []byte    // as artifact.AppendNotice wants it; nil: not for SSE
-	kind    string    // the event's type
-	pull    bool      // in its place the node is told to pull
-	cause   time.Time // when the log stored what the message tells
-}
-
-// Reasons to pull. News of them have no subject.
+// Types of the events a node receives (plexsphere 3.1).
 const (
-	whyResync = "resync"   // the stream may not have told everything
-	whyTable  = "datapath" // the table changed, and no row
+	eventPolicyUpdated   = "policy_updated"
+	eventArtifactUpdated = "artifact_updated"
+	eventStateUpdated    = "node_state_updated"
 )
 
-func resync(seq uint64) *news {
-	return &news{Message: streams.Message{Seq: seq}, why: whyResync}
+// news is one thing to tell over SSE, as the queues of all streams that owe it
+// share it. Nobody changes it.
+type news struct {
+	id    policy.EventID
+	about subject
+	kind  string // the event's type
+	// tail is the payload after its first member, the node's id, as notices carry
+	// it: escaped for HTML. What one event tells many nodes differs in no more.
+	tail  []byte
+	cause time.Time // when the log stored what it tells; zero: it is not live
 }
 
-// read takes the stored envelope apart, once for all who send it.
-func (e *news) read() (told, error) {
-	e.once.Do(func() { e.told, e.err = readTold(e.Body) })
-	return e.told, e.err
+// subject is what news is about. Of two about one, a queue keeps the newer.
+type subject struct {
+	policy uuid.UUID
+	name   string // of an artifact, <kind>.<name>, or the reason of a word to pull
 }
 
-// stored is what a frame needs of a stored envelope.
-type stored struct {
-	Plane       string          `json:"plane"`
-	Kind        string          `json:"kind"`
-	GeneratedAt time.Time       `json:"generated_at"`
-	Payload     json.RawMessage `json:"payload"`
+// payloadHead stands before the node's id in every payload.
+const payloadHead = `{"node_id":"`
+
+// newsOf is what a node that has an item, or has it no more, is told.
+func newsOf(item *projector.Item, gone bool) *news {
+	if item.Kind != "" {
+		return newsOfArtifact(item, gone)
+	}
+	payload, fingerprint := compiler.Empty.Payload, compiler.Empty.Fingerprint
+	if !gone {
+		payload, fingerprint = item.Payload, item.Fingerprint
+	}
+	if fault.Sometimes(fault.TwoContents) {
+		payload, fingerprint = compiler.Empty.Payload, compiler.Empty.Fingerprint
+	}
+	id := item.ID
+	if fault.Sometimes(fault.WrongID) {
+		id++
+	}
+	// Told is what the node contract can express of the row (design section 8).
+	plain, omitted := policy.PlainPayload(payload)
+	p := artifact.PolicyPayload{
+		PolicyID: item.Policy, RevisionID: item.Revision, Fingerprint: fingerprint, Rules: plain, RulesOmitted: omitted,
+	}
+	if omitted > 0 {
+		p.Fingerprint = compiler.FingerprintOf(plain)
+	}
+	b := p.Append(make([]byte, 0, len(plain)+256))
+	return &news{id: id, about: subject{policy: item.Policy}, kind: eventPolicyUpdated, tail: tailOf(b)}
 }
 
-func readTold(body []byte) (told, error) {
-	e, ok := cutStored(body)
-	if !ok {
-		if err := json.Unmarshal(body, &e); err != nil {
-			return told{}, err
+// tailOf is a payload of the node "" without its head.
+func tailOf(payload []byte) []byte { return artifact.NoticePayload(payload[len(payloadHead):]) }
+
+// newsOfArtifact is newsOf for an artifact, as long as a data: line has room for
+// its document. Of a larger one the node is told to pull.
+func newsOfArtifact(item *projector.Item, gone bool) *news {
+	about := subject{name: item.Kind + "." + item.Name}
+	p := artifactUpdated("", item, gone)
+	if len(*p.Document) <= dataRoom {
+		if tail := tailOf(p.append(nil)); len(tail) <= dataRoom-artifactRoom {
+			return &news{id: item.ID, about: about, kind: eventArtifactUpdated, tail: tail}
 		}
 	}
-	switch {
-	case e.Plane != artifact.PlanePolicy:
-		return told{cause: e.GeneratedAt}, nil
-	case e.Kind != artifact.KindPolicy:
-		return toldArtifact(e)
-	}
-	payload, err := artifact.NoticePayload(e.Payload)
-	return told{payload: payload, kind: eventPolicyUpdated, cause: e.GeneratedAt}, err
+	n := wordOf(artifact.ReasonResync, item.ID)
+	n.about = about
+	return n
 }
 
-// What surrounds the fields that a frame needs in an envelope of ours: names
-// stand in the order of RFC 8785 there.
-var (
-	beforeTime    = []byte(`{"generated_at":"`)
-	beforeName    = []byte(`","kind":"` + artifact.KindPolicy + `","name":"`)
-	beforePayload = []byte(`,"payload":{`)
-	afterPayload  = []byte(`,"plane":"` + artifact.PlanePolicy + `","schema_version":"` + artifact.SchemaVersion + `","signature":{`)
-)
+// wordOf is the word to pull, for a reason.
+func wordOf(reason string, id policy.EventID) *news {
+	return &news{
+		id: id, about: subject{name: reason}, kind: eventStateUpdated,
+		tail: tailOf(artifact.StatePayload{Reason: reason}.Append(nil)),
+	}
+}
 
-// cutStored finds the fields without parsing. No text can hold what it looks
-// for, because quotes in texts are escaped; an object inside the payload could,
-// but more than the signature's brace would follow it then. An envelope of any
-// other form is not ok.
-func cutStored(body []byte) (e stored, ok bool) {
-	rest, ok := bytes.CutPrefix(body, beforeTime)
-	if !ok {
-		return e, false
+// appendPayload appends the payload as one node is told it.
+func (n *news) appendPayload(b []byte, node policy.NodeID) []byte {
+	return append(append(append(b, payloadHead...), node...), n.tail...)
+}
+
+// noticeID names the news of one node. The word that what was missed cannot be
+// told goes under an id that the node gave, so it has a name of its own.
+func (n *news) noticeID(node policy.NodeID) string {
+	var b strings.Builder
+	b.Grow(len(node) + 32)
+	b.WriteString(string(node))
+	if n.about.name == artifact.ReasonResync {
+		b.WriteString("." + artifact.ReasonResync)
 	}
-	i := bytes.Index(rest, beforeName)
-	if i < 0 {
-		return e, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, string(rest[:i]))
-	if err != nil {
-		return e, false
-	}
-	from, to := bytes.Index(rest, beforePayload), bytes.LastIndex(rest, afterPayload)
-	if from < 0 || to < from || bytes.Count(rest[to:], []byte{'{'}) != 1 {
-		return e, false
-	}
-	return stored{artifact.PlanePolicy, artifact.KindPolicy, at, rest[from+len(beforePayload)-1 : to]}, true
+	b.WriteByte('.')
+	var digits [20]byte
+	b.Write(strconv.AppendUint(digits[:0], uint64(n.id), 10))
+	return b.String()
 }

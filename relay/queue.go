@@ -1,106 +1,99 @@
 package relay
 
-import (
-	"sync"
-
-	"github.com/edictdev/edict/policy"
-)
-
-// subscriber is one live stream of one node. The hub pushes, the stream's own
-// goroutine drains; neither waits for the other. What waits is conflated to
-// the newest message per policy, at the tail, so that sequences rise and
-// memory is bounded by the node's policies.
-type subscriber struct {
-	node policy.NodeID
-	wake chan struct{} // has room for one: something waits, or the end came
-
-	mu      sync.Mutex
-	floor   uint64         // nothing at or below it is wanted
-	waiting []*news        // nil: superseded
-	at      map[string]int // subject → index in waiting; made when something waits
-	holes   int            // superseded entries of waiting
-	ended   bool
+// queue is what a stream is owed and was not handed yet, ascending by id. Of two
+// news about one subject it keeps the newer, at the tail, so it is bounded by
+// what there is to be told of. One goroutine uses it.
+type queue struct {
+	waiting []*news         // nil: superseded
+	holes   int             // superseded entries of waiting
+	at      map[subject]int // index in waiting; made for a queue that is no longer short
 }
 
-func newSubscriber(node policy.NodeID) *subscriber {
-	return &subscriber{node: node, wake: make(chan struct{}, 1)}
+// short is up to how many news a queue is searched through.
+const short = 8
+
+func (q *queue) len() int { return len(q.waiting) - q.holes }
+
+// put adds n, in place of what waits about the same subject.
+func (q *queue) put(n *news) {
+	if i, ok := q.find(n.about); ok {
+		q.waiting[i] = nil
+		q.holes++
+	}
+	if q.holes > len(q.waiting)/2 {
+		q.compact()
+	}
+	if q.at != nil {
+		q.at[n.about] = len(q.waiting)
+	}
+	q.waiting = append(q.waiting, n)
 }
 
-// push adds e, in place of what waits under the same subject.
-func (s *subscriber) push(e *news) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || e.Seq <= s.floor {
-		return
-	}
-	if s.at == nil {
-		s.at = map[string]int{}
-	}
-	if i, ok := s.at[e.Subject]; ok {
-		s.waiting[i] = nil
-		s.holes++
-		if s.holes > len(s.waiting)/2 {
-			s.compact()
+func (q *queue) find(about subject) (int, bool) {
+	if q.at == nil && len(q.waiting) > short {
+		q.at = make(map[subject]int, 2*len(q.waiting))
+		for i, n := range q.waiting {
+			if n != nil {
+				q.at[n.about] = i
+			}
 		}
 	}
-	s.at[e.Subject] = len(s.waiting)
-	s.waiting = append(s.waiting, e)
-	s.signal()
+	if q.at != nil {
+		i, ok := q.at[about]
+		return i, ok
+	}
+	for i, n := range q.waiting {
+		if n != nil && n.about == about {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // compact closes the holes.
-func (s *subscriber) compact() {
-	kept := s.waiting[:0]
-	for _, e := range s.waiting {
-		if e != nil {
-			s.at[e.Subject] = len(kept)
-			kept = append(kept, e)
+func (q *queue) compact() {
+	kept := q.waiting[:0]
+	for _, n := range q.waiting {
+		if n != nil {
+			if q.at != nil {
+				q.at[n.about] = len(kept)
+			}
+			kept = append(kept, n)
 		}
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting, s.holes = kept, 0
+	clear(q.waiting[len(kept):])
+	q.waiting, q.holes = kept, 0
 }
 
-// drain takes everything that waits. ended: nothing will come any more.
-func (s *subscriber) drain() (events []*news, ended bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holes > 0 {
-		s.compact()
+// precede puts older news before those that wait. What waits about the same
+// subject stands.
+func (q *queue) precede(older []*news) {
+	if len(older) == 0 {
+		return
 	}
-	events = s.waiting
-	s.waiting, s.at = nil, nil
-	return events, s.ended
-}
-
-// skipTo drops what waits at or below seq, and will come.
-func (s *subscriber) skipTo(seq uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.floor = max(s.floor, seq)
-	for i := range s.waiting {
-		if e := s.waiting[i]; e != nil && e.Seq <= s.floor {
-			delete(s.at, e.Subject)
-			s.waiting[i] = nil
-			s.holes++
+	live := q.waiting
+	*q = queue{waiting: make([]*news, 0, len(older)+len(live))}
+	for _, list := range [][]*news{older, live} {
+		for _, n := range list {
+			if n != nil {
+				q.put(n)
+			}
 		}
 	}
-	if s.holes > 0 {
-		s.compact()
-	}
 }
 
-// end makes the stream end.
-func (s *subscriber) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	s.signal()
+// take moves up to most of what waits to the end of dst, oldest first.
+func (q *queue) take(dst []*news, most int) []*news {
+	if q.holes > 0 {
+		q.compact()
+	}
+	n := min(most, len(q.waiting))
+	dst = append(dst, q.waiting[:n]...)
+	rest := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting, q.at = q.waiting[:rest], nil
+	return dst
 }
 
-func (s *subscriber) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+// drop empties the queue.
+func (q *queue) drop() { *q = queue{} }

@@ -1,56 +1,50 @@
-// Package relay carries the read model to nodes. It turns the edges that the
-// fold leaves into signed messages of the node stream, exactly once and in
-// order, under a fence that lets only one process announce a partition; and it
-// serves every node its messages, live and resumed, over SSE and over NATS.
+// Package relay carries the read model to nodes. What a node is told is derived
+// from the log's sequence and the read model: the hub tells it live to the
+// streams that are connected here, the publisher to who listens on NATS, and
+// either answers a node that comes back from the read model, at any worker.
+// Nothing of it is stored.
 //
-// The protocol is that of design section 6, checked there by a model: the
-// tests of this package hold the code to the model's counterexamples. What a
-// row is and when it changes is the projector's business; what a node's state
-// is when it pulls is the snapshot's.
+// docs/protocol.md is the protocol; test/model holds it against random worlds.
+// What a row is and when it changes is the projector's business; what a node's
+// state is when it pulls is the snapshot's.
 package relay
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"golang.org/x/sync/errgroup"
 )
 
-// Options has a useful zero value: all of 64 partitions, quiet.
+// Options has a useful zero value: nothing is published on NATS, quiet.
 type Options struct {
-	Partitions int    // of the plane, as the log was created with; 0 is 64
-	Announce   []int  // partitions this process may announce; nil: all, empty: none
-	Share      Share  // which of these it is to announce now; nil: all of them, always
-	Owner      string // of this process start, as NewOwner makes it; "": a new one
-	Lanes      int    // batches in flight, at most 8; 0 is 4
-	Ring       int    // bytes of recent messages kept to answer resumes from; 0 is 64 MiB, below 0 none
-	Replier    Replier
-	Tables     TableWatch // nil: changes of tables alone are not told
-	Metrics    Metrics
-	// Dialect is the form of envelopes that a node's agent reads; nil: all read the
-	// current one.
+	Partitions int // of the plane, as the log was created with; 0 is 64
+	HubBytes   int // bytes of edges that wait for the hub, and for the publisher; 0 is 64 MiB
+	// Head is the log's last sequence, as its leader says. nil: the own cursor.
+	Head func(ctx context.Context) (uint64, error)
+	// Confirmed reports whether the log's history is known to be the one that was
+	// folded; nil: always.
+	Confirmed func() bool
+	// Dialect is the form of envelopes that a node's agent reads where the reader
+	// does not ask for one; nil: all read the current one.
 	Dialect func(node policy.NodeID) policy.Dialect
-	Traced  func(Traced) // told of batches that announce what a traced request caused; nil: nobody is
+	Publish PublishOptions // what is published on NATS
+	Tables  TableWatch     // nil: changes of tables alone are not told
+	Traced  func(Traced)   // told of rounds that tell what a traced request caused; nil: nobody is
+	Metrics Metrics
 	Log     *slog.Logger
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
-	Contested    time.Duration // before a partition lost to another is tried again; 0 is 10 s, or 0.2 s with a Share
-	Patience     time.Duration // a gate shut for so long makes the process not ready; 0 is 10 s
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults(store Store) Options {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -59,17 +53,14 @@ func (o Options) withDefaults() Options {
 	if o.Partitions == 0 {
 		o.Partitions = 64
 	}
-	if o.Announce == nil {
-		for i := range o.Partitions {
-			o.Announce = append(o.Announce, i)
-		}
+	if o.HubBytes == 0 {
+		o.HubBytes = 64 << 20
 	}
-	if o.Lanes == 0 {
-		o.Lanes = 4
+	if o.Head == nil {
+		o.Head = func(context.Context) (uint64, error) { return store.Applied(), nil }
 	}
-	o.Lanes = min(o.Lanes, 8)
-	if o.Ring == 0 {
-		o.Ring = 64 << 20
+	if o.Confirmed == nil {
+		o.Confirmed = func() bool { return true }
 	}
 	if o.Dialect == nil {
 		o.Dialect = func(policy.NodeID) policy.Dialect { return policy.DialectCurrent }
@@ -80,153 +71,81 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Publish.Listeners == nil {
+		o.Publish.Listeners = everybody{}
+	}
 	def(&o.KeepAlive, 25*time.Second)
 	def(&o.WriteTimeout, 30*time.Second)
-	if o.Share != nil {
-		def(&o.Contested, 200*time.Millisecond) // who is right will be known soon
-	}
-	def(&o.Contested, 10*time.Second)
-	def(&o.Patience, 10*time.Second)
 	return o
 }
 
-// Relay announces and serves. Its methods are safe for many goroutines.
+// Relay tells nodes. Its methods are safe for many goroutines.
 type Relay struct {
-	store  Store
-	openAt Open
-	keys   *artifact.Keyring
-	logID  string
-	owner  string
-	opt    Options
+	store Store
+	keys  *artifact.Keyring
+	logID string
+	opt   Options
+	turns chan struct{} // of those who read the past
+	clock func() time.Time
+	look  time.Duration // between looks whether a node that was removed is there again
 
-	board *board
-	tails tails
-	hub   atomic.Pointer[hub] // of the stream that is open now
-	last  atomic.Uint64       // last sequence known of any stream
+	envelopes *envelopes
+	hub       *hub
+	publisher *publisher // nil: nothing is published
 }
 
 // New makes a relay for the log created at that time; Run starts it.
-func New(store Store, open Open, keys *artifact.Keyring, created time.Time, opt Options) *Relay {
-	opt = opt.withDefaults()
-	return &Relay{
-		store: store, openAt: open, keys: keys, opt: opt,
+func New(store Store, keys *artifact.Keyring, created time.Time, opt Options) *Relay {
+	r := &Relay{
+		store: store, keys: keys, opt: opt.withDefaults(store),
 		logID: strconv.FormatInt(created.UnixNano(), 10),
-		owner: cmp.Or(opt.Owner, NewOwner()),
-		board: newBoard(opt.Partitions),
+		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		clock: time.Now, look: time.Second,
 	}
+	if wire := r.opt.Publish.Wire; wire != nil {
+		r.envelopes = newEnvelopes(keys, r.logID, wire.MaxPayload)
+	}
+	r.hub = newHub(r)
+	r.publisher = newPublisher(r)
+	return r
 }
 
-// NewOwner names a process start; two never agree.
-func NewOwner() string {
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		panic(err) // never fails
-	}
-	return hex.EncodeToString(b[:])
-}
-
-// Run announces and serves until ctx ends. A node stream that is found remade
-// is opened again; live streams end then, and their clients resume on the new
-// one.
+// Run tells nodes until ctx ends, or a part cannot go on.
 func (r *Relay) Run(ctx context.Context) error {
-	for first := true; ctx.Err() == nil; first = false {
-		stream, err := r.openAt(ctx, r.last.Load())
-		if err != nil && ctx.Err() == nil {
-			if first {
-				return fmt.Errorf("open the node stream: %w", err)
-			}
-			r.opt.Log.Warn("the node stream cannot be opened; trying again", "error", err)
-			sleep(ctx, time.Second)
-			continue
-		}
-		if err == nil {
-			err = r.serve(ctx, stream)
-		}
-		var damaged *streams.DamagedError
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.As(err, &damaged):
-			r.opt.Log.Warn("the node stream was remade; opening it again", "detail", damaged.Detail)
-		case err != nil:
-			return err
-		}
+	to := feeds{r.hub.inbox}
+	if r.publisher != nil {
+		to = append(to, r.publisher.inbox)
 	}
-	return nil
-}
-
-// serve runs every part on one node stream, until ctx ends or one of them
-// cannot go on.
-func (r *Relay) serve(ctx context.Context, stream Stream) error {
-	marks := dayMarks{stream: stream, log: r.opt.Log}
-	if _, err := marks.keep(ctx); err != nil {
-		r.opt.Log.Warn("the day mark could not be written yet", "error", err)
-	}
-	r.board.reset()
-	h := newHub(r, stream)
-	r.hub.Store(h)
-	defer func() {
-		at, _ := h.position()
-		r.last.Store(max(r.last.Load(), at))
-		r.hub.Store(nil)
-	}()
+	seq := r.store.Feed(to)
+	defer r.store.Feed(nil)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return h.Run(ctx) })
-	g.Go(func() error { return marks.Run(ctx) })
-	if len(r.opt.Announce) > 0 {
-		g.Go(func() error { return newAnnouncer(r, stream).Run(ctx) })
-		if r.opt.Tables != nil {
-			t := tableTeller{
-				stream: stream, store: r.store, board: r.board, watch: r.opt.Tables,
-				owner: r.owner, logID: r.logID, partitions: r.opt.Partitions, log: r.opt.Log,
-			}
-			g.Go(func() error { return t.Run(ctx) })
-		}
+	g.Go(func() error { return r.hub.Run(ctx, seq) })
+	if r.publisher != nil {
+		g.Go(func() error { return r.publisher.Run(ctx, seq) })
 	}
-	if r.opt.Replier != nil {
+	if r.opt.Publish.Wire != nil {
 		g.Go(func() error { return r.serveReplay(ctx) })
+	}
+	if r.opt.Tables != nil {
+		g.Go(func() error { return r.watchTables(ctx) })
 	}
 	return g.Wait()
 }
 
-// Position is the node stream's sequence up to which every message has been
-// released here: the own read model holds what they tell. For Edict-Node-Seq
-// it must be taken before the state it goes with is read. The error is a
-// *NotReadyError.
-func (r *Relay) Position() (uint64, error) {
-	h := r.hub.Load()
-	if h == nil {
-		return 0, &NotReadyError{"the node stream is not open yet"}
-	}
-	return h.position()
-}
+// Published is up to which event the own partitions are told on NATS, tables
+// included: what others go on from.
+func (r *Relay) Published() map[int]uint64 { return r.publisher.published() }
 
 // Ready says why nodes cannot be served now, a *NotReadyError; nil: they can.
 func (r *Relay) Ready() error {
-	_, err := r.Position()
-	return err
+	if err := r.confirmed(); err != nil {
+		return err
+	}
+	return r.hub.ready()
 }
 
-// Partitions are all partitions of the plane, whoever announces them, as their
-// fences say.
-func (r *Relay) Partitions() ([]PartitionStatus, error) {
-	list := r.board.status()
-	after := make([]uint64, len(list))
-	for i := range list {
-		after[i] = list[i].After.Seq
-	}
-	above := r.store.EdgesAbove(after) // each question may wait for a batch that is folded
-	box := r.store.Outbox()
-	defer box.Close()
-	for i := range list {
-		n, err := r.tails.left(box, list[i])
-		if err != nil {
-			return nil, err
-		}
-		list[i].Edges = n + above[i]
-	}
-	return list, nil
+// Position is the event id at which everything that was folded is told: what
+// stands at or below it is in a state that is read afterwards.
+func (r *Relay) Position() policy.EventID {
+	return policy.EndOf(r.store.Base(), r.store.Applied())
 }
-
-// Owner is the id of this process start in fences.
-func (r *Relay) Owner() string { return r.owner }

@@ -3,45 +3,63 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"strconv"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
 )
-
-// Replier answers requests on core NATS; *streams.Conn is one.
-type Replier interface {
-	Serve(ctx context.Context, subject string, f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error
-}
 
 // Headers and subject of the replay service (contracts).
 const (
-	replayPrefix   = "edict.replay.node."
-	headerSequence = "Nats-Sequence"
-	headerUpTo     = "Edict-Up-To"
-	headerResync   = "Edict-Resync"
-	headerError    = "Edict-Error" // why there is no answer; ask again
-	headerEvent    = "Edict-Event" // signing_key_rotated: the body is a notice, as over SSE, and no message of the stream
+	replayPrefix = "edict.replay.node."
+	headerUpTo   = "Edict-Up-To"
+	headerResync = "Edict-Resync"
+	headerError  = "Edict-Error" // why there is no answer
+	headerEvent  = "Edict-Event" // signing_key_rotated: the body is a notice, as over SSE
 )
 
-// replayRequest asks for what a native client missed.
+// Why a replay has no answer. Anything else names what is wrong with the
+// question.
+const (
+	replayBehind  = "behind" // ask again
+	replayUnknown = "node_not_found"
+)
+
+// replayRequest asks for what a reader of NATS missed.
 type replayRequest struct {
-	After uint64 `json:"after"`
+	After  policy.EventID `json:"after"`
+	Tables bool           `json:"tables"` // the reader enforces tables
 }
 
-// serveReplay answers native clients: the messages after n as they are stored,
-// each with its sequence, then an empty one that says up to where the answer
-// is complete and whether the node must pull as well.
+// serveReplay answers readers of NATS: the messages after an id, as they would
+// have been published, then an empty one that says up to where the answer is
+// complete and whether the node must pull as well.
 func (r *Relay) serveReplay(ctx context.Context) error {
-	return r.opt.Replier.Serve(ctx, replayPrefix+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
-		if err := r.replay(ctx, subject, body, reply); err != nil && ctx.Err() == nil {
-			r.opt.Log.Debug("a replay was not answered", "subject", subject, "error", err)
-			_ = reply(map[string][]string{headerError: {err.Error()}}, nil) // the client asks again anyway
+	return r.opt.Publish.Wire.Serve(ctx, replayPrefix+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+		err := r.replay(ctx, subject, body, reply)
+		if err == nil || ctx.Err() != nil {
+			return
 		}
+		r.opt.Log.Debug("a replay was not answered", "subject", subject, "error", err)
+		_ = reply(map[string][]string{headerError: {replayError(err)}}, nil) // the reader asks again anyway
 	})
+}
+
+// replayError is what a reader is told.
+func replayError(err error) string {
+	var behind *NotReadyError
+	switch {
+	case errors.As(err, &behind):
+		return replayBehind
+	case errors.Is(err, projector.ErrUnknownNode):
+		return replayUnknown
+	}
+	return err.Error()
 }
 
 func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply func(map[string][]string, []byte) error) error {
@@ -51,48 +69,56 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	}
 	var q replayRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		return fmt.Errorf(`a replay request is {"after":n}: %w`, err)
+		return fmt.Errorf(`a replay request is {"after":"<event id>"}: %w`, err)
 	}
-	h := r.hub.Load()
-	if h == nil {
-		return &NotReadyError{"the node stream is not open yet"}
-	}
-	at, err := h.position()
+	a, err := r.answer(ctx, node, q.After, q.Tables, nil)
 	if err != nil {
 		return err
 	}
-	p, err := h.past(ctx, node, q.After, at)
-	if err != nil {
+	if err := r.replyKey(node, reply); err != nil {
 		return err
 	}
+	if err := r.replyItems(node, q.After, a, reply); err != nil {
+		return err
+	}
+	end := map[string][]string{headerUpTo: {a.upTo.String()}}
+	if a.pull && !fault.Always(fault.Silence) {
+		end[headerResync] = []string{"true"}
+	}
+	r.opt.Metrics.Resumed(SourcePast)
+	return reply(end, nil)
+}
+
+// replyKey tells of a new key before anything that it signed, while the
+// transition lasts.
+func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []byte) error) error {
 	keys, _ := r.keys.Now()
-	if notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now()); ok {
-		if err := reply(map[string][]string{headerEvent: {artifact.TypeKeyRotated}}, notice); err != nil {
-			return err
-		}
+	notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now())
+	if !ok {
+		return nil
 	}
-	for m, err := range p.events {
+	return reply(map[string][]string{headerEvent: {artifact.TypeKeyRotated}}, notice)
+}
+
+func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {
+	lines := make([]line, 0, len(a.items)+1)
+	prev := after
+	if a.pull {
+		prev = a.pullID
+	}
+	add := func(t *theme) {
+		lines = append(lines, line{t, node, prev})
+		prev = t.ID
+	}
+	for _, i := range a.items {
+		t, err := r.envelopes.item(i.Item, i.Gone, streams.Trace{})
 		if err != nil {
 			return err
 		}
-		// Another worker may have heard of a new key first, and what a replaced
-		// one signed is about to be signed anew.
-		if id := signedBy(m.Body); !keys.Knows(id) {
-			return fmt.Errorf("message %d is signed by key %s, which this worker does not announce now", m.Seq, id)
-		}
-		header := maps.Clone(m.Header)
-		if header == nil {
-			header = map[string][]string{}
-		}
-		header[headerSequence] = []string{strconv.FormatUint(m.Seq, 10)}
-		if err := reply(header, m.Body); err != nil {
-			return err
-		}
+		add(t)
 	}
-	end := map[string][]string{headerUpTo: {strconv.FormatUint(p.upTo, 10)}}
-	if p.pull {
-		end[headerResync] = []string{"true"}
+	if a.table {
+		add(r.envelopes.word(artifact.ReasonDatapath, r.store.Base(), a.seq, a.time))
 	}
-	r.opt.Metrics.Resumed(p.source)
-	return reply(end, nil)
+	return r.envelopes.room().seal(lines, func(_ *line, header map[string][]string, body []byte) error { return reply(header, body) })
 }

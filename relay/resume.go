@@ -4,197 +4,122 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"math"
 	"time"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/projector"
 )
 
-// resumePatience bounds what is asked of the server before a stream opens.
+// resumePatience bounds the wait for the own fold, and for what the log's
+// leader says, before a resume is refused.
 const resumePatience = 5 * time.Second
 
-// past is what a stream that goes on after n is owed before live messages: at
-// most one word to pull, first, and then every message retained after n up to
-// the place where the hub takes over.
-type past struct {
-	pull   bool
-	why    string
-	pullID uint64 // sequence of the word to pull; what follows is above it
-	upTo   uint64 // live messages are above it
-	source string
-	events iter.Seq2[*news, error]
+// answer is what a node that comes back with an id is owed before it hears what
+// is live (design section 6): the word to pull, if there must be one, then the
+// items, then the word about its table.
+type answer struct {
+	pull   bool           // what it lost cannot be known
+	pullID policy.EventID // of that word; items stand above it
+	items  []projector.PastItem
+	table  bool           // its table may have changed, and no item says so
+	upTo   policy.EventID // everything up to here is told; also the id of the word about the table
+	seq    uint64         // the moment: batches above it are yet to come
+	time   time.Time      // log timestamp of it
 }
 
-// resume opens a live stream that goes on after n (design sections 6 and 7).
-// The subscriber must be unsubscribed.
-func (h *hub) resume(ctx context.Context, node policy.NodeID, n uint64) (*subscriber, past, error) {
-	s, at, err := h.subscribe(node)
+// answer reads what a node missed after an id. enforces: its reader said that it
+// enforces tables. join is called at the moment that is read, under the fold's lock.
+// The error is a *NotReadyError, projector.ErrUnknownNode or what the read model
+// failed with; join was not called then.
+func (r *Relay) answer(ctx context.Context, node policy.NodeID, after policy.EventID, enforces bool, join func(seq uint64, node projector.NodeRef)) (answer, error) {
+	if err := r.confirmed(); err != nil {
+		return answer{}, err
+	}
+	head, err := r.catchUp(ctx)
 	if err != nil {
-		return nil, past{}, err
+		return answer{}, err
 	}
-	p, err := h.past(ctx, node, n, at)
-	if err != nil {
-		h.unsubscribe(s)
-		return nil, past{}, err
-	}
-	s.skipTo(p.upTo)
-	return s, p, nil
+	return r.answerAt(ctx, head, node, after, enforces, join)
 }
 
-// past answers what came after n, up to at, where the hub is.
-func (h *hub) past(ctx context.Context, node policy.NodeID, n, at uint64) (past, error) {
-	p := past{upTo: at, source: SourceLive, events: none, why: whyResync}
-	first := h.stream.First()
-	if n > at {
-		return h.beyond(ctx, n, p)
+// answerAt is answer for an id that is known to be of this log up to head, which
+// the fold has reached, or of another.
+func (r *Relay) answerAt(ctx context.Context, head uint64, node policy.NodeID, after policy.EventID, enforces bool, join func(seq uint64, node projector.NodeRef)) (answer, error) {
+	base := r.store.Base()
+	from := after
+	seq, ours := after.Seq(base)
+	foreign := !ours || seq > head
+	if foreign {
+		from = policy.NewEventID(base, 0, 0)
 	}
-	if n < first {
-		n = first - 1
-		p.pull = true
-	} else if n < h.oldestMark(time.Now()) {
-		p.pull = true
-	}
-	p.pullID = n
-	if !p.pull && h.tableChanged(node, n, at) {
-		p.pull, p.why = true, whyTable
-	}
-	if n == at {
-		return p, nil
-	}
-	id := node.Partition(h.partitions)
-	h.mu.Lock()
-	owed, synced, covered := h.ring.since(node, id, n, at)
-	h.mu.Unlock()
-	if covered {
-		p.source, p.events = SourceRing, each(owed)
-		if synced {
-			p.pull, p.why = true, whyResync
-		}
-		return p, nil
-	}
-	return h.asked(ctx, node, n, p)
-}
-
-// asked completes p with what the server retains for the node above n.
-func (h *hub) asked(ctx context.Context, node policy.NodeID, n uint64, p past) (past, error) {
-	quick, cancel := context.WithTimeout(ctx, resumePatience)
-	defer cancel()
-	at, id := p.upTo, node.Partition(h.partitions)
-	own := nodePrefix + string(node) + ".>"
-	msgs, err := h.last(quick, n, at, id, own)
-	p.source = SourceDirect
-	if errors.Is(err, streams.ErrTooMany) {
-		p.source = SourceConsumer
-		msgs, err = h.last(quick, n, at, id)
-		p.events = h.scan(ctx, n+1, at, own)
+	p, err := r.past(ctx, node, from, join)
+	if errors.Is(err, projector.ErrBehind) {
+		return answer{}, &NotReadyError{fmt.Sprintf("the fold has not reached event id %s", after)}
 	}
 	if err != nil {
-		return past{}, fmt.Errorf("resume after %d: %w", n, err)
+		return answer{}, err
 	}
-	var owed []*news
-	for _, m := range msgs {
-		if m.Seq <= n || m.Seq > at {
-			continue
-		}
-		if _, _, ok := splitNodeSubject(m.Subject); ok {
-			owed = append(owed, &news{Message: m})
-		} else if _, ok := numbered(m.Subject, syncPrefix, h.partitions); ok {
-			p.pull, p.why = true, whyResync
-		}
-	}
-	if p.source == SourceDirect {
-		p.events = each(owed)
-	}
-	return p, nil
+	a := answer{items: p.Items, seq: p.Seq, time: p.Time, upTo: policy.EndOf(base, p.Seq)}
+	a.pull, a.pullID = foreign || !p.Whole, from
+	read := tableRead(from, base)
+	a.table = !a.pull && p.Changed > read && (enforces || r.ordered(node, read))
+	return a, nil
 }
 
-// beyond answers n above the hub. A hub that lags is not the end of the
-// stream: only the leader knows that.
-func (h *hub) beyond(ctx context.Context, n uint64, p past) (past, error) {
+// past reads the past, few at a time: a crowd that comes back takes its turns,
+// and the fold goes on.
+func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventID, join func(uint64, projector.NodeRef)) (projector.Past, error) {
+	select {
+	case r.turns <- struct{}{}:
+	case <-ctx.Done():
+		return projector.Past{}, ctx.Err()
+	}
+	defer func() { <-r.turns }()
+	return r.store.Past(node, from, join)
+}
+
+// catchUp returns once the fold has seen what was in the log when it was called:
+// up to its head, as the leader says. A row's id may have been raised by an event
+// that tells nobody, so a fold that has not seen it would pass over the row for
+// who was half way through the answer of one that has.
+func (r *Relay) catchUp(ctx context.Context) (head uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resumePatience)
 	defer cancel()
-	state, err := h.stream.State(ctx)
-	if err != nil {
-		return past{}, fmt.Errorf("resume after %d: %w", n, err)
+	if head, err = r.opt.Head(ctx); err != nil {
+		return 0, &NotReadyError{fmt.Sprintf("the log's end is not known: %v", err)}
 	}
-	p.upTo = n
-	if n > state.Last {
-		// Messages that the hub still has to release up to there are covered by
-		// the pull: it waits for the log's head.
-		p.upTo = state.Last
-		p.pull, p.pullID = true, state.Last
-	} else if n < h.oldestMark(time.Now()) {
-		p.pull, p.pullID = true, n
+	if r.store.Wait(ctx, head) != nil {
+		return 0, &NotReadyError{fmt.Sprintf("event %d is not folded yet", head)}
 	}
-	return p, nil
+	return head, nil
 }
 
-// last asks for the last messages above n of the partition's fence, its sync
-// mark and more subjects. An answer with nothing in it could not say how far
-// it is complete, so it is asked for from the fence on where that stands below
-// n, and with the day marks where no fence was seen.
-func (h *hub) last(ctx context.Context, n, at uint64, partition int, more ...string) ([]streams.Message, error) {
-	filters := append([]string{streams.FenceSubject(partition), streams.SyncMarkSubject(partition)}, more...)
-	from := n + 1
-	if fence := h.board.fence(partition).Seq; fence > 0 {
-		from = min(from, fence)
-	} else {
-		filters = append(filters, allDays)
+// ordered reports whether a policy that tables alone can say is the node's, or
+// was at a sequence or later. One that cannot be asked after is taken for one
+// that is: a word too many is allowed.
+func (r *Relay) ordered(node policy.NodeID, after uint64) bool {
+	if r.opt.Tables == nil {
+		return false
 	}
-	msgs, err := lastUpTo(ctx, h.stream, from, at, filters...)
-	if errors.Is(err, streams.ErrNotFound) {
-		return nil, nil
-	}
-	return msgs, err
+	ordered, err := r.opt.Tables.Ordered(node, after)
+	return ordered || err != nil
 }
 
-// scan reads the messages of one node by a temporary consumer.
-func (h *hub) scan(ctx context.Context, from, to uint64, filter string) iter.Seq2[*news, error] {
-	return func(yield func(*news, error) bool) {
-		if err := h.scans.Acquire(ctx, 1); err != nil {
-			yield(nil, err)
-			return
-		}
-		defer h.scans.Release(1)
-		for msgs, err := range h.stream.Read(ctx, from, to, filter) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, m := range msgs {
-				if !yield(&news{Message: m}, nil) {
-					return
-				}
-			}
-		}
+// tableRead is the sequence at which a reader that stands at an id knows its
+// table. An artifact says nothing about it, and the word about an event before
+// it may still have been on its way.
+func tableRead(at policy.EventID, base uint64) uint64 {
+	if n := at.Number(); n >= policy.NumberWithdrawn && n != policy.NumberTable {
+		return 0
 	}
+	seq, _ := at.Seq(base)
+	return seq
 }
 
-// oldestMark is the sequence of the oldest day mark that is younger than any
-// tombstone that can have expired, less a day. Who resumes from below it may
-// have missed one. No such mark: everybody may.
-func (h *hub) oldestMark(now time.Time) uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	age := h.stream.TombstoneTTL() - day
-	for _, m := range h.days {
-		if now.Sub(m.at) < age {
-			return m.seq
-		}
+// confirmed says why the log that was folded may not be the one that is there.
+func (r *Relay) confirmed() error {
+	if r.opt.Confirmed() {
+		return nil
 	}
-	return math.MaxUint64
-}
-
-func none(func(*news, error) bool) {}
-
-func each(events []*news) iter.Seq2[*news, error] {
-	return func(yield func(*news, error) bool) {
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return &NotReadyError{"the log was out of reach and is not yet confirmed to be the one that was folded"}
 }

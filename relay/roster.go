@@ -9,21 +9,31 @@ import (
 // Worker is one process of the plane as the others know it: the value of its
 // lease in bucket EDICT_WORKERS, written anew with every renewal.
 type Worker struct {
-	Owner   string    `json:"owner"` // of this process start, as in fences
+	Owner   string    `json:"owner"` // of this process start
 	ID      string    `json:"id"`    // of its data directory: the same after a restart
 	Name    string    `json:"name"`
 	HTTP    string    `json:"http"` // where its API answers; "": nowhere
 	Started time.Time `json:"started"`
 	Applied uint64    `json:"applied"` // last log sequence folded, when it renewed
-	// Shares: it announces an equal share of the partitions that no worker is told to announce.
+	// Shares: it publishes an equal share of the partitions that no worker is told to publish.
 	Shares bool `json:"shares"`
-	// Partitions it was told to announce, whoever else there is.
+	// Partitions it was told to publish, whoever else there is.
 	Partitions []int `json:"partitions,omitempty"`
+	// Published is up to where it has published: whoever takes a partition over goes on from there.
+	Published *Published `json:"published,omitempty"`
+	// Over: it has stopped; this is its last word.
+	Over bool `json:"over,omitempty"`
 	// Links are its fold's chain hashes at a few sequences, ascending, for the others to compare with theirs.
 	Links []WorkerLink `json:"links,omitempty"`
 	// Signs is the id of the key that it signs with, Keys those of all that it holds.
 	Signs string   `json:"signs,omitempty"`
 	Keys  []string `json:"keys,omitempty"`
+}
+
+// Published is up to which event of a log partitions are published.
+type Published struct {
+	Log        string         `json:"log"` // the log's identity
+	Partitions map[int]uint64 `json:"partitions"`
 }
 
 // WorkerLink is a worker's chain hash of the log at one sequence.

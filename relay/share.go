@@ -1,17 +1,38 @@
 package relay
 
-// Share says which partitions this process is to announce. It decides who
-// tries; the fence decides who wins.
+import (
+	"strconv"
+	"strings"
+)
+
+// Share says which partitions this process is to publish. Two processes that
+// both have one for a while say the same twice, and nothing else happens.
 type Share interface {
-	// Mine are the partitions to announce now, ascending, and a channel that is
+	// Mine are the partitions to publish now, ascending, and a channel that is
 	// closed when they change; nil: they never do.
 	Mine() (ids []int, changed <-chan struct{})
-	// Holds reports whether a partition may be announced at this very moment.
-	Holds(partition int) bool
 }
 
-// fixed is the share of a process that was told its partitions.
-type fixed []int
+// Partitions is the share of a process that was told its partitions, ascending.
+type Partitions []int
 
-func (f fixed) Mine() ([]int, <-chan struct{}) { return f, nil }
-func (fixed) Holds(int) bool                   { return true }
+// Mine are the partitions told.
+func (p Partitions) Mine() ([]int, <-chan struct{}) { return p, nil }
+
+// Ranges writes ascending numbers as 0-31,40.
+func Ranges(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		text := strconv.Itoa(ids[i])
+		if j > i {
+			text += "-" + strconv.Itoa(ids[j])
+		}
+		parts = append(parts, text)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -2,14 +2,12 @@ package relay
 
 import (
 	"context"
-	"iter"
-	"time"
 
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
 
-// Store is what the relay asks of the read model.
+// Store is what the relay asks of the read model; *projector.Projector is one.
 type Store interface {
 	// Applied is the own cursor: the last log sequence folded.
 	Applied() uint64
@@ -17,43 +15,17 @@ type Store interface {
 	Changed() <-chan struct{}
 	// Wait returns when Applied() >= seq or ctx ends.
 	Wait(ctx context.Context, seq uint64) error
-	// Outbox is the outbox of announcements at one moment.
-	Outbox() Outbox
-	// SyncRows are the rows of every node of some partitions at one moment,
-	// and the outbox of the same moment, for payloads.
-	SyncRows(partitions []int) (projector.SyncRows, Outbox)
-	// DropEdges drops whole sequences up to and including upTo[p].
-	DropEdges(upTo map[int]uint64) error
-	// EdgesAbove counts, for partition after partition, the edges of sequences
-	// above seqs[partition].
-	EdgesAbove(seqs []uint64) []int
-}
-
-// Outbox is a consistent look at the edges and payloads of a Store. It must be
-// closed.
-type Outbox interface {
-	Close() error
-	Seq() uint64
-	Time() time.Time
-	// EdgesFrom is the sequence above which a partition's edges are complete.
-	EdgesFrom(partition int) uint64
-	// LastEdge is the highest sequence with an edge since the store was
-	// opened, 0 when there is none.
-	LastEdge(partition int) uint64
-	// Edges yields a partition's edges from a sequence on, by sequence, then
-	// policy.
-	Edges(partition int, from uint64) iter.Seq2[projector.StoredEdge, error]
-	Payload(fp compiler.Fingerprint) ([]byte, error)
-}
-
-// FromProjector makes a projector the relay's Store.
-func FromProjector(p *projector.Projector) Store { return projected{p} }
-
-type projected struct{ *projector.Projector }
-
-func (p projected) Outbox() Outbox { return p.Snapshot() }
-
-func (p projected) SyncRows(partitions []int) (projector.SyncRows, Outbox) {
-	rows, snapshot := p.Projector.SyncRows(partitions)
-	return rows, snapshot
+	// Base is what the log's sequences are counted from in event ids.
+	Base() uint64
+	// Feed has f handed every batch from now on.
+	Feed(f projector.Feed) (seq uint64)
+	// Past is what a node missed above an id, read at the moment at which join is
+	// called.
+	Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node projector.NodeRef)) (projector.Past, error)
+	// Latest is the highest id, at or below one, of what a node has or lost; 0: none.
+	Latest(id policy.NodeID, upTo policy.EventID) policy.EventID
+	// NodesIn are the nodes of a partition.
+	NodesIn(partition int) []policy.NodeID
+	// Roster is another number whenever NodesIn has changed.
+	Roster() uint64
 }

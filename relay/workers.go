@@ -2,11 +2,13 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,13 +33,14 @@ type Leases interface {
 const DefaultLeaseTTL = 10 * time.Second
 
 // leaseMargin is how long before the end of its lease a worker stops
-// announcing: a batch that was sent before then is stored, or refused, before
-// another worker takes its partitions.
+// publishing: another worker has its partitions from then on.
 const leaseMargin = time.Second
 
 // WorkersOptions say who this process is to the others.
 type WorkersOptions struct {
-	Owner      string                                // as in fences: NewOwner
+	Owner      string                                // NewOwner
+	LogID      string                                // of the log whose events are published
+	Marks      map[int]uint64                        // up to where partitions are known to be published, from before
 	Partitions int                                   // of the plane
 	TTL        time.Duration                         // of a lease, whole seconds, 2 s or more; 0 is 10 s
 	Open       func(context.Context) (Leases, error) // called again when the leases are lost
@@ -61,7 +64,8 @@ type Workers struct {
 	own     heard     // the own lease, as the watch last saw it
 	renewed time.Time // when the last renewal that succeeded was sent; zero: no lease
 	dealtTo []Worker  // for whom dealt was found
-	dealt   []int     // the share of this process, while it holds its lease
+	dealt   map[string][]int
+	marks   map[int]uint64 // up to where whoever published a partition says that it did
 	mine    []int
 	changed chan struct{}
 	kick    chan struct{} // something was heard
@@ -75,7 +79,11 @@ func NewWorkers(opt WorkersOptions) *Workers {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Workers{opt: opt, roster: newRoster(opt.TTL), changed: make(chan struct{}), kick: make(chan struct{}, 1)}
+	marks := maps.Clone(opt.Marks)
+	if marks == nil {
+		marks = map[int]uint64{}
+	}
+	return &Workers{opt: opt, roster: newRoster(opt.TTL), marks: marks, changed: make(chan struct{}), kick: make(chan struct{}, 1)}
 }
 
 // Run keeps the lease until ctx ends, and gives it up then, so that others need
@@ -122,6 +130,9 @@ func (w *Workers) clear(ctx context.Context, leases Leases) error {
 		if err != nil || x.ID != id || x.Owner == w.opt.Owner {
 			continue
 		}
+		w.mu.Lock()
+		w.markLocked(x)
+		w.mu.Unlock()
 		if err := leases.Delete(ctx, e.Key, e.Revision); err != nil && !errors.Is(err, streams.ErrWrongSequence) {
 			return err
 		}
@@ -174,8 +185,12 @@ func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 			w.roster.gone(e.Key)
 		case err != nil:
 			w.opt.Log.Warn("a worker's lease cannot be read", "error", err)
+		case x.Over:
+			w.markLocked(x)
+			w.roster.gone(e.Key)
 		default:
 			w.roster.see(x, now, e.Time)
+			w.markLocked(x)
 			if x.Owner != w.opt.Owner {
 				others = append(others, x)
 				continue
@@ -239,11 +254,11 @@ func (w *Workers) mind(ctx context.Context) error {
 func (w *Workers) reviewLocked(now time.Time) {
 	live := w.roster.live(now)
 	if !slices.EqualFunc(live, w.dealtTo, sameClaim) {
-		w.dealtTo, w.dealt = live, divide(w.opt.Partitions, live)[w.opt.Owner]
+		w.dealtTo, w.dealt = live, divide(w.opt.Partitions, live)
 	}
 	var mine []int
 	if w.holdsLocked(now) {
-		mine = w.dealt
+		mine = w.dealt[w.opt.Owner]
 	}
 	if slices.Equal(mine, w.mine) {
 		return
@@ -295,10 +310,54 @@ func (w *Workers) Mine() (ids []int, changed <-chan struct{}) {
 	return w.mine, w.changed
 }
 
-// Holds reports whether a partition is in the share, and the lease stands.
-func (w *Workers) Holds(partition int) bool {
+// markLocked notes up to where a worker says that it has published.
+func (w *Workers) markLocked(x Worker) {
+	if x.Published == nil || x.Published.Log != w.opt.LogID {
+		return
+	}
+	for p, seq := range x.Published.Partitions {
+		w.marks[p] = max(w.marks[p], seq)
+	}
+}
+
+// Mark is up to where a partition is known to be published, by whoever did so;
+// not ok: that is not known.
+func (w *Workers) Mark(partition int) (seq uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, in := slices.BinarySearch(w.mine, partition)
-	return in && w.holdsLocked(time.Now())
+	seq, ok = w.marks[partition]
+	return seq, ok
 }
+
+// Publishing is one partition, as the leases have it.
+type Publishing struct {
+	Partition int
+	Owner     string // of the process that publishes it; "": none does
+	UpTo      uint64 // everything up to this event was published, when it said so last
+}
+
+// Publishing are all partitions, ascending.
+func (w *Workers) Publishing() []Publishing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reviewLocked(time.Now())
+	all := make([]Publishing, w.opt.Partitions)
+	for p := range all {
+		all[p] = Publishing{Partition: p, UpTo: w.marks[p]}
+	}
+	note := func(owner string, ids []int) {
+		for _, p := range ids {
+			if p < len(all) && all[p].Owner == "" {
+				all[p].Owner = owner
+			}
+		}
+	}
+	for _, x := range w.dealtTo {
+		note(x.Owner, x.Partitions)
+		note(x.Owner, w.dealt[x.Owner])
+	}
+	return all
+}
+
+// NewOwner names a process start; two never agree.
+func NewOwner() string { return rand.Text() }

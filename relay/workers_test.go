@@ -51,14 +51,10 @@ func join(t *testing.T, b *fakeBucket, owner, id string) *member {
 	return m
 }
 
-// held are the partitions that m may announce at this moment.
-func (m *member) held() (ids []int) {
-	for p := range memberParts {
-		if m.Holds(p) {
-			ids = append(ids, p)
-		}
-	}
-	return ids
+// held are the partitions that m may publish at this moment.
+func (m *member) held() []int {
+	ids, _ := m.Mine()
+	return slices.Clone(ids)
 }
 
 // split requires that the members hold all partitions, each one of them, alike.
@@ -125,7 +121,7 @@ func TestAWorkerThatIsCutOffHoldsNothingBeforeOthersHoldIt(t *testing.T) {
 			synctest.Wait()
 			require.Less(t, time.Since(cutAt), time.Minute)
 			for _, p := range had {
-				require.False(t, x.Holds(p) && y.Holds(p), "partition %d has two holders %v after the cut", p, time.Since(cutAt))
+				require.False(t, slices.Contains(x.held(), p) && slices.Contains(y.held(), p), "partition %d has two holders %v after the cut", p, time.Since(cutAt))
 			}
 			if let == 0 && len(y.held()) == 0 {
 				let = time.Since(cutAt)
@@ -261,4 +257,95 @@ func TestASlowAnswerMakesNoLeaseLonger(t *testing.T) {
 			synctest.Wait()
 		}
 	})
+}
+
+// published has m say up to where it published.
+func (m *member) published(log string, marks map[int]uint64) {
+	m.set(func(w *Worker) { w.Published = &Published{log, marks} })
+}
+
+func marksOf(m *member) map[int]uint64 {
+	marks := map[int]uint64{}
+	for p := range memberParts {
+		if seq, ok := m.Mark(p); ok {
+			marks[p] = seq
+		}
+	}
+	return marks
+}
+
+// Whoever takes a partition over knows up to where it was published: by one that
+// stopped, by one that was killed, by an earlier start of its own; of another
+// log it knows nothing.
+func TestAMarkOutlivesWhoMadeIt(t *testing.T) {
+	const log = "log"
+	for name, end := range map[string]func(b *fakeBucket, x *member){
+		"stopped": func(_ *fakeBucket, x *member) { x.stop() },
+		"killed": func(_ *fakeBucket, x *member) {
+			time.Sleep(DefaultLeaseTTL / 2)
+			x.leases.block()
+			x.stop()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newFakeBucket()
+				x, y := join(t, b, "1", "x"), join(t, b, "2", "y")
+				x.opt.LogID, y.opt.LogID = log, log
+				split(t, x, y)
+				x.published(log, map[int]uint64{1: 100, 2: 90})
+				y.published("another", map[int]uint64{5: 7})
+				time.Sleep(DefaultLeaseTTL)
+				synctest.Wait()
+				require.Equal(t, map[int]uint64{1: 100, 2: 90}, marksOf(y))
+				require.Equal(t, map[int]uint64{1: 100, 2: 90}, marksOf(x))
+				x.published(log, map[int]uint64{1: 120, 2: 80})
+				end(b, x)
+				time.Sleep(2 * DefaultLeaseTTL)
+				split(t, y)
+				require.Equal(t, map[int]uint64{1: 120, 2: 90}, marksOf(y), "the last word counts, and none falls")
+			})
+		})
+	}
+}
+
+func TestAStartKnowsTheMarksOfTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x := join(t, b, "1", "x")
+		x.published("", map[int]uint64{3: 30})
+		time.Sleep(DefaultLeaseTTL)
+		x.leases.block() // killed: its lease stands
+		x.stop()
+		again := join(t, b, "2", "x")
+		split(t, again)
+		require.Equal(t, map[int]uint64{3: 30}, marksOf(again))
+	})
+	kept := NewWorkers(WorkersOptions{Marks: map[int]uint64{3: 30}})
+	seq, ok := kept.Mark(3)
+	require.True(t, ok)
+	require.EqualValues(t, 30, seq, "a file of its own said so")
+}
+
+func TestAllKnowWhoPublishesWhat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBucket()
+		x, y, z := join(t, b, "1", "x"), join(t, b, "2", "y"), join(t, b, "3", "z")
+		z.set(func(w *Worker) { w.Shares, w.Partitions = false, []int{0, 3} })
+		x.published("", map[int]uint64{1: 11})
+		time.Sleep(DefaultLeaseTTL)
+		synctest.Wait()
+		require.Equal(t, x.Publishing(), y.Publishing())
+		all := x.Publishing()
+		require.Len(t, all, memberParts)
+		owners := map[string][]int{}
+		for p, s := range all {
+			require.Equal(t, p, s.Partition)
+			owners[s.Owner] = append(owners[s.Owner], p)
+		}
+		require.Equal(t, map[string][]int{"1": x.held(), "2": y.held(), "3": {0, 3}}, owners)
+		require.EqualValues(t, 11, all[1].UpTo)
+	})
+	nobody := NewWorkers(WorkersOptions{Partitions: 2})
+	require.Equal(t, []Publishing{{Partition: 0}, {Partition: 1}}, nobody.Publishing())
 }

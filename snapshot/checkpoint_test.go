@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -151,7 +152,7 @@ func TestARestoredCheckpointAndTheRestAreTheWholeFold(t *testing.T) {
 		dir := fmt.Sprint("restored-", at)
 		r, err := BeginFrom(t.Context(), c, m, log, dir, options.On(fs))
 		require.NoError(t, err)
-		require.Equal(t, edgesOf(t, p), edgesOf(t, r.Store()), "the outbox is restored with the rest")
+		require.Equal(t, missed(t, p), missed(t, r.Store()), "the kept past is restored with the rest")
 		require.NoError(t, r.FoldTo(t.Context(), 300, nil))
 		got, err := r.Result(t.Context())
 		require.NoError(t, err)
@@ -162,16 +163,21 @@ func TestARestoredCheckpointAndTheRestAreTheWholeFold(t *testing.T) {
 	require.Error(t, err, "nothing is left of the copy")
 }
 
-// edgesOf is the outbox, and from where on it is complete.
-func edgesOf(t *testing.T, p *projector.Projector) (out []string) {
-	s := p.Snapshot()
-	defer s.Close()
-	for part := range options.Partitions {
-		out = append(out, fmt.Sprint(part, " from ", s.EdgesFrom(part)))
-		for e, err := range s.Edges(part, 0) {
-			require.NoError(t, err)
-			out = append(out, fmt.Sprint(part, e.Seq, e.Policy, e.Fingerprint, e.Have, e.Lost))
+// missed is what every node has and had since the log began, and how much of the
+// past is kept.
+func missed(t *testing.T, p *projector.Projector) (out []string) {
+	out = append(out, fmt.Sprint(p.PastStatus()))
+	p.Read(func(v *projector.View) {
+		seats, _, more := v.Seats(projector.Place{}, 1000)
+		require.False(t, more)
+		for _, s := range seats {
+			out = append(out, string(s.ID))
 		}
+	})
+	for _, id := range out[1:] {
+		past, err := p.Past(policy.NodeID(id), 0, nil)
+		require.NoError(t, err)
+		out = append(out, fmt.Sprint(past))
 	}
 	return out
 }

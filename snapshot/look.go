@@ -2,10 +2,12 @@ package snapshot
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -14,16 +16,12 @@ import (
 // look is one Look on its way.
 type look struct {
 	*Watch
-	had, own []bool
-	changed  []policy.NodeID
-	place    *projectTables // of the project at hand
+	all, asked []policy.NodeID
+	place      *projectTables // of the project at hand
 
 	refused, fit int           // nodes whose table is refused now, or fits again
 	first        policy.NodeID // of the refused ones
 }
-
-// fresh reports whether a partition is own and was not at the Look before.
-func (l *look) fresh(p int) bool { return l.own[p] && (p >= len(l.had) || !l.had[p]) }
 
 // events are some that may have changed a table.
 type events struct {
@@ -55,42 +53,98 @@ type move struct {
 	unknown       bool // what it had is not known
 }
 
-// project looks at the nodes of one project.
+// project looks at the nodes of one project: at those that an event may concern.
 func (l *look) project(id uuid.UUID) (err error) {
 	p := l.projects[id]
-	known := p != nil
-	if !known {
-		p = &watched{facts: map[policy.NodeID]policy.Node{}, nodes: map[policy.NodeID]*enforcing{}, lists: map[listKey]*watchedList{}}
+	if p.idle() && l.extended[id] == nil && len(p.fresh) == 0 {
+		p.forget() // what passes now is not taken up
+		return nil
 	}
-	m, ok := l.model.Muster(id, max(p.seq, l.seq))
+	var picked []policy.NodeID
+	all := !p.known && (!p.idle() || l.extended[id] != nil)
+	m, ok := l.model.Muster(id, max(p.seq, l.seq), func(m *projector.Muster, matches func(uuid.UUID, policy.NodeID) bool) []policy.NodeID {
+		picked = p.pick(m, matches, all)
+		return picked
+	})
 	if !ok {
 		return nil
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	l.matter(m.Touched)
-	by := p.touches(m.Touched, known)
+	if !m.Whole && p.known {
+		return errForgotten
+	}
+	note(l.extended, m.Touched)
+	if p.idle() && l.extended[id] == nil {
+		return l.plain(p, m)
+	}
+	by := p.touches(m.Touched, p.known)
+	if !p.known {
+		if err := p.learn(m); err != nil {
+			return err
+		}
+	}
 	l.place = nil
 	for _, list := range p.lists {
-		list.used = false
-		list.count(by.moves)
-	}
-	seen := map[policy.NodeID]bool{}
-	err = m.Each(func(e *projector.Enforcement) error {
-		if !known {
-			p.facts[e.Node.ID] = e.Node
+		if list.count(by.moves); list.moves.n > 0 {
+			picked = slices.AppendSeq(picked, maps.Keys(list.nodes))
 		}
-		seen[e.Node.ID] = true
-		return l.node(p, &by, e)
-	})
-	if err != nil {
-		return err
 	}
-	p.sweep(seen, l.tables)
-	p.seq, p.changed = m.Seq, m.Generation
-	if l.projects[id] = p; len(p.nodes) == 0 && l.extended[id] == nil {
-		delete(l.projects, id)
+	slices.Sort(picked)
+	for _, id := range slices.Compact(picked) {
+		if err := l.one(p, &by, m, id); err != nil {
+			return err
+		}
+	}
+	p.sweep()
+	p.known, p.seq = true, m.Seq
+	return nil
+}
+
+// plain looks at a project without anything to watch: a node that came may have
+// had something before.
+func (l *look) plain(p *watched, m *projector.Muster) error {
+	p.forget()
+	for id, at := range p.fresh {
+		heads, ok := m.Heads(id)
+		if !ok || m.Generation <= at {
+			continue
+		}
+		was, err := m.Enforcement(policy.Node{ID: id, Project: m.Project}, heads).WasExtended(at)
+		if err != nil {
+			return err
+		}
+		if was {
+			l.all = append(l.all, id)
+		}
 	}
 	return nil
+}
+
+// learn reads the facts of all nodes.
+func (p *watched) learn(m *projector.Muster) error {
+	clear(p.facts)
+	for n, err := range m.Nodes() {
+		if err != nil {
+			return err
+		}
+		p.facts[n.ID] = n.Node
+	}
+	return nil
+}
+
+// one looks at one node, if it still exists.
+func (l *look) one(p *watched, by *touchedBy, m *projector.Muster, id policy.NodeID) error {
+	n, exists := p.facts[id]
+	if !exists {
+		p.drop(id)
+		l.tables.gone(id)
+		return nil
+	}
+	heads, picked := m.Heads(id)
+	if !picked { // it has the policies that it had
+		heads = p.nodes[id].rows
+	}
+	return l.node(p, by, m.Enforcement(n, heads))
 }
 
 // touches takes up what happened and brings the facts of nodes up to date. Of a
@@ -135,27 +189,43 @@ func (l *watchedList) count(moves []move) {
 // node looks at one node.
 func (l *look) node(p *watched, by *touchedBy, e *projector.Enforcement) error {
 	id := e.Node.ID
-	part := id.Partition(len(l.own))
-	base := p.nodes[id]
-	if !l.own[part] {
-		delete(p.nodes, id)
-		return nil
+	base, tables := p.nodes[id], p.here[id]
+	at, fresh := p.fresh[id]
+	late := fresh && e.Generation > at // what it missed is not known
+	ordered := matched(l.extended[e.Node.Project], e.Matched)
+	was := base != nil && base.ordered
+	if late && !ordered && !was {
+		var err error
+		if was, err = e.WasExtended(at); err != nil {
+			return err
+		}
 	}
-	if !l.enforces(e) && base == nil {
+	if !ordered && !tables && base == nil {
+		l.tell(id, late && was, was)
 		return nil
 	}
 	now, met, err := l.enforcing(p, by, base, e)
 	if err != nil {
 		return err
 	}
+	now.ordered = ordered
 	l.note(id, base, now)
-	if p.nodes[id] = now; !l.enforces(e) {
-		delete(p.nodes, id)
+	if p.put(id, now); !ordered && !tables {
+		p.drop(id)
 	}
-	if !l.fresh(part) && owed(by, base, now, id, met) {
-		l.changed = append(l.changed, id)
-	}
+	unseen := fresh && base == nil // nothing to compare with, and nothing missed
+	l.tell(id, late || !unseen && owed(by, base, now, id, met), ordered || was)
 	return nil
+}
+
+// tell notes that a node is to be told; ordered: whoever listens.
+func (l *look) tell(id policy.NodeID, yes, ordered bool) {
+	switch {
+	case yes && ordered:
+		l.all = append(l.all, id)
+	case yes:
+		l.asked = append(l.asked, id)
+	}
 }
 
 // at is where the tables of the project at hand are, taken once: a muster must
@@ -165,17 +235,6 @@ func (l *look) at(e *projector.Enforcement) *projectTables {
 		l.place = l.tables.place(e)
 	}
 	return l.place
-}
-
-// enforces reports whether a policy of the node has anything of section 8.
-func (l *look) enforces(e *projector.Enforcement) bool {
-	extended := l.extended[e.Node.Project]
-	for _, h := range e.Matched {
-		if extended[h.Policy] {
-			return true
-		}
-	}
-	return false
 }
 
 // enforcing is what a node enforces now, and the events that may have changed
@@ -189,8 +248,8 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 		return nil, met, err
 	}
 	list := p.lists[now.list]
-	list.used = true
 	met.add(list.moves)
+	policies := by.of(base, now, own.n == 0)
 	if base == nil || base.list != now.list {
 		if base != nil { // what either of the two lists met
 			old := p.lists[base.list].moves
@@ -198,10 +257,10 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 		}
 		own.n -= list.own[e.Node.ID]
 		met.add(own)
-	} else if own.n > 1 {
+	} else if own.n > 1 || own.n > 0 && (policies.n > 0 || !sameRows(base, now)) { // it had another list in between, or heard of one
 		met.add(own)
 	}
-	met.add(by.of(base, now, by.nodes[e.Node.ID].n == 0))
+	met.add(policies)
 	if base != nil && base.list == now.list && met.n == 0 {
 		now.fingerprint, now.refused = base.fingerprint, base.refused
 		return now, met, nil
@@ -219,7 +278,7 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 	rules, _ := datapath.List(e.Node, heads)
 	key = keyOf(rules, present)
 	if p.lists[key] == nil {
-		list := &watchedList{kinds: datapath.NewKinds(rules)}
+		list := &watchedList{kinds: datapath.NewKinds(rules), nodes: map[policy.NodeID]bool{}}
 		list.count(by.moves)
 		p.lists[key] = list
 	}
@@ -273,7 +332,11 @@ func rowsTold(by *touchedBy, base, now *enforcing, id policy.NodeID) bool {
 	if base == nil { // its first policy of the kind
 		return by.nodes[id].n > 0
 	}
-	return !slices.EqualFunc(base.rows, now.rows, func(a, b projector.HeadRef) bool { // both by policy id
+	return !sameRows(base, now)
+}
+
+func sameRows(a, b *enforcing) bool {
+	return slices.EqualFunc(a.rows, b.rows, func(a, b projector.HeadRef) bool { // both by policy id
 		return a.Policy == b.Policy && a.Fingerprint == b.Fingerprint
 	})
 }
@@ -306,17 +369,15 @@ func (l *look) report() {
 	}
 }
 
-// sweep lets go what no node has any more.
-func (p *watched) sweep(seen map[policy.NodeID]bool, tables *Tables) {
-	for id := range p.nodes {
-		if !seen[id] {
-			delete(p.nodes, id)
-			tables.gone(id)
-		}
+// tableOf is the fingerprint of what a node enforces.
+func (l *look) tableOf(p *projectTables, e *projector.Enforcement) (fp compiler.Fingerprint, refused bool, err error) {
+	a, err := l.tables.answer(p, e)
+	var none *TableError
+	switch {
+	case errors.As(err, &none):
+		return fp, true, nil
+	case err != nil:
+		return fp, false, err
 	}
-	for key, list := range p.lists {
-		if !list.used {
-			delete(p.lists, key)
-		}
-	}
+	return a.Fingerprint, a.Refused != nil, nil
 }

@@ -141,8 +141,7 @@ func (r *Replayed) FoldTo(ctx context.Context, until uint64, progress Progress) 
 	return r.follow(ctx, at, until, progress)
 }
 
-// rebuild folds (from, until] in bulk. The outbox is left out: a worker that is
-// given this store begins with a sync.
+// rebuild folds (from, until] in bulk.
 func (r *Replayed) rebuild(ctx context.Context, log projector.Log, from, until uint64, progress Progress) error {
 	watched := watchedLog{log, func(time.Duration) {}}
 	if progress != nil {

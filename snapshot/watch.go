@@ -5,192 +5,324 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/compiler"
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
 
 // Watched is the read model as a Watch sees it; *projector.Projector is one.
 type Watched interface {
+	Enforcer
 	Touched(above uint64) (list []projector.Touch, seq uint64, whole bool)
-	Muster(project uuid.UUID, above uint64) (*projector.Muster, bool)
+	Muster(project uuid.UUID, above uint64, pick projector.Pick) (*projector.Muster, bool)
 	Extended() (map[uuid.UUID][]uuid.UUID, error)
+	Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bool)
 }
 
-// Watch says which nodes' tables changed and not their rows (design section 8).
-// It looks at nodes that one of their policies gives something of section 8;
-// where there are none, it costs nothing. One goroutine uses it.
+// Watch says which of the nodes that somebody here listens for have another
+// table, and no row that says so (design sections 6 and 8). It looks at nodes
+// that a policy gives something of section 8, and at those whose reader enforces
+// tables. The others cost it nothing.
 type Watch struct {
-	model  Watched
-	tables *Tables
-	log    *slog.Logger
+	model   Watched
+	tables  *Tables
+	log     *slog.Logger
+	due     chan struct{}
+	ordered extensions // for Ordered
+	at      atomic.Uint64
 
+	mu        sync.Mutex
+	followers map[policy.NodeID]followers
+	joined    map[policy.NodeID]uint64 // since the Look before, each with the lowest place
+	left      map[policy.NodeID]bool   // followed by fewer than at the Look before
+
+	// What follows is Look's alone.
 	seq      uint64 // everything up to it was looked at
 	started  bool
-	own      []bool
 	extended map[uuid.UUID]map[uuid.UUID]bool // policies, by project
-	projects map[uuid.UUID]*watched
+	projects map[uuid.UUID]*watched           // that have nodes that are followed
+	homes    map[policy.NodeID]uuid.UUID
 }
 
-// watched is a project with such policies, or nodes that had some.
-type watched struct {
-	seq     uint64 // the moment of all below
-	changed uint64 // sequence of the last change
-	facts   map[policy.NodeID]policy.Node
-	nodes   map[policy.NodeID]*enforcing
-	lists   map[listKey]*watchedList
-}
-
-// enforcing is a node with such a policy.
-type enforcing struct {
-	list        listKey
-	rows        []projector.HeadRef
-	fingerprint compiler.Fingerprint // of the table; zero: there is none
-	refused     bool
-}
-
-// watchedList is what nodes of equal lists have in common.
-type watchedList struct {
-	kinds *datapath.Kinds
-	// moves are the changes of nodes, since the Look before, that its table may
-	// show.
-	moves events
-	own   map[policy.NodeID]int // how many, by node
-	used  bool
-}
+// followers of a node, and how many of them enforce tables.
+type followers struct{ all, tables int }
 
 // NewWatch watches tables.
 func NewWatch(model Watched, tables *Tables, log *slog.Logger) *Watch {
-	return &Watch{model: model, tables: tables, log: log}
+	return &Watch{
+		model: model, tables: tables, log: log, due: make(chan struct{}, 1),
+		followers: map[policy.NodeID]followers{}, joined: map[policy.NodeID]uint64{}, left: map[policy.NodeID]bool{},
+		projects: map[uuid.UUID]*watched{}, homes: map[policy.NodeID]uuid.UUID{},
+	}
 }
 
-// Look looks at the nodes of the partitions that told names, each with the log
-// sequence up to which its nodes need no word. It returns those to be told of
-// what events up to seq did: whose table is another than at the Look before, or
-// may have been another in between, unless a row tells of it. Of a partition that
-// is new, those are all nodes of projects that changed since it was told.
-func (w *Watch) Look(told map[int]uint64, partitions int) (seq uint64, changed []policy.NodeID, err error) {
-	list, seq, whole := w.model.Touched(w.seq)
-	switch {
-	case w.started && whole && seq >= w.seq:
-	case whole && w.seq == 0: // everything there ever was
-		w.extended, w.projects = map[uuid.UUID]map[uuid.UUID]bool{}, map[uuid.UUID]*watched{}
-		w.own = slices.Repeat([]bool{true}, partitions)
+// Follow says that somebody here listens for a node, who needs no word of what
+// log events up to a sequence did to its table. tables: he enforces tables,
+// whatever the node's policies. It takes no lock of the model. Call the result
+// when he is gone.
+func (w *Watch) Follow(node policy.NodeID, tables bool, at uint64) (unfollow func()) {
+	w.mu.Lock()
+	f := w.followers[node]
+	f.all++
+	if tables {
+		f.tables++
+	}
+	w.followers[node] = f
+	if lowest, ok := w.joined[node]; !ok || at < lowest {
+		w.joined[node] = at
+	}
+	w.mu.Unlock()
+	select {
+	case w.due <- struct{}{}:
 	default:
-		w.own = nil
+	}
+	return sync.OnceFunc(func() { w.unfollow(node, tables) })
+}
+
+func (w *Watch) unfollow(node policy.NodeID, tables bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.followers[node]
+	f.all--
+	if tables {
+		f.tables--
+	}
+	w.left[node] = true
+	if w.followers[node] = f; f.all == 0 {
+		delete(w.followers, node)
+	}
+}
+
+// Due has a value when somebody came since the Look before.
+func (w *Watch) Due() <-chan struct{} { return w.due }
+
+// Seq is the log sequence up to which everything was looked at.
+func (w *Watch) Seq() uint64 { return w.at.Load() }
+
+// Look looks at what happened since the Look before. It returns the nodes that
+// are to be told of what events up to seq did to their tables: all, to whoever
+// listens; asked, to those who enforce tables, because the node's policies are
+// plain. After an error the next Look tells what this one did not. One goroutine
+// calls it.
+func (w *Watch) Look() (seq uint64, all, asked []policy.NodeID, err error) {
+	for range 3 {
+		if seq, all, asked, err = w.look(); !errors.Is(err, errForgotten) {
+			break
+		}
+	}
+	return seq, all, asked, err
+}
+
+// errForgotten: the model was folded faster than it remembers.
+var errForgotten = errors.New("what changed since is not remembered")
+
+func (w *Watch) look() (seq uint64, all, asked []policy.NodeID, err error) {
+	list, seq, whole := w.model.Touched(w.seq)
+	due := map[uuid.UUID]bool{}
+	if !w.started || !whole || seq < w.seq {
 		if seq, err = w.begin(); err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
+		}
+		list = nil
+		for id := range w.projects {
+			due[id] = true
 		}
 	}
 	w.started = false // until all of it is looked at
-	look := look{Watch: w, had: w.own, own: make([]bool, partitions)}
-	gained := false
-	for p := range told {
-		look.own[p] = true
-		gained = gained || look.fresh(p)
+	w.meet(due)
+	note(w.extended, list)
+	for _, t := range list {
+		due[t.Project] = w.projects[t.Project] != nil
 	}
-	w.matter(list)
-	for _, project := range w.touched(list, gained) {
-		if err := look.project(project); err != nil {
-			return 0, nil, err
+	look := look{Watch: w}
+	for _, id := range slices.SortedFunc(maps.Keys(due), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }) {
+		if !due[id] {
+			continue
+		}
+		if err := look.project(id); err != nil {
+			return 0, nil, nil, err
 		}
 	}
-	w.own, w.seq, w.started = look.own, seq, true
-	for p, upTo := range told {
-		if look.fresh(p) {
-			look.changed = append(look.changed, w.Since(p, upTo)...)
+	w.seq, w.started = seq, true
+	w.at.Store(seq)
+	for id := range due {
+		if p := w.projects[id]; p != nil {
+			clear(p.fresh)
 		}
 	}
 	look.report()
-	return seq, look.changed, nil
+	slices.Sort(look.all)
+	slices.Sort(look.asked)
+	return seq, look.all, look.asked, nil
 }
 
-// begin reads which policies matter.
+// begin forgets all tables: everybody is looked at as one who came now, with
+// what he was told so far.
 func (w *Watch) begin() (seq uint64, err error) {
 	_, seq, _ = w.model.Touched(w.seq)
-	found, err := w.model.Extended()
-	if err != nil {
+	if w.extended, err = extendedOf(w.model); err != nil {
 		return 0, err
 	}
-	w.extended, w.projects = map[uuid.UUID]map[uuid.UUID]bool{}, map[uuid.UUID]*watched{}
-	for project, policies := range found {
-		w.extended[project] = map[uuid.UUID]bool{}
-		for _, id := range policies {
-			w.extended[project][id] = true
+	for _, p := range w.projects {
+		p.forget()
+		for id := range p.here {
+			if _, fresh := p.fresh[id]; !fresh {
+				p.fresh[id] = w.seq
+			}
 		}
 	}
 	return seq, nil
 }
 
-// matter notes which policies matter from now on. What it meets again changes
+// meet takes up who came and who went, and notes whose projects are to be looked
+// at.
+func (w *Watch) meet(due map[uuid.UUID]bool) {
+	w.mu.Lock()
+	joined, left := w.joined, w.left
+	w.joined, w.left = map[policy.NodeID]uint64{}, map[policy.NodeID]bool{}
+	now := make(map[policy.NodeID]followers, len(joined)+len(left))
+	for id := range joined {
+		now[id] = w.followers[id]
+	}
+	for id := range left {
+		now[id] = w.followers[id]
+	}
+	w.mu.Unlock()
+	for id := range left {
+		if p := w.projects[w.homes[id]]; p != nil {
+			w.leave(p, id, now[id])
+		}
+	}
+	for id, at := range joined {
+		if now[id].all == 0 {
+			continue
+		}
+		home, changed, ok := w.model.Home(id)
+		if !ok { // it may come yet
+			w.mu.Lock()
+			w.joined[id] = min(at, or(w.joined, id, at))
+			w.mu.Unlock()
+			continue
+		}
+		p := w.projects[home]
+		if p == nil {
+			p = newWatched()
+			w.projects[home] = p
+		}
+		w.homes[id] = home
+		p.follow(id, now[id].tables > 0)
+		if changed > at || p.here[id] || w.extended[home] != nil {
+			p.fresh[id] = min(at, or(p.fresh, id, at))
+			due[home] = true
+		}
+	}
+}
+
+// or is what a map holds, or else.
+func or(m map[policy.NodeID]uint64, id policy.NodeID, otherwise uint64) uint64 {
+	if v, ok := m[id]; ok {
+		return v
+	}
+	return otherwise
+}
+
+// leave notes that fewer follow a node.
+func (w *Watch) leave(p *watched, id policy.NodeID, f followers) {
+	if f.all > 0 {
+		p.follow(id, f.tables > 0)
+		if base := p.nodes[id]; base != nil && !base.ordered && f.tables == 0 {
+			p.drop(id)
+		}
+		return
+	}
+	p.drop(id)
+	p.unfollow(id)
+	delete(p.fresh, id)
+	if len(p.here) == 0 {
+		delete(w.projects, w.homes[id])
+	}
+	delete(w.homes, id)
+}
+
+// Ordered reports whether a node has a policy with anything of section 8, or had
+// one at a sequence or later that still matches it: such a node is told of its
+// table whoever listens. What does not match it any more, rows tell.
+func (w *Watch) Ordered(id policy.NodeID, after uint64) (yes bool, err error) {
+	e, ok, err := w.model.Enforcement(id)
+	if !ok || err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if yes, err = w.ordered.any(w.model, e); yes || err != nil {
+		return yes, err
+	}
+	return e.WasExtended(after)
+}
+
+// extensions are the policies that have anything of section 8, by project, for
+// many goroutines.
+type extensions struct {
+	mu       sync.Mutex
+	seq      uint64
+	policies map[uuid.UUID]map[uuid.UUID]bool
+}
+
+// any reports whether one of them matches a node.
+func (x *extensions) any(model Watched, e *projector.Enforcement) (bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list, seq, whole := model.Touched(x.seq)
+	if x.policies == nil || !whole || seq < x.seq {
+		found, err := extendedOf(model)
+		if err != nil {
+			return false, err
+		}
+		x.policies, list = found, nil // what comes above seq is noted again
+	}
+	note(x.policies, list)
+	x.seq = seq
+	return matched(x.policies[e.Node.Project], e.Matched), nil
+}
+
+func matched(policies map[uuid.UUID]bool, heads []projector.HeadRef) bool {
+	return len(policies) > 0 && slices.ContainsFunc(heads, func(h projector.HeadRef) bool { return policies[h.Policy] })
+}
+
+// extendedOf reads which policies matter.
+func extendedOf(model Watched) (map[uuid.UUID]map[uuid.UUID]bool, error) {
+	found, err := model.Extended()
+	if err != nil {
+		return nil, err
+	}
+	out := map[uuid.UUID]map[uuid.UUID]bool{}
+	for project, policies := range found {
+		out[project] = map[uuid.UUID]bool{}
+		for _, id := range policies {
+			out[project][id] = true
+		}
+	}
+	return out, nil
+}
+
+// note notes which policies matter from now on. What it meets again changes
 // nothing.
-func (w *Watch) matter(list []projector.Touch) {
+func note(extended map[uuid.UUID]map[uuid.UUID]bool, list []projector.Touch) {
 	for _, t := range list {
 		switch {
 		case t.Extended:
-			if w.extended[t.Project] == nil {
-				w.extended[t.Project] = map[uuid.UUID]bool{}
+			if extended[t.Project] == nil {
+				extended[t.Project] = map[uuid.UUID]bool{}
 			}
-			w.extended[t.Project][t.Policy] = true
+			extended[t.Project][t.Policy] = true
 		case t.Policy != uuid.Nil:
-			delete(w.extended[t.Project], t.Policy)
-			if len(w.extended[t.Project]) == 0 {
-				delete(w.extended, t.Project)
+			delete(extended[t.Project], t.Policy)
+			if len(extended[t.Project]) == 0 {
+				delete(extended, t.Project)
 			}
 		}
 	}
-}
-
-// touched are the projects to look at, in order.
-func (w *Watch) touched(list []projector.Touch, all bool) []uuid.UUID {
-	found := map[uuid.UUID]bool{}
-	for _, t := range list {
-		if w.projects[t.Project] != nil || w.extended[t.Project] != nil {
-			found[t.Project] = true
-		}
-	}
-	for project := range w.extended {
-		if all || w.projects[project] == nil {
-			found[project] = true
-		}
-	}
-	for project := range w.projects {
-		if all {
-			found[project] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-}
-
-// Since are the nodes of a partition whose project changed above a sequence.
-func (w *Watch) Since(partition int, seq uint64) []policy.NodeID {
-	var out []policy.NodeID
-	for _, p := range w.projects {
-		if p.changed <= seq {
-			continue
-		}
-		for id := range p.nodes {
-			if id.Partition(len(w.own)) == partition {
-				out = append(out, id)
-			}
-		}
-	}
-	return out
-}
-
-// tableOf is the fingerprint of what a node enforces.
-func (w *Watch) tableOf(p *projectTables, e *projector.Enforcement) (fp compiler.Fingerprint, refused bool, err error) {
-	a, err := w.tables.answer(p, e)
-	var none *TableError
-	switch {
-	case errors.As(err, &none):
-		return fp, true, nil
-	case err != nil:
-		return fp, false, err
-	}
-	return a.Fingerprint, a.Refused != nil, nil
 }

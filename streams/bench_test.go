@@ -12,8 +12,8 @@ import (
 func BenchmarkPublishBatch(b *testing.B) {
 	for _, relaxed := range []bool{true, false} {
 		b.Run(map[bool]string{true: Relaxed, false: Strict}[relaxed], func(b *testing.B) {
-			n := openNodes(b, connect(b, ConnectOptions{Server: startServer(b, ServerOptions{Relaxed: relaxed})}))
-			msgs := announcements(n.MaxBatch())
+			n := openPile(b, connect(b, ConnectOptions{Server: startServer(b, ServerOptions{Relaxed: relaxed})}))
+			msgs := notes(n.c.maxBatch)
 			for i := range msgs {
 				msgs[i].Body = make([]byte, 300)
 			}
@@ -61,16 +61,4 @@ func BenchmarkFollow(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*total)/b.Elapsed().Seconds(), "msg/s")
-}
-
-// BenchmarkLast resumes one node among 10,000.
-func BenchmarkLast(b *testing.B) {
-	n := openNodes(b, embedded(b))
-	first, err := n.PublishBatch(b.Context(), batchOf(9_999, 0))
-	require.NoError(b, err)
-	b.ResetTimer()
-	for i := range b.N {
-		_, _, err := n.Last(b.Context(), first+1, fmt.Sprintf("edict.node.n%d.>", i%9_000), FenceSubject(0), SyncMarkSubject(0))
-		require.NoError(b, err)
-	}
 }

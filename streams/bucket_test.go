@@ -131,8 +131,9 @@ func TestFewerReplicasThanAskedForAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "num_replicas is 1: must be 3 or more, as --replicas says")
 	_, err = OpenBucket(within(t), c, BucketOptions{Name: "TEST"})
 	require.ErrorAs(t, err, &config)
-	openNodes(t, c)
-	_, _, err = OpenNodes(within(t), one, NodesOptions{})
+	_, _, err = CreateNodeStream(within(t), c)
+	require.NoError(t, err)
+	_, _, err = CreateNodeStream(within(t), one)
 	require.NoError(t, err, "more than asked for is fine")
 }
 

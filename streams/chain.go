@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"time"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -17,6 +19,7 @@ import (
 // (design section 5), as somebody folded it.
 type Link struct {
 	Log  string // the log's identity (Log.ID)
+	Base uint64 // what the log's event ids counted from (Log.Base); 0: an older edict did not say
 	Seq  uint64
 	Hash [32]byte
 	// Accepted: an operator took the log, as it was then, for the truth. What
@@ -31,13 +34,14 @@ type Link struct {
 // linkJSON is a link as it is stored.
 type linkJSON struct {
 	Log      string `json:"log"`
+	Base     uint64 `json:"base,omitempty"`
 	Seq      uint64 `json:"seq"`
 	Hash     string `json:"hash"` // 64 hex digits
 	Accepted bool   `json:"accepted,omitempty"`
 }
 
 func (l Link) body() []byte {
-	b, err := json.Marshal(linkJSON{Log: l.Log, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:]), Accepted: l.Accepted})
+	b, err := json.Marshal(linkJSON{Log: l.Log, Base: l.Base, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:]), Accepted: l.Accepted})
 	if err != nil {
 		panic(err) // strings and a number always marshal
 	}
@@ -49,11 +53,24 @@ func parseLink(m *Message) (Link, error) {
 	if err := json.Unmarshal(m.Body, &j); err != nil {
 		return Link{}, err
 	}
-	l := Link{Log: j.Log, Seq: j.Seq, Accepted: j.Accepted, At: m.Seq, Time: m.Time}
+	l := Link{Log: j.Log, Base: j.Base, Seq: j.Seq, Accepted: j.Accepted, At: m.Seq, Time: m.Time}
 	if n, err := hex.Decode(l.Hash[:], []byte(j.Hash)); err != nil || n != len(l.Hash) || len(j.Hash) != hex.EncodedLen(n) {
 		return Link{}, fmt.Errorf("hash %q is not 64 hex digits", j.Hash)
 	}
 	return l, nil
+}
+
+// LastID is the highest event id that may have been told when the link was made.
+func (l Link) LastID() policy.EventID {
+	base := l.Base
+	if base == 0 {
+		created, err := strconv.ParseInt(l.Log, 10, 64)
+		if err != nil {
+			return 0
+		}
+		base = baseAt(time.Unix(0, created))
+	}
+	return policy.EndOf(base, l.Seq)
 }
 
 // chainSubject is the one subject of EDICT_CHAIN.

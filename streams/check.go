@@ -108,6 +108,10 @@ func logFaults(cfg jetstream.StreamConfig) []Fault {
 	n, err := strconv.Atoi(p)
 	f.unless(ok && err == nil && n >= 1 && n <= maxPartitions, "metadata "+metaPartitions, quoteOrNone(p, ok),
 		fmt.Sprintf("the number of node partitions, 1..%d (64 unless you know better; never change it afterwards)", maxPartitions))
+	if base, ok := cfg.Metadata[metaBase]; ok {
+		n, err := strconv.ParseUint(base, 10, 64)
+		f.unless(err == nil && n <= maxBase, "metadata "+metaBase, strconv.Quote(base), fmt.Sprintf("a whole number, at most %d: what event ids count from", uint64(maxBase)))
+	}
 	return f
 }
 
@@ -121,28 +125,6 @@ func rejectedFaults(cfg jetstream.StreamConfig) []Fault {
 	return f
 }
 
-func nodesFaults(cfg jetstream.StreamConfig) []Fault {
-	var f faults
-	f.subjects(cfg.Subjects, nodesSubjects)
-	f.kept(cfg)
-	f.unless(cfg.MaxMsgsPerSubject == 1, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "1: a node resumes with the last message of each policy")
-	f.unless(!cfg.DiscardNewPerSubject, "discard_new_per_subject", cfg.DiscardNewPerSubject, "false: a newer message replaces the older one")
-	f.unless(cfg.AllowAtomicPublish, "allow_atomic", cfg.AllowAtomicPublish, "true: announcements go out in atomic batches under a fence")
-	f.unless(cfg.AllowMsgTTL, "allow_msg_ttl", cfg.AllowMsgTTL, "true: tombstones and day marks expire")
-	have := "absent"
-	if r := cfg.RePublish; r != nil {
-		have = r.Source + " to " + r.Destination
-	}
-	f.unless(cfg.RePublish != nil && cfg.RePublish.Source == nodesRepublish.Source &&
-		cfg.RePublish.Destination == nodesRepublish.Destination && !cfg.RePublish.HeadersOnly,
-		"republish", have, nodesRepublish.Source+" to "+nodesRepublish.Destination+", whole messages: live listeners hear of changes")
-	first, ok := cfg.Metadata[metaFirst]
-	n, err := strconv.ParseUint(first, 10, 64)
-	f.unless(ok && err == nil && n > 0, "metadata "+metaFirst, quoteOrNone(first, ok),
-		"the stream's first sequence; the stream was not made by edict: delete it, edict makes and fills it anew")
-	return f
-}
-
 func quoteOrNone(s string, ok bool) string {
 	if !ok {
 		return "absent"
@@ -153,8 +135,7 @@ func quoteOrNone(s string, ok bool) string {
 // Keys of stream metadata.
 const (
 	metaPartitions = "edict.partitions"
-	metaFirst      = "edict.first"
-	metaLog        = "edict.log"
+	metaBase       = "edict.base" // Log.Base
 	metaMade       = "edict.made" // names the creation; no meaning beyond
 )
 
@@ -169,8 +150,6 @@ var (
 	logSubjects      = []string{logPrefix + "*.policy.*", logPrefix + "*.node.*"}
 	laterSubjects    = []string{admissionPrefix + "*", logPrefix + "*.artifact.*", accessPrefix + "*", keyPrefix + "*"}
 	rejectedSubjects = []string{rejectedPrefix + "*"}
-	nodesSubjects    = []string{nodePrefix + "*.>", FenceFilter, DayMarkFilter, SyncMarkFilter}
-	nodesRepublish   = jetstream.RePublish{Source: nodePrefix + ">", Destination: livePrefix + ">"}
 )
 
 // openStream returns the stream that is there, or makes it by cfg. Two

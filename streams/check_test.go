@@ -26,8 +26,8 @@ var (
 		_, err := OpenRejected(ctx, c)
 		return err
 	}}
-	nodesOpener = opener{NodesStream, nodesFaults, func(ctx context.Context, c *Conn) error {
-		_, _, err := OpenNodes(ctx, c, NodesOptions{})
+	nodesOpener = opener{NodeEventsStream, nodeEventsFaults, func(ctx context.Context, c *Conn) error {
+		_, _, err := CreateNodeStream(ctx, c)
 		return err
 	}}
 )
@@ -65,17 +65,14 @@ func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
 		{"compression", logOpener, func(c *cfg) { c.Compression = jetstream.S2Compression }, ""},
 		{"per subject, refusing", logOpener, func(c *cfg) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 9, true }, ""},
 		{"nodes: smaller messages", nodesOpener, func(c *cfg) { c.MaxMsgSize = 65536 }, ""},
-		{"nodes: no removal", nodesOpener, func(c *cfg) { c.DenyDelete = true }, ""},
 
 		// Contradictions of every stream.
 		{"in memory", logOpener, func(c *cfg) { c.Storage = jetstream.MemoryStorage }, "storage"},
 		{"a work queue", logOpener, func(c *cfg) { c.Retention = jetstream.WorkQueuePolicy }, "retention"},
 		{"by interest", rejectedOpener, func(c *cfg) { c.Retention = jetstream.InterestPolicy }, "retention"},
 		{"ages out", logOpener, func(c *cfg) { c.MaxAge = time.Hour }, "max_age"},
-		{"nodes age out", nodesOpener, func(c *cfg) { c.MaxAge = time.Hour }, "max_age"},
 		{"drops old messages", logOpener, func(c *cfg) { c.MaxMsgs, c.Discard = 10, jetstream.DiscardOld }, "max_msgs"},
 		{"drops old bytes", logOpener, func(c *cfg) { c.MaxBytes, c.Discard = 1<<20, jetstream.DiscardOld }, "max_bytes"},
-		{"nodes drop old bytes", nodesOpener, func(c *cfg) { c.MaxBytes = 1 << 20 }, "max_bytes"},
 		{"no acknowledgements", logOpener, func(c *cfg) { c.NoAck = true }, "no_ack"},
 		{"no direct reads", logOpener, func(c *cfg) { c.AllowDirect = false }, "allow_direct"},
 		{"copies another", logOpener, func(c *cfg) { c.Sources = []*jetstream.StreamSource{{Name: "OTHER"}} }, "sources"},
@@ -102,15 +99,12 @@ func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
 
 		// Of the node stream.
 		{"nodes keep all", nodesOpener, func(c *cfg) { c.MaxMsgsPerSubject = -1 }, "max_msgs_per_subject"},
+		{"nodes: two of everything", nodesOpener, func(c *cfg) { c.Duplicates = time.Second }, "duplicate_window"},
+		{"nodes: some", nodesOpener, func(c *cfg) { c.Subjects = []string{"edict.node.n1.>"} }, "subjects"},
+		{"no base", logOpener, func(c *cfg) { delete(c.Metadata, metaBase) }, ""},
+		{"no number", logOpener, func(c *cfg) { c.Metadata[metaBase] = "soon" }, "metadata edict.base"},
+		{"no room", logOpener, func(c *cfg) { c.Metadata[metaBase] = "18446744073709551615" }, "metadata edict.base"},
 		{"nodes keep two", nodesOpener, func(c *cfg) { c.MaxMsgsPerSubject = 2 }, "max_msgs_per_subject"},
-		{"nodes keep the oldest", nodesOpener, func(c *cfg) { c.Discard, c.DiscardNewPerSubject = jetstream.DiscardNew, true }, "discard_new_per_subject"},
-		{"no batches of nodes", nodesOpener, func(c *cfg) { c.AllowAtomicPublish = false }, "allow_atomic"},
-		{"no expiry", nodesOpener, func(c *cfg) { c.AllowMsgTTL = false }, "allow_msg_ttl"},
-		{"no live messages", nodesOpener, func(c *cfg) { c.RePublish = nil }, "republish"},
-		{"live headers only", nodesOpener, func(c *cfg) { c.RePublish.HeadersOnly = true }, "republish"},
-		{"live elsewhere", nodesOpener, func(c *cfg) { c.RePublish.Destination = "live.>" }, "republish"},
-		{"no fences", nodesOpener, func(c *cfg) { c.Subjects = []string{"edict.node.*.>", "edict.mark.>"} }, "subjects"},
-		{"not made by us", nodesOpener, func(c *cfg) { c.Metadata = nil }, "metadata edict.first"},
 	}
 	c := embedded(t)
 	for _, tc := range cases {

@@ -123,7 +123,7 @@ type Joint struct {
 
 // Joints join the quarters, on embedded servers and on others.
 var Joints = []Joint{
-	{To: QuarterNodes, Subject: livePrefix + ">", Heard: true},
+	{To: QuarterNodes, Subject: nodePrefix + ">", Heard: true},
 	{To: QuarterNodes, Subject: replayPrefix + "*", Many: true},
 	{To: QuarterNodes, Subject: reportPrefix + "*"},
 	{To: QuarterProducers, Subject: logPrefix + ">"},

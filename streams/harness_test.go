@@ -63,14 +63,6 @@ func openLog(t testing.TB, c *Conn) *Log {
 	return l
 }
 
-func openNodes(t testing.TB, c *Conn) *Nodes {
-	t.Helper()
-	n, made, err := OpenNodes(t.Context(), c, NodesOptions{})
-	require.NoError(t, err)
-	require.True(t, made)
-	return n
-}
-
 // within bounds what a test waits for.
 func within(t testing.TB) context.Context {
 	t.Helper()

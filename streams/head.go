@@ -10,8 +10,11 @@ import (
 // after the call began. An embedded server that stands alone is the leader: it
 // is looked at in this process, where a request would cost a hundred times as
 // much. That look waits for the server's locks, and so for its disk, whatever
-// becomes of ctx.
-func (l *Log) Head(ctx context.Context) (uint64, error) {
+// becomes of ctx. Those who ask together share a look that begins after they
+// asked.
+func (l *Log) Head(ctx context.Context) (uint64, error) { return l.heads.last(ctx) }
+
+func (l *Log) readHead(ctx context.Context) (uint64, error) {
 	if s := l.c.server; s != nil {
 		if last, ok := s.last(LogStream); ok {
 			return last, nil

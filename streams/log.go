@@ -17,9 +17,11 @@ import (
 // LogOptions matter when the log is made; an existing log keeps its own.
 type LogOptions struct {
 	Partitions int // node partitions, fixed for the log's life; 0 is 64
-	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever announced, so
-	// that no node takes the new log's truth for a rollback (shared design, section 12).
+	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever told, so that no
+	// node takes the new log's truth for a rollback (shared design, section 12).
 	Above uint64
+	// AboveID: every event id of a new log exceeds it.
+	AboveID policy.EventID
 }
 
 // Log is stream EDICT_LOG: every event, in the one total order. Its sequences
@@ -28,9 +30,11 @@ type Log struct {
 	c          *Conn
 	created    time.Time
 	partitions int
+	base       uint64
 	first      uint64
 	replicas   int
 	batch      *batcher
+	heads      headReader
 
 	mu      sync.Mutex
 	singles int       // singles in flight
@@ -69,7 +73,10 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 		DenyPurge:          true,
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
-		Metadata:           map[string]string{metaPartitions: strconv.Itoa(opt.Partitions)},
+		Metadata: map[string]string{
+			metaPartitions: strconv.Itoa(opt.Partitions),
+			metaBase:       strconv.FormatUint(baseAbove(time.Now(), opt.AboveID), 10),
+		},
 	}
 	if opt.Above > 0 {
 		cfg.FirstSeq = opt.Above + 1
@@ -87,10 +94,12 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 		c:          c,
 		created:    info.Created.UTC(),
 		partitions: partitions,
+		base:       baseOf(info),
 		first:      max(1, info.Config.FirstSeq),
 		replicas:   info.Config.Replicas,
 		batch:      newBatcher(c),
 	}
+	l.heads.read = l.readHead
 	if s := stateOf(info); s.First != l.first {
 		return nil, fmt.Errorf("open the log: %w", l.lacks(l.first, s.First))
 	}

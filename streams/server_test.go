@@ -36,9 +36,7 @@ func TestAServerListensOnTheAddressGivenAndKeepsAPortItTook(t *testing.T) {
 	outside := connect(t, ConnectOptions{URL: url})
 	assert.Equal(t, UnknownDurability, outside.Durability(), "a client cannot see it")
 	assert.Equal(t, Relaxed, connect(t, ConnectOptions{Server: s}).Durability())
-	n, _, err := OpenNodes(within(t), outside, NodesOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, 999, n.MaxBatch())
+	assert.Equal(t, 1000, outside.maxBatch)
 }
 
 func TestAServerIsRefusedWithOneClearError(t *testing.T) {

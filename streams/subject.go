@@ -1,9 +1,7 @@
 package streams
 
 import (
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
@@ -13,7 +11,6 @@ import (
 const (
 	LogStream      = "EDICT_LOG"
 	RejectedStream = "EDICT_REJECTED"
-	NodesStream    = "EDICT_NODES"
 	ChainStream    = "EDICT_CHAIN"
 )
 
@@ -34,11 +31,7 @@ const (
 	keyPrefix       = logPrefix + FamilyKey + "."
 	rejectedPrefix  = "edict.rejected."
 	nodePrefix      = "edict.node."
-	livePrefix      = "edict.live.node."
 	replayPrefix    = "edict.replay.node."
-	fencePrefix     = "edict.fence."
-	dayPrefix       = "edict.mark.day."
-	syncPrefix      = "edict.mark.sync."
 )
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
@@ -145,9 +138,6 @@ func NodeSubject(id policy.NodeID, name string) string {
 // NodeFilter matches everything a node hears: edict.node.<id>.>.
 func NodeFilter(id policy.NodeID) string { return nodePrefix + string(id) + ".>" }
 
-// LiveFilter matches what the server repeats for a node's live listeners: edict.live.node.<id>.>.
-func LiveFilter(id policy.NodeID) string { return livePrefix + string(id) + ".>" }
-
 // ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.
 func ReplaySubject(id policy.NodeID) string { return replayPrefix + string(id) }
 
@@ -156,19 +146,3 @@ func ReplaySubject(id policy.NodeID) string { return replayPrefix + string(id) }
 func LogFilter(project uuid.UUID, family, id string) string {
 	return string(append(appendFamily(nil, project, family), id...))
 }
-
-// FenceSubject is the fence of a partition: edict.fence.<p>.
-func FenceSubject(partition int) string { return fencePrefix + strconv.Itoa(partition) }
-
-// DayMarkSubject is the mark of a day in UTC: edict.mark.day.<2006-01-02>.
-func DayMarkSubject(day time.Time) string { return dayPrefix + day.UTC().Format(time.DateOnly) }
-
-// SyncMarkSubject is the mark a finished sync of a partition leaves: edict.mark.sync.<p>.
-func SyncMarkSubject(partition int) string { return syncPrefix + strconv.Itoa(partition) }
-
-// Filters of all fences, day marks and sync marks.
-const (
-	FenceFilter    = fencePrefix + "*"
-	DayMarkFilter  = dayPrefix + "*"
-	SyncMarkFilter = syncPrefix + "*"
-)

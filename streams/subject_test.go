@@ -49,6 +49,12 @@ func TestSubjectsThatNoEventHasClaimNothing(t *testing.T) {
 	}
 }
 
+func TestSubjectsOfANode(t *testing.T) {
+	assert.Equal(t, "edict.node.web-1.p", NodeSubject("web-1", "p"))
+	assert.Equal(t, "edict.node.web-1.>", NodeFilter("web-1"))
+	assert.Equal(t, "edict.replay.node.web-1", ReplaySubject("web-1"))
+}
+
 func FuzzParseSubject(f *testing.F) {
 	f.Add("edict.log." + project.String() + ".node.a")
 	f.Add("edict.log." + project.String() + ".policy." + project.String())

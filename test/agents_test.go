@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/plexd"
+	"github.com/edictdev/edict/test/watch"
 )
 
 // hand is an agent of one node, and what it was told.
@@ -28,7 +28,7 @@ type hand struct {
 	token string // that it registers with
 
 	mu       sync.Mutex
-	sessions []check.Session
+	sessions []watch.Session
 	faults   []string
 	end      func() // ends the agent
 }
@@ -84,8 +84,8 @@ func (h *hand) fault(format string, args ...any) {
 func (h *hand) connected(lastEventID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	after, _ := strconv.ParseUint(lastEventID, 10, 64) // dispatched saw to it
-	h.sessions = append(h.sessions, check.Session{Over: "an agent's", After: after, Live: lastEventID == ""})
+	after, _ := policy.ParseEventID(lastEventID) // dispatched saw to it
+	h.sessions = append(h.sessions, watch.Session{Over: "an agent's", After: after, Live: lastEventID == ""})
 }
 
 // dispatched notes an event of policies, or the word to pull.
@@ -106,7 +106,7 @@ func (h *hand) dispatched(e plexd.Event) {
 
 // frameOf reads an event; ok is false for one that tells neither.
 func frameOf(node string, e plexd.Event) (f told, ok bool, err error) {
-	if f.Seq, err = strconv.ParseUint(e.Cursor, 10, 64); err != nil {
+	if f.ID, err = policy.ParseEventID(e.Cursor); err != nil {
 		return f, true, err
 	}
 	switch e.Type {
@@ -132,22 +132,20 @@ func frameOf(node string, e plexd.Event) (f told, ok bool, err error) {
 	if err := json.Compact(&rules, p.Rules); err != nil {
 		return f, true, err
 	}
-	version, own := strings.CutPrefix(e.ID, p.NodeID+"."+p.PolicyID+".")
-	if !own || p.RevisionID == "" {
+	if e.ID != p.NodeID+"."+e.Cursor || p.RevisionID == "" {
 		return f, true, fmt.Errorf("payload %.200s", e.Payload)
 	}
-	f.Node, f.Policy, f.Fingerprint, f.Rules, f.Omitted = p.NodeID, p.PolicyID, p.Fingerprint, rules.String(), p.Omitted
-	f.Version, err = strconv.ParseUint(version, 10, 64)
-	return f, true, err
+	f.Node, f.Policy, f.Revision, f.Fingerprint, f.Rules, f.Omitted = p.NodeID, p.PolicyID, p.RevisionID, p.Fingerprint, rules.String(), p.Omitted
+	return f, true, nil
 }
 
 // met is what the agent was told, session by session.
-func (h *hand) met() *check.Watcher {
+func (h *hand) met() watch.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := &check.Watcher{Node: h.node, Sessions: slices.Clone(h.sessions)}
+	w := watch.Record{Node: h.node, Sessions: slices.Clone(h.sessions)}
 	for _, f := range h.faults {
-		w.Sessions = append(w.Sessions, check.Session{Over: "an agent's", Live: true, Broken: f})
+		w.Sessions = append(w.Sessions, watch.Session{Over: "an agent's", Live: true, Broken: f})
 	}
 	return w
 }
@@ -161,14 +159,14 @@ func (h *hand) await(why string, wanted func(c plexd.Counters) bool) {
 }
 
 // heard are the messages since the first one, by policy, and where that was.
-func (h *hand) heard() (by map[string][]told, first, last uint64) {
+func (h *hand) heard() (by map[string][]told, first, last policy.EventID) {
 	by = map[string][]told{}
 	for _, s := range h.met().Sessions {
 		for _, m := range s.Frames {
 			if first == 0 {
-				first = m.Seq
+				first = m.ID
 			}
-			last = m.Seq
+			last = m.ID
 			if !m.Pull {
 				by[m.Policy] = append(by[m.Policy], m)
 			}
@@ -227,18 +225,19 @@ func (h *hand) settles(plane *oracle.Plane) {
 }
 
 // missed wants the agent to have been told, since its first event, what the
-// ledger was told of each policy last, and nothing twice.
+// ledger was told of each policy last, and nothing twice. What it has it need not
+// be told again.
 func (h *hand) missed(l *ledger) {
 	h.t.Helper()
 	var by map[string][]told
 	last := ""
 	ok := waitFor(20*time.Second, func() bool {
-		var first uint64
+		var first policy.EventID
 		last = ""
 		by, first, _ = h.heard()
 		for _, m := range l.since(max(first, 1) - 1) {
-			if all := by[m.Policy]; first > 0 && (len(all) == 0 || all[len(all)-1].Seq != m.Seq) {
-				last = fmt.Sprintf("the agent of %s is not told %d about %s", h.node, m.Seq, m.Policy)
+			if all := by[m.Policy]; first > 0 && (len(all) == 0 || all[len(all)-1].ID < m.ID && !sameRules(m, all[len(all)-1])) {
+				last = fmt.Sprintf("the agent of %s is not told %d about %s", h.node, m.ID, m.Policy)
 			}
 		}
 		return last == ""
@@ -247,7 +246,7 @@ func (h *hand) missed(l *ledger) {
 	for _, all := range by {
 		for i, m := range all {
 			require.Equal(h.t, h.node, m.Node)
-			require.True(h.t, i == 0 || m.Seq > all[i-1].Seq && m.Version > all[i-1].Version, "%v", all)
+			require.True(h.t, i == 0 || m.ID > all[i-1].ID, "%v", all)
 		}
 	}
 }

@@ -11,17 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/contract"
 	"github.com/edictdev/edict/test/gen"
 )
@@ -258,7 +256,7 @@ func (p *process) do(method, path string, body any, status int) []byte {
 }
 
 // state is a node's snapshot and where its stream goes on.
-func (p *process) state(node string) (body string, next uint64) {
+func (p *process) state(node string) (body string, next policy.EventID) {
 	p.t.Helper()
 	resp, err := http.Get("http://" + p.http + "/v1/nodes/" + node + "/state")
 	require.NoError(p.t, err)
@@ -266,7 +264,7 @@ func (p *process) state(node string) (body string, next uint64) {
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(p.t, err)
 	require.Equal(p.t, http.StatusOK, resp.StatusCode, "%s", b)
-	next, err = strconv.ParseUint(resp.Header.Get("Edict-Node-Seq"), 10, 64)
+	next, err = policy.ParseEventID(resp.Header.Get("Edict-Event-Id"))
 	require.NoError(p.t, err)
 	return string(bytes.TrimRight(b, "\n")), next
 }
@@ -286,19 +284,4 @@ func (p *process) publicKeys() map[string][]byte {
 		keys[k.KeyID] = k.PublicKey
 	}
 	return keys
-}
-
-// meta is a value of bucket EDICT_META.
-func (p *process) meta(key string) []byte {
-	p.t.Helper()
-	nc, err := nats.Connect("nats://" + p.nats)
-	require.NoError(p.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(p.t, err)
-	kv, err := js.KeyValue(p.t.Context(), "EDICT_META")
-	require.NoError(p.t, err)
-	e, err := kv.Get(p.t.Context(), key)
-	require.NoError(p.t, err)
-	return e.Value()
 }

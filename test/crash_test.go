@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"maps"
@@ -150,32 +149,10 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 	written := l.acked.Load()
 	require.True(t, waitFor(30*time.Second, func() bool { return l.acked.Load() > written+20 }), "writing goes on")
 	l.end()
-	facts := l.facts(t)
-	for _, p := range workers {
-		p.announced()
-	}
-	rec.settled()
-	for _, h := range rec.agents {
-		h.settles(facts)
-	}
-	run, log := rec.run()
-	run.Digests = map[string]string{}
-	for i, p := range workers {
-		for _, n := range nodes {
-			run.States[n], _ = p.state(n)
-			want, _ := facts.State(n)
-			require.Equal(t, want, run.States[n], "what was acknowledged stands")
-		}
-		_, code := p.run("replay", "--verify")
-		require.Zero(t, code, "the store equals a replay")
-		run.Digests[fmt.Sprint("worker ", i+1)] = p.status("?digest=true").Digest
-	}
-	require.Empty(t, l.lost(log), "acknowledged, and not in the log")
-	broken, err := check.Judge(run)
-	require.NoError(t, err)
-	require.Empty(t, broken, "seed %d", *crashSeed)
+	l.mark(t.Context())
+	run := rec.judge(l.facts(t), workers, l.lost)
 	t.Logf("seed %d: %d kills, %d events, %d writes acknowledged, %d sessions; ended %s",
-		*crashSeed, times, len(log), l.acked.Load(), sessions(run), tally(deaths))
+		*crashSeed, times, len(run.Log), l.acked.Load(), sessions(run), tally(deaths))
 }
 
 // cutRotation kills a plane at every step of a rotation of its key: each start
@@ -206,13 +183,10 @@ func cutRotation(t *testing.T, p *process, first watch.Keys, deaths map[string]i
 			require.Equal(t, 1, strings.Count(audit, " to "+id), "the rotation is one line of the audit:\n%s", audit)
 		}
 	}
-	require.True(t, waitFor(30*time.Second, func() bool {
-		return bytes.Contains(p.meta("signing-key"), []byte(`"resigned":true`))
-	}), "what is retained is signed anew")
 }
 
 func sessions(run *check.Run) (n int) {
-	for _, w := range run.Watchers {
+	for _, w := range run.Records {
 		n += len(w.Sessions)
 	}
 	return n

@@ -240,7 +240,7 @@ func serveOn(t *testing.T, d smallDisk, args ...string) (p *process, events *ato
 	p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/reader", map[string]any{"labels": map[string]string{"role": "reader"}, "addresses": []string{}}, 201)
 	events = p.listen("reader")
 	p.author("before")
-	require.True(t, waitFor(10*time.Second, func() bool { return events.Load() == 1 }), "the first policy is announced")
+	require.True(t, waitFor(10*time.Second, func() bool { return events.Load() == 1 }), "the first policy is told")
 	return p, events
 }
 
@@ -289,20 +289,14 @@ func (l *load) audit(t *testing.T) {
 	})
 	t.Logf("%d writes acknowledged, all there; %d nodes", n, len(present))
 	require.True(t, waitFor(20*time.Second, func() bool {
-		var s struct {
-			Partitions []struct {
-				Mode  string
-				Edges int
-			}
-		}
-		require.NoError(t, json.Unmarshal(l.p.do("GET", "/v1/status", nil, 200), &s))
+		s := l.p.status("")
 		for _, part := range s.Partitions {
-			if part.Mode != "follow" || part.Edges > 0 {
+			if part.Publisher == "" || part.Upto < s.Head {
 				return false
 			}
 		}
 		return true
-	}), "everything is announced")
+	}), "everything is told")
 }
 
 // TestADiskThatFillsUpRefusesWritesAndHeals goes down the levels of --min-free:

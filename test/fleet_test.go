@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/gen"
 	"github.com/edictdev/edict/test/oracle"
 )
@@ -28,10 +29,11 @@ type statusOf struct {
 	Policies          int
 	Rejected          uint64
 	Digest            string
+	Past              struct{ From, Records, Bytes, Dropped uint64 }
 	Partitions        []struct {
-		ID    int
-		Mode  string
-		Edges int
+		ID        int
+		Publisher string
+		Upto      uint64
 	}
 }
 
@@ -41,18 +43,19 @@ func (p *process) status(query string) (s statusOf) {
 	return s
 }
 
-// announced waits until every partition follows and no edge is left to tell.
+// announced waits until every partition has a publisher that has told all of the
+// log.
 func (p *process) announced() {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
 		s := p.status("")
 		for _, x := range s.Partitions {
-			if x.Mode != "follow" || x.Edges > 0 {
+			if x.Publisher == "" || x.Upto < s.Head {
 				return false
 			}
 		}
 		return s.Head == s.Applied
-	}, 60*time.Second, 20*time.Millisecond, "edges stay untold")
+	}, 60*time.Second, 20*time.Millisecond, "events stay untold")
 }
 
 // equalsOracle compares every node's state with the oracle's, to the byte.
@@ -247,47 +250,42 @@ func TestWhereANodeResumes(t *testing.T) {
 	}
 	p.announced()
 	everything := p.frames("a", "0", 6, s.keys)
-	require.True(t, everything[0].Pull, "below the beginning: a word to pull first")
+	require.True(t, everything[0].Pull, "an id of another log: a word to pull first")
 	rows := everything[1:]
 	for i, m := range rows {
 		require.Equal(t, s.policies[fmt.Sprintf("p%d", i)].id, m.Policy, "in the order of events")
+		require.Greater(t, m.ID, everything[i].ID)
 	}
-	last := rows[4].Seq
+	last := rows[4].ID
 
-	for name, c := range map[string]struct {
-		id   uint64
-		want []told
-	}{
-		"after the first":             {rows[0].Seq, rows[1:]},
-		"between two":                 {rows[2].Seq, rows[3:]},
-		"from the place before first": {everything[0].Seq, append([]told{{Seq: everything[0].Seq, Node: "a", Pull: true}}, rows...)},
-	} {
-		require.Equal(t, c.want, p.frames("a", fmt.Sprint(c.id), len(c.want), s.keys), name)
+	resumes := func(when string) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			id   policy.EventID
+			want []told
+		}{
+			"after the first":       {rows[0].ID, rows[1:]},
+			"between two":           {rows[2].ID, rows[3:]},
+			"between the first two": {rows[0].ID + 1, rows[1:]},
+			"after the node came":   {rows[0].ID - 1<<22, rows},
+		} {
+			require.Equal(t, c.want, p.frames("a", fmt.Sprint(c.id), len(c.want), s.keys), "%s, %s", when, name)
+		}
+		for name, id := range map[string]policy.EventID{
+			"beyond the end": last + 1_000<<22, "of a far larger number": 1<<64 - 1,
+			"of a log before this one": everything[0].ID - 1, "of a stream that was stored": 1_764_000_000_000_000,
+		} {
+			require.Equal(t, everything, p.frames("a", fmt.Sprint(id), 6, s.keys), "%s, %s: a word, not silence, and everything", when, name)
+		}
 	}
-
-	beyond := p.frames("a", fmt.Sprint(last+1_000_000), 1, s.keys)
-	require.True(t, beyond[0].Pull, "beyond the end: a word, not silence")
-	require.GreaterOrEqual(t, beyond[0].Seq, last)
-	require.Less(t, beyond[0].Seq, last+1_000_000)
-
-	// The node stream is derived: lost, it is made again and a node that comes
-	// with a sequence of the old one is told to pull.
-	nc, err := nats.Connect("nats://" + p.nats)
-	require.NoError(t, err)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	require.NoError(t, js.DeleteStream(t.Context(), "EDICT_NODES"))
-	nc.Close()
+	resumes("live")
 	p.kill()
 	p.start()
-	p.announced()
-	again := p.frames("a", fmt.Sprint(last), 6, s.keys)
-	require.True(t, again[0].Pull)
-	require.Greater(t, again[0].Seq, last, "sequences of two incarnations never meet")
-	for i, m := range again[1:] {
-		require.Equal(t, rows[i].Policy, m.Policy)
-		require.Equal(t, rows[i].Fingerprint, m.Fingerprint)
-	}
+	resumes("after a kill")
+	p.kill()
+	require.NoError(t, os.RemoveAll(filepath.Join(p.data, "store")))
+	p.start()
+	resumes("from a read model that was rebuilt")
 }
 
 // frames reads the first n frames of a stream.

@@ -27,8 +27,9 @@ const metricsPage = "docs/metrics.md"
 func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
 	p := serve(t, "--log-format=json", "--durability=relaxed")
 	p.importNodes(0, 10)
+	heard := p.listener("n-1")
 	p.do("POST", "/v1/projects/"+defaultProject+"/policies", policyFor("web", 80), 201)
-	announcement(t, p, "n-1", 0)
+	heard.next()
 	p.publishNonsense()
 	p.do("GET", "/v1/nodes/n-1/state", nil, 200)
 	p.do("GET", "/metrics", nil, 200) // a route's series is there once it was asked for
@@ -55,12 +56,11 @@ func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
 		require.EqualValues(t, 1, many.values[`edict_rejected_events_total{code="undecodable"}`])
 	})
 
-	before := p.owner()
 	p.kill()
 	first := bytes.Clone(p.log.Bytes())
 	p.start()
 	p.do("GET", "/v1/nodes/n-1/state", nil, 200)
-	require.True(t, waitFor(10*time.Second, func() bool { return p.owner() != before }))
+	p.announced()
 	p.terminate()
 	for name, run := range map[string][]byte{"killed": first, "stopped": p.log.Bytes()[len(first):]} {
 		t.Run("the log of a process that was "+name, func(t *testing.T) { checkLog(t, run, name == "stopped") })
@@ -88,12 +88,12 @@ func checkLog(t *testing.T, run []byte, stopped bool) {
 		seen[same] = true
 		told = append(told, message)
 	}
-	want := []string{"ready", "nodes are served", "partitions taken: this process announces them"}
+	want := []string{"ready", "partitions are published here now"}
 	if stopped {
 		want = append(want, "stopped")
 		require.Equal(t, "stopped", told[len(told)-1])
 	} else {
-		want = append(want, "made the node stream", "sync ended: the differences are announced", "event rejected")
+		want = append(want, "made the log's witness", "event rejected")
 	}
 	for _, message := range want {
 		require.Equal(t, 1, strings.Count("|"+strings.Join(told, "|")+"|", "|"+message+"|"), "%q in %q", message, told)
@@ -110,14 +110,6 @@ func (p *process) importNodes(from, to int) {
 	require.NoError(p.t, err)
 	require.NoError(p.t, resp.Body.Close())
 	require.Equal(p.t, http.StatusOK, resp.StatusCode)
-}
-
-// owner is who announces the last partition.
-func (p *process) owner() string {
-	p.t.Helper()
-	var status struct{ Partitions []struct{ Owner string } }
-	require.NoError(p.t, json.Unmarshal(p.do("GET", "/v1/status", nil, 200), &status))
-	return status.Partitions[len(status.Partitions)-1].Owner
 }
 
 // publishNonsense does what no producer should, and waits until it was judged.

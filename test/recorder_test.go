@@ -2,8 +2,8 @@ package test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,29 +18,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/plexd"
 	"github.com/edictdev/edict/test/watch"
 )
 
-// planePartitions is what serve makes a log with.
-const planePartitions = 64
-
-// recorder follows nodes of planes that come and go, and hears what the node
-// stream stores, as far as it is connected.
+// recorder follows nodes of planes that come and go, and hears what is published
+// for them, as far as it is connected.
 type recorder struct {
-	t      *testing.T
-	nc     *nats.Conn
-	keys   watch.Keys
-	sse    []*watch.Follower
-	native []*watch.Follower
-	agents []*hand
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	t       *testing.T
+	servers string
+	nc      *nats.Conn
+	keys    watch.Keys
+	nodes   []string
+	base    func(node int) string
+	sse     []*watch.Follower
+	native  []*watch.Follower
+	agents  []*hand
+	judged  map[*watch.Follower]int // sessions of runs before this one
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
 
 	mu    sync.Mutex
-	heard []check.Frame
+	heard []watch.Frame
 	later []*nats.Msg // of keys that were announced since, to be judged at the end
 }
 
@@ -51,11 +53,9 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 	nc, err := nats.Connect(servers, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it comes back
 	require.NoError(t, err)
-	r := &recorder{t: t, nc: nc, keys: keys}
-	ctx, cancel := context.WithCancel(t.Context())
-	r.cancel = cancel
+	r := &recorder{t: t, servers: servers, nc: nc, keys: keys, nodes: nodes, base: base, judged: map[*watch.Follower]int{}, cancel: func() {}}
 	t.Cleanup(func() { r.end(); nc.Close() })
-	sub, err := nc.Subscribe("edict.live.node.>", func(m *nats.Msg) {
+	sub, err := nc.Subscribe("edict.node.>", func(m *nats.Msg) {
 		f, err := watch.ReadMessage(m, keys)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -67,23 +67,33 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 	})
 	require.NoError(t, err)
 	require.NoError(t, sub.SetPendingLimits(-1, -1))
+	require.NoError(t, nc.Flush())
 	client := &http.Client{Transport: &http.Transport{}}
-	for i, n := range nodes {
-		sse := &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client}
-		native := &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client, NATS: nc}
-		r.sse, r.native = append(r.sse, sse), append(r.native, native)
-		r.done.Go(func() { sse.Follow(ctx, func() string { return base(i) }) })
-		r.agents = append(r.agents, hire(t, n, func() string { return base(i) }, plexd.Options{
-			Identity: acquainted(n, keys), Terse: true, Periods: storyPeriods,
+	for _, n := range nodes {
+		r.sse = append(r.sse, &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client})
+		r.native = append(r.native, &watch.Follower{Node: n, Keys: maps.Clone(keys), Client: client, NATS: nc})
+	}
+	r.begin()
+	return r
+}
+
+// begin has everybody follow, from where he was. Agents begin anew.
+func (r *recorder) begin() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.cancel, r.agents = cancel, nil
+	for i, n := range r.nodes {
+		sse, native := r.sse[i], r.native[i]
+		r.done.Go(func() { sse.Follow(ctx, func() string { return r.base(i) }) })
+		r.agents = append(r.agents, hire(r.t, n, func() string { return r.base(i) }, plexd.Options{
+			Identity: acquainted(n, r.keys), Terse: true, Periods: storyPeriods,
 		}))
 		r.done.Go(func() {
 			for ctx.Err() == nil {
-				_ = native.Ask(base(i), 200*time.Millisecond) // asked again at once
-				pauseFor(ctx, 50*time.Millisecond)
+				_ = native.Listen(ctx, func() string { return r.base(i) }, 200*time.Millisecond) // begun again at once
+				pauseFor(ctx, 5*time.Millisecond)
 			}
 		})
 	}
-	return r
 }
 
 func (r *recorder) end() {
@@ -94,41 +104,44 @@ func (r *recorder) end() {
 	}
 }
 
-// settled waits until everybody has heard the last word about his node.
-func (r *recorder) settled() {
+// log is the plane's, as it is now.
+func (r *recorder) log() *streams.Log {
 	r.t.Helper()
-	last := map[string]uint64{}
-	stored, _ := r.read("EDICT_NODES", "edict.node.>")
-	for _, m := range stored {
-		node := strings.Split(m.Subject(), ".")[2]
-		last[node] = max(last[node], sequence(r.t, m))
-	}
+	conn, err := streams.Connect(r.t.Context(), streams.ConnectOptions{URL: r.servers})
+	require.NoError(r.t, err)
+	defer conn.Close()
+	log, err := streams.OpenLog(r.t.Context(), conn, streams.LogOptions{})
+	require.NoError(r.t, err)
+	return log
+}
+
+// settled waits until everybody has heard of the log's last event, which concerns
+// every node.
+func (r *recorder) settled(head uint64) {
+	r.t.Helper()
+	last := policy.NewEventID(r.log().Base(), head, 0)
 	for _, f := range slices.Concat(r.sse, r.native) {
 		require.True(r.t, waitFor(30*time.Second, func() bool {
 			at, _ := f.At()
-			return at >= last[f.Node]
+			return at >= last
 		}), "%s does not hear the last word about it", f.Node)
 	}
 	for _, h := range r.agents {
 		require.True(r.t, waitFor(30*time.Second, func() bool {
 			_, first, at := h.heard()
-			return at >= last[h.node] || first == 0
-		}), "the agent of %s does not hear the last word about it, %d: %v, %+v", h.node, last[h.node], h.met(), h.Counters())
+			return at >= last || first == 0
+		}), "the agent of %s does not hear the last word about it, %d: %v, %+v", h.node, last, h.met(), h.Counters())
 	}
 }
 
 // read reads a stream whole.
-func (r *recorder) read(stream string, subjects ...string) (msgs []jetstream.Msg, state jetstream.StreamInfo) {
+func (r *recorder) read(stream string) (msgs []jetstream.Msg) {
 	r.t.Helper()
 	js, err := jetstream.New(r.nc)
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	s, err := js.Stream(ctx, stream)
-	require.NoError(r.t, err)
-	info, err := s.Info(ctx)
-	require.NoError(r.t, err)
-	c, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects})
+	c, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
 	require.NoError(r.t, err)
 	for {
 		batch, err := c.FetchNoWait(5000)
@@ -143,7 +156,7 @@ func (r *recorder) read(stream string, subjects ...string) (msgs []jetstream.Msg
 		}
 		require.NoError(r.t, batch.Error())
 		if n == 0 {
-			return msgs, *info
+			return msgs
 		}
 	}
 }
@@ -154,32 +167,18 @@ func sequence(t *testing.T, m jetstream.Msg) uint64 {
 	return meta.Sequence.Stream
 }
 
-// stored is what the node stream retains for nodes.
-func (r *recorder) stored(keys watch.Keys) (all []check.Frame) {
-	msgs, _ := r.read("EDICT_NODES", "edict.node.>")
-	for _, m := range msgs {
-		f, err := watch.ReadStored(m.Headers().Get("Edict-Id"), m.Data(), keys)
-		require.NoError(r.t, err)
-		f.Seq = sequence(r.t, m)
-		all = append(all, f)
-	}
-	return all
-}
-
-// run ends the recording and gathers it, with what the streams hold. log is the
-// bodies of all events.
+// run ends the recording and gathers what was met since the last one, with what
+// the log holds, whose bodies are log.
 func (r *recorder) run() (run *check.Run, log [][]byte) {
 	r.t.Helper()
 	rejected := map[uint64]bool{}
-	refused, _ := r.read("EDICT_REJECTED")
-	for _, m := range refused {
+	for _, m := range r.read("EDICT_REJECTED") {
 		seq, err := strconv.ParseUint(strings.TrimPrefix(m.Subject(), "edict.rejected."), 10, 64)
 		require.NoError(r.t, err)
 		rejected[seq] = true
 	}
-	run = &check.Run{Partition: func(node string) int { return policy.NodeID(node).Partition(planePartitions) }, States: map[string]string{}}
-	events, _ := r.read("EDICT_LOG")
-	for _, m := range events {
+	run = &check.Run{Base: r.log().Base(), States: map[string]string{}}
+	for _, m := range r.read("EDICT_LOG") {
 		seq := sequence(r.t, m)
 		run.Log = append(run.Log, check.Event{Seq: seq, Body: m.Data(), Rejected: rejected[seq]})
 		log = append(log, m.Data())
@@ -189,46 +188,56 @@ func (r *recorder) run() (run *check.Run, log [][]byte) {
 	for _, f := range slices.Concat(r.sse, r.native) {
 		maps.Copy(learned, f.Keys)
 	}
-	run.Announced = r.stored(learned)
-	marks, info := r.read("EDICT_NODES", "edict.mark.sync.*", "edict.fence.*")
-	for _, m := range marks {
-		r.note(run, m)
-	}
-	first, err := strconv.ParseUint(info.Config.Metadata["edict.first"], 10, 64)
-	require.NoError(r.t, err)
-	run.First = first
-	run.Quiet = []check.Quiet{{Log: run.Log[len(run.Log)-1].Seq, Stream: info.State.LastSeq}}
 	r.mu.Lock()
-	run.Announced = append(run.Announced, r.heard...)
+	run.Heard, r.heard = r.heard, nil
 	for _, m := range r.later {
 		f, err := watch.ReadMessage(m, learned)
-		require.NoError(r.t, err, "the node stream stored it")
-		run.Announced = append(run.Announced, f)
+		require.NoError(r.t, err, "the plane published it")
+		run.Heard = append(run.Heard, f)
 	}
+	r.later = nil
 	r.mu.Unlock()
 	for _, f := range slices.Concat(r.sse, r.native) {
-		run.Watchers = append(run.Watchers, f.Watcher(true))
+		w := f.Record()
+		met := r.judged[f]
+		r.judged[f] = len(w.Sessions)
+		w.Sessions, w.Settled = w.Sessions[met:], true
+		run.Records = append(run.Records, w)
 	}
 	for _, h := range r.agents {
-		run.Watchers = append(run.Watchers, h.met())
+		run.Records = append(run.Records, h.met())
 	}
+	r.keys = learned
 	return run, log
 }
 
-func (r *recorder) note(run *check.Run, m jetstream.Msg) {
-	kind, number, _ := strings.Cut(strings.TrimPrefix(m.Subject(), "edict."), ".")
-	if kind == "mark" {
-		if number = strings.TrimPrefix(number, "sync."); strings.HasPrefix(number, "table-") {
-			return
+// judge ends the recording once everybody has heard of everything, and holds it
+// against the log, the facts that were acknowledged, and the workers' stores.
+func (r *recorder) judge(facts *oracle.Plane, workers []*process, lost func(log [][]byte) []string) *check.Run {
+	t := r.t
+	t.Helper()
+	for _, p := range workers {
+		p.announced()
+	}
+	r.settled(workers[0].status("").Head)
+	for _, h := range r.agents {
+		h.settles(facts)
+	}
+	run, log := r.run()
+	run.Digests = map[string]string{}
+	for i, p := range workers {
+		for _, n := range r.nodes {
+			run.States[n], _ = p.state(n)
+			want, _ := facts.State(n)
+			require.Equal(t, want, run.States[n], "what was acknowledged stands")
 		}
+		_, code := p.run("replay", "--verify")
+		require.Zero(t, code, "the store equals a replay")
+		run.Digests[fmt.Sprint("worker ", i+1)] = p.status("?digest=true").Digest
 	}
-	partition, err := strconv.Atoi(number)
-	require.NoError(r.t, err, m.Subject())
-	if kind == "mark" {
-		run.Marks = append(run.Marks, check.Mark{Seq: sequence(r.t, m), Partition: partition})
-		return
-	}
-	var f relay.Fence
-	require.NoError(r.t, json.Unmarshal(m.Data(), &f))
-	run.Fences = append(run.Fences, check.Fence{Seq: sequence(r.t, m), Partition: partition, Owner: f.Owner, Epoch: f.Epoch, Mode: string(f.Mode)})
+	require.Empty(t, lost(log), "acknowledged, and not in the log")
+	broken, err := check.Judge(run)
+	require.NoError(t, err)
+	require.Empty(t, broken, "seed %d", *crashSeed)
+	return run
 }

@@ -2,13 +2,13 @@ package test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/plexd"
 	"github.com/edictdev/edict/test/reterepo"
 )
 
 // releaseEvent is one event of a node's stream.
 type releaseEvent struct {
-	seq     uint64
+	id      policy.EventID
 	kind    string
 	payload struct {
 		NodeID   string `json:"node_id"`
@@ -44,14 +45,14 @@ func (h *heard) all() []releaseEvent {
 	return slices.Clone(h.events)
 }
 
-// hear opens a node's stream after a sequence.
-func (p *process) hear(node string, after uint64) *heard {
+// hear opens a node's stream after an event id.
+func (p *process) hear(node string, after policy.EventID) *heard {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+"/v1/nodes/"+node+"/events", nil)
 	require.NoError(p.t, err)
-	req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
+	req.Header.Set("Last-Event-ID", after.String())
 	resp, err := (&http.Client{}).Do(req)
 	require.NoError(p.t, err)
 	require.Equal(p.t, http.StatusOK, resp.StatusCode)
@@ -64,7 +65,7 @@ func (p *process) hear(node string, after uint64) *heard {
 		for lines.Scan() {
 			switch name, value, _ := strings.Cut(lines.Text(), ": "); {
 			case name == "id":
-				e.seq, _ = strconv.ParseUint(value, 10, 64)
+				e.id, _ = policy.ParseEventID(value)
 			case name == "event":
 				e.kind = value
 			case name == "data":
@@ -160,7 +161,7 @@ func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
 		agents[node].await("it is told of the policy", func(c plexd.Counters) bool { return c.Dispatched == len(want)+1 && c.Applied == 1 })
 		c := agents[node].Counters()
 		require.Equal(t, [3]int{len(want), 0, 1}, [3]int{c.Unknown, c.Refused(), c.Attempts}, "artifacts are no agent's business, and no harm")
-		require.True(t, slices.IsSortedFunc(h.all(), func(a, b releaseEvent) int { return int(int64(a.seq - b.seq)) }))
+		require.True(t, slices.IsSortedFunc(h.all(), func(a, b releaseEvent) int { return cmp.Compare(a.id, b.id) }))
 		require.Equal(t, filesOf(node, v2[node]), p.artifacts(node))
 	}
 	_, code = p.run("replay", "--verify")

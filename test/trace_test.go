@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -69,21 +68,41 @@ func (c *collector) named(name string) (all []*tracepb.Span) {
 	return all
 }
 
-// announcement waits for a message about a node that is not the one before.
-func announcement(t *testing.T, p *process, node string, before uint64) *jetstream.RawStreamMsg {
-	t.Helper()
+// listener hears what is published for a node.
+type listener struct {
+	t   *testing.T
+	nc  *nats.Conn
+	sub *nats.Subscription
+}
+
+func (p *process) listener(node string) *listener {
+	p.t.Helper()
 	nc, err := nats.Connect("nats://" + p.nats)
-	require.NoError(t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), "EDICT_NODES")
-	require.NoError(t, err)
-	var m *jetstream.RawStreamMsg
-	require.True(t, waitFor(20*time.Second, func() bool {
-		m, err = stream.GetLastMsgForSubject(t.Context(), "edict.node."+node+".>")
-		return err == nil && m.Sequence > before
-	}), "no announcement: %v", err)
+	require.NoError(p.t, err)
+	p.t.Cleanup(nc.Close)
+	sub, err := nc.SubscribeSync("edict.node." + node + ".>")
+	require.NoError(p.t, err)
+	require.NoError(p.t, nc.Flush())
+	return &listener{p.t, nc, sub}
+}
+
+// next waits for the next message.
+func (l *listener) next() *nats.Msg {
+	l.t.Helper()
+	m, err := l.sub.NextMsg(20 * time.Second)
+	require.NoError(l.t, err, "no announcement")
+	return m
+}
+
+// since asks for what the node missed after an event id, and returns the first.
+func (l *listener) since(node, after string) *nats.Msg {
+	l.t.Helper()
+	inbox, err := l.nc.SubscribeSync(nats.NewInbox())
+	require.NoError(l.t, err)
+	defer inbox.Unsubscribe()
+	require.NoError(l.t, l.nc.PublishRequest("edict.replay.node."+node, inbox.Subject, []byte(`{"after":"`+after+`"}`)))
+	m, err := inbox.NextMsg(20 * time.Second)
+	require.NoError(l.t, err)
 	return m
 }
 
@@ -96,14 +115,17 @@ func TestOneTraceFromTheAuthorToTheAnnouncement(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "edict-under-test")
 	p := serve(t, "--durability=relaxed")
 	p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-1", map[string]any{"labels": map[string]string{"role": "web"}}, 201)
+	heard := p.listener("web-1")
+	p.do("POST", "/v1/projects/"+defaultProject+"/policies", policyFor("first", 79), 201)
+	require.Empty(t, heard.next().Header["traceparent"]) // and the publisher knows who listens
 	p.traced = "00-" + traceID + "-" + callerSpan + "-01"
 	p.do("POST", "/v1/projects/"+defaultProject+"/policies", policyFor("web", 80), 201)
 
-	m := announcement(t, p, "web-1", 0)
+	m := heard.next()
 	require.Len(t, m.Header["traceparent"], 1)
 	require.Contains(t, m.Header["traceparent"][0], traceID)
 	require.NotContains(t, string(m.Data), traceID)
-	for _, name := range []string{"createPolicy", "publish policy_revision_created", "fold", "announce"} {
+	for _, name := range []string{"createPolicy", "publish policy_revision_created", "fold", "tell nodes"} {
 		require.True(t, waitFor(10*time.Second, func() bool { return len(c.named(name)) > 0 }), "no span %q", name)
 	}
 	server, publish := c.named("createPolicy")[0], c.named("publish policy_revision_created")[0]
@@ -113,19 +135,18 @@ func TestOneTraceFromTheAuthorToTheAnnouncement(t *testing.T) {
 	require.Equal(t, tracepb.Span_SPAN_KIND_PRODUCER, publish.GetKind())
 	require.Equal(t, tracepb.Span_SPAN_KIND_CONSUMER, c.named("fold")[0].GetKind())
 	require.Equal(t, publish.GetSpanId(), c.named("fold")[0].GetParentSpanId())
-	require.Equal(t, publish.GetSpanId(), c.named("announce")[0].GetParentSpanId())
+	require.Equal(t, publish.GetSpanId(), c.named("tell nodes")[0].GetParentSpanId())
 	require.Equal(t, "00-"+traceID+"-"+hex.EncodeToString(publish.GetSpanId())+"-01", m.Header["traceparent"][0])
 	require.Contains(t, c.names, "edict-under-test")
 }
 
-// TestATraceOutlivesTheProcess writes while nobody announces, and kills. Nothing
-// of it needs OpenTelemetry.
-func TestATraceOutlivesTheProcess(t *testing.T) {
+// TestWhatIsToldLaterHasNoTrace writes while nobody tells nodes: who asks after a
+// restart is told what he missed, of whatever events that came, and it is no single
+// event's doing. The log keeps whose doing each was.
+func TestWhatIsToldLaterHasNoTrace(t *testing.T) {
 	p := serve(t, "--durability=relaxed")
 	p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-1", map[string]any{"labels": map[string]string{"role": "web"}}, 201)
-	p.do("POST", "/v1/projects/"+defaultProject+"/policies", policyFor("web", 80), 201)
-	before := announcement(t, p, "web-1", 0)
-	require.Empty(t, before.Header["traceparent"])
+	_, at := p.state("web-1")
 	p.kill()
 	all := slices.Clone(p.args)
 	p.args = append(p.args, "--roles=api")
@@ -135,9 +156,14 @@ func TestATraceOutlivesTheProcess(t *testing.T) {
 	p.kill()
 	p.args = all
 	p.start()
-	m := announcement(t, p, "web-1", before.Sequence)
-	require.Equal(t, p.traced, m.Header.Get("traceparent"))
+	l := p.listener("web-1")
+	m := l.since("web-1", at.String())
+	require.Equal(t, "policy_updated", m.Header.Get("Edict-Type"))
+	require.Empty(t, m.Header.Get("traceparent"))
 	require.False(t, bytes.Contains(m.Data, []byte(traceID)))
+	event, err := l.nc.Request("$JS.API.DIRECT.GET.EDICT_LOG", []byte(`{"seq":2}`), 10*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, p.traced, event.Header.Get("traceparent"))
 }
 
 func policyFor(slug string, port int) map[string]any {

@@ -9,38 +9,34 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/watch"
 )
 
 // told is one message as a node got it, over either transport.
-type told = check.Frame
+type told = watch.Frame
 
-// ledger keeps what one node was told and holds it against the promises: rising
-// sequences, none twice, versions that never fall, nobody else's messages.
+// ledger keeps what one node was told and holds it against the promises: event ids
+// that rise, none twice, nobody else's messages.
 type ledger struct {
 	node string
 
-	mu       sync.Mutex
-	seq      uint64
-	versions map[string]uint64
-	held     map[string]told
-	all      []told
-	pulls    []uint64 // where it was told to pull
-	faults   []string
+	mu     sync.Mutex
+	at     policy.EventID
+	held   map[string]told
+	all    []told
+	pulls  []policy.EventID // where it was told to pull
+	faults []string
 }
 
-func newLedger(node string) *ledger {
-	return &ledger{node: node, versions: map[string]uint64{}, held: map[string]told{}}
-}
+func newLedger(node string) *ledger { return &ledger{node: node, held: map[string]told{}} }
 
 func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, "node "+l.node+": "+fmt.Sprintf(format, args...))
@@ -50,22 +46,18 @@ func (l *ledger) take(m told) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Node != l.node {
-		l.fault("a message of %s at %d", m.Node, m.Seq)
+		l.fault("a message of %s at %d", m.Node, m.ID)
 	}
-	if m.Seq < l.seq || m.Seq == l.seq && !m.Pull { // a word to pull may carry the id it was resumed from
-		l.fault("sequence %d after %d", m.Seq, l.seq)
+	if m.ID < l.at || m.ID == l.at && !m.Pull { // a word to pull may carry the id it was resumed from
+		l.fault("event %d after %d", m.ID, l.at)
 	}
-	l.seq = m.Seq
+	l.at = m.ID
 	if m.Pull {
-		l.pulls = append(l.pulls, m.Seq)
+		l.pulls = append(l.pulls, m.ID)
 		return
 	}
-	if v := l.versions[m.Policy]; m.Version <= v {
-		l.fault("policy %s: version %d after %d", m.Policy, m.Version, v)
-	}
-	l.versions[m.Policy] = m.Version
 	if got := oracle.Fingerprint(m.Rules); got != m.Fingerprint {
-		l.fault("policy %s version %d: the rules hash to %s, not to %s", m.Policy, m.Version, got, m.Fingerprint)
+		l.fault("policy %s at %d: the rules hash to %s, not to %s", m.Policy, m.ID, got, m.Fingerprint)
 	}
 	l.all = append(l.all, m)
 	if m.Rules == "[]" && m.Omitted == 0 {
@@ -76,17 +68,17 @@ func (l *ledger) take(m told) {
 }
 
 // pulled replaces what is held by the rows of the read model.
-func (l *ledger) pulled(rows map[string]told, seq uint64) {
+func (l *ledger) pulled(rows map[string]told, at policy.EventID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = rows
-	l.seq = max(l.seq, seq)
+	l.at = max(l.at, at)
 }
 
-func (l *ledger) cursor() uint64 {
+func (l *ledger) cursor() policy.EventID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seq
+	return l.at
 }
 
 // differs says how what is held differs from what the oracle wants; "" is not.
@@ -101,7 +93,7 @@ func (l *ledger) differs(want []oracle.Row) string {
 	}
 	for _, w := range want {
 		h, wants := l.held[w.Policy], w.Said
-		if h.Version == 0 { // pulled: the row itself
+		if h.ID == 0 { // pulled: the row itself
 			wants, w.Omitted = w.Payload, 0
 		}
 		if h.Rules != wants || h.Fingerprint != oracle.Fingerprint(wants) || h.Omitted != w.Omitted {
@@ -111,25 +103,28 @@ func (l *ledger) differs(want []oracle.Row) string {
 	return ""
 }
 
-// since lists what was told above seq, the newest of each policy only.
-func (l *ledger) since(seq uint64) []told {
+// since lists what was told above an event id, the newest of each policy only.
+func (l *ledger) since(after policy.EventID) []told {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	newest := map[string]told{}
 	for _, m := range l.all {
-		if m.Seq > seq {
+		if m.ID > after {
 			newest[m.Policy] = m
 		}
 	}
-	return slices.SortedFunc(maps.Values(newest), func(a, b told) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.SortedFunc(maps.Values(newest), func(a, b told) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// pulledFrom reports whether the node was told to pull at or above seq.
-func (l *ledger) pulledFrom(seq uint64) bool {
+// holds reports whether a message says what the node has anyway.
+func (l *ledger) holds(m told) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.pulls, func(at uint64) bool { return at >= seq })
+	return sameRules(l.held[m.Policy], m)
 }
+
+// sameRules reports whether two messages about a policy say the same.
+func sameRules(a, b told) bool { return a.Rules == b.Rules && a.Omitted == b.Omitted }
 
 // unreadable notes a message at fault. Other errors are cuts.
 func (l *ledger) unreadable(err error) {
@@ -151,14 +146,14 @@ func stream(ctx context.Context, p *process, node, lastEventID string, keys map[
 func followSSE(ctx context.Context, p *process, l *ledger, keys map[string][]byte) {
 	for ctx.Err() == nil {
 		pull := false
-		err := stream(ctx, p, l.node, strconv.FormatUint(l.cursor(), 10), keys, func(m told) bool {
+		err := stream(ctx, p, l.node, l.cursor().String(), keys, func(m told) bool {
 			l.take(m)
 			pull = m.Pull
 			return !m.Pull
 		})
 		if pull {
-			if rows, seq, err := pullRows(p, l.node); err == nil {
-				l.pulled(rows, seq)
+			if rows, at, err := pullRows(p, l.node); err == nil {
+				l.pulled(rows, at)
 			}
 		}
 		l.unreadable(err)
@@ -166,14 +161,14 @@ func followSSE(ctx context.Context, p *process, l *ledger, keys map[string][]byt
 	}
 }
 
-// pullRows reads a node's rows, and the sequence its stream goes on after.
-func pullRows(p *process, node string) (rows map[string]told, seq uint64, err error) {
+// pullRows reads a node's rows, and the event id its stream goes on after.
+func pullRows(p *process, node string) (rows map[string]told, at policy.EventID, err error) {
 	resp, err := http.Get("http://" + p.http + "/v1/nodes/" + node + "/state")
 	if err != nil {
 		return nil, 0, err
 	}
 	resp.Body.Close()
-	if seq, err = strconv.ParseUint(resp.Header.Get("Edict-Node-Seq"), 10, 64); err != nil {
+	if at, err = policy.ParseEventID(resp.Header.Get("Edict-Event-Id")); err != nil {
 		return nil, 0, err
 	}
 	resp, err = http.Get("http://" + p.http + "/v1/nodes/" + node + "/rulesets")
@@ -195,7 +190,7 @@ func pullRows(p *process, node string) (rows map[string]told, seq uint64, err er
 	for _, r := range list.Items {
 		rows[r.PolicyID] = told{Node: node, Policy: r.PolicyID, Fingerprint: r.Fingerprint, Rules: r.RulePayload}
 	}
-	return rows, seq, nil
+	return rows, at, nil
 }
 
 func pauseFor(ctx context.Context, d time.Duration) {
@@ -208,7 +203,7 @@ func pauseFor(ctx context.Context, d time.Duration) {
 }
 
 // followNATS keeps a ledger as a native client does: live messages are a hint,
-// and what it missed it asks for. Both are spliced by sequence.
+// and what it missed it asks for.
 func followNATS(ctx context.Context, p *process, l *ledger, keys map[string][]byte) {
 	again := make(chan struct{}, 1)
 	knock := func() {
@@ -227,7 +222,7 @@ func followNATS(ctx context.Context, p *process, l *ledger, keys map[string][]by
 		}
 	}
 	defer nc.Close()
-	if _, err := nc.Subscribe("edict.live.node."+l.node+".>", func(*nats.Msg) { knock() }); err != nil {
+	if _, err := nc.Subscribe("edict.node."+l.node+".>", func(*nats.Msg) { knock() }); err != nil {
 		l.fault("%v", err)
 		return
 	}
@@ -251,8 +246,8 @@ func replayNATS(nc *nats.Conn, p *process, l *ledger, keys map[string][]byte) {
 	}
 	l.unreadable(err)
 	if err == nil && answer.Pull {
-		if rows, seq, err := pullRows(p, l.node); err == nil {
-			l.pulled(rows, seq)
+		if rows, at, err := pullRows(p, l.node); err == nil {
+			l.pulled(rows, at)
 		}
 	}
 }

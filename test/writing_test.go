@@ -77,12 +77,31 @@ func (a *author) relabel(ctx context.Context, node string) {
 }
 
 func (a *author) publish(ctx context.Context, method, path, slug, expected string) {
-	var body oracle.Body
-	body.Selector.Source = []string{"role=web", "role=db", "role", "role!=web"}[a.draw.IntN(4)]
-	body.Selector.Destination = "role=nobody"
+	a.publishFor(ctx, method, path, slug, expected, []string{"role=web", "role=db", "role", "role!=web"}[a.draw.IntN(4)])
+}
+
+func (a *author) publishFor(ctx context.Context, method, path, slug, expected, source string) {
+	var rules []oracle.Rule
 	for range 1 + a.draw.IntN(4) {
-		body.Rules = append(body.Rules, tcp(1+a.draw.IntN(60_000)))
+		rules = append(rules, tcp(1+a.draw.IntN(60_000)))
 	}
+	a.publishRules(ctx, method, path, slug, expected, source, rules)
+}
+
+// write publishes a policy, or revises it.
+func (a *author) write(ctx context.Context, slug, source string, rules []oracle.Rule) {
+	a.count++
+	if h, there := a.heads[slug]; there {
+		a.publishRules(ctx, http.MethodPatch, "/"+h.id, slug, h.revision, source, rules)
+		return
+	}
+	a.publishRules(ctx, http.MethodPost, "", slug, "", source, rules)
+}
+
+func (a *author) publishRules(ctx context.Context, method, path, slug, expected, source string, rules []oracle.Rule) {
+	var body oracle.Body
+	body.Selector.Source, body.Rules = source, rules
+	body.Selector.Destination = "role=nobody"
 	doc := map[string]any{"selector": body.Selector, "rules": spelled(body.Rules)}
 	if expected == "" {
 		doc["slug"], doc["display_name"] = slug, slug
@@ -184,10 +203,25 @@ func (l *writing) end() {
 	l.done.Wait()
 }
 
+// mark publishes one more policy for every node: who has heard of it has heard of
+// everything before.
+func (l *writing) mark(ctx context.Context) {
+	a := l.authors[0]
+	a.count++
+	a.publishFor(ctx, http.MethodPost, "", a.name+"-mark", "", "role")
+}
+
 // facts are what the authors were told stands.
 func (l *writing) facts(t *testing.T) *oracle.Plane {
 	t.Helper()
 	plane := &oracle.Plane{}
+	l.add(t, plane)
+	return plane
+}
+
+// add tells a plane the facts.
+func (l *writing) add(t *testing.T, plane *oracle.Plane) {
+	t.Helper()
 	for _, a := range l.authors {
 		require.Empty(t, a.faults, "%s was refused", a.name)
 		for _, h := range a.heads {
@@ -197,7 +231,6 @@ func (l *writing) facts(t *testing.T) *oracle.Plane {
 			plane.SetNode(defaultProject, n, labels)
 		}
 	}
-	return plane
 }
 
 // lost lists acknowledged writes that the log lacks.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 )
 
 func artifactsPath(project uuid.UUID, more ...string) []string {
@@ -63,13 +64,13 @@ func (c *Client) Retes(ctx context.Context, project uuid.UUID) ([]resource.Rete,
 }
 
 // NodeArtifacts lists what a node must hold, by kind and name. A stream opened
-// after seq misses nothing that items lack.
-func (c *Client) NodeArtifacts(ctx context.Context, node string) (items []resource.Artifact, seq uint64, err error) {
+// after id misses nothing that items lack.
+func (c *Client) NodeArtifacts(ctx context.Context, node string) (items []resource.Artifact, id policy.EventID, err error) {
 	var out resource.Items[resource.Artifact]
 	res, err := c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "nodes", node, "artifacts"}}, &out)
 	if err != nil {
 		return nil, 0, err
 	}
-	seq, err = strconv.ParseUint(res.Header.Get("Edict-Node-Seq"), 10, 64)
-	return out.Items, seq, err
+	id, err = standsAt(res.Header)
+	return out.Items, id, err
 }

@@ -151,10 +151,6 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			items, err := c.Snapshots(ctx)
 			return resource.Items[resource.Snapshot]{Items: items}, err
 		},
-		"republish": func(ctx context.Context) (any, error) {
-			items, err := c.Republish(ctx)
-			return resource.Items[resource.SyncAsked]{Items: items}, err
-		},
 		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },
 		"readyz":      func(ctx context.Context) (any, error) { return c.Ready(ctx) },
 		"metrics":     func(ctx context.Context) (any, error) { _, err := c.Metrics(ctx); return nil, err },

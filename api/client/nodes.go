@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 )
 
 func nodesPath(project uuid.UUID, more ...string) []string {
@@ -72,9 +73,9 @@ func (c *Client) ImportNodes(ctx context.Context, project uuid.UUID, lines io.Re
 type State struct {
 	Body        []byte
 	ETag        string
-	NodeSeq     uint64 // a stream opened after it misses nothing that Body lacks
-	LogSeq      uint64 // the log sequence that Body stands at; 0 of a plane that does not say
-	NotModified bool   // the state is that of the ETag asked with; Body is empty
+	EventID     policy.EventID // a stream opened after it misses nothing that Body lacks
+	LogSeq      uint64         // the log sequence that Body stands at; 0 of a plane that does not say
+	NotModified bool           // the state is that of the ETag asked with; Body is empty
 }
 
 // StateQuery narrows a read of a state. The zero value asks for what the log
@@ -99,14 +100,23 @@ func (c *Client) NodeState(ctx context.Context, id string, ask StateQuery) (Stat
 	}
 	defer res.Body.Close()
 	s := State{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
-	if s.NodeSeq, err = strconv.ParseUint(res.Header.Get("Edict-Node-Seq"), 10, 64); err != nil {
-		return State{}, fmt.Errorf("state of node %s: the answer's Edict-Node-Seq: %w", id, err)
+	if s.EventID, err = standsAt(res.Header); err != nil {
+		return State{}, fmt.Errorf("state of node %s: %w", id, err)
 	}
 	s.LogSeq, _ = strconv.ParseUint(res.Header.Get("Edict-Log-Seq"), 10, 64)
 	if s.Body, err = io.ReadAll(io.LimitReader(res.Body, maxState)); err != nil {
 		return State{}, c.unanswered(ctx, err)
 	}
 	return s, nil
+}
+
+// standsAt is the event id that an answer about a node stands at.
+func standsAt(h http.Header) (policy.EventID, error) {
+	id, err := policy.ParseEventID(h.Get("Edict-Event-Id"))
+	if err != nil {
+		err = fmt.Errorf("the answer's Edict-Event-Id: %w", err)
+	}
+	return id, err
 }
 
 // Rulesets lists a node's compiled rulesets by policy id.
@@ -116,7 +126,8 @@ func (c *Client) Rulesets(ctx context.Context, id string) ([]resource.Ruleset, e
 }
 
 // Events opens a node's event stream after the event lastID (empty: live from
-// now). The caller reads server-sent events from it, and closes it. Following
+// now), in the form that the node registered with. The caller reads server-sent
+// events from it, and closes it. Following
 // a node over cuts is package node's business.
 func (c *Client) Events(ctx context.Context, id, lastID string) (io.ReadCloser, error) {
 	q := request{

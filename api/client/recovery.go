@@ -60,12 +60,3 @@ func (c *Client) Snapshots(ctx context.Context) ([]resource.Snapshot, error) {
 	out, err := get[resource.Items[resource.Snapshot]](ctx, c, nil, "v1", "snapshots")
 	return out.Items, err
 }
-
-// Republish asks whoever announces each partition to compare the node stream
-// with the rows. It is done for a partition once its mode is follow under an
-// epoch above the one returned.
-func (c *Client) Republish(ctx context.Context) ([]resource.SyncAsked, error) {
-	var out resource.Items[resource.SyncAsked]
-	_, err := c.do(ctx, request{method: http.MethodPost, path: []string{"v1", "partitions:republish"}}, &out)
-	return out.Items, err
-}

@@ -2,10 +2,11 @@ package resource
 
 import "time"
 
-// Applied is what a node reports: the log sequence up to which it has applied
-// what it was told, and the fingerprint of the rules it holds.
+// Applied is what a node reports: how far it has applied what it was told, and
+// the fingerprint of the rules it holds. One of EventID and Version is needed.
 type Applied struct {
-	Version     uint64 `json:"version"`
+	EventID     string `json:"event_id,omitempty"`
+	Version     uint64 `json:"version,omitempty"`
 	Fingerprint string `json:"fingerprint"` // base64 of 32 bytes, 44 characters
 }
 

@@ -19,6 +19,28 @@ type Event struct {
 	Signature string          `json:"signature"`
 }
 
+// BatchEvent is the data of an event for a reader that asked for dialect=batch.
+type BatchEvent struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Scope     string          `json:"scope"`
+	KeyID     string          `json:"key_id"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	Payload   json.RawMessage `json:"payload"` // as Event's
+	Signature EventSignature  `json:"signature"`
+}
+
+// EventSignature is over one event, or over a run of them with the proof that
+// the event is in it.
+type EventSignature struct {
+	Alg   string  `json:"alg"`
+	KeyID string  `json:"key_id"`
+	Leaf  *int    `json:"leaf,omitempty"`
+	Path  *string `json:"path,omitempty"`
+	Size  *int    `json:"size,omitempty"`
+	Value string  `json:"value"`
+}
+
 // LegacyEvent is the data of an event for an agent that registered in the
 // legacy form.
 type LegacyEvent struct {

@@ -279,6 +279,7 @@ type Status struct {
 	Nodes      int         `json:"nodes"`
 	Identities int         `json:"identities"`
 	Policies   int         `json:"policies"`
+	Past       Past        `json:"past"`
 	Durability string      `json:"durability"`
 	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
 	// Convergence is nil while the worker has not read what nodes reported.
@@ -295,29 +296,26 @@ type LogStatus struct {
 // Worker is one process that folds the log.
 type Worker struct {
 	Name    string    `json:"name"`
-	Owner   string    `json:"owner"` // of this process start, as in Partition
+	Owner   string    `json:"owner"` // of this process start
 	HTTP    string    `json:"http"`  // host:port of its API; empty: it serves none
 	Started time.Time `json:"started"`
 	Applied uint64    `json:"applied"`
 	Lag     uint64    `json:"lag"`
 }
 
-// Partition is who announces to a part of the nodes, and how far.
+// Partition is who publishes to a part of the nodes on NATS, and how far.
 type Partition struct {
-	ID     int    `json:"id"`
-	Owner  string `json:"owner"`
-	Worker string `json:"worker"` // the owner's name; empty: no worker that is alive
-	Epoch  uint64 `json:"epoch"`
-	Mode   string `json:"mode"`
-	After  After  `json:"after"`
-	Edges  int    `json:"edges"` // announcements not yet known to be made
+	ID        int    `json:"id"`
+	Publisher string `json:"publisher"` // the worker's name; empty: nobody
+	UpTo      uint64 `json:"upto"`      // log sequence up to which it is published
 }
 
-// After is the place of a partition's last announcement in their total order.
-type After struct {
-	Seq    uint64 `json:"seq"`
-	Policy string `json:"policy"`
-	Node   string `json:"node"`
+// Past is how far back this worker can say what nodes missed.
+type Past struct {
+	From    uint64 `json:"from"` // who resumes at this log sequence or below pulls; 0: nobody
+	Records int    `json:"records"`
+	Bytes   int    `json:"bytes"`
+	Dropped uint64 `json:"dropped"` // records dropped for want of room since the start
 }
 
 // Readiness is the verbose answer of /readyz.

@@ -61,8 +61,9 @@ func (a *app) agentStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say what an agent with --apply has put in force",
 		Long: `Say what the agent of an install root has put in force. The exit code is 0 when that
-is what the plane served not long ago, and 1 when it is stale, refused or nothing,
-whether an agent runs or not.`,
+is what the plane served not long ago, and the agent hears when that changes; and 1
+when it is stale, refused or nothing, or when the agent polls because the plane's
+events do not come, whether an agent runs or not.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {

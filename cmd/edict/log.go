@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -89,8 +90,10 @@ type auditResult struct {
 	at    uint64         // the witness's last entry
 	links []streams.Link // that stand
 	high  uint64         // the highest sequence ever witnessed
-	log   *streams.Log
-	chain *streams.Chain
+	// highID is the highest event id that may have been told of what was witnessed.
+	highID policy.EventID
+	log    *streams.Log
+	chain  *streams.Chain
 }
 
 // acceptedLoss is a log that an operator took for the truth.
@@ -167,7 +170,7 @@ func (r *auditResult) readWitness(ctx context.Context, conn *streams.Conn) (err 
 	}
 	r.Accepted = []acceptedLoss{}
 	for _, l := range links {
-		r.high = max(r.high, l.Seq)
+		r.high, r.highID = max(r.high, l.Seq), max(r.highID, l.LastID())
 		if l.Accepted {
 			r.Accepted = append(r.Accepted, acceptedLoss{l.Log, l.Seq, l.Time})
 		}

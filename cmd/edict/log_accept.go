@@ -12,7 +12,6 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -31,10 +30,11 @@ now, for the truth: what it lost is given up. Restore a backup rather, if there
 is one. Stop every worker first.
 
 It fills the log with events that mean nothing up to the highest sequence that
-was witnessed or announced, so that no node takes what comes for a rollback;
-makes a log that is gone anew, above that; empties the node stream, which the
-workers fill again; and notes all this in the witness. With --log the read model
-beside the log is moved away; other workers' are to be moved by hand.
+was witnessed or folded, so that no sequence ever means two things; makes a log
+that is gone anew, above that; puts every event id that was told so far below
+those to come, so that each node pulls once; and notes all this in the witness.
+With --log the read model beside the log is moved away; other workers' are to be
+moved by hand.
 
 A log with a hole cannot be accepted, because no fold can pass it.
 
@@ -90,7 +90,7 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
 		fmt.Fprintln(a.stderr, "the log is whole: there is nothing to accept")
 		return nil
 	}
-	if err := a.settle(ctx, conn, r, store.Seq); err != nil {
+	if err := a.settle(ctx, conn, r, store); err != nil {
 		return err
 	}
 	if store.Seq > 0 {
@@ -112,23 +112,23 @@ func acceptHint(kind string) string {
 
 // settle makes the log as it is now the truth. The entry in the witness comes
 // last: after a crash before it, the same command does it all again.
-func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, folded uint64) (err error) {
-	high := max(r.high, r.Last, folded)
-	announced, err := announcedUpTo(ctx, conn)
-	if err != nil {
-		return err
+func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, store projector.Identity) (err error) {
+	high, id := max(r.high, r.Last, store.Seq), r.highID
+	if store.Seq > 0 {
+		id = max(id, store.LastID())
 	}
-	high = max(high, announced)
 	if r.log == nil {
-		if r.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{Above: high + aboveLost}); err != nil {
+		if r.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{Above: high + aboveLost, AboveID: id}); err != nil {
 			return err
 		}
 		r.Log, r.First = r.log.ID(), r.log.First()
-	} else if err := a.fill(ctx, r.log, high); err != nil {
-		return err
-	}
-	if _, _, err := streams.RemakeNodes(ctx, conn, streams.NodesOptions{LogID: r.log.ID()}, 0); err != nil {
-		return err
+	} else {
+		if err := a.fill(ctx, r.log, high); err != nil {
+			return err
+		}
+		if err := r.log.Rebase(ctx, id); err != nil {
+			return err
+		}
 	}
 	state, err := r.log.State(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, fo
 			return err
 		}
 	}
-	l := streams.Link{Log: r.Log, Seq: chain.Seq, Hash: chain.Hash, Accepted: true}
+	l := streams.Link{Log: r.Log, Base: r.log.Base(), Seq: chain.Seq, Hash: chain.Hash, Accepted: true}
 	if _, err := r.chain.Append(ctx, r.at, l); errors.Is(err, streams.ErrWrongSequence) {
 		return failed(exitConflict, "a worker writes to the witness: stop every worker, then accept again")
 	} else if err != nil {
@@ -163,23 +163,4 @@ func (a *app) fill(ctx context.Context, log *streams.Log, to uint64) error {
 	bar := progress.Start(a.stderr, "filling the log", "sequences", int64(to-from))
 	defer bar.Stop()
 	return log.Fill(ctx, to, func(seq uint64) { bar.Set(int64(seq - from)) })
-}
-
-// announcedUpTo is the highest version that any node was told, as the fences
-// know.
-func announcedUpTo(ctx context.Context, conn *streams.Conn) (high uint64, err error) {
-	nodes, _, err := streams.OpenNodes(ctx, conn, streams.NodesOptions{})
-	if err != nil {
-		return 0, err
-	}
-	msgs, _, err := nodes.Last(ctx, 0, streams.FenceFilter)
-	if err != nil && !errors.Is(err, streams.ErrNotFound) {
-		return 0, err
-	}
-	for _, m := range msgs {
-		if f, err := relay.ParseFence(m.Body); err == nil {
-			high = max(high, f.After.Seq)
-		}
-	}
-	return high, nil
 }

@@ -15,7 +15,10 @@ import (
 )
 
 // logFlags say where a command reads the log.
-type logFlags struct{ nats, log string }
+type logFlags struct {
+	nats, log string
+	replicas  int // of what is made; 0 is 1
+}
 
 // logSourceFlags gives a command the flags of those who read the log itself.
 func (a *app) logSourceFlags(cmd *cobra.Command, f *logFlags) {
@@ -78,7 +81,7 @@ func (s *logSource) readWitness(ctx context.Context) error {
 // openConn connects to the server that has the log; that of a stopped plane is
 // started on its files.
 func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
-	opt := streams.ConnectOptions{URL: f.nats, Name: "edict"}
+	opt := streams.ConnectOptions{URL: f.nats, Name: "edict", Replicas: f.replicas}
 	closeServer := func() {}
 	switch {
 	case f.log != "":
@@ -126,6 +129,6 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 func (s *logSource) storeOptions(until uint64) projector.Options {
 	n := sort.Search(len(s.links), func(i int) bool { return s.links[i].Seq > until })
 	return projector.Options{
-		Partitions: s.log.Partitions(), Created: s.log.Created(), First: s.log.First(), Relaxed: true, Links: s.links[:n],
+		Partitions: s.log.Partitions(), Created: s.log.Created(), First: s.log.First(), Base: s.log.Base(), Relaxed: true, Links: s.links[:n],
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/edictdev/edict/api/resource"
@@ -38,6 +39,8 @@ func TestStories(t *testing.T) {
 			"plane": awaitPlane,
 			"lines": awaitLines,
 			"nats":  natsServer,
+
+			"stored": awaitStored,
 
 			"authored": authoredPart,
 			"keys":     keepKeys,
@@ -137,6 +140,25 @@ func awaitLines(ts *testscript.TestScript, neg bool, args []string) {
 	await(ts, args[1]+" has too few lines", func() bool {
 		text, err := os.ReadFile(ts.MkAbs(args[1]))
 		return err == nil && bytes.Count(text, []byte{'\n'}) >= want
+	})
+}
+
+// awaitStored is "stored STREAM N": it waits until the plane's server holds so many messages in a
+// stream, the only ones that it ever stored there.
+func awaitStored(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: stored STREAM N")
+	}
+	want, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	nc, err := nats.Connect(ts.Getenv("NATS"))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := nc.JetStream()
+	ts.Check(err)
+	await(ts, args[0]+" does not hold "+args[1]+" messages", func() bool {
+		info, err := js.StreamInfo(args[0])
+		return err == nil && info.State.Msgs == want && info.State.LastSeq == want
 	})
 }
 

@@ -18,7 +18,8 @@ func (a *app) natsCommand() *cobra.Command {
 		a.natsBootstrapCommand(),
 		group("creds", "Make credentials for them",
 			a.natsNodeCommand(), a.natsProducerCommand(), a.natsWorkerCommand()),
-		a.natsRevokeCommand())
+		a.natsRevokeCommand(),
+		a.natsNodeStreamCommand())
 	c.Long = `Furnish NATS servers of your own, for "edict serve --nats": the same accounts that
 an embedded server has, in operator mode, and credentials for them.
 

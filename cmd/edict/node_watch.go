@@ -18,7 +18,7 @@ import (
 
 // watched is one line of watch (contracts, Commands).
 type watched struct {
-	Seq         uint64          `json:"seq"`
+	ID          policy.EventID  `json:"seq"` // a string
 	Type        string          `json:"type"`
 	PolicyID    *uuid.UUID      `json:"policy_id"`
 	RevisionID  *uuid.UUID      `json:"revision_id"`
@@ -28,7 +28,7 @@ type watched struct {
 }
 
 func (a *app) nodeWatchCommand() *cobra.Command {
-	var from uint64
+	var from string
 	var count int
 	var trust string
 	var opt node.Options
@@ -42,11 +42,14 @@ it was. SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
 a state that must be pulled, come from --server. With --nats and --trust, and no
---server, NATS is enough: where a state would be pulled, everything retained for
-the node is asked for instead.
+--server, NATS is enough: where a state would be pulled, everything that the node
+has is asked for instead.
 
 With -o json, each event is one line:
-  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}where seq is the event id: decimal digits, a string.
+
+While the plane sends over SSE what cannot be read, the state is pulled every 30 s
+instead, and shown where the rules changed.
 
 With --report, what was shown is reported as applied, as an agent would.`,
 		Args: args(1, 1),
@@ -60,7 +63,11 @@ With --report, what was shown is reported as applied, as an agent would.`,
 				opt.Trust = keys
 			}
 			if cmd.Flags().Changed("from") {
-				opt.From = &from
+				id, err := policy.ParseEventID(from)
+				if err != nil {
+					return usage(cmd, "--from: %v", err)
+				}
+				opt.From = &id
 			}
 			if report && opt.From != nil {
 				return usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
@@ -70,7 +77,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
-	cmd.Flags().Uint64Var(&from, "from", 0, "node stream sequence to begin after; 0 for everything retained (default now)")
+	cmd.Flags().StringVar(&from, "from", "", "event id to begin after; 0 for all that the node has (default now)")
 	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
 	a.natsCredsFlag(cmd)
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
@@ -109,7 +116,7 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 		return usage(cmd, "%q is not a node id", id)
 	}
 	if a.format == formatTable {
-		fmt.Fprintf(a.stdout, "%-18s %-20s %-38s %6s  %s\n", "SEQ", "EVENT", "POLICY", "RULES", "FINGERPRINT")
+		fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
 	server := c.Server()
 	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {
@@ -159,7 +166,7 @@ func readKeys(file string) (*artifact.TrustSet, error) {
 }
 
 func (a *app) tellEvent(e node.Event) error {
-	w := watched{Seq: e.Seq, Type: e.Type, Verified: true}
+	w := watched{ID: e.ID, Type: e.Type, Verified: true}
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
 		w.PolicyID, w.RevisionID, w.Fingerprint, w.Rules = &p.PolicyID, &p.RevisionID, &fp, p.Rules
@@ -186,6 +193,6 @@ func (a *app) tellEventTo(w watched, pulled *node.State) error {
 		id = fmt.Sprintf("(pulled: %d policies)", len(pulled.Rows))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
 	}
-	_, err := fmt.Fprintf(a.stdout, "%-18d %-20s %-38s %6s  %s\n", w.Seq, w.Type, id, rules, fp)
+	_, err := fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", w.ID, w.Type, id, rules, fp)
 	return err
 }

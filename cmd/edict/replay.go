@@ -17,9 +17,9 @@ import (
 // replayFlags are what `replay` was told.
 type replayFlags struct {
 	logFlags
-	data, from        string
-	until             uint64
-	verify, republish bool
+	data, from string
+	until      uint64
+	verify     bool
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -39,16 +39,11 @@ Without --data the new read model is thrown away.
 
 With --verify the read model of the plane at --server, or of the stopped plane,
 is held against the log at one and the same sequence. Exit code 1 says that they
-differ, and the first fact or row that does is named.
-
-With --republish the read model is verified, and if it is sound, whoever
-announces each partition compares the node stream with its rows and announces
-the differences. The command waits for that.`,
+differ, and the first fact or row that does is named.`,
 		Example: `  edict replay --verify
   edict replay --data ./rebuilt --log ./data
   edict replay --data ./tuesday --until 4711
-  edict replay --from newest
-  edict replay --republish`,
+  edict replay --from newest`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.replay(cmd, f) },
 	}
@@ -59,7 +54,6 @@ the differences. The command waits for that.`,
 	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
 	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")
 	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the plane's own read model, and name the first difference")
-	cmd.Flags().BoolVar(&f.republish, "republish", false, "verify, then bring the node stream in line with the rows")
 	return cmd
 }
 
@@ -67,12 +61,8 @@ func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
 	if err := f.settle(cmd); err != nil {
 		return err
 	}
-	if f.republish && f.log != "" {
-		return usage(cmd, "--republish asks a running plane; --log reads that of a stopped one")
-	}
-	f.verify = f.verify || f.republish
 	if f.verify && cmd.Flags().Changed("until") {
-		return usage(cmd, "--verify and --republish are about the plane as it stands now; --until is about another moment")
+		return usage(cmd, "--verify is about the plane as it stands now; --until is about another moment")
 	}
 	c, err := a.client(cmd)
 	if err != nil {
@@ -124,10 +114,7 @@ func (a *app) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, sr
 	if err != nil || !f.verify {
 		return err
 	}
-	if err := a.verify(ctx, live, r, result); err != nil || !f.republish {
-		return err
-	}
-	return a.republish(ctx, c)
+	return a.verify(ctx, live, r, result)
 }
 
 // begin makes the read model to fold into: of an empty log, or of a checkpoint.

@@ -10,13 +10,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/edictdev/edict/api/client"
-	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -148,53 +145,6 @@ func rowsAlone(all iter.Seq2[projector.Fact, error]) iter.Seq2[projector.Fact, e
 			if (err != nil || f.Kind == projector.FactRow) && !yield(f, err) {
 				return
 			}
-		}
-	}
-}
-
-// syncPatience is how long no partition may come to its sync's end before
-// nobody is thought to announce those that are left.
-const syncPatience = 2 * time.Minute
-
-// republish asks for a sync of every partition, and waits for it.
-func (a *app) republish(ctx context.Context, c *client.Client) error {
-	asked, err := c.Republish(ctx)
-	if err != nil {
-		return err
-	}
-	epochs := map[int]uint64{}
-	for _, s := range asked {
-		epochs[s.Partition] = s.Epoch
-	}
-	bar := progress.Start(a.stderr, "republishing", "partitions", int64(len(asked)))
-	defer bar.Stop()
-	const pause = 100 * time.Millisecond
-	for moved := time.Now(); ; {
-		status, err := c.Status(ctx, false)
-		if err != nil {
-			return err
-		}
-		before := len(epochs)
-		for _, p := range status.Partitions {
-			if epoch, open := epochs[p.ID]; open && p.Epoch > epoch && p.Mode == string(relay.Follow) {
-				delete(epochs, p.ID)
-			}
-		}
-		bar.Set(int64(len(asked) - len(epochs)))
-		if len(epochs) == 0 {
-			fmt.Fprintf(a.stderr, "the node stream of %d partitions is in line with the rows\n", len(asked))
-			return nil
-		}
-		if len(epochs) < before {
-			moved = time.Now()
-		}
-		if time.Since(moved) > syncPatience {
-			return failed(exitUnavailable, "%d of %d partitions were not compared: does a worker announce them? The first of them begins as soon as one does", len(epochs), len(asked))
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,12 @@ type serveFlags struct {
 	logFormat   string
 	logLevel    string
 	minFreeText string
-	every       string
-	decisions   decisionFlags
+	hubText     string
+	pastText    string
+
+	pastBytesText string
+	every         string
+	decisions     decisionFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -73,7 +78,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
-	flags.StringVar(&f.partitions, "partitions", "", "partitions to announce, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is told)")
+	flags.StringVar(&f.partitions, "partitions", "", "partitions to publish on NATS, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is told)")
 	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
@@ -81,9 +86,10 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.IntVar(&f.opt.EdgesMax, "edges-max", 0, "announcements kept for the relay before partitions are compared as a whole (default 4000000)")
+	flags.StringVar(&f.hubText, "hub-bytes", "64MiB", "changes that wait to be told, for each transport; what is beyond is told from the read model")
+	flags.StringVar(&f.pastText, "past", "7d", "how long it is kept what nodes lost; who was away for longer pulls its state")
+	flags.StringVar(&f.pastBytesText, "past-bytes", "512MiB", "how much of that is kept at most")
 	flags.IntVar(&f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
-	flags.DurationVar(&f.opt.TombstoneTTL, "tombstone-ttl", 0, "how long nodes are told of a deletion (default 720h)")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
@@ -184,6 +190,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
 		return usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
 	}
+	if err := f.settleTelling(cmd); err != nil {
+		return err
+	}
 	if !announce {
 		f.opt.Announce = []int{}
 		return nil
@@ -192,6 +201,33 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		return usage(cmd, "--partitions %q: %v", f.partitions, err)
 	}
 	return nil
+}
+
+// settleTelling reads how much waits to be told, and is kept of the past.
+func (f *serveFlags) settleTelling(cmd *cobra.Command) (err error) {
+	for _, x := range []struct {
+		flag, text string
+		to         *int
+	}{{"hub-bytes", f.hubText, &f.opt.HubBytes}, {"past-bytes", f.pastBytesText, &f.opt.PastBytes}} {
+		n, err := parseSize(x.text)
+		if err != nil || n == 0 || n > math.MaxInt64 {
+			return usage(cmd, "--%s %q: want a size above 0 such as 64MiB", x.flag, x.text)
+		}
+		*x.to = int(n)
+	}
+	if f.opt.Past, err = parseDays(f.pastText); err != nil || f.opt.Past <= 0 {
+		return usage(cmd, "--past %q: want a time above 0 such as 7d or 36h", f.pastText)
+	}
+	return nil
+}
+
+// parseDays reads a duration, which may be in days.
+func parseDays(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err //nolint:gosec // 16 bits were parsed
+	}
+	return time.ParseDuration(s)
 }
 
 // parseRanges reads 0-31,40. Nothing is nil: all.

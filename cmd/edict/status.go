@@ -16,7 +16,8 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say how the plane is doing", Args: args(0, 0),
 		Long: `Say how the plane is doing: its workers and how far each has folded the log, and
-who announces which partitions of the nodes, how far.
+who publishes to which partitions of the nodes on NATS, up to which event, and
+how far back a node that was away is told what it missed without pulling.
 
 With -w it goes on saying so every second: in place on a terminal, one after the
 other in a pipe, and with -o json an object a line.`,
@@ -82,7 +83,8 @@ func writeStatus(w io.Writer, s resource.Status) {
 	if s.Digest != "" {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
 	}
-	fmt.Fprintf(w, "Outbox:      %s\n\n", outboxText(s.Partitions))
+	fmt.Fprintf(w, "Published:   %s\n", publishedText(s.Head, s.Partitions))
+	fmt.Fprintf(w, "Past:        %s\n\n", pastText(s.Past))
 	workerTable(w, s)
 	fmt.Fprintln(w)
 	partitionTable(w, s.Partitions)

@@ -6,28 +6,36 @@ import (
 	"slices"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/relay"
 )
 
-// outboxText sums up what is left to announce.
-func outboxText(all []resource.Partition) string {
-	edges, idle, syncing := 0, 0, 0
+// pastText says how far back nodes that were away can resume without a pull.
+func pastText(p resource.Past) string {
+	const mib = 1 << 20
+	text := "all of the log"
+	if p.From > 0 {
+		text = fmt.Sprintf("back to event %d", p.From+1)
+	}
+	text += fmt.Sprintf(", %d records, %.1f MiB", p.Records, float64(p.Bytes)/mib)
+	if p.Dropped > 0 {
+		text += fmt.Sprintf(", %d dropped for want of room", p.Dropped)
+	}
+	return text
+}
+
+// publishedText sums up how far nodes are told over NATS.
+func publishedText(head uint64, all []resource.Partition) string {
+	idle, most := 0, uint64(0)
 	for _, p := range all {
-		edges += p.Edges
-		switch p.Mode {
-		case "":
+		if p.Publisher == "" {
 			idle++
-		case string(relay.Sync):
-			syncing++
+		} else if p.UpTo < head {
+			most = max(most, head-p.UpTo)
 		}
 	}
-	text := fmt.Sprintf("%d changes to announce", edges)
+	text := fmt.Sprintf("%d events behind", most)
 	if idle > 0 {
-		text += fmt.Sprintf(", %d partitions that nobody has taken yet", idle)
-	}
-	if syncing > 0 {
-		text += fmt.Sprintf(", %d partitions being compared", syncing)
+		text += fmt.Sprintf(", %d partitions that nobody publishes", idle)
 	}
 	return text
 }
@@ -35,47 +43,37 @@ func outboxText(all []resource.Partition) string {
 func workerTable(w io.Writer, s resource.Status) {
 	shares := map[string]int{}
 	for _, p := range s.Partitions {
-		shares[p.Owner]++
+		shares[p.Publisher]++
 	}
 	rows := make([][]string, len(s.Workers))
 	for i, x := range s.Workers {
-		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), fmt.Sprint(shares[x.Owner]), orNone(x.HTTP), stamp(x.Started), orNone(x.Owner)}
+		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), fmt.Sprint(shares[x.Name]), orNone(x.HTTP), stamp(x.Started)}
 	}
-	columns(w, []string{"worker", "applied", "behind", "partitions", "http", "started", "owner"}, rows)
+	columns(w, []string{"worker", "applied", "behind", "partitions", "http", "started"}, rows)
 }
 
-// partitionTable shows partitions whose fences say the same in one line.
+// partitionTable shows partitions that say the same in one line.
 func partitionTable(w io.Writer, all []resource.Partition) {
 	var kinds []resource.Partition // what they say, first seen first
 	ids := map[resource.Partition][]int{}
-	edges := map[resource.Partition]int{}
 	for _, p := range all {
 		kind := p
-		kind.ID, kind.Edges = 0, 0
+		kind.ID = 0
 		if _, seen := ids[kind]; !seen {
 			kinds = append(kinds, kind)
 		}
 		ids[kind] = append(ids[kind], p.ID)
-		edges[kind] += p.Edges
 	}
 	slices.SortStableFunc(kinds, func(a, b resource.Partition) int { return ids[a][0] - ids[b][0] })
 	rows := make([][]string, len(kinds))
 	for i, k := range kinds {
-		after := relay.Key{Seq: k.After.Seq, Policy: k.After.Policy, Node: policy.NodeID(k.After.Node)}.String()
-		rows[i] = []string{relay.Ranges(ids[k]), workerText(k), fmt.Sprint(k.Epoch), orNone(k.Mode), after, fmt.Sprint(edges[k])}
+		publisher := k.Publisher
+		if publisher == "" {
+			publisher = "nobody"
+		}
+		rows[i] = []string{relay.Ranges(ids[k]), publisher, fmt.Sprint(k.UpTo)}
 	}
-	columns(w, []string{"partitions", "announced by", "epoch", "mode", "after", "edges"}, rows)
-}
-
-// workerText names who announces: an owner without a name is not alive.
-func workerText(p resource.Partition) string {
-	switch {
-	case p.Owner == "":
-		return "nobody"
-	case p.Worker == "":
-		return p.Owner + " (gone)"
-	}
-	return p.Worker
+	columns(w, []string{"partitions", "published by", "up to"}, rows)
 }
 
 func orNone(s string) string {

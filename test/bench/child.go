@@ -87,19 +87,31 @@ func plainEnvironment() (env []string) {
 	return env
 }
 
+// build builds the product unless it is there.
+func (e *env) build(ctx context.Context) error {
+	if e.binary != "" {
+		return nil
+	}
+	root, err := gen.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	e.binary = filepath.Join(e.home, "edict") // the next measure uses it too
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", e.binary, "./cmd/edict")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build edict: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // startEdict builds the product unless it is there, and serves on e.dir.
 func startEdict(ctx context.Context, e *env, flags ...string) (*child, error) {
-	if e.binary == "" {
-		root, err := gen.ModuleRoot()
-		if err != nil {
-			return nil, err
-		}
-		e.binary = filepath.Join(e.home, "edict") // the next measure uses it too
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", e.binary, "./cmd/edict")
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build edict: %w\n%s", err, out)
-		}
+	if err := e.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(e.dir, 0o700); err != nil {
+		return nil, err
 	}
 	file := filepath.Join(e.dir, "edict.ready")
 	argv := []string{
@@ -207,6 +219,8 @@ type served struct {
 	*child
 	conn *streams.Conn
 	log  *streams.Log
+
+	signingKey string // file of the plane's key
 }
 
 // serveEdict starts the product and connects to its log.
@@ -215,14 +229,19 @@ func serveEdict(ctx context.Context, e *env, flags ...string) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &served{child: c}
-	if s.conn, err = streams.Connect(ctx, streams.ConnectOptions{URL: c.nats, Name: "bench", TLS: c.trust, Token: e.token}); err == nil {
+	s := &served{child: c, signingKey: filepath.Join(e.dir, "data", "signing.key")}
+	return s, s.connect(ctx, e.token)
+}
+
+// connect opens the log; where it cannot, the process ends.
+func (s *served) connect(ctx context.Context, token string) (err error) {
+	if s.conn, err = streams.Connect(ctx, streams.ConnectOptions{URL: s.nats, Name: "bench", TLS: s.trust, Token: token}); err == nil {
 		s.log, err = streams.OpenLog(ctx, s.conn, streams.LogOptions{})
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return errors.Join(err, s.close())
 	}
-	return s, nil
+	return nil
 }
 
 func (s *served) close() error {
@@ -242,59 +261,25 @@ func (s *served) publish(ctx context.Context, events []policy.Event) error {
 	return err
 }
 
-// released waits until the process has given its streams all that it announced:
-// stored is earlier than that.
-func (s *served) released(ctx context.Context, node policy.NodeID) error {
-	n, _, err := streams.OpenNodes(ctx, s.conn, streams.NodesOptions{LogID: s.log.ID()})
-	if err != nil {
-		return err
-	}
-	state, err := n.State(ctx)
-	if err != nil {
-		return err
-	}
-	const pause = 10 * time.Millisecond
-	for {
-		at, err := s.position(ctx, node)
-		if err != nil || at >= state.Last {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// position is how far the process has released the node stream, as it tells a
-// node that pulls.
-func (s *served) position(ctx context.Context, node policy.NodeID) (uint64, error) {
-	resp, err := s.get(ctx, "/v1/nodes/"+string(node)+"/state")
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("GET state of %s: %s", node, resp.Status)
-	}
-	return strconv.ParseUint(resp.Header.Get("Edict-Node-Seq"), 10, 64)
-}
-
 // status is what the bench asks of GET /v1/status.
 type status struct {
-	Head       uint64 `json:"head"`
-	Applied    uint64 `json:"applied"`
-	Rejected   uint64 `json:"rejected"`
-	Nodes      int    `json:"nodes"`
-	Policies   int    `json:"policies"`
+	Head     uint64 `json:"head"`
+	Applied  uint64 `json:"applied"`
+	Rejected uint64 `json:"rejected"`
+	Nodes    int    `json:"nodes"`
+	Policies int    `json:"policies"`
+	Past     struct {
+		Records int `json:"records"`
+		Bytes   int `json:"bytes"`
+	} `json:"past"`
 	Partitions []struct {
-		Mode  string `json:"mode"`
-		Edges int    `json:"edges"`
+		Publisher string `json:"publisher"`
+		UpTo      uint64 `json:"upto"`
 	} `json:"partitions"`
 }
 
-// settled waits until everything in the log is folded and announced.
+// settled waits until everything in the log is folded, and published for those
+// who listen over NATS.
 func (s *served) settled(ctx context.Context) (status, error) {
 	for {
 		began := time.Now()
@@ -305,7 +290,7 @@ func (s *served) settled(ctx context.Context) (status, error) {
 		}
 		told := err == nil && st.Head == st.Applied
 		for _, p := range st.Partitions {
-			told = told && p.Mode == "follow" && p.Edges == 0
+			told = told && p.Publisher != "" && p.UpTo >= st.Head
 		}
 		if told {
 			if st.Rejected > 0 {

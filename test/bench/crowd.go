@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/streams"
 )
 
 // crowd are clients that each follow one event stream. They do as little as a
@@ -24,6 +27,7 @@ import (
 type crowd struct {
 	addr    string
 	trust   *tls.Config // nil: without TLS
+	accept  string      // what its members ask for; empty: the field's agents' form
 	members []*member
 	heard   atomic.Int64 // events since the crowd connected
 	bytes   atomic.Int64 // of their data
@@ -39,6 +43,7 @@ type member struct {
 	done chan error
 
 	last   uint64    // id of the last event
+	asked  time.Time // when this connection's request was sent
 	causes []uint64  // of the events of this connection
 	times  []arrival // when the crowd keeps them
 	faults []string
@@ -83,6 +88,13 @@ func (c *crowd) connect(ctx context.Context, atOnce int, resume bool) error {
 	return g.Wait()
 }
 
+// What a stream is asked for: in the form of the node's principal, which is that
+// of the field's agents, or with one signature over a whole round of frames.
+const (
+	eventStream = "text/event-stream"
+	inRuns      = eventStream + ";dialect=batch"
+)
+
 // errUnavailable is a 503: come again.
 var errUnavailable = errors.New("unavailable")
 
@@ -97,10 +109,11 @@ func (c *crowd) open(ctx context.Context, m *member, resume bool) error {
 		own.ServerName, _, _ = net.SplitHostPort(c.addr) // it was dialled
 		conn = tls.Client(conn, own)
 	}
-	head := "GET " + m.path + " HTTP/1.1\r\nHost: " + c.addr + "\r\nAccept: text/event-stream\r\n"
+	head := "GET " + m.path + " HTTP/1.1\r\nHost: " + c.addr + "\r\nAccept: " + cmp.Or(c.accept, eventStream) + "\r\n"
 	if resume {
 		head += "Last-Event-ID: " + strconv.FormatUint(m.last, 10) + "\r\n"
 	}
+	m.asked = time.Now()
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return errors.Join(err, conn.Close())
 	}
@@ -146,7 +159,7 @@ func (c *crowd) listen(m *member, r *bufio.Reader) error {
 			event = string(line[len("event: "):])
 		case bytes.HasPrefix(line, []byte("data: ")):
 			c.bytes.Add(int64(len(line) - len("data: ")))
-			cause = causeOf(line)
+			cause = causeOf(id, line)
 		}
 	}
 }
@@ -172,17 +185,23 @@ func (c *crowd) took(m *member, id, cause uint64, event string) {
 	}
 }
 
-// causeOf is the log sequence that an envelope's id ends with:
-// "id":"<node>.<policy>.<seq>".
-func causeOf(data []byte) uint64 {
-	_, rest, ok := bytes.Cut(data, []byte(`"id":"`))
-	if !ok {
-		return 0
+// causeOf is what an event is the doing of: an event of the log, by its place in
+// the id (place is its inverse), or what the plain hub was told.
+func causeOf(id uint64, data []byte) uint64 {
+	_, rest, hub := bytes.Cut(data, []byte(`"cause":"`))
+	if !hub {
+		return id >> numberBits
 	}
-	id, _, _ := bytes.Cut(rest, []byte(`"`))
-	n, _ := strconv.ParseUint(string(id[bytes.LastIndexByte(id, '.')+1:]), 10, 64)
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	n, _ := strconv.ParseUint(string(text), 10, 64)
 	return n
 }
+
+// numberBits are those of an event id below the event's place.
+const numberBits = 22
+
+// place is where ids have an event of a log.
+func place(log *streams.Log, seq uint64) uint64 { return log.Base() + seq }
 
 // await returns when n events have been heard since the crowd connected.
 func (c *crowd) await(ctx context.Context, n int) error {

@@ -2,14 +2,15 @@ package main
 
 import (
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -89,10 +90,17 @@ func TestTheFloorTakesAsManyBytes(t *testing.T) {
 	c, err := newCapture(64)
 	require.NoError(t, err)
 	defer c.free()
-	c.add(streams.Message{Subject: "edict.node.n.p", Body: []byte("body"), Header: map[string][]string{"Nats-Batch-Id": {"x"}, "Edict-Id": {"y"}}})
-	k := c.msgs[0]
-	require.Equal(t, "body", string(c.body(k)))
-	require.Equal(t, map[string][]string{"Edbe-Batch-Id": {"x"}, "Edict-Id": {"y"}}, k.header)
-	require.Len(t, plainHeader("Nats-Batch-Sequence"), len("Nats-Batch-Sequence"))
-	require.Equal(t, k.size, c.mean())
+	m := &nats.Msg{Subject: "edict.node.n.p", Data: []byte("body"), Header: nats.Header{"Nats-Msg-Id": {"x"}, "Edict-Id": {"y"}}}
+	require.NoError(t, c.add(m))
+	require.NoError(t, c.add(&nats.Msg{Subject: "edict.node.m.p", Data: []byte("other"), Header: nats.Header{}}))
+	require.ErrorIs(t, c.add(&nats.Msg{Data: make([]byte, 64)}), errFull)
+	file := filepath.Join(t.TempDir(), "messages")
+	require.NoError(t, c.write(file))
+	msgs, err := readCapture(file, publisherPrefix)
+	require.NoError(t, err)
+	require.Len(t, msgs, 2)
+	require.Equal(t, "plain.edict.node.n.p", msgs[0].Subject)
+	require.Equal(t, m.Header, msgs[0].Header)
+	require.Equal(t, m.Data, msgs[0].Data)
+	require.Equal(t, "other", string(msgs[1].Data))
 }

@@ -2,117 +2,141 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/edictdev/edict/streams"
 )
 
-// floorStream is the plain stream that floors publish to. Its subjects are the
-// product's under another first token of the same length.
-const floorStream = "FLOOR"
+// publisherCommand makes this binary the plain publisher, in a process of its
+// own.
+const publisherCommand = "plain-publisher"
 
-// onFloor runs f on a fresh plain stream of the server and removes it.
-func onFloor(ctx context.Context, server *streams.Server, noAck bool, f func(*nats.Conn, jetstream.JetStream, jetstream.Stream) error) error {
-	nc, err := nats.Connect("", nats.InProcessServer(server), nats.Name("floor"))
+// Subjects of the plain publisher: it publishes when it is asked to, and its
+// messages are the product's under another first token.
+const (
+	publisherGo     = "floor.go"
+	publisherPrefix = "plain."
+)
+
+// servePlain publishes the messages of a file whenever it is asked to, on a server
+// of its own. signs: it makes a signature for each.
+func servePlain(readyFile, file string, signs bool) error {
+	msgs, err := readCapture(file, publisherPrefix)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096))
+	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
 	}
-	s, err := js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: floorStream, Subjects: []string{"floor.>"}, Storage: jetstream.FileStorage, NoAck: noAck,
-	})
+	server, err := streams.StartServer(streams.ServerOptions{Dir: filepath.Join(filepath.Dir(readyFile), "nats"), Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(nc, js, s), js.DeleteStream(ctx, floorStream))
-}
-
-// message points m at a captured message.
-func (c *capture) message(m *nats.Msg, k kept) {
-	m.Subject, m.Header, m.Data = "floor"+k.subject[len("edict"):], k.header, c.body(k)
-}
-
-// floorNoAck publishes to a stream that acknowledges nothing, as fast as the
-// client can, and waits until all of it is stored. Such a stream drops what it
-// cannot take in silence, so the count is what makes the figure one.
-func floorNoAck(ctx context.Context, server *streams.Server, c *capture) (rate float64, err error) {
-	err = onFloor(ctx, server, true, func(nc *nats.Conn, _ jetstream.JetStream, s jetstream.Stream) error {
-		began := time.Now()
-		var m nats.Msg
-		for _, k := range c.msgs {
-			c.message(&m, k)
-			if err := nc.PublishMsg(&m); err != nil {
-				return err
+	conn, err := nats.Connect("", nats.InProcessServer(server), nats.Name("publisher"))
+	if err != nil {
+		return err
+	}
+	var signature []byte
+	_, err = conn.Subscribe(publisherGo, func(ask *nats.Msg) {
+		for _, m := range msgs {
+			if signs {
+				signature = ed25519.Sign(key, m.Data)
+			}
+			if err := conn.PublishMsg(m); err != nil {
+				say("publish: %v", err)
+				os.Exit(1)
 			}
 		}
-		if err := nc.FlushWithContext(ctx); err != nil {
-			return err
-		}
-		if err := stored(ctx, s, len(c.msgs)); err != nil {
-			return err
-		}
-		rate = float64(len(c.msgs)) / time.Since(began).Seconds()
-		return nil
+		_ = ask.Respond(signature) // who asked waits for the messages
 	})
-	return rate, err
-}
-
-// stored waits until the stream holds n messages; one that stands still below
-// that has dropped some.
-func stored(ctx context.Context, s jetstream.Stream, n int) error {
-	const (
-		pause   = 2 * time.Millisecond
-		patient = 5 * time.Second
-	)
-	last, since := uint64(0), time.Now()
-	for {
-		info, err := s.Info(ctx)
-		if err != nil {
-			return err
-		}
-		switch have := info.State.Msgs; {
-		case have == uint64(n):
-			return nil
-		case have > uint64(n):
-			return fmt.Errorf("the stream holds %d messages of %d published", have, n)
-		case have > last:
-			last, since = have, time.Now()
-		case time.Since(since) > patient:
-			return fmt.Errorf("the stream stored %d of %d messages and dropped the others", have, n)
-		}
-		time.Sleep(pause)
+	if err != nil {
+		return err
 	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	if err := writeReady(readyFile, ready{NATS: server.ClientURL()}); err != nil {
+		return err
+	}
+	select {}
 }
 
-// floorAsync publishes with acknowledgements, thousands in flight.
-func floorAsync(ctx context.Context, server *streams.Server, c *capture) (rate float64, err error) {
-	msgs := c.msgs[:min(strictFloor, len(c.msgs))]
-	err = onFloor(ctx, server, false, func(_ *nats.Conn, js jetstream.JetStream, s jetstream.Stream) error {
-		began := time.Now()
-		for _, k := range msgs {
-			m := new(nats.Msg) // kept until it is acknowledged
-			c.message(m, k)
-			// The client gives up after 200 ms of a full window by itself.
-			if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(30*time.Second)); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-js.PublishAsyncComplete():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		rate = float64(len(msgs)) / time.Since(began).Seconds()
-		return stored(ctx, s, len(msgs))
-	})
-	return rate, err
+// floorPublisher is such a process, and a listener before it.
+type floorPublisher struct {
+	*child
+	ear *ear
 }
+
+func startPublisher(ctx context.Context, dir, name, file string, signs bool) (*floorPublisher, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	readyFile := filepath.Join(dir, "ready")
+	c, err := start(ctx, dir, name, readyFile, self, publisherCommand, readyFile, file, fmt.Sprint(signs))
+	if err != nil {
+		return nil, err
+	}
+	p := &floorPublisher{child: c}
+	if p.ear, err = listen(c.nats, publisherPrefix+">"); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	return p, nil
+}
+
+func (p *floorPublisher) close() error {
+	p.ear.close()
+	return p.stop()
+}
+
+// publish has it publish, and waits until the listener has n messages.
+func (p *floorPublisher) publish(ctx context.Context, n int) (took time.Duration, cpu float64, err error) {
+	used, err := p.cpuSeconds()
+	if err != nil {
+		return 0, 0, err
+	}
+	p.ear.reset()
+	began := time.Now()
+	if err := p.ear.conn.Publish(publisherGo, nil); err != nil {
+		return 0, 0, err
+	}
+	if err := p.ear.await(ctx, n); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began)
+	now, err := p.cpuSeconds()
+	return took, now - used, err
+}
+
+// floors are the plain publisher, and one that signs.
+type floors struct{ plain, signed *floorPublisher }
+
+func (t *telling) openFloors(ctx context.Context, e *env) (f *floors, err error) {
+	file := filepath.Join(e.dir, "messages")
+	if err := t.same.write(file); err != nil {
+		return nil, err
+	}
+	f = &floors{}
+	if f.plain, err = startPublisher(ctx, e.dir, "plain", file, false); err != nil {
+		return nil, err
+	}
+	if f.signed, err = startPublisher(ctx, e.dir, "signed", file, true); err != nil {
+		return nil, errors.Join(err, f.plain.close())
+	}
+	return f, nil
+}
+
+func (f *floors) close() error { return errors.Join(f.plain.close(), f.signed.close()) }

@@ -25,7 +25,7 @@ const (
 // A phase is the same events to the same clients, with the hostile ones or
 // without; phases take turns, and a round is one of each. What is left is held
 // against a plane that had as many phases, all of them without: recent events are
-// kept by the node stream, the embedded server and the relay, up to bounds that a
+// kept by the embedded server and the relay, up to bounds that a
 // run does not reach, so a plane is larger after more of them.
 func hostile(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)

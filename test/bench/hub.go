@@ -2,13 +2,10 @@ package main
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 )
@@ -45,15 +42,7 @@ func serveFloor(readyFile string, h http.Handler, cert, key string) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(ready{HTTP: l.Addr().String()})
-	if err != nil {
-		return err
-	}
-	half := filepath.Join(filepath.Dir(readyFile), ".hub.ready")
-	if err := os.WriteFile(half, b, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(half, readyFile); err != nil {
+	if err := writeReady(readyFile, ready{HTTP: l.Addr().String()}); err != nil {
 		return err
 	}
 	s := &http.Server{Handler: h} //nolint:gosec // loopback, for the length of a measure

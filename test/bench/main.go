@@ -20,8 +20,7 @@ import (
 // measures are all measures, in the order they run: those that keep the
 // machine's memory busy stand last.
 var measures = []measure{
-	{"announce-relaxed", "one policy event to every node's announcement stored, relaxed durability", announceRelaxed},
-	{"announce-strict", "the same, fsynced", announceStrict},
+	{"nats", "one revision to every node's message with a listener over NATS, signed, strict", toldNATS},
 	{"fold", "a label-heavy log folded into the store", foldLog},
 	{"w1", "nodes in small groups, in memory", measureSpan("w1", inMemory, func(_, user, resident *line) {
 		user.atMost(2)
@@ -44,14 +43,19 @@ var measures = []measure{
 	{"revise", "the fold of one policy revision", revise},
 	{"admit", "a request through the admission policies that match it, in process", admit},
 	{"admit-http", "the same over HTTP on loopback", admitHTTP},
-	{"workers", "announcing shared between processes", workers},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},
 	{"sse-tls", "the same with TLS", sseTLS},
 	{"hostile", "events beside clients that never read or never end a request", hostile},
 	{"agents", "agents of the field that reconnect, report and pull", agents},
+	{"light", "one event at a time, from its acknowledgement to its client, strict", light},
 	{"storm", "every client reconnects at once, five events behind", storm},
+	{"resume", "very many streams resumed after very many events, while the fold runs", resume},
+	{"fleet", "a fleet told of ten policies each", fleet},
+	{"two-workers", "streams shared between two workers of a cluster", twoWorkers},
+	{"relabel-told", "rows told to nodes that had them, where nodes change their labels", relabelTold},
+	{"table-words", "words about tables that had not changed, in a busy project", tableWords},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
@@ -106,6 +110,15 @@ func main() {
 			os.Exit(1)
 		}
 		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == natsCommand {
+		say("nats: %v", serveNATS(os.Args[2])) // it returns when it cannot serve
+		os.Exit(1)
+	}
+	if len(os.Args) == 5 && os.Args[1] == publisherCommand {
+		debug.SetGCPercent(300)
+		say("publisher: %v", servePlain(os.Args[2], os.Args[3], os.Args[4] == "true")) // as above
+		os.Exit(1)
 	}
 	if len(os.Args) == 5 && os.Args[1] == readyCommand {
 		if err := serveReady(os.Args[2], os.Args[3], os.Args[4]); err != nil {

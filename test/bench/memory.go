@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // memoryRest is how long the process is left alone before it is measured: the
@@ -18,7 +18,7 @@ import (
 // for some, and then serve gives back what is left over.
 const memoryRest = 45 * time.Second
 
-// memory measures the whole process, log, store, node stream and API, that
+// memory measures the whole process, log, store and API, that
 // holds a fleet in which every node matches three policies.
 func memory(ctx context.Context, e *env) ([]line, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
@@ -53,7 +53,7 @@ func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
 		return nil, err
 	}
 	took := time.Since(began)
-	if err := checkAnnounced(ctx, s, st, h); err != nil {
+	if err := checkFleet(ctx, s, st, h); err != nil {
 		return nil, err
 	}
 	busy, _, err := s.resident()
@@ -68,7 +68,7 @@ func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
 	const mib = 1 << 20
 	say("  %s MiB at rest, %s MiB at most", short(rest/mib), short(peak/mib))
 	l := figure("", "MiB", samples{rest / mib}).beside("the same process with an empty plane", samples{empty / mib}).atMost(450)
-	l.note("%s nodes, %d policies, %s rows; %s MiB when the last was announced, %s MiB at most; everything announced after %s s",
+	l.note("%s nodes, %d policies, %s rows; %s MiB when the last was folded, %s MiB at most; everything folded after %s s",
 		grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(h.rows())), short(busy/mib), short(peak/mib), short(took.Seconds()))
 	heap, err := goMetrics(ctx, s.child)
 	if err != nil {
@@ -103,31 +103,26 @@ func goMetrics(ctx context.Context, c *child) (map[string]float64, error) {
 	return values, nil
 }
 
-// checkAnnounced wants every node, every policy, and one announcement for each
-// row in the node stream, beside its fences and marks.
-func checkAnnounced(ctx context.Context, s *served, st status, h *history) error {
+// checkFleet wants every node, every policy, and of some nodes every row.
+func checkFleet(ctx context.Context, s *served, st status, h *history) error {
 	if st.Nodes != len(h.app) || st.Policies != h.apps*foldEach {
 		return fmt.Errorf("the plane has %d nodes and %d policies, not %d and %d", st.Nodes, st.Policies, len(h.app), h.apps*foldEach)
 	}
-	return announced(ctx, s, h.rows())
+	return s.rows(ctx, len(h.app), foldEach)
 }
 
-// announced wants the node stream to hold an announcement for each row.
-func announced(ctx context.Context, s *served, rows int) error {
-	n, _, err := streams.OpenNodes(ctx, s.conn, streams.NodesOptions{LogID: s.log.ID()})
-	if err != nil {
-		return err
-	}
-	state, err := n.State(ctx)
-	if err != nil {
-		return err
-	}
-	others, _, err := n.Last(ctx, 0, streams.FenceFilter, streams.SyncMarkFilter, streams.DayMarkFilter)
-	if err != nil {
-		return err
-	}
-	if got := int(state.Messages) - len(others); got != rows {
-		return fmt.Errorf("the node stream holds %d announcements, not %d", got, rows)
+// rows wants some nodes of n, far apart, to have so many rows each.
+func (s *served) rows(ctx context.Context, n, each int) error {
+	for i := 0; i < n; i += max(1, n/97) {
+		var sets struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := s.getJSON(ctx, "/v1/nodes/"+string(nodeName(i))+"/rulesets", &sets); err != nil {
+			return err
+		}
+		if len(sets.Items) != each {
+			return fmt.Errorf("node %s has %d rows, not %d", nodeName(i), len(sets.Items), each)
+		}
 	}
 	return nil
 }

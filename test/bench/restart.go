@@ -16,8 +16,7 @@ const (
 )
 
 // restart measures how long a plane of many nodes needs to answer again after
-// it was stopped in order, and what it holds in memory then. Everything has
-// been announced before.
+// it was stopped in order, and what it holds in memory then.
 func restart(ctx context.Context, e *env) ([]line, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
@@ -44,12 +43,11 @@ func restart(ctx context.Context, e *env) ([]line, error) {
 		say("  round %d: ready after %s s, %s MiB at most until then", round+1, short(took[round]), short(resident[round]))
 	}
 	l := figure("to ready", "s", took).atMost(15)
-	l.note("%s nodes in %d label sets, %d policies that all of them match; the start includes the log's and the node stream's server", grouped(int64(nodes)), restartSets, restartEach)
+	l.note("%s nodes in %d label sets, %d policies that all of them match; the start includes the log's server", grouped(int64(nodes)), restartSets, restartEach)
 	return []line{*l, *figure("resident at most until then", "MiB", resident).atMost(1536)}, nil
 }
 
-// restartFill makes the plane, nodes before policies, and waits until every row
-// is announced: the other way round every node is an announcement of its own.
+// restartFill makes the plane, and waits until all of it is folded.
 func restartFill(ctx context.Context, e *env, nodes int) error {
 	s, err := serveEdict(ctx, e, "--durability", "relaxed")
 	if err != nil {
@@ -74,11 +72,11 @@ func restartFill(ctx context.Context, e *env, nodes int) error {
 	if err == nil {
 		err = s.complete(ctx, nodes)
 	}
-	say("  everything is announced")
+	say("  everything is folded")
 	return errors.Join(err, s.close())
 }
 
-// complete wants every node, and an announcement for each of its rows.
+// complete wants every node and its rows.
 func (s *served) complete(ctx context.Context, nodes int) error {
 	st, err := s.settled(ctx)
 	if err != nil {
@@ -87,5 +85,5 @@ func (s *served) complete(ctx context.Context, nodes int) error {
 	if st.Nodes != nodes || st.Policies != restartEach {
 		return fmt.Errorf("the plane has %d nodes and %d policies, not %d and %d", st.Nodes, st.Policies, nodes, restartEach)
 	}
-	return announced(ctx, s, nodes*restartEach)
+	return s.rows(ctx, nodes, restartEach)
 }

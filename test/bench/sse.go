@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -16,8 +17,8 @@ const (
 )
 
 // sse measures events from their publication until the last client has its
-// last: for the product through the log, the fold, the node stream and its
-// hub; for the floor through a map in memory. The load is that of the field's
+// last: for the product through the log, the fold and its hub, signed; for the
+// floor through a map in memory. The load is that of the field's
 // own comparisons: message n goes to client n mod 1,000, from 8 publishers.
 // Beside it, the load a policy plane has: few events, each for every client.
 func sse(ctx context.Context, e *env) ([]line, error) {
@@ -28,6 +29,14 @@ func sse(ctx context.Context, e *env) ([]line, error) {
 		return nil, err
 	}
 	lines, err := sseOn(ctx, e, plane, plain)
+	if err == nil {
+		plane.crowd.accept = eventStream
+		var field []line
+		field, err = sseOn(ctx, e, plane, plain)
+		for _, l := range field {
+			lines = append(lines, *l.forField())
+		}
+	}
 	if err = errors.Join(err, plane.close(), plain.close()); err != nil {
 		return lines, err
 	}
@@ -46,11 +55,20 @@ func sseOn(ctx context.Context, e *env, plane, plain *stage) ([]line, error) {
 	return sseLines(plane, plain, each, all), nil
 }
 
+// forField makes a line one of the field's agents, who take one plain signature
+// a frame. They have no target.
+func (l *line) forField() *line {
+	l.What, l.Targets = strings.TrimSpace(l.What+" to the field's agents"), nil
+	l.Notes = l.Notes[max(0, len(l.Notes)-1):]
+	return l.note("one signature for each event and node, as the field's agents read it")
+}
+
 // pour sends events to the crowds of two stages, in turn, and returns how many
 // a second came: of events for one client each, and of events for everybody.
 func pour(ctx context.Context, e *env, one, other *stage) (each, all [2]samples, err error) {
 	both := []*stage{one, other}
 	for _, s := range both {
+		s.forget()
 		s.crowd.keep = true
 		if err := s.crowd.connect(ctx, connectAtOnce, false); err != nil {
 			return each, all, err
@@ -139,12 +157,12 @@ func sseLines(plane, plain *stage, each, all [2]samples) []line {
 	ourEach, ourAll := plane.latencies()
 	hubEach, hubAll := plain.latencies()
 	const floor = "a plain hub in memory, unsigned events of the same size, in a process of its own"
-	one := figure("", "events/s", each[0]).beside(floor, each[1]).ratioAtLeast(0.6)
+	one := figure("one each", "events/s", each[0]).beside(floor, each[1]).ratioAtLeast(0.6)
 	one.note("%s connections; %s publications, number n for client n mod %d, %d publishers; %d bytes of data an event; relaxed durability",
 		grouped(clients), grouped(sseEvents*clients), clients, publishers, plane.crowd.eventBytes())
 	one.note("publication to client, as fast as it is taken: p50 %s ms, p99 %s ms (hub: %s and %s)",
 		short(ourEach.at(0.5)), short(ourEach.at(0.99)), short(hubEach.at(0.5)), short(hubEach.at(0.99)))
-	many := figure("fan-out", "events/s", all[0]).beside(floor, all[1])
+	many := figure("fan-out", "events/s", all[0]).beside(floor, all[1]).ratioAtLeast(0.6)
 	many.note("fan-out: %d publications, each for every client: p50 %s ms, p99 %s ms (hub: %s and %s)",
 		sseEvents, short(ourAll.at(0.5)), short(ourAll.at(0.99)), short(hubAll.at(0.5)), short(hubAll.at(0.99)))
 	return []line{*one, *many}

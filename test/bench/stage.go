@@ -117,14 +117,12 @@ func planeStage(ctx context.Context, e *env, own bool, flags ...string) (*stage,
 	st.forget()
 	w := &stageWorld{a: newAuthor(4)}
 	st.quiet = func(ctx context.Context) error {
-		if _, err := s.settled(ctx); err != nil {
-			return err
-		}
-		return s.released(ctx, nodeName(0))
+		_, err := s.settled(ctx)
+		return err
 	}
 	publish := func(ctx context.Context, e policy.Event) (uint64, error) {
 		seq, _, err := s.log.Publish(ctx, streams.Append{Event: e})
-		return seq, err
+		return place(s.log, seq), err
 	}
 	st.toAll = func(ctx context.Context) (uint64, error) { return publish(ctx, w.forAll(stageRules)) }
 	st.stuffed = func(ctx context.Context) (uint64, error) { return publish(ctx, w.forAll(stuffedRules)) }
@@ -140,7 +138,7 @@ func planeStage(ctx context.Context, e *env, own bool, flags ...string) (*stage,
 		paths = append(paths, "/v1/nodes/"+string(nodeName(i))+"/events")
 	}
 	st.crowd = newCrowd(s.addr, paths)
-	st.crowd.trust = s.trust
+	st.crowd.trust, st.crowd.accept = s.trust, inRuns
 	if err = s.publish(ctx, w.beginning(own)); err == nil {
 		err = st.quiet(ctx)
 	}
@@ -217,11 +215,10 @@ func hubStage(ctx context.Context, e *env, size func() int) (*stage, error) {
 	return st, nil
 }
 
-// padded is an event's data of a size, that names its cause as the product's
-// envelopes do.
+// padded is an event's data of a size, that names its cause.
 func padded(cause uint64, size int) []byte {
 	const end = `"}`
-	b := fmt.Appendf(nil, `{"id":"node.policy.%d","pad":"`, cause)
+	b := fmt.Appendf(nil, `{"cause":"%d","pad":"`, cause)
 	b = append(b, bytes.Repeat([]byte("x"), max(0, size-len(b)-len(end)))...)
 	return append(b, end...)
 }

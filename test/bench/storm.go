@@ -46,7 +46,7 @@ func stormOn(ctx context.Context, e *env, plane, plain *stage) ([]line, error) {
 		}
 	}
 	say("  %s ms, hub %s ms", short(ours.median()), short(floor.median()))
-	l := figure("", "ms", ours).beside("a plain hub that has the past in memory", floor).ratioAtMost(3)
+	l := figure("", "ms", ours).beside("a plain hub that has the past in memory", floor).ratioAtMost(1.5)
 	if n := plane.crowd.refused.Load(); n > 0 {
 		l.note("%d streams were answered 503 and had to come again after a second", n)
 	}

@@ -147,7 +147,7 @@ func record(w *workload, seed uint64) (*tape, error) {
 	var body []byte
 	for e := range w.shuffled(seed) {
 		body = policy.Append(body[:0], e)
-		room.add(streams.Message{Subject: streams.Subject(e), Body: body})
+		room.put(streams.Subject(e), nil, body)
 	}
 	if room.used == len(room.room) {
 		return nil, fmt.Errorf("the events of %s are longer than was thought", w.name)

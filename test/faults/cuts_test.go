@@ -11,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/test/gen"
 	"github.com/edictdev/edict/test/wire"
 )
 
@@ -37,11 +35,11 @@ func cuts(t *testing.T, seed uint64) {
 	for _, n := range nodesOf(history) {
 		if n != "gone" {
 			watched = append(watched, n)
-			p.publish(gen.Step{Kind: gen.Register, Node: gen.Node{ID: n, Labels: map[string]string{}, Addresses: []string{}}})
+			p.publish(register(n, ""))
 		}
 	}
 	back := wire.New(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
-	w := p.start(t.TempDir(), p.connect("nats://"+back.Addr()), relay.Options{Contested: 30 * time.Millisecond})
+	w := p.start(t.TempDir(), casting{url: "nats://" + back.Addr()})
 	front := wire.New(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
 	p.eventually("all is owned", func() bool { return w.told(1) })
 	var native []*follower
@@ -66,12 +64,11 @@ func cuts(t *testing.T, seed uint64) {
 	}
 	cancel()
 	t.Log(<-done)
-	p.eventually("all is announced when the cuts have ended", func() bool { return w.told(at) })
-	p.quiet(at)
+	p.eventually("all is published when the cuts have ended", func() bool { return w.told(at) })
 	for i, f := range sse {
 		p.eventually(f.Node+" hears the last word", func() bool {
 			at, _ := f.At()
-			return at >= p.lastStored(f.Node)
+			return at >= p.lastOf(f.Node)
 		})
 		f.cut()
 		p.eventually(f.Node+" is answered", func() bool { return native[i].Ask(w.http.URL, time.Second) == nil })

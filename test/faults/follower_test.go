@@ -5,14 +5,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/watch"
 )
 
 // follower is a client of one node whose stream can be cut.
 type follower struct {
 	watch.Follower
-	cancel context.CancelFunc // nil: cut
-	done   chan struct{}
+	partial bool               // what it holds from before is not recorded
+	cancel  context.CancelFunc // nil: cut
+	done    chan struct{}
 }
 
 func (p *plane) follower(node string) *follower {
@@ -21,12 +23,20 @@ func (p *plane) follower(node string) *follower {
 	return f
 }
 
+// from is a follower that resumes from an id, and from nothing else.
+func (p *plane) from(node string, after policy.EventID) *follower {
+	f := p.follower(node)
+	f.partial = true
+	f.Begin(after)
+	return f
+}
+
 // open follows the node's stream on w until cut. Through a proxy, base is its
 // address.
 func (f *follower) open(ctx context.Context, w *worker, base string) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.cancel, f.done = cancel, make(chan struct{})
-	f.Applied = w.store.Applied
+	f.Past = func() uint64 { return w.store.PastStatus().From }
 	go func() {
 		defer close(f.done)
 		f.Follow(ctx, func() string { return base })

@@ -23,6 +23,7 @@ import (
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/check"
 	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/watch"
 )
 
@@ -32,25 +33,23 @@ const (
 	patience   = 20 * time.Second
 )
 
-// plane is a real server with a log, and a listener that hears everything the
-// node stream stores.
+// plane is a real server with a log, and a listener that hears everything that
+// is published for nodes.
 type plane struct {
 	t      testing.TB
 	server *streams.Server
 	conn   *streams.Conn
 	log    *streams.Log
-	nodes  *streams.Nodes
-	signer *artifact.Signer
+	ring   *artifact.Keyring
 	keys   watch.Keys
 	nc     *nats.Conn
-	sub    *nats.Subscription // to what is republished
-	heard  int64              // of it, and recorded
 	scribe *gen.Scribe
 
 	followers []*follower // by one goroutine
 
-	mu  sync.Mutex
-	run check.Run
+	mu    sync.Mutex
+	run   check.Run
+	truth *oracle.History
 }
 
 func newPlane(t testing.TB, seed uint64) *plane {
@@ -62,15 +61,15 @@ func newPlane(t testing.TB, seed uint64) *plane {
 	p.conn = p.connect("")
 	p.log, err = streams.OpenLog(t.Context(), p.conn, streams.LogOptions{Partitions: partitions})
 	require.NoError(t, err)
-	p.nodes, _, err = streams.OpenNodes(t.Context(), p.conn, streams.NodesOptions{LogID: p.log.ID()})
+	signer, err := artifact.GenerateSigner()
 	require.NoError(t, err)
-	p.signer, err = artifact.GenerateSigner()
+	p.ring = artifact.NewKeyring(signer)
+	p.keys = watch.Keys{signer.KeyID(): signer.PublicKey()}
+	p.run = check.Run{Base: p.log.Base(), States: map[string]string{}, Digests: map[string]string{}}
+	p.truth = oracle.NewHistory(p.log.Base())
+	p.nc, err = nats.Connect(p.server.ClientURL())
 	require.NoError(t, err)
-	p.keys = watch.Keys{p.signer.KeyID(): p.signer.PublicKey()}
-	p.run = check.Run{
-		First: p.nodes.First(), Whole: true, States: map[string]string{}, Digests: map[string]string{},
-		Partition: func(node string) int { return policy.NodeID(node).Partition(partitions) },
-	}
+	t.Cleanup(p.nc.Close)
 	p.listen()
 	return p
 }
@@ -88,62 +87,21 @@ func (p *plane) connect(url string) *streams.Conn {
 	return conn
 }
 
-// listen records all announcements as the server republishes them, and fences
-// and marks as far as they are seen.
+// listen records everything that is published for nodes.
 func (p *plane) listen() {
-	nc, err := nats.Connect(p.server.ClientURL())
-	require.NoError(p.t, err)
-	p.nc = nc
-	p.t.Cleanup(nc.Close)
-	sub, err := nc.Subscribe("edict.live.node.>", func(m *nats.Msg) {
+	sub, err := p.nc.Subscribe("edict.node.>", func(m *nats.Msg) {
 		f, err := watch.ReadMessage(m, p.keys)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.heard++
 		if err != nil {
-			p.t.Errorf("the node stream stored %v", err)
+			p.t.Errorf("it was published: %v", err)
 			return
 		}
-		p.run.Announced = append(p.run.Announced, f)
+		p.run.Heard = append(p.run.Heard, f)
 	})
 	require.NoError(p.t, err)
 	require.NoError(p.t, sub.SetPendingLimits(-1, -1))
-	require.NoError(p.t, nc.Flush())
-	p.sub = sub
-	ctx, cancel := context.WithCancel(p.t.Context())
-	done := make(chan struct{})
-	p.t.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		for msgs, err := range p.nodes.Follow(ctx, 0) {
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			for _, m := range msgs {
-				p.note(m)
-			}
-			p.mu.Unlock()
-		}
-	}()
-}
-
-// note records what is not for nodes.
-func (p *plane) note(m streams.Message) {
-	for id := range partitions {
-		switch m.Subject {
-		case streams.FenceSubject(id):
-			f, err := relay.ParseFence(m.Body)
-			if err != nil {
-				p.t.Errorf("fence at %d: %v", m.Seq, err)
-				continue
-			}
-			at := check.Position{Seq: f.After.Seq, Policy: f.After.Policy, Node: string(f.After.Node), End: f.After.IsEnd()}
-			p.run.Fences = append(p.run.Fences, check.Fence{Seq: m.Seq, Partition: id, Owner: f.Owner, Epoch: f.Epoch, Mode: string(f.Mode), After: at})
-		case streams.SyncMarkSubject(id):
-			p.run.Marks = append(p.run.Marks, check.Mark{Seq: m.Seq, Partition: id})
-		}
-	}
+	require.NoError(p.t, p.nc.Flush())
 }
 
 // publish appends the next steps to the log, as a producer does, and returns
@@ -160,22 +118,40 @@ func (p *plane) publish(steps ...gen.Step) (seq uint64) {
 		require.NotZero(p.t, ack.Seq, "%s", answer.Data)
 		p.mu.Lock()
 		p.run.Log = append(p.run.Log, check.Event{Seq: ack.Seq, Body: e.Body})
+		require.NoError(p.t, p.truth.Apply(ack.Seq, e.Body))
 		p.mu.Unlock()
 		seq = ack.Seq
 	}
 	return seq
 }
 
-// lastStored is the newest announcement for a node, as far as heard.
-func (p *plane) lastStored(node string) (seq uint64) {
+// lastOf is the id of the last thing that the log says about a node.
+func (p *plane) lastOf(node string) policy.EventID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, f := range p.run.Announced {
-		if f.Node == node {
-			seq = max(seq, f.Seq)
-		}
+	all := p.truth.Changes(node)
+	if len(all) == 0 {
+		return 0
 	}
-	return seq
+	return all[len(all)-1].ID
+}
+
+// share is what a worker publishes, always.
+type share []int
+
+func owns(ids ...int) *share { s := share(ids); return &s }
+
+// Mine implements relay.Share.
+func (s *share) Mine() ([]int, <-chan struct{}) { return *s, nil }
+
+// casting is who a worker is.
+type casting struct {
+	url   string     // of the server; empty: in this process
+	share *share     // nil: all
+	past  int        // bytes of the kept past; 0: the default
+	cut   func() int // events of the next batch; nil: as they come
+	marks func(int) (uint64, bool)
+	hub   int // bytes that its hub may hold; 0: the default
 }
 
 // worker is one process: a projector, a relay and the API.
@@ -183,32 +159,33 @@ type worker struct {
 	p     *plane
 	store *projector.Projector
 	relay *relay.Relay
+	share *share
 	http  *httptest.Server
-	fold  *tap
 	stop  func()
 }
 
 // start starts a worker on a store directory, over a connection of its own.
-func (p *plane) start(dir string, conn *streams.Conn, opt relay.Options) *worker {
+func (p *plane) start(dir string, as casting) *worker {
 	p.t.Helper()
+	conn := p.connect(as.url)
 	log, err := streams.OpenLog(p.t.Context(), conn, streams.LogOptions{})
 	require.NoError(p.t, err)
-	return p.fold(dir, &tap{Log: log}, conn, opt)
-}
-
-// fold starts a worker that folds a log, perhaps another server's, and
-// announces it here.
-func (p *plane) fold(dir string, log *tap, conn *streams.Conn, opt relay.Options) *worker {
-	p.t.Helper()
-	store, err := projector.Open(dir, projector.Options{Partitions: partitions, Created: log.Created(), First: log.First(), Relaxed: true})
+	store, err := projector.Open(dir, projector.Options{
+		Partitions: partitions, Created: log.Created(), First: log.First(), Base: log.Base(), Relaxed: true, PastBytes: as.past,
+	})
 	require.NoError(p.t, err)
-	opt.Partitions, opt.Replier = partitions, conn
-	w := &worker{p: p, store: store, fold: log}
-	w.relay = relay.New(relay.FromProjector(store), relay.NodeStream(conn, streams.NodesOptions{LogID: log.ID()}), artifact.NewKeyring(p.signer), log.Created(), opt)
+	if as.share == nil {
+		as.share = owns(0, 1, 2, 3)
+	}
+	w := &worker{p: p, store: store, share: as.share}
+	w.relay = relay.New(store, p.ring, log.Created(), relay.Options{
+		Partitions: partitions, Head: log.Head, HubBytes: as.hub,
+		Publish: relay.PublishOptions{Wire: conn, Listeners: streams.NewListeners(conn), Share: as.share, Marks: as.marks},
+	})
 	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, ReadPatience: 200 * time.Millisecond}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
-	go func() { done <- store.Run(ctx, w.fold) }()
+	go func() { done <- store.Run(ctx, &tap{log, as.cut}) }()
 	go func() { done <- w.relay.Run(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
@@ -222,41 +199,16 @@ func (p *plane) fold(dir string, log *tap, conn *streams.Conn, opt relay.Options
 	return w
 }
 
-// tap is a log whose flow to the fold can be shut.
+// tap is a log whose batches may be cut smaller.
 type tap struct {
 	*streams.Log
-	mu   sync.Mutex
-	shut chan struct{} // nil: open
-	cut  func() int    // messages of the next batch; nil: as they come
+	cut func() int
 }
 
-func (l *tap) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shut = make(chan struct{})
-}
-
-func (l *tap) open() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.shut)
-	l.shut = nil
-}
-
-// Follow yields batches while the tap is open.
+// Follow yields batches.
 func (l *tap) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
 	return func(yield func([]streams.Message, error) bool) {
 		for msgs, err := range l.Log.Follow(ctx, from) {
-			l.mu.Lock()
-			shut := l.shut
-			l.mu.Unlock()
-			if shut != nil {
-				select {
-				case <-shut:
-				case <-ctx.Done():
-					return
-				}
-			}
 			for l.cut != nil && len(msgs) > 0 {
 				n := min(len(msgs), l.cut())
 				if !yield(msgs[:n], nil) {
@@ -269,6 +221,22 @@ func (l *tap) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Messa
 			}
 		}
 	}
+}
+
+// told reports whether the worker has folded the log up to seq and published
+// what is its own to publish.
+func (w *worker) told(seq uint64) bool {
+	if w.store.Applied() < seq {
+		return false
+	}
+	ids, _ := w.share.Mine()
+	marks := w.relay.Published()
+	for _, id := range ids {
+		if marks[id] < seq {
+			return false
+		}
+	}
+	return true
 }
 
 // eventually waits for what must come.
@@ -288,32 +256,6 @@ func within(limit time.Duration, ok func() bool) bool {
 	}
 }
 
-// last is the node stream's last sequence.
-func (p *plane) last() uint64 {
-	state, err := p.nodes.State(p.t.Context())
-	require.NoError(p.t, err)
-	return state.Last
-}
-
-// told reports whether the worker has folded the log up to seq, announced, or
-// seen announced, all of it, and released it to its nodes.
-func (w *worker) told(seq uint64) bool {
-	if w.store.Applied() < seq {
-		return false
-	}
-	all, err := w.relay.Partitions()
-	if err != nil {
-		return false
-	}
-	for _, s := range all {
-		if s.Owner == "" || s.Mode != relay.Follow || s.Edges > 0 {
-			return false
-		}
-	}
-	at, err := w.relay.Position()
-	return err == nil && at >= w.p.last()
-}
-
 // finish records states and digest of a worker that has folded everything.
 func (w *worker) finish(name string, nodes []string) {
 	for _, n := range nodes {
@@ -328,4 +270,20 @@ func (w *worker) finish(name string, nodes []string) {
 	d, err := w.store.Digest(w.p.t.Context())
 	require.NoError(w.p.t, err)
 	w.p.run.Digests[name] = fmt.Sprintf("%d:%x", d.Seq, d.Sum)
+}
+
+// verdict judges what was recorded.
+func (p *plane) verdict() []check.Violation {
+	p.t.Helper()
+	require.NoError(p.t, p.nc.Flush())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.followers {
+		rec := f.Record()
+		rec.Settled = !f.partial
+		p.run.Records = append(p.run.Records, rec)
+	}
+	broken, err := check.Judge(&p.run)
+	require.NoError(p.t, err)
+	return broken
 }

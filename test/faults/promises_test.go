@@ -7,9 +7,11 @@ import (
 )
 
 func TestTheCheckerFindsNothingWhereNothingIsWrong(t *testing.T) {
-	for _, with := range []cast{alone, rival, behind} {
+	for _, with := range []cast{alone, rival, brief, tight} {
 		t.Run(string(with), func(t *testing.T) {
-			require.Empty(t, scenario(t, 1, with, false, false))
+			for seed := range uint64(*cutSeeds) {
+				require.Empty(t, scenario(t, seed+1, with, false), "seed %d", seed+1)
+			}
 		})
 	}
 }

@@ -10,18 +10,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/check"
 	"github.com/edictdev/edict/test/gen"
 )
 
-// cast says who is on the stage beside the worker that announces and serves.
+// cast says what the stage is.
 type cast string
 
 const (
-	alone  cast = "alone"
-	rival  cast = "a rival that wants every partition, too"
-	behind cast = "a second server of nodes, whose fold is held up"
+	alone cast = "one worker"
+	rival cast = "two workers that publish every partition, both"
+	brief cast = "one worker that keeps little of the past"
+	tight cast = "one worker whose hub has room for next to nothing"
 )
 
 // steps is a history of a seed in which watched nodes never leave, and which
@@ -31,19 +32,16 @@ func steps(seed uint64) []gen.Step {
 	all := g.History(g.World(7, 5), 60)
 	for i := range all {
 		if all[i].Kind == gen.Remove { // it would answer 404 from now on
-			all[i].Kind, all[i].Node.Labels, all[i].Node.Addresses = gen.Register, map[string]string{}, []string{}
+			all[i] = register(all[i].Node.ID, "")
 		}
 	}
-	register := func(node, role string) gen.Step {
-		return gen.Step{Kind: gen.Register, Node: gen.Node{ID: node, Labels: map[string]string{"role": role}, Addresses: []string{}}}
-	}
-	policy := func(slug, role string) gen.Step {
+	policy := func(kind gen.Kind, slug, role string) gen.Step {
 		p := g.Policy(slug)
 		p.Selector = gen.Selector{Source: "role=" + role, Destination: "role=nobody"}
-		return gen.Step{Kind: gen.Create, Slug: slug, Policy: p}
+		return gen.Step{Kind: kind, Slug: slug, Policy: p}
 	}
 	end := []gen.Step{
-		register("gone", "late"), register("node-0", "late"), policy("late-1", "late"), policy("late-2", "late"), policy("late-3", "late"),
+		register("gone", "late"), register("node-0", "late"), policy(gen.Create, "late-1", "late"), policy(gen.Create, "late-2", "late"), policy(gen.Create, "late-3", "late"),
 		register("node-1", "late"),
 		{Kind: gen.Remove, Node: gen.Node{ID: "gone"}},
 		{Kind: gen.Delete, Slug: "late-1"},
@@ -53,178 +51,178 @@ func steps(seed uint64) []gen.Step {
 	return append(all, end...)
 }
 
+// finale is what everybody misses at once in the end: a row, a revision that
+// tells nobody, a narrowed selector, a deletion, other labels.
+func finale(seed uint64, nodes []string) (before, missed []gen.Step) {
+	g := gen.New(seed + 1)
+	policy := func(kind gen.Kind, slug, source string, p gen.Policy) gen.Step {
+		p.Selector = gen.Selector{Source: source, Destination: "role=nobody"}
+		return gen.Step{Kind: kind, Slug: slug, Policy: p}
+	}
+	for _, n := range nodes {
+		before = append(before, register(n, "end"))
+	}
+	kept, narrowed, left := g.Policy("end-1"), g.Policy("end-2"), g.Policy("end-3")
+	renamed := kept
+	renamed.DisplayName += "!"
+	before = append(before, policy(gen.Create, "end-2", "role", narrowed), policy(gen.Create, "end-3", "role=end", left), policy(gen.Create, "end-5", "role", left))
+	missed = append(missed, policy(gen.Create, "end-1", "role", kept), policy(gen.Revise, "end-1", "role", renamed),
+		policy(gen.Create, "end-4", "role", left), policy(gen.Revise, "end-2", "role=none", narrowed), gen.Step{Kind: gen.Delete, Slug: "end-5"})
+	for _, n := range nodes {
+		missed = append(missed, register(n, "over"))
+	}
+	return before, missed
+}
+
+func register(node, role string) gen.Step {
+	labels := map[string]string{}
+	if role != "" {
+		labels["role"] = role
+	}
+	return gen.Step{Kind: gen.Register, Node: gen.Node{ID: node, Labels: labels, Addresses: []string{}}}
+}
+
+// stage is a scenario that is being played.
+type stage struct {
+	*plane
+	r       *rand.Rand
+	servers []*worker
+	watched []string
+	sse     []*follower
+	native  []*follower
+	hearing time.Duration
+	mutated bool
+	at      uint64
+}
+
 // scenario plays a history of a seed on a real server and records it. Nodes
 // follow over SSE and NATS; streams are cut and resumed. mutated: a node may
-// never hear what it must, and is not waited for; stalls: nor may announcing
-// come to an end.
-func scenario(t *testing.T, seed uint64, with cast, mutated, stalls bool) []check.Violation {
+// never hear what it must, and is not waited for.
+func scenario(t *testing.T, seed uint64, with cast, mutated bool) []check.Violation {
 	t.Helper()
-	p := newPlane(t, seed)
-	limit, hearing := patience, patience
+	s := &stage{plane: newPlane(t, seed), r: rand.New(rand.NewPCG(seed, 1)), hearing: patience, mutated: mutated}
 	if mutated {
-		hearing = 100 * time.Millisecond
+		s.hearing = 100 * time.Millisecond
 	}
-	if stalls {
-		limit = 50 * time.Millisecond
-	}
-	r := rand.New(rand.NewPCG(seed, 1))
 	history := steps(seed)
-	nodes := nodesOf(history)
-	watched := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == "gone" })
+	s.watched = slices.DeleteFunc(nodesOf(history), func(n string) bool { return n == "gone" })
 
-	// Half of the history is there before anybody announces: a sync tells it.
+	// Half of the history is there before anybody is told.
 	half := len(history) / 2
-	at := p.publish(history[:half]...)
-	for _, n := range watched { // whoever was not born yet is now
+	s.at = s.publish(history[:half]...)
+	for _, n := range s.watched { // whoever was not born yet is now
 		if !slices.ContainsFunc(history[:half], func(s gen.Step) bool { return s.Node.ID == n }) {
-			at = p.publish(gen.Step{Kind: gen.Register, Node: gen.Node{ID: n, Labels: map[string]string{}, Addresses: []string{}}})
+			s.at = s.publish(register(n, ""))
 		}
 	}
-	a := p.start(t.TempDir(), p.connect(""), relay.Options{Contested: 30 * time.Millisecond})
-	servers := []*worker{a}
-	if with != alone {
-		opt := relay.Options{Announce: []int{}}
-		if with == rival {
-			opt = relay.Options{Contested: 30 * time.Millisecond}
-		}
-		p.eventually("the first owns all", func() bool { return a.told(at) })
-		servers = append(servers, p.start(t.TempDir(), p.connect(""), opt))
-	}
-	quiet := func() { // until everything is announced and released
-		last := uint64(0)
-		ok := within(limit, func() bool {
-			for _, w := range servers {
-				if !w.told(at) {
-					return false
-				}
-			}
-			return true
-		})
-		require.True(t, ok || stalls, "seed %d: announcing does not end", seed)
-		if !ok { // a mutant never ends: as soon as nothing moves
-			within(patience, func() bool {
-				before := last
-				time.Sleep(30 * time.Millisecond)
-				last = p.last()
-				return before == last
-			})
-		}
-		p.quiet(at)
-	}
-	quiet()
-	var sse, native []*follower
-	for i, n := range watched {
-		sse = append(sse, p.follower(n))
-		native = append(native, p.follower(n))
-		w := servers[i%len(servers)]
-		sse[i].open(t.Context(), w, w.http.URL)
-	}
-	heard := func() {
-		for _, f := range sse {
-			ok := f.cancel == nil || within(hearing, func() bool {
-				at, _ := f.At()
-				return at >= p.lastStored(f.Node)
-			})
-			require.True(t, ok || mutated, "seed %d: %s does not hear what the stream tells", seed, f.Node)
-		}
-	}
+	s.open(with)
 	for rest := history[half:]; len(rest) > 0; {
-		n := min(len(rest), 3+r.IntN(9))
-		cut := sse[r.IntN(len(sse))]
-		if r.IntN(2) == 0 || n == len(rest) {
-			cut.cut()
-		}
-		if with == behind && len(servers) == 2 {
-			p.heldUp(servers[1], func() { at = p.publish(rest[:n]...) }, a)
-		} else {
-			at = p.publish(rest[:n]...)
-		}
+		n := min(len(rest), 3+s.r.IntN(9))
+		s.play(rest[:n])
 		rest = rest[n:]
-		quiet()
-		if cut.cancel == nil {
-			w := servers[r.IntN(len(servers))]
-			cut.open(t.Context(), w, w.http.URL)
-		}
-		for i, f := range native {
-			f.ask(servers[(i+len(rest))%len(servers)])
-		}
-		heard()
 	}
-	for _, f := range sse {
-		f.cut()
+	before, missed := finale(seed, s.watched)
+	s.at = s.publish(before...)
+	s.heard()
+	s.cutAll()
+	s.at = s.publish(missed...)
+	s.quiet()
+	for i, f := range s.sse {
+		f.open(t.Context(), s.servers[i%len(s.servers)], s.servers[i%len(s.servers)].http.URL)
+		s.native[i].ask(s.servers[0])
 	}
-	for i, w := range servers {
-		w.finish(fmt.Sprint("worker ", i+1), watched)
+	s.edges()
+	s.heard()
+	s.cutAll()
+	for i, w := range s.servers {
+		w.finish(fmt.Sprint("worker ", i+1), s.watched)
 	}
-	for _, w := range servers {
+	for _, w := range s.servers {
 		w.stop()
 	}
-	return p.verdict()
+	return s.verdict()
 }
 
-// heldUp publishes while the fold of w stands still: its hub meets
-// announcements that its own read model does not hold yet.
-func (p *plane) heldUp(w *worker, publish func(), announcer *worker) {
-	before := p.met()
-	w.fold.close()
-	publish()
-	p.mu.Lock()
-	at := p.run.Log[len(p.run.Log)-1].Seq
-	p.mu.Unlock()
-	p.eventually("the announcer is done", func() bool { return announcer.told(at) })
-	want, _ := announcer.relay.Partitions()
-	p.eventually("its hub meets what is announced", func() bool { // its hub has read what it may not release
-		got, err := w.relay.Partitions()
-		for i := range got {
-			if got[i].After != want[i].After {
-				return false
-			}
+// open starts the workers, and the clients.
+func (s *stage) open(with cast) {
+	draw := rand.New(rand.NewPCG(s.r.Uint64(), 9))
+	as := casting{cut: func() int { return 1 + draw.IntN(3) }}
+	switch with {
+	case brief:
+		as.past = 4 << 10
+	case tight:
+		as.hub = 1
+	}
+	s.servers = append(s.servers, s.start(s.t.TempDir(), as))
+	if with == rival {
+		s.servers = append(s.servers, s.start(s.t.TempDir(), casting{}))
+	}
+	s.quiet()
+	for i, n := range s.watched {
+		s.sse = append(s.sse, s.follower(n))
+		s.native = append(s.native, s.follower(n))
+		w := s.servers[i%len(s.servers)]
+		s.sse[i].open(s.t.Context(), w, w.http.URL)
+	}
+}
+
+// play publishes a few steps while one stream may be cut.
+func (s *stage) play(some []gen.Step) {
+	cut := s.sse[s.r.IntN(len(s.sse))]
+	if s.r.IntN(2) == 0 {
+		cut.cut()
+	}
+	s.at = s.publish(some...)
+	s.quiet()
+	if cut.cancel == nil {
+		w := s.servers[s.r.IntN(len(s.servers))]
+		cut.open(s.t.Context(), w, w.http.URL)
+	}
+	for i, f := range s.native {
+		f.ask(s.servers[i%len(s.servers)])
+	}
+	s.heard()
+}
+
+// quiet waits until everything is folded and published.
+func (s *stage) quiet() {
+	s.eventually("everything is told", func() bool {
+		return !slices.ContainsFunc(s.servers, func(w *worker) bool { return !w.told(s.at) })
+	})
+}
+
+// heard waits until every stream has the last word about its node.
+func (s *stage) heard() {
+	for _, f := range s.sse {
+		ok := f.cancel == nil || within(s.hearing, func() bool {
+			at, _ := f.At()
+			return at >= s.lastOf(f.Node)
+		})
+		require.True(s.t, ok || s.mutated, "%s does not hear the last word about it", f.Node)
+	}
+}
+
+func (s *stage) cutAll() {
+	for _, f := range slices.Concat(s.sse, s.followers) {
+		f.cut()
+	}
+}
+
+// edges has a client of each node resume from where the kept past ends, and
+// from in it.
+func (s *stage) edges() {
+	w := s.servers[0]
+	from := w.store.PastStatus().From
+	if from == 0 {
+		return
+	}
+	for _, n := range s.watched {
+		for _, after := range []policy.EventID{policy.EndOf(s.run.Base, from), policy.NewEventID(s.run.Base, from, 0), policy.EndOf(s.run.Base, from-1)} {
+			f := s.from(n, after)
+			f.open(s.t.Context(), w, w.http.URL)
+			within(s.hearing, func() bool { _, frames := f.At(); return frames > 0 })
 		}
-		return err == nil
-	})
-	within(20*time.Millisecond, func() bool { return p.met() > before }) // what must not come
-	w.fold.open()
-}
-
-// met counts the frames that nodes met so far.
-func (p *plane) met() (n int) {
-	for _, f := range p.followers {
-		_, frames := f.At()
-		n += frames
 	}
-	return n
-}
-
-// quiet notes that everything up to a log sequence is announced, once all of it
-// was heard.
-func (p *plane) quiet(at uint64) {
-	q := check.Quiet{Log: at, Stream: p.last()}
-	require.NoError(p.t, p.nc.Flush()) // what was republished before is here
-	p.eventually("it is recorded", func() bool {
-		waiting, _, err := p.sub.Pending()
-		require.NoError(p.t, err)
-		delivered, err := p.sub.Delivered()
-		require.NoError(p.t, err)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return waiting == 0 && p.heard == delivered
-	})
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.run.Quiet = append(p.run.Quiet, q)
-}
-
-// verdict judges what was recorded.
-func (p *plane) verdict() []check.Violation {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, f := range p.followers {
-		p.run.Watchers = append(p.run.Watchers, f.Watcher(true))
-	}
-	broken, err := check.Judge(&p.run)
-	require.NoError(p.t, err)
-	return broken
 }
 
 func nodesOf(history []gen.Step) []string {

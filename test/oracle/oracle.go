@@ -36,11 +36,11 @@ const EmptyFingerprint = "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="
 
 // Plane holds the present facts. The zero value knows nothing.
 type Plane struct {
-	policies map[string]policy
+	policies map[string]facts
 	nodes    map[string]node
 }
 
-type policy struct {
+type facts struct {
 	project, revision, payload string
 	sayable                    string // the part of payload that a state can say
 	omitted                    int    // rules of payload that it leaves out
@@ -138,9 +138,9 @@ func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
 		return err
 	}
 	if p.policies == nil {
-		p.policies = map[string]policy{}
+		p.policies = map[string]facts{}
 	}
-	p.policies[id] = policy{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), source, destination}
+	p.policies[id] = facts{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), source, destination}
 	return nil
 }
 
@@ -172,18 +172,25 @@ func (p *Plane) Nodes() []string {
 // project that has the node's labels on either side of its selector. A node
 // that is not there has none.
 func (p *Plane) Rows(id string) []Row {
-	n, ok := p.nodes[id]
-	if !ok {
+	if _, ok := p.nodes[id]; !ok {
 		return nil
 	}
 	rows := []Row{}
-	for pid, pol := range p.policies {
-		if pol.project == n.project && (holds(pol.source, n.labels) || holds(pol.destination, n.labels)) {
-			rows = append(rows, Row{pid, pol.revision, Fingerprint(pol.payload), pol.payload, pol.sayable, pol.omitted})
-		}
+	for pid := range p.policies {
+		rows = append(rows, p.row(id, pid)...)
 	}
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Policy, b.Policy) })
 	return rows
+}
+
+// row is a node's row of one policy, if it has one.
+func (p *Plane) row(node, id string) []Row {
+	n, there := p.nodes[node]
+	pol, known := p.policies[id]
+	if !there || !known || pol.project != n.project || !holds(pol.source, n.labels) && !holds(pol.destination, n.labels) {
+		return nil
+	}
+	return []Row{{id, pol.revision, Fingerprint(pol.payload), pol.payload, pol.sayable, pol.omitted}}
 }
 
 // Block is the merged policy block of a node's state: an object, or null when

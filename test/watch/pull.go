@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
-	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/policy"
 )
 
-// Pull reads a node's rows from the plane at base, and the sequence its stream
-// goes on after: taken first, so that nothing falls in between.
-func Pull(client *http.Client, base, node string) (s check.Session, err error) {
+// Pull reads a node's rows from the plane at base, and the event id to go on
+// after: taken first, so that nothing falls in between.
+func Pull(client *http.Client, base, node string) (s Session, err error) {
 	_, after, err := State(client, base, node)
 	if err != nil {
 		return s, err
@@ -24,6 +23,7 @@ func Pull(client *http.Client, base, node string) (s check.Session, err error) {
 	var list struct {
 		Items []struct {
 			PolicyID    string `json:"policy_id"`
+			RevisionID  string `json:"revision_id"`
 			Fingerprint string `json:"fingerprint"`
 			RulePayload string `json:"rule_payload"`
 		} `json:"items"`
@@ -31,20 +31,20 @@ func Pull(client *http.Client, base, node string) (s check.Session, err error) {
 	if err := json.Unmarshal(body, &list); err != nil {
 		return s, err
 	}
-	s = check.Session{Over: "pull", After: after, Rows: map[string]check.Frame{}}
+	s = Session{Over: "pull", After: after, Rows: map[string]Frame{}}
 	for _, r := range list.Items {
-		s.Rows[r.PolicyID] = check.Frame{Node: node, Policy: r.PolicyID, Fingerprint: r.Fingerprint, Rules: r.RulePayload}
+		s.Rows[r.PolicyID] = Frame{Node: node, Policy: r.PolicyID, Revision: r.RevisionID, Fingerprint: r.Fingerprint, Rules: r.RulePayload}
 	}
 	return s, nil
 }
 
-// State reads a node's state and the sequence its stream goes on after.
-func State(client *http.Client, base, node string) (body string, after uint64, err error) {
+// State reads a node's state and the event id to go on after.
+func State(client *http.Client, base, node string) (body string, after policy.EventID, err error) {
 	b, header, err := get(client, base+"/v1/nodes/"+node+"/state")
 	if err != nil {
 		return "", 0, err
 	}
-	after, err = strconv.ParseUint(header.Get("Edict-Node-Seq"), 10, 64)
+	after, err = policy.ParseEventID(header.Get("Edict-Event-Id"))
 	return string(b), after, err
 }
 

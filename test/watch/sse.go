@@ -5,18 +5,16 @@ package watch
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/policy"
 )
 
 // Keys are a plane's public keys by id. Whoever follows with them adds those
@@ -65,12 +63,21 @@ func (e *FrameError) Unwrap() error { return e.Cause }
 // Stream opens one SSE connection to the node's events at url and calls f with
 // each frame until f returns false, the stream ends or ctx does. An empty
 // lastEventID names nothing to resume from. Its line limit is the real
-// agent's. A frame at fault is a *FrameError.
-func Stream(ctx context.Context, client *http.Client, url, lastEventID string, keys Keys, f func(check.Frame) bool) error {
+// agent's, and so is the form that it gets. A frame at fault is a *FrameError.
+func Stream(ctx context.Context, client *http.Client, url, lastEventID string, keys Keys, f func(Frame) bool) error {
+	return StreamIn(ctx, "text/event-stream", client, url, lastEventID, keys, f)
+}
+
+// Batch asks for notices in runs, and for every change of the node's table.
+const Batch = "text/event-stream;dialect=batch;tables=true"
+
+// StreamIn is Stream in a form of the reader's choice, which Accept tells.
+func StreamIn(ctx context.Context, accept string, client *http.Client, url, lastEventID string, keys Keys, f func(Frame) bool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Accept", accept)
 	if lastEventID != "" {
 		req.Header.Set("Last-Event-ID", lastEventID)
 	}
@@ -99,7 +106,7 @@ func Stream(ctx context.Context, client *http.Client, url, lastEventID string, k
 				continue
 			}
 			if err == nil {
-				m.Seq, err = strconv.ParseUint(id, 10, 64)
+				err = m.numbered(id)
 			}
 			if err != nil {
 				return &FrameError{id, err}
@@ -122,21 +129,36 @@ type notice struct {
 	KeyID     string          `json:"key_id"`
 	IssuedAt  time.Time       `json:"issued_at"`
 	Payload   json.RawMessage `json:"payload"`
-	Signature []byte          `json:"signature,omitempty"`
+	Signature json.RawMessage `json:"signature,omitempty"`
 }
 
-func readNotice(data []byte, keys Keys) (m check.Frame, err error) {
+// proof is the notice's signature: a text, or an object in the form "batch".
+func (n notice) proof() (p proof, err error) {
+	if len(n.Signature) > 0 && n.Signature[0] == '{' {
+		err = json.Unmarshal(n.Signature, &p)
+		return p, err
+	}
+	p.Alg, p.KeyID = "ed25519", n.KeyID
+	err = json.Unmarshal(n.Signature, &p.Value)
+	return p, err
+}
+
+// readNotice verifies a notice. Its id is that of its frame; numbered reads it.
+func readNotice(data []byte, keys Keys) (m Frame, err error) {
 	var n notice
 	if err := json.Unmarshal(data, &n); err != nil {
 		return m, err
 	}
-	signature := n.Signature
+	signature, err := n.proof()
+	if err != nil {
+		return m, err
+	}
 	n.Signature = nil
 	signed, err := json.Marshal(n)
 	if err != nil {
 		return m, err
 	}
-	if !keys.verifies(n.KeyID, signed, signature) {
+	if signature.KeyID != n.KeyID || !signature.holds(signed, keys) {
 		return m, fmt.Errorf("signature of %s does not verify", n.ID)
 	}
 	if age := time.Since(n.IssuedAt); age > time.Minute || age < -time.Minute {
@@ -152,35 +174,22 @@ func readNotice(data []byte, keys Keys) (m check.Frame, err error) {
 		}
 		return m, errRotated
 	}
-	if n.Type == "node_state_updated" {
-		return check.Frame{Node: node, Pull: true}, nil
-	}
-	return readPayload(n.Payload, n.ID)
+	m.Node, m.Type, m.KeyID = node, n.Type, n.KeyID
+	m.name = n.ID
+	return m, m.readPayload(n.Payload)
 }
 
-// readPayload reads what a message tells about one row; id is
-// <node>.<policy>.<version>.
-func readPayload(body []byte, id string) (m check.Frame, err error) {
-	var p struct {
-		NodeID      string          `json:"node_id"`
-		PolicyID    string          `json:"policy_id"`
-		Fingerprint string          `json:"fingerprint"`
-		Rules       json.RawMessage `json:"rules"`
-		Omitted     int             `json:"rules_omitted"`
+// numbered takes the id of the frame around a notice, which is not signed: the
+// notice's own says the same. A word to pull whose id the node gave has another
+// name than what it was told under that.
+func (f *Frame) numbered(id string) (err error) {
+	want := f.Node + "." + id
+	if f.Reason == "resync" {
+		want = f.Node + ".resync." + id
 	}
-	if err := json.Unmarshal(body, &p); err != nil {
-		return m, err
+	if f.name != want {
+		return fmt.Errorf("its notice is %s, not %s", f.name, want)
 	}
-	version, ok := strings.CutPrefix(id, p.NodeID+"."+p.PolicyID+".")
-	if !ok {
-		return m, fmt.Errorf("id %s does not fit payload of node %s, policy %s", id, p.NodeID, p.PolicyID)
-	}
-	m = check.Frame{Node: p.NodeID, Policy: p.PolicyID, Fingerprint: p.Fingerprint, Omitted: p.Omitted}
-	var rules bytes.Buffer
-	if err := json.Compact(&rules, p.Rules); err != nil {
-		return m, err
-	}
-	m.Rules = rules.String()
-	m.Version, err = strconv.ParseUint(version, 10, 64)
-	return m, err
+	f.ID, err = policy.ParseEventID(id)
+	return err
 }

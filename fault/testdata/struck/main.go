@@ -7,7 +7,7 @@ func main() {
 	n := 0
 	for i := range 10 {
 		fault.Pass(fault.CommitBefore)
-		if fault.On || fault.Always(fault.OldOwner) || fault.Sometimes(fault.Drop) || fault.Picks(fault.SkippedPartition, i, 4) {
+		if fault.On || fault.Always(fault.Silence) || fault.Sometimes(fault.Drop) || fault.Picks(fault.Reorder, i, 4) {
 			n++
 		}
 	}

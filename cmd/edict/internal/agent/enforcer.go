@@ -94,7 +94,8 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	}
 	e := &Enforcer{opt: opt, root: root{opt.FS, opt.Dir}, nft: enforce.NewNftables(opt.Kernel), wake: make(chan struct{}, 1)}
 	opt.Follow.Log, opt.Report.Log = opt.Log, opt.Log
-	opt.Follow.Connected = e.changed
+	opt.Follow.Connected, opt.Follow.Tables = e.changed, true
+	opt.Follow.Trouble = func(error, time.Duration) { e.changed() }
 	e.follower = node.NewFollower(opt.Server, opt.Node, opt.Follow)
 	e.reporter = node.NewReporter(opt.Server, opt.Node, opt.Report)
 	e.status = Status{Node: opt.Node, State: StateNone, MaxAgeSeconds: opt.MaxAge.Seconds()}
@@ -177,19 +178,20 @@ func (e *Enforcer) keep(ctx context.Context) {
 
 // look brings the kernel to what the plane serves, and writes down how it went.
 func (e *Enforcer) look(ctx context.Context) {
-	version := e.follower.Version() // before: the report must not run ahead
+	told := e.follower.Told() // before: the report must not run ahead
 	err := e.refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		e.status.confirm(e.opt.Now())
-		if version == e.follower.Version() {
+		if told == e.follower.Told() {
 			e.reporter.Applied(e.follower)
 		}
 	} else {
 		e.status.fail(err)
 	}
+	e.status.hear(e.follower.Deaf())
 	e.tell()
 }
 
@@ -206,6 +208,8 @@ func (e *Enforcer) tell() {
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
 	case now.State == StateRefused:
 		log.Error("a table was refused; the rules in force stay", "version", now.Version, "error", now.Error)
+	case now.State == StatePolling:
+		log.Warn("the plane's events do not come: its table is asked for now and then", "version", now.Version, "error", now.Error)
 	case now.Error != "":
 		log.Warn("the plane gave no table; the rules in force stay", "version", now.Version, "error", now.Error)
 	default:

@@ -8,8 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -64,14 +62,16 @@ type bench struct {
 	t      *testing.T
 	dir    string
 	plane  *shelf
+	events *plane // where the node is told that something changed
 	kernel *fakenft.Kernel
 	now    time.Time
 	looked chan agent.Status
+	deaf   bool // the plane's events cannot be read
 }
 
 func newBench(t *testing.T) *bench {
 	return &bench{
-		t: t, dir: t.TempDir(), plane: &shelf{}, kernel: fakenft.New(),
+		t: t, dir: t.TempDir(), plane: &shelf{}, events: newPlane(t), kernel: fakenft.New(),
 		now: time.Unix(1_800_000_000, 0), looked: make(chan agent.Status),
 	}
 }
@@ -79,15 +79,13 @@ func newBench(t *testing.T) *bench {
 // life is an agent from its start on; after looks it is ended.
 func (b *bench) life(during func(next func() agent.Status)) {
 	b.t.Helper()
-	away := httptest.NewServer(http.NotFoundHandler()) // for events: there is none
-	defer away.Close()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	opened := make(chan agent.Status, 1)
 	open := true
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
-		Node: self, Dir: b.dir, Server: away.URL, Tables: b.plane, Kernel: b.kernel,
-		Follow: node.Options{HTTP: away.Client()}, Report: node.ReporterOptions{HTTP: away.Client()},
-		Every: time.Millisecond, MaxAge: time.Minute, Now: func() time.Time { return b.now },
+		Node: self, Dir: b.dir, Server: b.events.url, Tables: b.plane, Kernel: b.kernel,
+		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
+		Every:  time.Millisecond, MaxAge: time.Minute, Now: func() time.Time { return b.now },
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -105,7 +103,11 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	go func() { ended <- e.Run(ctx) }()
 	during(func() agent.Status {
 		<-b.looked // what was seen before the caller changed something
-		return <-b.looked
+		s := <-b.looked
+		for s.State == agent.StatePolling && !b.deaf { // the stream is not open yet
+			s = <-b.looked
+		}
+		return s
 	})
 	cancel()
 	require.NoError(b.t, <-ended)
@@ -155,6 +157,58 @@ func TestWhatIsInForceStaysWithoutThePlaneAndComesBackAfterABoot(t *testing.T) {
 		require.Equal(t, agent.StateCurrent, next().State)
 		require.Equal(t, before, b.rules())
 	})
+}
+
+// An agent whose stream cannot be read finds a change at its next look, and does
+// not call what it found current.
+func TestWhoCannotReadTheStreamPollsAndSaysSo(t *testing.T) {
+	b := newBench(t)
+	b.deaf = true
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		until := func(want agent.State) agent.Status {
+			for {
+				if s := next(); s.State == want {
+					return s
+				}
+			}
+		}
+		until(agent.StateCurrent)
+		b.events.speak(func([]byte) []byte { return []byte("hello") })
+		s := until(agent.StatePolling)
+		for !strings.Contains(s.Error, "cannot be read") {
+			s = next()
+			require.NotEqual(t, agent.StateNone, s.State)
+		}
+		for range 20 {
+			require.Equal(t, agent.StatePolling, next().State, "however often it connects")
+		}
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.EqualValues(t, 6, next().Version, "and yet what changed is in force")
+		require.Contains(t, b.kept().Error, "malformed")
+
+		b.events.speak(nil)
+		until(agent.StateCurrent)
+	})
+	for _, form := range b.events.asked() {
+		require.Equal(t, "text/event-stream;dialect=batch;tables=true", form)
+	}
+}
+
+func TestWhoseStreamIsAwayIsNotCurrent(t *testing.T) {
+	b := newBench(t)
+	b.deaf = true
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.events.url += "/nowhere"
+	b.life(func(next func() agent.Status) {
+		for range 10 {
+			s := next()
+			require.Equal(t, agent.StatePolling, s.State)
+			require.NotEmpty(t, s.Error)
+		}
+		require.Contains(t, b.rules(), "443")
+	})
+	require.Equal(t, agent.StatePolling, b.kept().State)
 }
 
 func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,7 +179,9 @@ type plane struct {
 	seq   uint64
 	set   node.Artifacts
 	wake  chan struct{}
-	serve http.HandlerFunc // of /artifacts; nil: the set
+	serve http.HandlerFunc           // of /artifacts; nil: the set
+	form  func(notice []byte) []byte // of what is sent as an event; nil: as it is
+	forms []string                   // asked for
 }
 
 func newPlane(t *testing.T) *plane {
@@ -193,6 +196,13 @@ func newPlane(t *testing.T) *plane {
 	})
 	mux.HandleFunc("GET /v1/nodes/"+self+"/artifacts", p.artifacts)
 	mux.HandleFunc("GET /v1/nodes/"+self+"/events", p.events)
+	mux.HandleFunc("GET /v1/nodes/"+self+"/state", func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w.Header().Set("Edict-Event-Id", strconv.FormatUint(p.seq, 10))
+		fmt.Fprint(w, `{"policy":null}`)
+	})
+	mux.HandleFunc("GET /v1/nodes/"+self+"/rulesets", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":[]}`) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	p.url = server.URL
@@ -214,7 +224,7 @@ func (p *plane) artifacts(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	serve, set, seq := p.serve, p.set, p.seq
 	p.mu.Unlock()
-	w.Header().Set("Edict-Node-Seq", strconv.FormatUint(seq, 10))
+	w.Header().Set("Edict-Event-Id", strconv.FormatUint(seq, 10))
 	if serve != nil {
 		serve(w, r)
 		return
@@ -229,9 +239,12 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	p.mu.Lock()
+	p.forms = append(p.forms, r.Header.Get("Accept"))
+	p.mu.Unlock()
 	for {
 		p.mu.Lock()
-		wake, seq := p.wake, p.seq
+		wake, seq, form := p.wake, p.seq, p.form
 		var hint node.Artifact // withdrawn, where there is no set
 		if len(p.set.Items) > 0 {
 			hint = p.set.Items[0]
@@ -243,6 +256,9 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 				ID: fmt.Sprintf("alpha.agent.%d", seq), Type: node.TypeArtifactUpdated, Scope: "node:" + self, IssuedAt: time.Now(),
 				Payload: fmt.Appendf(nil, `{"node_id":"alpha","kind":%q,"name":%q,"version":%d,"fingerprint":"","document":%q}`, hint.Kind, hint.Name, hint.Version, hint.Name),
 			})
+			if form != nil {
+				notice = form(notice)
+			}
 			fmt.Fprintf(w, "id: %d\nevent: artifact_updated\ndata: %s\n\n", seq, notice)
 		} else {
 			fmt.Fprint(w, ":keep-alive\n\n")
@@ -254,4 +270,22 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// speak has the plane announce something, in a form; nil: in the right one. What
+// it announced before it says in that form too, to whoever comes back.
+func (p *plane) speak(form func(notice []byte) []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seq++
+	p.form = form
+	close(p.wake)
+	p.wake = make(chan struct{})
+}
+
+// asked are the forms that were asked for.
+func (p *plane) asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.forms)
 }

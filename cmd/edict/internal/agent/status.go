@@ -24,7 +24,8 @@ type State string
 // The closed set of states.
 const (
 	StateNone    State = "none"    // nothing was applied yet
-	StateCurrent State = "current" // they are what the plane served, not long ago
+	StateCurrent State = "current" // they are what the plane served, not long ago, and it says when that changes
+	StatePolling State = "polling" // they are what the plane served, not long ago; a change is found at the next look
 	StateStale   State = "stale"   // the plane did not confirm them for MaxAge
 	StateRefused State = "refused" // the plane serves others, which could not be applied
 )
@@ -48,7 +49,7 @@ type Status struct {
 // stale, whether an agent runs or not. So is what was confirmed that far in the
 // future: the clock went back, and nobody knows how long ago it was.
 func (s Status) At(now time.Time) Status {
-	if s.State == StateCurrent && now.Sub(s.ConfirmedAt).Abs().Seconds() > s.MaxAgeSeconds {
+	if (s.State == StateCurrent || s.State == StatePolling) && now.Sub(s.ConfirmedAt).Abs().Seconds() > s.MaxAgeSeconds {
 		s.State = StateStale
 	}
 	return s
@@ -62,6 +63,18 @@ func (s *Status) apply(t *enforce.Table, elements int, now time.Time) {
 // confirm notes that the plane serves what is in force.
 func (s *Status) confirm(now time.Time) {
 	s.State, s.ConfirmedAt, s.Error = StateCurrent, now, ""
+}
+
+// hear notes why the plane's events do not come; nil: they do. What is in force
+// is not called current then, because nobody would say that it is no more.
+func (s *Status) hear(deaf error) {
+	if deaf == nil || s.State != StateCurrent {
+		return
+	}
+	s.State = StatePolling
+	if s.Error == "" {
+		s.Error = deaf.Error()
+	}
 }
 
 // fail notes why the plane's table is not known, or not in force. What is in

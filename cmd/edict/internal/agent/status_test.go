@@ -18,6 +18,10 @@ func TestWhatWasNotConfirmedForTooLongIsStale(t *testing.T) {
 	} {
 		require.Equal(t, want, s.At(confirmed.Add(after)).State, after)
 	}
+	s.State = StatePolling
+	require.Equal(t, StatePolling, s.At(confirmed).State)
+	require.Equal(t, StateStale, s.At(confirmed.Add(time.Hour)).State)
+	s.State = StateCurrent
 	s.ConfirmedAt = time.Time{}
 	require.Equal(t, StateStale, s.At(confirmed).State, "it never was")
 }

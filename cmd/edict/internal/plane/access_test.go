@@ -177,15 +177,16 @@ func tryDoors(t *testing.T, g *guarded) {
 	for _, id := range []string{"n1", "n2"} {
 		require.NoError(t, root.http("PUT", "/v1/projects/"+ours+"/nodes/"+id, `{"labels":{"node":"`+id+`"}}`))
 	}
-	told := g.tell(t, "everybody", "node")
 	for _, step := range [][2]string{
 		{"$JS.API.STREAM.CREATE.SCRATCH", `{"name":"SCRATCH","subjects":["scratch"],"allow_direct":true}`},
 		{"$JS.API.CONSUMER.DURABLE.CREATE.SCRATCH.all", `{"stream_name":"SCRATCH","config":{"name":"all","durable_name":"all","ack_policy":"none"}}`},
 		{"scratch", "{}"},
+		{"$JS.API.STREAM.CREATE.EDICT_NODE_EVENTS", `{"name":"EDICT_NODE_EVENTS","subjects":["edict.node.>"],"max_msgs_per_subject":1,"allow_direct":true}`},
 	} {
 		require.NoError(t, ask(step[0], step[1])(root), step[0])
 	}
-	require.Eventually(t, func() bool { return ask("$JS.API.DIRECT.GET.EDICT_NODES.edict.node.n2."+told, "")(root) == nil }, 20*time.Second, 5*time.Millisecond)
+	told := g.tell(t, "everybody", "node")
+	require.Eventually(t, func() bool { return ask("$JS.API.DIRECT.GET.EDICT_NODE_EVENTS.edict.node.n2."+told, "")(root) == nil }, 20*time.Second, 5*time.Millisecond)
 	for _, a := range attempts(told) {
 		t.Run(a.name, func(t *testing.T) {
 			before := g.written()
@@ -200,7 +201,7 @@ func tryDoors(t *testing.T, g *guarded) {
 	t.Run("listen in too many places", func(t *testing.T) {
 		err := who{g, "n1"}.on(func(nc *nats.Conn) (err error) {
 			for n := 0; n <= streams.MaxSubscriptions && err == nil; n++ {
-				_, err = nc.SubscribeSync(fmt.Sprintf("edict.live.node.n1.p%d", n))
+				_, err = nc.SubscribeSync(fmt.Sprintf("edict.node.n1.p%d", n))
 			}
 			return err
 		})
@@ -269,7 +270,7 @@ func (g *guarded) tell(t *testing.T, slug, selector string) (id string) {
 
 // written is how far the streams are that nobody else may write to.
 func (g *guarded) written() string {
-	return g.state("EDICT_LOG") + g.state("EDICT_REPORTS") + g.state("EDICT_NODES")
+	return g.state("EDICT_LOG") + g.state("EDICT_REPORTS") + g.state("EDICT_NODE_EVENTS")
 }
 
 // state is a stream's last sequence.
@@ -298,17 +299,17 @@ func (g *guarded) last(stream string) uint64 {
 // replyElsewhere names subjects that nobody may publish to as the place for the
 // plane's own answers.
 func (g *guarded) replyElsewhere(t *testing.T) {
-	head, before := g.head(), g.state("EDICT_LOG")+g.state("EDICT_REPORTS")
-	for _, to := range []string{"edict.log." + ours + ".node.n1", "edict.report.node.n2", "edict.log.access.n1", "edict.fence.1", "$JS.API.STREAM.PURGE.EDICT_REPORTS", "edict.replay.node.n2"} {
+	head, before := g.head(), g.written()
+	for _, to := range []string{"edict.log." + ours + ".node.n1", "edict.report.node.n2", "edict.log.access.n1", "edict.node.n2.x", "$JS.API.STREAM.PURGE.EDICT_REPORTS", "edict.replay.node.n2"} {
 		require.NoError(t, who{g, "n1"}.on(func(nc *nats.Conn) error {
-			if err := nc.PublishRequest("edict.replay.node.n1", to, []byte(`{"after":0}`)); err != nil {
+			if err := nc.PublishRequest("edict.replay.node.n1", to, []byte(`{"after":"0"}`)); err != nil {
 				return err
 			}
-			_, err := nc.Request("edict.replay.node.n1", []byte(`{"after":0}`), 10*time.Second)
+			_, err := nc.Request("edict.replay.node.n1", []byte(`{"after":"0"}`), 10*time.Second)
 			return err
 		}), to)
 	}
-	require.Equal(t, before, g.state("EDICT_LOG")+g.state("EDICT_REPORTS"))
+	require.Equal(t, before, g.written())
 	// A producer's acknowledgement is no event either: one is stored, not two.
 	require.NoError(t, who{g, "author"}.on(func(nc *nats.Conn) error {
 		own := "edict.log." + ours + ".node.n5"
@@ -351,7 +352,7 @@ func (g *guarded) byCertificate(t *testing.T) {
 	nc, err := nats.Connect(g.at.NATS, nats.Secure(config), nats.CustomInboxPrefix("_INBOX.n1"), nats.NoReconnect())
 	require.NoError(t, err)
 	defer nc.Close()
-	_, err = nc.Request("edict.replay.node.n1", []byte(`{"after":0}`), 10*time.Second)
+	_, err = nc.Request("edict.replay.node.n1", []byte(`{"after":"0"}`), 10*time.Second)
 	require.NoError(t, err)
 }
 

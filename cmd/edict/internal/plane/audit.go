@@ -25,7 +25,7 @@ func (p *Plane) auditLog(ctx context.Context) {
 			return
 		}
 		wait.Reset(first)
-		if p.relay.Owns(witnessPartition) && p.auditOnce(ctx) {
+		if p.leads() && p.auditOnce(ctx) {
 			wait.Reset(max(first, auditEvery))
 		}
 	}

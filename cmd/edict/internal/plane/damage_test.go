@@ -49,7 +49,7 @@ var whole = sync.OnceValues(func() (dir string, err error) {
 		return dir, err
 	}
 	// A stop in the middle of a link leaves its end to the next start.
-	for !p.relay.Owns(witnessPartition) || p.witnessed() < folded/1000*1000 {
+	for !p.leads() || p.witnessed() < folded/1000*1000 {
 		time.Sleep(time.Millisecond)
 	}
 	stop()
@@ -186,7 +186,7 @@ func TestAStopIsWitnessed(t *testing.T) {
 // process does not know.
 func TestAStopReadsWhatLandedUnacknowledged(t *testing.T) {
 	p := running(t, Options{Data: data(t), NATSListen: "none", witnessEvery: time.Hour})
-	require.Eventually(t, func() bool { return p.relay.Owns(witnessPartition) && p.ready(t.Context()) == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.leads() && p.ready(t.Context()) == nil }, 20*time.Second, time.Millisecond)
 	require.EqualValues(t, folded, p.witnessed())
 	p.witness.mu.Lock()
 	p.witness.at, p.witness.last = 0, streams.Link{}

@@ -32,7 +32,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
-	d.Republish, d.LogURL, d.RotateKey = p.republish, p.logURL, p.rotateKey
+	d.LogURL, d.RotateKey, d.Past = p.logURL, p.rotateKey, p.store.PastStatus
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
 	d.Writable, d.Trail = p.room.writable, p.trail
 	if p.entrance.registry != nil {
@@ -55,21 +55,20 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	return d
 }
 
+// partitions are who publishes each, and up to where.
 func (p *Plane) partitions() ([]resource.Partition, error) {
-	all, err := p.relay.Partitions()
-	if err != nil {
-		return nil, err
-	}
-	names := p.workerNames()
+	names, own := p.workerNames(), p.relay.Published()
+	all := p.workers.Publishing()
 	out := make([]resource.Partition, len(all))
-	for i, s := range all {
-		out[i] = resource.Partition{
-			ID: s.ID, Owner: s.Owner, Worker: names[s.Owner], Epoch: s.Epoch, Mode: string(s.Mode), Edges: s.Edges,
-			After: resource.After{Seq: s.After.Seq, Policy: s.After.Policy, Node: string(s.After.Node)},
-		}
+	for i, x := range all {
+		out[i] = resource.Partition{ID: x.Partition, Publisher: names[x.Owner], UpTo: max(x.UpTo, own[x.Partition])}
 	}
 	return out, nil
 }
+
+// leads reports whether this process does what one of the workers does: it is
+// the one that publishes partition 0.
+func (p *Plane) leads() bool { return p.workers.Publishing()[0].Owner == p.owner }
 
 // checkAddresses refuses to serve whoever is not on this machine unless it is
 // known who may do what, and nobody listens in (design section 7).

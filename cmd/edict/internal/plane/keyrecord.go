@@ -35,8 +35,6 @@ type keyRecord struct {
 	// EventID is that of the rotation's event in the log; nil where none was
 	// written, by a binary of before.
 	EventID uuid.UUID `json:"event_id,omitzero"`
-	// Resigned: no message that the node stream retains is another key's.
-	Resigned bool `json:"resigned,omitempty"`
 
 	revision uint64
 }

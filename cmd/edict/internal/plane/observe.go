@@ -31,10 +31,10 @@ func (p *Plane) foldMetrics(m *api.Metrics) projector.Metrics {
 	return out
 }
 
-// announced is told of traced announcements; nil: nobody is.
-func (p *Plane) announced() func(relay.Traced) {
+// told hears of rounds that tell nodes of traced events; nil: nobody does.
+func (p *Plane) told() func(relay.Traced) {
 	if p.opt.Tracing == nil {
 		return nil
 	}
-	return p.opt.Tracing.Announced
+	return p.opt.Tracing.Told
 }

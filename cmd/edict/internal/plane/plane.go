@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/convergence"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/snapshot"
@@ -47,13 +48,14 @@ type Options struct {
 	NextSigningKey string
 
 	NoAPI    bool          // serve no HTTP
-	Announce []int         // partitions to announce; nil: a share of all, with the other workers; empty: none
+	Announce []int         // partitions to publish on NATS; nil: a share of all, with the other workers; empty: none
 	LeaseTTL time.Duration // after which a worker that is not heard of is taken for dead; 0: 10 s
 	Relaxed  bool          // leave fsync to the operating system
 
-	EdgesMax     int           // 0: the projector's choice
+	HubBytes     int           // of changes that wait to be told; 0: relay's choice
+	Past         time.Duration // how long it is kept what nodes lost; 0: projector's choice
+	PastBytes    int           // at most so much of it; 0: projector's choice
 	TableEntries int           // of one node's table; 0: datapath.DefaultCapacity
-	TombstoneTTL time.Duration // 0: 30 days
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
@@ -95,11 +97,14 @@ type Plane struct {
 	listener net.Listener
 	entrance entrance
 	conn     *streams.Conn
+	wire     *streams.Conn // to the same server: what nodes are told delays nothing else
 	stream   *streams.Log
 	rejected *streams.Rejected
 	store    *projector.Projector
 	keys     keyset
 	relay    *relay.Relay
+	owner    string        // of this process start
+	vouched  atomic.Uint64 // how often the connection had been lost when the log was asked last
 	tables   *snapshot.Tables
 	guard    guard
 	witness  witness
@@ -211,6 +216,11 @@ func (p *Plane) connect(ctx context.Context) error {
 	}
 	p.onClose(conn.Close)
 	p.conn = conn
+	opt.Name += " tells nodes"
+	if p.wire, err = streams.Connect(ctx, opt); err != nil {
+		return err
+	}
+	p.onClose(p.wire.Close)
 	return nil
 }
 
@@ -228,10 +238,13 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
 		return err
 	}
-	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{}); err != nil {
+	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{AboveID: p.known()}); err != nil {
 		return err
 	}
 	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
+		return err
+	}
+	if err := p.nameOldNodes(ctx); err != nil {
 		return err
 	}
 	if err := p.openDecisions(ctx); err != nil {
@@ -240,30 +253,32 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	return p.openWitness(ctx)
 }
 
-// openNodes opens the node stream; one that carries another log's
-// announcements is made anew, since it is derived.
-func (p *Plane) openNodes(ctx context.Context, above uint64) (relay.Stream, error) {
-	opt := streams.NodesOptions{TombstoneTTL: p.opt.TombstoneTTL, LogID: p.stream.ID(), Above: above}
-	n, made, err := streams.OpenNodes(ctx, p.conn, opt)
-	var other *streams.OtherLogError
-	if errors.As(err, &other) {
-		p.log.Warn("the node stream belongs to another log; making it anew", "detail", other.Error())
-		n, made, err = streams.RemakeNodes(ctx, p.conn, opt, other.First)
+// known is an id that no id of a log made now may be below: this data directory
+// knows it.
+func (p *Plane) known() policy.EventID {
+	if p.found == nil {
+		return 0
 	}
-	if err != nil {
-		return nil, err
+	return policy.EndOf(p.found.Base, p.found.Seq)
+}
+
+// nameOldNodes says once that the stream is there in which older releases kept
+// what they told nodes. It is left alone.
+func (p *Plane) nameOldNodes(ctx context.Context) error {
+	there, err := streams.HasOldNodes(ctx, p.conn)
+	if err == nil && there {
+		p.log.Warn("the stream of an older edict is not used any more, and takes room and messages: delete it when no worker of that release runs",
+			"stream", streams.OldNodesStream)
 	}
-	if made {
-		p.log.Info("made the node stream", "seq", n.First())
-	}
-	return n, nil
+	return err
 }
 
 // storeOptions tie a store to the log.
 func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
-		Relaxed: p.opt.Relaxed, EdgesMax: p.opt.EdgesMax, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+		Base: p.stream.Base(), Past: p.opt.Past, PastBytes: p.opt.PastBytes,
+		Relaxed: p.opt.Relaxed, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
 		Links: p.links,
 	}
 }
@@ -287,13 +302,15 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
-		Partitions: p.stream.Partitions(), Announce: p.opt.Announce, Replier: p.conn, Metrics: metrics, Log: p.log,
-		Dialect: p.dialect, Traced: p.announced(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
+		Partitions: p.stream.Partitions(), HubBytes: p.opt.HubBytes, Metrics: metrics, Log: p.log,
+		Head: p.stream.Head, Confirmed: p.confirmed,
+		Dialect: p.dialect, Traced: p.told(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
+		Publish: relay.PublishOptions{Wire: p.wire},
 	}
 	if err := p.openWorkers(&ropt); err != nil {
 		return err
 	}
-	p.relay = relay.New(relay.FromProjector(p.store), p.openNodes, p.keys.ring, p.stream.Created(), ropt)
+	p.relay = relay.New(p.store, p.keys.ring, p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
 	p.entrance.failures = access.NewFailures(failuresPerSecond)

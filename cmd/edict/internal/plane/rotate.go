@@ -120,12 +120,12 @@ func (p *Plane) nextKey(r keyRecord) (*artifact.Signer, error) {
 // heldByAll refuses a rotation that would stop a worker.
 func (p *Plane) heldByAll(next string) error {
 	live := p.workers.Live()
-	if !slices.ContainsFunc(live, func(w relay.Worker) bool { return w.Owner == p.relay.Owner() }) {
+	if !slices.ContainsFunc(live, func(w relay.Worker) bool { return w.Owner == p.owner }) {
 		return errors.New("the other workers are not known yet")
 	}
 	var without []string
 	for _, w := range live {
-		if w.Owner != p.relay.Owner() && !slices.Contains(w.Keys, next) {
+		if w.Owner != p.owner && !slices.Contains(w.Keys, next) {
 			without = append(without, w.Name)
 		}
 	}
@@ -136,12 +136,9 @@ func (p *Plane) heldByAll(next string) error {
 	return nil
 }
 
-// endTransitions has what a rotation leaves to be done done, until ctx ends:
-// retained messages are signed anew, and the previous key goes when its
-// transition is over.
+// endTransitions has the previous key go when the transition of a rotation is
+// over, until ctx ends.
 func (p *Plane) endTransitions(ctx context.Context) error {
-	var again time.Time
-	pause := p.look()
 	for ctx.Err() == nil {
 		wait(ctx, p.look())
 		r := p.keys.now()
@@ -149,21 +146,6 @@ func (p *Plane) endTransitions(ctx context.Context) error {
 			if err := p.adopt(ctx, r); errors.As(err, new(*OtherKeyError)) {
 				return err
 			}
-		}
-		if r.Previous == nil || r.Resigned {
-			pause, again = p.look(), time.Time{}
-			continue
-		}
-		if time.Now().Before(again) {
-			continue
-		}
-		asked, err := p.resign(ctx, r)
-		if err != nil && ctx.Err() == nil {
-			p.log.Warn("messages could not be signed anew; trying again", "error", err)
-		}
-		if asked || err != nil {
-			pause = min(2*pause, time.Minute)
-			again = time.Now().Add(pause)
 		}
 	}
 	return nil
@@ -175,67 +157,4 @@ func (p *Plane) look() time.Duration {
 		return min(keyLook, p.opt.leastTransition/20)
 	}
 	return keyLook
-}
-
-// resign has every message that the node stream retains signed by the current
-// key. Of all workers the one that announces partition 0 does, once all of them
-// sign with it: a sync that another key's worker begins would bring nothing.
-// asked: syncs were, which make nodes pull.
-func (p *Plane) resign(ctx context.Context, r keyRecord) (asked bool, err error) {
-	all, err := p.relay.Partitions()
-	if err != nil || len(all) == 0 || all[0].Owner != p.relay.Owner() {
-		return false, err
-	}
-	for _, w := range p.workers.Live() {
-		if w.Signs != r.KeyID {
-			return false, nil // soon
-		}
-	}
-	syncs, left, err := p.relay.Resign(ctx)
-	if err != nil || left > 0 {
-		if err == nil {
-			err = p.synced(ctx, syncs)
-		}
-		return len(syncs) > 0, err // and look again
-	}
-	r.Resigned = true
-	bucket, _ := p.keys.kept()
-	stands, err := writeKey(ctx, bucket, r)
-	if errors.Is(err, streams.ErrWrongSequence) {
-		return false, nil // it was rotated again, or somebody else has done it
-	}
-	if err != nil {
-		return false, err
-	}
-	p.log.Info("every retained message is signed by the current key", "current", r.KeyID)
-	return false, p.adopt(ctx, stands)
-}
-
-// syncPatience is how long a sync of all partitions may take before it is asked
-// for again.
-const syncPatience = 5 * time.Minute
-
-// synced waits until the syncs that were asked for are done.
-func (p *Plane) synced(ctx context.Context, asked []relay.Asked) error {
-	ctx, cancel := context.WithTimeout(ctx, syncPatience)
-	defer cancel()
-	const pause = 20 * time.Millisecond
-	for ; ; wait(ctx, pause) {
-		if ctx.Err() != nil {
-			return fmt.Errorf("not every partition was compared: %w", context.Cause(ctx))
-		}
-		all, err := p.relay.Partitions()
-		if err != nil {
-			return err
-		}
-		epochs := map[int]uint64{}
-		for _, x := range all {
-			if x.Mode == relay.Follow {
-				epochs[x.ID] = x.Epoch
-			}
-		}
-		if !slices.ContainsFunc(asked, func(a relay.Asked) bool { return epochs[a.Partition] <= a.Epoch }) {
-			return nil
-		}
-	}
 }

@@ -44,7 +44,7 @@ type following struct {
 
 	mu       sync.Mutex
 	forged   uint64 // messages that the test forged
-	seqs     []uint64
+	ids      []policy.EventID
 	troubles []error
 }
 
@@ -102,7 +102,7 @@ func (r *rotated) trust() *artifact.TrustSet {
 	return trust
 }
 
-// rotate replaces the key, and waits until what is retained is signed anew.
+// rotate replaces the key.
 func (r *rotated) rotate(transition time.Duration) {
 	before := r.keys()
 	keys, err := r.RotateKey(r.t.Context(), transition)
@@ -130,7 +130,7 @@ func (r *rotated) follow(id string, opt node.Options, server string) *following 
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if e.Policy != nil {
-				f.seqs = append(f.seqs, e.Seq)
+				f.ids = append(f.ids, e.ID)
 			}
 			return nil
 		})
@@ -158,8 +158,8 @@ func (r *rotated) settled() {
 		require.Eventually(r.t, func() bool { return f.holds(r.port) }, 20*time.Second, time.Millisecond, "node %s", f.id)
 		require.Equal(r.t, f.forged, f.Refused(), "node %s", f.id)
 		f.mu.Lock()
-		for i := 1; i < len(f.seqs); i++ {
-			require.Greater(r.t, f.seqs[i], f.seqs[i-1], "node %s", f.id)
+		for i := 1; i < len(f.ids); i++ {
+			require.Greater(r.t, f.ids[i], f.ids[i-1], "node %s", f.id)
 		}
 		for _, err := range f.troubles {
 			var untrusted *node.UntrustedKeyError
@@ -169,25 +169,7 @@ func (r *rotated) settled() {
 	}
 }
 
-// resigned waits until the record says that nothing is another key's.
-func (r *rotated) resigned() {
-	nc, err := nats.Connect(r.at.NATS)
-	require.NoError(r.t, err)
-	defer nc.Close()
-	js, err := nc.JetStream()
-	require.NoError(r.t, err)
-	kv, err := js.KeyValue("EDICT_META")
-	require.NoError(r.t, err)
-	require.Eventually(r.t, func() bool {
-		e, err := kv.Get(metaKey)
-		require.NoError(r.t, err)
-		rec, err := parseKey(e.Value(), e.Revision())
-		require.NoError(r.t, err)
-		return rec.Resigned
-	}, 20*time.Second, 5*time.Millisecond)
-}
-
-// forge has a message of a key's published as if the plane announced it.
+// forge has a message of a key's published as if the plane told it.
 func (r *rotated) forge(by *artifact.Signer, id string) {
 	rules, err := artifact.PrepareRules([]byte(`[]`), 0)
 	require.NoError(r.t, err)
@@ -197,9 +179,9 @@ func (r *rotated) forge(by *artifact.Signer, id string) {
 	_, err = by.SealRuns(nil, []artifact.Announcement{{
 		Node: policy.NodeID(id), Policy: r.policy, Revision: uuid.New(), Version: 1 << 40, GeneratedAt: time.Now(), Rules: rules,
 	}}, func(_ int, wire []byte) {
-		m := nats.NewMsg(fmt.Sprintf("edict.live.node.%s.%s", id, r.policy))
-		m.Header.Set("Nats-Sequence", "99999999")
-		m.Header.Set("Nats-Last-Sequence", "1")
+		m := nats.NewMsg(fmt.Sprintf("edict.node.%s.%s", id, r.policy))
+		m.Header.Set("Edict-Event-Id", policy.NewEventID(0, 1<<40, 1).String())
+		m.Header.Set("Edict-Prev", "1")
 		m.Data = wire
 		require.NoError(r.t, nc.PublishMsg(m))
 	})
@@ -258,7 +240,6 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	r.settled()
 	back.stop()
 	r.nodes = r.nodes[:4]
-	r.resigned()
 	require.Eventually(t, func() bool { return len(r.keys()) == 1 }, 20*time.Second, 5*time.Millisecond)
 	r.forge(oldest, "n2")
 	require.Eventually(t, func() bool { return r.nodes[2].Refused() == 1 }, 20*time.Second, time.Millisecond, "its transition is over")
@@ -270,7 +251,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	back.stop()
 	r.nodes = r.nodes[:4]
 	var untrusted *node.UntrustedKeyError
-	err = node.NewFollower(url, "n5", node.Options{Trust: first(), From: new(uint64), MinWait: time.Millisecond, MaxWait: time.Millisecond}).Run(t.Context(), func(node.Event) error { return nil })
+	err = node.NewFollower(url, "n5", node.Options{Trust: first(), From: new(policy.EventID), MinWait: time.Millisecond, MaxWait: time.Millisecond}).Run(t.Context(), func(node.Event) error { return nil })
 	require.ErrorAs(t, err, &untrusted, "it was away for the whole transition, and nobody vouches for the key")
 	require.Eventually(t, func() bool {
 		left, err := filepath.Glob(filepath.Join(dir, keysDir, "*"))

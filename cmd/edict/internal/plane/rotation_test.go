@@ -90,7 +90,7 @@ type hearing struct {
 	f       *node.Follower
 }
 
-// hear follows a node over NATS from everything that is retained, or from where
+// hear follows a node over NATS from everything that it has, or from where
 // the state file stands.
 func (g *guarded) hear(t *testing.T, id, state string, p pass) *hearing {
 	keys, err := who{g, "root"}.body("GET", "/v1/keys", "")
@@ -99,7 +99,7 @@ func (g *guarded) hear(t *testing.T, id, state string, p pass) *hearing {
 	require.NoError(t, err)
 	h := &hearing{t: t, heard: map[uuid.UUID]int{}}
 	h.f = node.NewFollower("", policy.NodeID(id), node.Options{
-		NATS: g.at.NATS, Token: p.token, Creds: p.creds, TLS: g.trust, Trust: trust, State: state, From: new(uint64),
+		NATS: g.at.NATS, Token: p.token, Creds: p.creds, TLS: g.trust, Trust: trust, State: state, From: new(policy.EventID),
 		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond, AskEvery: 50 * time.Millisecond,
 		Trouble: func(err error, _ time.Duration) {
 			h.mu.Lock()
@@ -173,7 +173,7 @@ func (g *guarded) misdirected(t *testing.T) {
 			continue // not of the follower
 		}
 		for n := range 5 {
-			require.NoError(t, attacker.PublishRequest("edict.replay.node.n1", fmt.Sprint(m.Subject[:dot+1], asked+1+n), []byte(`{"after":0}`)))
+			require.NoError(t, attacker.PublishRequest("edict.replay.node.n1", fmt.Sprint(m.Subject[:dot+1], asked+1+n), []byte(`{"after":"0"}`)))
 		}
 	}
 	require.NoError(t, attacker.LastError())

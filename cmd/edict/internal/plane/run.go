@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/relay"
 )
 
 // errStopped ends the parts below the API once it has stopped.
@@ -37,6 +37,7 @@ func (p *Plane) Run(ctx context.Context) error {
 		return p.relay.Run(parts)
 	})
 	g.Go(func() error { return p.workers.Run(parts) })
+	g.Go(func() error { return p.keepMarks(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.expel(parts) })
 	g.Go(func() error { return p.keepKeys(parts) })
@@ -101,23 +102,21 @@ func (p *Plane) ready(ctx context.Context) error {
 }
 
 // settling is how long a process that answers waits, before it calls itself
-// ready, for the partitions it announces to be its own or another's. It serves
+// ready, for the partitions it publishes to be its own or another's. It serves
 // meanwhile.
 const settling = 5 * time.Second
 
-// settled says which partition is not announced by anybody yet.
+// settled says which partition is not published by anybody yet.
 func (p *Plane) settled() error {
-	announced := map[int]bool{}
-	for _, id := range p.opt.Announce {
-		announced[id] = true
+	if !p.publishes() {
+		return nil
 	}
-	all, err := p.relay.Partitions()
-	if err != nil {
-		return err
-	}
-	for _, s := range all {
-		if (p.opt.Announce == nil || announced[s.ID]) && (s.Owner == "" || s.Mode != relay.Follow) {
-			return fmt.Errorf("partition %d is being taken", s.ID)
+	for _, x := range p.workers.Publishing() {
+		if p.opt.Announce != nil && !slices.Contains(p.opt.Announce, x.Partition) {
+			continue
+		}
+		if x.Owner == "" {
+			return fmt.Errorf("partition %d is being taken", x.Partition)
 		}
 	}
 	return nil

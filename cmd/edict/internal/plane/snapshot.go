@@ -118,7 +118,7 @@ func (p *Plane) listSnapshots(ctx context.Context) ([]snapshot.Manifest, error) 
 const snapshotLook = 5 * time.Second
 
 // keepSnapshots makes checkpoints as they are due, until ctx ends. Of all
-// workers the one that announces partition 0 does.
+// workers the one that publishes partition 0 does.
 func (p *Plane) keepSnapshots(ctx context.Context) error {
 	opt := p.opt.Snapshots
 	if opt.Every == 0 && opt.Events == 0 {
@@ -147,9 +147,8 @@ func (p *Plane) keepSnapshots(ctx context.Context) error {
 }
 
 func (p *Plane) snapshotDue(ctx context.Context) (bool, error) {
-	all, err := p.relay.Partitions()
-	if err != nil || len(all) == 0 || all[0].Owner != p.relay.Owner() || p.room.writable() != nil {
-		return false, err
+	if !p.leads() || p.room.writable() != nil {
+		return false, nil
 	}
 	list, err := p.listSnapshots(ctx)
 	if err != nil {

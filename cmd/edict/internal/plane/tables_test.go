@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 )
 
 // told is an event stream, read as it comes.
@@ -151,20 +152,34 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 	awaitWord(t, at, away)
 	again := hear(t, at, "db", away)
 	again.hears(tableChanged)
-	require.Equal(t, away, again.last)
+	require.Greater(t, idOf(t, again.last), idOf(t, away))
+	word := idOf(t, again.last)
 	put("web", "web", "10.2.0.4")
 	again.hears(tableChanged)
-	require.Greater(t, again.last, away)
+	require.Greater(t, idOf(t, again.last), word)
 	again.heardNothing()
 	put("db", "db", "10.1.0.3")
 	web.hears(tableChanged)
 	web.heardNothing()
 	lab.heardNothing()
-	caught := hear(t, at, "db", again.last)
+	caught := hear(t, at, "web", web.last)
 	patch(`{"tier":"baseline"}`)
 	caught.hears(tableChanged)
-	again.hears(tableChanged)
-	require.Equal(t, again.last, caught.last)
+	web.hears(tableChanged)
+	for web.last != caught.last { // one may have heard a word too many before
+		behind := web
+		if idOf(t, caught.last) < idOf(t, web.last) {
+			behind = caught
+		}
+		behind.hears(tableChanged)
+	}
+}
+
+func idOf(t *testing.T, text string) policy.EventID {
+	t.Helper()
+	id, err := policy.ParseEventID(text)
+	require.NoError(t, err)
+	return id
 }
 
 // awaitWord waits until a resume of db after n is owed a word.

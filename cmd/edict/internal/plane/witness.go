@@ -15,9 +15,14 @@ import (
 // log is asked whether it still is the one that was folded.
 const witnessPause = time.Minute
 
-// witnessPartition is the partition whose owner writes the witness: one of the
-// workers, and another when that one is gone.
-const witnessPartition = 0
+// reconnectLook is how often it is looked whether the connection was lost.
+const reconnectLook = 100 * time.Millisecond
+
+// confirmed reports whether the log is known to be the one that was folded:
+// since it was last out of reach it was asked.
+func (p *Plane) confirmed() bool {
+	return p.conn.Connected() && p.conn.Reconnects() == p.vouched.Load() && p.guard.raised() == nil
+}
 
 // witness is the log's witness as this process knows it.
 type witness struct {
@@ -140,17 +145,16 @@ func (p *Plane) keepWitness(ctx context.Context) {
 	every := p.witnessEvery()
 	minute := time.NewTicker(every)
 	defer minute.Stop()
-	second := time.NewTicker(min(every, time.Second))
-	defer second.Stop()
-	lost := p.conn.Reconnects()
+	look := time.NewTicker(min(every, reconnectLook))
+	defer look.Stop()
 	for {
 		changed := p.store.Changed()
 		_ = p.lengthen(ctx, false) // said; tried again
 		select {
 		case <-changed:
-		case <-second.C:
-			if n := p.conn.Reconnects(); n != lost && p.vouch(ctx) {
-				lost = n
+		case <-look.C:
+			if n := p.conn.Reconnects(); n != p.vouched.Load() && p.vouch(ctx) {
+				p.vouched.Store(n)
 			}
 		case <-minute.C:
 			p.vouch(ctx)
@@ -206,8 +210,17 @@ func (p *Plane) whole(ctx context.Context, links []streams.Link) error {
 // done when two try: the entry that another wrote first is read, and compared,
 // like any.
 func (p *Plane) lengthen(ctx context.Context, head bool) error {
+	_, last := p.witness.end()
+	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.leads() {
+		return nil
+	}
+	return p.append(ctx, head)
+}
+
+// append is lengthen, whoever's business it is.
+func (p *Plane) append(ctx context.Context, head bool) error {
 	at, last := p.witness.end()
-	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.relay.Owns(witnessPartition) || p.guard.raised() != nil {
+	if p.guard.raised() != nil {
 		return nil
 	}
 	links := p.store.Links()
@@ -224,6 +237,7 @@ func (p *Plane) lengthen(ctx context.Context, head bool) error {
 			return nil
 		}
 		verified = true
+		l.Base = p.stream.Base()
 		n, err := p.witness.chain.Append(ctx, at, l)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, streams.ErrWrongSequence) {
@@ -239,13 +253,14 @@ func (p *Plane) lengthen(ctx context.Context, head bool) error {
 }
 
 // endWitness leaves a link where the fold stopped, so that a tail that goes
-// missing while nothing runs is missed. Nobody follows the witness any more: an
+// missing while nothing runs is missed: each worker does, and those that follow
+// find it there. Nobody follows the witness any more: an
 // entry that landed in the end, its acknowledgement lost with the stop, is read.
 func (p *Plane) endWitness(ctx context.Context) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	for p.conn.Connected() && errors.Is(p.lengthen(ctx, true), streams.ErrWrongSequence) {
+	for p.conn.Connected() && errors.Is(p.append(ctx, true), streams.ErrWrongSequence) {
 		links, at, err := p.witness.chain.Links(ctx)
 		if err != nil {
 			return

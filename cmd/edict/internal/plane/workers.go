@@ -2,9 +2,11 @@ package plane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,28 +31,100 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 	if err != nil {
 		return &UnusableError{"--data", err}
 	}
-	opt.Owner = relay.NewOwner()
+	marks, err := p.loadMarks()
+	if err != nil {
+		return &UnusableError{"--data", err}
+	}
+	p.owner = relay.NewOwner()
 	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
 	p.workers = relay.NewWorkers(relay.WorkersOptions{
-		Owner: opt.Owner, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
+		Owner: p.owner, LogID: p.stream.ID(), Marks: marks, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
 		Open: p.openLeases, Seen: p.compareWith,
 		Self: func() relay.Worker {
 			self := self
 			self.Applied = p.store.Applied()
 			self.HTTP = p.Addresses().HTTP
-			self.Shares = p.opt.Announce == nil && p.relay.Ready() == nil
-			if !p.caught.Load() { // partitions are for who can announce them
+			able := p.caught.Load() && p.guard.raised() == nil // partitions are for who can publish them
+			self.Shares = p.opt.Announce == nil && able
+			if !able {
 				self.Partitions = nil
 			}
+			self.Published = &relay.Published{Log: p.stream.ID(), Partitions: p.relay.Published()}
 			self.Links = toldLinks(p.store.Links())
 			self.Signs, self.Keys = p.keys.told()
 			return self
 		},
 	})
-	if p.opt.Announce == nil {
-		opt.Share = p.workers
+	if !p.publishes() {
+		return nil
+	}
+	opt.Publish.Listeners, opt.Publish.Marks = streams.NewListeners(p.wire), p.workers.Mark
+	opt.Publish.Share = p.workers
+	if p.opt.Announce != nil {
+		opt.Publish.Share = relay.Partitions(p.opt.Announce)
 	}
 	return nil
+}
+
+// publishes reports whether this process publishes any partitions.
+func (p *Plane) publishes() bool { return p.opt.Announce == nil || len(p.opt.Announce) > 0 }
+
+// marksFile is where a data directory keeps up to where its worker published,
+// for when no other worker is left that knows.
+const marksFile = "published.json"
+
+// marksPause is how often that is written.
+const marksPause = time.Second
+
+// loadMarks reads what keepMarks left.
+func (p *Plane) loadMarks() (map[int]uint64, error) {
+	text, err := os.ReadFile(filepath.Join(p.opt.Data, marksFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var kept relay.Published
+	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Log != p.stream.ID() {
+		return nil, err // a crash may leave the file empty
+	}
+	return kept.Partitions, nil
+}
+
+// keepMarks writes up to where this process published, until ctx ends.
+func (p *Plane) keepMarks(ctx context.Context) error {
+	if !p.publishes() {
+		return nil
+	}
+	var kept map[int]uint64
+	failed := false
+	for over := false; !over; {
+		wait(ctx, marksPause)
+		over = ctx.Err() != nil
+		now := p.relay.Published()
+		if maps.Equal(now, kept) {
+			continue
+		}
+		err := p.writeMarks(now)
+		if err != nil && !failed {
+			p.log.Warn("up to where nodes were told cannot be kept; after a restart some are told again", "error", err)
+		}
+		if failed = err != nil; !failed {
+			kept = now
+		}
+	}
+	return nil
+}
+
+func (p *Plane) writeMarks(marks map[int]uint64) error {
+	text, err := json.Marshal(relay.Published{Log: p.stream.ID(), Partitions: marks})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(p.opt.Data, marksFile)
+	// A power failure may take it; nothing is lost then.
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // openLeases opens their bucket: in memory beside an embedded server, where
@@ -92,7 +166,7 @@ func (p *Plane) workersNow(head uint64) []resource.Worker {
 	out := make([]resource.Worker, 0, len(live)+1)
 	met := false
 	add := func(w relay.Worker) {
-		if w.Owner == p.relay.Owner() {
+		if w.Owner == p.owner {
 			met = true
 			w.Applied = p.store.Applied()
 		}
@@ -111,7 +185,7 @@ func (p *Plane) workersNow(head uint64) []resource.Worker {
 
 // workerNames are the names of workers that are alive, by owner.
 func (p *Plane) workerNames() map[string]string {
-	names := map[string]string{p.relay.Owner(): p.opt.Name}
+	names := map[string]string{p.owner: p.opt.Name}
 	for _, w := range p.workers.Live() {
 		names[w.Owner] = w.Name
 	}

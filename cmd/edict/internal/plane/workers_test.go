@@ -9,8 +9,8 @@ import (
 )
 
 // A worker that has far to fold is seen by the others, with its lag, and wants
-// nothing yet: neither a share nor the partitions it was told to announce.
-func TestAWorkerThatCatchesUpIsSeenAndAnnouncesNothing(t *testing.T) {
+// nothing yet: neither a share nor the partitions it was told to publish.
+func TestAWorkerThatCatchesUpIsSeenAndPublishesNothing(t *testing.T) {
 	for name, told := range map[string][]int{"a share": nil, "told": {1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			dir := data(t)
@@ -38,7 +38,7 @@ func TestAWorkerThatCatchesUpIsSeenAndAnnouncesNothing(t *testing.T) {
 				require.NoError(t, err)
 				out = map[string]int{}
 				for _, x := range all {
-					out[x.Worker]++
+					out[x.Publisher]++
 				}
 				return out
 			}

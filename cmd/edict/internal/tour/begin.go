@@ -36,19 +36,24 @@ func (t *tour) open(ctx context.Context, g *errgroup.Group) error {
 		return err
 	}
 	t.conn = conn
-	nodes, _, err := streams.OpenNodes(ctx, conn, streams.NodesOptions{})
+	t.tap = newTap()
+	stop, err := conn.Hear("edict.node.>", t.tap.take)
 	if err != nil {
 		conn.Close()
 		return err
 	}
-	t.tap = newTap(nodes)
-	t.crowd = newCrowd(t.client.Server())
-	t.group = g
 	g.Go(func() error {
 		defer conn.Close()
-		return t.tap.run(ctx)
+		<-ctx.Done()
+		stop()
+		return nil
 	})
-	return nil
+	if t.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{}); err != nil {
+		return err
+	}
+	t.crowd = newCrowd(t.client.Server(), t.log.Base())
+	t.group = g
+	return conn.Settle(ctx)
 }
 
 // publish writes the shipped policies.
@@ -74,6 +79,10 @@ func (t *tour) publish(ctx context.Context) error {
 
 // register imports the machines and waits until each was told.
 func (t *tour) register(ctx context.Context) error {
+	before, err := t.cost(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	result, err := t.client.ImportNodes(ctx, t.opt.Project, bytes.NewReader(t.world.lines()))
 	if err != nil {
@@ -89,6 +98,10 @@ func (t *tour) register(ctx context.Context) error {
 		return err
 	}
 	told := time.Since(began)
+	after, err := t.cost(ctx)
+	if err != nil {
+		return err
+	}
 	extra, missing := t.tap.differences(want)
 	if err := check("rows told that nobody should have, or that are missing", 0, extra+missing); err != nil {
 		return err
@@ -102,8 +115,11 @@ func (t *tour) register(ctx context.Context) error {
 		return err
 	}
 	t.tell("%s nodes were registered in %s. They have %d label sets; selectors meet those, not the nodes.", thousands(result.Applied), ms(imported), sets)
-	t.more("%s announcements, one for each node and policy, each signed; the last was out %s after the first node came.",
+	t.more("%s announcements on NATS, one for each node and policy, each signed: the last was heard %s after the first node was sent.",
 		thousands(t.tap.messages()), ms(told))
+	const mib = 1 << 20
+	t.more("That took %.1f s of CPU in the plane, which holds %.0f MiB of memory. None of it is stored: NATS has %.1f MiB on disk, for the log.",
+		after.cpu-before.cpu, after.resident/mib, float64(after.disk)/mib)
 	return nil
 }
 
@@ -125,7 +141,7 @@ func (t *tour) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.left = state.NodeSeq
+	t.left = state.EventID
 	t.tell("The agents of %d nodes follow their event streams and verify every signature. Another, %s, just went away.",
 		len(t.crowd.members), t.world.nodes[t.world.traveller].ID)
 	return nil

@@ -29,8 +29,8 @@ func (t *tour) head(ctx context.Context) (uint64, error) {
 
 // told is how the plane told its nodes about one event.
 type told struct {
-	rows, followed     int
-	onStream, verified time.Duration // until the last, since the change was asked for
+	rows, followed   int
+	onNATS, verified time.Duration // until the last, since the change was asked for
 }
 
 // told waits until the plane has told exactly the rows that the event at a log
@@ -50,7 +50,7 @@ func (t *tour) told(ctx context.Context, seq uint64, want map[pair]bool, began t
 	if r.followed, heard, err = t.crowd.heard(ctx, seq, perNode(want)); err != nil {
 		return r, err
 	}
-	r.rows, r.onStream = len(rows), last.Sub(began)
+	r.rows, r.onNATS = len(rows), last.Sub(began)
 	if r.followed > 0 {
 		r.verified = heard.Sub(began)
 	}
@@ -106,8 +106,8 @@ func (t *tour) revise(ctx context.Context) error {
 	sets, _ := t.world.labelSets(t.world.policies[revisedSlug].selector.Matches)
 	t.tell("Policy %s was revised: compiled once, for %d label sets; %s nodes told and no other. Acknowledged after %s,",
 		revisedSlug, sets, thousands(r.rows), ms(answered))
-	t.more("the last node's message on the stream after %s, the last of the %d followed had verified it after %s.",
-		ms(r.onStream), r.followed, ms(r.verified))
+	t.more("the last node's message was on NATS after %s, the last of the %d followed had verified it after %s.",
+		ms(r.onNATS), r.followed, ms(r.verified))
 	return nil
 }
 
@@ -169,6 +169,6 @@ func (t *tour) remove(ctx context.Context) error {
 	}
 	t.gone = p.id
 	t.tell("Policy %s was deleted: %s nodes of %d label sets were told to drop its rules, the last after %s (followed: %s).",
-		removedSlug, thousands(r.rows), sets, ms(r.onStream), ms(r.verified))
+		removedSlug, thousands(r.rows), sets, ms(r.onNATS), ms(r.verified))
 	return nil
 }

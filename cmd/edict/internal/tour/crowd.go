@@ -16,6 +16,7 @@ import (
 // over HTTP and verifies every signature.
 type crowd struct {
 	server string
+	base   uint64 // of the log, in event ids
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -34,12 +35,12 @@ type received struct {
 	at    time.Time
 }
 
-func newCrowd(server string) *crowd {
-	return &crowd{server: server, changed: make(chan struct{}), members: map[string]*member{}}
+func newCrowd(server string, base uint64) *crowd {
+	return &crowd{server: server, base: base, changed: make(chan struct{}), members: map[string]*member{}}
 }
 
 // follow has g follow a node until ctx ends. from nil: pull first.
-func (c *crowd) follow(ctx context.Context, g *errgroup.Group, id string, from *uint64) *member {
+func (c *crowd) follow(ctx context.Context, g *errgroup.Group, id string, from *policy.EventID) *member {
 	const soon = 20 * time.Millisecond // the plane is killed for a moment only
 	m := new(member)
 	m.follower = node.NewFollower(c.server, policy.NodeID(id), node.Options{
@@ -113,7 +114,7 @@ func (c *crowd) heard(ctx context.Context, seq uint64, nodes map[string]int) (fo
 			if m == nil {
 				continue
 			}
-			heard, at := m.heard(seq)
+			heard, at := m.heard(c.base, seq)
 			if heard < messages {
 				return false
 			}
@@ -127,27 +128,28 @@ func (c *crowd) heard(ctx context.Context, seq uint64, nodes map[string]int) (fo
 	return followed, last, err
 }
 
-// heard counts the messages about an event, and tells when the last came.
-func (m *member) heard(seq uint64) (n int, last time.Time) {
+// heard counts the messages about an event of the log with that base, and tells
+// when the last came.
+func (m *member) heard(base, seq uint64) (n int, last time.Time) {
 	for _, r := range m.events {
-		if r.event.Version == seq {
+		if about, ok := r.event.ID.Seq(base); ok && about == seq {
 			n, last = n+1, r.at
 		}
 	}
 	return n, last
 }
 
-// rising checks promise 2: the sequences of every member rise, none twice.
+// rising checks promise 2: the event ids of every member rise, none twice.
 func (c *crowd) rising() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, m := range c.members {
-		var before uint64
+		var before policy.EventID
 		for _, r := range m.events {
-			if r.event.Seq <= before {
-				return fmt.Errorf("node %s got event %d after %d", id, r.event.Seq, before)
+			if r.event.ID <= before {
+				return fmt.Errorf("node %s got event %d after %d", id, r.event.ID, before)
 			}
-			before = r.event.Seq
+			before = r.event.ID
 		}
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
-	"github.com/edictdev/edict/streams"
 )
 
 // compare holds what every node was told last against labels and selectors,
@@ -62,7 +61,7 @@ func (t *tour) tellsNobodyElse(seq uint64) error {
 		if id == t.world.nodes[t.world.traveller].ID {
 			continue
 		}
-		heard, _ := m.heard(seq)
+		heard, _ := m.heard(t.crowd.base, seq)
 		if err := check(fmt.Sprintf("messages about event %d to node %s", seq, id), concerned[id], heard); err != nil {
 			return err
 		}
@@ -72,10 +71,7 @@ func (t *tour) tellsNobodyElse(seq uint64) error {
 
 // replay folds the log again and compares digests.
 func (t *tour) replay(ctx context.Context) error {
-	log, err := streams.OpenLog(ctx, t.conn, streams.LogOptions{})
-	if err != nil {
-		return err
-	}
+	log := t.log
 	began := time.Now()
 	r, err := snapshot.Replay(ctx, log, filepath.Join(t.dir, "replay"), projector.Options{
 		Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true,

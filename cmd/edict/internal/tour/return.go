@@ -70,6 +70,9 @@ func (t *tour) kill(ctx context.Context) error {
 	if err := t.crowd.connected(ctx, 2); err != nil {
 		return err
 	}
+	if err := t.conn.Settle(ctx); err != nil {
+		return err
+	}
 	t.tell("The process was killed with SIGKILL in the middle of writing, and started again: it answered after %s.", ms(took))
 	t.more("All %d writes it had acknowledged are there; all %d event streams resumed by themselves.", sure, len(t.crowd.members))
 	return nil
@@ -124,7 +127,7 @@ func (t *tour) goOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.tell("Policy %s was revised once more: %s nodes told, the last after %s (followed: %s).", revisedSlug, thousands(r.rows), ms(r.onStream), ms(r.verified))
+	t.tell("Policy %s was revised once more: %s nodes told, the last after %s (followed: %s).", revisedSlug, thousands(r.rows), ms(r.onNATS), ms(r.verified))
 	return nil
 }
 

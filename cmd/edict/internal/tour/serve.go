@@ -28,6 +28,9 @@ func newServe(binary, dir string) *serve {
 	return &serve{binary: binary, dir: dir, http: "127.0.0.1:0", nats: "127.0.0.1:0"}
 }
 
+// natsDir is where the embedded NATS server keeps its files.
+func (s *serve) natsDir() string { return filepath.Join(s.dir, "data", "nats") }
+
 // ready is what a ready file says.
 type ready struct {
 	HTTP string `json:"http"`

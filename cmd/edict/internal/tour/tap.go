@@ -14,16 +14,13 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// tap listens to the node stream itself, where every node's messages pass.
+// tap listens to the subjects of nodes on NATS, where every node's messages pass.
 type tap struct {
-	nodes *streams.Nodes
-
 	mu      sync.Mutex
 	changed chan struct{}
-	rows    map[pair]bool        // what the last message of each (node, policy) says: rules or none
-	told    map[uint64]*tally    // by version: the log sequence of the cause
-	seen    int                  // messages
-	version map[uuid.UUID]uint64 // newest version of each policy
+	rows    map[pair]bool     // what the last message of each (node, policy) says: rules or none
+	told    map[uint64]*tally // by log sequence of the cause
+	seen    int               // rows told; what NATS carries twice counts once
 }
 
 // tally counts what one event made the plane say.
@@ -32,52 +29,40 @@ type tally struct {
 	last time.Time // when the last of them passed
 }
 
-func newTap(nodes *streams.Nodes) *tap {
-	return &tap{nodes: nodes, changed: make(chan struct{}), rows: map[pair]bool{}, told: map[uint64]*tally{}, version: map[uuid.UUID]uint64{}}
+func newTap() *tap {
+	return &tap{changed: make(chan struct{}), rows: map[pair]bool{}, told: map[uint64]*tally{}}
 }
 
-// run listens until ctx ends.
-func (t *tap) run(ctx context.Context) error {
-	for msgs, err := range t.nodes.Follow(ctx, t.nodes.First()) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("listen to the node stream: %w", err)
-		}
-		t.take(msgs)
+// take notes a message. One that is not about a policy is none of the tour's.
+func (t *tap) take(m streams.Message) {
+	parts := strings.Split(m.Subject, ".")
+	if len(parts) != 4 {
+		return
 	}
-	return nil
+	id, err := uuid.Parse(parts[3])
+	cause, err2 := strconv.ParseUint(m.Get(streams.HeaderEdictLogSeq), 10, 64)
+	if err != nil || err2 != nil {
+		return
+	}
+	t.note(pair{parts[2], id}, cause, bytes.Contains(m.Body, []byte(`"rules":[]`)))
 }
 
-func (t *tap) take(msgs []streams.Message) {
-	now := time.Now()
+func (t *tap) note(row pair, cause uint64, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range msgs {
-		parts := strings.Split(m.Subject, ".")
-		if len(parts) != 4 || parts[1] != "node" {
-			continue // a fence or a mark
-		}
-		id, err := uuid.Parse(parts[3])
-		version, err2 := strconv.ParseUint(m.Get(streams.HeaderEdictLogSeq), 10, 64)
-		if err != nil || err2 != nil {
-			continue
-		}
-		row := pair{parts[2], id}
-		t.seen++
-		if bytes.Contains(m.Body, []byte(`"rules":[]`)) {
-			delete(t.rows, row)
-		} else {
-			t.rows[row] = true
-		}
-		if t.told[version] == nil {
-			t.told[version] = &tally{rows: map[pair]bool{}}
-		}
-		t.told[version].rows[row] = true
-		t.told[version].last = now
-		t.version[id] = max(t.version[id], version)
+	if gone {
+		delete(t.rows, row)
+	} else {
+		t.rows[row] = true
 	}
+	if t.told[cause] == nil {
+		t.told[cause] = &tally{rows: map[pair]bool{}}
+	}
+	if !t.told[cause].rows[row] {
+		t.told[cause].rows[row] = true
+		t.seen++
+	}
+	t.told[cause].last = time.Now()
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -96,7 +81,7 @@ func (t *tap) await(ctx context.Context, what string, cond func() bool) error {
 		select {
 		case <-changed:
 		case <-late.C:
-			return fmt.Errorf("%w: after %s, the node stream: %s", errDiffers, patience, what)
+			return fmt.Errorf("%w: after %s, heard on NATS: %s", errDiffers, patience, what)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

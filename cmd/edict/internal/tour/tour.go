@@ -18,6 +18,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -50,12 +51,13 @@ type tour struct {
 	client *client.Client
 	world  *world
 	conn   *streams.Conn
+	log    *streams.Log
 	tap    *tap
 	crowd  *crowd
 	group  *errgroup.Group
-	left   uint64    // where the node that goes away was
-	gone   uuid.UUID // the policy that was deleted
-	causes []uint64  // log sequences of the changes shown
+	left   policy.EventID // where the node that goes away was
+	gone   uuid.UUID      // the policy that was deleted
+	causes []uint64       // log sequences of the changes shown
 }
 
 // Run gives the tour. An error says what differed from what was claimed.

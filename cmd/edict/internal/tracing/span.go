@@ -72,10 +72,10 @@ func (t *Tracing) Folded(f projector.Traced) {
 	span.End()
 }
 
-// Announced records a batch of the node stream. One that tells of a single
-// trace belongs to it; one that tells of several has a trace of its own, with a
-// link to each.
-func (t *Tracing) Announced(b relay.Traced) {
+// Told records a round of messages to nodes, over SSE or on NATS. One that tells
+// of a single trace belongs to it; one that tells of several has a trace of its
+// own, with a link to each.
+func (t *Tracing) Told(b relay.Traced) {
 	var links []trace.Link
 	for _, x := range b.Traces {
 		if sampled(x) {
@@ -89,11 +89,9 @@ func (t *Tracing) Announced(b relay.Traced) {
 	case len(links) == 1:
 		ctx, links = trace.ContextWithRemoteSpanContext(ctx, links[0].SpanContext), nil
 	}
-	_, span := t.tracer.Start(ctx, "announce", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(b.Began),
+	_, span := t.tracer.Start(ctx, "tell nodes", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(b.Began),
 		trace.WithLinks(links...), trace.WithAttributes(
-			attribute.String("messaging.system", "nats"),
 			attribute.String("messaging.operation.type", "send"),
-			attribute.String("messaging.destination.name", streams.NodesStream),
 			attribute.Int("messaging.batch.message_count", b.Announcements)))
 	span.End()
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/streams"
+)
+
+func (a *app) natsNodeStreamCommand() *cobra.Command {
+	return group("node-stream", "Keep the last message of each subject of a node in a stream",
+		a.nodeStreamCreateCommand(), a.nodeStreamDeleteCommand())
+}
+
+func (a *app) nodeStreamCreateCommand() *cobra.Command {
+	var f logFlags
+	var replicas int
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make the stream " + streams.NodeEventsStream + " over edict.node.>",
+		Long: `Make a JetStream stream that takes in what nodes are told on NATS, and keeps the
+last message of each subject: for durable consumers, for an audit, or to know
+what was said last while the plane is down. It holds what is published from now
+on. Two workers that publish the same message at the hand-over of a partition
+leave it there once.
+
+The plane does not need the stream, and does not read it. While it is there,
+everything is published, whether or not anybody else listens.
+
+The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
+		Example: `  edict nats node-stream create
+  edict nats node-stream create --nats nats://a:4222 --replicas 3
+  nats consumer add EDICT_NODE_EVENTS audit`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if replicas < 1 || replicas > 5 {
+				return usage(cmd, "--replicas %d: must be 1 to 5", replicas)
+			}
+			f.replicas = replicas
+			return a.withServer(cmd, f, func(conn *streams.Conn) error {
+				n, made, err := streams.CreateNodeStream(cmd.Context(), conn)
+				if err != nil {
+					return nodeStreamError(cmd, conn, err)
+				}
+				if made {
+					fmt.Fprintf(a.stderr, "edict: made stream %s; it holds what nodes are told from now on\n", streams.NodeEventsStream)
+					return nil
+				}
+				fmt.Fprintf(a.stderr, "edict: stream %s is there since %s, with %d messages\n", streams.NodeEventsStream, stamp(n.Created), n.Messages)
+				return nil
+			})
+		},
+	}
+	a.clientFlags(cmd)
+	a.logSourceFlags(cmd, &f)
+	cmd.Flags().IntVar(&replicas, "replicas", 1, "servers that keep it, 1 to 5")
+	return cmd
+}
+
+// nodeStreamError names the stream of an older release, which has the subjects.
+func nodeStreamError(cmd *cobra.Command, conn *streams.Conn, err error) error {
+	if old, oldErr := streams.HasOldNodes(cmd.Context(), conn); oldErr == nil && old {
+		return failed(exitConflict, "%v; stream %s of an older edict has its subjects: delete it when no worker of that release runs", err, streams.OldNodesStream)
+	}
+	return err
+}
+
+func (a *app) nodeStreamDeleteCommand() *cobra.Command {
+	var f logFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "delete",
+		Short:   "Delete the stream, with the consumers on it",
+		Long:    "Delete the stream " + streams.NodeEventsStream + ", with the consumers on it. Nothing of the plane depends on it.",
+		Example: `  edict nats node-stream delete --yes`,
+		Args:    args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !yes {
+				return usage(cmd, "consumers of %s lose their place: say --yes to delete it", streams.NodeEventsStream)
+			}
+			return a.withServer(cmd, f, func(conn *streams.Conn) error {
+				err := streams.DeleteNodeStream(cmd.Context(), conn)
+				if errors.Is(err, streams.ErrNotFound) {
+					return failed(exitNotFound, "there is no stream %s on that server", streams.NodeEventsStream)
+				}
+				if err == nil {
+					fmt.Fprintf(a.stderr, "edict: deleted stream %s\n", streams.NodeEventsStream)
+				}
+				return err
+			})
+		},
+	}
+	a.clientFlags(cmd)
+	a.logSourceFlags(cmd, &f)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
+}
+
+// withServer gives do a connection to the server that has the log.
+func (a *app) withServer(cmd *cobra.Command, f logFlags, do func(*streams.Conn) error) error {
+	if err := f.settle(cmd); err != nil {
+		return err
+	}
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	src, err := a.openConn(cmd.Context(), f, c)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	return do(src.conn)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+func TestPartitionsThatSayTheSameAreOneLine(t *testing.T) {
+	all := []resource.Partition{
+		{ID: 0, Publisher: "a", UpTo: 7}, {ID: 1, Publisher: "b", UpTo: 9}, {ID: 2, Publisher: "a", UpTo: 7}, {ID: 3}, {ID: 4, Publisher: "a", UpTo: 7},
+	}
+	var out bytes.Buffer
+	partitionTable(&out, all)
+	require.Equal(t, "PARTITIONS   PUBLISHED BY   UP TO\n0,2,4        a              7\n1            b              9\n3            nobody         0\n", out.String())
+	require.Equal(t, "3 events behind, 1 partitions that nobody publishes", publishedText(10, all))
+	require.Equal(t, "0 events behind", publishedText(7, all[:3]))
+}
+
+func TestThePastIsToldByItsFirstEvent(t *testing.T) {
+	require.Equal(t, "all of the log, 0 records, 0.0 MiB", pastText(resource.Past{}))
+	require.Equal(t, "back to event 8, 3 records, 1.5 MiB, 2 dropped for want of room", pastText(resource.Past{From: 7, Records: 3, Bytes: 3 << 19, Dropped: 2}))
+}
