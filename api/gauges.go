@@ -56,7 +56,7 @@ var (
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
 	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
-	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it announces to, and whoever asked.")
+	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it serves, and whoever asked.")
 	lagDesc         = desc("publish_lag_events", "Events between what this process folded and what is published on NATS, of the partition that is farthest behind. Growth is a publisher that is stuck.")
 	unpublishedDesc = desc("partitions_unpublished", "Partitions that nobody publishes on NATS. Above 0 for long, who listens there learns of changes only when it asks.")
 )

@@ -1,6 +1,7 @@
-// Package streams keeps Edict's facts and announcements on JetStream: the log
-// (EDICT_LOG), the rejected events (EDICT_REJECTED) and the node stream
-// (EDICT_NODES), on an embedded server or an external one with the same code.
+// Package streams keeps Edict's facts on JetStream: the log (EDICT_LOG), its
+// witness (EDICT_CHAIN) and the rejected events (EDICT_REJECTED), on an embedded
+// server or an external one with the same code. It publishes what nodes are told,
+// of which nothing is stored here, and knows who listens.
 //
 // What a caller may rely on: a sequence that Publish returned is stored as
 // durably as the server stores anything; a batch is stored whole or not at
@@ -8,6 +9,6 @@
 // the server, and says so when the log it reads is not the one it began with.
 // An outcome that nobody can know is reported as ErrUnknown, never guessed.
 //
-// What an event means is the fold's business, and what an announcement says
+// What an event means is the fold's business, and what nodes are told
 // is the relay's. No type of a NATS client leaves this package.
 package streams
