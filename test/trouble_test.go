@@ -122,8 +122,8 @@ func TestAWorkerIsKilledInTheMiddleOfARound(t *testing.T) {
 	c := twoWorkers(t)
 	c.workers[0].divided(2)
 	x := inTrouble(t, c.url, c.workers, 4)
-	c.workers[0].importNodes(0, upTo(300, 3000)) // so that a round takes a while
-	for i := range upTo(4, 60) {
+	c.workers[0].labelMany("c", upTo(300, 1000), `{"host":"h"}`) // so that a round takes a while
+	for i := range upTo(4, 30) {
 		dies, stays := i%2, 1-i%2
 		x.moves(stays)
 		x.goesOn(20)
