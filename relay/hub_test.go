@@ -259,6 +259,26 @@ func TestAHubThatDropsGoesOnFromTheReadModel(t *testing.T) {
 	require.Equal(t, int64(20), counted.dropped.Load())
 }
 
+// laggard is a fold that has handed over more than the disk has.
+type laggard struct{ Store }
+
+func (laggard) Applied() uint64 { return 1 }
+
+// A stream may be told what the disk does not have yet. When the hub drops then,
+// its id is not beyond the log's end.
+func TestAHubThatDropsKnowsWhatItTold(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	g := newStageOn(t, log, Options{HubBytes: 1}, projector.Options{}, func(r *Relay) { r.store = laggard{r.store} })
+	g.play()
+	r := g.open("a", "", "text/event-stream;dialect=batch")
+	for i := range 5 {
+		log.revise(i, "role=web", i+1)
+		g.play()
+		require.Equal(t, log.idOf(i), r.next().ID)
+	}
+}
+
 // counts is the Metrics of a test.
 type counts struct {
 	quiet

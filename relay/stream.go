@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -235,14 +236,15 @@ func (s *stream) doHanded(ctx context.Context) error {
 }
 
 // again joins anew where the client is. What it was told last came from this
-// fold, so nobody need be asked how far the log is. A stream of a node that was
-// removed stays: it may come back, and agents that meet a 404 never ask again.
+// fold, which may not have called it applied yet, so nobody need be asked how far
+// the log is. A stream of a node that was removed stays: it may come back, and
+// agents that meet a 404 never ask again.
 func (s *stream) again(ctx context.Context) error {
 	r := s.relay
 	if err := r.confirmed(); err != nil {
 		return err
 	}
-	a, err := r.answerAt(ctx, r.store.Applied(), s.node, s.at, s.tables, s.join)
+	a, err := r.answerAt(ctx, math.MaxUint64, s.node, s.at, s.tables, s.join)
 	s.gone = errors.Is(err, projector.ErrUnknownNode)
 	switch {
 	case s.gone:
