@@ -33,6 +33,7 @@ type Log interface {
 	State(ctx context.Context) (streams.State, error)
 	// Head is State's last sequence, for those who ask often.
 	Head(ctx context.Context) (uint64, error)
+	// Publish answers with the sequence of this very event, whoever used its message id before.
 	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 	PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
 	Created() time.Time

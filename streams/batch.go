@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // Outgoing is one message of an atomic batch.
@@ -24,6 +26,7 @@ type Outgoing struct {
 	HasExpect bool
 	TTL       time.Duration // 0: none; the server counts whole seconds, so it is rounded up
 	MsgID     string
+	event     policy.Event // of the log; nil in other streams
 }
 
 // size is what the message weighs on the wire, at most.

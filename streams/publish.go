@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func outgoing(a Append) Outgoing {
 	if !a.Bulk {
 		o.MsgID = id
 	}
-	o.HasExpect = a.Once
+	o.HasExpect, o.event = a.Once, e
 	return o
 }
 
@@ -112,8 +113,9 @@ type turn struct {
 }
 
 // Publish appends one event and returns its sequence once it is stored.
-// duplicate is true when the server knew the event's id: seq is then the first
-// one's (also when that was an earlier attempt of this very call). Safe for
+// duplicate is true when the log has this very event already: seq is then the
+// first one's (also when that was an earlier attempt of this very call). An
+// event of somebody else that has its id does not count for it. Safe for
 // many goroutines: up to 32 publish singly, and what waits beyond them is cut
 // into atomic batches, which one of the waiting publishes for the others.
 //
@@ -238,12 +240,20 @@ func (l *Log) dispatch() {
 }
 
 // single stores one event. What may be repeated safely is repeated until ctx
-// ends.
+// ends. Message ids are one namespace for all who append: where another event
+// has ours, this one is sent under an id that nobody can foresee.
 func (l *Log) single(ctx context.Context, o *Outgoing) result {
 	var b backoff
 	var unknown error
 	for {
 		a, err := l.c.store(ctx, newEncoder("").encode(o, 0), requestTimeout)
+		if err == nil && a.Duplicate {
+			var ours bool
+			if ours, err = l.stored(ctx, a.Seq, o); err == nil && !ours {
+				o.MsgID = o.event.EventID().String() + "." + rand.Text()
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			return result{seq: a.Seq, duplicate: a.Duplicate}
@@ -261,6 +271,21 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 			return result{err: err}
 		}
 	}
+}
+
+// stored reports whether the event at seq is o's: of the same id and type, on
+// the same subject. Its body may differ: an author's second attempt states
+// another time. ErrUnknown means that the log did not say.
+func (l *Log) stored(ctx context.Context, seq uint64, o *Outgoing) (bool, error) {
+	m, err := l.Get(ctx, seq)
+	if err != nil {
+		return false, fmt.Errorf("%w: what stands at %d under its id: %w", ErrUnknown, seq, err)
+	}
+	if m.Subject != o.Subject {
+		return false, nil
+	}
+	e, _ := policy.Decode(m.Body) // what is wrong with the rest of it is the fold's to say
+	return e != nil && e.EventID() == o.event.EventID() && e.EventType() == o.event.EventType(), nil
 }
 
 // together stores events as one batch; a batch that cannot be is cut up or goes

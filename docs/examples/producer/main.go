@@ -68,7 +68,9 @@ func run(ctx context.Context, url, project string, out io.Writer) error {
 
 // publish appends one event and waits until it is durable. When the
 // acknowledgement does not come, publish the same event again, with its id: the
-// server drops a repeat within two minutes, and the fold drops it for ever.
+// server drops a repeat within two minutes, and the fold drops it for ever. A
+// duplicate is an event of this id, not surely this one: ids are one namespace
+// for all who append. Without the header it is stored whoever has the id.
 func publish(ctx context.Context, js jetstream.JetStream, out io.Writer, subject string, event object) error {
 	body, err := json.Marshal(event)
 	if err != nil {
@@ -86,6 +88,10 @@ func publish(ctx context.Context, js jetstream.JetStream, out io.Writer, subject
 		msg.Header[name] = []string{value} // as written: CloudEvents names are lower case
 	}
 	ack, err := js.PublishMsg(ctx, msg)
+	if err == nil && ack.Duplicate {
+		delete(msg.Header, "Nats-Msg-Id")
+		ack, err = js.PublishMsg(ctx, msg)
+	}
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", kind, err)
 	}

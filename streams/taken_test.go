@@ -1,0 +1,96 @@
+package streams
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// take has somebody else's event stand in the log under the message id of e.
+func take(t *testing.T, c *Conn, e policy.Event, subject string, body []byte) (seq uint64) {
+	t.Helper()
+	m := nats.NewMsg(subject)
+	m.Data = body
+	m.Header.Set(HeaderMsgID, e.EventID().String())
+	ack, err := c.store(within(t), m, requestTimeout)
+	require.NoError(t, err)
+	require.False(t, ack.Duplicate)
+	return ack.Seq
+}
+
+func TestAnEventIsStoredThoughAnotherHasItsMessageID(t *testing.T) {
+	other := node("other", 1)
+	other.Project = uuid.MustParse("00000000-0000-4000-8000-00000000000f")
+	for name, what := range map[string]struct {
+		subject string
+		body    func(e policy.NodeUpdated) []byte
+	}{
+		"of another project":        {Subject(other), func(policy.NodeUpdated) []byte { return policy.Append(nil, other) }},
+		"another event of the node": {Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return policy.Append(nil, node("a", 99)) }},
+		"a removal of the same id": {Subject(node("a", 0)), func(e policy.NodeUpdated) []byte {
+			return policy.Append(nil, policy.NodeRemoved{ID: e.ID, Project: e.Project, Node: e.Node})
+		}},
+		"no event at all": {Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return []byte("junk") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := embedded(t)
+			l := openLog(t, c)
+			e := node("a", 1)
+			foreign := take(t, c, e, what.subject, what.body(e))
+			seq, duplicate, err := l.Publish(within(t), Append{Event: e})
+			require.NoError(t, err)
+			require.False(t, duplicate)
+			require.NotEqual(t, foreign, seq)
+			m, err := l.Get(within(t), seq)
+			require.NoError(t, err)
+			require.Equal(t, Subject(e), m.Subject)
+			require.JSONEq(t, string(policy.Append(nil, e)), string(m.Body))
+		})
+	}
+}
+
+func TestAnEventSentAgainIsKnownByItsMessageID(t *testing.T) {
+	l := openLog(t, embedded(t))
+	e := node("a", 1)
+	first, _, err := l.Publish(within(t), Append{Event: e})
+	require.NoError(t, err)
+	again, duplicate, err := l.Publish(within(t), Append{Event: e})
+	require.NoError(t, err)
+	require.True(t, duplicate)
+	require.Equal(t, first, again)
+}
+
+func TestOneTakenMessageIDOfManyTakesNoPlace(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	var events []Append
+	for i := range 10 {
+		events = append(events, Append{Event: node("a", i)})
+	}
+	take(t, c, events[4].Event, Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
+	seqs, err := l.PublishAll(within(t), events)
+	require.NoError(t, err)
+	require.IsIncreasing(t, seqs, "in the order in which they were given")
+	for i, seq := range seqs {
+		m, err := l.Get(within(t), seq)
+		require.NoError(t, err)
+		require.JSONEq(t, string(policy.Append(nil, events[i].Event)), string(m.Body))
+	}
+}
+
+func TestAWriteToAnEmptySubjectIsStoredThoughAnotherHasItsMessageID(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	e := node("a", 1)
+	foreign := take(t, c, e, Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
+	seq, duplicate, err := l.Publish(within(t), Append{Event: e, Once: true})
+	require.NoError(t, err)
+	require.False(t, duplicate)
+	require.Greater(t, seq, foreign)
+	_, _, err = l.Publish(within(t), Append{Event: node("a", 2), Once: true})
+	require.ErrorIs(t, err, ErrWrongSequence)
+}
