@@ -33,19 +33,26 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 
 // read gives the document to walk and returns the faults. What walk keeps must
 // be copied out of the reader.
-func read(body []byte, walk func(*reader)) Violations {
+func read(body []byte, walk func(*reader)) (faults Violations) {
+	readBody(body, func(r *reader) {
+		walk(r)
+		r.end()
+		faults = r.faults
+	})
+	return faults
+}
+
+// readBody is read of a document that need not be walked to its end.
+func readBody(body []byte, walk func(*reader)) {
 	r := readers.Get().(*reader)
 	r.in = *bytes.NewBuffer(body)
 	r.dec.Reset(&r.in)
 	r.faults, r.ended = nil, false
 	walk(r)
-	r.end()
-	faults := r.faults
 	// The pool must not keep the body alive.
 	r.in, r.faults = bytes.Buffer{}, nil
 	r.dec.Reset(&r.in)
 	readers.Put(r)
-	return faults
 }
 
 // note records a fault at the last value read, or below it.

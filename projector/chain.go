@@ -3,50 +3,17 @@ package projector
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/google/uuid"
-
-	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
 
 // LinkEvery is at which sequences every fold knows its chain hash: the
 // multiples of it. The witness holds a link for each, and some between.
 const LinkEvery = 1000
-
-// Chain is the chain hash as it runs along a log: Hash is that at Seq, zeros
-// before the first event.
-type Chain struct {
-	Seq  uint64
-	Hash [32]byte
-}
-
-// Add moves the chain over the message that follows it.
-func (c *Chain) Add(m streams.Message) {
-	event := uuid.Nil
-	if e, _ := policy.Decode(m.Body); e != nil { // what does not decode is in the chain without its id
-		event = e.EventID()
-	}
-	c.Seq, c.Hash = m.Seq, link(c.Hash, m.Seq, m.Subject, event, sha256.Sum256(m.Body))
-}
-
-// Compare holds the chain against a link of the same sequence. since is the
-// last sequence that agreed. It is nil, or a *streams.DamagedError.
-func (c Chain) Compare(l streams.Link, since uint64) error {
-	if c.Hash == l.Hash {
-		return nil
-	}
-	return &streams.DamagedError{
-		Damage: streams.DamageChanged, From: since + 1, To: l.Seq,
-		Detail: fmt.Sprintf("an event of %d to %d is not the one that was witnessed: at %d the chain hash is %x, the witness has %x",
-			since+1, l.Seq, l.Seq, c.Hash[:8], l.Hash[:8]),
-	}
-}
 
 // What a fold remembers of its own chain: the hash at each of the last few
 // events, for links made at the log's head, and at the last multiples of
@@ -79,8 +46,10 @@ func (w *witness) begin(c cursor) {
 		return
 	}
 	w.seq = c.seq
-	w.note(Chain{c.seq - 1, c.prev})
-	w.note(Chain{c.seq, c.chain})
+	if c.older == nil { // else it is not known what they were one event before
+		w.note(Chain{Seq: c.seq - 1, Hash: c.prev})
+	}
+	w.note(c.position())
 }
 
 func (w *witness) note(c Chain) {
@@ -133,8 +102,8 @@ func (w *witness) pass(c *Chain, entries []entry) (confirmed uint64, err error) 
 	defer w.mu.Unlock()
 	for i := range entries {
 		e := &entries[i]
-		c.Seq, c.Hash = e.msg.Seq, link(c.Hash, e.msg.Seq, e.msg.Subject, e.eventID(), e.body)
-		e.chain = c.Hash
+		c.pass(&e.msg, e.names, e.body)
+		e.chain, e.older = c.Hash, c.older
 		w.seq = c.Seq
 		w.note(*c)
 		for len(w.ahead) > 0 && w.ahead[0].Seq <= c.Seq {
@@ -165,7 +134,7 @@ func (p *Projector) admission() *admission {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	p.witness.begin(p.cursor)
-	return &admission{witness: &p.witness, chain: Chain{p.cursor.seq, p.cursor.chain}, next: p.next()}
+	return &admission{witness: &p.witness, chain: p.cursor.position(), next: p.next()}
 }
 
 // take admits messages and returns what may be folded, before the fault that
@@ -216,7 +185,7 @@ func (p *Projector) Links() []streams.Link {
 			links = append(links, p.linkOf(c))
 		}
 	}
-	slices.SortFunc(links, func(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(links, bySeq)
 	return links
 }
 
@@ -232,29 +201,34 @@ func (p *Projector) Agreed() uint64 {
 func (p *Projector) Head() streams.Link {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.linkOf(Chain{p.cursor.seq, p.cursor.chain})
+	return p.linkOf(p.cursor.position())
 }
 
 func (p *Projector) linkOf(c Chain) streams.Link {
 	return streams.Link{Log: strconv.FormatInt(p.opt.Created.UnixNano(), 10), Seq: c.Seq, Hash: c.Hash}
 }
 
-// CompareLinks holds two workers' links against each other. It returns the
-// first sequence that both know and see differently; 0: there is none.
-func CompareLinks(a, b []streams.Link) uint64 {
-	hashes := make(map[uint64]streams.Link, len(a))
-	for _, l := range a {
-		hashes[l.Seq] = l
-	}
-	differ := uint64(0)
-	for _, l := range b {
-		o, both := hashes[l.Seq]
-		if both && o.Log == l.Log && o.Hash != l.Hash && (differ == 0 || l.Seq < differ) {
-			differ = l.Seq
+// Differ holds another worker's links against the fold's own chain hash. It
+// returns the first sequence that both know and see differently (0: there is
+// none), and the last below it that both see alike.
+func (p *Projector) Differ(theirs []streams.Link) (seq, agreed uint64) {
+	id := p.linkOf(Chain{}).Log
+	p.witness.mu.Lock()
+	defer p.witness.mu.Unlock()
+	for _, l := range slices.SortedFunc(slices.Values(theirs), bySeq) {
+		c, known := p.witness.own(l.Seq)
+		switch {
+		case !known || l.Log != id:
+		case !c.agrees(l):
+			return l.Seq, agreed
+		default:
+			agreed = l.Seq
 		}
 	}
-	return differ
+	return 0, agreed
 }
+
+func bySeq(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // Verify has the log prove that it still is the one folded, by the event at the
 // cursor: *OtherLogError.

@@ -171,9 +171,13 @@ func TestAFoldKnowsItsLinks(t *testing.T) {
 	msgs[1700].Body = []byte("{}")
 	o := open(t, nil)
 	require.NoError(t, o.Apply(msgs))
-	require.Zero(t, CompareLinks(p.Links(), p.Links()))
-	require.EqualValues(t, 2000, CompareLinks(p.Links(), o.Links()))
-	require.Zero(t, CompareLinks(p.Links()[:1], o.Links()), "what both know, they see alike")
+	differ := func(theirs []streams.Link) [2]uint64 {
+		seq, agreed := p.Differ(theirs)
+		return [2]uint64{seq, agreed}
+	}
+	require.Equal(t, [2]uint64{0, 3000}, differ(p.Links()))
+	require.Equal(t, [2]uint64{2000, 1000}, differ(o.Links()))
+	require.Equal(t, [2]uint64{0, 1000}, differ(o.Links()[:1]), "what both know, they see alike")
 	require.NoError(t, errors.Join(p.Close(), o.Close()))
 }
 

@@ -1,12 +1,8 @@
 package projector
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // cursor is how far into which log the state is. prev and chain are the chain
@@ -27,14 +23,21 @@ type cursor struct {
 	base     uint64
 	policies uint32 // accepted so far
 	pastFrom uint64 // the kept past begins above it
+	older    *olderHashes
 }
+
+func (c cursor) position() Chain { return Chain{c.seq, c.chain, c.older} }
 
 func (c cursor) append(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(c.created)), c.first)
 	b = appendU64(appendU64(b, c.seq), uint64(c.time))
 	b = append(append(b, c.prev[:]...), c.chain[:]...)
 	b = appendU32(appendU32(appendU64(b, c.rejected), c.nextIdentity), c.nextSelector)
-	return appendU64(appendU32(appendU64(b, c.base), c.policies), c.pastFrom)
+	b = appendU64(appendU32(appendU64(b, c.base), c.policies), c.pastFrom)
+	if c.older == nil {
+		return b
+	}
+	return append(append(b, c.older.folded[:]...), c.older.read[:]...)
 }
 
 func readCursor(b []byte) (c cursor, err error) {
@@ -44,6 +47,9 @@ func readCursor(b []byte) (c cursor, err error) {
 	c.prev, c.chain = r.hash(), r.hash()
 	c.rejected, c.nextIdentity, c.nextSelector = r.u64(), r.u32(), r.u32()
 	c.base, c.policies, c.pastFrom = r.u64(), r.u32(), r.u64()
+	if len(r.b) > 0 {
+		c.older = &olderHashes{r.hash(), r.hash()}
+	}
 	return c, r.err
 }
 
@@ -52,22 +58,6 @@ func readPlace(b []byte) (created int64, seq uint64, err error) {
 	r := reader{b: b}
 	created, _, seq = r.time(), r.u64(), r.u64()
 	return created, seq, r.err
-}
-
-// link is the chain hash of design section 5: sha256 over the hash before, the
-// sequence (8 bytes, big endian), the subject, the event id as text (nothing
-// for a body that has none) and the sha256 of the body.
-func link(prev [32]byte, seq uint64, subject string, event uuid.UUID, body [32]byte) [32]byte {
-	buf := make([]byte, 0, 256)
-	buf = append(buf, prev[:]...)
-	buf = binary.BigEndian.AppendUint64(buf, seq)
-	buf = append(buf, subject...)
-	if event != uuid.Nil {
-		text, _ := event.MarshalText() // cannot fail
-		buf = append(buf, text...)
-	}
-	buf = append(buf, body[:]...)
-	return sha256.Sum256(buf)
 }
 
 // OtherLogError means that the store was folded from a log other than the one

@@ -45,10 +45,12 @@ type entry struct {
 	fault    *policy.DecodeError
 	ruleset  compiler.Ruleset // of a revision without fault
 	released *released        // of a release without fault
-	body     [32]byte         // sha256 of the body
-	chain    [32]byte         // the chain hash with it
-	trace    streams.Trace    // of the request that caused it, if it says
-	claimed  bool             // the subject says of the event what it says itself
+	names    names
+	body     [32]byte // sha256 of the body
+	chain    [32]byte // the chain hash with it
+	older    *olderHashes
+	trace    streams.Trace // of the request that caused it, if it says
+	claimed  bool          // the subject says of the event what it says itself
 }
 
 // knownSchema is the newest ce-dataschema this binary folds: edict/v5. v2
@@ -70,7 +72,8 @@ func (e *NewerEventError) Error() string {
 }
 
 func prepare(m streams.Message) (entry, error) {
-	e := entry{msg: m, body: sha256.Sum256(m.Body)}
+	ev, err := policy.Decode(m.Body)
+	e := entry{msg: m, body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
 	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && newer(v[0]) {
 		if !ofProject(m.Subject) {
 			return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
@@ -83,7 +86,6 @@ func prepare(m streams.Message) (entry, error) {
 	if t := m.Get(streams.HeaderTraceparent); t != "" {
 		e.trace, _ = streams.ParseTrace(t)
 	}
-	ev, err := policy.Decode(m.Body)
 	if err != nil {
 		var fault *policy.DecodeError
 		if !errors.As(err, &fault) {
@@ -114,23 +116,17 @@ func ofProject(subject string) bool {
 	return ok && c.Project != uuid.Nil
 }
 
-// newer reports whether a data schema is one of ours with a larger number.
-func newer(schema string) bool {
+// newer reports whether this binary does not know a data schema of ours.
+func newer(schema string) bool { return above(schema, knownSchema) }
+
+// above reports whether a data schema is one of ours with a larger number.
+func above(schema string, known uint64) bool {
 	n, ok := strings.CutPrefix(schema, "edict/v")
 	if !ok {
 		return false
 	}
 	v, err := strconv.ParseUint(n, 10, 64)
-	return v > knownSchema && (err == nil || errors.Is(err, strconv.ErrRange))
-}
-
-// eventID is what the chain hash names the event by; none for a body that
-// could not be read.
-func (e *entry) eventID() uuid.UUID {
-	if e.event == nil {
-		return uuid.Nil
-	}
-	return e.event.EventID()
+	return v > known && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 
 // Verdict is what the fold made of one event: applied, unless Duplicate or

@@ -394,7 +394,7 @@ func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full fu
 			f.set(rejectionKey(f.seq), encodeRejection(v.Rejection))
 		}
 		c.seq, c.time = f.seq, f.time
-		c.prev, c.chain = c.chain, e.chain
+		c.prev, c.chain, c.older = c.chain, e.chain, e.older
 		made = append(made, v)
 		if f.tell != nil {
 			f.tell.endEvent()

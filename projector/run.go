@@ -144,11 +144,8 @@ func (p *Projector) verify(ctx context.Context, log getter) error {
 	if err != nil {
 		return fmt.Errorf("read event %d: %w", c.seq, err)
 	}
-	e, err := prepare(m)
-	if err != nil {
-		return err
-	}
-	if link(c.prev, m.Seq, m.Subject, e.eventID(), e.body) != c.chain {
+	before := Chain{Seq: c.seq - 1, Hash: c.prev}
+	if before.Add(m); before.Hash != c.chain {
 		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("event %d differs from the one it folded", c.seq), Seq: c.seq}
 	}
 	return nil

@@ -3,9 +3,7 @@ package plane
 import (
 	"encoding/hex"
 	"fmt"
-	"slices"
 
-	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
 )
@@ -40,8 +38,7 @@ func heardLinks(told []relay.WorkerLink) []streams.Link {
 // that differ neither knows who is wrong, so both stand still, but for one that
 // the witness has confirmed: it goes on.
 func (p *Plane) compareWith(other relay.Worker) {
-	own, theirs := p.store.Links(), heardLinks(other.Links)
-	seq := projector.CompareLinks(own, theirs)
+	seq, agreed := p.store.Differ(heardLinks(other.Links))
 	if seq == 0 {
 		return
 	}
@@ -53,18 +50,7 @@ func (p *Plane) compareWith(other relay.Worker) {
 		return
 	}
 	p.guard.raise(&streams.DamagedError{
-		Damage: streams.DamageChanged, From: agreedBelow(own, theirs, seq) + 1, To: seq,
+		Damage: streams.DamageChanged, From: agreed + 1, To: seq,
 		Detail: fmt.Sprintf("workers %s and %s folded different events: their chain hashes differ at %d, and the witness does not say which is right", p.opt.Name, other.Name, seq),
 	})
-}
-
-// agreedBelow is the last sequence below seq that both know and see alike; 0:
-// there is none.
-func agreedBelow(a, b []streams.Link, seq uint64) (agreed uint64) {
-	for _, l := range b {
-		if l.Seq < seq && l.Seq > agreed && slices.ContainsFunc(a, func(o streams.Link) bool { return o.Seq == l.Seq && o.Log == l.Log && o.Hash == l.Hash }) {
-			agreed = l.Seq
-		}
-	}
-	return agreed
 }

@@ -376,3 +376,35 @@ func TestARemovedEventIsFound(t *testing.T) {
 	_, err = Open(t.Context(), e.worker(t, dir))
 	requireDamage(t, err, streams.DamageHole, 1, 20)
 }
+
+// An event whose producer knows a schema of tomorrow is no damage: to the fold,
+// to who reads the log, or to the next start.
+func TestAnEventOfTomorrowRaisesNoAlarm(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p, err := Open(ctx, Options{Data: dir, NoAPI: true, NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})
+			require.NoError(t, err)
+			defer p.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- p.Run(ctx) }()
+			nc, err := nats.Connect("", nats.InProcessServer(p.entrance.nats))
+			require.NoError(t, err)
+			defer nc.Close()
+			js, err := jetstream.New(nc)
+			require.NoError(t, err)
+			m := nats.NewMsg(fmt.Sprintf("edict.log.%s.node.m", project))
+			m.Data = policy.Append(nil, policy.NodeUpdated{ID: uuid.New(), Project: project, Node: "m"})
+			m.Header.Set(streams.HeaderDataSchema, "edict/v6")
+			ack, err := js.PublishMsg(ctx, m)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return p.witnessed() == ack.Sequence }, 20*time.Second, time.Millisecond)
+			require.True(t, p.auditOnce(ctx))
+			require.NoError(t, p.guard.raised())
+			cancel()
+			require.NoError(t, <-ended)
+		}()
+	}
+}

@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+// IDOf is the id that an event's body says, whatever else it says: the UUID
+// that is the first member "id" of a JSON object. It is uuid.Nil when that is
+// none, and when the body cannot be read up to there. What stands behind it is
+// not read, and which types and fields there are does not matter: the id of a
+// body is the same for every release.
+func IDOf(body []byte) (id uuid.UUID) {
+	if len(body) == 0 {
+		return id
+	}
+	readBody(body, func(r *reader) { id = r.firstID() })
+	return id
+}
+
+func (r *reader) firstID() uuid.UUID {
+	if t, err := r.dec.ReadToken(); err != nil || t.Kind() != '{' {
+		return uuid.Nil
+	}
+	for {
+		name, err := r.dec.ReadValue() // the decoder refuses names that are no strings
+		if err != nil {
+			return uuid.Nil
+		}
+		if r.unquoted, err = jsontext.AppendUnquote(r.unquoted[:0], name); err != nil {
+			return uuid.Nil
+		}
+		if string(r.unquoted) == "id" {
+			return r.uuid()
+		}
+		if err := r.dec.SkipValue(); err != nil {
+			return uuid.Nil
+		}
+	}
+}
