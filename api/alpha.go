@@ -82,7 +82,7 @@ func alphaRoutes() []Route {
 			fault: alphaEngineFault, serve: (*plane).alphaEvaluate,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha, Needs: access.Anyone,
+			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha, Needs: access.Anyone, early: true,
 			Summary: "Say that the API answers", Answers: jsonAnswer(http.StatusOK, resource.AlphaHealth{}), fault: alphaFault,
 			serve: func(_ *plane, c *call) error {
 				return c.json(http.StatusOK, resource.AlphaHealth{Status: "ok", Path: "health"})

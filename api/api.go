@@ -118,6 +118,9 @@ type Deps struct {
 	// Damaged says what the log has lost or changed: the fold stands, and the
 	// plane takes no writes (503 log_unavailable). nil: nobody watches over it.
 	Damaged func() error
+	// Held is the last sequence of the log as this worker found it at its start:
+	// until the fold has passed it nothing is answered from the read model (503).
+	Held uint64
 	// Witnessed is the last log sequence that the log's witness vouches for;
 	// nil: there is none.
 	Witnessed func() uint64

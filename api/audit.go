@@ -11,7 +11,7 @@ import (
 
 func auditRoutes() []Route {
 	return []Route{{
-		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane,
+		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane, early: true,
 		Summary: "List the events of the log with who wrote them, oldest first",
 		Params: []Param{
 			limitParam,

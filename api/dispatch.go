@@ -78,7 +78,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// which to a writer that keeps headers alone.
 	probe := &headerProbe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
-	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, serve: func(_ *plane, c *call) error {
+	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(_ *plane, c *call) error {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
 		}
@@ -133,6 +133,9 @@ func (e *endpoint) serve(c *call) (err error) {
 		return err
 	}
 	if err := e.plane.authorize(c); err != nil {
+		return err
+	}
+	if err := e.plane.begun(c); err != nil {
 		return err
 	}
 	return e.route.serve(e.plane, c)

@@ -22,25 +22,25 @@ func healthRoutes() []Route {
 	text := []Answer{{Status: http.StatusOK, MediaType: mediaText}}
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/openapi.json", ID: "getDocument", Tag: tagHealth, Needs: access.Anyone,
+			Method: http.MethodGet, Pattern: "/openapi.json", ID: "getDocument", Tag: tagHealth, Needs: access.Anyone, early: true,
 			Summary: "Read this description of the API",
 			Answers: jsonAnswer(http.StatusOK, json.RawMessage{}),
 			serve:   (*plane).getDocument,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/livez", ID: "livez", Tag: tagHealth, Needs: access.Anyone,
+			Method: http.MethodGet, Pattern: "/livez", ID: "livez", Tag: tagHealth, Needs: access.Anyone, early: true,
 			Summary: "Say that the process answers", Answers: text,
 			serve: func(_ *plane, c *call) error { c.bytes(http.StatusOK, mediaText, []byte("ok\n")); return nil },
 		},
 		{
-			Method: http.MethodGet, Pattern: "/readyz", ID: "readyz", Tag: tagHealth, Needs: access.Anyone,
+			Method: http.MethodGet, Pattern: "/readyz", ID: "readyz", Tag: tagHealth, Needs: access.Anyone, early: true,
 			Summary: "Say whether this worker can serve; verbose, with each check as JSON",
 			Params:  []Param{queryFlag("verbose", "Show each check, durability among them.")},
 			Answers: append(text, jsonAnswer(http.StatusOK, resource.Readiness{})...), Problems: []string{CodeStarting},
 			serve: (*plane).readyz,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/metrics", ID: "metrics", Tag: tagHealth, Needs: access.ReadPlane,
+			Method: http.MethodGet, Pattern: "/metrics", ID: "metrics", Tag: tagHealth, Needs: access.ReadPlane, early: true,
 			Summary: "Measurements for Prometheus", Answers: text, Problems: []string{CodeRouteNotFound},
 			serve: func(p *plane, c *call) error {
 				if p.MetricsPage == nil {

@@ -46,7 +46,7 @@ var errNoKeys = errors.New("it has no keys")
 func keyRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane", Needs: access.Known,
+			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane", Needs: access.Known, early: true,
 			Summary: "List the plane's public keys, current and still trusted",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
 			serve:   (*plane).listKeys,

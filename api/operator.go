@@ -14,7 +14,7 @@ import (
 func operatorRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane", Needs: access.ReadPlane,
+			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane", Needs: access.ReadPlane, early: true,
 			Summary:  "Say how the plane is doing, as this worker sees it",
 			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it."), laggingParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),

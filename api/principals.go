@@ -37,7 +37,7 @@ func accessRoutes() []Route {
 	onlyNew := Param{Name: "If-None-Match", In: "header", Summary: "*: only if there is no such principal.", Schema: &openapi.Schema{Type: "string"}}
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: "/v1/access/self", ID: "getSelf", Tag: tagAccess, Needs: access.Known,
+			Method: http.MethodGet, Pattern: "/v1/access/self", ID: "getSelf", Tag: tagAccess, Needs: access.Known, early: true,
 			Summary: "Say whom the plane takes the caller for",
 			Answers: jsonAnswer(http.StatusOK, resource.Self{}), serve: (*plane).getSelf,
 		},

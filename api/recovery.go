@@ -41,7 +41,7 @@ func recoveryRoutes() []Route {
 			serve:    (*plane).createSnapshot,
 		},
 		{
-			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane", Needs: access.ReadPlane,
+			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane", Needs: access.ReadPlane, early: true,
 			Summary: "List the checkpoints of the log, newest first",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
 			serve: (*plane).listSnapshots,

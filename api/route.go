@@ -44,6 +44,10 @@ type Route struct {
 	Answers         []Answer
 	Problems        []string
 
+	// early routes answer before the fold has passed what the log held when the
+	// worker started: what they say is not of the read model, or says how far that is.
+	early bool
+
 	// fault writes this route's errors in a form of its own; nil: as problems.
 	fault func(pr *resource.Problem) resource.AlphaError
 

@@ -143,6 +143,21 @@ func (p *plane) catchUp(ctx context.Context, seq uint64) error {
 	return nil
 }
 
+// begun keeps back what a route would say of a read model that lacks what the
+// log held when the worker started: it would be of a smaller world, or of none.
+func (p *plane) begun(c *call) error {
+	if c.route.early || p.Model.Applied() >= p.Held {
+		return nil
+	}
+	if p.Damaged != nil {
+		if err := p.Damaged(); err != nil {
+			return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
+				"the log is damaged, and this worker has folded it up to %d of %d: %v", p.Model.Applied(), p.Held, err)
+		}
+	}
+	return p.catchUp(c.r.Context(), p.Held)
+}
+
 // recentWrites remembers the last keyed writes by event id. It answers a retry
 // whose traces are gone from the read model, such as a deletion's. Losing it
 // costs such a retry its first answer, nothing else.

@@ -408,3 +408,30 @@ func TestAnEventOfTomorrowRaisesNoAlarm(t *testing.T) {
 		}()
 	}
 }
+
+// TestAFoldThatStandsAtNothingShowsNoEmptyWorld: the read model is gone and the
+// log is not the one that was witnessed.
+func TestAFoldThatStandsAtNothingShowsNoEmptyWorld(t *testing.T) {
+	dir := data(t, "store", chainMessages)
+	server, err := streams.StartServer(streams.ServerOptions{Dir: filepath.Join(dir, "nats"), Relaxed: true})
+	require.NoError(t, err)
+	conn, err := streams.Connect(t.Context(), streams.ConnectOptions{Server: server})
+	require.NoError(t, err)
+	log, err := streams.OpenLog(t.Context(), conn, streams.LogOptions{})
+	require.NoError(t, err)
+	chain, err := streams.OpenChain(t.Context(), conn)
+	require.NoError(t, err)
+	_, err = chain.Append(t.Context(), 0, streams.Link{Log: log.ID(), Seq: folded, Hash: [32]byte{1}})
+	require.NoError(t, err)
+	conn.Close()
+	server.Close()
+
+	p := running(t, Options{Data: dir, NATSListen: "none"})
+	requireDamage(t, p.alarmed(t), streams.DamageChanged, 1, folded)
+	require.Zero(t, p.store.Applied())
+	status, body := p.get(t, fmt.Sprintf("/v1/projects/%s/nodes", project))
+	require.Equal(t, http.StatusServiceUnavailable, status, body)
+	require.Contains(t, body, "log_unavailable")
+	status, _ = p.get(t, "/v1/status")
+	require.Equal(t, http.StatusOK, status, "who operates the plane sees how far it is")
+}

@@ -48,7 +48,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	d.Failures = p.entrance.failures
 	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
-	d.Damaged, d.Witnessed = p.guard.raised, p.witnessed
+	d.Damaged, d.Held, d.Witnessed = p.guard.raised, p.held, p.witnessed
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing
 	}

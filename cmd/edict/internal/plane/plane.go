@@ -99,6 +99,7 @@ type Plane struct {
 	conn     *streams.Conn
 	wire     *streams.Conn // to the same server: what nodes are told delays nothing else
 	stream   *streams.Log
+	held     uint64 // the log's last sequence at the start
 	rejected *streams.Rejected
 	store    *projector.Projector
 	keys     keyset
@@ -241,6 +242,11 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{AboveID: p.known()}); err != nil {
 		return err
 	}
+	state, err := p.stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	p.held = state.Last
 	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
 		return err
 	}
