@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/edictdev/edict/streams"
 )
@@ -91,6 +92,7 @@ func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared) 
 			return false
 		}
 	}
+	g := gathering{since: time.Now()}
 	for msgs, err := range log.Follow(ctx, a.next) {
 		if ctx.Err() != nil {
 			return
@@ -104,6 +106,42 @@ func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared) 
 		if !pass(b) {
 			return
 		}
+		g.after(ctx, len(msgs))
+	}
+}
+
+// gathering has a busy log folded in batches that are worth their cost: each
+// syncs, signs and wakes whoever waits. A log that is not busy is folded event by
+// event, at once.
+type gathering struct {
+	since  time.Time // when it began to count
+	events int       // that came since
+	busy   bool
+}
+
+const (
+	gatherEvery = 10 * time.Millisecond // how often it is asked whether the log is busy
+	busyEvents  = 50                    // it is from so many on within that
+	gatherFor   = time.Millisecond
+	gatherBelow = 100 // a larger batch is worth its cost
+)
+
+// after waits for more, after n events were passed on, if the log is busy and
+// they were few.
+func (g *gathering) after(ctx context.Context, n int) {
+	g.events += n
+	if now := time.Now(); now.Sub(g.since) >= gatherEvery {
+		g.busy = g.events*int(gatherEvery) >= busyEvents*int(now.Sub(g.since))
+		g.since, g.events = now, 0
+	}
+	if !g.busy || n >= gatherBelow {
+		return
+	}
+	t := time.NewTimer(gatherFor)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
