@@ -111,6 +111,7 @@ func (l *loader) cursorRecord() error {
 	if l.cursor.created != l.opt.Created.UnixNano() {
 		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
 	}
+	l.rejected = l.cursor.seq
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
 	l.state.nextSel, l.state.accepted = l.cursor.nextSelector, l.cursor.policies
 	if err := l.adoptBase(); err != nil {

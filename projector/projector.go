@@ -83,6 +83,7 @@ type Projector struct {
 	cursor   cursor
 	feed     Feed
 	reported uint64
+	rejected uint64 // of the last rejection that may not be reported
 	failed   error // a write did not reach the store: memory is ahead of it, nothing more is written
 
 	applied atomic.Uint64
@@ -390,6 +391,7 @@ func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full fu
 		v.Seq = f.seq
 		if v.Rejection != nil {
 			c.rejected++
+			p.rejected = f.seq
 			fillRejection(v.Rejection, e)
 			f.set(rejectionKey(f.seq), encodeRejection(v.Rejection))
 		}

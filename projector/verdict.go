@@ -103,9 +103,18 @@ func (p *Projector) Rejections(after uint64, limit int) ([]streams.Rejection, er
 // Unreported lists rejections that may not be in their stream yet, ascending.
 func (p *Projector) Unreported(limit int) ([]streams.Rejection, error) {
 	p.mu.RLock()
-	from := p.reported
+	from, last := p.reported, p.rejected
 	p.mu.RUnlock()
-	return p.Rejections(from, limit)
+	if last <= from {
+		return nil, nil
+	}
+	list, err := p.Rejections(from, limit)
+	if err == nil && len(list) == 0 {
+		p.mu.Lock()
+		p.reported = max(p.reported, last)
+		p.mu.Unlock()
+	}
+	return list, err
 }
 
 // Reported notes that every rejection up to seq is in its stream. It is not
