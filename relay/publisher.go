@@ -52,7 +52,7 @@ type part struct {
 	stale bool   // what comes after told is in the read model alone
 	// prev is the last id of nodes for which something was published; of others
 	// the read model knows.
-	prev map[policy.NodeID]policy.EventID
+	prev map[policy.NodeID]*policy.EventID
 }
 
 // position is where the publisher stood at a moment.
@@ -124,8 +124,15 @@ func (p *publisher) publish(ctx context.Context, seq uint64) error {
 	return nil
 }
 
+// unheard is how long rounds are apart while nobody listens. Who comes then is
+// told up to that much later of the first message alone.
+const unheard = 5 * time.Millisecond
+
 // wait returns when there is something to do.
 func (p *publisher) wait(ctx context.Context, changed <-chan struct{}) {
+	if p.deaf.Load() {
+		sleep(ctx, unheard)
+	}
 	select {
 	case <-ctx.Done():
 	case <-p.inbox.wake:
@@ -152,7 +159,7 @@ func (p *publisher) take() (changed <-chan struct{}) {
 		if p.parts[id] != nil {
 			continue
 		}
-		x := &part{id: id, told: p.at, prev: map[policy.NodeID]policy.EventID{}}
+		x := &part{id: id, told: p.at, prev: map[policy.NodeID]*policy.EventID{}}
 		if p.opt.Marks != nil {
 			if seq, ok := p.opt.Marks(id); ok {
 				x.told, x.stale = seq, seq < p.at
@@ -205,7 +212,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	none := p.opt.Listeners.None()
 	p.deaf.Store(none || len(own) == 0)
 	fresh := p.opt.Listeners.Fresh()
-	n := &publishing{publisher: p, began: time.Now()}
+	n := &publishing{publisher: p, began: time.Now(), everybody: !none && p.opt.Listeners.Everybody()}
 	seq := max(p.at, parcel.seq)
 	var live, stale []*part
 	for _, x := range own {
@@ -299,6 +306,7 @@ func (p *publisher) whoListens() func(policy.NodeID) bool {
 type publishing struct {
 	*publisher
 	began         time.Time
+	everybody     bool // listens
 	told, skipped atomic.Int64
 	traced        Traced
 }

@@ -78,20 +78,22 @@ func (s *shard) nodes(set projector.Nodes, t *theme) (err error) {
 
 // add tells a node, unless nobody listens or it was told of something later.
 func (s *shard) add(x *part, id policy.NodeID, t *theme) error {
-	if !s.opt.Listeners.Any(id, streams.NodeSubject(id, t.name)) {
+	if !s.everybody && !s.opt.Listeners.Any(id, streams.NodeSubject(id, t.name)) {
 		s.skipped.Add(1)
 		delete(x.prev, id) // the read model knows it
 		return nil
 	}
-	prev, known := x.prev[id]
-	if !known {
-		prev = s.store.Latest(id, t.ID-1)
+	last := x.prev[id]
+	if last == nil {
+		last = new(policy.EventID)
+		*last = s.store.Latest(id, t.ID-1)
+		x.prev[id] = last
 	}
-	if prev >= t.ID {
+	if *last >= t.ID {
 		return nil
 	}
-	x.prev[id] = t.ID
-	s.lines = append(s.lines, line{t, id, prev})
+	s.lines = append(s.lines, line{t, id, *last})
+	*last = t.ID
 	if len(s.lines) == linesHeld {
 		return s.flush()
 	}

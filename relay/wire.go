@@ -33,6 +33,8 @@ type Listeners interface {
 	None() bool
 	// Any reports whether somebody may listen on a subject of a node.
 	Any(node policy.NodeID, subject string) bool
+	// Everybody reports that somebody may listen for every node.
+	Everybody() bool
 	// Who are the nodes that somebody listens for; all: or any.
 	Who() (nodes map[policy.NodeID]bool, all bool)
 	// Changes is another number whenever Who or Enforces may have changed.
@@ -63,6 +65,7 @@ type everybody struct{}
 func (everybody) Run(ctx context.Context) error  { <-ctx.Done(); return nil }
 func (everybody) None() bool                     { return false }
 func (everybody) Any(policy.NodeID, string) bool { return true }
+func (everybody) Everybody() bool                { return true }
 func (everybody) Changes() uint64                { return 0 }
 
 func (everybody) Who() (map[policy.NodeID]bool, bool) { return nil, true }

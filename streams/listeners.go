@@ -238,6 +238,17 @@ func (l *Listeners) Any(node policy.NodeID, subject string) bool {
 	return heard || l.unsureLocked()
 }
 
+// Everybody reports that somebody may listen for every node, without a look at
+// each.
+func (l *Listeners) Everybody() bool {
+	if _, a := l.account(); a != nil {
+		return a.SubscriptionInterest(nodePrefix + ">.>") // as tokens, which only wildcards match
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unsureLocked()
+}
+
 // manySubscriptions is from how many on those of a server are not searched for
 // ones about nodes: there are some.
 const manySubscriptions = 1000
