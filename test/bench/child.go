@@ -329,3 +329,16 @@ func (c *child) getJSON(ctx context.Context, path string, v any) error {
 	}
 	return json.NewDecoder(resp.Body).Decode(v)
 }
+
+// folded returns once a pull of a node answers from a fold that has passed seq.
+func (s *served) folded(ctx context.Context, node policy.NodeID, seq uint64) error {
+	resp, err := s.get(ctx, fmt.Sprintf("/v1/nodes/%s/state?min_seq=%d", node, seq))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("pull of %s: %s", node, resp.Status)
+	}
+	return nil
+}

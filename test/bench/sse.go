@@ -63,9 +63,13 @@ func (l *line) forField() *line {
 	return l.note("one signature for each event and node, as the field's agents read it")
 }
 
-// pour sends events to the crowds of two stages, in turn, and returns how many
-// a second came: of events for one client each, and of events for everybody.
-func pour(ctx context.Context, e *env, one, other *stage) (each, all [2]samples, err error) {
+// poured is how events came: how many a second, and what the server used of a
+// core for each, in microseconds.
+type poured struct{ rate, cpu samples }
+
+// pour sends events to the crowds of two stages, in turn, and returns how they
+// came: events for one client each, and events for everybody.
+func pour(ctx context.Context, e *env, one, other *stage) (each, all [2]poured, err error) {
 	both := []*stage{one, other}
 	for _, s := range both {
 		s.forget()
@@ -95,7 +99,8 @@ func pour(ctx context.Context, e *env, one, other *stage) (each, all [2]samples,
 				return each, all, err
 			}
 		}
-		say("  one each: %s events/s, floor %s; fan-out: %s, floor %s", short(last(each[0])), short(last(each[1])), short(last(all[0])), short(last(all[1])))
+		say("  one each: %s events/s, floor %s; fan-out: %s, floor %s", short(last(each[0].rate)), short(last(each[1].rate)), short(last(all[0].rate)), short(last(all[1].rate)))
+		say("  the server's CPU an event: one each %s us, floor %s; fan-out: %s, floor %s", short(last(each[0].cpu)), short(last(each[1].cpu)), short(last(all[0].cpu)), short(last(all[1].cpu)))
 	}
 	for _, s := range both {
 		s.crowd.part()
@@ -118,8 +123,12 @@ func (s *stage) oneEach() func(context.Context) error {
 func (s *stage) fanOut(ctx context.Context) error { return s.sendAll(ctx, sseEvents) }
 
 // round publishes as fast as it is taken, and waits for the last client.
-func (s *stage) round(ctx context.Context, rates *samples, publish func(context.Context) error) error {
+func (s *stage) round(ctx context.Context, to *poured, publish func(context.Context) error) error {
 	want := int(s.crowd.heard.Load()) + sseEvents*clients
+	used, err := s.cpuSeconds()
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := publish(ctx); err != nil {
 		return err
@@ -127,8 +136,11 @@ func (s *stage) round(ctx context.Context, rates *samples, publish func(context.
 	if err := s.crowd.await(ctx, want); err != nil {
 		return err
 	}
-	rates.rate(sseEvents*clients, time.Since(began))
-	return nil
+	to.rate.rate(sseEvents*clients, time.Since(began))
+	now, err := s.cpuSeconds()
+	const micro = 1e6
+	to.cpu = append(to.cpu, (now-used)*micro/(sseEvents*clients))
+	return err
 }
 
 // latencies are from an event's publication to its arrival, in ms; those of
@@ -153,19 +165,22 @@ func (s *stage) latencies() (each, all samples) {
 	return each, all
 }
 
-func sseLines(plane, plain *stage, each, all [2]samples) []line {
+func sseLines(plane, plain *stage, each, all [2]poured) []line {
 	ourEach, ourAll := plane.latencies()
 	hubEach, hubAll := plain.latencies()
 	const floor = "a plain hub in memory, unsigned events of the same size, in a process of its own"
-	one := figure("one each", "events/s", each[0]).beside(floor, each[1]).ratioAtLeast(0.6)
+	one := figure("one each", "events/s", each[0].rate).beside(floor, each[1].rate).ratioAtLeast(0.6)
 	one.note("%s connections; %s publications, number n for client n mod %d, %d publishers; %d bytes of data an event; relaxed durability",
 		grouped(clients), grouped(sseEvents*clients), clients, publishers, plane.crowd.eventBytes())
 	one.note("publication to client, as fast as it is taken: p50 %s ms, p99 %s ms (hub: %s and %s)",
 		short(ourEach.at(0.5)), short(ourEach.at(0.99)), short(hubEach.at(0.5)), short(hubEach.at(0.99)))
-	many := figure("fan-out", "events/s", all[0]).beside(floor, all[1]).ratioAtLeast(0.6)
+	many := figure("fan-out", "events/s", all[0].rate).beside(floor, all[1].rate).ratioAtLeast(0.6)
 	many.note("fan-out: %d publications, each for every client: p50 %s ms, p99 %s ms (hub: %s and %s)",
 		sseEvents, short(ourAll.at(0.5)), short(ourAll.at(0.99)), short(hubAll.at(0.5)), short(hubAll.at(0.99)))
-	return []line{*one, *many}
+	const used = "what the hub uses"
+	oneCPU := figure("one each, the server's CPU", "us an event", each[0].cpu).beside(used, each[1].cpu)
+	manyCPU := figure("fan-out, the server's CPU", "us an event", all[0].cpu).beside(used, all[1].cpu)
+	return []line{*one, *oneCPU, *many, *manyCPU}
 }
 
 // perConnection has two new processes do the same work, one of them before

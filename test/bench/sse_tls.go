@@ -36,7 +36,7 @@ func sseTLS(ctx context.Context, e *env) ([]line, error) {
 		return nil, err
 	}
 	const floor = "the same without TLS"
-	one := figure("one each", "events/s", each[0]).beside(floor, each[1]).ratioAtLeast(0.7)
+	one := figure("one each", "events/s", each[0].rate).beside(floor, each[1].rate).ratioAtLeast(0.7)
 	one.note("%s connections, TLS 1.3, an ECDSA P-256 certificate", grouped(clients))
-	return []line{*one, *figure("fan-out", "events/s", all[0]).beside(floor, all[1]).ratioAtLeast(0.7)}, nil
+	return []line{*one, *figure("fan-out", "events/s", all[0].rate).beside(floor, all[1].rate).ratioAtLeast(0.7)}, nil
 }

@@ -60,7 +60,9 @@ func figure(what, unit string, s samples) *line {
 // beside sets the line beside its floor.
 func (l *line) beside(what string, s samples) *line {
 	l.Floor = &floor{What: what, Value: s.median(), Samples: s}
-	l.Ratio = l.Value / l.Floor.Value
+	if l.Floor.Value > 0 {
+		l.Ratio = l.Value / l.Floor.Value
+	}
 	return l
 }
 
@@ -122,7 +124,10 @@ func (r *result) rows(w io.Writer) {
 		}
 		beside, ratio := "", ""
 		if l.Floor != nil {
-			beside, ratio = short(l.Floor.Value)+" "+l.Unit, short(l.Ratio)
+			beside, ratio = short(l.Floor.Value)+" "+l.Unit, "-"
+			if l.Ratio > 0 {
+				ratio = short(l.Ratio)
+			}
 		}
 		targets := l.Targets
 		if len(targets) == 0 {
