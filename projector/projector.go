@@ -84,7 +84,7 @@ type Projector struct {
 	feed     Feed
 	reported uint64
 	rejected uint64 // of the last rejection that may not be reported
-	failed   error // a write did not reach the store: memory is ahead of it, nothing more is written
+	failed   error  // a write did not reach the store: memory is ahead of it, nothing more is written
 
 	applied atomic.Uint64
 	// admissionSeq is the sequence of the last change of an admission policy, to
