@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/oracle"
@@ -26,7 +27,7 @@ func (j *judgement) record(rec watch.Record) {
 		}
 		switch s.Over {
 		case "pull":
-			c.pulled(s)
+			j.pulled(where, c, s)
 		case "live":
 			j.heard(where, c, s)
 		default:
@@ -38,8 +39,16 @@ func (j *judgement) record(rec watch.Record) {
 	}
 }
 
-// pulled replaces what the client holds.
-func (c *client) pulled(s watch.Session) {
+// pulled replaces what the client holds. A pull is as new as the log's head, so it
+// never stands below what the client acted on: who went on from there would act on
+// ids twice. Where the log lost its tail, or is another one, it may.
+func (j *judgement) pulled(where string, c *client, s watch.Session) {
+	at, ours := s.After.Seq(j.Base)
+	_, before := c.last.Seq(j.Base)
+	lost := slices.ContainsFunc(j.Breaks, func(b uint64) bool { return at <= b })
+	if s.After < c.last && ours && before && !lost {
+		j.breaks(Ordered, "%s: the state is that of %s, and it acted on %s", where, j.place(s.After), j.place(c.last))
+	}
 	for t := range c.held {
 		if t.Policy != "" {
 			delete(c.held, t) // artifacts are not in a state

@@ -10,14 +10,23 @@ import "github.com/edictdev/edict/test/watch"
 // Event is one message of the log.
 type Event struct {
 	Seq      uint64
+	Subject  string // empty: not recorded
 	Body     []byte
 	Rejected bool
+}
+
+// Ack is the log's own word to a producer that an event is stored.
+type Ack struct {
+	Seq     uint64
+	Subject string
+	Event   string // its id
 }
 
 // Run is everything that was recorded of one plane.
 type Run struct {
 	Base    uint64            // of the log
 	Log     []Event           // from the first on
+	Acks    []Ack             // that producers got
 	Breaks  []uint64          // sequences up to which a loss was accepted without another base
 	Heard   []watch.Frame     // what was published over NATS, as far as it was heard, in any order, doubles too
 	Records []watch.Record    // of clients

@@ -16,6 +16,7 @@ type Rule string
 
 // The rules.
 const (
+	Durable       Rule = "durable"       // 1: what was acknowledged is in the log, where it was said to be
 	Readable      Rule = "readable"      // 2: every frame reads, verifies, and is what its headers say
 	Ordered       Rule = "ordered"       // 2: ids rise, above what was resumed from
 	Unique        Rule = "unique"        // 2: no id twice
@@ -33,7 +34,7 @@ const (
 
 // promises says to which promise of design section 12 a rule belongs.
 var promises = map[Rule]int{
-	Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Word: 3,
+	Durable: 1, Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Word: 3,
 	Held: 4, Hashed: 4, True: 4, Stated: 4, Named: 5, Headed: 5, Deterministic: 5,
 }
 
@@ -75,6 +76,7 @@ func Judge(r *Run) ([]Violation, error) {
 		return nil, err
 	}
 	j := &judgement{Run: r, truth: t, said: map[string]string{}}
+	j.broken = append(j.broken, r.Lost()...)
 	for _, f := range r.Heard {
 		j.message("on the subject", f)
 	}

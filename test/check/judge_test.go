@@ -107,6 +107,14 @@ func TestEachRuleNamesWhatBreaksIt(t *testing.T) {
 		rule  Rule
 		spoil func(r *Run)
 	}{
+		{"an event that was acknowledged, and is not there", Durable, func(r *Run) { r.Acks = []Ack{{8, "s", "e8"}} }},
+		{"another event where one was acknowledged", Durable, func(r *Run) { r.Acks = []Ack{{2, "s", "e1"}} }},
+		{"an event of another subject", Durable, func(r *Run) { r.Log[0].Subject, r.Acks = "t", []Ack{{1, "s", "e1"}} }},
+		{"a pull that is older than what was heard", Ordered, func(r *Run) {
+			old := watch.Session{Over: "pull", After: policy.EndOf(base, 4), Rows: map[string]watch.Frame{pol: told(3, 0, 80, "r3"), second: told(4, 1, 1, "r4")}}
+			again := watch.Session{Over: "SSE", After: old.After, Frames: r.Records[0].Sessions[1].Frames}
+			r.Records[0].Sessions = append(r.Records[0].Sessions, old, again)
+		}},
 		{"a frame that does not verify", Readable, func(r *Run) { session(r, 1).Broken = "frame x: it does not verify" }},
 		{"falling ids", Ordered, func(r *Run) { f := session(r, 1).Frames; f[0], f[1] = f[1], f[0] }},
 		{"a frame from before what was resumed from", Ordered, func(r *Run) {
