@@ -58,7 +58,7 @@ test-faults: nft
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
 	RAPID_CHECKS=1000 $(GO) test ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
-	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5
+	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms
 	$(GO) run ./test/model -steps 5000000 -seed $(SEED)
 	$(GO) run ./test/model -all -steps 12000000
 	$(GO) test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first $(SEED)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/streams"
 )
 
 func TestACreatedPolicyIsReadAtOnce(t *testing.T) {
@@ -179,6 +181,29 @@ func TestAWriteThatIsNotVisibleInTimeNamesItsSequence(t *testing.T) {
 	p.log.Release()
 	p.create("web", "Idempotency-Key: k")
 	require.Equal(t, 1, p.log.Len())
+}
+
+// TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess loses the acknowledgement of each
+// kind of write: it may be stored or not, and who wrote hears so.
+func TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess(t *testing.T) {
+	p := newPlane(t, impatient)
+	made := p.create("web")
+	p.create("gone")
+	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/there", `{"labels":{},"addresses":[]}`))
+	p.log.Fail(fmt.Errorf("publish: %w", streams.ErrUnknown))
+	before := p.log.Len()
+	for _, a := range []answer{
+		p.do("POST", policies, draft("db")),
+		p.do("POST", policies, draft("db"), "Idempotency-Key: k"),
+		p.do("PATCH", policies+"/"+made.ID.String(), `{"display_name":"another"}`),
+		p.do("DELETE", policies+"/"+made.ID.String(), ""),
+		p.do("PUT", nodes+"/new", `{"labels":{},"addresses":[]}`),
+		p.do("PUT", nodes+"/there", `{"labels":{"a":"b"},"addresses":[]}`),
+		p.do("DELETE", nodes+"/there", ""),
+	} {
+		p.want(http.StatusServiceUnavailable, "log_unavailable", a)
+	}
+	require.Equal(t, before, p.log.Len())
 }
 
 func TestALogThatIsDownOrFullIsSaid(t *testing.T) {

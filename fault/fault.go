@@ -68,7 +68,8 @@ func Points() []Point {
 // Mutant is one deliberate mistake.
 type Mutant string
 
-// The mutants, each a mistake that a fold, a hub or a resume could make.
+// The mutants, each a mistake that a fold, a hub, a resume, or another room that a
+// promise rests on could make.
 const (
 	// Drop: the hub loses an edge.
 	Drop Mutant = "drop"
@@ -102,6 +103,27 @@ const (
 	// ResurrectedPolicy: the fold leaves a deleted policy on its selector, so
 	// that the next node that matches gets it.
 	ResurrectedPolicy Mutant = "resurrected-policy"
+	// LazySync: the log's server answers before its disk has what it answers for.
+	LazySync Mutant = "lazy-sync"
+	// Unacknowledged: a write is answered as if the log had said that it has it.
+	Unacknowledged Mutant = "unacknowledged"
+	// StaleRead: a read that must not be old does not wait for the fold.
+	StaleRead Mutant = "stale-read"
+	// SharedKey: an Idempotency-Key is that of whoever shows it.
+	SharedKey Mutant = "shared-key"
+	// OpenDoor: whoever is known may do everything.
+	OpenDoor Mutant = "open-door"
+	// CredulousWitness: what the witness says differs from the fold, and that is
+	// no matter.
+	CredulousWitness Mutant = "credulous-witness"
+	// AnyLog: the log is another than the witness speaks of, nor is that.
+	AnyLog Mutant = "any-log"
+	// Unverified: whatever a node is told is good, whoever signed it.
+	Unverified Mutant = "unverified"
+	// Rollback: a node takes a version below the one it has.
+	Rollback Mutant = "rollback"
+	// EarlyReport: an agent says that it applied what its kernel refused.
+	EarlyReport Mutant = "early-report"
 )
 
 // Mutants lists every mutant.
@@ -109,5 +131,6 @@ func Mutants() []Mutant {
 	return []Mutant{
 		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
 		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
+		LazySync, Unacknowledged, StaleRead, SharedKey, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
 	}
 }

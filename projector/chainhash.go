@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
 )
@@ -72,7 +73,7 @@ func (c *Chain) pass(m *streams.Message, n names, body [32]byte) {
 
 // agrees reports whether l, of the same sequence, speaks of the same events.
 func (c Chain) agrees(l streams.Link) bool {
-	return l.Hash == c.Hash || c.older != nil && (l.Hash == c.older.folded || l.Hash == c.older.read)
+	return l.Hash == c.Hash || fault.Always(fault.CredulousWitness) || c.older != nil && (l.Hash == c.older.folded || l.Hash == c.older.read)
 }
 
 // Compare holds the chain against a link of the same sequence. since is the

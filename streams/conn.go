@@ -52,14 +52,13 @@ type ConnectOptions struct {
 // enough, its max_payload is known. It reconnects for ever; while the server is
 // away, publishing fails at once and following waits.
 type Conn struct {
-	nc         *nats.Conn
-	js         jetstream.JetStream
-	link       *link
-	log        *slog.Logger
-	durability string
-	maxBatch   int // messages of an atomic batch
-	replicas   int
-	server     *Server // embedded; nil: external servers
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	link     *link
+	log      *slog.Logger
+	maxBatch int // messages of an atomic batch
+	replicas int
+	server   *Server // embedded; nil: external servers
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -74,7 +73,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{link: newLink(), log: opt.Log, durability: UnknownDurability, maxBatch: 1000, replicas: max(1, opt.Replicas)}
+	c := &Conn{link: newLink(), log: opt.Log, maxBatch: 1000, replicas: max(1, opt.Replicas)}
 	options := append(c.handlers(),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),
@@ -93,10 +92,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 		if opt.Server.opt.Guard != nil {
 			options = append(options, nats.Token(opt.Server.secret))
 		}
-		c.server, c.durability, c.maxBatch = opt.Server, Strict, embeddedMaxBatch
-		if opt.Server.opt.Relaxed {
-			c.durability = Relaxed
-		}
+		c.server, c.maxBatch = opt.Server, embeddedMaxBatch
 	default:
 		options = append(options, nats.ReconnectWait(250*time.Millisecond))
 		if opt.Token != "" {
@@ -248,9 +244,14 @@ func (c *Conn) Close() {
 	c.nc.Close()
 }
 
-// Durability is Strict or Relaxed as the embedded server was started. A client
-// of an external server cannot see its sync_interval: UnknownDurability.
-func (c *Conn) Durability() string { return c.durability }
+// Durability is Strict or Relaxed as the embedded server says now. A client of an
+// external server cannot see its sync_interval: UnknownDurability.
+func (c *Conn) Durability() string {
+	if c.server == nil {
+		return UnknownDurability
+	}
+	return c.server.Durability()
+}
 
 // MaxPayload is the size of the largest message the server takes, headers
 // included, in bytes.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/edictdev/edict/fault"
 )
 
 // Limits of the embedded server.
@@ -110,7 +112,7 @@ func (s *Server) options() (*server.Options, error) {
 		JetStream:             true,
 		StoreDir:              s.opt.Dir,
 		JetStreamMaxStore:     embeddedMaxStore,
-		SyncAlways:            !s.opt.Relaxed,
+		SyncAlways:            !s.opt.Relaxed && !fault.Always(fault.LazySync),
 		MaxPayload:            embeddedMaxPayload,
 		StreamMaxBufferedMsgs: embeddedMaxBuffered,
 		StreamMaxBufferedSize: embeddedMaxBufferedSize,
@@ -233,6 +235,23 @@ func (s *Server) ClientURL() string {
 		return "tls://" + s.listen
 	}
 	return "nats://" + s.listen
+}
+
+// Durability is Strict or Relaxed, in the words of the server that runs: whatever
+// it was asked for. It is UnknownDurability while it is down.
+func (s *Server) Durability() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.run == nil {
+		return UnknownDurability
+	}
+	switch c := s.run.JetStreamConfig(); {
+	case c == nil:
+		return UnknownDurability
+	case c.SyncAlways:
+		return Strict
+	}
+	return Relaxed
 }
 
 // InProcessConn gives a connection that needs no socket. It fails while the

@@ -45,7 +45,7 @@ func newSmallDisk(t *testing.T, size int) smallDisk {
 	d := smallDisk{t, t.TempDir()}
 	err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-		t.Skipf("a full disk needs a file system of its own, and this user may not mount one (%v): run the test as root", err)
+		unavailable(t, "a full disk needs a file system of its own, and this user may not mount one (%v): run the test as root", err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(d.dir, syscall.MNT_DETACH)) })

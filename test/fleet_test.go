@@ -29,6 +29,7 @@ type statusOf struct {
 	Policies          int
 	Rejected          uint64
 	Digest            string
+	Durability        string
 	Past              struct{ From, Records, Bytes, Dropped uint64 }
 	Partitions        []struct {
 		ID        int

@@ -32,7 +32,7 @@ var rooms = map[string][]string{
 	"snapshot":    {"fault", "projector", "streams", "compiler", "artifact", "policy"},
 	"convergence": {"projector", "streams", "compiler", "artifact", "policy"},
 	"admission":   {"projector", "streams", "compiler", "artifact", "policy"},
-	"access":      {"projector", "streams", "compiler", "artifact", "policy"},
+	"access":      {"fault", "projector", "streams", "compiler", "artifact", "policy"},
 	"api":         {"fault", "relay", "snapshot", "convergence", "admission", "access", "projector", "streams", "compiler", "artifact", "policy"},
 	"node":        {"artifact", "policy"},
 	"enforce":     {"compiler", "policy"},

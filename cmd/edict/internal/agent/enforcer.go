@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -189,6 +190,9 @@ func (e *Enforcer) look(ctx context.Context) {
 			e.reporter.Applied(e.follower)
 		}
 	} else {
+		if fault.Always(fault.EarlyReport) {
+			e.reporter.Applied(e.follower)
+		}
 		e.status.fail(err)
 	}
 	e.status.hear(e.follower.Deaf())

@@ -246,6 +246,27 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 	})
 }
 
+// TestNothingIsReportedThatTheKernelRefused has a node hear everything while its
+// kernel takes nothing: until it does, not a word about it reaches the plane.
+func TestNothingIsReportedThatTheKernelRefused(t *testing.T) {
+	b := newBench(t)
+	b.events.release(node.Artifacts{}, nil)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.kernel.Refuse(errors.New("no room"))
+	b.life(func(next func() agent.Status) {
+		require.Eventually(t, func() bool { return next().State == agent.StateRefused && len(b.events.asked()) > 0 }, 20*time.Second, time.Millisecond)
+		for range 3 {
+			require.Equal(t, agent.StateRefused, next().State)
+		}
+	})
+	require.Empty(t, b.events.reports(), "what waited to be said was said at its end")
+	b.kernel.Refuse(nil)
+	b.life(func(next func() agent.Status) {
+		require.Eventually(t, func() bool { return next().State == agent.StateCurrent && len(b.events.reports()) > 0 }, 20*time.Second, time.Millisecond)
+	})
+	require.Contains(t, b.events.reports()[0], `"1"`)
+}
+
 func TestADamagedTableIsNotPutInForce(t *testing.T) {
 	b := newBench(t)
 	text := tableOf(5, allowTCP(443))

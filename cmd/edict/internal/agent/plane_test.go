@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -182,6 +183,7 @@ type plane struct {
 	serve http.HandlerFunc           // of /artifacts; nil: the set
 	form  func(notice []byte) []byte // of what is sent as an event; nil: as it is
 	forms []string                   // asked for
+	said  []string                   // reports of what was applied
 }
 
 func newPlane(t *testing.T) *plane {
@@ -203,6 +205,13 @@ func newPlane(t *testing.T) *plane {
 		fmt.Fprint(w, `{"policy":null}`)
 	})
 	mux.HandleFunc("GET /v1/nodes/"+self+"/rulesets", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":[]}`) })
+	mux.HandleFunc("POST /v1/nodes/"+self+"/applied", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what was cut off is no report
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.said = append(p.said, string(body))
+		w.WriteHeader(http.StatusNoContent)
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	p.url = server.URL
@@ -281,6 +290,13 @@ func (p *plane) speak(form func(notice []byte) []byte) {
 	p.form = form
 	close(p.wake)
 	p.wake = make(chan struct{})
+}
+
+// reports are what the agent says it applied.
+func (p *plane) reports() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.said)
 }
 
 // asked are the forms that were asked for.
