@@ -32,8 +32,15 @@ type Worker struct {
 
 // Published is up to which event of a log partitions are published.
 type Published struct {
-	Log        string         `json:"log"` // the log's identity
+	Log        string         `json:"log"`            // the log's identity
+	Base       uint64         `json:"base,omitempty"` // of its event ids; 0: an older edict did not say
 	Partitions map[int]uint64 `json:"partitions"`
+}
+
+// Of reports whether it is about a log whose event ids count from base. What was
+// published before they began anew was another past.
+func (p *Published) Of(log string, base uint64) bool {
+	return p.Log == log && (p.Base == 0 || p.Base == base)
 }
 
 // WorkerLink is a worker's chain hash of the log at one sequence.

@@ -40,6 +40,7 @@ const leaseMargin = time.Second
 type WorkersOptions struct {
 	Owner      string                                // NewOwner
 	LogID      string                                // of the log whose events are published
+	Base       uint64                                // of its event ids
 	Marks      map[int]uint64                        // up to where partitions are known to be published, from before
 	Partitions int                                   // of the plane
 	TTL        time.Duration                         // of a lease, whole seconds, 2 s or more; 0 is 10 s
@@ -312,7 +313,7 @@ func (w *Workers) Mine() (ids []int, changed <-chan struct{}) {
 
 // markLocked notes up to where a worker says that it has published.
 func (w *Workers) markLocked(x Worker) {
-	if x.Published == nil || x.Published.Log != w.opt.LogID {
+	if x.Published == nil || !x.Published.Of(w.opt.LogID, w.opt.Base) {
 		return
 	}
 	for p, seq := range x.Published.Partitions {

@@ -261,7 +261,7 @@ func TestASlowAnswerMakesNoLeaseLonger(t *testing.T) {
 
 // published has m say up to where it published.
 func (m *member) published(log string, marks map[int]uint64) {
-	m.set(func(w *Worker) { w.Published = &Published{log, marks} })
+	m.set(func(w *Worker) { w.Published = &Published{Log: log, Partitions: marks} })
 }
 
 func marksOf(m *member) map[int]uint64 {

@@ -25,6 +25,9 @@ type Link struct {
 	// Accepted: an operator took the log, as it was then, for the truth. What
 	// the witness said before is void.
 	Accepted bool
+	// Restored: the log had been put back from a backup, and its event ids begin
+	// anew at Base. What the witness said before stands.
+	Restored bool
 	// At is the entry's place in EDICT_CHAIN, Time the server's timestamp. Both
 	// are 0 where the link was not read from there.
 	At   uint64
@@ -38,10 +41,11 @@ type linkJSON struct {
 	Seq      uint64 `json:"seq"`
 	Hash     string `json:"hash"` // 64 hex digits
 	Accepted bool   `json:"accepted,omitempty"`
+	Restored bool   `json:"restored,omitempty"`
 }
 
 func (l Link) body() []byte {
-	b, err := json.Marshal(linkJSON{Log: l.Log, Base: l.Base, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:]), Accepted: l.Accepted})
+	b, err := json.Marshal(linkJSON{Log: l.Log, Base: l.Base, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:]), Accepted: l.Accepted, Restored: l.Restored})
 	if err != nil {
 		panic(err) // strings and a number always marshal
 	}
@@ -53,7 +57,7 @@ func parseLink(m *Message) (Link, error) {
 	if err := json.Unmarshal(m.Body, &j); err != nil {
 		return Link{}, err
 	}
-	l := Link{Log: j.Log, Base: j.Base, Seq: j.Seq, Accepted: j.Accepted, At: m.Seq, Time: m.Time}
+	l := Link{Log: j.Log, Base: j.Base, Seq: j.Seq, Accepted: j.Accepted, Restored: j.Restored, At: m.Seq, Time: m.Time}
 	if n, err := hex.Decode(l.Hash[:], []byte(j.Hash)); err != nil || n != len(l.Hash) || len(j.Hash) != hex.EncodedLen(n) {
 		return Link{}, fmt.Errorf("hash %q is not 64 hex digits", j.Hash)
 	}

@@ -64,6 +64,11 @@ func TestTheLogOfAStoppedServerIsKnownWithoutStartingIt(t *testing.T) {
 	require.True(t, found)
 	require.True(t, created.Equal(log.Created()))
 
+	require.NoError(t, MarkPlace(dir))
+	require.NoError(t, s.Restart())
+	require.DirExists(t, messagesDir(dir))
+	require.True(t, InPlace(dir), "a server leaves the log where it is")
+
 	s.Close()
 	require.NoError(t, CheckDir(dir))
 	created, found, err = StoredLog(dir)

@@ -94,6 +94,7 @@ type Plane struct {
 	closers  []func() // to be called from the last to the first
 	room     *room
 	found    *projector.Identity // of the store that was there
+	putBack  bool                // the log is not where the last start left it
 	listener net.Listener
 	entrance entrance
 	conn     *streams.Conn
@@ -256,7 +257,10 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if err := p.openDecisions(ctx); err != nil {
 		return err
 	}
-	return p.openWitness(ctx)
+	if err := p.openWitness(ctx); err != nil {
+		return err
+	}
+	return p.settlePlace(ctx)
 }
 
 // known is an id that no id of a log made now may be below: this data directory

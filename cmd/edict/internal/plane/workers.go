@@ -38,7 +38,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 	p.owner = relay.NewOwner()
 	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
 	p.workers = relay.NewWorkers(relay.WorkersOptions{
-		Owner: p.owner, LogID: p.stream.ID(), Marks: marks, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
+		Owner: p.owner, LogID: p.stream.ID(), Base: p.stream.Base(), Marks: marks, Partitions: opt.Partitions, TTL: p.opt.LeaseTTL, Log: p.log,
 		Open: p.openLeases, Seen: p.compareWith,
 		Self: func() relay.Worker {
 			self := self
@@ -49,7 +49,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 			if !able {
 				self.Partitions = nil
 			}
-			self.Published = &relay.Published{Log: p.stream.ID(), Partitions: p.relay.Published()}
+			self.Published = p.publishedUpTo(p.relay.Published())
 			self.Links = toldLinks(p.store.Links())
 			self.Signs, self.Keys = p.keys.told()
 			return self
@@ -83,10 +83,14 @@ func (p *Plane) loadMarks() (map[int]uint64, error) {
 		return nil, nil
 	}
 	var kept relay.Published
-	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Log != p.stream.ID() {
+	if err != nil || json.Unmarshal(text, &kept) != nil || !kept.Of(p.stream.ID(), p.stream.Base()) {
 		return nil, err // a crash may leave the file empty
 	}
 	return kept.Partitions, nil
+}
+
+func (p *Plane) publishedUpTo(marks map[int]uint64) *relay.Published {
+	return &relay.Published{Log: p.stream.ID(), Base: p.stream.Base(), Partitions: marks}
 }
 
 // keepMarks writes up to where this process published, until ctx ends.
@@ -115,7 +119,7 @@ func (p *Plane) keepMarks(ctx context.Context) error {
 }
 
 func (p *Plane) writeMarks(marks map[int]uint64) error {
-	text, err := json.Marshal(relay.Published{Log: p.stream.ID(), Partitions: marks})
+	text, err := json.Marshal(p.publishedUpTo(marks))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,69 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/edictdev/edict/streams"
+)
+
+// checkPlace finds out whether the log is where the last start left it, before
+// anything is written there.
+func (p *Plane) checkPlace() error {
+	if p.opt.NATS != "" {
+		return nil // its servers know where it is
+	}
+	_, there, err := streams.StoredLog(p.natsDir())
+	if err != nil {
+		return &UnusableError{"--data", err}
+	}
+	p.putBack = there && !streams.InPlace(p.natsDir())
+	return nil
+}
+
+// settlePlace has event ids begin anew where the log was put back, and marks
+// where it is now. After a crash in between the next start does it again.
+func (p *Plane) settlePlace(ctx context.Context) error {
+	if p.opt.NATS != "" {
+		return nil
+	}
+	if p.putBack {
+		s, err := p.stream.State(ctx)
+		if err != nil {
+			return err
+		}
+		if p.found != nil && p.found.Seq > s.Last {
+			return nil // the read model is newer: the start is refused, as ever
+		}
+		if err := p.beginAnew(ctx, s.Last); err != nil {
+			return err
+		}
+	}
+	return streams.MarkPlace(p.natsDir())
+}
+
+// beginAnew puts every event id that was ever told below those to come, so that
+// each node pulls once. The witness notes it, where it has seen the log.
+func (p *Plane) beginAnew(ctx context.Context, last uint64) error {
+	known := p.known()
+	at, link := p.witness.end()
+	for _, l := range p.links {
+		known = max(known, l.LastID())
+	}
+	if err := p.stream.BeginAnew(ctx, known); err != nil {
+		return err
+	}
+	p.log.Warn("the log is not where it was: its files were copied, or put back from a backup; event ids begin anew, and every node pulls once",
+		"dir", p.natsDir(), "last", last, "base", p.stream.Base())
+	if link.Log == "" {
+		return nil
+	}
+	link = streams.Link{Log: link.Log, Base: p.stream.Base(), Seq: link.Seq, Hash: link.Hash, Restored: true}
+	n, err := p.witness.chain.Append(ctx, at, link)
+	if err != nil {
+		return fmt.Errorf("note in the witness that the log was put back: %w", err)
+	}
+	link.At = n
+	p.witness.note(n, []streams.Link{link})
+	return nil
+}
