@@ -30,6 +30,7 @@ type Metrics struct {
 	published prometheus.Counter
 	skipped   prometheus.Counter
 	dropped   prometheus.Counter
+	beyond    prometheus.Counter
 	clients   prometheus.Gauge
 	resumes   *prometheus.CounterVec
 	delivered prometheus.Histogram
@@ -73,6 +74,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		published:   counter("published_total", "Messages for nodes that this process published on NATS: one for each node that an event touches and somebody listens for."),
 		skipped:     counter("published_skipped_total", "Messages for nodes that this process did not publish, because nobody listens."),
 		dropped:     counter("hub_dropped_total", "Batches of changes that this process dropped because its event streams were too slow for them. The streams go on from the read model: nothing is lost, but steady growth is a worker with too many."),
+		beyond:      counter("resumes_beyond_log_total", "Nodes that came back with an event id beyond the log's end. Any is a log that was put back from a backup or lost its tail, or a client that makes ids up."),
 		clients:     gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
 		resumes:     counters("sse_resumes_total", "Event streams opened and replays asked for over NATS, by where the missed events came from: live missed nothing, past came from the read model.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
@@ -139,6 +141,9 @@ func (m *Metrics) Published(messages, skipped int) {
 
 // HubDropped notes batches that the hub could not keep.
 func (m *Metrics) HubDropped(batches int) { m.dropped.Add(float64(batches)) }
+
+// Beyond notes a node that stands beyond the log's end.
+func (m *Metrics) Beyond() { m.beyond.Inc() }
 
 // Clients notes an event stream that began (+1) or ended (-1).
 func (m *Metrics) Clients(delta int) { m.clients.Add(float64(delta)) }

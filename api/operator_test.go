@@ -105,6 +105,7 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	m.Rejected("invalid")
 	m.Published(9, 10)
 	m.HubDropped(3)
+	m.Beyond()
 	m.Clients(1)
 	m.Resumed("live")
 	m.Delivered(1)
@@ -122,7 +123,7 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 		"edict_log_head_sequence 1", "edict_log_applied_sequence 1", "edict_nodes 1", "edict_identities 1",
 		"edict_past_from_seq 7", "edict_past_records 8", "edict_past_bytes 9", "edict_past_dropped_total 10",
 		"edict_storage_low 1", "edict_publish_lag_events 1", "edict_partitions_unpublished 1",
-		"edict_published_total 9", "edict_published_skipped_total 10", "edict_hub_dropped_total 3",
+		"edict_published_total 9", "edict_published_skipped_total 10", "edict_hub_dropped_total 3", "edict_resumes_beyond_log_total 1",
 		`edict_durability_info{mode="strict"} 1`, `edict_rejected_events_total{code="invalid"} 1`,
 		`edict_rejected_events_total{code="stale_event"} 0`, `edict_sse_resumes_total{source="past"} 0`,
 		`edict_sse_resumes_total{source="live"} 1`, `edict_http_requests_total{method="none",route="none",status="404"} 1`,

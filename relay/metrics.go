@@ -16,6 +16,9 @@ type Metrics interface {
 	// HubDropped: the hub fell behind, and this many batches of edges were dropped;
 	// its streams go on from the read model.
 	HubDropped(batches int)
+	// Beyond: a node came back with an id that this log gave, or will give, beyond
+	// its end.
+	Beyond()
 	// Published: so many messages for nodes were published on NATS, and so many
 	// were not, because nobody listens.
 	Published(messages, skipped int)
@@ -34,4 +37,5 @@ func (quiet) Clients(int)             {}
 func (quiet) Resumed(string)          {}
 func (quiet) Delivered(time.Duration) {}
 func (quiet) HubDropped(int)          {}
+func (quiet) Beyond()                 {}
 func (quiet) Published(int, int)      {}

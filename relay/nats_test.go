@@ -155,6 +155,7 @@ type counted struct {
 	relay.Metrics
 	mu                 sync.Mutex
 	published, skipped int
+	beyond             int
 }
 
 func (c *counted) Published(messages, skipped int) {
@@ -166,6 +167,7 @@ func (c *counted) Published(messages, skipped int) {
 func (c *counted) Resumed(string)          {}
 func (c *counted) Clients(int)             {}
 func (c *counted) HubDropped(int)          {}
+func (c *counted) Beyond()                 { c.beyond++ } // asked one after the other
 func (c *counted) Delivered(time.Duration) {}
 
 func (c *counted) both() (published, skipped int) {
@@ -540,7 +542,9 @@ func TestAReaderHealsAHoleByAsking(t *testing.T) {
 	msgs, end = p.replay("n1", 7) // of a log before
 	require.Len(t, msgs, 3)
 	assert.Equal(t, []string{"true"}, end["Edict-Resync"])
+	assert.Zero(t, w.count.beyond)
 	msgs, end = p.replay("n1", p.end(seq+100)) // beyond the end
+	assert.Equal(t, 1, w.count.beyond, "and that is noted")
 	require.Len(t, msgs, 3)
 	assert.Equal(t, []string{"true"}, end["Edict-Resync"])
 	msgs, end = p.replay("n1", p.end(seq))

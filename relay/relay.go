@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -88,6 +89,8 @@ type Relay struct {
 	turns chan struct{} // of those who read the past
 	clock func() time.Time
 	look  time.Duration // between looks whether a node that was removed is there again
+
+	warned atomic.Int64 // when it was said that a node stood beyond the log's end, unix ns; 0: never
 
 	envelopes *envelopes
 	hub       *hub

@@ -39,7 +39,27 @@ func (r *Relay) answer(ctx context.Context, node policy.NodeID, after policy.Eve
 	if err != nil {
 		return answer{}, err
 	}
+	if seq, ours := after.Seq(r.store.Base()); ours && seq > head {
+		r.beyond(node, after, head)
+	}
 	return r.answerAt(ctx, head, node, after, enforces, join)
+}
+
+// beyondPause is how often it is said that a node stood beyond the log's end.
+const beyondPause = 10 * time.Minute
+
+// beyond notes a node that was told what the log does not have. It is answered
+// with the word to pull, like every other that stands there; those that come
+// later, once the log has passed their ids, are not, so somebody must know. One
+// node's word makes no other pull: it may be the one that is wrong.
+func (r *Relay) beyond(node policy.NodeID, after policy.EventID, head uint64) {
+	r.opt.Metrics.Beyond()
+	now, last := r.clock().UnixNano(), r.warned.Load()
+	if last != 0 && now-last < int64(beyondPause) || !r.warned.CompareAndSwap(last, now) {
+		return
+	}
+	r.opt.Log.Warn("a node was told more than the log holds; if the log was put back from a backup, say so: edict log accept --restored",
+		"node", node, "event_id", after, "seq", head)
 }
 
 // answerAt is answer for an id that is known to be of this log up to head, which

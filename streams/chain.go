@@ -220,7 +220,7 @@ func Standing(links []Link) []Link {
 
 // Vouch holds what the server says of the log's birth, end and number of
 // events against what the witness says of them. links stand (Standing). It is a
-// *DamagedError when the log is another one, ends before the last link, or has
+// *DamagedError when the log is another one, or gives event ids from a lower base, ends before the last link, or has
 // fewer events than sequences.
 func (l *Log) Vouch(ctx context.Context, links []Link) error {
 	last := uint64(0)
@@ -229,6 +229,10 @@ func (l *Log) Vouch(ctx context.Context, links []Link) error {
 		if w.Log != l.ID() {
 			return &DamagedError{Damage: DamageOther, To: w.Seq, Detail: fmt.Sprintf("%s has identity %s, the witness %s vouches for %s, up to event %d",
 				LogStream, l.ID(), ChainStream, w.Log, w.Seq)}
+		}
+		if w.Base > l.base {
+			return &DamagedError{Damage: DamageOther, To: w.Seq, Detail: fmt.Sprintf("event ids of the log that was witnessed count from %d, those of %s from %d: it was put back from a backup",
+				w.Base, LogStream, l.base)}
 		}
 		last = w.Seq
 	}

@@ -112,6 +112,7 @@ func codeOfKind(err error) int {
 	var unreached *streams.ConnectError
 	var kept *node.StateFileError
 	var damaged *streams.DamagedError
+	var restored *plane.RestoredError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return exitUsage
@@ -119,7 +120,7 @@ func codeOfKind(err error) int {
 		return exitUnreadable
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
 		return exitConflict
-	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached),
+	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
 		return exitUnavailable
 	}

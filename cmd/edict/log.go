@@ -85,6 +85,7 @@ type auditResult struct {
 	Links     int            `json:"links"`     // compared with, or to be
 	Witnessed uint64         `json:"witnessed"` // the last one's sequence
 	Accepted  []acceptedLoss `json:"accepted"`
+	Restored  []acceptedLoss `json:"restored"`
 	Damage    *damage        `json:"damage"` // null: the log is whole
 
 	at    uint64         // the witness's last entry
@@ -96,7 +97,8 @@ type auditResult struct {
 	chain  *streams.Chain
 }
 
-// acceptedLoss is a log that an operator took for the truth.
+// acceptedLoss is a log that an operator took for the truth, or that was put back
+// from a backup.
 type acceptedLoss struct {
 	Log  string    `json:"log"`
 	Seq  uint64    `json:"seq"`
@@ -115,7 +117,7 @@ type damage struct {
 
 // audit reads the log that conn has. A damaged one is no error.
 func (a *app) audit(ctx context.Context, conn *streams.Conn) (*auditResult, error) {
-	r := &auditResult{Accepted: []acceptedLoss{}}
+	r := &auditResult{Accepted: []acceptedLoss{}, Restored: []acceptedLoss{}}
 	if err := r.readWitness(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -168,11 +170,14 @@ func (r *auditResult) readWitness(ctx context.Context, conn *streams.Conn) (err 
 	if err != nil {
 		return err
 	}
-	r.Accepted = []acceptedLoss{}
+	r.Accepted, r.Restored = []acceptedLoss{}, []acceptedLoss{}
 	for _, l := range links {
 		r.high, r.highID = max(r.high, l.Seq), max(r.highID, l.LastID())
 		if l.Accepted {
 			r.Accepted = append(r.Accepted, acceptedLoss{l.Log, l.Seq, l.Time})
+		}
+		if l.Restored {
+			r.Restored = append(r.Restored, acceptedLoss{l.Log, l.Seq, l.Time})
 		}
 	}
 	r.at, r.links = at, streams.Standing(links)
@@ -215,6 +220,9 @@ func (a *app) tellAudit(r *auditResult) error {
 		fmt.Fprintf(w, "Witness:    %d links, the last at %d\n", r.Links, r.Witnessed)
 		for _, l := range r.Accepted {
 			fmt.Fprintf(w, "Accepted:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)
+		}
+		for _, l := range r.Restored {
+			fmt.Fprintf(w, "Restored:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)
 		}
 		fmt.Fprintf(w, "Read up to: %d, chain hash %s\n", r.Verified, r.Hash)
 		if d := r.Damage; d != nil {

@@ -21,10 +21,10 @@ const aboveLost = 1_000_000
 
 func (a *app) logAcceptCommand() *cobra.Command {
 	var f logFlags
-	var yes bool
+	var opt acceptOptions
 	cmd := &cobra.Command{
 		Use:   "accept",
-		Short: "Take a damaged log, as it is now, for the truth",
+		Short: "Take a damaged log, or one that was put back, as it is now, for the truth",
 		Long: `Take a log that lost its tail, that has changed, or that was made anew, as it is
 now, for the truth: what it lost is given up. Restore a backup rather, if there
 is one. Stop every worker first.
@@ -38,21 +38,36 @@ moved by hand.
 
 A log with a hole cannot be accepted, because no fold can pass it.
 
+With --restored a log that is whole is accepted, too: it was put back from a
+backup, so nodes were told what it does not know, under ids that it would give
+again. A plane with an embedded server notices by itself when the files of its
+log were copied or put back; declare it after a snapshot of the disk was put back,
+or a stream of an external server. Workers that still run end then, to be
+started again.
+
 Without --yes it says what it found, and changes nothing. Exit code 1: the log
 is damaged, and it was not accepted.`,
 		Example: `  edict log accept --log ./data
-  edict log accept --log ./data --yes`,
+  edict log accept --log ./data --yes
+  edict log accept --nats nats://10.0.0.1:4222 --restored --yes`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.accept(cmd, f, yes)
+			return a.accept(cmd, f, opt)
 		},
 	}
 	a.damagedLogFlags(cmd, &f)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&opt.yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&opt.restored, "restored", false, "the log was put back from a backup: event ids begin anew, and every node pulls once")
 	return cmd
 }
 
-func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
+// acceptOptions are what `log accept` was told beside where the log is.
+type acceptOptions struct {
+	yes      bool
+	restored bool // the log was put back from a backup
+}
+
+func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 	ctx := cmd.Context()
 	var store projector.Identity
 	storeDir := filepath.Join(f.log, "store")
@@ -83,17 +98,14 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
 			Detail: fmt.Sprintf("the log ends at %d, the read model in %s had folded it up to %d", r.Last, storeDir, store.Seq),
 		}
 	}
-	if r.Damage == nil || r.Damage.Kind == streams.DamageHole || !yes {
-		if err := a.tellAudit(r); err != nil {
-			return fmt.Errorf("%w%s", err, acceptHint(r.Damage.Kind))
-		}
-		fmt.Fprintln(a.stderr, "the log is whole: there is nothing to accept")
-		return nil
+	lossy := r.Damage != nil
+	if !lossy && !opt.restored || lossy && r.Damage.Kind == streams.DamageHole || !opt.yes {
+		return a.notAccepted(r, opt)
 	}
-	if err := a.settle(ctx, conn, r, store); err != nil {
+	if err := a.settle(ctx, conn, r, store, opt.restored); err != nil {
 		return err
 	}
-	if store.Seq > 0 {
+	if lossy && store.Seq > 0 {
 		lost := fmt.Sprintf("%s.lost-%d", storeDir, store.Seq)
 		if err := os.Rename(storeDir, lost); err != nil {
 			return err
@@ -101,6 +113,18 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, yes bool) error {
 		fmt.Fprintf(a.stderr, "the read model is at %s; the next start folds a new one\n", lost)
 	}
 	return a.tellAudit(r)
+}
+
+// notAccepted says what was found, and that nothing was changed.
+func (a *app) notAccepted(r *auditResult, opt acceptOptions) error {
+	if err := a.tellAudit(r); err != nil {
+		return fmt.Errorf("%w%s", err, acceptHint(r.Damage.Kind))
+	}
+	if opt.restored {
+		return failed(exitDiffers, "the log is whole; that it was put back is not noted yet: say --yes to do so")
+	}
+	fmt.Fprintln(a.stderr, "the log is whole: there is nothing to accept; if it was put back from a backup, say --restored")
+	return nil
 }
 
 func acceptHint(kind string) string {
@@ -112,7 +136,7 @@ func acceptHint(kind string) string {
 
 // settle makes the log as it is now the truth. The entry in the witness comes
 // last: after a crash before it, the same command does it all again.
-func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, store projector.Identity) (err error) {
+func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, store projector.Identity, restored bool) (err error) {
 	high, id := max(r.high, r.Last, store.Seq), r.highID
 	if store.Seq > 0 {
 		id = max(id, store.LastID())
@@ -126,7 +150,11 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, st
 		if err := a.fill(ctx, r.log, high); err != nil {
 			return err
 		}
-		if err := r.log.Rebase(ctx, id); err != nil {
+		rebase := r.log.Rebase
+		if restored {
+			rebase = r.log.BeginAnew
+		}
+		if err := rebase(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -145,7 +173,7 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, st
 			return err
 		}
 	}
-	l := streams.Link{Log: r.Log, Base: r.log.Base(), Seq: chain.Seq, Hash: chain.Hash, Accepted: true}
+	l := streams.Link{Log: r.Log, Base: r.log.Base(), Seq: chain.Seq, Hash: chain.Hash, Accepted: true, Restored: restored}
 	if _, err := r.chain.Append(ctx, r.at, l); errors.Is(err, streams.ErrWrongSequence) {
 		return failed(exitConflict, "a worker writes to the witness: stop every worker, then accept again")
 	} else if err != nil {

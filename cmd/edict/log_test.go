@@ -272,3 +272,50 @@ func TestALostLogIsMadeAnewAboveTheBaseThatItHad(t *testing.T) {
 	defer l.close()
 	l.below(end)
 }
+
+// TestALogThatWasPutBackIsDeclared: a snapshot of the disk leaves no trace, so an
+// operator says so.
+func TestALogThatWasPutBackIsDeclared(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(3)
+	end := l.end()
+	l.close()
+	code, _, errs := edict(t, "log", "accept", "--log", l.data, "--restored")
+	require.Equal(t, exitDiffers, code)
+	require.Contains(t, errs, "say --yes")
+	l = openLedger(t, l.data)
+	_, ours := end.Seq(l.log.Base())
+	require.True(t, ours, "without --yes nothing changed")
+	l.close()
+
+	code, _, errs = edict(t, "log", "accept", "--log", l.data, "--restored", "--yes")
+	require.Zero(t, code, errs)
+	code, r := verify(t, l.data)
+	require.Zero(t, code)
+	require.Nil(t, r.Damage)
+	require.Len(t, r.Restored, 1)
+	require.EqualValues(t, 3, r.Restored[0].Seq)
+	require.EqualValues(t, 3, r.Last, "nothing was lost of what it has")
+	l = openLedger(t, l.data)
+	defer l.close()
+	l.below(end + 1<<23<<22) // and what the backup does not know
+}
+
+// TestALogPutBackBelowItsWitnessIsNamed: the stream of the log was put back, with
+// the base that it had, and the witness was not.
+func TestALogPutBackBelowItsWitnessIsNamed(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(3)
+	at, err := l.chain.Append(t.Context(), l.at, streams.Link{Log: l.log.ID(), Base: l.log.Base() + 10, Seq: l.run.Seq, Hash: l.run.Hash})
+	require.NoError(t, err)
+	l.at = at
+	end := policy.EndOf(l.log.Base()+10, l.run.Seq)
+	l.close()
+	code, r := verify(t, l.data)
+	require.Equal(t, exitDiffers, code)
+	require.Contains(t, r.Damage.Detail, "put back from a backup")
+	accepted(t, l.data)
+	l = openLedger(t, l.data)
+	defer l.close()
+	l.below(end)
+}

@@ -20,6 +20,7 @@ type guard struct {
 	mu     sync.Mutex
 	stop   context.CancelFunc // ends the fold; nil: it has not begun
 	damage error
+	left   error // why the process is to end, to be started again
 }
 
 // damaged reports whether err says that the log lost or changed its past, or is
@@ -58,13 +59,24 @@ func (g *guard) raise(err error) {
 	}
 }
 
+// leave ends the fold, and with it the process.
+func (g *guard) leave(err error) {
+	g.mu.Lock()
+	g.left = err
+	stop := g.stop
+	g.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
 // watch has the alarm end the fold by stop; at once, if it was raised before.
 func (g *guard) watch(stop context.CancelFunc) {
 	g.mu.Lock()
 	g.stop = stop
-	raised := g.damage != nil
+	over := g.damage != nil || g.left != nil
 	g.mu.Unlock()
-	if raised {
+	if over {
 		stop()
 	}
 }
@@ -74,6 +86,34 @@ func (g *guard) raised() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.damage
+}
+
+// leaving is why the process is to end; nil: it is not.
+func (g *guard) leaving() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.left
+}
+
+// RestoredError means that the log was declared to have been put back while this
+// process ran, which tells nodes under ids that are over.
+type RestoredError struct{ Base, Was uint64 }
+
+// Error says what to do.
+func (e *RestoredError) Error() string {
+	return fmt.Sprintf("the log was declared to have been put back from a backup (edict log accept --restored): event ids count from %d now, not from %d; start this worker again",
+		e.Base, e.Was)
+}
+
+// rebased is a *RestoredError if links tell of a higher base than this process
+// gives ids from.
+func (p *Plane) rebased(links []streams.Link) error {
+	for _, l := range links {
+		if l.Base > p.stream.Base() {
+			return &RestoredError{Base: l.Base, Was: p.stream.Base()}
+		}
+	}
+	return nil
 }
 
 // fold runs the fold until ctx ends. When the log turns out to be damaged the
@@ -93,6 +133,9 @@ func (p *Plane) fold(ctx context.Context, caught func()) error {
 	}
 	stop()
 	<-watched
+	if left := p.guard.leaving(); left != nil {
+		return left
+	}
 	damage := p.guard.raised()
 	if damage == nil {
 		return err

@@ -54,7 +54,7 @@ func (p *Plane) beginAnew(ctx context.Context, last uint64) error {
 		return err
 	}
 	p.log.Warn("the log is not where it was: its files were copied, or put back from a backup; event ids begin anew, and every node pulls once",
-		"dir", p.natsDir(), "last", last, "base", p.stream.Base())
+		"dir", p.natsDir(), "seq", last)
 	if link.Log == "" {
 		return nil
 	}

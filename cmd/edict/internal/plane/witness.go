@@ -107,6 +107,10 @@ func (p *Plane) followWitness(ctx context.Context) {
 				break
 			}
 			standing := streams.Standing(links)
+			if err := p.rebased(standing); err != nil {
+				p.guard.leave(err)
+				return
+			}
 			w.note(links[len(links)-1].At, standing)
 			if err := p.store.Witness(standing); err != nil {
 				p.guard.raise(err)
