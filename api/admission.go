@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
 )
 
 const (
@@ -81,7 +82,7 @@ func admissionRoutes() []Route {
 			Summary:  "Replace what an admission policy matches, its priority and its code; its name, level and owner never change",
 			Params:   writeParams(dryRunParam, ifMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
-			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, projector.CodeRevisionConflict, projector.CodeStaleEvent)...)...),
+			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, projector.CodeRevisionConflict, CodeContended, projector.CodeStaleEvent)...)...),
 			serve:    (*plane).replaceAdmission,
 		},
 		{
@@ -114,7 +115,7 @@ func (p *plane) createAdmission(c *call) error {
 	if err != nil {
 		return err
 	}
-	stored, err := p.writeAdmission(c, policy.AdmissionPolicyID(id.String()), d, new(uint64), "create:admission event")
+	stored, err := p.writeAdmission(c, admissionWrite{id: policy.AdmissionPolicyID(id.String()), document: d, expected: new(uint64), role: "create:admission event"})
 	if err != nil {
 		return err
 	}
@@ -125,9 +126,19 @@ func (p *plane) createAdmission(c *call) error {
 	return c.json(http.StatusCreated, resource.AdmissionID{ID: id.String()})
 }
 
+// admissionWrite is what writeAdmission is to write.
+type admissionWrite struct {
+	id       policy.AdmissionPolicyID
+	document policy.AdmissionPolicy
+	expected *uint64 // as in the event
+	role     string  // of the event's id
+	again    bool    // the log has the event, and refused it
+}
+
 // writeAdmission checks a policy and makes it the present one, or, in a dry run,
-// returns it as it would be, with version 0. expected is as in the event.
-func (p *plane) writeAdmission(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy, expected *uint64, role string) (stored projector.AdmissionPolicy, err error) {
+// returns it as it would be, with version 0.
+func (p *plane) writeAdmission(c *call, w admissionWrite) (stored projector.AdmissionPolicy, err error) {
+	id, d, expected := w.id, w.document, w.expected
 	stored = projector.AdmissionPolicy{ID: id, Document: &d, CreatedBy: c.principal}
 	dry, err := c.queryFlag("dry_run")
 	if err != nil {
@@ -145,10 +156,10 @@ func (p *plane) writeAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 		return stored, err
 	}
 	e := policy.AdmissionPolicyUpdated{Policy: id, Expected: expected, CreatedBy: c.principal, Document: d}
-	if e.ID, err = p.id(c, uuid.Nil, role); err != nil {
+	if e.ID, err = p.id(c, uuid.Nil, w.role); err != nil {
 		return stored, err
 	}
-	if _, err := p.commit(c, e, true); err != nil {
+	if _, err := p.append(c, streams.Append{Event: e, Again: w.again && c.key != ""}, true); err != nil {
 		return stored, err
 	}
 	p.Model.Read(func(v *projector.View) {
@@ -276,10 +287,6 @@ func (c *call) ifMatch() (*uint64, error) {
 	return &n, nil
 }
 
-// changeTries bounds how often a change without If-Match is made again over
-// what somebody else changed meanwhile.
-const changeTries = 5
-
 // changeAdmission makes a policy what change makes of the present one. Without
 // If-Match a change that came between is taken into account, not overwritten.
 func (p *plane) changeAdmission(c *call, change func(d *policy.AdmissionPolicy) error) (stored projector.AdmissionPolicy, err error) {
@@ -287,28 +294,34 @@ func (p *plane) changeAdmission(c *call, change func(d *policy.AdmissionPolicy) 
 	if err != nil {
 		return stored, err
 	}
-	for try := 1; ; try++ {
+	try := func(again bool) (err error) {
 		if stored, err = p.admissionOf(c); err != nil {
-			return stored, err
+			return err
 		}
 		d, expected := *stored.Document, stored.Version
 		if match != nil {
 			expected = *match
 		}
 		if err := change(&d); err != nil {
-			return stored, err
+			return err
 		}
 		if expected == stored.Version && d.Equal(*stored.Document) {
-			return stored, nil
+			return nil
 		}
-		role := fmt.Sprintf("change:%s:admission event", stored.ID)
-		next, err := p.writeAdmission(c, stored.ID, d, &expected, role)
+		w := admissionWrite{id: stored.ID, document: d, expected: &expected, role: fmt.Sprintf("change:%s:admission event", stored.ID), again: again}
+		present := stored
+		stored, err = p.writeAdmission(c, w)
 		var pr *resource.Problem
-		if errors.As(err, &pr) && pr.Code == projector.CodeRevisionConflict && match == nil && c.key == "" && try < changeTries {
-			continue
+		if c.key != "" && errors.As(err, &pr) && pr.Code == projector.CodeStaleEvent {
+			stored, err = present, nil // this very change was made before, and another since
 		}
-		return next, err
+		return err
 	}
+	if match != nil {
+		return stored, try(false)
+	}
+	err = p.insist(c, try)
+	return stored, err
 }
 
 func (p *plane) replaceAdmission(c *call) error {

@@ -206,7 +206,7 @@ func (p *plane) alphaCreate(c *call) error {
 	if err := f.apply(&d); err != nil {
 		return err
 	}
-	stored, err := p.writeAdmission(c, id, d, new(uint64), "create:admission event")
+	stored, err := p.writeAdmission(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
 	if err != nil {
 		return err
 	}

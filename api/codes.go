@@ -33,6 +33,7 @@ func meanings() map[string]meaning {
 		CodeCredentialTaken:   {http.StatusConflict, "another principal lists the same token, SPIFFE ID or identity"},
 		CodeNodeNotFound:      {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:  {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
+		CodeContended:         {http.StatusServiceUnavailable, "others changed the same thing each time that the change was tried; try again"},
 		CodeStarting:          {http.StatusServiceUnavailable, "this worker is not ready to serve; try again"},
 		CodeLogUnavailable:    {http.StatusServiceUnavailable, "the log did not answer; a write may be stored or not, and a retry under the same Idempotency-Key is the same write"},
 		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},

@@ -92,7 +92,7 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	if l.fails != nil {
 		return 0, false, l.fails
 	}
-	if seq, known := l.ids[a.Event.EventID()]; known && !a.Bulk {
+	if seq, known := l.ids[a.Event.EventID()]; known && !a.Bulk && !a.Again {
 		return seq, true, nil
 	}
 	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{

@@ -176,7 +176,10 @@ func (p *plane) putNode(c *call) error {
 	var known bool
 	err = p.settled(c.r.Context(), func(v *projector.View) error {
 		had, known = v.Node(id)
-		if known && had.Project == project && sameFacts(had, facts) {
+		switch {
+		case !known:
+			return errUnknown
+		case had.Project == project && sameFacts(had, facts):
 			return errUnchanged
 		}
 		return owned(had, known, project)
@@ -184,7 +187,7 @@ func (p *plane) putNode(c *call) error {
 	if errors.Is(err, errUnchanged) {
 		return c.json(http.StatusOK, showNode(had))
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnknown) {
 		return err
 	}
 	v, err := p.commit(c, e, !known)

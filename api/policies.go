@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
 )
 
 const (
@@ -51,7 +52,7 @@ func policyRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Patch{},
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
-			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict,
+			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict, CodeContended,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: (*plane).revisePolicy,
 		},
@@ -264,13 +265,22 @@ func (p *plane) revisePolicy(c *call) error {
 	if err := p.sign(c, &e, "revise:"+id.String()); err != nil {
 		return err
 	}
+	if patch.Expected != nil {
+		return p.publishRevision(c, e, patch, false)
+	}
+	return p.insist(c, func(again bool) error { return p.publishRevision(c, e, patch, again) })
+}
+
+// publishRevision makes of e what patch makes of the policy's head, publishes
+// it, and answers. again says that the log has e, and refused it.
+func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
 	var pol policy.Policy
 	published := false
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err := p.settled(c.r.Context(), func(v *projector.View) (err error) {
 		if published, err = p.published(v, c, e); published || err != nil {
 			return err
 		}
-		if pol, err = livePolicy(v, project, id); err != nil {
+		if pol, err = livePolicy(v, e.Project, e.Policy); err != nil {
 			return err
 		}
 		if patch.Expected != nil && *patch.Expected != pol.Head.ID {
@@ -293,7 +303,7 @@ func (p *plane) revisePolicy(c *call) error {
 	if err := p.admitRevision(c, &e); err != nil {
 		return err
 	}
-	if _, err := p.commit(c, e, false); err != nil {
+	if _, err := p.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
 		return err
 	}
 	return p.answerRevision(c, http.StatusOK, e)

@@ -162,8 +162,14 @@ func (p *plane) putPrincipal(c *call) error {
 	if c.r.Header.Get("If-None-Match") == "*" {
 		expected = new(uint64)
 	}
-	if err := p.checkTaken(id, doc); err != nil {
-		return err
+	if p.checkTaken(id, doc) != nil {
+		// Another worker may have taken it from whoever had it.
+		if err := p.catchUp(c.r.Context(), 0); err != nil {
+			return err
+		}
+		if err := p.checkTaken(id, doc); err != nil {
+			return err
+		}
 	}
 	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
 	if e.ID, err = p.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {

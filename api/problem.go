@@ -27,6 +27,7 @@ const (
 	CodeNodeNotFound      = "node_not_found"
 	CodeProjectionBehind  = "projection_behind"
 	CodeStarting          = "starting"
+	CodeContended         = "contended"
 	CodeLogUnavailable    = "log_unavailable"
 	CodeStorageLow        = "storage_low"
 	CodeSnapshotRunning   = "snapshot_running"

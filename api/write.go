@@ -15,13 +15,23 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// errUnchanged ends a check with: the facts are so already, write nothing.
-var errUnchanged = errors.New("unchanged")
+var (
+	// errUnchanged ends a check with: the facts are so already, write nothing.
+	errUnchanged = errors.New("unchanged")
+	// errUnknown ends a check with: there is no such thing yet, write the first.
+	errUnknown = errors.New("unknown")
+)
 
 // commit appends one event and waits for the fold's verdict. An error is the
 // problem to answer with: the fold's refusal, or that no verdict came in time.
 // created is remembered for a retry under the same key.
 func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict, error) {
+	return p.append(c, streams.Append{Event: e}, created)
+}
+
+// append is commit of an event that may be in the log already.
+func (p *plane) append(c *call, a streams.Append, created bool) (projector.Verdict, error) {
+	e := a.Event
 	if err := p.writable(); err != nil {
 		return projector.Verdict{}, err
 	}
@@ -29,7 +39,8 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	defer cancel()
 	trace, done := p.publishing(c, e.EventType(), 1)
 	fault.Pass(fault.AppendBefore)
-	seq, _, err := p.Log.Publish(ctx, streams.Append{Event: e, Traceparent: trace.String(), Principal: c.author(), Correlation: c.correlation})
+	a.Traceparent, a.Principal, a.Correlation = trace.String(), c.author(), c.correlation
+	seq, _, err := p.Log.Publish(ctx, a)
 	fault.Pass(fault.AppendAfter)
 	done(seq, err)
 	if fault.Always(fault.Unacknowledged) && errors.Is(err, streams.ErrUnknown) {
@@ -44,6 +55,28 @@ func (p *plane) commit(c *call, e policy.Event, created bool) (projector.Verdict
 	v, err := p.verdict(ctx, seq)
 	fault.Pass(fault.AcknowledgeBefore)
 	return v, err
+}
+
+// insist makes a change that names no version it is for: what others changed in
+// between is taken into account, not a conflict. try reads what there is, and
+// appends; it is told whether the event was refused before, and is repeated
+// while the fold says revision_conflict, for as long as a write may take.
+func (p *plane) insist(c *call, try func(again bool) error) error {
+	if err := p.catchUp(c.r.Context(), 0); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
+	defer cancel()
+	for again := false; ; again = true {
+		err := try(again)
+		var pr *resource.Problem
+		switch {
+		case !errors.As(err, &pr) || pr.Code != projector.CodeRevisionConflict:
+			return err
+		case ctx.Err() != nil:
+			return problem(http.StatusServiceUnavailable, CodeContended, "others changed it each time that this change was tried; try again")
+		}
+	}
 }
 
 // madeBefore finds a keyed write that this process made lately.

@@ -49,6 +49,7 @@ type Append struct {
 	Principal   string // who caused it, for the audit; "" when nobody said
 	Correlation string // what its author said it belongs to
 	Once        bool   // only if nothing stands on its subject yet, else ErrWrongSequence
+	Again       bool   // though the log has it: what it met then made the fold refuse it, and is otherwise now
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
 }
 

@@ -49,12 +49,18 @@ func outgoing(a Append) Outgoing {
 	if a.Correlation != "" {
 		o.Header = append(o.Header, HeaderCorrelation, a.Correlation)
 	}
-	if !a.Bulk {
+	switch {
+	case a.Again:
+		o.MsgID = unforeseen(id)
+	case !a.Bulk:
 		o.MsgID = id
 	}
 	o.HasExpect, o.event = a.Once, e
 	return o
 }
+
+// unforeseen is a message id of an event that nobody has used.
+func unforeseen(id string) string { return id + "." + rand.Text() }
 
 // source is who produced an event of ours, as a URI reference.
 func source(e policy.Event) string {
@@ -250,7 +256,7 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 		if err == nil && a.Duplicate {
 			var ours bool
 			if ours, err = l.stored(ctx, a.Seq, o); err == nil && !ours {
-				o.MsgID = o.event.EventID().String() + "." + rand.Text()
+				o.MsgID = unforeseen(o.event.EventID().String())
 				continue
 			}
 		}
