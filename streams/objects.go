@@ -32,6 +32,7 @@ const (
 	objectsPrefix = "OBJ_" // of stream names
 	chunksPrefix  = "$O."  // of subjects
 	chunksInfix   = ".C."
+	namesInfix    = ".M."
 )
 
 // objectPatience bounds the transfer of one object: not how long it may take,
@@ -71,80 +72,8 @@ func openObjects(ctx context.Context, c *Conn, name string, open func(context.Co
 	return &Objects{c: c, name: name, stream: objectsPrefix + name, store: store}, nil
 }
 
-// Put stores what r yields under a name that has nothing yet, and returns once
-// the server has acknowledged all of it. After an error nobody may refer to the
-// object: parts of it may be stored, until Sweep.
-func (o *Objects) Put(ctx context.Context, name string, r io.Reader) (Object, error) {
-	ctx, cancel := o.c.during(ctx, objectPatience)
-	defer cancel()
-	info, err := o.store.Put(ctx, jetstream.ObjectMeta{Name: name}, &paced{ctx: ctx, o: o, r: r})
-	if err != nil {
-		return Object{}, fmt.Errorf("store object %s in %s: %w", name, o.name, err)
-	}
-	return o.object(info), nil
-}
-
 func (o *Objects) object(info *jetstream.ObjectInfo) Object {
 	return Object{Name: info.Name, Bytes: info.Size, Time: info.ModTime.UTC(), chunk: chunksPrefix + o.name + chunksInfix + info.NUID}
-}
-
-// objectInFlight bounds the bytes of an object that the server has not stored yet.
-const objectInFlight = 32 << 20
-
-// paced yields whole chunks, and waits while the server is behind: the client
-// library sends as fast as it can read.
-type paced struct {
-	ctx   context.Context
-	o     *Objects
-	r     io.Reader
-	sent  uint64
-	start uint64 // bytes of the stream at the begin
-	known uint64 // bytes stored since, at least
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	if err := p.wait(); err != nil {
-		return 0, err
-	}
-	n, err := io.ReadFull(p.r, b)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // the next call says so
-	}
-	p.sent += uint64(n)
-	return n, err
-}
-
-func (p *paced) wait() error {
-	var b backoff
-	still := time.Now()
-	for first := p.sent == 0; first || p.sent > p.known+objectInFlight; first = false {
-		info, err := p.o.c.streamInfo(p.ctx, p.o.stream)
-		if err != nil {
-			return err
-		}
-		if first {
-			p.start = info.State.Bytes
-			return nil
-		}
-		// Others may delete objects meanwhile; then the count begins anew.
-		if info.State.Bytes < p.start {
-			p.start = info.State.Bytes
-			p.known = p.sent
-		}
-		stored := info.State.Bytes - p.start
-		if stored <= p.known {
-			if time.Since(still) > commitTimeout {
-				return fmt.Errorf("%w: the server has stored nothing for %v", ErrUnknown, commitTimeout)
-			}
-			if err := b.pause(p.ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		p.known, still = stored, time.Now()
-		b.reset()
-	}
-	return nil
 }
 
 // Get reads an object; ErrNotFound when there is none. The reader fails at its

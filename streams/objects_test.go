@@ -2,9 +2,11 @@ package streams
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -19,6 +21,37 @@ func noise(n int) []byte {
 	r := rand.NewChaCha8([32]byte{7})
 	_, _ = r.Read(b) // never fails
 	return b
+}
+
+// calledOff yields some bytes; at their end nobody wants the object any more.
+type calledOff struct {
+	left int
+	off  context.CancelFunc
+}
+
+func (b *calledOff) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		b.off()
+		return 0, io.EOF
+	}
+	n := min(b.left, len(p))
+	b.left -= n
+	return n, nil
+}
+
+// TestAnObjectThatIsCalledOffLeavesNothingRunning breaks off at the end of an
+// object, as a plane that is stopped does, on one processor: what was begun for it
+// has not run yet then. TestMain looks for what is left.
+func TestAnObjectThatIsCalledOffLeavesNothingRunning(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	c := embedded(t)
+	o, err := MakeObjects(within(t), c, testObjects, "of a test")
+	require.NoError(t, err)
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err = o.Put(ctx, "a", &calledOff{100, cancel})
+		require.Error(t, err)
+	}
 }
 
 // dribble yields a few bytes at a time, as a compressor may.
