@@ -199,6 +199,10 @@ func (r *reader) labels() Labels {
 		if _, why := labelValueFault(value); why != "" {
 			r.note("", CodeInvalidLabelValue, why)
 		}
+		if n > MaxLabels { // judged, not kept
+			r.arena = r.arena[:at]
+			return true
+		}
 		r.arena = append(r.arena, value...)
 		r.pairs = append(r.pairs, pair{at, key, len(r.arena)})
 		return true

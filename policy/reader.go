@@ -20,12 +20,22 @@ type reader struct {
 	dec    jsontext.Decoder
 	in     bytes.Buffer
 	faults Violations
+	shaped bool // one of them is in the document's shape
 	ended  bool
 
 	unquoted []byte // the last string that had escapes
 	arena    []byte // text of the labels being read
 	pairs    []pair
 }
+
+// MaxFaults is how many faults of one document are told. One of a few bytes takes
+// hundreds to tell, so a document of nothing else would take a hundred times its
+// size.
+const MaxFaults = 1024
+
+// pooled is up to which size of a document what its reading took is kept for the
+// next: the decoder remembers every name of an object.
+const pooled = 1 << 20
 
 // readers spares a decoder's buffers per document; it holds no state between
 // documents.
@@ -47,16 +57,24 @@ func readBody(body []byte, walk func(*reader)) {
 	r := readers.Get().(*reader)
 	r.in = *bytes.NewBuffer(body)
 	r.dec.Reset(&r.in)
-	r.faults, r.ended = nil, false
+	r.faults, r.shaped, r.ended = nil, false, false
 	walk(r)
 	// The pool must not keep the body alive.
 	r.in, r.faults = bytes.Buffer{}, nil
 	r.dec.Reset(&r.in)
-	readers.Put(r)
+	if len(body) <= pooled {
+		readers.Put(r)
+	}
 }
 
-// note records a fault at the last value read, or below it.
+// note records a fault at the last value read, or below it. Beyond MaxFaults only
+// the first in the shape is: it decides what the whole is.
 func (r *reader) note(below, code, detail string) {
+	shape := ofShape(code)
+	if len(r.faults) >= MaxFaults && (r.shaped || !shape) {
+		return
+	}
+	r.shaped = r.shaped || shape
 	r.faults = append(r.faults, Violation{string(r.dec.StackPointer()) + below, code, detail})
 }
 

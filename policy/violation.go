@@ -27,12 +27,19 @@ func (v Violations) Error() string {
 // conflict with a rule of the domain (HTTP 422, fold code invalid).
 func (v Violations) Shape() (Violation, bool) {
 	for _, x := range v {
-		switch x.Code {
-		case CodeMalformedJSON, CodeDuplicateKey, CodeUnknownField, CodeWrongType:
+		if ofShape(x.Code) {
 			return x, true
 		}
 	}
 	return Violation{}, false
+}
+
+func ofShape(code string) bool {
+	switch code {
+	case CodeMalformedJSON, CodeDuplicateKey, CodeUnknownField, CodeWrongType:
+		return true
+	}
+	return false
 }
 
 // orNil keeps an empty list from becoming a non-nil error.

@@ -41,11 +41,12 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 	}
 	reading, cancel := context.WithCancel(ctx)
 	batches := make(chan prepared, bulkAhead)
+	ahead := newBudget(preparedBytes)
 	go func() {
 		defer close(batches)
-		prepareAll(reading, log, p.admission(), batches)
+		prepareAll(reading, log, p.admission(), batches, ahead)
 	}()
-	err := p.bulkEach(batches, until)
+	err := p.bulkEach(batches, ahead, until)
 	cancel()
 	for range batches { // its reader is to have ended, too
 	}
@@ -57,15 +58,16 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 
 // bulkEach gathers what was prepared into large batches and writes them, until
 // the store stands at until.
-func (p *Projector) bulkEach(batches <-chan prepared, until uint64) error {
+func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64) error {
 	var b bulk
 	var gathered []entry
 	size := 0
 	for next := range batches {
+		ahead.give(next.room)
 		for _, e := range next.entries {
 			if e.msg.Seq <= until {
 				gathered = append(gathered, e)
-				size += len(e.msg.Body)
+				size += e.weight
 			}
 		}
 		done := len(gathered) > 0 && gathered[len(gathered)-1].msg.Seq == until

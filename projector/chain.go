@@ -28,6 +28,9 @@ const (
 // them. Links are at most LinkEvery apart, unless nobody witnessed for a time.
 const heldMost = 8 * LinkEvery
 
+// heldBytes bounds them by what they weigh, too.
+const heldBytes = 24 << 20
+
 // witness is the fold's half of the log's witness: what it hashed itself, and
 // the links ahead of it.
 type witness struct {
@@ -128,6 +131,7 @@ type admission struct {
 	chain   Chain
 	next    uint64
 	held    []entry
+	weight  int // of held
 }
 
 // admission begins behind the last batch written.
@@ -144,20 +148,29 @@ func (a *admission) take(msgs []streams.Message) ([]entry, error) {
 	entries, stop := admit(msgs, a.next)
 	a.next += uint64(len(entries))
 	confirmed, err := a.witness.pass(&a.chain, entries)
+	weight := a.weight + weigh(entries)
 	entries = append(a.held, entries...)
-	a.held = nil
-	if err == nil && len(entries) > heldMost {
+	a.held, a.weight = nil, 0
+	if err == nil && (len(entries) > heldMost || weight > heldBytes) {
 		return entries, stop
 	}
 	n, _ := slices.BinarySearchFunc(entries, confirmed+1, func(e entry, seq uint64) int { return cmp.Compare(e.msg.Seq, seq) })
 	a.held = entries[n:]
+	a.weight = weight - weigh(entries[:n])
 	return entries[:n:n], cmp.Or(err, stop)
+}
+
+func weigh(entries []entry) (weight int) {
+	for i := range entries {
+		weight += entries[i].weight
+	}
+	return weight
 }
 
 // rest is what take kept back.
 func (a *admission) rest() []entry {
 	held := a.held
-	a.held = nil
+	a.held, a.weight = nil, 0
 	return held
 }
 

@@ -51,6 +51,7 @@ type entry struct {
 	older    *olderHashes
 	trace    streams.Trace // of the request that caused it, if it says
 	claimed  bool          // the subject says of the event what it says itself
+	weight   int           // about the bytes that it keeps in memory, in those of the log
 }
 
 // knownSchema is the newest ce-dataschema this binary folds: edict/v5. v2

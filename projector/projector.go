@@ -250,6 +250,7 @@ func admit(msgs []streams.Message, next uint64) ([]entry, error) {
 		if err != nil {
 			return entries, err
 		}
+		e.lighten()
 		entries = append(entries, e)
 		next++
 	}
@@ -259,6 +260,7 @@ func admit(msgs []streams.Message, next uint64) ([]entry, error) {
 // written is a batch that memory and Pebble hold, and the disk perhaps not yet.
 type written struct {
 	batch *pebble.Batch // nil: there was nothing to write
+	room  int64         // that it takes of the budget of those unsynced
 	began time.Time
 	made  []Verdict
 	trace []Traced

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/edictdev/edict/streams"
 )
 
@@ -30,11 +32,35 @@ const (
 	unsyncedMost  = 16
 )
 
+// They are bounded by what they weigh, too: a few large events are as much as a
+// hundred thousand small ones.
+const (
+	preparedBytes = 16 << 20
+	unsyncedBytes = 32 << 20
+)
+
 // prepared is a batch made ready for the fold; err is what follows it.
 type prepared struct {
 	entries []entry
 	err     error
+	room    int64 // that it takes of the budget of its queue
 }
+
+// budget bounds the bytes of a queue. What is larger than all of it takes all.
+type budget struct {
+	most int64
+	left *semaphore.Weighted
+}
+
+func newBudget(most int64) budget { return budget{most, semaphore.NewWeighted(most)} }
+
+// take waits for room and says how much was taken; an error is ctx's.
+func (b budget) take(ctx context.Context, bytes int) (room int64, err error) {
+	room = min(int64(bytes), b.most)
+	return room, b.left.Acquire(ctx, room)
+}
+
+func (b budget) give(room int64) { b.left.Release(room) }
 
 // Run checks that log is the one the store was folded from, then folds until
 // ctx ends, when it returns nil. What the log yields is decoded while what came
@@ -47,14 +73,15 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batches := make(chan prepared, preparedAhead)
+	ahead, behind := newBudget(preparedBytes), newBudget(unsyncedBytes)
 	go func() {
 		defer close(batches)
-		prepareAll(ctx, log, p.admission(), batches)
+		prepareAll(ctx, log, p.admission(), batches, ahead)
 	}()
 	unsynced := make(chan written, unsyncedMost)
 	synced := make(chan error, 1)
-	go func() { synced <- p.acknowledgeEach(unsynced, cancel) }()
-	err := p.foldEach(batches, unsynced)
+	go func() { synced <- p.acknowledgeEach(unsynced, behind, cancel) }()
+	err := p.foldEach(batches, ahead, unsynced, behind)
 	close(unsynced)
 	cancel()
 	for range batches { // its reader is to have ended, too
@@ -68,8 +95,9 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 // acknowledgeEach makes batches visible as they become durable, and stops the
 // fold when one cannot. The rest is waited for all the same: who closes the
 // store must find no write of ours under way.
-func (p *Projector) acknowledgeEach(unsynced <-chan written, stop func()) (err error) {
+func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop func()) (err error) {
 	for w := range unsynced {
+		behind.give(w.room)
 		if err != nil {
 			w.abandon()
 			continue
@@ -82,9 +110,14 @@ func (p *Projector) acknowledgeEach(unsynced <-chan written, stop func()) (err e
 }
 
 // prepareAll makes ready what the log yields from where a stands on, until ctx
-// ends or an error has been passed on.
-func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared) {
+// ends or an error has been passed on. What is passed takes room of ahead, which
+// its taker gives back.
+func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared, ahead budget) {
 	pass := func(b prepared) bool {
+		var err error
+		if b.room, err = ahead.take(ctx, weigh(b.entries)); err != nil {
+			return false
+		}
 		select {
 		case to <- b:
 			return b.err == nil
@@ -146,12 +179,17 @@ func (g *gathering) after(ctx context.Context, n int) {
 }
 
 // foldEach writes batches until there are no more, or one cannot be.
-func (p *Projector) foldEach(batches <-chan prepared, unsynced chan<- written) error {
+func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced chan<- written, behind budget) error {
 	for b := range batches {
+		ahead.give(b.room)
 		for len(b.entries) > 0 {
 			w, err := p.write(b.entries)
 			if err != nil {
 				return err
+			}
+			if w.batch != nil {
+				// Whoever acknowledges gives it back, whatever becomes of the disk.
+				w.room, _ = behind.take(context.Background(), w.batch.Len())
 			}
 			unsynced <- w
 			b.entries = b.entries[len(w.made):]

@@ -19,7 +19,7 @@ const verdictsKept = 1 << 16
 // ErrForgotten means that a verdict was asked for long after the event.
 var ErrForgotten = errors.New("verdict is no longer kept: read the state, or the rejected events")
 
-// verdicts is a ring of the latest ones, by sequence.
+// verdicts is a ring of the latest ones that are no rejections, by sequence.
 type verdicts struct {
 	mu   sync.Mutex
 	ring []Verdict
@@ -32,7 +32,9 @@ func (r *verdicts) put(made []Verdict) {
 		r.ring = make([]Verdict, verdictsKept)
 	}
 	for _, v := range made {
-		r.ring[v.Seq%verdictsKept] = v
+		if v.Rejection == nil { // the store has the others, with all that was wrong
+			r.ring[v.Seq%verdictsKept] = v
+		}
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	followBatch     = 1000     // messages yielded together, at most
-	followBuffer    = 4096     // messages held ahead of the reader
-	followBytes     = 32 << 20 // bytes held ahead of the reader, and asked of the server at once
-	followPull      = 1000     // messages asked of the server at once
+	followBatch     = 1000    // messages yielded together, at most
+	followTogether  = 2 << 20 // bytes yielded together, but for a message that is larger
+	followBuffer    = 4096    // messages held ahead of the reader
+	followBytes     = 8 << 20 // bytes held ahead of the reader, and asked of the server at once
+	followPull      = 1000    // messages asked of the server at once
 	followHeartbeat = 2 * time.Second
 	// A consumer whose process died is forgotten after this; the server allows a
 	// thousand consumers of a stream by default.

@@ -218,3 +218,24 @@ func TestDeliveriesAreReadFromEveryFormOfReplySubject(t *testing.T) {
 		assert.False(t, ok, reply)
 	}
 }
+
+// Large messages are given few at a time, and what was given is kept by nobody.
+func TestTheQueueGivesFewLargeMessagesTogether(t *testing.T) {
+	q := newQueue(context.Background(), 0)
+	const size = followTogether/2 - 1024
+	for i := range 5 {
+		q.put(fakeMsg{reply: fmt.Sprintf("$JS.ACK.S.C.1.%d.%d.1.0", i+1, i+1), data: make([]byte, size)})
+	}
+	q.put(fakeMsg{reply: "$JS.ACK.S.C.1.6.6.1.0", data: make([]byte, 2*followTogether)})
+	under := q.msgs
+	var got []int
+	for !q.empty() {
+		batch, _, err := q.take(within(t), 0)
+		require.NoError(t, err)
+		got = append(got, len(batch))
+	}
+	assert.Equal(t, []int{2, 2, 1, 1}, got)
+	for _, m := range under[:5] {
+		assert.Nil(t, m.Body)
+	}
+}

@@ -104,9 +104,10 @@ const (
 type fakeMsg struct {
 	jetstream.Msg
 	reply string
+	data  []byte
 }
 
 func (m fakeMsg) Reply() string        { return m.reply }
 func (m fakeMsg) Subject() string      { return "s" }
-func (m fakeMsg) Data() []byte         { return nil }
+func (m fakeMsg) Data() []byte         { return m.data }
 func (m fakeMsg) Headers() nats.Header { return nil }

@@ -133,7 +133,7 @@ func (l *Log) State(ctx context.Context) (State, error) {
 // Follow yields batches of messages from sequence from (inclusive; below First
 // is First), oldest first, every sequence once, until ctx ends. It outlives
 // restarts of the server and begins again after the last message yielded. It
-// yields what there is at once and at most 1,000 messages together. The
+// yields what there is at once and at most 1,000 messages, or 2 MiB of several, together. The
 // iteration ends with an error when it cannot go on: *DamagedError for a hole
 // in the sequences, a log of another birth, or one that ends before from - 1.
 func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, error] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,8 +108,8 @@ func (q *queue) received() uint64 {
 	return q.consumer
 }
 
-// take waits for messages and returns all there are, at most followBatch, with
-// the number the server had beyond the last that came. What came before a
+// take waits for messages and returns all there are, at most followBatch and
+// followTogether, with the number the server had beyond the last that came. What came before a
 // failure is given before it. quiet > 0 bounds the wait: errQuiet.
 func (q *queue) take(ctx context.Context, quiet time.Duration) (batch []Message, pending uint64, err error) {
 	var alarm <-chan time.Time
@@ -139,15 +140,23 @@ func (q *queue) now() ([]Message, uint64, error) {
 	if len(q.msgs) == 0 {
 		return nil, q.pending, q.err
 	}
-	n := min(len(q.msgs), followBatch)
-	batch := q.msgs[:n:n]
-	q.msgs = q.msgs[n:]
-	if len(q.msgs) == 0 {
-		q.msgs, q.bytes = nil, 0
-	} else {
-		for i := range batch {
-			q.bytes -= batch[i].size()
+	n, bytes := 1, q.msgs[0].size()
+	for ; n < min(len(q.msgs), followBatch); n++ {
+		size := q.msgs[n].size()
+		if bytes+size > followTogether {
+			break
 		}
+		bytes += size
+	}
+	q.bytes -= bytes
+	batch := q.msgs[:n:n]
+	if n == len(q.msgs) {
+		q.msgs = nil
+	} else {
+		// What stays would keep the bodies of what goes.
+		batch = slices.Clone(batch)
+		clear(q.msgs[:n])
+		q.msgs = q.msgs[n:]
 	}
 	signal(q.room)
 	return batch, q.pending, nil

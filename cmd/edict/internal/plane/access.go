@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -212,13 +213,35 @@ func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]streams.M
 			if len(out) == limit || m.Seq > state.Last {
 				return out, nil
 			}
-			out = append(out, m)
+			out = append(out, lean(m))
 		}
 		if len(out) == limit || len(out) > 0 && out[len(out)-1].Seq >= state.Last {
 			return out, nil
 		}
 	}
 	return nil, fmt.Errorf("read the log above %d: %w", after, context.Cause(ctx))
+}
+
+// What the trail keeps of an event: whoever appends may make a page of them as
+// large as a thousand messages.
+const (
+	trailBody   = 64 << 10 // of those that say more than their headers
+	trailHeader = 1 << 10
+)
+
+// lean is what of an event the trail shows.
+func lean(m streams.Message) streams.Message {
+	if len(m.Body) > trailBody {
+		m.Body = nil
+	}
+	kept := make(map[string][]string, 4)
+	for _, name := range []string{"ce-id", "ce-type", streams.HeaderPrincipal, streams.HeaderCorrelation} {
+		if v := m.Get(name); v != "" {
+			kept[name] = []string{strings.ToValidUTF8(v[:min(len(v), trailHeader)], "")}
+		}
+	}
+	m.Header = kept
+	return m
 }
 
 // dialect is the form of event envelopes that the agent of a node reads.

@@ -1,0 +1,65 @@
+package projector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// lightest is what an entry weighs that keeps nothing of its message.
+const lightest = 512
+
+// lighten lets go of what the fold does not look at, because entries wait: for
+// the witness, for their turn, for the disk. Of an event that is no good there is
+// left what names it, and why; of others what they say, and of a revision its text.
+func (e *entry) lighten() {
+	size := len(e.msg.Body)
+	e.msg.Header = nil
+	e.msg.Subject = strings.Clone(e.msg.Subject)
+	e.weight = lightest
+	if e.fault != nil {
+		e.fault = brief(e.fault)
+	} else {
+		e.weight += size
+	}
+	switch ev := e.event.(type) {
+	case policy.RevisionCreated:
+		if e.fault == nil {
+			return
+		}
+		ev.Revision.Rules = nil
+		e.event = ev
+	case policy.ArtifactReleased:
+		ev.Artifacts = nil // e.released has them
+		e.event = ev
+	}
+	e.msg.Body = nil
+}
+
+// What is told, and kept for good, of the faults of one event: an event that is
+// nothing but faults must not grow by being refused.
+const (
+	faultsTold = 32
+	faultText  = 200 // bytes of a pointer and of a detail
+)
+
+func brief(fault *policy.DecodeError) *policy.DecodeError {
+	told := slices.Clone(fault.Violations[:min(len(fault.Violations), faultsTold)])
+	for i := range told {
+		told[i].Pointer, told[i].Detail = shorten(told[i].Pointer), shorten(told[i].Detail)
+	}
+	if n := len(fault.Violations) - len(told); n > 0 {
+		told[len(told)-1].Detail += fmt.Sprintf("; and %d more faults", n)
+	}
+	return &policy.DecodeError{Code: fault.Code, Violations: told}
+}
+
+// shorten gives text of at most faultText bytes, that keeps nothing else in memory.
+func shorten(text string) string {
+	if len(text) <= faultText {
+		return strings.Clone(text)
+	}
+	return strings.ToValidUTF8(text[:faultText], "") + "…"
+}
