@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -40,7 +41,7 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 	}
 	lock, err := pebble.LockDirectory(dir, vfs.Default)
 	if err != nil {
-		return id, false, &LockedError{Dir: dir}
+		return id, false, notLocked(dir, err)
 	}
 	opts := pebbleOptions(vfs.Default, lock, slog.New(slog.DiscardHandler))
 	opts.ReadOnly = true
@@ -57,6 +58,14 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 		err = fmt.Errorf("read store %s: %w", dir, err)
 	}
 	return id, found, errors.Join(err, db.Close(), lock.Close())
+}
+
+// notLocked says why the store in dir could not be locked.
+func notLocked(dir string, err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("read store %s: it cannot be written: %w", dir, err)
+	}
+	return &LockedError{Dir: dir}
 }
 
 // known refuses a store in a format newer than ours.

@@ -135,7 +135,7 @@ func (p *Projector) openDB() (err error) {
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	if p.lock, err = pebble.LockDirectory(p.dir, p.opt.fs); err != nil {
-		return &LockedError{Dir: p.dir}
+		return notLocked(p.dir, err)
 	}
 	p.fs = p.opt.fs
 	if p.opt.Full != nil {

@@ -62,8 +62,9 @@ type ServerOptions struct {
 
 // Server is an embedded nats-server with JetStream.
 type Server struct {
-	opt  ServerOptions
-	lock *dirLock
+	opt   ServerOptions
+	lock  *dirLock
+	files openFiles
 	// secret lets our own connections in where there is a Guard.
 	secret   string
 	quarters atomic.Pointer[map[Quarter]*server.Account] // of run
@@ -94,7 +95,7 @@ func StartServer(opt ServerOptions) (*Server, error) {
 	}
 	lock, err := lockDir(filepath.Join(opt.Dir, lockName))
 	if err != nil {
-		return nil, fmt.Errorf("embedded server: store directory %s is in use by another process; stop it or choose another directory: %w", opt.Dir, err)
+		return nil, fmt.Errorf("embedded server: %w", notLocked(opt.Dir, err))
 	}
 	s := &Server{opt: opt, lock: lock, listen: opt.Listen, secret: rand.Text()}
 	if err := s.start(); err != nil {

@@ -74,7 +74,7 @@ func CheckDir(dir string) error {
 	}
 	lock, err := lockDir(path)
 	if err != nil {
-		return fmt.Errorf("store directory %s is in use by another process: %w", dir, err)
+		return notLocked(dir, err)
 	}
 	lock.release()
 	return nil

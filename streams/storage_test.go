@@ -1,6 +1,8 @@
 package streams
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -75,4 +77,14 @@ func TestTheLogOfAStoppedServerIsKnownWithoutStartingIt(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.True(t, created.Equal(log.Created()))
+}
+
+// What cannot be locked is not in use for that: here its lock cannot be opened.
+func TestADirectoryThatCannotBeWrittenIsNotInUse(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, lockName), 0o700))
+	for _, err := range []error{CheckDir(dir), func() error { _, err := StartServer(ServerOptions{Dir: dir}); return err }()} {
+		require.ErrorContains(t, err, "cannot be written")
+		require.NotContains(t, err.Error(), "in use")
+	}
 }

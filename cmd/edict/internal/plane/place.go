@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/edictdev/edict/streams"
 )
@@ -66,4 +67,26 @@ func (p *Plane) beginAnew(ctx context.Context, last uint64) error {
 	link.At = n
 	p.witness.note(n, []streams.Link{link})
 	return nil
+}
+
+// watchPlace looks whether the files that the log's server writes to are still
+// there, until ctx ends or they are not: what is written then is nowhere.
+func (p *Plane) watchPlace(ctx context.Context) error {
+	if p.room.server == nil {
+		return nil
+	}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := p.entrance.nats.Vanished(); err != nil {
+			p.room.vanish()
+			p.guard.raise(err)
+			return nil
+		}
+	}
 }

@@ -3,10 +3,15 @@ package plane
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,4 +99,51 @@ func TestAWorkerEndsWhenItsLogIsDeclaredPutBack(t *testing.T) {
 	var restored *RestoredError
 	require.ErrorAs(t, err, &restored)
 	require.ErrorContains(t, err, "start this worker again")
+}
+
+// TestALogThatVanishesIsNotWrittenTo: its files go while the plane runs, and what
+// the server writes to goes with them.
+func TestALogThatVanishesIsNotWrittenTo(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		vanishes func(dir string) error
+	}{
+		{"the whole store", func(dir string) error { return os.RemoveAll(filepath.Join(dir, natsName)) }},
+		{"another one in its place", func(dir string) error {
+			nats := filepath.Join(dir, natsName)
+			return errors.Join(os.Rename(nats, nats+".away"), os.CopyFS(nats, os.DirFS(nats+".away")))
+		}},
+		{"its blocks", func(dir string) error { return os.Remove(filepath.Join(dir, logMessages, "1.blk")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			p := running(t, Options{Data: dir, NATSListen: "none"})
+			_, err := p.stream.PublishAll(t.Context(), nodes(1, 3))
+			require.NoError(t, err)
+			require.NoError(t, p.store.Wait(t.Context(), 3))
+			require.NoError(t, p.entrance.nats.Vanished(), "its files were seen")
+			require.NoError(t, c.vanishes(dir))
+			err = p.alarmed(t)
+			requireDamage(t, err, streams.DamageGone, 0, 0)
+			require.ErrorContains(t, err, dir)
+			require.ErrorContains(t, err, "is lost")
+
+			status, body := p.get(t, "/readyz")
+			require.Equal(t, http.StatusServiceUnavailable, status)
+			require.Contains(t, body, dir)
+			req, err := http.NewRequest(http.MethodPut, "http://"+p.listener.Addr().String()+"/v1/projects/"+project.String()+"/nodes/n-4", strings.NewReader(`{"labels":{},"addresses":[]}`))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, errors.Join(err, resp.Body.Close()))
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "%s", text)
+			require.Contains(t, string(text), "log_unavailable")
+			require.Eventually(t, func() bool {
+				_, err := p.stream.PublishAll(t.Context(), nodes(5, 5))
+				return errors.Is(err, streams.ErrStorage)
+			}, 20*time.Second, 10*time.Millisecond, "producers that do not ask are refused, too")
+		})
+	}
 }

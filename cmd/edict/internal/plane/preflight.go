@@ -65,14 +65,34 @@ func (p *Plane) checkData() error {
 	case !info.IsDir():
 		return &UnusableError{"--data", fmt.Errorf("%s is not a directory; name one, it is made when absent", p.opt.Data)}
 	}
-	return nil
+	return writable(p.opt.Data)
+}
+
+// writable says why nothing can be written to a directory.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".edict-*")
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return &UnusableError{"--data", fmt.Errorf("%s is on a file system that is mounted read-only; mount it for writing, and see the system's log why it is not: %w", dir, err)}
+	case errors.Is(err, fs.ErrPermission):
+		return &UnusableError{"--data", fmt.Errorf("this user may not write to %s; give it the directory, or name another: %w", dir, err)}
+	}
+	return nil // a full disk is told by its measure
 }
 
 func (p *Plane) checkLocks() error {
 	if p.opt.NATS != "" {
 		return nil // the store's own lock tells
 	}
-	return inUse(streams.CheckDir(p.natsDir()), "--data", p.opt.Data)
+	err := inUse(streams.CheckDir(p.natsDir()), "--data", p.opt.Data)
+	var used *InUseError
+	if err != nil && !errors.As(err, &used) {
+		return &UnusableError{"--data", err}
+	}
+	return err
 }
 
 // keyFile is the signing key's, and whether it may be made.

@@ -29,6 +29,7 @@ type room struct {
 	pause  time.Duration
 
 	mu      sync.Mutex
+	gone    bool // the log's files are: its server is never restarted
 	left    uint64
 	low     bool          // authors are refused
 	refused bool          // the log refuses everybody
@@ -100,6 +101,10 @@ func (r *room) Run(ctx context.Context) error {
 
 // look takes the measure once and does what follows from it.
 func (r *room) look() {
+	if r.isGone() {
+		r.tellLog(true)
+		return
+	}
 	left := r.measure()
 	failed := r.failure()
 	switch now := time.Now(); {
@@ -123,6 +128,20 @@ func (r *room) look() {
 		r.log.Info("writes are taken again: there is room on the disk", "free_mib", left/mib, "dir", r.dir)
 	}
 	r.tellLog(failed != nil || low && (left < r.keep/2 || r.refused))
+}
+
+// vanish has the log refuse everybody for good, because its files are gone. A
+// server that was restarted then would begin with nothing.
+func (r *room) vanish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+}
+
+func (r *room) isGone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gone
 }
 
 // tellLog has the log refuse producers that do not ask us first. A store that

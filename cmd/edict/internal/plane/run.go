@@ -28,6 +28,7 @@ func (p *Plane) Run(ctx context.Context) error {
 
 	context.AfterFunc(parts, p.room.release)
 	g.Go(func() error { return p.room.Run(parts) })
+	g.Go(func() error { return p.watchPlace(parts) })
 	caught, caughtUp := context.WithCancel(parts)
 	defer caughtUp()
 	g.Go(func() error { return p.fold(parts, caughtUp) })
