@@ -72,6 +72,10 @@ func turned(t *testing.T, file, from, to string) (bin string) {
 var described = &contract.Transport{Next: http.DefaultTransport}
 
 func TestMain(m *testing.M) {
+	if as := os.Getenv(asServer); as != "" {
+		beServer(as)
+		return
+	}
 	http.DefaultClient.Transport = described
 	code := m.Run()
 	for _, fault := range described.Faults() {

@@ -23,19 +23,20 @@ import (
 // cluster is NATS servers in this process, that keep everything as often as
 // there are servers, and workers of the built binary on them.
 type cluster struct {
-	t       *testing.T
-	url     string
-	servers []*streams.Server
-	conn    *streams.Conn
-	key     string
-	ttl     time.Duration
-	workers []*process
+	t        *testing.T
+	url      string
+	servers  []*streams.Server
+	conn     *streams.Conn
+	key      string
+	replicas int // of everything that is kept
+	ttl      time.Duration
+	workers  []*process
 }
 
 // newCluster starts the servers; ttl is that of the workers' leases.
 func newCluster(t *testing.T, servers int, ttl time.Duration) *cluster {
 	t.Helper()
-	c := &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl}
+	c := &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: servers}
 	var err error
 	if servers == 1 {
 		s, serr := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: anyPort, Relaxed: true})
@@ -70,7 +71,7 @@ func (c *cluster) work(args ...string) *process {
 	p := &process{
 		t: c.t, bin: bin, data: c.t.TempDir(), http: anyPort, nats: c.url,
 		args:  append([]string{"--name", name, "--lease-ttl", c.ttl.String()}, args...),
-		where: []string{"--nats", c.url, "--replicas", strconv.Itoa(len(c.servers)), "--signing-key", c.key},
+		where: []string{"--nats", c.url, "--replicas", strconv.Itoa(c.replicas), "--signing-key", c.key},
 	}
 	c.workers = append(c.workers, p)
 	p.start()

@@ -160,7 +160,7 @@ func powerCut(t *testing.T, durability string, env ...string) (p *process, lost 
 	require.Equal(t, durability == "strict" && env == nil, p.status("").Durability == "strict", "the plane says what its server does")
 	ctx, stop := context.WithCancel(t.Context())
 	l := startWriting(ctx, time.Millisecond, newAuthor("author", 1, []string{"n0"}, func() string { return "http://" + p.http }))
-	o := produce(t, "nats://"+p.nats, "n1", "n2")
+	o := produce(t, "nats://"+p.nats, "producer", "n1", "n2")
 	require.True(t, waitFor(20*time.Second, func() bool { return l.acked.Load() > 40 && o.acked() > 40 }), "they write")
 	d.cut()
 	p.kill()

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +38,7 @@ type recorder struct {
 	sse     []*watch.Follower
 	native  []*watch.Follower
 	agents  []*hand
+	wrote   []*producer             // over NATS; what they were told is judged with the rest
 	judged  map[*watch.Follower]int // sessions of runs before this one
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -171,22 +173,27 @@ func sequence(t *testing.T, m jetstream.Msg) uint64 {
 // the log holds, whose bodies are log.
 func (r *recorder) run() (run *check.Run, log [][]byte) {
 	r.t.Helper()
-	rejected := map[uint64]bool{}
+	rejected := map[uint64]string{}
 	for _, m := range r.read("EDICT_REJECTED") {
 		seq, err := strconv.ParseUint(strings.TrimPrefix(m.Subject(), "edict.rejected."), 10, 64)
 		require.NoError(r.t, err)
-		rejected[seq] = true
+		var said struct{ Code string }
+		require.NoError(r.t, json.Unmarshal(m.Data(), &said))
+		rejected[seq] = said.Code
 	}
 	run = &check.Run{Base: r.log().Base(), States: map[string]string{}}
 	for _, m := range r.read("EDICT_LOG") {
 		seq := sequence(r.t, m)
-		run.Log = append(run.Log, check.Event{Seq: seq, Body: m.Data(), Rejected: rejected[seq]})
+		run.Log = append(run.Log, check.Event{Seq: seq, Subject: m.Subject(), Body: m.Data(), Rejected: rejected[seq]})
 		log = append(log, m.Data())
 	}
 	r.end()
 	learned := maps.Clone(r.keys)
 	for _, f := range slices.Concat(r.sse, r.native) {
 		maps.Copy(learned, f.Keys)
+	}
+	for _, o := range r.wrote {
+		run.Acks = append(run.Acks, o.acks...)
 	}
 	r.mu.Lock()
 	run.Heard, r.heard = r.heard, nil

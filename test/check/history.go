@@ -12,7 +12,7 @@ type Event struct {
 	Seq      uint64
 	Subject  string // empty: not recorded
 	Body     []byte
-	Rejected bool
+	Rejected string // the fold's code; empty: it was accepted, or met again
 }
 
 // Ack is the log's own word to a producer that an event is stored.

@@ -30,12 +30,13 @@ const (
 	Named         Rule = "named"         // 5: an id names an event that made it so, and what it is about
 	Headed        Rule = "headed"        // 5: the revision is the one that was head at the id
 	Deterministic Rule = "deterministic" // 5: one id, one content; equal digests
+	Judged        Rule = "judged"        // 6: what the fold said of an event is what it deserves
 )
 
 // promises says to which promise of design section 12 a rule belongs.
 var promises = map[Rule]int{
 	Durable: 1, Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Word: 3,
-	Held: 4, Hashed: 4, True: 4, Stated: 4, Named: 5, Headed: 5, Deterministic: 5,
+	Held: 4, Hashed: 4, True: 4, Stated: 4, Named: 5, Headed: 5, Deterministic: 5, Judged: 6,
 }
 
 // Promise is the number of the promise the rule belongs to.
@@ -76,6 +77,7 @@ func Judge(r *Run) ([]Violation, error) {
 		return nil, err
 	}
 	j := &judgement{Run: r, truth: t, said: map[string]string{}}
+	j.verdicts()
 	j.broken = append(j.broken, r.Lost()...)
 	for _, f := range r.Heard {
 		j.message("on the subject", f)
@@ -105,8 +107,10 @@ func tell(r *Run) (*oracle.History, error) {
 		names[n] = true
 	}
 	h := oracle.NewHistory(r.Base, slices.Sorted(maps.Keys(names))...)
+	var court oracle.Court
 	for _, e := range r.Log {
-		if e.Rejected {
+		code, judged := court.Judge(e.Subject, e.Body)
+		if judged && code != "" || !judged && e.Rejected != "" {
 			h.Skip(e.Seq)
 		} else if err := h.Apply(e.Seq, e.Body); err != nil {
 			return nil, err
@@ -117,6 +121,16 @@ func tell(r *Run) (*oracle.History, error) {
 
 func (j *judgement) breaks(rule Rule, format string, args ...any) {
 	j.broken = append(j.broken, Violation{rule, fmt.Sprintf(format, args...)})
+}
+
+// verdicts holds what the fold said of each event against what the court says.
+func (j *judgement) verdicts() {
+	var court oracle.Court
+	for _, e := range j.Log {
+		if want, judged := court.Judge(e.Subject, e.Body); judged && want != e.Rejected {
+			j.breaks(Judged, "event %d on %s: the fold says %q, it deserves %q: %.300s", e.Seq, e.Subject, e.Rejected, want, e.Body)
+		}
+	}
 }
 
 // word reports whether a frame says to look, not what there is.

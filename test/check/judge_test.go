@@ -110,6 +110,10 @@ func TestEachRuleNamesWhatBreaksIt(t *testing.T) {
 		{"an event that was acknowledged, and is not there", Durable, func(r *Run) { r.Acks = []Ack{{8, "s", "e8"}} }},
 		{"another event where one was acknowledged", Durable, func(r *Run) { r.Acks = []Ack{{2, "s", "e1"}} }},
 		{"an event of another subject", Durable, func(r *Run) { r.Log[0].Subject, r.Acks = "t", []Ack{{1, "s", "e1"}} }},
+		{"an event that was accepted and says otherwise than its subject", Judged, func(r *Run) { r.Log[0].Subject = "edict.log." + project + ".node.b" }},
+		{"an event that was rejected for nothing", Judged, func(r *Run) {
+			r.Log[6].Subject, r.Log[6].Rejected = "edict.log."+project+".policy."+pol, "revision_conflict"
+		}},
 		{"a pull that is older than what was heard", Ordered, func(r *Run) {
 			old := watch.Session{Over: "pull", After: policy.EndOf(base, 4), Rows: map[string]watch.Frame{pol: told(3, 0, 80, "r3"), second: told(4, 1, 1, "r4")}}
 			again := watch.Session{Over: "SSE", After: old.After, Frames: r.Records[0].Sessions[1].Frames}

@@ -117,7 +117,7 @@ func (p *plane) publish(steps ...gen.Step) (seq uint64) {
 		require.NoError(p.t, json.Unmarshal(answer.Data, &ack))
 		require.NotZero(p.t, ack.Seq, "%s", answer.Data)
 		p.mu.Lock()
-		p.run.Log = append(p.run.Log, check.Event{Seq: ack.Seq, Body: e.Body})
+		p.run.Log = append(p.run.Log, check.Event{Seq: ack.Seq, Subject: e.Subject, Body: e.Body})
 		require.NoError(p.t, p.truth.Apply(ack.Seq, e.Body))
 		p.mu.Unlock()
 		seq = ack.Seq

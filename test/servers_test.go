@@ -1,0 +1,234 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/watch"
+	"github.com/edictdev/edict/test/wire"
+)
+
+var serverFaults = flag.Int("server.faults", 3, "how often one of the NATS servers of a cluster under load is killed, paused or isolated")
+
+// asServer has this binary be a NATS server instead of tests: what it is told.
+const asServer = "EDICT_TEST_NATS_SERVER"
+
+// natsServer is one NATS server in a process of its own.
+type natsServer struct {
+	Name, Dir       string
+	Client, Cluster string
+	Routes          []string // where it dials the others
+
+	cmd  *exec.Cmd
+	gone chan struct{}
+}
+
+// beServer is that process. It ends when its parent does.
+func beServer(text string) {
+	var s natsServer
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		panic(err)
+	}
+	o := &server.Options{
+		ServerName: s.Name, JetStream: true, StoreDir: s.Dir, SyncAlways: true, NoSigs: true, MaxPayload: 8 << 20,
+		// Servers tell each other where others are: nowhere, so that they take the ways that can be cut.
+		Cluster: server.ClusterOpts{Name: "edict", NoAdvertise: true, Advertise: "127.0.0.1:1", PoolSize: -1},
+	}
+	o.Host, o.Port = hostPort(s.Client)
+	o.Cluster.Host, o.Cluster.Port = hostPort(s.Cluster)
+	for _, r := range s.Routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
+	}
+	run, err := server.NewServer(o)
+	if err != nil {
+		panic(err)
+	}
+	if name := os.Getenv("EDICT_TEST_NATS_LOG"); name != "" {
+		o.LogFile = name
+		run.ConfigureLogger()
+	}
+	run.Start()
+	run.WaitForShutdown()
+}
+
+func hostPort(addr string) (host string, port int) {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		panic(err)
+	}
+	return a.IP.String(), a.Port
+}
+
+func (s *natsServer) start(t *testing.T) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	s.cmd = exec.Command(os.Args[0])
+	s.cmd.Env = append(os.Environ(), asServer+"="+string(text))
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, s.cmd.Start())
+	cmd, gone := s.cmd, make(chan struct{})
+	s.gone = gone
+	go func() { _ = cmd.Wait(); close(gone) }() // how it ended is no matter
+}
+
+func (s *natsServer) kill() {
+	_ = s.cmd.Process.Kill() // fails when it has ended
+	<-s.gone
+}
+
+// natsCluster is three such servers, and a way between each two that can be cut.
+type natsCluster struct {
+	*cluster
+	processes []*natsServer
+	ways      map[[2]int]*wire.Proxy
+}
+
+// newNATSCluster starts them with strict durability.
+func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
+	t.Helper()
+	const n = 3
+	c := &natsCluster{cluster: &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: n}, ways: map[[2]int]*wire.Proxy{}}
+	free := func() string {
+		l, err := net.Listen("tcp", anyPort)
+		require.NoError(t, err)
+		defer l.Close()
+		return l.Addr().String()
+	}
+	var urls []string
+	for i := range n {
+		s := &natsServer{Name: fmt.Sprint("nats-", i), Dir: t.TempDir(), Client: free(), Cluster: free()}
+		c.processes, urls = append(c.processes, s), append(urls, "nats://"+s.Client)
+	}
+	for i, s := range c.processes {
+		for j, other := range c.processes {
+			if i != j {
+				way := wire.New(t, other.Cluster, uint64(n*i+j)) //nolint:gosec // small
+				c.ways[[2]int{i, j}] = way
+				s.Routes = append(s.Routes, way.Addr())
+			}
+		}
+	}
+	for _, s := range c.processes {
+		s.start(t)
+		t.Cleanup(func() {
+			_ = s.cmd.Process.Signal(syscall.SIGCONT)
+			s.kill()
+		})
+	}
+	c.url = strings.Join(urls, ",")
+	require.True(t, waitFor(60*time.Second, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		conn, err := streams.Connect(ctx, streams.ConnectOptions{URL: c.url, Replicas: n})
+		if err == nil {
+			_, err = streams.OpenLog(ctx, conn, streams.LogOptions{Partitions: 4})
+			conn.Close()
+		}
+		return err == nil
+	}), "the servers do not agree on a leader")
+	signer, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	pem, err := signer.PEM()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(c.key, pem, 0o600))
+	return c
+}
+
+// isolated has one server reach no other.
+func (c *natsCluster) isolated(i int, now wire.Ill) {
+	for pair, way := range c.ways {
+		if slices.Contains(pair[:], i) {
+			way.Become(now)
+		}
+	}
+}
+
+// suffers does one of three ills to one server, and ends it.
+func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
+	i := r.IntN(len(c.processes))
+	s, hold := c.processes[i], func() { time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond) }
+	switch round % 3 {
+	case 0:
+		s.kill()
+		hold()
+		s.start(c.t)
+		return "killed"
+	case 1:
+		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGSTOP))
+		hold()
+		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGCONT))
+		return "paused"
+	default:
+		c.isolated(i, []wire.Ill{wire.Blackhole, wire.Refused}[r.IntN(2)])
+		hold()
+		c.isolated(i, wire.Well)
+		return "isolated"
+	}
+}
+
+// TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing does that to the servers
+// that keep the log, in processes of their own that sync every write, while authors
+// write over HTTP, a producer over NATS, and nodes follow. What either was told is
+// held against the log, and what the fold said of each event against an oracle.
+func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
+	if *serverFaults == 0 {
+		return
+	}
+	t.Parallel()
+	c := newNATSCluster(t, 2*time.Second)
+	for range upTo(1, 2) {
+		c.work()
+	}
+	c.workers[0].divided(len(c.workers))
+	base := func(i int) string { return "http://" + c.workers[i%len(c.workers)].http }
+	nodes := []string{"n0-a", "n0-b", "n1-a", "n1-b"}
+	var authors []*author
+	for i := range 2 {
+		authors = append(authors, newAuthor(fmt.Sprint("author-", i), *crashSeed+uint64(i), nodes[2*i:2*i+2], func() string { return base(i) }))
+	}
+	l := startWriting(t.Context(), 3*time.Millisecond, authors...)
+	o := produce(t, c.url, "producer", "p-a", "p-b")
+	require.True(t, waitFor(20*time.Second, func() bool { return o.acked() > 8 }), "the producer's nodes are there")
+	rec := record(t, c.url, watch.Keys(c.workers[0].publicKeys()), append(nodes, "p-a", "p-b"), base)
+	rec.wrote = append(rec.wrote, o)
+	r := rand.New(rand.NewPCG(*crashSeed, 11))
+	ills := map[string]int{}
+	for round := range *serverFaults {
+		ills[c.suffers(r, round)]++
+		written, produced := l.acked.Load(), o.acked()
+		require.True(t, waitFor(60*time.Second, func() bool { return l.acked.Load() > written+10 && o.acked() > produced+10 }), "writing goes on after %v", ills)
+	}
+	l.end()
+	o.finish()
+	l.mark(t.Context())
+	facts := l.facts(t)
+	o.facts(facts)
+	run := rec.judge(facts, c.workers, l.lost)
+	codes := map[string]int{}
+	for _, e := range run.Log {
+		codes[e.Rejected]++
+	}
+	t.Logf("seed %d: servers %s; %d events, %d writes and %d publications acknowledged, verdicts %v", *crashSeed, tally(ills), len(run.Log), l.acked.Load(), len(o.acks), codes)
+	for _, code := range []string{"", "subject_mismatch", "node_id_taken", "invalid", "unknown_type", "undecodable", "revision_conflict", "stale_event"} {
+		require.NotZero(t, codes[code], "the producer sends what deserves %q", code)
+	}
+}
