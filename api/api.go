@@ -21,7 +21,6 @@ import (
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -148,7 +147,7 @@ func (d Deps) withDefaults() Deps {
 		d.Composer = snapshot.NewComposer(snapshot.Options{})
 	}
 	if d.Tables == nil {
-		d.Tables = snapshot.NewTables(d.Model, datapath.Options{})
+		d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{})
 	}
 	if d.Admission == nil {
 		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{})

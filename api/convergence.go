@@ -55,7 +55,7 @@ func convergenceRoutes() []Route {
 			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Say how many nodes have applied a policy's head, or let go of a policy, and who lags",
 			Params:  []Param{laggingParam},
-			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting),
+			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting, CodeTooManyAtOnce),
 			serve: (*plane).getRollout,
 		},
 	}
@@ -160,9 +160,9 @@ func (p *plane) getRollout(c *call) error {
 	case !ok:
 		return policyNotFound(id)
 	}
-	refused, err := p.refusedTables(project, id, limit)
+	refused, err := p.refusedTables(c.r.Context(), project, id, limit)
 	if err != nil {
-		return err
+		return busy(err)
 	}
 	return c.json(http.StatusOK, resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),

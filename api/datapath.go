@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ const (
 
 func datapathRoutes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
-	tables := readProblems(CodeNodeNotFound, CodeTooManyEntries, CodeTooManyLevels)
+	tables := readProblems(CodeNodeNotFound, CodeTooManyEntries, CodeTooManyLevels, CodeTooManyAtOnce)
 	text := func(name, summary string, required bool, schema *openapi.Schema) Param {
 		return Param{Name: name, In: "query", Summary: summary, Required: required, Schema: schema}
 	}
@@ -83,12 +84,13 @@ func (p *plane) tableOf(c *call) (snapshot.Answer, error) {
 	if err := p.fresh(c); err != nil {
 		return snapshot.Answer{}, err
 	}
-	a, ok, err := p.Tables.Of(id)
+	ctx := c.r.Context()
+	a, ok, err := p.Tables.Of(ctx, id)
 	if err == nil && !ok { // it may have come since
-		if err := p.catchUp(c.r.Context(), 0); err != nil {
+		if err := p.catchUp(ctx, 0); err != nil {
 			return a, err
 		}
-		a, ok, err = p.Tables.Of(id)
+		a, ok, err = p.Tables.Of(ctx, id)
 	}
 	var refused *snapshot.TableError
 	switch {
@@ -99,7 +101,20 @@ func (p *plane) tableOf(c *call) (snapshot.Answer, error) {
 	case err == nil && !ok:
 		return a, nodeNotFound(id)
 	}
-	return a, err
+	return a, busy(err)
+}
+
+// busy is err, as a problem where too many wait for what a project has computed,
+// and where the server stops.
+func busy(err error) error {
+	var many *snapshot.BusyError
+	switch {
+	case errors.As(err, &many):
+		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "%s", many.Error())
+	case errors.Is(err, errStopping):
+		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "this worker stops; ask another, or again")
+	}
+	return err
 }
 
 func refusalCode(err error) string {
@@ -301,7 +316,7 @@ func appendMember(b []byte, name string, value any) ([]byte, error) {
 // refusedTables are nodes of a policy that keep an older table. Nodes of one
 // label set have much the same table, so one of each is asked; others are known
 // because they asked.
-func (p *plane) refusedTables(project, id uuid.UUID, limit int) ([]resource.Refused, error) {
+func (p *plane) refusedTables(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
 	var groups [][]projector.Seat
 	var err error
 	p.Model.Read(func(v *projector.View) {
@@ -323,7 +338,8 @@ func (p *plane) refusedTables(project, id uuid.UUID, limit int) ([]resource.Refu
 			continue
 		}
 		var refused *snapshot.TableError
-		if _, _, err := p.Tables.Of(seats[0].ID); err != nil && !errors.As(err, &refused) {
+		var busy *snapshot.BusyError // then it is not known
+		if _, _, err := p.Tables.Of(ctx, seats[0].ID); err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) {
 			return nil, err
 		}
 	}

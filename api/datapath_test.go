@@ -13,7 +13,6 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -119,7 +118,7 @@ func TestAStateCountsTheRulesItLeavesOut(t *testing.T) {
 // A table beyond its capacity is refused: the last good one stays, and every
 // answer about it says so. Without one, the node is told to keep what it has.
 func TestATableThatIsTooLargeIsRefused(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 2}) })
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 2}) })
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	p.put("db2", `{"labels":{"role":"db"},"addresses":["10.1.0.2"]}`)
 	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
@@ -150,7 +149,7 @@ func TestATableThatIsTooLargeIsRefused(t *testing.T) {
 	// the older one: both find it, because it follows from the facts.
 	second := p.table("/v1/nodes/db2/datapath")
 	require.Equal(t, good.Fingerprint, second.Fingerprint)
-	other, ok, err := snapshot.NewTables(p.deps.Model, datapath.Options{Capacity: 2}).Of("db")
+	other, ok, err := snapshot.NewTables(p.deps.Model, snapshot.TableOptions{Capacity: 2}).Of(t.Context(), "db")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, good.Fingerprint, other.Fingerprint.String())
@@ -163,7 +162,7 @@ func TestATableThatIsTooLargeIsRefused(t *testing.T) {
 // Nodes that come later may be what makes a table too large: it stays as it was,
 // without them.
 func TestATableThatItsPeersMakeTooLargeStaysWithoutThem(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 3}) })
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 3}) })
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
 	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", allowWeb, denyWeb)))
@@ -185,7 +184,7 @@ func TestATableThatItsPeersMakeTooLargeStaysWithoutThem(t *testing.T) {
 }
 
 func TestANodeWhoseFirstTableIsTooLargeHasNone(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Capacity: 2}) })
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 2}) })
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
 	wide := strings.Replace(allowWeb, `"from":5432,"to":5432`, `"from":1,"to":1023`, 1)
@@ -198,7 +197,7 @@ func TestANodeWhoseFirstTableIsTooLargeHasNone(t *testing.T) {
 // Rules that stand at more places in the order than a precedence tells apart are
 // refused like entries that are too many. The limit is 2^24; here it is less.
 func TestATableOfTooManyPrioritiesIsRefused(t *testing.T) {
-	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, datapath.Options{Levels: 2}) })
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Levels: 2}) })
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("three", `,"tier":"admin"`, fromTen, allowWeb, denyWeb)))
 	a := p.do("GET", tableOfDB, "")

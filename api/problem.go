@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/edictdev/edict/api/resource"
@@ -126,7 +128,11 @@ func behind(seq, applied uint64) *resource.Problem {
 func (p *plane) writeProblem(c *call, err error) {
 	var pr *resource.Problem
 	if !errors.As(err, &pr) {
-		c.log(p.Trace).Error("request failed", "method", c.r.Method, "route", c.route.Pattern,
+		level := slog.LevelError
+		if ended := context.Cause(c.r.Context()); ended != nil && errors.Is(err, ended) {
+			level = slog.LevelDebug // its client is gone, or the server stops
+		}
+		c.log(p.Trace).Log(c.r.Context(), level, "request failed", "method", c.r.Method, "route", c.route.Pattern,
 			"correlation_id", c.correlation, "error", err)
 		pr = problem(http.StatusInternalServerError, CodeInternal,
 			"the plane failed to answer; its log has the reason under this correlation id")

@@ -63,7 +63,8 @@ type Server struct {
 	// Handler is what New returned.
 	Handler http.Handler
 	// Grace is how long requests may go on after the server was told to stop;
-	// 0 is 10 s. Event streams end at once.
+	// 0 is 3 s. Then their contexts end, and a second later their connections. Event
+	// streams end at once.
 	Grace time.Duration
 	// HeaderTimeout is how long a client may take to send the headers of a
 	// request; 0 is 5 s.
@@ -87,6 +88,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	}
 	drain, stopStreams := context.WithCancel(context.Background())
 	defer stopStreams()
+	requests, giveUp := context.WithCancelCause(context.Background())
+	defer giveUp(nil)
 	srv := &http.Server{
 		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
 		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
@@ -95,7 +98,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		ConnContext:       relay.WithConn,
 		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(context.Background(), drainKey{}, drain)
+			return context.WithValue(requests, drainKey{}, drain)
 		},
 	}
 	failed := make(chan error, 1)
@@ -111,15 +114,26 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	stopStreams()
-	grace := cmp.Or(s.Grace, 10*time.Second)
-	late, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	if err := srv.Shutdown(late); err != nil {
+	grace := cmp.Or(s.Grace, 3*time.Second)
+	if err := shutdown(srv, grace); err != nil {
 		trace.Warn("requests were cut off", "seconds", grace.Seconds())
-		_ = srv.Close() // they had their time
+		giveUp(errStopping)
+		if shutdown(srv, time.Second) != nil {
+			_ = srv.Close() // they had their time
+		}
 	}
 	<-failed
 	return nil
+}
+
+// errStopping ends what requests still compute when a server stops.
+var errStopping = errors.New("the server stops")
+
+// shutdown lets requests finish, for so long.
+func shutdown(srv *http.Server, grace time.Duration) error {
+	late, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return srv.Shutdown(late)
 }
 
 // bounded bounds how long a body that its route does not read keeps a request:

@@ -54,7 +54,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	p, err := projector.Open("live", projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1, Relaxed: true}.On(vfs.NewMem()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	w := &world{t: t, p: p, tables: snapshot.NewTables(p, datapath.Options{}), scribe: gen.NewScribe("00000000-0000-4000-8000-000000000000", seed)}
+	w := &world{t: t, p: p, tables: snapshot.NewTables(p, snapshot.TableOptions{}), scribe: gen.NewScribe("00000000-0000-4000-8000-000000000000", seed)}
 	for _, n := range []gen.Node{
 		here(node4, node6),
 		{ID: "n1", Labels: map[string]string{"a": "yes"}, Addresses: []string{"10.0.0.1", "fd00::1"}},
@@ -169,7 +169,7 @@ func drawRule(c func(int) int) gen.Rule {
 
 // answer is the plane's table, and its bytes.
 func (w *world) answer() (snapshot.Answer, []byte) {
-	a, ok, err := w.tables.Of(self)
+	a, ok, err := w.tables.Of(w.t.Context(), self)
 	require.NoError(w.t, err)
 	require.True(w.t, ok)
 	body := fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,%s}`, self, a.Seq, a.Fingerprint, a.Body)

@@ -738,7 +738,7 @@ func (w *watch) Follow(node policy.NodeID, _ bool, at uint64) func() {
 
 func (w *watch) Due() <-chan struct{} { return w.due }
 
-func (w *watch) Look() (uint64, []policy.NodeID, []policy.NodeID, error) {
+func (w *watch) Look(context.Context) (uint64, []policy.NodeID, []policy.NodeID, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all, asked, err := w.all, w.asked, w.err

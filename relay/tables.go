@@ -23,8 +23,8 @@ type TableWatch interface {
 	// Look looks at what changed since the Look before. One goroutine calls it.
 	// Everything up to seq was looked at; all are nodes whose readers are to be told,
 	// asked those of whom only readers that enforce tables are. After an error
-	// nothing is lost: it is called again.
-	Look() (seq uint64, all, asked []policy.NodeID, err error)
+	// nothing is lost: it is called again. It ends with ctx.
+	Look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error)
 	// Ordered reports whether a policy of the node is ordered, or was at a sequence
 	// or later.
 	Ordered(node policy.NodeID, after uint64) (bool, error)
@@ -43,7 +43,10 @@ func (r *Relay) watchTables(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := r.store.Changed()
 		began := time.Now()
-		seq, all, asked, err := w.Look()
+		seq, all, asked, err := w.Look(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			if !failed {
 				r.opt.Log.Warn("changes of tables could not be told; trying again", "error", err)

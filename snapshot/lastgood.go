@@ -1,9 +1,12 @@
 package snapshot
 
 import (
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/projector"
 )
+
+// searched is how many times the budget of a table the search for a last good one
+// may take.
+const searched = 4
 
 // lastGood finds what a node enforces whose table is refused: the one of the
 // latest moment before, as far as it is made of what stands now. Policies are
@@ -13,63 +16,47 @@ import (
 //
 // The search takes tables to grow with the log: it doubles its step back until
 // one fits, and then halves it. Where tables shrank meanwhile, it may find one
-// that is older than it need be.
-func (t *Tables) lastGood(p *projectTables, e *projector.Enforcement, nodes *roster, refused error) (*Refusal, error) {
-	r := &Refusal{Node: e.Node.ID, Err: refused}
+// that is older than it need be; so it may where tables take so many steps that
+// the search ends before. Steps are those that a table takes to make, whether it
+// is still in memory or not.
+func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, refused madeTable) (good found, err error) {
 	changes, err := e.Changes()
 	if err != nil {
-		return nil, err
+		return good, err
 	}
-	bad, step := -1, 1
-	for good := len(changes); bad+1 < good; {
+	bad, step, steps := -1, 1, refused.steps
+	for end := len(changes); bad+1 < end && steps < searched*t.opt.Budget(); {
 		i := bad + step
-		if step == 0 || i >= good {
-			i = (bad + good) / 2
+		if step == 0 || i >= end {
+			i = (bad + end) / 2
 		}
-		then, err := t.at(p, e, nodes, changes[i]-1)
+		seq := changes[i] - 1
+		refs, err := e.MatchedAt(seq)
 		if err != nil {
-			return nil, err
+			return good, err
 		}
-		if then == nil {
+		made, key, _, err := t.at(j, p, e, refs, seq)
+		if err != nil {
+			return good, err
+		}
+		if steps += made.steps; made.err != nil {
 			bad = i
 			step *= 2
 			continue
 		}
-		r.found, good, step = *then, i, 0
+		good, end, step = found{AsOf: seq, table: made.Table, key: key, rules: made.rules}, i, 0
 	}
-	t.mu.Lock()
-	t.refused[e.Node.ID] = *r
-	t.mu.Unlock()
-	if r.table == nil || r.rules == 0 {
-		return nil, &TableError{Node: e.Node.ID, Err: refused}
+	if good.table != nil {
+		good.roster = p.roster.at(good.AsOf)
 	}
-	return r, nil
+	return good, nil
 }
 
 // found is a table of an earlier moment.
 type found struct {
-	// AsOf is the log sequence of the facts that the last good table is made of; 0:
-	// there is none.
-	AsOf   uint64
+	AsOf   uint64 // the log sequence of its facts; 0: there is none
 	table  *Table
+	key    tableKey
 	roster *roster
 	rules  int
-}
-
-// at is a node's table of an earlier moment; nil: that one was too large, too.
-func (t *Tables) at(p *projectTables, e *projector.Enforcement, nodes *roster, seq uint64) (*found, error) {
-	refs, err := e.MatchedAt(seq)
-	if err != nil {
-		return nil, err
-	}
-	heads, err := t.heads(p, e, refs)
-	if err != nil {
-		return nil, err
-	}
-	rules, _ := datapath.List(e.Node, heads)
-	table, err := t.made(p, nodes, rules, seq)
-	if tooLarge(err) {
-		return nil, nil
-	}
-	return &found{AsOf: seq, table: table, roster: nodes.at(seq), rules: len(rules)}, err
 }

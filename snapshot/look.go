@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -16,8 +17,10 @@ import (
 // look is one Look on its way.
 type look struct {
 	*Watch
+	ctx        context.Context
 	all, asked []policy.NodeID
 	place      *projectTables // of the project at hand
+	allowed    int            // steps that its tables may still take: half of what one table may, at first
 
 	refused, fit int           // nodes whose table is refused now, or fits again
 	first        policy.NodeID // of the refused ones
@@ -83,7 +86,7 @@ func (l *look) project(id uuid.UUID) (err error) {
 			return err
 		}
 	}
-	l.place = nil
+	l.place, l.allowed = nil, l.tables.opt.Budget()/2
 	for _, list := range p.lists {
 		if list.count(by.moves); list.moves.n > 0 {
 			picked = slices.AppendSeq(picked, maps.Keys(list.nodes))
@@ -91,6 +94,9 @@ func (l *look) project(id uuid.UUID) (err error) {
 	}
 	slices.Sort(picked)
 	for _, id := range slices.Compact(picked) {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		if err := l.one(p, &by, m, id); err != nil {
 			return err
 		}
@@ -177,9 +183,7 @@ func (p *watched) touches(list []projector.Touch, known bool) touchedBy {
 func (l *watchedList) count(moves []move) {
 	l.moves, l.own = events{}, map[policy.NodeID]int{}
 	for _, m := range moves {
-		_, before := l.kinds.Of(m.before)
-		_, after := l.kinds.Of(m.after)
-		if m.was && before || m.is && after || m.unknown {
+		if m.unknown || l.kinds == nil || m.was && l.kinds.Know(m.before) || m.is && l.kinds.Know(m.after) {
 			l.moves.add(events{1, m.seq, false})
 			l.own[m.after.ID]++
 		}
@@ -242,9 +246,11 @@ func (l *look) at(e *projector.Enforcement) *projectTables {
 func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projector.Enforcement) (now *enforcing, met events, err error) {
 	now = &enforcing{rows: e.Matched}
 	own := by.nodes[e.Node.ID]
-	if base != nil && own.n == 0 && len(by.policies) == 0 {
+	if base != nil && own.n == 0 && !base.unseen && (len(by.policies) == 0 || slices.Equal(base.rows, e.Matched)) {
 		now.list = base.list
-	} else if now.list, err = l.list(p, by, e); err != nil {
+	} else if now.list, err = l.list(p, by, e); errors.Is(err, errAllowance) {
+		now.list, now.unseen, err = p.unseen(by), true, nil
+	} else if err != nil {
 		return nil, met, err
 	}
 	list := p.lists[now.list]
@@ -261,21 +267,48 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 		met.add(own)
 	}
 	met.add(policies)
-	if base != nil && base.list == now.list && met.n == 0 {
-		now.fingerprint, now.refused = base.fingerprint, base.refused
+	if base != nil && (base.list == now.list && met.n == 0 || now.unseen) {
+		now.fingerprint, now.refused, now.unseen = base.fingerprint, base.refused, base.unseen || now.unseen
 		return now, met, nil
 	}
-	now.fingerprint, now.refused, err = l.tableOf(l.at(e), e)
+	if !now.unseen {
+		if now.fingerprint, now.refused, err = l.tableOf(l.at(e), e); errors.Is(err, errAllowance) {
+			now.unseen, err = true, nil
+		}
+	}
 	return now, met, err
+}
+
+// unseen is the list of nodes whose lists were not looked at: any node that
+// changed may change their tables.
+func (p *watched) unseen(by *touchedBy) (none listKey) {
+	if p.lists[none] == nil {
+		list := &watchedList{nodes: map[policy.NodeID]bool{}}
+		list.count(by.moves)
+		p.lists[none] = list
+	}
+	return none
+}
+
+// job waits for a worker to look at tables of the project at hand. End its turn.
+func (l *look) job() (*job, error) {
+	turn, err := l.tables.turns.beside(l.ctx)
+	return &job{turn, l.allowed}, err
 }
 
 // list is the node's list, among those of the project.
 func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key listKey, err error) {
-	heads, err := l.tables.heads(l.at(e), e, e.Matched)
+	j, err := l.job()
 	if err != nil {
 		return key, err
 	}
-	rules, _ := datapath.List(e.Node, heads)
+	defer j.end()
+	w := l.tables.work(j)
+	rules, _, err := l.tables.list(w, e, e.Matched)
+	err = l.tables.worked(j, w, err)
+	if l.allowed = j.allowed; err != nil {
+		return key, err
+	}
 	key = keyOf(rules, present)
 	if p.lists[key] == nil {
 		list := &watchedList{kinds: datapath.NewKinds(rules), nodes: map[policy.NodeID]bool{}}
@@ -318,6 +351,8 @@ func owed(by *touchedBy, base, now *enforcing, id policy.NodeID, met events) boo
 	switch {
 	case met.told:
 		return false
+	case base != nil && (base.unseen || now.unseen):
+		return met.n > 0
 	case base != nil && base.fingerprint == now.fingerprint:
 		return met.n > 1 // it may have been another in between
 	case met.n > 1:
@@ -371,7 +406,13 @@ func (l *look) report() {
 
 // tableOf is the fingerprint of what a node enforces.
 func (l *look) tableOf(p *projectTables, e *projector.Enforcement) (fp compiler.Fingerprint, refused bool, err error) {
-	a, err := l.tables.answer(p, e)
+	j, err := l.job()
+	if err != nil {
+		return fp, false, err
+	}
+	defer j.end()
+	a, err := l.tables.answer(j, p, e)
+	l.allowed = j.allowed
 	var none *TableError
 	switch {
 	case errors.As(err, &none):

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -60,22 +59,22 @@ func BenchmarkLook(b *testing.B) {
 		all = append(all, node(i, at(i)))
 	}
 	fold(all...)
-	w := NewWatch(p, NewTables(p, datapath.Options{}), slog.New(slog.DiscardHandler))
+	w := NewWatch(p, NewTables(p, TableOptions{}), slog.New(slog.DiscardHandler))
 	for i := range nodes / 10 {
 		w.Follow(policy.NodeID(fmt.Sprint("n", i)), true, seq)
 	}
-	_, _, _, err = w.Look()
+	_, _, _, err = w.Look(b.Context())
 	require.NoError(b, err)
 	outside := node(nodes-1, netip.MustParseAddr("192.0.2.1"))
 	fold(outside)
-	_, _, _, err = w.Look()
+	_, _, _, err = w.Look(b.Context())
 	require.NoError(b, err)
 	look := func(b *testing.B, change func(turn int) policy.Event, told int) {
 		for turn := 0; b.Loop(); turn++ {
 			b.StopTimer()
 			fold(change(turn))
 			b.StartTimer()
-			_, all, asked, err := w.Look()
+			_, all, asked, err := w.Look(b.Context())
 			require.NoError(b, err)
 			require.Empty(b, all)
 			require.Len(b, asked, told)

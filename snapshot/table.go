@@ -34,13 +34,18 @@ type roster struct {
 	index  map[policy.NodeID]int
 }
 
-func newRoster(e *projector.Enforcement) (*roster, error) {
+// newRoster reads the nodes. proceed is asked now and then whether to go on.
+func newRoster(e *projector.Enforcement, proceed func() error) (*roster, error) {
 	r := emptyRoster()
 	for n, err := range e.Nodes() {
 		if err != nil {
 			return nil, err
 		}
-		r.add(n.Node, n.Seq)
+		if r.add(n.Node, n.Seq); len(r.nodes)%1024 == 0 {
+			if err := proceed(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return r, nil
 }
@@ -74,9 +79,8 @@ func (r *roster) at(seq uint64) *roster {
 	return then
 }
 
-func newTable(r *roster, rules []datapath.Rule, opt datapath.Options) (*Table, error) {
-	t := &Table{kinds: datapath.NewKinds(rules)}
-	population := t.kinds.Sort(r.nodes)
+func newTable(kinds *datapath.Kinds, population datapath.Population, rules []datapath.Rule, opt datapath.Options) (*Table, error) {
+	t := &Table{kinds: kinds}
 	var err error
 	if t.Table, err = datapath.Build(rules, population.Identities, opt); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -107,10 +108,13 @@ func (w *Watch) Seq() uint64 { return w.at.Load() }
 // are to be told of what events up to seq did to their tables: all, to whoever
 // listens; asked, to those who enforce tables, because the node's policies are
 // plain. After an error the next Look tells what this one did not. One goroutine
-// calls it.
-func (w *Watch) Look() (seq uint64, all, asked []policy.NodeID, err error) {
+// calls it. It ends with ctx.
+//
+// A look makes few tables of a project. Nodes beyond are told where their tables
+// may have changed, so that no project holds up the others.
+func (w *Watch) Look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error) {
 	for range 3 {
-		if seq, all, asked, err = w.look(); !errors.Is(err, errForgotten) {
+		if seq, all, asked, err = w.look(ctx); !errors.Is(err, errForgotten) {
 			break
 		}
 	}
@@ -120,7 +124,7 @@ func (w *Watch) Look() (seq uint64, all, asked []policy.NodeID, err error) {
 // errForgotten: the model was folded faster than it remembers.
 var errForgotten = errors.New("what changed since is not remembered")
 
-func (w *Watch) look() (seq uint64, all, asked []policy.NodeID, err error) {
+func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error) {
 	list, seq, whole := w.model.Touched(w.seq)
 	due := map[uuid.UUID]bool{}
 	if !w.started || !whole || seq < w.seq {
@@ -138,7 +142,7 @@ func (w *Watch) look() (seq uint64, all, asked []policy.NodeID, err error) {
 	for _, t := range list {
 		due[t.Project] = w.projects[t.Project] != nil
 	}
-	look := look{Watch: w}
+	look := look{Watch: w, ctx: ctx}
 	for _, id := range slices.SortedFunc(maps.Keys(due), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }) {
 		if !due[id] {
 			continue

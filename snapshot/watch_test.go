@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -47,8 +46,8 @@ func newWatching(t *testing.T, seed uint64) *watching {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return &watching{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), p: p, tables: NewTables(p, datapath.Options{}),
-		watch: NewWatch(p, NewTables(p, datapath.Options{}), slog.New(slog.DiscardHandler)), readers: map[policy.NodeID]*reader{},
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), p: p, tables: NewTables(p, TableOptions{}),
+		watch: NewWatch(p, NewTables(p, TableOptions{}), slog.New(slog.DiscardHandler)), readers: map[policy.NodeID]*reader{},
 	}
 }
 
@@ -77,7 +76,7 @@ func (w *watching) step(nodes []policy.NodeID) {
 			}
 			continue
 		}
-		a, _, err := w.tables.Of(id)
+		a, _, err := w.tables.Of(w.t.Context(), id)
 		require.NoError(w.t, err)
 		if x == nil {
 			x = &reader{}
@@ -110,7 +109,7 @@ func (w *watching) meet(x *reader, e *projector.Enforcement, now string, ordered
 
 // look looks and says who was told. sharp: a word without need is a fault.
 func (w *watching) look(seq uint64, sharp bool) (told int) {
-	at, all, asked, err := w.watch.Look()
+	at, all, asked, err := w.watch.Look(w.t.Context())
 	require.NoError(w.t, err)
 	require.Equal(w.t, seq, at)
 	require.Equal(w.t, seq, w.watch.Seq())

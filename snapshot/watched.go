@@ -32,12 +32,13 @@ type enforcing struct {
 	rows        []projector.HeadRef  // by policy id
 	fingerprint compiler.Fingerprint // of the table; zero: there is none
 	refused     bool
+	unseen      bool // its list and table were not looked at
 	ordered     bool // a policy of it has anything of section 8
 }
 
 // watchedList is what nodes of equal lists have in common.
 type watchedList struct {
-	kinds *datapath.Kinds
+	kinds *datapath.Kinds // nil: of nodes whose lists were not looked at
 	// moves are the changes of nodes, since the Look before, that its table may
 	// show.
 	moves events

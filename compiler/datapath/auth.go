@@ -12,7 +12,7 @@ package datapath
 // Lines that a pass skips do not count, nor does anything on a deny.
 func (r *resolver) auth(f *frame, w int32) bool {
 	decided := &r.lines[w]
-	if decided.value.Verdict == Deny || len(r.auths) == 0 {
+	if decided.rule.Verdict == Deny || len(r.auths) == 0 {
 		return false
 	}
 	at := r.keyOf(w)

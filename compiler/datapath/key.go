@@ -1,5 +1,7 @@
 package datapath
 
+import "math"
+
 // key is a protocol and a prefix of ports: protocol << 24 | port << 8 | bits. Any
 // protocol has no ports. Ascending, a key stands before all it covers, and all it
 // covers stand together.
@@ -37,6 +39,14 @@ func (k key) covers(o key) bool {
 	return k.depth() <= o.depth() && k.holds(o.protocol(), o.port())
 }
 
+// last is the highest key that k covers.
+func (k key) last() key {
+	if k == wholeKey {
+		return math.MaxUint32
+	}
+	return newKey(k.protocol(), k.port()|uint16(1<<(portBits-k.bits())-1), portBits)
+}
+
 // appendRange appends the fewest prefixes that are together the ports from..to.
 func appendRange(keys []key, p Protocol, from, to uint16) []key {
 	for at := uint32(from); at <= uint32(to); {
@@ -58,15 +68,14 @@ func appendRange(keys []key, p Protocol, from, to uint16) []key {
 	return keys
 }
 
-// keys are the fewest keys that are together what r matches.
-func (r *Rule) keys() []key {
+// appendKeys appends the fewest keys that are together what r matches.
+func (r *Rule) appendKeys(keys []key) []key {
 	if r.Ports.To == 0 || r.Ports.From == 1 && r.Ports.To == 65535 {
-		return []key{newKey(r.Protocol, 0, 0)}
+		return append(keys, newKey(r.Protocol, 0, 0))
 	}
 	if r.Protocol != AnyProtocol {
-		return appendRange(nil, r.Protocol, r.Ports.From, r.Ports.To)
+		return appendRange(keys, r.Protocol, r.Ports.From, r.Ports.To)
 	}
-	var keys []key
 	for _, p := range withPorts {
 		keys = appendRange(keys, p, r.Ports.From, r.Ports.To)
 	}

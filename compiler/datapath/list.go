@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type Assumption struct {
 // are all of a CIDR's family, the CIDR of all addresses is any peer.
 func List(n policy.Node, heads []Head) (rules []Rule, assumed []Assumption) {
 	for _, h := range heads {
-		l := lister{node: n, head: h}
+		l := lister{node: n, head: h, policy: h.Policy.String(), revision: h.Revision.ID.String()}
 		l.tier, l.priority = level(h.Revision.Order)
 		for i, r := range h.Revision.Rules {
 			rule := l.rule(i, r)
@@ -60,6 +61,8 @@ func List(n policy.Node, heads []Head) (rules []Rule, assumed []Assumption) {
 type lister struct {
 	node     policy.Node
 	head     Head
+	policy   string // the head's ids as text, once for all its rules
+	revision string
 	tier     Tier
 	priority uint32
 	assumed  []Assumption
@@ -78,7 +81,7 @@ func (l *lister) rule(index int, r policy.Rule) Rule {
 	protocol, _ := ParseProtocol(string(r.Protocol))
 	auth, _ := ParseAuth(string(r.Auth))
 	return Rule{
-		Ref:  Ref{Policy: l.head.Policy.String(), Revision: l.head.Revision.ID.String(), Index: index},
+		Ref:  Ref{Policy: l.policy, Revision: l.revision, Index: index},
 		Tier: l.tier, Priority: l.priority, Ordered: l.head.Revision.Order.Ordered(),
 		Protocol: protocol, Ports: r.Ports,
 		Verdict: verdict, ProxyPort: r.ProxyPort, ListenerPriority: r.ListenerPriority, Auth: auth,
@@ -132,41 +135,59 @@ func parsed(text string) policy.Expr {
 // nodes that some rule's peer holds; to the others, rules for any peer alone
 // apply. It never changes.
 type Kinds struct {
-	cidrs []netip.Prefix // of peers, sorted
+	cidrs []netip.Prefix // of peers, sorted by text
 	named []Peer         // different peers by selector
+
+	at           map[netip.Prefix]int32 // of cidrs
+	bits4, bits6 []int                  // lengths of cidrs, by family
 }
 
 // NewKinds are those of a list.
 func NewKinds(rules []Rule) *Kinds {
-	k, seen := &Kinds{}, map[string]bool{}
-	for _, r := range rules {
-		key := r.Peer.key()
-		if r.Peer.Any || seen[key] {
-			continue
-		}
-		seen[key] = true
-		if r.Peer.CIDR.IsValid() {
-			k.cidrs = append(k.cidrs, r.Peer.CIDR)
-		} else {
-			k.named = append(k.named, r.Peer)
+	k, seen := &Kinds{at: map[netip.Prefix]int32{}}, map[string]bool{}
+	for i := range rules {
+		switch p := &rules[i].Peer; {
+		case p.Any:
+		case p.CIDR.IsValid():
+			k.at[p.CIDR] = 0
+		case !seen[p.key()]:
+			seen[p.key()] = true
+			k.named = append(k.named, *p)
 		}
 	}
-	slices.SortFunc(k.cidrs, func(a, b netip.Prefix) int { return strings.Compare(a.String(), b.String()) })
-	k.cidrs = slices.Compact(k.cidrs)
+	texts := make(map[netip.Prefix]string, len(k.at))
+	for c := range k.at {
+		k.cidrs, texts[c] = append(k.cidrs, c), c.String()
+	}
+	slices.SortFunc(k.cidrs, func(a, b netip.Prefix) int { return strings.Compare(texts[a], texts[b]) })
+	for i, c := range k.cidrs {
+		k.at[c] = int32(i)
+	}
+	k.bits4, k.bits6 = lengths(maps.Keys(k.at))
 	return k
 }
 
 // Of is the identity of a node. Its labels are the node's own.
 func (k *Kinds) Of(n policy.Node) (Identity, bool) {
-	return k.of(n, k.selects(n.Labels))
+	id, ok := k.of(n, k.selects(n.Labels))
+	if ok {
+		id.Name = identityName(id.Labels, id.CIDRs)
+	}
+	return id, ok
 }
 
+// Know reports whether some rule's peer holds a node.
+func (k *Kinds) Know(n policy.Node) bool {
+	_, ok := k.of(n, k.selects(n.Labels))
+	return ok
+}
+
+// of is an identity without a name.
 func (k *Kinds) of(n policy.Node, selected bool) (Identity, bool) {
 	id := Identity{Labels: n.Labels, CIDRs: k.holding(n.Addresses)}
 	if !selected && len(id.CIDRs) == 0 {
 		return Identity{}, false
 	}
-	id.Name = identityName(id.Labels, id.CIDRs)
 	return id, true
 }
 
@@ -181,11 +202,24 @@ func (k *Kinds) holding(addrs policy.Addresses) []netip.Prefix {
 	if len(addrs) == 0 {
 		return k.cidrs
 	}
-	var in []netip.Prefix
-	for _, c := range k.cidrs {
-		if slices.ContainsFunc(addrs, c.Contains) {
-			in = append(in, c)
+	var at []int32
+	for _, a := range addrs {
+		bits := k.bits6
+		if a.Is4() {
+			bits = k.bits4
 		}
+		for _, n := range bits {
+			if c, err := a.Prefix(n); err == nil {
+				if i, ok := k.at[c]; ok {
+					at = append(at, i)
+				}
+			}
+		}
+	}
+	slices.Sort(at)
+	var in []netip.Prefix
+	for _, i := range slices.Compact(at) {
+		in = append(in, k.cidrs[i])
 	}
 	return in
 }
@@ -208,10 +242,12 @@ type Population struct {
 	Members    map[string][]policy.Node
 }
 
-// Sort sorts nodes, in the order in which they are given.
-func (k *Kinds) Sort(nodes []policy.Node) Population {
+// Sort sorts nodes, in the order in which they are given. What many nodes cost
+// because there are many rules is work; the error is that of it.
+func (k *Kinds) Sort(nodes []policy.Node, w *Work) (Population, error) {
 	p := Population{Members: map[string][]policy.Node{}}
 	selected := map[*policy.Label]bool{} // nodes share label sets
+	anywhere := map[*policy.Label]string{}
 	for _, n := range nodes {
 		var at *policy.Label
 		if len(n.Labels) > 0 {
@@ -219,18 +255,34 @@ func (k *Kinds) Sort(nodes []policy.Node) Population {
 		}
 		yes, known := selected[at]
 		if !known {
+			if err := w.spend(stepsPerSelector * len(k.named)); err != nil {
+				return Population{}, err
+			}
 			yes = k.selects(n.Labels)
 			selected[at] = yes
+		}
+		if err := w.spend(stepsPerBlock * (len(k.bits4) + len(k.bits6)) * len(n.Addresses)); err != nil {
+			return Population{}, err
 		}
 		id, ok := k.of(n, yes)
 		if !ok {
 			continue
 		}
-		if p.Members[id.Name] == nil {
+		name, known := anywhere[at]
+		if known = known && len(n.Addresses) == 0; !known {
+			if err := w.spend(stepsPerBlock * len(id.CIDRs)); err != nil {
+				return Population{}, err
+			}
+			name = identityName(id.Labels, id.CIDRs)
+		}
+		if len(n.Addresses) == 0 {
+			anywhere[at] = name // long, where there are many CIDRs
+		}
+		if id.Name = name; p.Members[name] == nil {
 			p.Identities = append(p.Identities, id)
 		}
-		p.Members[id.Name] = append(p.Members[id.Name], n)
+		p.Members[name] = append(p.Members[name], n)
 	}
 	slices.SortFunc(p.Identities, func(a, b Identity) int { return strings.Compare(a.Name, b.Name) })
-	return p
+	return p, nil
 }

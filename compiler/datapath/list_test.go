@@ -198,7 +198,9 @@ func TestATableOfAListAnswersAsThePoliciesRead(t *testing.T) {
 			}
 			rules, _ := datapath.List(self, matched)
 			kinds := datapath.NewKinds(rules)
-			table, err := datapath.Build(rules, kinds.Sort(nodes).Identities, datapath.Options{})
+			population, err := kinds.Sort(nodes, nil)
+			require.NoError(t, err)
+			table, err := datapath.Build(rules, population.Identities, datapath.Options{})
 			require.NoError(t, err)
 			for _, peer := range nodes {
 				id, _ := kinds.Of(peer)

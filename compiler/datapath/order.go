@@ -102,57 +102,66 @@ const none = int32(math.MaxInt32)
 
 // line is a rule that decides or passes, ready to be laid into tables.
 type line struct {
+	rule  *Rule
 	prec  uint32
 	peer  int32 // index of the peer among the program's, -1 for any
 	tier  uint8 // from 0
 	shape uint8 // index of what the line can cover whole
 	whole bool  // it covers the shape whole
 	auth  Auth  // unset where the verdict takes none
-	value Value
-	ranks []int32
 }
 
 func (l *line) any() bool { return l.peer < 0 }
 
 // decides reports whether a flow that meets the line goes no further.
-func (l *line) decides() bool { return l.value.Verdict != Pass }
+func (l *line) decides() bool { return l.rule.Verdict != Pass }
 
 // list is one direction's rules in total order.
 type list struct {
 	direction Direction
 	rules     []*Rule // all, also those that only log
 	lines     []line  // those that do more
-	keys      []key   // every key of a line, ascending, each once; keys[0] is wholeKey
 	lastAuth  int     // index of the last line with an explicit auth, -1
 	open      bool    // what nothing matches is allowed
 	otherwise Value   // of what nothing matches
+
+	// wildPasses and namedPasses are the tiers in which a line for any peer passes,
+	// and one for some.
+	wildPasses, namedPasses [tiers]bool
+
+	wild   []int32   // lines for any peer
+	named  [][]int32 // lines by peer
+	frames []wildFrame
+	passed []int32            // frames with a pass
+	byPrec map[uint32][]int32 // the others, by the precedence of what decides there
 }
 
-// newList sorts and numbers the rules of one direction. peers finds the index of
-// a peer.
-func newList(d Direction, rules []Rule, peers map[string]int32, levels int) (*list, error) {
+// newList sorts and numbers the rules of one direction. peers is the peer of each
+// rule.
+func newList(d Direction, rules []Rule, peers []int32, levels int) (*list, error) {
 	l := &list{direction: d, lastAuth: -1, open: true}
+	var order []int32
 	for i := range rules {
 		if rules[i].Direction == d {
-			l.rules = append(l.rules, &rules[i])
+			order = append(order, int32(i))
 		}
 	}
-	slices.SortFunc(l.rules, compareRules)
+	slices.SortFunc(order, func(a, b int32) int { return compareRules(&rules[a], &rules[b]) })
+	l.rules = make([]*Rule, len(order))
+	for i, at := range order {
+		l.rules[i] = &rules[at]
+	}
 	precs, err := precedences(d, l.rules, levels)
 	if err != nil {
 		return nil, err
 	}
 	l.lines = make([]line, 0, len(l.rules))
-	var ofLines [][]key
+	var keys []key
 	for i, r := range l.rules {
 		if r.Verdict == Log {
 			continue
 		}
-		n := line{prec: precs[i], peer: -1, tier: uint8(r.Tier - Admin)}
-		n.value = Value{Verdict: r.Verdict, ProxyPort: r.ProxyPort, Rule: r.Ref}
-		if !r.Peer.Any {
-			n.peer = peers[r.Peer.key()]
-		}
+		n := line{rule: r, prec: precs[i], peer: peers[order[i]], tier: uint8(r.Tier - Admin)}
 		if r.Verdict == Allow || r.Verdict == Redirect {
 			n.auth = r.Auth
 		}
@@ -162,33 +171,27 @@ func newList(d Direction, rules []Rule, peers map[string]int32, levels int) (*li
 		if r.Verdict != Pass && !r.NoDefaultDeny {
 			l.open = false
 		}
-		keys := r.keys()
+		keys = r.appendKeys(keys[:0])
 		n.shape, n.whole = shapeOf(keys)
-		ofLines = append(ofLines, keys)
 		l.lines = append(l.lines, n)
 	}
 	l.otherwise.Verdict = Deny
 	if l.open {
 		l.otherwise.Verdict = Allow
 	}
-	l.rank(ofLines)
 	return l, nil
 }
 
-// rank numbers the distinct keys, so that a line's keys sort as small integers.
-func (l *list) rank(ofLines [][]key) {
-	l.keys = append(l.keys, wholeKey)
-	for _, keys := range ofLines {
-		l.keys = append(l.keys, keys...)
-	}
-	slices.Sort(l.keys)
-	l.keys = slices.Compact(l.keys)
-	for i, keys := range ofLines {
-		ranks := make([]int32, len(keys))
-		for j, k := range keys {
-			r, _ := slices.BinarySearch(l.keys, k)
-			ranks[j] = int32(r)
+// byPeer sorts the lines by whom they are for.
+func (l *list) byPeer(peers int) {
+	l.named = make([][]int32, peers)
+	for i := range l.lines {
+		if n := &l.lines[i]; n.any() {
+			l.wild = append(l.wild, int32(i))
+			l.wildPasses[n.tier] = l.wildPasses[n.tier] || !n.decides()
+		} else {
+			l.namedPasses[n.tier] = l.namedPasses[n.tier] || !n.decides()
+			l.named[n.peer] = append(l.named[n.peer], int32(i))
 		}
-		l.lines[i].ranks = ranks
 	}
 }

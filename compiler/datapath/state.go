@@ -1,6 +1,8 @@
 package datapath
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,12 +34,16 @@ type State struct {
 	table    atomic.Pointer[Table]
 
 	mu      sync.Mutex // held by Apply
-	classes map[string]part
+	work    *Work
+	classes map[class]part
 	sweeps  [directions]resolver
-	holding bitset
+	holding []int32
 	key     []byte
 	made    int // entries computed for the batch at hand
 }
+
+// class is the digest of the peers that an identity is one of.
+type class [sha256.Size]byte
 
 // patience is how often over the capacity what a batch computes may grow before
 // it is given up: a few rules of ranges and many identities make more entries
@@ -46,8 +52,8 @@ const patience = 4
 
 // NewState is a state without rules and identities: everything is allowed.
 func NewState(o Options) *State {
-	s := &State{capacity: o.capacity(), levels: o.levels()}
-	p, err := compile(nil, levels)
+	s := &State{capacity: o.capacity(), levels: o.levels(), work: o.Work}
+	p, err := compile(nil, levels, nil)
 	if err != nil {
 		panic(err) // no rules have no faults
 	}
@@ -103,7 +109,7 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 	if len(b.RemoveRules)+len(b.AddRules) == 0 {
 		return s.merged(old, gone, come)
 	}
-	p, err := compile(rules, s.levels)
+	p, err := compile(rules, s.levels, s.work)
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +119,9 @@ func (s *State) next(old *Table, b *Batch) (*Table, error) {
 
 // restart forgets what was computed from other rules.
 func (s *State) restart(p *program) {
-	s.classes = map[string]part{}
-	s.holding = newBitset(len(p.peers))
+	s.classes = map[class]part{}
 	for n := range s.sweeps {
-		s.sweeps[n].list = p.lists[n]
+		s.sweeps[n].list, s.sweeps[n].work = p.lists[n], s.work
 	}
 }
 
@@ -131,8 +136,14 @@ func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Id
 	t.ids = append(t.ids, p.identities()...)
 	slices.SortFunc(t.ids, byName)
 	t.parts = make([]part, len(t.ids))
+	if s.made = len(p.anyone[0]) + len(p.anyone[1]); s.made > patience*s.capacity {
+		return nil, s.tooMany(t, true)
+	}
 	for i, id := range t.ids {
-		t.parts[i] = s.part(p, id)
+		var err error
+		if t.parts[i], err = s.part(p, id); err != nil {
+			return nil, err
+		}
 		if s.made > patience*s.capacity {
 			return nil, s.tooMany(t, true)
 		}
@@ -151,7 +162,11 @@ func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) (*Tab
 	for _, id := range come {
 		at, _ := old.find(id.Name)
 		from = old.copyTo(t, from, at, gone)
-		take(id, s.part(old.program, id))
+		made, err := s.part(old.program, id)
+		if err != nil {
+			return nil, err
+		}
+		take(id, made)
 		if s.made > patience*s.capacity {
 			return nil, s.tooMany(t, true)
 		}
@@ -177,21 +192,31 @@ func (t *Table) copyTo(into *Table, from, to int, gone map[string]bool) int {
 
 // part computes the entries of an identity from all rules, or finds those of
 // another that the same peers hold.
-func (s *State) part(p *program, id *Identity) part {
-	holds := p.holding(id, s.holding)
-	s.key = holds.appendKey(s.key[:0])
-	if known, ok := s.classes[string(s.key)]; ok {
-		return known
+func (s *State) part(p *program, id *Identity) (made part, err error) {
+	if s.holding, err = p.holding(id, s.holding[:0], s.work); err != nil {
+		return made, err
 	}
-	var made part
+	if len(s.holding) == 0 {
+		return made, nil
+	}
+	s.key = s.key[:0]
+	for _, i := range s.holding {
+		s.key = binary.BigEndian.AppendUint32(s.key, uint32(i))
+	}
+	at := class(sha256.Sum256(s.key))
+	if known, ok := s.classes[at]; ok {
+		return known, nil
+	}
 	for n := range s.sweeps {
-		if holds.meets(p.named[n]) {
-			made[n] = slices.Clone(s.sweeps[n].of(holds, p.anyone[n]))
-			s.made += len(made[n])
+		entries, err := s.sweeps[n].of(s.holding, p.anyone[n])
+		if err != nil {
+			return made, err
 		}
+		made[n] = slices.Clone(entries)
+		s.made += len(entries)
 	}
-	s.classes[string(s.key)] = made
-	return made
+	s.classes[at] = made
+	return made, nil
 }
 
 // admit refuses a table that is too large.
@@ -224,7 +249,7 @@ func (s *State) settle(t *Table) {
 		s.restart(t.program) // another's rules were tried and refused
 	}
 	if spare := 1024; len(s.classes) > 2*len(t.ids)+spare {
-		s.classes = map[string]part{} // most are of identities that went
+		s.classes = map[class]part{} // most are of identities that went
 	}
 }
 

@@ -15,6 +15,18 @@ const DefaultCapacity = 16384
 type Options struct {
 	Capacity int // entries a table may hold; 0: DefaultCapacity
 	Levels   int // levels that a direction may have; 0: all that a precedence tells apart
+	Steps    int // of work that a table may take; 0: see Budget
+	// Work is what Build and State spend; nil: as much as it takes.
+	Work *Work
+}
+
+// Budget is how many steps of work a table may take. It is never below that of
+// the default capacity: few entries may take many rules.
+func (o Options) Budget() int {
+	if o.Steps == 0 {
+		return StepsPerEntry * max(o.capacity(), DefaultCapacity)
+	}
+	return o.Steps
 }
 
 func (o Options) levels() int {
@@ -77,7 +89,8 @@ type Table struct {
 
 // Build makes the table of a node's rules and the identities its peers can have.
 // The order of either does not matter. The error joins a *Fault for each thing
-// wrong with the input, or is a *LevelsError or a *CapacityError.
+// wrong with the input, or is a *LevelsError, a *CapacityError, a *WorkError or
+// what stopped the work.
 func Build(rules []Rule, identities []Identity, o Options) (*Table, error) {
 	s := NewState(o)
 	if err := s.advance(&Batch{AddRules: rules, AddIdentities: identities}); err != nil {
@@ -126,7 +139,8 @@ func (l *list) entry(id ID, c *cell) Entry {
 func (l *list) value(a answer) Value {
 	v := l.otherwise
 	if a.line != none {
-		v = l.lines[a.line].value
+		r := l.lines[a.line].rule
+		v = Value{Verdict: r.Verdict, ProxyPort: r.ProxyPort, Rule: r.Ref}
 	}
 	v.Precedence = a.prec
 	if a.auth {
@@ -185,9 +199,9 @@ func (t *Table) find(name string) (int, bool) {
 // of the project owns; AnyIdentity when no rule names one that does.
 func (t *Table) Resolve(a netip.Addr) ID {
 	a = a.Unmap().WithZone("")
-	for _, bits := range t.blockBits {
+	for _, bits := range t.lengths(a) {
 		p, err := a.Prefix(bits)
-		if err != nil || !t.blocks[p] {
+		if _, known := t.blocks[p]; err != nil || !known {
 			continue
 		}
 		if id, ok := t.ID(p.String()); ok {

@@ -71,7 +71,9 @@ func newPlane(t require.TestingT, res Result, nodes []policy.Node) *plane {
 	for _, n := range nodes {
 		rules, _ := datapath.List(n, heads)
 		kinds := datapath.NewKinds(rules)
-		table, err := datapath.Build(rules, kinds.Sort(nodes).Identities, datapath.Options{})
+		population, err := kinds.Sort(nodes, nil)
+		require.NoError(t, err)
+		table, err := datapath.Build(rules, population.Identities, datapath.Options{})
 		require.NoError(t, err)
 		addr := n.Addresses[0]
 		w.tables[addr], w.kinds[addr], w.nodes[addr] = table, kinds, n

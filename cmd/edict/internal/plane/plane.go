@@ -20,7 +20,6 @@ import (
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
-	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/convergence"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -310,7 +309,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	if err := p.store.Verify(ctx, p.stream); err != nil {
 		return advise(err)
 	}
-	p.tables = snapshot.NewTables(p.store, datapath.Options{Capacity: p.opt.TableEntries})
+	p.tables = snapshot.NewTables(p.store, snapshot.TableOptions{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), HubBytes: p.opt.HubBytes, Metrics: metrics, Log: p.log,
 		Head: p.stream.Head, Confirmed: p.confirmed,
