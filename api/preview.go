@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -78,7 +79,7 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 	if err != nil {
 		return err
 	}
-	warnings, err := p.warnings(project, id, content)
+	warnings, err := p.warnings(c.r.Context(), project, id, content)
 	if err != nil {
 		return err
 	}
@@ -101,17 +102,25 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 }
 
 // warnings are what a content says and likely does not mean, by itself and beside
-// the other policies of the nodes that it matches.
-func (p *plane) warnings(project, id uuid.UUID, content policy.Content) (policy.Violations, error) {
-	beside, err := p.Model.Beside(project, content.Selector, id)
-	if err != nil {
-		return nil, err
-	}
-	others := make([]*lint.Policy, len(beside))
-	for i, o := range beside {
-		others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
-	}
-	return append(lint.Content(content), lint.Beside(lint.NewPolicy("", content), others)...), nil
+// the other policies of the nodes that it matches. There may be many of them, so a
+// project takes its turn.
+func (p *plane) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
+	err = p.Tables.Share(ctx, project, func(proceed func() error) error {
+		beside, err := p.Model.Beside(project, content.Selector, id)
+		if err != nil {
+			return err
+		}
+		others := make([]*lint.Policy, len(beside))
+		for i, o := range beside {
+			if err := proceed(); err != nil {
+				return err
+			}
+			others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
+		}
+		found, err = lint.Beside(lint.NewPolicy("", content), others, proceed)
+		return err
+	})
+	return append(lint.Content(content), found...), busy(err)
 }
 
 // sameRules reports whether two contents ask the same of a pair of nodes. Where

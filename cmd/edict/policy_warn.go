@@ -34,7 +34,11 @@ func (a *app) warn(ctx context.Context, c *client.Client, project uuid.UUID, dra
 		all = append(all, lint.NewPolicy(d.Slug, d.Content))
 	}
 	for i, d := range drafts {
-		found := append(lint.Content(d.Content), lint.Beside(all[i], all)...)
+		beside, stopped := lint.Beside(all[i], all, ctx.Err)
+		if stopped != nil {
+			return warnings, stopped
+		}
+		found := append(lint.Content(d.Content), beside...)
 		if theirs != nil {
 			found = append(found, news(found, theirs[i].Warnings, drafts)...)
 		}

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,12 +24,19 @@ const CodeShadows = "rule_shadows"
 // Beside lints one revision beside other policies: what they keep it from
 // deciding, what it keeps them from deciding, and where both stand at one
 // priority and say different things. c itself is passed over. Of each code a
-// rule has one warning at most.
-func Beside(c *Policy, others []*Policy) policy.Violations {
-	b := beside{mine: c.ends}
+// rule has one warning at most. Every rule is compared with every other, so there
+// may be much to compare: proceed, unless nil, is asked all along whether to go
+// on, and the error is its.
+func Beside(c *Policy, others []*Policy, proceed func() error) (policy.Violations, error) {
+	if proceed == nil {
+		proceed = func() error { return nil }
+	}
+	b := beside{mine: c.ends, warned: make([]warned, len(c.ends))}
 	for _, o := range others {
 		if o != c && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
-			b.other(o)
+			if err := b.other(o, proceed); err != nil {
+				return nil, err
+			}
 		}
 	}
 	slices.SortStableFunc(b.found, func(x, y found) int {
@@ -40,13 +46,17 @@ func Beside(c *Policy, others []*Policy) policy.Violations {
 	for _, f := range b.found {
 		out = append(out, f.Violation)
 	}
-	return out
+	return out, nil
 }
 
 type beside struct {
 	linter
-	mine []end
+	mine   []end
+	warned []warned // by rule of mine
 }
+
+// warned are the codes of which a rule has a warning.
+type warned struct{ shadowed, shadows, equal bool }
 
 // end is a rule where it stands among those of a node.
 type end struct {
@@ -102,37 +112,46 @@ func whole(side policy.Expr, own string) policy.Expr {
 }
 
 // other compares every rule with every rule of another policy.
-func (b *beside) other(o *Policy) {
+func (b *beside) other(o *Policy, proceed func() error) error {
 	for i := range b.mine {
+		if i%pairsAsk == 0 {
+			if err := proceed(); err != nil {
+				return err
+			}
+		}
 		for j := range o.ends {
 			b.pair(i, &b.mine[i], j, &o.ends[j], o.Slug)
 		}
 	}
+	return nil
 }
+
+// pairsAsk is how many rules are compared with those of another policy before
+// proceed is asked: about a millisecond.
+const pairsAsk = 32
 
 func (b *beside) pair(i int, mine *end, j int, their *end, slug string) {
 	before := compareEnds(mine, their)
 	if mine.Action == policy.Log || their.Action == policy.Log || mine.Action == their.Action && before == 0 {
 		return
 	}
+	has := &b.warned[i]
 	same := cmp.Compare(mine.tier, their.tier) == 0 && mine.priority == their.priority && mine.step == their.step
 	switch {
-	case before > 0 && their.hides(mine):
-		b.once(i, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
-	case before < 0 && mine.hides(their):
-		b.once(i, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
-	case same && mine.Action != their.Action && mine.overlaps(their):
-		b.once(i, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
+	case before > 0 && !has.shadowed && their.hides(mine):
+		has.shadowed = true
+		b.warn(i, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
+	case before < 0 && !has.shadows && mine.hides(their):
+		has.shadows = true
+		b.warn(i, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
+	case same && !has.equal && mine.Action != their.Action && mine.overlaps(their) && !their.before(mine, before) && !mine.before(their, -before):
+		has.equal = true
+		b.warn(i, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
 	}
 }
 
-// once warns unless the rule has a warning of the code.
-func (b *beside) once(rule int, code, format string, args ...any) {
-	at := fmt.Sprintf("/rules/%d", rule)
-	if !slices.ContainsFunc(b.found, func(f found) bool { return f.Pointer == at && f.Code == code }) {
-		b.warn(rule, code, format, args...)
-	}
-}
+// before reports whether e goes before o and hides it; by is their order.
+func (e *end) before(o *end, by int) bool { return by > 0 && e.hides(o) }
 
 // compareEnds is the order of rules of two policies, as far as it does not hang
 // on their ids.

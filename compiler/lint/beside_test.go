@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := NewPolicy("walls", content(t, c.otherOrder, c.other))
 			var got []string
-			for _, w := range Beside(NewPolicy("", content(t, c.order, c.rules)), []*Policy{other}) {
+			for _, w := range besideAll(t, NewPolicy("", content(t, c.order, c.rules)), other) {
 				got = append(got, w.Pointer+" "+w.Code)
 				require.Contains(t, w.Detail, "policy walls")
 			}
@@ -67,7 +68,43 @@ func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
 			require.NoError(t, err)
 			return p
 		}
-		found := Beside(NewPolicy("", at(c.mine, rule)), []*Policy{NewPolicy("other", at(c.other, deny))})
+		found := besideAll(t, NewPolicy("", at(c.mine, rule)), NewPolicy("other", at(c.other, deny)))
 		require.Equal(t, c.meet, len(found) > 0, "%s and %s", c.mine, c.other)
 	}
+}
+
+func besideAll(t *testing.T, c *Policy, others ...*Policy) policy.Violations {
+	t.Helper()
+	found, err := Beside(c, others, nil)
+	require.NoError(t, err)
+	return found
+}
+
+// A warning of each pair was written and thrown away, where a rule had one
+// already: minutes for a few policies of the same rules.
+func TestManyPoliciesThatHideOneCostAWarningEach(t *testing.T) {
+	rules := make([]string, 512)
+	for i := range rules {
+		rules[i] = line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
+	}
+	mine := NewPolicy("", content(t, `,"priority":9`, strings.Join(rules, ",")))
+	var others []*Policy
+	for i := range rules {
+		rules[i] = line("deny", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
+	}
+	for range 4 {
+		others = append(others, NewPolicy("walls", content(t, `,"priority":8`, strings.Join(rules, ","))))
+	}
+	var found policy.Violations
+	allocs := testing.AllocsPerRun(1, func() { found = besideAll(t, mine, others...) })
+	require.Len(t, found, len(rules))
+	require.Less(t, allocs, 100.0*float64(len(rules)))
+}
+
+func TestComparingEndsWhenItIsToldTo(t *testing.T) {
+	rule := line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
+	mine := NewPolicy("", content(t, "", rule))
+	enough := errors.New("nobody waits any more")
+	_, err := Beside(mine, []*Policy{NewPolicy("other", content(t, "", rule))}, func() error { return enough })
+	require.ErrorIs(t, err, enough)
 }
