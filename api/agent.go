@@ -190,6 +190,9 @@ func (p *plane) serveEvents(c *call) error {
 	ctx, cancel := streamContext(c.r.Context())
 	defer cancel()
 	defer p.standing(c, cancel)()
+	if c.who != nil {
+		defer p.held.join(holding{c.who.ID, id}, cancel)()
+	}
 	return notServed(id, p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
 }
 

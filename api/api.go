@@ -187,6 +187,7 @@ type plane struct {
 	told   told
 	fine   fine
 	rounds rounds
+	held   held
 	// document is the OpenAPI document's bytes.
 	document func() ([]byte, error)
 }

@@ -89,12 +89,14 @@ func (b *batch) serve() error {
 	}
 	c.expectBytes()
 	defer c.expectNothing()
+	came := &counted{ReadCloser: c.r.Body}
+	c.r.Body = came
 	body, err := c.inflated()
 	if err != nil {
 		return err
 	}
 	if c.r.Header.Get("Content-Encoding") != "" {
-		body = &capped{body, maxBatch}
+		body = &capped{r: body, came: came}
 	}
 	// Unchanged is said of a node as it is at some moment after the request
 	// came, so the view must hold what was written before it.
@@ -325,17 +327,33 @@ func (b *batch) rejectInvalid(id policy.NodeID, err error) {
 	b.reject(b.lines, id, first.Code, at(first.Pointer)+": "+first.Detail)
 }
 
-// capped ends a reader with a problem after n bytes.
-type capped struct {
-	r io.Reader
+// counted counts what came.
+type counted struct {
+	io.ReadCloser
 	n int64
 }
 
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// capped ends what inflates with a problem where it is too much, by itself or for
+// what came.
+type capped struct {
+	r    io.Reader
+	came *counted
+	n    int64
+}
+
 func (c *capped) Read(b []byte) (int, error) {
-	if c.n <= 0 {
-		return 0, problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "a compressed batch inflates to at most %d bytes", int64(maxBatch))
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	if c.n > min(maxBatch, freeInflated+maxInflation*c.came.n) {
+		return 0, problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
+			"a compressed batch inflates to at most %d bytes, and beyond %d bytes to %d times what was sent: send it as it is",
+			int64(maxBatch), freeInflated, maxInflation)
 	}
-	n, err := c.r.Read(b[:min(int64(len(b)), c.n)])
-	c.n -= int64(n)
 	return n, err
 }

@@ -18,8 +18,14 @@ import (
 )
 
 const (
-	maxBody   = 1 << 20 // bytes of a document, inflated too
-	maxBatch  = 2 << 30 // bytes a compressed batch may inflate to
+	maxBody  = 1 << 20 // bytes of a document, inflated too
+	maxBatch = 2 << 30 // bytes a compressed batch may inflate to
+
+	// A batch may inflate to so many bytes, and so many times what came of it, so
+	// that what it costs stays in proportion to what was sent.
+	freeInflated = 8 << 20
+	maxInflation = 100
+
 	maxDrain  = 16 << 20
 	bodyQuiet = 30 * time.Second // a body must arrive within, or each chunk of a stream
 )

@@ -308,3 +308,19 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// A compressed batch costs in proportion to what was sent: 64 KiB of newlines are
+// not 64 MiB of work, and a fleet whose lines are alike fits.
+func TestABatchInflatesInProportion(t *testing.T) {
+	p := newPlane(t)
+	newlines := gzipped(strings.Repeat("\n", 64<<20))
+	require.Less(t, len(newlines), 128<<10)
+	a := p.do("POST", nodes+":batch", newlines, "Content-Type: application/x-ndjson", "Content-Encoding: gzip")
+	p.want(http.StatusRequestEntityTooLarge, "body_too_large", a)
+	var fleet strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&fleet, `{"id":"n%d","labels":{"role":"web","env":"production","site":"one"},"addresses":["10.0.%d.%d"]}`+"\n", i, i/250, i%250+1)
+	}
+	got := p.batch(gzipped(fleet.String()), "Content-Encoding: gzip")
+	require.Equal(t, 2000, got.Applied)
+}

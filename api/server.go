@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -137,14 +138,35 @@ func shutdown(srv *http.Server, grace time.Duration) error {
 }
 
 // bounded bounds how long a body that its route does not read keeps a request:
-// net/http waits for the rest of it before it answers.
+// net/http waits for the rest of it before it answers. One that its route waited
+// for in vain is waited for no longer.
 func bounded(h http.Handler, quiet time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			bound := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(quiet)) }
+			body := &brokenBody{ReadCloser: r.Body}
+			r.Body = body
+			bound := func() {
+				wait := quiet
+				if body.broken {
+					wait = 0
+				}
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait))
+			}
 			bound()
 			defer bound() // a route that read a part of it may have lifted it
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// brokenBody is a body that knows whether its reading failed.
+type brokenBody struct {
+	io.ReadCloser
+	broken bool
+}
+
+func (b *brokenBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.broken = b.broken || err != nil && !errors.Is(err, io.EOF)
+	return n, err
 }
