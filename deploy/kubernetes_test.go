@@ -177,6 +177,10 @@ type variable struct {
 		FieldRef struct {
 			FieldPath string `yaml:"fieldPath"`
 		} `yaml:"fieldRef"`
+		ConfigMapKeyRef struct {
+			Name, Key string
+			Optional  bool
+		} `yaml:"configMapKeyRef"`
 	} `yaml:"valueFrom"`
 }
 
@@ -442,7 +446,9 @@ func (m manifest) checkContainer(t *testing.T, c container) {
 	for _, e := range c.Env {
 		require.False(t, env[e.Name], "%s: %s is there twice", c.Name, e.Name)
 		env[e.Name] = true
-		require.NotEqual(t, e.Value == "", e.ValueFrom.FieldRef.FieldPath == "", "%s: %s has one value", c.Name, e.Name)
+		from := e.ValueFrom.ConfigMapKeyRef
+		require.Equal(t, from.Name != "", from.Optional, "%s: %s comes of a ConfigMap that is made later", c.Name, e.Name)
+		require.NotEqual(t, e.Value == "", e.ValueFrom.FieldRef.FieldPath == "" && from.Name == "", "%s: %s has one value", c.Name, e.Name)
 		if filepath.IsAbs(e.Value) {
 			require.True(t, c.mounts(filepath.Dir(e.Value)), "%s: nothing is mounted there", e.Name)
 		}

@@ -70,6 +70,13 @@ func TestAWorkerIsGivenItsKeyAndItsServers(t *testing.T) {
 	require.Equal(t, []string{"2 3 6"}, service["RestartPreventExitStatus"], "7 is a server that is away: it comes back")
 }
 
+func TestOnlyTheFirstStartMakesAPlane(t *testing.T) {
+	service := parseUnit(t, "edict.service")["Service"]
+	require.Equal(t, []string{"EDICT_EXISTING=true"}, service["Environment"])
+	require.Equal(t, []string{"-/run/edict-first.env", "-/etc/edict/edict.env"}, service["EnvironmentFile"], "they stand above Environment")
+	require.Contains(t, string(read(t, "README.md")), "echo EDICT_EXISTING=false | sudo tee /run/edict-first.env")
+}
+
 // What was in force stands before any interface does: the unit is ready once it is.
 func TestTheAgentComesBeforeTheNetwork(t *testing.T) {
 	unit := parseUnit(t, "edict-agent.service")

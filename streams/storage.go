@@ -99,6 +99,13 @@ func StoredLog(dir string) (created time.Time, found bool, err error) {
 	return meta.Created.UTC(), true, nil
 }
 
+// Witnessed reports whether a store directory, whose server is down, has the
+// witness of a log.
+func Witnessed(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", ChainStream, server.JetStreamMetaFile))
+	return err == nil
+}
+
 // LogCreated asks a server when its log was made, and makes none.
 func LogCreated(ctx context.Context, c *Conn) (created time.Time, found bool, err error) {
 	info, err := c.streamInfo(ctx, LogStream)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
 )
 
 // files is every file and directory below dir, with its mode and content.
@@ -104,6 +105,9 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 	defer busy.Close()
 	taken := busy.Addr().String()
 	elsewhere := t.TempDir()
+	without, err := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: anyPort, Relaxed: true})
+	require.NoError(t, err)
+	defer without.Close()
 	key := filepath.Join(origin, "signing.key")
 	write := func(name string, mode os.FileMode, text string) string {
 		path := filepath.Join(elsewhere, name)
@@ -143,13 +147,27 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(marker[0], filepath.Join(data, "store", "marker.format-version.000900.900")))
 		}, code: 3, says: []string{"has store format 900, this binary knows"}},
-		"data that another process serves":     {data: running.data, code: 7, says: []string{"data directory " + running.data + " is in use", "--data"}},
-		"a store that another process folds":   {data: running.data, args: worker("nats://" + running.nats), code: 7, says: []string{"is in use by another process", "--data"}},
-		"data that are a file":                 {data: noKey, code: 3, says: []string{"--data: " + noKey + " is not a directory"}},
-		"an HTTP address in use":               {args: []string{"--http", taken, "--nats-listen", "none"}, code: 7, says: []string{taken + " is in use by another process", "--http"}},
-		"a NATS address in use":                {args: []string{"--http", anyPort, "--nats-listen", taken}, code: 7, says: []string{taken + " is in use by another process", "--nats-listen"}},
-		"an address that others reach":         {args: []string{"--http", "0.0.0.0:0", "--nats-listen", "none"}, code: 2, says: []string{"0.0.0.0:0"}},
-		"a NATS server that is away":           {args: worker("nats://127.0.0.1:1"), code: 7, says: []string{"nats://127.0.0.1:1"}},
+		"data that another process serves":   {data: running.data, code: 7, says: []string{"data directory " + running.data + " is in use", "--data"}},
+		"a store that another process folds": {data: running.data, args: worker("nats://" + running.nats), code: 7, says: []string{"is in use by another process", "--data"}},
+		"data that are a file":               {data: noKey, code: 3, says: []string{"--data: " + noKey + " is not a directory"}},
+		"an HTTP address in use":             {args: []string{"--http", taken, "--nats-listen", "none"}, code: 7, says: []string{taken + " is in use by another process", "--http"}},
+		"a NATS address in use":              {args: []string{"--http", anyPort, "--nats-listen", taken}, code: 7, says: []string{taken + " is in use by another process", "--nats-listen"}},
+		"an address that others reach":       {args: []string{"--http", "0.0.0.0:0", "--nats-listen", "none"}, code: 2, says: []string{"0.0.0.0:0"}},
+		"a NATS server that is away":         {args: worker("nats://127.0.0.1:1"), code: 7, says: []string{"nats://127.0.0.1:1"}},
+		"a plane that is not where it should be": {
+			change: func(data string) {
+				require.NoError(t, os.RemoveAll(data))
+				require.NoError(t, os.Mkdir(data, 0o700))
+			},
+			args: with("--existing"), code: 3, says: []string{"--existing: there is no plane in ", "is its volume mounted", "EDICT_EXISTING=false"},
+		},
+		"a log that is not on its servers": {
+			change: func(data string) {
+				require.NoError(t, os.RemoveAll(data))
+				require.NoError(t, os.Mkdir(data, 0o700))
+			},
+			args: append(worker(without.ClientURL()), "--existing"), code: 3, says: []string{"--existing: there is no plane at nats://", "EDICT_EXISTING=false"},
+		},
 		"a signing key that is not there":      {args: with("--signing-key", filepath.Join(elsewhere, "nope.pem")), code: 3, says: []string{"--signing-key: ", "nope.pem"}},
 		"a signing key that others may read":   {args: with("--signing-key", openKey), code: 3, says: []string{openKey, "chmod 600"}},
 		"a signing key that is none":           {args: with("--signing-key", noKey), code: 3, says: []string{noKey}},

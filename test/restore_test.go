@@ -157,6 +157,7 @@ func TestARestoredBackupIsNotThePresent(t *testing.T) {
 	p.terminate()
 	backup := filepath.Join(t.TempDir(), "backup")
 	copyData(t, p.data, backup)
+	p.args = append(p.args, "--existing")
 	p.start()
 
 	atVersion2 := *web

@@ -49,7 +49,13 @@ func (a *app) serveCommand() *cobra.Command {
 With --nats the process is a worker on servers that run elsewhere, as many
 workers as one likes, any of them answering any request.
 
-Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN.
+Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN. EDICT_NATS is
+--nats, as it is for commands that ask a server: where it is set, serve is a
+worker of that server.
+
+A first start makes the log and the key. Say --existing from then on: a data
+directory that is missing, because its volume is not mounted, is refused then
+(exit code 3), and not served as a plane without policies and nodes.
 SIGINT and SIGTERM stop it in order, with exit code 0.
 
 It refuses to start, in one line and before anything on disk is changed, with
@@ -93,6 +99,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
+	flags.BoolVar(&f.opt.Existing, "existing", false, "the plane exists: refuse to start where its log is missing, in place of making a new, empty one")
 	flags.BoolVar(&f.opt.YesDelete, "yes-delete", false, "delete a read model of an older edict once it is rebuilt (default: kept beside the new one)")
 	accessFlags(cmd, &f.opt.Access)
 	f.addDecisionFlags(cmd)
@@ -147,8 +154,11 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 			return usage(cmd, "--nats and --nats-listen exclude each other: with an external server there is no embedded one")
 		}
 		if f.opt.SigningKey == "" {
-			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; "+
-				"make one with: openssl genpkey -algorithm ed25519 -out plane.pem")
+			hint := "make one with: openssl genpkey -algorithm ed25519 -out plane.pem"
+			if os.Getenv("EDICT_NATS") == f.opt.NATS {
+				hint += "; EDICT_NATS is set, which is --nats here: unset it for a plane with a server of its own"
+			}
+			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; %s", hint)
 		}
 	}
 	if f.opt.NATS == "" && (f.opt.NATSCreds != "" || f.opt.NATSCA != "") {

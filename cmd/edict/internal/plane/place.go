@@ -11,15 +11,43 @@ import (
 // checkPlace finds out whether the log is where the last start left it, before
 // anything is written there.
 func (p *Plane) checkPlace() error {
-	if p.opt.NATS != "" {
-		return nil // its servers know where it is
-	}
 	_, there, err := streams.StoredLog(p.natsDir())
-	if err != nil {
+	switch {
+	case err != nil:
 		return &UnusableError{"--data", err}
+	case p.opt.NATS != "":
+		p.unread = there
+		return nil // its servers know where theirs is
+	case !there && p.opt.Existing && !streams.Witnessed(p.natsDir()):
+		return noPlane("in " + p.opt.Data + ": is its volume mounted")
 	}
 	p.putBack = there && !streams.InPlace(p.natsDir())
 	return nil
+}
+
+// checkOutside refuses to make a log on external servers where there must be one,
+// and says when one is left unread for theirs.
+func (p *Plane) checkOutside(ctx context.Context) error {
+	if p.opt.NATS == "" {
+		return nil
+	}
+	if p.unread {
+		p.log.Warn("this is a worker of the servers of --nats (EDICT_NATS where that is set): the log in its own data directory is not served", "dir", p.natsDir())
+	}
+	if !p.opt.Existing {
+		return nil
+	}
+	_, there, err := streams.LogCreated(ctx, p.conn)
+	if err != nil || there {
+		return err
+	}
+	return noPlane("at " + p.logURL() + ": do its servers have their stores")
+}
+
+// noPlane means that a plane is not where it was said to exist.
+func noPlane(where string) error {
+	return &UnusableError{"--existing", fmt.Errorf("there is no plane %s? Put it back as docs/recovery.md says. "+
+		"A plane that is new is started once with --existing=false (EDICT_EXISTING=false)", where)}
 }
 
 // settlePlace has event ids begin anew where the log was put back, and marks

@@ -56,6 +56,7 @@ type Options struct {
 	PastBytes    int           // at most so much of it; 0: projector's choice
 	TableEntries int           // of one node's table; 0: datapath.DefaultCapacity
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
+	Existing     bool          // the plane exists: a start that finds no log is refused, and makes none
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
 	Snapshots SnapshotOptions
@@ -94,6 +95,7 @@ type Plane struct {
 	room     *room
 	found    *projector.Identity // of the store that was there
 	putBack  bool                // the log is not where the last start left it
+	unread   bool                // there is a log of an embedded server, which a worker does not serve
 	listener net.Listener
 	entrance entrance
 	conn     *streams.Conn
@@ -237,6 +239,9 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 		}
 	}
 	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
+		return err
+	}
+	if err := p.checkOutside(ctx); err != nil {
 		return err
 	}
 	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{AboveID: p.known()}); err != nil {
