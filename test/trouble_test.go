@@ -327,6 +327,34 @@ func TestALogThatLostItsTail(t *testing.T) {
 	x.pulled(x.judged())
 }
 
+// TestABackupThatIsPutBack puts the whole data directory back to what it was a
+// while ago. Nothing is damaged and nobody is asked, and yet ids of what came
+// after mean nothing, and everybody pulls.
+func TestABackupThatIsPutBack(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 3)
+	x.goesOn(50)
+	x.writing.end()
+	p.terminate()
+	backup := filepath.Join(t.TempDir(), "backup")
+	copyData(t, p.data, backup)
+	p.start()
+	stands := x.writing
+	x.before = []*writing{stands}
+	x.write()
+	x.goesOn(50)
+	x.judged()
+	p.kill()
+	copyData(t, backup, p.data)
+	p.start()
+	x.before = []*writing{stands}
+	x.write()
+	x.rec.begin()
+	x.goesOn(50)
+	x.pulled(x.judged())
+}
+
 // pulled wants everybody who came with an id to have pulled first.
 func (x *trouble) pulled(run *check.Run) {
 	x.t.Helper()
