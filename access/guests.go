@@ -42,6 +42,11 @@ func certified(state *tls.ConnectionState) time.Time {
 // live messages, asks for their replay and reports for them; whoever operates a
 // project appends what it may write through the API. False: nothing.
 func (p *Principal) Permissions() (g streams.Guest, ok bool) {
+	return p.permissions(func(uuid.UUID) bool { return false })
+}
+
+// permissions are Permissions without the projects that have spent their share.
+func (p *Principal) permissions(spent func(project uuid.UUID) bool) (g streams.Guest, ok bool) {
 	g.Inbox = "_INBOX." + string(p.ID)
 	switch {
 	case p.admin:
@@ -55,7 +60,9 @@ func (p *Principal) Permissions() (g streams.Guest, ok bool) {
 	default:
 		g.Quarter = streams.QuarterProducers
 		for project, b := range p.projects {
-			g.Publish = append(g.Publish, p.appendable(project, b)...)
+			if !spent(project) {
+				g.Publish = append(g.Publish, p.appendable(project, b)...)
+			}
 		}
 		if len(g.Publish) == 0 {
 			return g, false
@@ -114,7 +121,7 @@ func (r *Registry) Admit(s streams.Shown) (streams.Guest, bool) {
 			return streams.Guest{}, false
 		}
 	}
-	g, ok := p.Permissions()
+	g, ok := p.permissions(r.opt.Spent)
 	g.Until = until
 	g.Name += "/" + hex.EncodeToString(k[:])
 	return g, ok
@@ -135,6 +142,6 @@ func (r *Registry) Stands(name string) bool {
 	if p == nil || p.ID != policy.PrincipalID(parts[0]) {
 		return false
 	}
-	g, ok := p.Permissions()
+	g, ok := p.permissions(r.opt.Spent)
 	return ok && g.Name == parts[0]+"/"+parts[1]
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 )
@@ -33,6 +35,9 @@ type Options struct {
 	Clock  func() time.Time // nil: the wall clock
 	// Failures count what NATS clients show in vain; nil: nobody does.
 	Failures *Failures
+	// Spent reports whether a project has had its share of the log: its producers
+	// are not let in over NATS. nil: none has.
+	Spent func(project uuid.UUID) bool
 }
 
 // Registry knows the principals, in step with the fold: what a write that was
@@ -48,6 +53,9 @@ type Registry struct {
 func NewRegistry(model Model, opt Options) *Registry {
 	if opt.Clock == nil {
 		opt.Clock = time.Now
+	}
+	if opt.Spent == nil {
+		opt.Spent = func(uuid.UUID) bool { return false }
 	}
 	r := &Registry{model: model, opt: opt}
 	first := &Snapshot{}

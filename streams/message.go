@@ -54,8 +54,8 @@ func (m *Message) Get(name string) string {
 	return ""
 }
 
-// size is what a message weighs in a buffer, roughly.
-func (m *Message) size() int {
+// Size is what a message weighs, roughly, in bytes.
+func (m *Message) Size() int {
 	n := len(m.Body) + len(m.Subject) + 64
 	for k, vs := range m.Header {
 		n += len(k) + 32

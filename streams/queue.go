@@ -78,7 +78,7 @@ func (q *queue) put(m jetstream.Msg) {
 	default:
 		q.consumer, q.pending = d.consumerSeq, d.pending
 		q.msgs = append(q.msgs, msg)
-		q.bytes += msg.size()
+		q.bytes += msg.Size()
 	}
 	signal(q.ready)
 }
@@ -140,9 +140,9 @@ func (q *queue) now() ([]Message, uint64, error) {
 	if len(q.msgs) == 0 {
 		return nil, q.pending, q.err
 	}
-	n, bytes := 1, q.msgs[0].size()
+	n, bytes := 1, q.msgs[0].Size()
 	for ; n < min(len(q.msgs), followBatch); n++ {
-		size := q.msgs[n].size()
+		size := q.msgs[n].Size()
 		if bytes+size > followTogether {
 			break
 		}

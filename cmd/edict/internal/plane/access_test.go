@@ -123,7 +123,7 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 	return all
 }
 
-func startGuarded(t *testing.T, external bool) *guarded {
+func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
 	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: &bytes.Buffer{}, data: t.TempDir()}
 	g.ca.issue("plane", "")
 	pool, err := access.ReadCA(g.ca.file("ca.crt"))
@@ -150,6 +150,9 @@ func startGuarded(t *testing.T, external bool) *guarded {
 	opt := Options{
 		Data: g.data, NATSListen: "127.0.0.1:0", Relaxed: true, Log: slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Access: AccessOptions{File: path, TLS: access.TLSFiles{Cert: g.ca.file("plane.crt"), Key: g.ca.file("plane.key"), ClientCA: g.ca.file("ca.crt")}},
+	}
+	for _, f := range set {
+		f(&opt)
 	}
 	if external {
 		g.out = startOutside(t, g.ca)

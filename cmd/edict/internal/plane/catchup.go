@@ -14,7 +14,7 @@ import (
 // as far as the log went at the start. What nodes hear before would be
 // overtaken batch by batch, and compared anew each time.
 func (p *Plane) catchUp(ctx context.Context, caught func()) error {
-	log := roomyLog{p.stream, p.room}
+	log := roomyLog{p.stream, p.room, p.quota}
 	state, err := p.stream.State(ctx)
 	if err == nil && state.Last >= p.store.Applied()+p.farBehind() {
 		err = p.rebuildInPlace(ctx, log, state.Last)
