@@ -239,6 +239,14 @@ func unsettled(err error) bool {
 	return false
 }
 
+// Leaderless reports whether an error means that JetStream was reached and did
+// not answer, as it does while fewer servers run than must agree. It passes by
+// itself once they do.
+func Leaderless(err error) bool {
+	var unreached *ConnectError
+	return unsettled(err) && !errors.Is(err, ErrNotFound) && !errors.As(err, &unreached)
+}
+
 func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, bool, error) {
 	// Create succeeds for whoever asks for equal settings; the nonce makes them
 	// unequal, so that one process alone has made the stream.

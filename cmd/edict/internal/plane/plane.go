@@ -163,13 +163,35 @@ func (p *Plane) open(ctx context.Context) error {
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	p.quota = newQuota(p.opt.ProjectBytes, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.connect, p.openStreams, p.openKeys, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.led(p.connect), p.led(p.openStreams), p.openKeys, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	p.assemble()
 	return nil
+}
+
+// leaderPause is how soon servers without a leader are asked again.
+const leaderPause = time.Second
+
+// led is a step that is taken again while the servers' JetStream has no leader: a
+// worker that ended would only be started again. Nothing answers until then.
+func (p *Plane) led(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			err := step(ctx)
+			if p.opt.NATS == "" || !streams.Leaderless(err) || ctx.Err() != nil {
+				return err
+			}
+			p.log.Warn("JetStream does not answer, and the start waits for it: do most of its servers run?", "error", err)
+			select {
+			case <-time.After(leaderPause):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	}
 }
 
 // onClose has f called when the plane is closed.
