@@ -65,7 +65,7 @@ test-faults: nft
 	$(GO) test -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
-	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs' -trouble.long -crash.seed $(SEED) -timeout 60m
+	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
 	$(GO) test -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 

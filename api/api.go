@@ -114,6 +114,9 @@ type Deps struct {
 	Trail func(ctx context.Context, after uint64, limit int) ([]streams.Message, error)
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
+	// OverShare is how many projects took more of the log than is theirs in a day;
+	// nil: nobody counts.
+	OverShare func() int
 	// Damaged says what the log has lost or changed: the fold stands, and the
 	// plane takes no writes (503 log_unavailable). nil: nobody watches over it.
 	Damaged func() error

@@ -20,7 +20,7 @@ func meanings() map[string]meaning {
 	all := map[string]meaning{
 		CodeRouteNotFound:     {http.StatusNotFound, "nothing is served at this path"},
 		CodeMethodNotAllowed:  {http.StatusMethodNotAllowed, "the path takes other methods; Allow lists them"},
-		CodeBodyTooLarge:      {http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB, or a compressed batch inflates to more than 2 GiB"},
+		CodeBodyTooLarge:      {http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB, or a compressed batch inflates to more than it may"},
 		CodeUnsupportedMedia:  {http.StatusUnsupportedMediaType, "the body is of another media type, charset or encoding than the route takes"},
 		CodeBadCursor:         {http.StatusBadRequest, "the cursor is no next_cursor of this list"},
 		CodeBadLastEventID:    {http.StatusBadRequest, "Last-Event-ID is not a non-negative decimal number"},

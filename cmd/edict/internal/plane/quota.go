@@ -90,6 +90,19 @@ func (s *portion) bytes() (sum uint64) {
 	return sum
 }
 
+// over is how many projects have had their share.
+func (q *quota) over() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turn(q.now().Unix() / 3600)
+	for _, s := range q.of {
+		if s.bytes() >= q.most {
+			n++
+		}
+	}
+	return n
+}
+
 // spent reports whether a project has had its share of the last day.
 func (q *quota) spent(project uuid.UUID) bool {
 	if q == nil || q.most == 0 {

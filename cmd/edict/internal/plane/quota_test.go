@@ -28,6 +28,7 @@ func TestAShareOfTheLogIsADays(t *testing.T) {
 	put(ours, 400, now)
 	require.True(t, q.spent(mine))
 	require.False(t, q.spent(others))
+	require.Equal(t, 1, q.over())
 	now = now.Add(time.Hour)
 	require.False(t, q.spent(mine), "the oldest hours are over")
 	put(ours, 600, now)
