@@ -133,7 +133,7 @@ func (p *plane) writeProblem(c *call, err error) {
 			level = slog.LevelDebug // its client is gone, or the server stops
 		}
 		c.log(p.Trace).Log(c.r.Context(), level, "request failed", "method", c.r.Method, "route", c.route.Pattern,
-			"correlation_id", c.correlation, "error", err)
+			"correlation_id", c.correlation, "error", err.Error())
 		pr = problem(http.StatusInternalServerError, CodeInternal,
 			"the plane failed to answer; its log has the reason under this correlation id")
 	}

@@ -53,7 +53,7 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 	if err == nil && p.Applied() < until {
 		err = ctx.Err()
 	}
-	return err
+	return p.sound(err)
 }
 
 // bulkEach gathers what was prepared into large batches and writes them, until

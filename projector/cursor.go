@@ -101,14 +101,6 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by another process: stop it, or choose another --data directory", e.Dir)
 }
 
-// CorruptError means that a stored payload does not hash to its fingerprint.
-type CorruptError struct{ Detail string }
-
-// Error says what to do.
-func (e *CorruptError) Error() string {
-	return e.Detail + ": the store is damaged; move it away and let it be rebuilt from the log"
-}
-
 func stamp(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
 
 func (m moment) String() string { return fmt.Sprintf("%d %s", m.seq, stamp(m.time)) }

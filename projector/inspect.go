@@ -30,8 +30,8 @@ func (i Identity) LastID() policy.EventID { return policy.EndOf(i.Base, i.Seq) }
 
 // Inspect reads the identity of the store in dir and changes nothing. found is
 // false when there is none. It fails with *LockedError when the store is in
-// use, and with *SchemaError when a newer Pebble wrote it; an older or newer
-// schema is the caller's to judge.
+// use, with *SchemaError when a newer Pebble wrote it, and with *CorruptError
+// when it cannot be read; an older or newer schema is the caller's to judge.
 func Inspect(dir string) (id Identity, found bool, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return id, false, nil
@@ -43,6 +43,9 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 	if err != nil {
 		return id, false, notLocked(dir, err)
 	}
+	if err := marked(vfs.Default, dir); err != nil {
+		return id, false, errors.Join(err, lock.Close())
+	}
 	opts := pebbleOptions(vfs.Default, lock, slog.New(slog.DiscardHandler))
 	opts.ReadOnly = true
 	opts.ErrorIfNotExists = true
@@ -51,13 +54,14 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 		return id, false, lock.Close()
 	}
 	if err != nil {
-		return id, false, errors.Join(fmt.Errorf("read store %s: %w", dir, err), lock.Close())
+		return id, false, errors.Join(unreadable(dir, fmt.Errorf("read store %s: %w", dir, err)), lock.Close())
 	}
 	id, found, err = readIdentityOf(db)
 	if err != nil {
-		err = fmt.Errorf("read store %s: %w", dir, err)
+		_ = errors.Join(db.Close(), lock.Close()) // of a store that cannot be read
+		return id, false, unreadable(dir, fmt.Errorf("read store %s: %w", dir, err))
 	}
-	return id, found, errors.Join(err, db.Close(), lock.Close())
+	return id, found, errors.Join(db.Close(), lock.Close())
 }
 
 // notLocked says why the store in dir could not be locked.
@@ -78,7 +82,7 @@ func known(dir string) error {
 				return &SchemaError{Dir: dir, Have: have, Know: uint32(formatVersion), Format: true}
 			}
 		}
-		return fmt.Errorf("read store %s: %w", dir, err)
+		return unreadable(dir, fmt.Errorf("read store %s: %w", dir, err))
 	}
 	if desc.Exists && desc.FormatMajorVersion > formatVersion {
 		return &SchemaError{Dir: dir, Have: uint32(desc.FormatMajorVersion), Know: uint32(formatVersion), Format: true}

@@ -40,6 +40,9 @@ type Options struct {
 	// returns, then the one that failed is tried once more; when that fails too
 	// the process ends, as it does at once when Full is nil.
 	Full func()
+	// Corrupt is called at most once, when a read of the store meets damage. What
+	// is open cannot go on for long; the next Open fails with *CorruptError.
+	Corrupt func(err error)
 	// Room says whether the disk has room for what Close would like to write;
 	// nil: it has.
 	Room func() bool
@@ -97,11 +100,12 @@ type Projector struct {
 	verdicts  verdicts
 	payloads  cache
 	witness   witness
+	met       sync.Once // damage of the store
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
-// *SchemaError, *OtherLogError or *streams.DamagedError, each of which says what
-// to do.
+// *SchemaError, *CorruptError, *OtherLogError or *streams.DamagedError, each of
+// which says what to do.
 func Open(dir string, opt Options) (*Projector, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -120,7 +124,8 @@ func Open(dir string, opt Options) (*Projector, error) {
 		return nil, err
 	}
 	if err := p.load(); err != nil {
-		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
+		_ = errors.Join(p.db.Close(), p.lock.Close()) // of a store that cannot be read
+		return nil, unreadable(p.dir, err)
 	}
 	p.applied.Store(p.cursor.seq)
 	p.witness.begin(p.cursor)
@@ -137,20 +142,24 @@ func (p *Projector) openDB() (err error) {
 	if p.lock, err = pebble.LockDirectory(p.dir, p.opt.fs); err != nil {
 		return notLocked(p.dir, err)
 	}
+	if err := marked(p.opt.fs, p.dir); err != nil {
+		return errors.Join(err, p.lock.Close())
+	}
 	p.fs = p.opt.fs
 	if p.opt.Full != nil {
 		p.fs = vfs.OnDiskFull(p.fs, p.opt.Full)
 	}
 	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
-	p.pebble.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
+	p.pebble.EventListener.DataCorruption = p.meet
+	p.pebble.EventListener.BackgroundError = func(err error) {
 		select {
 		case p.unflushed <- err:
 		default:
 		}
-	}}
+	}
 	p.pebble.EnsureDefaults()
 	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
-		return errors.Join(fmt.Errorf("open store: %w", err), p.lock.Close())
+		return errors.Join(unreadable(p.dir, fmt.Errorf("open store: %w", err)), p.lock.Close())
 	}
 	return nil
 }
@@ -164,6 +173,8 @@ func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Optio
 		FS:                    fs,
 		Lock:                  lock,
 		Logger:                pebbleLog{log},
+		// Without a listener Pebble ends the process where it meets damage.
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)

@@ -87,9 +87,9 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	for range batches { // its reader is to have ended, too
 	}
 	if failed := <-synced; failed != nil {
-		return failed
+		return p.sound(failed)
 	}
-	return err
+	return p.sound(err)
 }
 
 // acknowledgeEach makes batches visible as they become durable, and stops the

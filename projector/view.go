@@ -272,14 +272,14 @@ func (v *View) Payload(fp compiler.Fingerprint) ([]byte, error) { return payload
 func payload(r pebble.Reader, fp compiler.Fingerprint) ([]byte, error) {
 	b, closer, err := r.Get(payloadKey(fp))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, &CorruptError{fmt.Sprintf("the payload of fingerprint %s is missing", fp)}
+		return nil, &CorruptError{Detail: fmt.Sprintf("the payload of fingerprint %s is missing", fp)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read payload %s: %w", fp, err)
 	}
 	defer closer.Close()
 	if sha256.Sum256(b) != fp {
-		return nil, &CorruptError{fmt.Sprintf("the payload of fingerprint %s does not hash to it", fp)}
+		return nil, &CorruptError{Detail: fmt.Sprintf("the payload of fingerprint %s does not hash to it", fp)}
 	}
 	return slices.Clone(b), nil
 }

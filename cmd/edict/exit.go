@@ -113,6 +113,7 @@ func codeOfKind(err error) int {
 	var kept *node.StateFileError
 	var damaged *streams.DamagedError
 	var restored *plane.RestoredError
+	var corrupt *projector.CorruptError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return exitUsage
@@ -121,7 +122,7 @@ func codeOfKind(err error) int {
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
 		return exitConflict
 	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
+		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
 		return exitUnavailable
 	}
 	return exitDiffers

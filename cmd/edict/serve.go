@@ -67,6 +67,10 @@ model was folded from another log, the plane has another key, or its streams hav
 settings that break its promises; 7 when the data directory or an address is in
 use, the NATS server is away, or the disk is full.
 
+A read model that is damaged is moved to store.damaged, and made anew from the
+log; one that turns out to be while the plane runs ends it with exit code 7, and
+the next start does so.
+
 When the disk gets full, writes are refused (507) while reads go on, and taken
 again once there is room: nothing needs to be restarted.`,
 		Example: `  edict serve --data ./data
@@ -288,6 +292,7 @@ func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logge
 		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
 	}
 	opt.Level = level
+	opt.ReplaceAttr = plainError
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
@@ -295,6 +300,15 @@ func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logge
 		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
 	}
 	return nil, usage(cmd, "--log-format %q: want text or json", format)
+}
+
+// plainError has an error written as what it says: some would add the stack of
+// where they were made.
+func plainError(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
 }
 
 // ready is the content of a ready file (contracts, Commands).

@@ -94,10 +94,12 @@ type Plane struct {
 	log      *slog.Logger
 	closers  []func() // to be called from the last to the first
 	room     *room
+	found    *projector.Identity     // of the store that was there
+	corrupt  *projector.CorruptError // of a store that was there, too
+	broken   chan error              // the read model turned out to be damaged
+	putBack  bool                    // the log is not where the last start left it
+	unread   bool                    // there is a log of an embedded server, which a worker does not serve
 	quota    *quota
-	found    *projector.Identity // of the store that was there
-	putBack  bool                // the log is not where the last start left it
-	unread   bool                // there is a log of an embedded server, which a worker does not serve
 	listener net.Listener
 	entrance entrance
 	conn     *streams.Conn
@@ -145,7 +147,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}}
+	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}, broken: make(chan error, 1)}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -326,7 +328,12 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	metrics, page := p.newMetrics()
 	opt := p.storeOptions()
 	opt.Metrics = p.foldMetrics(metrics)
-	if p.store, err = projector.Open(p.storeDir(), opt); err != nil {
+	opt.Corrupt = p.corrupted
+	p.store, err = projector.Open(p.storeDir(), opt)
+	if errors.As(err, &p.corrupt) {
+		p.store, err = p.openAnew(ctx, opt)
+	}
+	if err != nil {
 		return advise(err)
 	}
 	p.onClose(func() {

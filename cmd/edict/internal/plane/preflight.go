@@ -146,6 +146,9 @@ func probe(addr string) error {
 // from another log than the one beside it.
 func (p *Plane) checkStore() error {
 	id, found, err := projector.Inspect(p.storeDir())
+	if errors.As(err, &p.corrupt) {
+		return p.checkCorrupt()
+	}
 	if err != nil || !found {
 		return err
 	}

@@ -68,6 +68,12 @@ func (p *Plane) foldInto(ctx context.Context, dir string) error {
 	opt := p.storeOptions()
 	opt.Relaxed = true // Close flushes, and the old store is there until then
 	store, err := projector.Open(dir, opt)
+	var corrupt *projector.CorruptError
+	if errors.As(err, &corrupt) { // what an earlier try left
+		if err = os.RemoveAll(dir); err == nil {
+			store, err = projector.Open(dir, opt)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -31,13 +31,17 @@ func (o SnapshotOptions) keep() int {
 }
 
 // restore gives a worker that has no read model the newest checkpoint that is
-// sound, so that it folds only what came after. Where there is none, or
+// sound, so that it folds only what came after; one that is damaged is moved
+// aside before. Where there is none, or
 // anything is wrong with all of them, it folds from the first event: a
 // checkpoint saves time and decides nothing.
 func (p *Plane) restore(ctx context.Context) error {
 	// A crash while one was made leaves a copy, which holds on to files that the
 	// store itself has let go.
 	if err := os.RemoveAll(p.scratchDir()); err != nil {
+		return err
+	}
+	if err := p.putAside(); err != nil {
 		return err
 	}
 	if p.found != nil || !absent(p.storeDir()) || !absent(p.storeDir()+".new") {
