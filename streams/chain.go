@@ -151,17 +151,53 @@ func (w *Chain) Links(ctx context.Context) (links []Link, last uint64, err error
 	if info.State.Msgs == 0 {
 		return nil, last, nil
 	}
-	f := follower{c: w.c, stream: ChainStream, next: 1, contiguous: true, to: last, verify: w.same}
+	f := follower{c: w.c, stream: ChainStream, next: 1, to: last, verify: w.same}
 	for msgs, err := range f.follow(ctx) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the log's witness: %w", err)
 		}
-		links = append(links, w.parse(msgs)...)
+		for _, l := range w.parse(msgs) {
+			links = append(lacking(links, l.At), l)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("read the log's witness: %w", err)
 	}
+	links = lacking(links, last+1)
+	if n := Unreadable(links); n > 0 {
+		w.c.log.Warn("links of the log's witness cannot be read: the others vouch for the log", "stream", ChainStream, "links", n, "of", len(links))
+	}
 	return links, last, nil
+}
+
+// lacking appends a place for each entry below the one at next that the server
+// does not give: a byte of it changed on disk.
+func lacking(links []Link, next uint64) []Link {
+	for at := uint64(len(links)) + 1; at < next; at++ {
+		links = append(links, Link{At: at})
+	}
+	return links
+}
+
+// Unreadable counts the links that are there and say nothing.
+func Unreadable(links []Link) (n int) {
+	for _, l := range links {
+		if l.Log == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Unwitnessed is that a log has a witness of which no link can be read; nil: one
+// can be, or there is none at all.
+func Unwitnessed(links []Link) error {
+	if n := Unreadable(links); n == 0 || n < len(links) {
+		return nil
+	}
+	return &DamagedError{Damage: DamageUnwitnessed, Detail: fmt.Sprintf(
+		"none of the %d links of %s can be read, so nothing says that %s is the log that was folded; if nobody exchanged it, 'edict log accept' vouches for it anew",
+		len(links), ChainStream, LogStream)}
 }
 
 // Follow yields what the witness holds from its sequence from on, until ctx
@@ -169,7 +205,7 @@ func (w *Chain) Links(ctx context.Context) (links []Link, last uint64, err error
 // *DamagedError when the stream was remade.
 func (w *Chain) Follow(ctx context.Context, from uint64) iter.Seq2[[]Link, error] {
 	return func(yield func([]Link, error) bool) {
-		f := follower{c: w.c, stream: ChainStream, next: max(1, from), contiguous: true, verify: w.same}
+		f := follower{c: w.c, stream: ChainStream, next: max(1, from), verify: w.same}
 		for msgs, err := range f.follow(ctx) {
 			if !yield(w.parse(msgs), err) {
 				return
@@ -195,7 +231,9 @@ func (w *Chain) parse(msgs []Message) []Link {
 // ErrWrongSequence: somebody else was there first, read on; ErrUnknown: it may
 // be stored or not, read on.
 func (w *Chain) Append(ctx context.Context, after uint64, l Link) (at uint64, err error) {
-	o := Outgoing{Subject: chainSubject, Body: l.body(), Expect: after, HasExpect: true}
+	// Of the stream, not of its one subject: the server does not know the last of a
+	// subject that it cannot read.
+	o := Outgoing{Subject: chainSubject, Body: l.body(), Header: []string{headerExpectSeq, strconv.FormatUint(after, 10)}}
 	a, err := w.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 	if err != nil {
 		return 0, fmt.Errorf("append to the log's witness: %w", err)

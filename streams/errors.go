@@ -51,6 +51,8 @@ const (
 	DamageChanged   = "changed"   // an event is not the one that was folded
 	DamageOther     = "other_log" // it was made at another time
 	DamageGone      = "gone"      // there is none
+	// DamageUnwitnessed: the log may be whole, but no link of its witness can be read.
+	DamageUnwitnessed = "unwitnessed"
 )
 
 // Error says what is wrong and with which stream.

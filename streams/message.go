@@ -18,6 +18,7 @@ const (
 	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v5; a larger number is newer
 
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
+	headerExpectSeq   = "Nats-Expected-Last-Sequence"
 	headerTTL         = "Nats-TTL"
 	headerBatchID     = "Nats-Batch-Id"
 	headerBatchSeq    = "Nats-Batch-Sequence"

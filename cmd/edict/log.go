@@ -77,20 +77,24 @@ func (a *app) openDamaged(cmd *cobra.Command, f logFlags) (*logSource, error) {
 
 // auditResult is what `log verify` prints.
 type auditResult struct {
-	Log       string         `json:"log"` // identity; empty: there is none
-	First     uint64         `json:"first"`
-	Last      uint64         `json:"last"`
-	Verified  uint64         `json:"verified"`  // the last sequence that was read and agreed
-	Hash      string         `json:"hash"`      // the chain hash there, 64 hex digits
-	Links     int            `json:"links"`     // compared with, or to be
-	Witnessed uint64         `json:"witnessed"` // the last one's sequence
-	Accepted  []acceptedLoss `json:"accepted"`
-	Restored  []acceptedLoss `json:"restored"`
-	Damage    *damage        `json:"damage"` // null: the log is whole
+	Log       string `json:"log"` // identity; empty: there is none
+	First     uint64 `json:"first"`
+	Last      uint64 `json:"last"`
+	Verified  uint64 `json:"verified"`  // the last sequence that was read and agreed
+	Hash      string `json:"hash"`      // the chain hash there, 64 hex digits
+	Links     int    `json:"links"`     // compared with, or to be
+	Witnessed uint64 `json:"witnessed"` // the last one's sequence
+	// Unreadable is how many links are there and say nothing.
+	Unreadable int            `json:"unreadable"`
+	Accepted   []acceptedLoss `json:"accepted"`
+	Restored   []acceptedLoss `json:"restored"`
+	Damage     *damage        `json:"damage"` // null: the log is whole
 
 	at    uint64         // the witness's last entry
 	links []streams.Link // that stand
 	high  uint64         // the highest sequence ever witnessed
+	// unwitnessed: no link can be read.
+	unwitnessed error
 	// highID is the highest event id that may have been told of what was witnessed.
 	highID policy.EventID
 	log    *streams.Log
@@ -141,6 +145,9 @@ func (a *app) audit(ctx context.Context, conn *streams.Conn) (*auditResult, erro
 	}
 	r.Last = state.Last
 	vouched := log.Vouch(ctx, r.links)
+	if vouched == nil {
+		vouched = r.unwitnessed
+	}
 	chain, err := a.readLog(ctx, r)
 	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
 	var other *streams.DamagedError
@@ -181,6 +188,7 @@ func (r *auditResult) readWitness(ctx context.Context, conn *streams.Conn) (err 
 		}
 	}
 	r.at, r.links = at, streams.Standing(links)
+	r.Unreadable, r.unwitnessed = streams.Unreadable(links), streams.Unwitnessed(links)
 	r.Links = len(r.links)
 	if n := len(r.links); n > 0 {
 		r.Witnessed = r.links[n-1].Seq
@@ -218,6 +226,9 @@ func (a *app) tellAudit(r *auditResult) error {
 	err := a.print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "Log:        %s, events %d to %d\n", r.Log, r.First, r.Last)
 		fmt.Fprintf(w, "Witness:    %d links, the last at %d\n", r.Links, r.Witnessed)
+		if r.Unreadable > 0 {
+			fmt.Fprintf(w, "Unreadable: %d links\n", r.Unreadable)
+		}
 		for _, l := range r.Accepted {
 			fmt.Fprintf(w, "Accepted:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)
 		}

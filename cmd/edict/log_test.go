@@ -319,3 +319,32 @@ func TestALogPutBackBelowItsWitnessIsNamed(t *testing.T) {
 	defer l.close()
 	l.below(end)
 }
+
+// TestAWitnessThatCannotBeReadIsMadeAnew: some of its links, and the log is
+// verified by the others; all of them, and only an operator may say that the log
+// is the one.
+func TestAWitnessThatCannotBeReadIsMadeAnew(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		l := openLedger(t, t.TempDir())
+		l.add(10)
+		l.add(10)
+		l.close()
+		blk := filepath.Join(l.data, "nats/jetstream/$G/streams/EDICT_CHAIN/msgs/1.blk")
+		text, err := os.ReadFile(blk)
+		require.NoError(t, err)
+		text[bytes.Index(text, []byte(`"hash":"`))+10] ^= 1
+		if all {
+			text[bytes.LastIndex(text, []byte(`"hash":"`))+10] ^= 1
+		}
+		require.NoError(t, os.WriteFile(blk, text, 0o600))
+		code, r := verify(t, l.data)
+		if !all {
+			require.Zero(t, code)
+			require.Equal(t, [2]int{1, 1}, [2]int{r.Links, r.Unreadable})
+			continue
+		}
+		require.Equal(t, exitDiffers, code)
+		require.Equal(t, streams.DamageUnwitnessed, r.Damage.Kind)
+		accepted(t, l.data)
+	}
+}

@@ -45,6 +45,12 @@ func (p *Plane) openWitness(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if p.found == nil {
+		// No read model knows the log, either.
+		if err := streams.Unwitnessed(links); err != nil {
+			return advise(err)
+		}
+	}
 	p.links = streams.Standing(links)
 	w.note(at, p.links)
 	return advise(p.stream.Vouch(ctx, p.links))
