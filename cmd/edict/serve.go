@@ -62,9 +62,9 @@ SIGINT and SIGTERM stop it in order, with exit code 0.
 It refuses to start, in one line and before anything on disk is changed, with
 exit code 2 when a flag makes no sense or an address is not this machine's alone;
 3 when the key, the data directory or the place of the ready file cannot be used,
-others may read the key, or a newer edict wrote the read model; 6 when the read
-model was folded from another log, the plane has another key, or its streams have
-settings that break its promises; 7 when the data directory or an address is in
+others may read the key, or a newer edict wrote the read model; 6 when the log is
+damaged, the read model was folded from another log, the plane has another key, or
+its streams have settings that break its promises; 7 when the data directory or an address is in
 use, the NATS server is away, or the disk is full.
 
 A read model that is damaged is moved to store.damaged, and made anew from the

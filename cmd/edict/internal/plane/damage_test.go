@@ -435,3 +435,25 @@ func TestAFoldThatStandsAtNothingShowsNoEmptyWorld(t *testing.T) {
 	status, _ = p.get(t, "/v1/status")
 	require.Equal(t, http.StatusOK, status, "who operates the plane sees how far it is")
 }
+
+// TestBytesOfTheLogThatChangedAreFoundBeforeTheServerReadsThem: one of an event's
+// body, and one of a sequence, from which the server would count up to there.
+func TestBytesOfTheLogThatChangedAreFoundBeforeTheServerReadsThem(t *testing.T) {
+	for name, harm := range map[string]func(before, from []byte) []byte{
+		"body": func(before, from []byte) []byte {
+			from[13] ^= 1
+			return append(before, from...)
+		},
+		"sequence": func(before, from []byte) []byte {
+			before[bytes.LastIndex(before, []byte("edict.log."))-22+4+5] ^= 1
+			return append(before, from...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := data(t)
+			edit(t, dir, 1500, harm)
+			_, err := Open(t.Context(), Options{Data: dir, NoAPI: true, NATSListen: "none"})
+			requireDamage(t, err, streams.DamageHole, 1500, 1500)
+		})
+	}
+}

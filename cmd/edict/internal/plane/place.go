@@ -50,6 +50,24 @@ func noPlane(where string) error {
 		"A plane that is new is started once with --existing=false (EDICT_EXISTING=false)", where)}
 }
 
+// blocksRead bounds what of the log is held against its checksums at a start: a
+// second or so, and of most logs everything.
+const blocksRead = 1 << 30
+
+// checkBlocks finds bytes of the log that changed on disk, before the server
+// that is to read it makes something of them. With relaxed durability a power
+// failure may leave anything; what is missing then the witness says.
+func (p *Plane) checkBlocks() error {
+	if p.opt.NATS != "" || p.opt.Relaxed {
+		return nil
+	}
+	known := uint64(0)
+	if p.found != nil {
+		known = p.found.Seq
+	}
+	return advise(streams.CheckBlocks(p.natsDir(), blocksRead, known))
+}
+
 // settlePlace has event ids begin anew where the log was put back, and marks
 // where it is now. After a crash in between the next start does it again.
 func (p *Plane) settlePlace(ctx context.Context) error {

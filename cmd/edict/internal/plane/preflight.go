@@ -44,7 +44,7 @@ func (e *FullError) Error() string {
 // ports: who starts a second plane on one directory should hear that.
 func (p *Plane) preflight(ctx context.Context) error {
 	entrance := func() error { return p.openEntrance(ctx) }
-	for _, check := range []func() error{p.checkAddresses, entrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkPlace, p.checkRoom} {
+	for _, check := range []func() error{p.checkAddresses, entrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkPlace, p.checkBlocks, p.checkRoom} {
 		if err := check(); err != nil {
 			return err
 		}
