@@ -165,7 +165,7 @@ func (w *Chain) Links(ctx context.Context) (links []Link, last uint64, err error
 	}
 	links = lacking(links, last+1)
 	if n := Unreadable(links); n > 0 {
-		w.c.log.Warn("links of the log's witness cannot be read: the others vouch for the log", "stream", ChainStream, "links", n, "of", len(links))
+		w.c.log.Warn("links of the log's witness cannot be read: the others vouch for the log", "stream", ChainStream, "entries", n, "of", len(links))
 	}
 	return links, last, nil
 }

@@ -40,7 +40,7 @@ func (p *Plane) putAside() error {
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(p.storeDir(), aside), artifact.SyncDir(p.opt.Data)); err != nil {
 		return &UnusableError{"--data", err}
 	}
-	p.log.Warn("the read model is damaged: it is moved aside, and made anew from the log", "aside", aside, "error", p.corrupt.Detail)
+	p.log.Warn("the read model is damaged: it is moved aside, and made anew from the log", "old", aside, "error", p.corrupt.Detail)
 	p.corrupt, p.found = nil, nil
 	return nil
 }
