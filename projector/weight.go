@@ -1,6 +1,8 @@
 package projector
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +29,7 @@ func (e *entry) lighten() {
 	switch ev := e.event.(type) {
 	case policy.RevisionCreated:
 		if e.fault == nil {
+			e.compact()
 			return
 		}
 		ev.Revision.Rules = nil
@@ -36,6 +39,24 @@ func (e *entry) lighten() {
 		e.event = ev
 	}
 	e.msg.Body = nil
+}
+
+// spacious is from which size on a body is kept without its white space. An
+// ordinary one is not worth the look.
+const spacious = 64 << 10
+
+// compact keeps a large body without what says nothing: white space, of which a
+// valid event may have megabytes.
+func (e *entry) compact() {
+	if len(e.msg.Body) < spacious {
+		return
+	}
+	var small bytes.Buffer
+	if json.Compact(&small, e.msg.Body) != nil { // it was decoded
+		return
+	}
+	e.msg.Body = bytes.Clone(small.Bytes())
+	e.weight = lightest + len(e.msg.Body)
 }
 
 // What is told, and kept for good, of the faults of one event: an event that is

@@ -78,3 +78,16 @@ func TestARejectionIsShort(t *testing.T) {
 	}
 	require.Contains(t, rs[0].Detail, "more faults")
 }
+
+// The text of a revision is kept, and the white space around it is not.
+func TestARevisionIsKeptWithoutItsWhiteSpace(t *testing.T) {
+	e := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
+	text := policy.Append(nil, e)
+	j := &journal{}
+	wide := j.raw(streams.Subject(e), append(append([]byte{}, text...), strings.Repeat(" \n", spacious)...))
+	entries, err := admit([]streams.Message{wide}, 1)
+	require.NoError(t, err)
+	require.Nil(t, entries[0].fault)
+	require.Equal(t, string(text), string(entries[0].msg.Body))
+	require.Equal(t, lightest+len(text), entries[0].weight)
+}

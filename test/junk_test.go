@@ -116,6 +116,14 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 		ack, err = js.Publish(t.Context(), "edict.log."+defaultProject+".node.junk", []byte(body))
 		require.NoError(t, err)
 	}
+	// And what is good, but for a body of white space.
+	const padded = 30
+	for i := range padded {
+		e := revisionEvent{defaultProject, uuid.NewString(), fmt.Sprintf("p%d", i), "", "role=web", goodRule}
+		body := e.String() + strings.Repeat(" ", 7*mib)
+		ack, err = js.Publish(t.Context(), "edict.log."+defaultProject+".policy."+e.policy, []byte(body))
+		require.NoError(t, err)
+	}
 	last := ack.Sequence
 	require.True(t, waitFor(5*time.Minute, func() bool { return first.status("").Applied >= last }), "the log is not folded")
 	first.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-1", nodeBody, 201)
@@ -136,6 +144,7 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 	ready := small.launch()
 	require.True(t, small.becomesReady(ready, 5*time.Minute), "a worker in %d MiB does not start: %v", limit/mib, small.cmd.ProcessState)
 	require.Equal(t, events, int(small.status("").Rejected))
+	require.Equal(t, padded, small.status("").Policies)
 	require.Greater(t, small.status("").Applied, last)
 	small.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-2", nodeBody, 201)
 	t.Logf("the most it held: %s", peak(procs))
