@@ -32,6 +32,7 @@ type hub struct {
 	nodes   map[policy.NodeID]*stream // the first of each node; the others follow it
 	touched []*stream                 // may have something that they were not handed
 	words   []tableWords              // of a sequence that is not reached yet
+	fresh   freshness
 	round   round
 }
 
@@ -42,6 +43,7 @@ type post struct {
 	ready  []*stream // wrote what they were handed, and are owed more
 	left   []*stream
 	words  []tableWords
+	heads  []arrivals
 }
 
 // joined is a stream that is to be told of every batch above a sequence.
@@ -67,6 +69,7 @@ func newHub(r *Relay) *hub {
 	h := &hub{relay: r, nodes: map[policy.NodeID]*stream{}}
 	h.round.clock = func() time.Time { return r.clock() }
 	h.inbox = newInbox(r.opt.HubBytes, func() bool { return h.connected.Load() > 0 }, r.opt.Metrics.HubDropped)
+	h.fresh.wake = make(chan struct{}, 1)
 	return h
 }
 
@@ -122,6 +125,7 @@ func (h *hub) pass() {
 	for _, j := range came.joined {
 		h.add(j)
 	}
+	h.release(came.heads)
 	if p.gap {
 		h.skip(p.gapTo)
 	}
@@ -135,6 +139,7 @@ func (h *hub) pass() {
 		h.touch(l.to)
 	}
 	h.tellWords()
+	h.release(nil)
 	for _, s := range came.ready {
 		h.touch(s)
 	}
@@ -148,7 +153,7 @@ func (h *hub) pass() {
 func (h *hub) add(j joined) {
 	s := j.stream
 	s.floor, s.ref, s.away, s.sent, s.loaded = j.seq, j.ref, false, false, false
-	s.queue.drop()
+	s.dropQueues()
 	if j.seq < h.begins {
 		h.sendAway(s)
 	}
@@ -182,7 +187,7 @@ func (h *hub) remove(s *stream) {
 		h.nodes[s.node] = s.next
 	}
 	s.next = nil
-	s.queue.drop()
+	s.dropQueues()
 }
 
 // skip has the streams that needed what was dropped up to seq go on from the
@@ -190,7 +195,7 @@ func (h *hub) remove(s *stream) {
 func (h *hub) skip(seq uint64) {
 	for _, s := range h.streams {
 		if s.floor < seq {
-			s.queue.drop()
+			s.dropQueues()
 			h.sendAway(s)
 		}
 	}
@@ -229,8 +234,7 @@ func (h *hub) tell(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bo
 			n.cause = e.Time
 			h.round.traced.note(e.Trace)
 		}
-		s.queue.put(n)
-		h.touch(s)
+		h.put(s, n)
 	}
 	if fault.Sometimes(fault.CrossNode) {
 		for _, s := range h.streams {
@@ -252,6 +256,16 @@ func (h *hub) tell(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bo
 			push(s)
 		}
 	}
+}
+
+// put puts news into what a stream is owed, or will be once it is not held.
+func (h *hub) put(s *stream, n *news) {
+	if s.held {
+		s.live.put(n)
+		return
+	}
+	s.queue.put(n)
+	h.touch(s)
 }
 
 func (h *hub) touch(s *stream) {
@@ -283,8 +297,7 @@ func (h *hub) sayPull(nodes []policy.NodeID, enforcing bool) {
 			if enforcing && !s.tables || s.away {
 				continue
 			}
-			s.queue.put(wordOf(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))
-			h.touch(s)
+			h.put(s, wordOf(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))
 		}
 	}
 }
@@ -319,6 +332,9 @@ func (h *hub) join(s *stream, seq uint64, ref projector.NodeRef) {
 		h.connected.Add(1)
 	}
 	h.leave(func(p *post) { p.joined = append(p.joined, joined{s, seq, ref}) })
+	if s.held {
+		h.fresh.ask(s)
+	}
 }
 
 // load gives a stream that joined its past: what it hears before anything live.

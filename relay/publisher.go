@@ -75,6 +75,7 @@ func newPublisher(r *Relay) *publisher {
 		envelopes: r.envelopes,
 		parts:     map[int]*part{}, kick: make(chan struct{}, 1),
 	}
+	p.deaf.Store(true) // nobody has looked yet
 	p.inbox = newInbox(r.opt.HubBytes, p.wanted, func(int) {})
 	for range runtime.GOMAXPROCS(0) {
 		p.seals = append(p.seals, p.envelopes.room())

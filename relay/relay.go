@@ -123,6 +123,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.store.Feed(nil)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.hub.Run(ctx, seq) })
+	g.Go(func() error { return r.hub.askHeads(ctx) })
 	if r.publisher != nil {
 		g.Go(func() error { return r.publisher.Run(ctx, seq) })
 	}

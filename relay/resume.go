@@ -62,6 +62,24 @@ func (r *Relay) beyond(node policy.NodeID, after policy.EventID, head uint64) {
 		"node", node, "event_id", after, "seq", head)
 }
 
+// answerNow is answer for a stream, from the own fold as it is, where that can
+// know: what is live is held until the fold has reached the log's head.
+func (r *Relay) answerNow(ctx context.Context, s *stream, after policy.EventID) (answer, error) {
+	if err := r.confirmed(); err != nil {
+		return answer{}, err
+	}
+	applied := r.store.Applied()
+	if seq, ours := after.Seq(r.store.Base()); ours && seq <= applied {
+		s.held = true
+		a, err := r.answerAt(ctx, applied, s.node, after, s.tables, s.join)
+		if !errors.Is(err, projector.ErrUnknownNode) {
+			return a, err
+		}
+		s.held = false
+	}
+	return r.answer(ctx, s.node, after, s.tables, s.join)
+}
+
 // answerAt is answer for an id that is known to be of this log up to head, which
 // the fold has reached, or of another.
 func (r *Relay) answerAt(ctx context.Context, head uint64, node policy.NodeID, after policy.EventID, enforces bool, join func(seq uint64, node projector.NodeRef)) (answer, error) {
@@ -99,9 +117,7 @@ func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventI
 }
 
 // catchUp returns once the fold has seen what was in the log when it was called:
-// up to its head, as the leader says. A row's id may have been raised by an event
-// that tells nobody, so a fold that has not seen it would pass over the row for
-// who was half way through the answer of one that has.
+// up to its head, as the leader says.
 func (r *Relay) catchUp(ctx context.Context) (head uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resumePatience)
 	defer cancel()

@@ -28,7 +28,7 @@ func (r *round) use(keys artifact.Keys) {
 
 // give hands a stream that is ready what waits for it, if anything does.
 func (r *round) give(s *stream) {
-	if !s.loaded && !s.away {
+	if !s.loaded {
 		return // its past comes first
 	}
 	if r.issued.IsZero() {

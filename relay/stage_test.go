@@ -242,6 +242,14 @@ func (g *stage) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// headIsKnown has the hub hear, for streams that joined, that the log ends where
+// the fold stands.
+func (g *stage) headIsKnown() {
+	h := g.relay.hub
+	asking := h.fresh.take()
+	h.leave(func(p *post) { p.heads = append(p.heads, arrivals{asking, g.store.Applied()}) })
+}
+
 // play folds what the log has and the worker has not, a batch for each number of
 // events, the rest in one.
 func (g *stage) play(batches ...int) {

@@ -40,6 +40,8 @@ type stream struct {
 	floor   uint64 // batches up to here are in its past
 	loaded  bool   // its past is in the queue
 	away    bool   // it is not told what is live: it is to join anew
+	held    bool   // it is not told what is live yet: see freshness
+	live    queue  // what is live while it is held
 	sent    bool   // and knows it
 	touched bool
 	key     string // id of the key that it was told of
@@ -63,6 +65,11 @@ const (
 	preparing        // the hub does
 	writing          // the stream does what it was handed
 )
+
+func (s *stream) dropQueues() {
+	s.queue.drop()
+	s.live.drop()
+}
 
 // ready reports whether the stream may be handed something. If not, it will ask.
 func (s *stream) ready() bool {
@@ -119,7 +126,7 @@ func (s *stream) notice(n *news, payload []byte, issued time.Time) artifact.Noti
 
 // resume joins the hub after an id, and gives it what the client missed.
 func (s *stream) resume(ctx context.Context, after policy.EventID) (missed bool, err error) {
-	a, err := s.relay.answer(ctx, s.node, after, s.tables, s.join)
+	a, err := s.relay.answerNow(ctx, s, after)
 	if err != nil {
 		return false, err
 	}

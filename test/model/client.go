@@ -31,6 +31,7 @@ type client struct {
 	arrived moment // the log's head then
 	queue   []frame
 	checked bool   // its last id was found to be of this history
+	held    bool   // it is not told what is live yet
 	joined  int    // live edges above this are its
 	said    id     // the last id put into the queue
 	seen    uint64 // its table, when the worker looked last
@@ -76,7 +77,7 @@ func (c *client) kind() string {
 	return "client"
 }
 
-func (c *client) hangUp() { c.w, c.queue, c.checked = -1, nil, false }
+func (c *client) hangUp() { c.w, c.queue, c.checked, c.held = -1, nil, false, false }
 
 // push queues a frame; what waits under the same name is superseded.
 func (c *client) push(f frame) {
@@ -125,9 +126,6 @@ func (w *world) absent(x *worker, node int) (yes bool, bad string) {
 // joins the live edges.
 func (w *world) greet(c *client) (bad string) {
 	x := w.workers[c.w]
-	if x.h == c.arrived.h && x.cursor < c.arrived.seq && !off("resume-fresh") {
-		return ""
-	}
 	if x.state().nodes[c.node].labels == nobody {
 		yes, bad := w.absent(x, c.node)
 		if yes {
@@ -136,7 +134,29 @@ func (w *world) greet(c *client) (bad string) {
 		return bad
 	}
 	c.said = c.last
-	return w.owed(x, c, c.last)
+	bad = w.owed(x, c, c.last)
+	c.held = c.checked && x.h == c.arrived.h && x.cursor < c.arrived.seq && !off("resume-fresh")
+	return bad
+}
+
+// release has a stream that was held hear what it missed, and what is live from
+// now on.
+func (w *world) release(c *client) (bad string) {
+	x := w.workers[c.w]
+	if x.h == c.arrived.h && x.cursor < c.arrived.seq {
+		return ""
+	}
+	c.held = false
+	return w.again(x, c)
+}
+
+// again answers a stream anew that was not told what was live for a while.
+func (w *world) again(x *worker, c *client) (bad string) {
+	if x.state().nodes[c.node].labels == nobody {
+		c.hangUp() // it comes back, and hears that there is no such node
+		return ""
+	}
+	return w.owed(x, c, highest(c.last, c.said))
 }
 
 // gone is what a client does that hears that its node is not there. Whether it

@@ -24,7 +24,7 @@ var rules = map[string]string{
 	"pull-low":     "who comes with an id of another log begins anew, below every row",
 	"pull-same":    "who comes from before the window keeps its place: the word to pull has its own id",
 	"heed":         "a client heeds the word to pull whatever its id",
-	"resume-fresh": "a resume is answered from a fold that has reached the log's head as it was on arrival: a worker ahead may have told a part of its answer, in which a row that nobody is told of live had a higher id",
+	"resume-fresh": "a stream hears nothing live before the fold has reached the log's head as it was when the client came, and then what it missed: a worker ahead may have told a part of its answer, in which a row that nobody is told of live had a higher id",
 	"one-moment":   "the past is read and the live edges are joined at one cursor",
 	"overflow":     "a hub that dropped what it held resumes its streams",
 	"tail":         "a queue conflates at its tail",

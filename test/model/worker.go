@@ -132,7 +132,7 @@ func (w *world) hand(i, most int) (bad string) {
 	for ; most > 0 && x.told < x.cursor; most-- {
 		x.told++
 		for _, c := range w.clients {
-			if c.native || c.w != i || !c.checked || x.told <= c.joined {
+			if c.native || c.w != i || !c.checked || c.held || x.told <= c.joined {
 				continue
 			}
 			fs := live(x.h.states[x.told-1], x.h.states[x.told], c.node)
@@ -159,24 +159,25 @@ func (w *world) overflow(i int) (bad string) {
 		if c.native || c.w != i || !c.checked || off("overflow") {
 			continue
 		}
-		if x.state().nodes[c.node].labels == nobody {
-			c.hangUp() // it comes back, and hears that there is no such node
-			continue
-		}
-		if bad := w.owed(x, c, highest(c.last, c.said)); bad != "" {
+		if bad := w.again(x, c); bad != "" {
 			return bad
 		}
 	}
 	return ""
 }
 
-// arrive settles streams whose id the worker had not reached.
+// arrive settles streams whose id the worker had not reached, and those that were
+// held.
 func (w *world) arrive(i int) (bad string) {
 	for _, c := range w.clients {
-		if c.native || c.w != i || c.checked {
-			continue
+		switch {
+		case c.native || c.w != i || c.checked && !c.held:
+		case c.held:
+			bad = w.release(c)
+		default:
+			bad = w.greet(c)
 		}
-		if bad := w.greet(c); bad != "" {
+		if bad != "" {
 			return bad
 		}
 	}
@@ -192,7 +193,7 @@ func (w *world) lookAt(i int) {
 		return
 	}
 	for _, c := range w.clients {
-		if c.native || c.w != i || !c.checked {
+		if c.native || c.w != i || !c.checked || c.held {
 			continue
 		}
 		if x.moved(c.node, c.looked, c.seen) {

@@ -166,7 +166,7 @@ func (w *world) tabled(c *client, x *worker, rule string) (bad string) {
 // caughtUp checks a client over SSE that has nothing on its way.
 func (w *world) caughtUp(c *client) (bad string) {
 	x := w.workers[c.w]
-	if len(c.queue) > 0 || !c.checked || x.told < x.cursor || x.h != w.h || !c.served.by(x) || !c.pullAt.by(x) {
+	if len(c.queue) > 0 || !c.checked || c.held || x.told < x.cursor || x.h != w.h || !c.served.by(x) || !c.pullAt.by(x) {
 		return ""
 	}
 	if bad := w.whole(c, x.state(), "complete", nil); bad != "" || c.looked < x.cursor {
