@@ -143,6 +143,9 @@ func (r *recorder) read(stream string) (msgs []jetstream.Msg) {
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
+	s, err := js.Stream(ctx, stream)
+	require.NoError(r.t, err)
+	last := s.CachedInfo().State.LastSeq // as the leader says: a replica may lag
 	c, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
 	require.NoError(r.t, err)
 	for {
@@ -157,8 +160,12 @@ func (r *recorder) read(stream string) (msgs []jetstream.Msg) {
 			continue // the consumer's place in a cluster is not settled yet
 		}
 		require.NoError(r.t, batch.Error())
-		if n == 0 {
+		switch {
+		case n > 0:
+		case last == 0 || len(msgs) > 0 && sequence(r.t, msgs[len(msgs)-1]) >= last:
 			return msgs
+		default:
+			require.NoError(r.t, ctx.Err(), "%s ends at %d, and %d messages of it came", stream, last, len(msgs))
 		}
 	}
 }
