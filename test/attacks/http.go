@@ -1,0 +1,105 @@
+package attacks
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// operation is what the description says of one.
+type operation struct {
+	Needs string `json:"x-needs"`
+}
+
+// places are the victim's, by the name that a path has for them. What is not among
+// them is anything.
+func (p *Plane) places() map[string]string {
+	return map[string]string{"project": VictimProject, "node": VictimNode, "policy": p.Policy, "revision": p.Revision, "principal": "alice"}
+}
+
+// OverHTTP tries every operation that the plane describes, on what is the victim's,
+// as everybody who has no right to it.
+func (p *Plane) OverHTTP(t testing.TB) {
+	t.Helper()
+	_, text := p.Ask(t, "nobody", http.MethodGet, "/openapi.json", nil)
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(text, &doc))
+	for _, pattern := range slices.Sorted(maps.Keys(doc.Paths)) {
+		path := p.at(pattern)
+		for _, method := range slices.Sorted(maps.Keys(doc.Paths[pattern])) {
+			var o operation
+			if json.Unmarshal(doc.Paths[pattern][method], &o) != nil || o.Needs == "" || o.Needs == "nothing" {
+				continue
+			}
+			for _, who := range []string{"nobody", "forger", "attacker", "mallory", "reader", "watcher"} {
+				if may(who, o.Needs) {
+					continue
+				}
+				p.tried++
+				status, answer := p.Ask(t, who, strings.ToUpper(method), path, body(method))
+				if !slices.Contains(refusals(who), status) {
+					t.Errorf("%s: %s %s, which needs %s: %d %.200s", who, method, path, o.Needs, status, answer)
+				}
+			}
+		}
+	}
+}
+
+// at fills a pattern with what is the victim's.
+func (p *Plane) at(pattern string) string {
+	known := p.places()
+	var out strings.Builder
+	for rest := pattern; rest != ""; {
+		before, after, found := strings.Cut(rest, "{")
+		out.WriteString(before)
+		if !found {
+			break
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		value, there := known[name]
+		if !there {
+			value = p.Policy
+		}
+		out.WriteString(url.PathEscape(value))
+		rest = tail
+	}
+	return out.String()
+}
+
+func body(method string) []byte {
+	if method == "get" || method == "delete" || method == "head" {
+		return nil
+	}
+	return []byte(`{}`)
+}
+
+// may reports whether an operation is not refused to somebody, whoever's it is.
+func may(who, needs string) bool {
+	switch who {
+	case "nobody", "forger":
+		return false
+	case "watcher":
+		return needs == "a principal" || strings.HasPrefix(needs, "plane#read")
+	}
+	return needs == "a principal"
+}
+
+// refusals are how one is refused: unknown, or not allowed; too often, where one
+// guesses.
+func refusals(who string) []int {
+	switch who {
+	case "nobody":
+		return []int{http.StatusUnauthorized}
+	case "forger":
+		return []int{http.StatusUnauthorized, http.StatusTooManyRequests}
+	}
+	return []int{http.StatusForbidden, http.StatusNotFound}
+}
