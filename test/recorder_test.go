@@ -109,11 +109,16 @@ func (r *recorder) end() {
 // log is the plane's, as it is now.
 func (r *recorder) log() *streams.Log {
 	r.t.Helper()
-	conn, err := streams.Connect(r.t.Context(), streams.ConnectOptions{URL: r.servers})
-	require.NoError(r.t, err)
-	defer conn.Close()
-	log, err := streams.OpenLog(r.t.Context(), conn, streams.LogOptions{})
-	require.NoError(r.t, err)
+	var log *streams.Log
+	require.True(r.t, waitFor(60*time.Second, func() bool {
+		conn, err := streams.Connect(r.t.Context(), streams.ConnectOptions{URL: r.servers})
+		if err != nil {
+			return false // a server that was cut off answers once it has found the others again
+		}
+		defer conn.Close()
+		log, err = streams.OpenLog(r.t.Context(), conn, streams.LogOptions{})
+		return err == nil
+	}), "the log is not reached")
 	return log
 }
 
