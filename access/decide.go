@@ -1,6 +1,8 @@
 package access
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/fault"
@@ -104,7 +106,7 @@ type Principal struct {
 	admin, reader bool
 	projects      map[uuid.UUID]bits
 	policies      map[uuid.UUID]bits
-	nodes         map[policy.NodeID]struct{}
+	nodes         map[policy.NodeID][]uuid.UUID // and of which project each must be
 }
 
 // NewPrincipal is a principal that has these relations.
@@ -120,10 +122,13 @@ func NewPrincipal(id policy.PrincipalID, kind policy.PrincipalKind, relations ..
 		case policy.ObjectPolicy:
 			p.policies = join(p.policies, r.ID, bitsOf[r.Name])
 		case policy.ObjectNode:
-			if p.nodes == nil {
-				p.nodes = map[policy.NodeID]struct{}{}
+			if !r.Whole() {
+				continue // of nobody's node, see the fold
 			}
-			p.nodes[r.Node] = struct{}{}
+			if p.nodes == nil {
+				p.nodes = map[policy.NodeID][]uuid.UUID{}
+			}
+			p.nodes[r.Node] = append(p.nodes[r.Node], r.ID)
 		}
 	}
 	return p
@@ -187,10 +192,12 @@ func (p *Principal) decideProject(n Need, o Object) Decision {
 }
 
 func (p *Principal) decideNode(n Need, o Object) Decision {
-	_, agent := p.nodes[o.Node]
+	projects, named := p.nodes[o.Node]
 	operates := o.Project != uuid.Nil && p.projects[o.Project]&operator != 0
 	switch {
-	case agent, n == ReadNode && operates:
+	case named && o.Project == uuid.Nil:
+		return Hide // there is no such node yet
+	case slices.Contains(projects, o.Project), n == ReadNode && operates:
 		return Allow
 	case operates, p.Kind == policy.Agent:
 		// An agent is told that it is wrong here, whether there is such a node or

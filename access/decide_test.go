@@ -35,7 +35,7 @@ func relation(t testing.TB, text string) policy.Relation {
 func TestRelationsOnlyAdd(t *testing.T) {
 	all := []string{
 		"plane#admin", "plane#read", "project:" + shop.String() + "#operator", "project:" + shop.String() + "#manage", "project:" + bank.String() + "#edit",
-		"project:" + shop.String() + "#read", "policy:" + web.String() + "#manage", "policy:" + web.String() + "#read", "node:n1#agent", "node:n2#agent",
+		"project:" + shop.String() + "#read", "policy:" + web.String() + "#manage", "policy:" + web.String() + "#read", "node:" + shop.String() + "/n1#agent", "node:" + bank.String() + "/n1#agent", "node:n1#agent", "node:n2#agent",
 	}
 	objects := []Object{{}, {Project: shop}, {Project: bank}, {Project: shop, Policy: web}, {Project: bank, Policy: web}, {Project: shop, Node: "n1"}, {Node: "n2"}}
 	nobody := NewPrincipal("x", policy.Person)
@@ -63,7 +63,7 @@ func TestWhatARelationMustBe(t *testing.T) {
 	for _, text := range []string{
 		"", "#", "plane", "plane#", "plane#owner", "plane:x#admin", "planet#admin", "project#operator", "project:#operator",
 		"project:x#operator", "project:" + shop.String() + "#agent", "policy:" + shop.String() + "#operator", "node:#agent", "node:A#agent",
-		"node:a.b#agent", "node:*#agent", "node:a#read", "project:" + uuid.Nil.String() + "#read", "project:{" + shop.String() + "}#read",
+		"node:a.b#agent", "node:*#agent", "node:a#read", "node:/a#agent", "node:x/a#agent", "node:" + shop.String() + "/#agent", "node:" + shop.String() + "/a/b#agent", "node:" + uuid.Nil.String() + "/a#agent", "project:" + uuid.Nil.String() + "#read", "project:{" + shop.String() + "}#read",
 	} {
 		_, err := policy.ParseRelation(text)
 		require.Error(t, err, text)
@@ -138,6 +138,38 @@ func TestSnapshotsNeverChange(t *testing.T) {
 	})
 }
 
+// Whoever names a node first has it. Its agent is the one that a relation to
+// that project's node names, and no other.
+func TestAnAgentIsOfANodeOfOneProject(t *testing.T) {
+	named := NewPrincipal("n1", policy.Agent, relation(t, "node:"+shop.String()+"/n1#agent"))
+	bare := NewPrincipal("n1", policy.Agent, relation(t, "node:n1#agent"))
+	for _, n := range []Need{ReadNode, ActAsNode} {
+		require.Equal(t, Allow, named.Decide(n, Object{Project: shop, Node: "n1"}))
+		require.Equal(t, Forbid, named.Decide(n, Object{Project: bank, Node: "n1"}))
+		require.Equal(t, Hide, named.Decide(n, Object{Node: "n1"}), "it is not there yet")
+		for _, project := range []uuid.UUID{uuid.Nil, shop, bank} {
+			require.Equal(t, Forbid, bare.Decide(n, Object{Project: project, Node: "n1"}))
+		}
+	}
+	both := NewPrincipal("n1", policy.Agent, relation(t, "node:"+shop.String()+"/n1#agent"), relation(t, "node:"+bank.String()+"/n1#agent"))
+	require.Equal(t, Allow, both.Decide(ActAsNode, Object{Project: shop, Node: "n1"}))
+	require.Equal(t, Allow, both.Decide(ActAsNode, Object{Project: bank, Node: "n1"}))
+
+	owner := bank
+	spent := func(uuid.UUID) bool { return false }
+	owns := func(_ policy.NodeID, project uuid.UUID) bool { return project == owner }
+	theirs, ok := named.permissions(owns, spent)
+	require.True(t, ok)
+	require.Empty(t, theirs.Hear)
+	require.Empty(t, theirs.Publish)
+	owner = shop
+	own, _ := named.permissions(owns, spent)
+	require.Contains(t, own.Hear, "edict.node.n1.>")
+	require.NotEqual(t, theirs.Name, own.Name, "whoever was let in before comes again")
+	_, ok = bare.permissions(owns, spent)
+	require.False(t, ok)
+}
+
 type silentModel struct{}
 
 func (silentModel) AccessVersion() uint64        { return 0 }
@@ -167,7 +199,7 @@ func TestWhatAGuestMayDoOverNATS(t *testing.T) {
 		}
 		return NewPrincipal("x", policy.Service, list...).Permissions()
 	}
-	g, ok := rights("node:n1#agent")
+	g, ok := rights("node:" + shop.String() + "/n1#agent")
 	require.True(t, ok)
 	require.Equal(t, streams.QuarterNodes, g.Quarter)
 	require.Equal(t, []string{"edict.replay.node.n1", "edict.report.node.n1"}, g.Publish)
@@ -196,7 +228,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		id := policy.PrincipalID(uuid.NewString())
 		file[id] = &Entry{
 			Principal: policy.Principal{Kind: policy.Agent, Tokens: []policy.Token{kept}},
-			Relations: []policy.Relation{{Kind: policy.ObjectNode, Node: policy.NodeID(id), Name: policy.RelationAgent}},
+			Relations: []policy.Relation{{Kind: policy.ObjectNode, ID: shop, Node: policy.NodeID(id), Name: policy.RelationAgent}},
 		}
 		if i == 0 {
 			text = t
@@ -214,7 +246,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		if _, ok := limit.Take(p.ID, time.Time{}); !ok {
 			b.Fatal("limited")
 		}
-		if p.Decide(ReadNode, Object{Node: policy.NodeID(p.ID)}) != Allow {
+		if p.Decide(ReadNode, Object{Project: shop, Node: policy.NodeID(p.ID)}) != Allow {
 			b.Fatal("denied")
 		}
 	}
@@ -223,12 +255,12 @@ func BenchmarkAuthorize(b *testing.B) {
 func TestAuthorisationAllocatesNextToNothing(t *testing.T) {
 	text, kept := NewToken(uuid.New(), time.Time{})
 	r := NewRegistry(silentModel{}, Options{File: File{"n1": {
-		Principal: policy.Principal{Kind: policy.Agent, Tokens: []policy.Token{kept}}, Relations: []policy.Relation{relation(t, "node:n1#agent")},
+		Principal: policy.Principal{Kind: policy.Agent, Tokens: []policy.Token{kept}}, Relations: []policy.Relation{relation(t, "node:"+shop.String()+"/n1#agent")},
 	}}})
 	limit := NewLimiter(1_000_000)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 		p, _ := r.Authenticate(context.Background(), Credentials{Bearer: text})
 		limit.Take(p.ID, time.Now())
-		p.Decide(ReadNode, Object{Node: "n1"})
+		p.Decide(ReadNode, Object{Project: shop, Node: "n1"})
 	}), 2.0)
 }

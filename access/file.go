@@ -81,6 +81,9 @@ func parseFile(body []byte) (File, error) {
 		}
 		for n, text := range w.Relations {
 			r, err := policy.ParseRelation(text)
+			if err == nil && !r.Whole() {
+				err = fmt.Errorf("%s names no project; write node:<project>/%s#%s", r, r.Node, r.Name)
+			}
 			fault(fmt.Sprintf("relations/%d", n), err)
 			e.Relations = append(e.Relations, r)
 		}

@@ -28,7 +28,7 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 				Kind: policy.Service, DisplayName: "Röot", Tokens: []policy.Token{kept}, SPIFFE: []string{"spiffe://a.test/root"},
 				OIDC: []policy.OIDCIdentity{{Issuer: "https://id.test", Subject: "r"}},
 			},
-			Relations: []policy.Relation{relation(t, "plane#admin"), relation(t, "node:n1#agent")},
+			Relations: []policy.Relation{relation(t, "plane#admin"), relation(t, "node:"+shop.String()+"/n1#agent")},
 		},
 		"ana": {Principal: policy.Principal{Kind: policy.Person}},
 	}

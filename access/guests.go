@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -42,18 +43,23 @@ func certified(state *tls.ConnectionState) time.Time {
 // live messages, asks for their replay and reports for them; whoever operates a
 // project appends what it may write through the API. False: nothing.
 func (p *Principal) Permissions() (g streams.Guest, ok bool) {
-	return p.permissions(func(uuid.UUID) bool { return false })
+	return p.permissions(func(policy.NodeID, uuid.UUID) bool { return true }, func(uuid.UUID) bool { return false })
 }
 
-// permissions are Permissions without the projects that have spent their share.
-func (p *Principal) permissions(spent func(project uuid.UUID) bool) (g streams.Guest, ok bool) {
+// permissions are Permissions without the nodes that are not of the project they
+// should be, and without the projects that have spent their share. An agent whose
+// node is nobody's yet is let in, and hears nothing.
+func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) bool, spent func(project uuid.UUID) bool) (g streams.Guest, ok bool) {
 	g.Inbox = "_INBOX." + string(p.ID)
 	switch {
 	case p.admin:
 		g.Quarter = streams.QuarterPlane
 	case len(p.nodes) > 0:
 		g.Quarter = streams.QuarterNodes
-		for id := range p.nodes {
+		for id, projects := range p.nodes {
+			if !slices.ContainsFunc(projects, func(project uuid.UUID) bool { return owns(id, project) }) {
+				continue
+			}
 			g.Publish = append(g.Publish, streams.ReplaySubject(id), streams.ReportSubject(id))
 			g.Hear = append(g.Hear, streams.NodeFilter(id), "_INBOX."+string(id)+".>")
 		}
@@ -121,7 +127,7 @@ func (r *Registry) Admit(s streams.Shown) (streams.Guest, bool) {
 			return streams.Guest{}, false
 		}
 	}
-	g, ok := p.permissions(r.opt.Spent)
+	g, ok := p.permissions(r.owns, r.opt.Spent)
 	g.Until = until
 	g.Name += "/" + hex.EncodeToString(k[:])
 	return g, ok
@@ -142,6 +148,16 @@ func (r *Registry) Stands(name string) bool {
 	if p == nil || p.ID != policy.PrincipalID(parts[0]) {
 		return false
 	}
-	g, ok := p.permissions(r.opt.Spent)
+	g, ok := p.permissions(r.owns, r.opt.Spent)
 	return ok && g.Name == parts[0]+"/"+parts[1]
+}
+
+// owns reports whether a node is a project's. It was, once it is: a node id stays
+// with the project that named it first.
+func (r *Registry) owns(id policy.NodeID, project uuid.UUID) (so bool) {
+	r.model.Read(func(v *projector.View) {
+		owner, known := v.ProjectOfNode(id)
+		so = known && owner == project
+	})
+	return so
 }

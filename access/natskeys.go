@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
@@ -197,7 +198,7 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 
 // nodeScope is what whoever holds the seed can give: to be a node.
 func nodeScope(signer string) *jwt.UserScope {
-	agent := NewPrincipal(anyNode, policy.Agent, policy.Relation{Kind: policy.ObjectNode, Node: anyNode, Name: policy.RelationAgent})
+	agent := NewPrincipal(anyNode, policy.Agent, policy.Relation{Kind: policy.ObjectNode, ID: uuid.Max, Node: anyNode, Name: policy.RelationAgent})
 	g, _ := agent.Permissions()
 	s := jwt.NewUserScope()
 	s.Key, s.Role = signer, "node"

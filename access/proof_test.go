@@ -42,7 +42,7 @@ func TestACertificateProvesNothingOnceItIsOver(t *testing.T) {
 	require.NoError(t, err)
 	r := NewRegistry(silentModel{}, Options{File: File{"n1": {
 		Principal: policy.Principal{Kind: policy.Agent, SPIFFE: []string{spiffe}},
-		Relations: []policy.Relation{relation(t, "node:n1#agent")},
+		Relations: []policy.Relation{relation(t, "node:"+shop.String()+"/n1#agent")},
 	}}})
 	for left, good := range map[time.Duration]bool{time.Hour: true, -time.Second: false} {
 		end := time.Now().Add(left)

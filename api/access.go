@@ -46,7 +46,7 @@ func (p *plane) authorize(c *call) error {
 		c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 		return problem(http.StatusTooManyRequests, CodeTooManyRequests, "%s sends more requests than it may; wait, then send fewer", who.ID)
 	}
-	o := p.object(c, who)
+	o := p.object(c)
 	decision := who.Decide(c.route.Needs, o)
 	if decision == access.Allow {
 		return nil
@@ -59,7 +59,7 @@ func (p *plane) authorize(c *call) error {
 		return err
 	}
 	c.who = who
-	switch who.Decide(c.route.Needs, p.object(c, who)) {
+	switch who.Decide(c.route.Needs, p.object(c)) {
 	case access.Allow:
 		return nil
 	case access.Hide:
@@ -113,12 +113,12 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 }
 
 // object is what a request's path is about. A part that cannot be read is
-// nobody's. Of a node, who is its agent need not know the project.
-func (p *plane) object(c *call, who *access.Principal) (o access.Object) {
+// nobody's.
+func (p *plane) object(c *call) (o access.Object) {
 	o.Project, _ = parseID(c.r.PathValue("project"))
 	o.Policy, _ = parseID(c.r.PathValue("policy"))
 	o.Node = policy.NodeID(c.r.PathValue("node"))
-	if n := c.route.Needs; (n == access.ReadNode || n == access.ActAsNode) && who.Decide(n, o) != access.Allow {
+	if n := c.route.Needs; n == access.ReadNode || n == access.ActAsNode {
 		p.Model.Read(func(v *projector.View) { o.Project, _ = v.ProjectOfNode(o.Node) })
 	}
 	return o

@@ -15,7 +15,7 @@ import (
 func TestOneStreamTooManyEndsTheOldest(t *testing.T) {
 	const each = 8
 	p, tokens := guarded(t, map[string][]string{
-		"admin": {"plane#admin"}, "agent": {"node:n1#agent"}, "other-agent": {"node:n1#agent"},
+		"admin": {"plane#admin"}, "agent": {"node:" + project + "/n1#agent"}, "other-agent": {"node:" + project + "/n1#agent"},
 		"operator": {"project:" + project + "#operator"},
 	})
 	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{"labels":{}}`, bearer(tokens["operator"])))

@@ -68,7 +68,7 @@ func accessRoutes() []Route {
 			Method: http.MethodPost, Pattern: patternRelations, ID: "writeRelation", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Give a principal a relation; one that it has already writes nothing", Params: writeParams(),
 			BodyType: mediaJSON, Body: resource.Relation{}, Answers: show,
-			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation)...), serve: (*plane).writeRelation,
+			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: (*plane).writeRelation,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
@@ -233,6 +233,9 @@ func (p *plane) writeRelation(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
+	if err := p.checkNode(c, rel); err != nil {
+		return err
+	}
 	e := policy.RelationWritten{Principal: id, Relation: rel, CreatedBy: c.principal}
 	if e.ID, err = p.id(c, uuid.Nil, fmt.Sprintf("write:relation:%s:%s", id, rel)); err != nil {
 		return err
@@ -241,6 +244,24 @@ func (p *plane) writeRelation(c *call) error {
 		return err
 	}
 	return p.answerPrincipal(c, id)
+}
+
+// checkNode refuses a relation to a node that names no project, or one that the
+// node is not of. A node that is not there yet may be named.
+func (p *plane) checkNode(c *call, rel policy.Relation) error {
+	if !rel.Whole() {
+		return broken(http.StatusUnprocessableEntity, policy.CodeInvalidRelation, "/relation",
+			"%s names no project, and whoever names the node first would give its agent policies; write node:<project>/%s#%s", rel, rel.Node, rel.Name)
+	}
+	if rel.Kind != policy.ObjectNode {
+		return nil
+	}
+	return p.settled(c.r.Context(), func(v *projector.View) error {
+		if owner, known := v.ProjectOfNode(rel.Node); known && owner != rel.ID {
+			return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project than %s; choose another id for the node", rel.Node, rel.ID)
+		}
+		return nil
+	})
 }
 
 func (p *plane) removeRelation(c *call) error {

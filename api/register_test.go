@@ -118,7 +118,7 @@ func TestBothDialectsRegister(t *testing.T) {
 			who := into[resource.Principal](t, p.do("GET", "/v1/access/principals/"+awaited, "", admin))
 			require.Equal(t, row.dialect, who.Registration.Dialect)
 			require.Equal(t, "consumed", who.Bootstrap[0].State)
-			require.Equal(t, "node:"+awaited+"#agent", who.Relations[0].Relation)
+			require.Equal(t, "node:"+project+"/"+awaited+"#agent", who.Relations[0].Relation)
 			shown := p.do("GET", "/v1/audit", "", admin)
 			require.Contains(t, string(shown.body), `"principal":"`+awaited+`"`)
 			for _, text := range []string{got.NSK, got.NodeSecretKey, awaitedToken} {

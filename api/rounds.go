@@ -53,7 +53,7 @@ func (s *standing) look() bool {
 	}
 	s.until, s.sure = p.Access.Until(given)
 	who, err := p.Access.Authenticate(ctx, given)
-	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c, who)) == access.Allow
+	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c)) == access.Allow
 }
 
 // standEvery is how often each open stream is looked at again.

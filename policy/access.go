@@ -103,11 +103,14 @@ var relations = map[ObjectKind][]string{
 }
 
 // Relation is one thing that a principal may be to an object, written
-// kind:id#name: project:<uuid>#operator, policy:<uuid>#read, node:<id>#agent,
-// and plane#admin. Two are equal when they say the same.
+// kind:id#name: project:<uuid>#operator, policy:<uuid>#read,
+// node:<project uuid>/<id>#agent, and plane#admin. Two are equal when they say
+// the same.
 type Relation struct {
 	Kind ObjectKind
-	ID   uuid.UUID // of a project or policy
+	// ID is of a project or policy; of a node it is the project that the node
+	// must be of. uuid.Nil there: a relation of before, which names none.
+	ID   uuid.UUID
 	Node NodeID
 	Name string
 }
@@ -118,7 +121,11 @@ func (r Relation) String() string {
 	case ObjectPlane:
 		return string(r.Kind) + "#" + r.Name
 	case ObjectNode:
-		return string(r.Kind) + ":" + string(r.Node) + "#" + r.Name
+		project := ""
+		if r.ID != uuid.Nil {
+			project = r.ID.String() + "/"
+		}
+		return string(r.Kind) + ":" + project + string(r.Node) + "#" + r.Name
 	}
 	return string(r.Kind) + ":" + r.ID.String() + "#" + r.Name
 }
@@ -151,19 +158,36 @@ func ParseRelation(s string) (Relation, error) {
 			return fault("there is one plane: write plane#%s", name)
 		}
 	case ObjectNode:
-		if !validNodeID([]byte(id)) {
-			return fault("%s", nodeIDDetail([]byte(id)))
+		project, node, named := strings.Cut(id, "/")
+		if !named {
+			project, node = "", id
 		}
-		r.Node = NodeID(id)
+		if !validNodeID([]byte(node)) {
+			return fault("%s", nodeIDDetail([]byte(node)))
+		}
+		r.Node = NodeID(node)
+		if r.ID, ok = parseObjectID(project); named && !ok {
+			return fault("%.64q is no project; write its UUID, as node:<project>/%s#%s", project, node, name)
+		}
 	default:
-		u, err := uuid.Parse(id)
-		if err != nil || len(id) != 36 || u == uuid.Nil {
+		if r.ID, ok = parseObjectID(id); !ok {
 			return fault("%.64q is no %s; write its UUID, as %s:<uuid>#%s", id, kind, kind, name)
 		}
-		r.ID = u
 	}
 	return r, nil
 }
+
+func parseObjectID(s string) (uuid.UUID, bool) {
+	id, err := uuid.Parse(s)
+	if err != nil || len(s) != 36 {
+		return uuid.Nil, false
+	}
+	return id, id != uuid.Nil
+}
+
+// Whole reports whether a relation says all that it must: one to a node names
+// the node's project, too. Those in the log of before need not.
+func (r Relation) Whole() bool { return r.Kind != ObjectNode || r.ID != uuid.Nil }
 
 // PrincipalUpdated states a principal, whole: the first one makes it, each later
 // one replaces it.

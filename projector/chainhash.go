@@ -44,7 +44,7 @@ func namesOf(m *streams.Message, event policy.Event) (n names) {
 		return n
 	}
 	n.read = event.EventID()
-	if v := m.Header[streams.HeaderDataSchema]; len(v) == 0 || !above(v[0], olderSchema) {
+	if v := m.Header[streams.HeaderDataSchema]; len(v) == 0 || !above(v[0], olderSchema) || !ofProject(m.Subject) { // at one of the plane's own they stopped
 		n.folded = n.read
 	}
 	return n

@@ -54,10 +54,15 @@ type entry struct {
 	weight   int           // about the bytes that it keeps in memory, in those of the log
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v5. v2
+// knownSchema is the newest ce-dataschema this binary folds: edict/v6. v2
 // added ordered policy and admission policies, v3 artifacts, v4 principals and
-// relations, v5 rotations of the plane's key.
-const knownSchema = 5
+// relations, v5 rotations of the plane's key, v6 the project in a relation to a
+// node.
+const knownSchema = 6
+
+// projectSchema is the newest that an event of a project may claim. It rises
+// only with an event of the plane's own that says so before (see ofProject).
+const projectSchema = 5
 
 // NewerEventError means that an event of the plane's own was written under a
 // schema this binary does not know. Skipping it would show a smaller world, so the
@@ -75,15 +80,24 @@ func (e *NewerEventError) Error() string {
 func prepare(m streams.Message) (entry, error) {
 	ev, err := policy.Decode(m.Body)
 	e := entry{msg: m, body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
-	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && newer(v[0]) {
+	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
 		if !ofProject(m.Subject) {
-			return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+			if newer(v[0]) {
+				return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+			}
+			return e.decode(ev, err)
 		}
 		e.fault = &policy.DecodeError{Code: policy.Undecodable, Violations: policy.Violations{{
 			Code: policy.Undecodable, Detail: fmt.Sprintf("schema %.40q is newer than any that an event of the plane's own has said: name an older one, or have the plane upgraded first", v[0]),
 		}}}
 		return e, nil
 	}
+	return e.decode(ev, err)
+}
+
+// decode makes ready what the body decodes to.
+func (e entry) decode(ev policy.Event, err error) (entry, error) {
+	m := &e.msg
 	if t := m.Get(streams.HeaderTraceparent); t != "" {
 		e.trace, _ = streams.ParseTrace(t)
 	}

@@ -31,7 +31,7 @@ type principal struct {
 	created   int64             // unix ns, the log's
 	updated   int64             // unix ns, the log's
 	createdBy string            // who wrote the document
-	relations []grant           // by text; never changed in place
+	relations []grant           // by text; never changed in place. See bind
 }
 
 // grant is a relation that somebody gave.
@@ -124,7 +124,8 @@ func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.Decode
 }
 
 func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
-	p, at, found := f.findGrant(ev.Principal, ev.Relation)
+	relation := f.bind(ev.Relation)
+	p, at, found := f.findGrant(ev.Principal, relation)
 	switch {
 	case f.seenAccess(ev.Principal, ev.ID):
 		return duplicate
@@ -137,25 +138,51 @@ func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeEr
 		p = &principal{id: ev.Principal}
 		f.access.put(p, nil)
 	}
-	p.give(at, grant{ev.Relation, f.seq, ev.CreatedBy})
+	p.give(at, grant{relation, f.seq, ev.CreatedBy})
 	f.accessed(p, ev.ID)
 	return Verdict{}
 }
 
 func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
-	p, at, found := f.findGrant(ev.Principal, ev.Relation)
+	p := f.access.byID[ev.Principal]
 	switch {
 	case f.seenAccess(ev.Principal, ev.ID):
 		return duplicate
 	case fault != nil:
 		return invalid(fault)
-	case !found:
+	case p == nil || !p.take(ev.Relation):
 		f.rememberAccess(ev.Principal, ev.ID)
 		return duplicate
 	}
-	p.relations = slices.Delete(slices.Clone(p.relations), at, at+1)
 	f.accessed(p, ev.ID)
 	return Verdict{}
+}
+
+// bind gives a relation to a node that names no project the one that owns the
+// node now. Where nobody does it stays without, and allows nothing: whoever
+// named the node first later would come to it.
+func (f *fold) bind(r policy.Relation) policy.Relation {
+	if r.Whole() {
+		return r
+	}
+	if n := f.nodes[r.Node]; n != nil {
+		r.ID = n.project.id
+	}
+	return r
+}
+
+// take takes a relation back; one to a node that names no project, whichever
+// project's it is. False: there is none.
+func (p *principal) take(r policy.Relation) bool {
+	had := len(p.relations)
+	p.relations = slices.DeleteFunc(slices.Clone(p.relations), func(g grant) bool {
+		have := g.relation
+		if !r.Whole() {
+			have.ID = uuid.Nil
+		}
+		return have == r
+	})
+	return len(p.relations) < had
 }
 
 // give inserts a relation where findGrant says.

@@ -235,3 +235,41 @@ func TestARelationIsVisibleWithTheRowsOfItsBatch(t *testing.T) {
 	})
 	require.Equal(t, uint64(2), p.AccessVersion())
 }
+
+// A relation of before names a node and no project. Log order says whose node
+// it means; one that was nobody's then is never anybody's.
+func TestARelationToANodeIsBoundToTheProjectThatHasIt(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	defer func() { require.NoError(t, p.Close()) }()
+	relations := func(id policy.PrincipalID) (all []string) {
+		p.Read(func(v *View) {
+			who, _ := v.Principal(id)
+			for _, g := range who.Relations {
+				all = append(all, g.Relation.String())
+			}
+		})
+		return all
+	}
+	one, two := "node:"+tenant(1).String(), "node:"+tenant(2).String()
+	fold := func(want string, e policy.Event) {
+		t.Helper()
+		require.Equal(t, want, verdict(t, p, j.add(e)))
+	}
+	fold("applied", granted(1, "a", "node:n#agent"))
+	fold("applied", update(t, 2, 2, "n"))
+	require.Equal(t, []string{"node:n#agent"}, relations("a"), "nobody had the node")
+	fold("applied", granted(3, "a", "node:n#agent"))
+	require.Equal(t, []string{two + "/n#agent", "node:n#agent"}, relations("a"), "written anew")
+	fold("duplicate", granted(4, "a", "node:n#agent"))
+	fold("applied", granted(5, "a", one+"/n#agent"))
+	require.Equal(t, []string{one + "/n#agent", two + "/n#agent", "node:n#agent"}, relations("a"))
+	fold("applied", revoked(6, "a", two+"/n#agent"))
+	fold("duplicate", revoked(7, "a", two+"/n#agent"))
+	require.Equal(t, []string{one + "/n#agent", "node:n#agent"}, relations("a"))
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	require.Equal(t, []string{one + "/n#agent", "node:n#agent"}, relations("a"), "as it was stored")
+	fold("applied", revoked(8, "a", "node:n#agent"))
+	require.Empty(t, relations("a"), "whichever project's")
+}

@@ -43,7 +43,7 @@ func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeErro
 	if full {
 		return reject(policy.Invalid, "node %s has %d tokens: revoke some", ev.Principal, policy.MaxTokens)
 	}
-	relation := policy.Relation{Kind: policy.ObjectNode, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
+	relation := policy.Relation{Kind: policy.ObjectNode, ID: p.document.Bootstrap[at].Project, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
 	if _, at, found := f.findGrant(ev.Principal, relation); !found {
 		p.give(at, grant{relation, f.seq, p.createdBy})
 	}

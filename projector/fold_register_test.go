@@ -109,7 +109,7 @@ func TestARegistrationReplacesTheOneBefore(t *testing.T) {
 		require.Equal(t, []policy.Token{{ID: uuid.UUID{1}, Hash: [32]byte{1}}, {ID: evt(3), Hash: [32]byte{100, 3}}}, a.Document.Tokens)
 		require.Equal(t, &policy.Registration{Token: evt(3), Bootstrap: uuid.UUID{15: 2}, Dialect: policy.DialectLegacy, PublicKey: [32]byte{9}}, a.Document.Registration)
 		require.Len(t, a.Relations, 1)
-		require.Equal(t, "node:a#agent", a.Relations[0].Relation.String())
+		require.Equal(t, "node:"+tenant(1).String()+"/a#agent", a.Relations[0].Relation.String())
 		require.Equal(t, uint64(3), a.Version, "a writer who saw it before must look again")
 		require.Equal(t, policy.DialectLegacy, v.Dialect("a"))
 		require.Equal(t, policy.DialectCurrent, v.Dialect("b"))

@@ -14,7 +14,8 @@ import (
 // of places; version 3 folds ordered policy, which older binaries rejected, and
 // has admission policies; version 4 has artifacts; version 5 has no edges, but
 // says since when things are as they are, and keeps the past; version 6 has a
-// chain hash that names events by their bodies alone.
+// chain hash that names events by their bodies alone, and in relations to nodes
+// the project.
 const SchemaVersion = 6
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.

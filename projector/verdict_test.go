@@ -154,7 +154,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v6"}}
+	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v7"}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
@@ -168,18 +168,21 @@ func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	forged := j.add(update(t, 1, 1, "a"))
 	forged.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v99"}}
-	require.NoError(t, p.Apply([]streams.Message{forged, j.add(update(t, 2, 1, "b"))}))
-	require.Equal(t, uint64(2), p.Applied())
+	ahead := j.add(update(t, 3, 1, "c"))
+	ahead.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v6"}} // which is known, and of no project's event
+	require.NoError(t, p.Apply([]streams.Message{forged, ahead, j.add(update(t, 2, 1, "b"))}))
+	require.Equal(t, uint64(3), p.Applied())
 	rejected, err := p.Rejections(0, 10)
 	require.NoError(t, err)
-	require.Len(t, rejected, 1)
+	require.Len(t, rejected, 2)
 	require.Equal(t, policy.Undecodable, rejected[0].Code)
+	require.Equal(t, policy.Undecodable, rejected[1].Code)
 	p.Read(func(v *View) { require.Equal(t, 1, v.Counts().Nodes) })
 }
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

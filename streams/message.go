@@ -15,7 +15,7 @@ const (
 	HeaderTraceparent = "traceparent"
 	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
 	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
-	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v5; a larger number is newer
+	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v6; a larger number is newer
 
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectSeq   = "Nats-Expected-Last-Sequence"
@@ -34,6 +34,7 @@ const (
 	DataSchema3 = "edict/v3" // artifacts
 	DataSchema4 = "edict/v4" // principals and relations
 	DataSchema5 = "edict/v5" // the plane's key
+	DataSchema6 = "edict/v6" // a relation that names the project of a node
 )
 
 // Message is a stored message of any stream. It looks the same however it was

@@ -80,12 +80,23 @@ func dataSchema(e policy.Event) string {
 		return DataSchema3
 	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
 		return DataSchema2
-	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.RelationWritten, policy.RelationRemoved, policy.NodeRegistered:
+	case policy.RelationWritten:
+		return relationSchema(e.Relation)
+	case policy.RelationRemoved:
+		return relationSchema(e.Relation)
+	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.NodeRegistered:
 		return DataSchema4
 	case policy.KeyRotated:
 		return DataSchema5
 	}
 	return DataSchema
+}
+
+func relationSchema(r policy.Relation) string {
+	if r.Kind == policy.ObjectNode && r.Whole() {
+		return DataSchema6
+	}
+	return DataSchema4
 }
 
 // happened is when the event's author made it. Nothing is derived from it: the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
 )
 
 func (a *app) accessCommand() *cobra.Command {
@@ -22,8 +23,9 @@ func (a *app) accessCommand() *cobra.Command {
 
 A relation is written object#name: plane#admin, plane#read,
 project:<uuid>#operator, project:<uuid>#manage|edit|read for all policies of a
-project, policy:<uuid>#manage|edit|read for one, node:<id>#agent. To write a policy
-takes manage of it and operator of its project.`
+project, policy:<uuid>#manage|edit|read for one, node:<project>/<id>#agent, where
+node:<id>#agent is a node of --project. To write a policy takes manage of it and
+operator of its project.`
 	return c
 }
 
@@ -35,7 +37,7 @@ func (a *app) accessClient(cmd *cobra.Command) *cobra.Command {
 }
 
 func (a *app) grantCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	cmd := a.accessClient(&cobra.Command{
 		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: args(2, -1),
 		Example: `  edict access grant ana project:00000000-0000-4000-8000-000000000000#operator
   edict access grant web-1 node:web-1#agent`,
@@ -45,8 +47,14 @@ func (a *app) grantCommand() *cobra.Command {
 				return err
 			}
 			var p resource.Principal
-			for _, r := range args[1:] {
-				if p, err = c.WriteRelation(cmd.Context(), args[0], r); err != nil {
+			for _, text := range args[1:] {
+				if r, fault := policy.ParseRelation(text); fault == nil { // else the plane says what is wrong
+					if r, err = a.whole(cmd, r); err != nil {
+						return err
+					}
+					text = r.String()
+				}
+				if p, err = c.WriteRelation(cmd.Context(), args[0], text); err != nil {
 					return err
 				}
 			}
@@ -56,6 +64,8 @@ func (a *app) grantCommand() *cobra.Command {
 			return a.print(p, func(w io.Writer) { writePrincipals(w, []resource.Principal{p}) })
 		},
 	})
+	a.projectFlag(cmd)
+	return cmd
 }
 
 func (a *app) revokeCommand() *cobra.Command {

@@ -40,6 +40,7 @@ a plane: so the first administrator comes to be.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.createToken(cmd, args[0], f) },
 	}
 	a.clientFlags(cmd)
+	a.projectFlag(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "person", "person, service or node, of a principal that is made")
 	fl.DurationVar(&f.expires, "expires", 0, "how long the token is good; 0: until it is revoked")
@@ -56,7 +57,7 @@ func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 	if !slices.Contains([]policy.PrincipalKind{policy.Person, policy.Service, policy.Agent}, policy.PrincipalKind(f.kind)) {
 		return usage(cmd, "--kind %q: want person, service or node", f.kind)
 	}
-	relations, err := parseRelations(cmd, f.relations)
+	relations, err := a.parseRelations(cmd, f.relations)
 	if err != nil {
 		return err
 	}
@@ -86,16 +87,29 @@ func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 }
 
 // parseRelations reads what --relation was given.
-func parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
+func (a *app) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
 	all := make([]policy.Relation, len(texts))
 	for i, text := range texts {
 		r, err := policy.ParseRelation(text)
 		if err != nil {
 			return nil, usage(cmd, "--relation: %v", err)
 		}
-		all[i] = r
+		if all[i], err = a.whole(cmd, r); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
+}
+
+// whole is a relation whose node, if it has one, is of the project of --project
+// where it names none.
+func (a *app) whole(cmd *cobra.Command, r policy.Relation) (policy.Relation, error) {
+	if r.Whole() || cmd.Flag("project") == nil {
+		return r, nil
+	}
+	var err error
+	r.ID, err = a.projectID(cmd)
+	return r, err
 }
 
 func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {

@@ -173,7 +173,7 @@ one. They are in the credentials, not in the log, and last as long as these.`,
 		if err != nil {
 			return usage(cmd, "%v", err)
 		}
-		all, err := parseRelations(cmd, relations)
+		all, err := a.parseRelations(cmd, relations)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,9 @@ const (
 	authoriseTimes      = 200_000
 )
 
+// authoriseProject has the nodes.
+var authoriseProject = uuid.Max
+
 // authorise measures what access adds to a request, in process: whose token it
 // is, whether it has asked too often, and whether it may. The floor is what no
 // way around it could save, the token's hash and one look-up.
@@ -32,7 +35,7 @@ func authorise(ctx context.Context, e *env) ([]line, error) {
 		id := policy.PrincipalID(nodes[i])
 		file[id] = &access.Entry{
 			Principal: policy.Principal{Kind: policy.Agent, Tokens: []policy.Token{kept}},
-			Relations: []policy.Relation{{Kind: policy.ObjectNode, Node: nodes[i], Name: policy.RelationAgent}},
+			Relations: []policy.Relation{{Kind: policy.ObjectNode, ID: authoriseProject, Node: nodes[i], Name: policy.RelationAgent}},
 		}
 		tokens[i], known[kept.Hash] = text, id
 	}
@@ -81,7 +84,7 @@ func (d *doorkeeper) admits(ctx context.Context, token string, node policy.NodeI
 		return false
 	}
 	_, room := d.limiter.Take(p.ID, time.Now())
-	return room && p.Decide(access.ReadNode, access.Object{Node: node}) == access.Allow
+	return room && p.Decide(access.ReadNode, access.Object{Project: authoriseProject, Node: node}) == access.Allow
 }
 
 // perRequest is the time in microseconds that ask takes, and its allocations.

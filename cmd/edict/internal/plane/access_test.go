@@ -103,7 +103,7 @@ type guarded struct {
 }
 
 var principals = map[string]string{
-	"root": "plane#admin", "n1": "node:n1#agent", "n2": "node:n2#agent", "reader": "plane#read",
+	"root": "plane#admin", "n1": "node:" + ours + "/n1#agent", "n2": "node:" + ours + "/n2#agent", "reader": "plane#read",
 	"author":   "project:" + ours + "#operator project:" + ours + "#manage",
 	"operator": "project:" + theirs + "#operator",
 	"stranger": "project:" + theirs + "#operator project:" + theirs + "#manage", "expired": "plane#admin",
@@ -393,7 +393,7 @@ func (g *guarded) revoked(t *testing.T) {
 	doc := policy.AppendPrincipal(nil, policy.Principal{Kind: policy.Agent, Tokens: []policy.Token{kept}})
 	require.NoError(t, root.http("PUT", "/v1/projects/"+ours+"/nodes/n3", `{}`))
 	require.NoError(t, root.http("PUT", "/v1/access/principals/n3", string(doc)))
-	require.NoError(t, root.http("POST", "/v1/access/principals/n3/relations", `{"relation":"node:n3#agent"}`))
+	require.NoError(t, root.http("POST", "/v1/access/principals/n3/relations", `{"relation":"node:`+ours+`/n3#agent"}`))
 	w := who{g, "n3"}
 	gone := make(chan struct{})
 	_, err := w.nats(nats.ClosedHandler(func(*nats.Conn) { close(gone) }))

@@ -188,7 +188,7 @@ func (g *guarded) misdirected(t *testing.T) {
 func (g *guarded) rotated(t *testing.T) {
 	const rounds, at = 30, 10 // the first credentials end after at
 	const project = "project:" + ours + "#operator"
-	old, fresh, revoke := g.overlap(t, policy.Agent, "n8", "node:n8#agent")
+	old, fresh, revoke := g.overlap(t, policy.Agent, "n8", "node:"+ours+"/n8#agent")
 	oldP, freshP, revokeP := g.overlap(t, policy.Service, "feed", project)
 	require.NoError(t, who{g, "root"}.http("PUT", "/v1/projects/"+ours+"/nodes/n8", `{"labels":{"rotates":"yes"}}`))
 	connect := func(p pass, prefix string, opts ...nats.Option) (*nats.Conn, error) {
