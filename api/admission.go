@@ -41,7 +41,7 @@ var (
 
 // draftFaults are what an admission policy may break.
 func draftFaults(more ...string) []string {
-	return append(more, policy.CodeMissing, policy.CodeUnknownLevel, policy.CodeUnknownMode, policy.CodeInvalidPriority, policy.CodeOwnerForbidden,
+	return append(more, policy.CodeMissing, policy.CodeInvalidDisplayName, policy.CodeUnknownLevel, policy.CodeUnknownMode, policy.CodeInvalidPriority, policy.CodeOwnerForbidden,
 		policy.CodeControlCharacter, policy.CodeTextTooLong, policy.CodeTooManyLabels, policy.CodeTooManyTestCases,
 		CodeInvalidRego, CodeInvalidTestCases, CodeTestsFailed, projector.CodeNameTaken, projector.CodePriorityTaken)
 }
@@ -143,6 +143,11 @@ func (p *plane) writeAdmission(c *call, w admissionWrite) (stored projector.Admi
 	dry, err := c.queryFlag("dry_run")
 	if err != nil {
 		return stored, err
+	}
+	if *expected == 0 {
+		if err := checkName("/name", d.Name); err != nil {
+			return stored, err
+		}
 	}
 	if err := p.checkAdmission(c, id, d); err != nil {
 		return stored, err
@@ -304,6 +309,11 @@ func (p *plane) changeAdmission(c *call, change func(d *policy.AdmissionPolicy) 
 		}
 		if err := change(&d); err != nil {
 			return err
+		}
+		if d.Name != stored.Document.Name {
+			if err := checkName("/name", d.Name); err != nil {
+				return err
+			}
 		}
 		if expected == stored.Version && d.Equal(*stored.Document) {
 			return nil

@@ -111,7 +111,7 @@ type Deps struct {
 	Writable func() error
 	// Trail reads events of the log above a sequence, oldest first, at most limit;
 	// nil: 503.
-	Trail func(ctx context.Context, after uint64, limit int) ([]streams.Message, error)
+	Trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
 	// OverShare is how many projects took more of the log than is theirs in a day;

@@ -22,6 +22,14 @@ func auditRoutes() []Route {
 	}}
 }
 
+// Trailed is an event as the audit reads it.
+type Trailed struct {
+	streams.Message
+	// Direct: no worker of the plane appended it, so its headers say whatever its
+	// producer likes.
+	Direct bool
+}
+
 // listAudit reads the log itself: nothing between it and the answer could leave
 // an event out.
 func (p *plane) listAudit(c *call) error {
@@ -44,8 +52,11 @@ func (p *plane) listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, pageBySeq(items, limit, func(m streams.Message) uint64 { return m.Seq }, func(m streams.Message) resource.AuditEntry {
-		out := showAudit(m)
+	return c.json(http.StatusOK, pageBySeq(items, limit, func(m Trailed) uint64 { return m.Seq }, func(m Trailed) resource.AuditEntry {
+		out := showAudit(m.Message)
+		if m.Direct {
+			out = asClaimed(out, m.Message)
+		}
 		out.Rejected = refused[m.Seq]
 		return out
 	}))
@@ -53,7 +64,7 @@ func (p *plane) listAudit(c *call) error {
 
 // refusedAmong are the codes of those events that the fold rejected, by log
 // sequence.
-func (p *plane) refusedAmong(items []streams.Message) (map[uint64]string, error) {
+func (p *plane) refusedAmong(items []Trailed) (map[uint64]string, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -72,6 +83,21 @@ func showAudit(m streams.Message) resource.AuditEntry {
 		Detail: auditDetail(m),
 	}
 }
+
+// asClaimed is an entry of an event that a producer appended by itself, over NATS:
+// what its headers say of who caused it is the producer's word, and nobody's else.
+func asClaimed(e resource.AuditEntry, m streams.Message) resource.AuditEntry {
+	if said, _ := policy.Decode(m.Body); said != nil {
+		e.Type, e.EventID = said.EventType(), said.EventID().String()
+	}
+	e.Via = viaNATS
+	e.Claimed, e.Principal = e.Principal, ""
+	e.ClaimedCorrelationID, e.CorrelationID = e.CorrelationID, ""
+	return e
+}
+
+// viaNATS is how events come that did not come by way of the API.
+const viaNATS = "nats"
 
 // auditDetail is what an event gave or took that its subject does not say.
 func auditDetail(m streams.Message) string {

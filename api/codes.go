@@ -118,7 +118,7 @@ func brokenRules() map[string]string {
 		policy.CodeAuthForbidden:              "a rule that is neither allow nor redirect has an auth",
 
 		policy.CodeInvalidSlug:        "a slug is not 1 to 64 of a-z, 0-9 and '-' after a letter",
-		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters or has control characters",
+		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters, or has control characters or such as nobody sees",
 		policy.CodeInvalidUUID:        "an id is no UUID",
 		policy.CodeInvalidNodeID:      "a node id is no DNS label",
 		policy.CodeInvalidLabelKey:    "a label's key is not a key as Kubernetes has them",

@@ -173,3 +173,17 @@ func TestANodeThatAnotherWorkerMadeIsNotMadeAnew(t *testing.T) {
 	a.want(http.StatusCreated, "", a.do("PUT", nodes+"/n1", `{"labels":{"a":"1"}}`))
 	b.want(http.StatusOK, "", b.do("PUT", nodes+"/n1", `{"labels":{"a":"2"}}`))
 }
+
+func TestARelationNamesTheProjectThatHasTheNode(t *testing.T) {
+	p := newPlane(t)
+	p.principal("web-c")
+	relations := "/v1/access/principals/web-c/relations"
+	write := func(relation string) answer { return p.do("POST", relations, `{"relation":"`+relation+`"}`) }
+	p.want(http.StatusUnprocessableEntity, "invalid_relation", write("node:web-c#agent"))
+	p.want(http.StatusOK, "", write("node:"+project+"/web-c#agent"))
+	p.want(http.StatusCreated, "", p.do("PUT", "/v1/projects/"+other+"/nodes/web-c", `{}`))
+	p.want(http.StatusConflict, "node_id_taken", write("node:"+nowhere+"/web-c#agent"))
+	p.want(http.StatusOK, "", write("node:"+other+"/web-c#agent"))
+	p.want(http.StatusNoContent, "", p.do("DELETE", relations+"?relation=node:web-c%23agent", ""))
+	require.Empty(t, into[resource.Principal](t, p.do("GET", "/v1/access/principals/web-c", "")).Relations)
+}

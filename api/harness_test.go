@@ -153,14 +153,18 @@ func (l *memLog) Fail(err error) {
 }
 
 // Trail is what an audit reads.
-func (l *memLog) Trail(_ context.Context, after uint64, limit int) ([]streams.Message, error) {
+func (l *memLog) Trail(_ context.Context, after uint64, limit int) ([]api.Trailed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fails != nil {
 		return nil, l.fails
 	}
 	rest := l.msgs[min(after, uint64(len(l.msgs))):]
-	return rest[:min(limit, len(rest))], nil
+	var out []api.Trailed
+	for _, m := range rest[:min(limit, len(rest))] {
+		out = append(out, api.Trailed{Message: m})
+	}
+	return out, nil
 }
 
 func (l *memLog) Len() int {

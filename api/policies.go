@@ -79,6 +79,9 @@ func (p *plane) createPolicy(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
+	if err := checkName("/display_name", draft.DisplayName); err != nil {
+		return err
+	}
 	e := policy.RevisionCreated{Project: project, Slug: draft.Slug, DisplayName: draft.DisplayName}
 	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
 	if e.Policy, err = p.id(c, project, "create:policy"); err != nil {
@@ -260,6 +263,11 @@ func (p *plane) revisePolicy(c *call) error {
 	patch, err := policy.DecodePatch(body)
 	if err != nil {
 		return invalid(err)
+	}
+	if patch.DisplayName != nil {
+		if err := checkName("/display_name", *patch.DisplayName); err != nil {
+			return err
+		}
 	}
 	e := policy.RevisionCreated{Project: project, Policy: id}
 	if err := p.sign(c, &e, "revise:"+id.String()); err != nil {

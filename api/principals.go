@@ -155,6 +155,11 @@ func (p *plane) putPrincipal(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
+	if !p.named(id, doc.DisplayName) {
+		if err := checkName("/display_name", doc.DisplayName); err != nil {
+			return err
+		}
+	}
 	expected, err := c.ifMatch()
 	if err != nil {
 		return err
@@ -179,6 +184,15 @@ func (p *plane) putPrincipal(c *call) error {
 		return err
 	}
 	return p.answerPrincipal(c, id)
+}
+
+// named reports whether a principal has the name already: it may keep it.
+func (p *plane) named(id policy.PrincipalID, name string) (so bool) {
+	p.Model.Read(func(v *projector.View) {
+		who, ok := v.Principal(id)
+		so = ok && who.Document != nil && who.Document.DisplayName == name
+	})
+	return so
 }
 
 // checkTaken refuses a credential that another principal lists. The fold takes

@@ -35,6 +35,7 @@ type Log struct {
 	replicas   int
 	batch      *batcher
 	heads      headReader
+	marker     *Marker // nil: events are not marked
 
 	mu      sync.Mutex
 	singles int       // singles in flight

@@ -141,7 +141,7 @@ type turn struct {
 // stored, and the same event may be published again. With Bulk there is no id,
 // so it is ErrUnknown at once.
 func (l *Log) Publish(ctx context.Context, a Append) (seq uint64, duplicate bool, err error) {
-	o := outgoing(a)
+	o := l.outgoing(a)
 	if n := o.size(""); n > l.c.MaxPayload() {
 		return 0, false, fmt.Errorf("publish %s: %w: about %d bytes, max_payload is %d", o.Subject, ErrMessageTooLarge, n, l.c.MaxPayload())
 	}
@@ -385,7 +385,7 @@ func (l *Log) PublishAll(ctx context.Context, as []Append) (seqs []uint64, err e
 		return nil
 	}
 	for _, a := range as {
-		o := outgoing(a)
+		o := l.outgoing(a)
 		n := o.size("")
 		if len(outs) > 0 && (len(outs) == l.c.maxBatch || bytes+n > groupBytes) {
 			if err := flush(); err != nil {

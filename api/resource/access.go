@@ -89,9 +89,13 @@ type AuditEntry struct {
 	Time          time.Time `json:"time"`
 	Principal     string    `json:"principal,omitempty"`
 	CorrelationID string    `json:"correlation_id,omitempty"`
-	Type          string    `json:"type"`
-	Subject       string    `json:"subject"`
-	EventID       string    `json:"event_id"`
-	Detail        string    `json:"detail,omitempty"`
-	Rejected      string    `json:"rejected,omitempty"`
+	Via           string    `json:"via,omitempty"` // nats: not the API
+	// What an event says that did not come by way of the API. Nobody vouches for it.
+	Claimed              string `json:"claimed_principal,omitempty"`
+	ClaimedCorrelationID string `json:"claimed_correlation_id,omitempty"`
+	Type                 string `json:"type"`
+	Subject              string `json:"subject"`
+	EventID              string `json:"event_id"`
+	Detail               string `json:"detail,omitempty"`
+	Rejected             string `json:"rejected,omitempty"`
 }

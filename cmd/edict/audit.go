@@ -20,7 +20,8 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `Say who wrote what: every event of the log in its order, with the principal and the
 correlation id of the request that caused it, and what it gave or took where its
 subject does not say: a relation, a key. Events that were appended without the API
-have neither name nor id. One that the fold rejected changed nothing, and says so.`,
+are "nats"; a name or an id that they give themselves is shown as a claim, which
+nobody vouches for. One that the fold rejected changed nothing, and says so.`,
 		Example: `  edict audit --after 4711 --by ana`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
@@ -61,7 +62,20 @@ func writeAudit(w io.Writer, all []resource.AuditEntry) {
 		if e.Rejected != "" {
 			detail = strings.TrimSpace("rejected: " + e.Rejected + " " + detail)
 		}
-		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), e.Principal, e.Type, e.Subject, detail, e.CorrelationID}
+		who, correlation := e.Principal, e.CorrelationID
+		if e.Via != "" {
+			who, correlation = e.Via, claimed("", e.ClaimedCorrelationID)
+			who = claimed(who, e.Claimed)
+		}
+		rows[i] = []string{fmt.Sprint(e.Seq), e.Time.Format(time.RFC3339), who, e.Type, e.Subject, detail, correlation}
 	}
 	columns(w, []string{"seq", "time", "principal", "type", "subject", "detail", "correlation"}, rows)
+}
+
+// claimed adds to a cell what an event says of itself.
+func claimed(cell, claim string) string {
+	if claim == "" {
+		return cell
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s (claims %s)", cell, claim))
 }

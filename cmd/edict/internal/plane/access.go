@@ -194,14 +194,14 @@ func (p *Plane) warnExposed() {
 }
 
 // trail reads events of the log above a sequence, at most limit.
-func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]streams.Message, error) {
+func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]api.Trailed, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	state, err := p.stream.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []streams.Message
+	var out []api.Trailed
 	if after >= state.Last {
 		return nil, nil
 	}
@@ -213,7 +213,7 @@ func (p *Plane) trail(ctx context.Context, after uint64, limit int) ([]streams.M
 			if len(out) == limit || m.Seq > state.Last {
 				return out, nil
 			}
-			out = append(out, lean(m))
+			out = append(out, api.Trailed{Message: lean(m), Direct: !p.marker.Marked(&m)})
 		}
 		if len(out) == limit || len(out) > 0 && out[len(out)-1].Seq >= state.Last {
 			return out, nil

@@ -105,6 +105,7 @@ type Plane struct {
 	conn     *streams.Conn
 	wire     *streams.Conn // to the same server: what nodes are told delays nothing else
 	stream   *streams.Log
+	marker   *streams.Marker
 	held     uint64 // the log's last sequence at the start
 	rejected *streams.Rejected
 	store    *projector.Projector
@@ -279,6 +280,9 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 		return err
 	}
 	p.held = state.Last
+	if err := p.openMarker(ctx); err != nil {
+		return err
+	}
 	if p.rejected, err = streams.OpenRejected(ctx, p.conn); err != nil {
 		return err
 	}
@@ -292,6 +296,19 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 		return err
 	}
 	return p.settlePlace(ctx)
+}
+
+// openMarker has the events of this worker marked as the plane's.
+func (p *Plane) openMarker(ctx context.Context) error {
+	meta, err := streams.OpenMeta(ctx, p.conn)
+	if err != nil {
+		return err
+	}
+	if p.marker, err = streams.OpenMarker(ctx, meta, p.held); err != nil {
+		return err
+	}
+	p.stream.Mark(p.marker)
+	return nil
 }
 
 // known is an id that no id of a log made now may be below: this data directory
