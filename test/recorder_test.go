@@ -175,6 +175,24 @@ func (r *recorder) read(stream string) (msgs []jetstream.Msg) {
 	}
 }
 
+// reported returns once as many rejections are where producers look for them as
+// the fold has counted: they are written after the fold, and again after a fault.
+func (r *recorder) reported(n uint64) {
+	r.t.Helper()
+	js, err := jetstream.New(r.nc)
+	require.NoError(r.t, err)
+	var has uint64
+	require.True(r.t, waitFor(30*time.Second, func() bool {
+		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
+		defer cancel()
+		s, err := js.Stream(ctx, "EDICT_REJECTED")
+		if err == nil {
+			has = s.CachedInfo().State.Msgs
+		}
+		return has >= n
+	}), "%d of %d rejections are reported", has, n)
+}
+
 func sequence(t *testing.T, m jetstream.Msg) uint64 {
 	meta, err := m.Metadata()
 	require.NoError(t, err)
@@ -239,6 +257,7 @@ func (r *recorder) judge(facts *oracle.Plane, workers []*process, lost func(log 
 		p.announced()
 	}
 	r.settled(workers[0].status("").Head)
+	r.reported(workers[0].status("").Rejected)
 	for _, h := range r.agents {
 		h.settles(facts)
 	}
