@@ -28,8 +28,8 @@ const (
 // Cast are the principals by name, each with its kind and its relations.
 var Cast = map[string][]string{
 	"alice":    {"person", "project:" + VictimProject + "#operator", "project:" + VictimProject + "#manage"},
-	"victim":   {"node", "node:" + VictimNode + "#agent"},
-	"attacker": {"node", "node:" + AttackerNode + "#agent"},
+	"victim":   {"node", "node:" + VictimProject + "/" + VictimNode + "#agent"},
+	"attacker": {"node", "node:" + AttackerProject + "/" + AttackerNode + "#agent"},
 	"mallory":  {"person", "project:" + AttackerProject + "#operator", "project:" + AttackerProject + "#manage"},
 	"operator": {"service", "project:" + AttackerProject + "#operator"},
 	"reader":   {"person", "project:" + AttackerProject + "#read"},
