@@ -28,7 +28,8 @@ const (
 func resume(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	s, err := serveEdict(ctx, e, "--durability", "relaxed")
+	// What keeps the fold busy leaves more in the kept past than its bytes are by default.
+	s, err := serveEdict(ctx, e, "--durability", "relaxed", "--past-bytes", fmt.Sprint(4<<30))
 	if err != nil {
 		return nil, err
 	}
