@@ -68,10 +68,7 @@ func nodes(from, to int) []streams.Append {
 }
 
 func TestMain(m *testing.M) {
-	// A NATS server whose store failed under it leaves what wrote the store's state, now and then.
-	stores := goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop")
-	clocks := goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1")
-	goleak.VerifyTestMain(m, stores, clocks, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, _ := whole(); dir != "" {
 			os.RemoveAll(dir)
 		}
