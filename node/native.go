@@ -1,13 +1,9 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -325,147 +321,6 @@ func eventID(m *nats.Msg, header string) (policy.EventID, error) {
 		return 0, fmt.Errorf("header %s: %w", header, err)
 	}
 	return id, nil
-}
-
-// answer is what a node is told above an id, rising, complete up to another.
-type answer struct {
-	items  []item
-	upTo   policy.EventID
-	log    string // what it is about; "": it does not say
-	resync bool   // the node must pull
-}
-
-// failure is why there is no answer.
-func failure(text string) error {
-	switch text {
-	case errorUnknown:
-		return &StatusError{Status: http.StatusNotFound, Code: text, Detail: "over NATS: there is no such node"}
-	case errorBehind:
-		return errBehind
-	}
-	return fmt.Errorf("the plane could not answer: %.200s", text)
-}
-
-// question asks the plane for what stands above an id.
-func (s *session) question(ctx context.Context, after policy.EventID) (answer, error) {
-	s.asked++
-	subject := s.base + "." + strconv.FormatUint(s.asked, 10)
-	lost, _ := s.inbox.Dropped() // fails on a closed subscription, which the next call tells
-	err := s.nc.PublishRequest(replayPrefix+string(s.f.id), subject, fmt.Appendf(nil, `{"after":"%s","tables":%t}`, after, s.f.opt.Tables))
-	if err != nil {
-		return answer{}, err
-	}
-	var a answer
-	for {
-		m, err := s.part(ctx, subject)
-		if err != nil {
-			return answer{}, err
-		}
-		if text := m.Header.Get(headerError); text != "" {
-			return answer{}, failure(text)
-		}
-		if m.Header.Get(headerUpTo) != "" {
-			a.upTo, err = eventID(m, headerUpTo)
-			a.log = cmp.Or(m.Header.Get(headerLog), a.log)
-			a.resync = m.Header.Get(headerResync) == "true"
-			if now, _ := s.inbox.Dropped(); err == nil && now != lost {
-				err = errDropped
-			}
-			slices.SortFunc(a.items, byID)
-			return a, err
-		}
-		if m.Header.Get(headerEvent) == artifact.TypeKeyRotated {
-			if err := s.rotated(m); err != nil {
-				return answer{}, s.f.refuse("", err)
-			}
-			continue
-		}
-		i, err := s.open(m)
-		if err != nil {
-			return answer{}, s.f.refuse(m.Header.Get(headerEventID), err)
-		}
-		a.items, a.log = append(a.items, i), m.Header.Get(headerLog)
-	}
-}
-
-// part is the next message of the answer that comes to a subject. Those of a
-// question given up are skipped.
-func (s *session) part(ctx context.Context, subject string) (*nats.Msg, error) {
-	wait, cancel := context.WithTimeout(ctx, min(answerPatience, s.f.opt.Silence))
-	defer cancel()
-	for {
-		m, err := s.inbox.NextMsgWithContext(wait)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
-			return nil, fmt.Errorf("%w at %s%s", errNobody, replayPrefix, s.f.id)
-		case errors.Is(err, nats.ErrSlowConsumer):
-			return nil, errDropped
-		case err != nil:
-			return nil, err
-		}
-		if m.Subject == subject {
-			return m, nil
-		}
-	}
-}
-
-// ask hands out what was missed. behind means that a live message waits for an
-// answer that reaches further.
-func (s *session) ask(ctx context.Context) (behind bool, err error) {
-	f := s.f
-	if !f.begun {
-		return true, s.beginRetained(ctx)
-	}
-	a, err := s.question(ctx, f.splice.confirmed)
-	if err != nil {
-		return false, err
-	}
-	f.refused = 0
-	another := f.log != "" && a.log != "" && f.log != a.log
-	if a.resync || another {
-		a.resync = true
-		if err := s.resync(ctx, a, another); err != nil {
-			return false, err
-		}
-	}
-	s.believe(a)
-	out, late, behind := f.splice.answer(a.items, a.upTo)
-	if err := s.deliver(ctx, out); err != nil {
-		return false, err
-	}
-	if !a.resync && slices.ContainsFunc(late, s.matters) {
-		err = s.word(ctx, f.splice.told, artifact.ReasonResync)
-	}
-	return behind, err
-}
-
-// believe takes what a live message must tell of for one that the answer is
-// about.
-func (s *session) believe(a answer) {
-	s.f.log = cmp.Or(a.log, s.f.log)
-	for _, i := range a.items {
-		if i.base != 0 {
-			s.f.base = i.base
-		}
-	}
-}
-
-// resync pulls because the answer says so. An answer about another log begins
-// anew.
-func (s *session) resync(ctx context.Context, a answer, another bool) error {
-	f := s.f
-	f.log, f.base = "", 0
-	at := f.splice.confirmed
-	if another || a.upTo < at {
-		at = a.upTo
-		if len(a.items) > 0 {
-			at = a.items[0].id - 1
-		}
-		f.splice.restart()
-	}
-	return s.word(ctx, at, artifact.ReasonResync)
 }
 
 // matters reports whether what came too late to be told in its place says

@@ -92,16 +92,11 @@ func (p *Plane) expel(ctx context.Context) error {
 	if r == nil || p.entrance.nats == nil {
 		return nil
 	}
-	tick := time.NewTicker(expelEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+	every(ctx, expelEvery, func() bool {
 		p.entrance.nats.Expel(r.Stands)
-	}
+		return true
+	})
+	return nil
 }
 
 // openEntrance reads what guards the listeners, before anything is changed.

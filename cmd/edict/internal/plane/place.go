@@ -3,7 +3,6 @@ package plane
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/edictdev/edict/streams"
 )
@@ -121,18 +120,14 @@ func (p *Plane) watchPlace(ctx context.Context) error {
 	if p.room.server == nil {
 		return nil
 	}
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
+	every(ctx, look, func() bool {
+		err := p.entrance.nats.Vanished()
+		if err == nil {
+			return true
 		}
-		if err := p.entrance.nats.Vanished(); err != nil {
-			p.room.vanish()
-			p.guard.raise(err)
-			return nil
-		}
-	}
+		p.room.vanish()
+		p.guard.raise(err)
+		return false
+	})
+	return nil
 }

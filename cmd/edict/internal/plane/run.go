@@ -160,3 +160,20 @@ func (p *Plane) announceReady(ctx context.Context) error {
 	}
 	return nil
 }
+
+// every calls do at each turn of a clock, until ctx ends or do says that it is
+// done with: false.
+func every(ctx context.Context, turn time.Duration, do func() (again bool)) {
+	tick := time.NewTicker(turn)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !do() {
+				return
+			}
+		}
+	}
+}

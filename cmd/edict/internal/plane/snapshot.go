@@ -132,14 +132,7 @@ func (p *Plane) keepSnapshots(ctx context.Context) error {
 	if opt.Every > 0 {
 		pause = min(pause, opt.Every)
 	}
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	every(ctx, pause, func() bool {
 		due, err := p.snapshotDue(ctx)
 		if err == nil && due {
 			_, err = p.saveSnapshot(ctx)
@@ -147,7 +140,9 @@ func (p *Plane) keepSnapshots(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil && !errors.Is(err, api.ErrSnapshotRunning) {
 			p.log.Warn("a checkpoint could not be made; trying again", "error", err)
 		}
-	}
+		return true
+	})
+	return nil
 }
 
 func (p *Plane) snapshotDue(ctx context.Context) (bool, error) {
