@@ -20,7 +20,7 @@ func TestOnlyABusyLogIsGathered(t *testing.T) {
 		}
 		// comes is a log that takes an event at each pause, whether or not the fold waits.
 		comes := func(pause time.Duration) (waited time.Duration) {
-			for range 200 {
+			for range 1000 {
 				time.Sleep(pause)
 				waited = waits(1 + int(waited/pause))
 			}
