@@ -12,7 +12,7 @@ import (
 
 // id makes the id of one thing a write creates. Without an Idempotency-Key it
 // is a fresh UUIDv7. With one it is the UUIDv8 of SHA-256 over principal,
-// project, key and role (design section 2), so a retry makes the same ids and
+// project, key and role (docs/design.md#the-fold-is-the-judge), so a retry makes the same ids and
 // the log meets the same event twice. role names the operation, its target and
 // the thing: one key used for two writes is two writes.
 func (p *plane) id(c *call, project uuid.UUID, role string) (uuid.UUID, error) {

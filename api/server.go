@@ -16,7 +16,7 @@ import (
 )
 
 // ExposedError means that the plane was told to listen where others than this
-// machine reach it. Until access is configured it does not (design section 7).
+// machine reach it. Until access is configured it does not (docs/design.md#http).
 type ExposedError struct{ Addr string }
 
 // Error says what to do.

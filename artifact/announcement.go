@@ -16,7 +16,7 @@ import (
 
 // Announcement tells one node what one policy is to it from one log sequence
 // on: an envelope of plane "policy" with a PolicyPayload in it, before it is
-// signed (design section 6).
+// signed (docs/design.md#delivery).
 type Announcement struct {
 	Node        policy.NodeID
 	Policy      uuid.UUID
@@ -37,7 +37,7 @@ type PreparedRules struct {
 	reason      string // it is no rules, but the word to pull, for this reason
 }
 
-// PrepareRules makes the signed form of a compiled payload (design section 4).
+// PrepareRules makes the signed form of a compiled payload (docs/design.md#compile).
 // The payload is kept, not copied; omitted counts the rules it leaves out. An
 // error means that it is not an array that
 // can be signed: see Canonical.

@@ -1,7 +1,7 @@
 // Package artifact is the signed paper that everything a node stores and trusts
 // comes in: its canonical form, its signature or one signature for a run of
-// them with a proof in each (design section 6), the set of keys a verifier
-// trusts, and the rule that no version falls back (design section 10). A Store
+// them with a proof in each (docs/design.md#delivery), the set of keys a verifier
+// trusts, and the rule that no version falls back (docs/design.md#artifacts). A Store
 // is what a node accepted of plane "mgmt", and judges the next set. It also
 // signs the notices that nodes receive over SSE, in the dialect their agents
 // verify.

@@ -20,7 +20,7 @@ const (
 	PlaneMgmt   = "mgmt"   // signed offline
 )
 
-// Envelope is everything a node stores and trusts (design section 10).
+// Envelope is everything a node stores and trusts (docs/design.md#artifacts).
 type Envelope struct {
 	SchemaVersion string          `json:"schema_version"` // empty when sealed: SchemaVersion
 	Plane         string          `json:"plane"`

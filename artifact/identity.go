@@ -40,7 +40,7 @@ type Mark struct {
 	Digest  [sha256.Size]byte // of the envelope's SigningBytes
 }
 
-// HighWater is the rollback rule (design section 10): per identity no version
+// HighWater is the rollback rule (docs/design.md#artifacts): per identity no version
 // below the highest accepted, and at an equal version only equal bytes but for
 // the signature. The zero value has accepted nothing. It is not safe for
 // concurrent use.

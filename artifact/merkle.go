@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// MaxRun is the most envelopes one signature may cover (design section 6).
+// MaxRun is the most envelopes one signature may cover (docs/design.md#delivery).
 const MaxRun = 64
 
 // maxPath is the longest inclusion path in a tree of MaxRun leaves, in bytes.
@@ -94,7 +94,7 @@ func climb(leaf digest, index, size int, path []byte) (root digest, ok bool) {
 // notice starts like this, so a signature is never good for another form.
 const batchContext = "edict/batch/v1\n"
 
-// batchText is what is signed for a run (design section 6).
+// batchText is what is signed for a run (docs/design.md#delivery).
 func batchText(size int, root digest) []byte {
 	b := make([]byte, 0, len(batchContext)+8+sha256.Size)
 	b = binary.BigEndian.AppendUint64(append(b, batchContext...), uint64(size))

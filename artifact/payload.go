@@ -17,7 +17,7 @@ import (
 // is the policy id.
 const KindPolicy = "policy"
 
-// PolicyPayload tells a node what one policy says to it now (design section 6).
+// PolicyPayload tells a node what one policy says to it now (docs/design.md#delivery).
 // Rules "[]" means: nothing any more.
 type PolicyPayload struct {
 	NodeID      policy.NodeID

@@ -12,7 +12,7 @@ const (
 	// AlgEd25519 signs one envelope.
 	AlgEd25519 = "ed25519"
 	// AlgEd25519Merkle signs the Merkle root of a run of envelopes; each has its
-	// own proof and verifies alone. Only PlanePolicy takes it (design section 6).
+	// own proof and verifies alone. Only PlanePolicy takes it (docs/design.md#delivery).
 	AlgEd25519Merkle = "ed25519-merkle"
 )
 

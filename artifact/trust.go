@@ -107,7 +107,7 @@ func (t *TrustSet) verify(plane, keyID string, now time.Time, message []byte, si
 }
 
 // verifyRun checks the signature of a run, and the proof that the envelope with
-// these signed bytes is in it (design section 6).
+// these signed bytes is in it (docs/design.md#delivery).
 func (t *TrustSet) verifyRun(plane string, now time.Time, signed []byte, s Signature) error {
 	if plane != PlanePolicy {
 		return fmt.Errorf("%w: algorithm %s is for plane %s, not for %.80q", ErrBadSignature, s.Alg, PlanePolicy, plane)

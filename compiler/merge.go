@@ -26,7 +26,7 @@ type Block struct {
 }
 
 // Merge reduces a node's rows to one block, working on the payloads' bytes
-// (design section 4). Rows may come in any order; ok is false when there are
+// (docs/design.md#compile). Rows may come in any order; ok is false when there are
 // none. With one row, Rules is that row's Payload itself.
 func Merge(rows []Row) (b Block, ok bool) {
 	switch len(rows) {

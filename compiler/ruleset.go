@@ -22,7 +22,7 @@ type Ruleset struct {
 var Empty = Ruleset{Payload: []byte("[]"), Fingerprint: FingerprintOf([]byte("[]"))}
 
 // Compile runs stages 1, 3 and 4 of the projection: canonical sort with equal
-// rules once, JSON, SHA-256 (design section 4).
+// rules once, JSON, SHA-256 (docs/design.md#compile).
 func Compile(rules []policy.Rule) Ruleset {
 	if len(rules) == 0 {
 		return Empty
@@ -119,8 +119,8 @@ func payloadSize(lines []line) int {
 	return n
 }
 
-// append is stage 3 for one rule: fields in the order of design sections 4 and
-// 8, each only where the rule has it. No field's alphabet needs escaping.
+// append is stage 3 for one rule: fields in the order of
+// docs/design.md#compile, each only where the rule has it. No field's alphabet needs escaping.
 func (l *line) append(b []byte) []byte {
 	b = append(b, '{')
 	if l.Source.IsValid() {

@@ -25,7 +25,7 @@ type Row struct {
 }
 
 // Merged is what a node must apply: the rules of all its rows, by ascending
-// policy id (design section 4). The zero value is that of a node without rows,
+// policy id (docs/design.md#compile). The zero value is that of a node without rows,
 // to which no policy says anything.
 type Merged struct {
 	Revision    uuid.UUID // of the first row

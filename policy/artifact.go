@@ -16,7 +16,7 @@ const MaxArtifacts = 256
 const MaxSigners = 64
 
 // ArtifactReleased states a node's artifacts, the whole set: what it had and is
-// not in the event is withdrawn (design section 10).
+// not in the event is withdrawn (docs/design.md#artifacts).
 type ArtifactReleased struct {
 	ID      uuid.UUID
 	Project uuid.UUID

@@ -91,7 +91,7 @@ type record struct {
 // When the shape is sound but a domain rule is broken (Invalid), and the ids
 // that name the event, its project, its policy and revision or its node could be
 // read, Decode also returns the event as far as it could be read, so that the
-// fold can recognise a duplicate whatever its body (design section 2). The event
+// fold can recognise a duplicate whatever its body (docs/design.md#the-fold-is-the-judge). The event
 // is nil in every other failure. It keeps no reference to body.
 func Decode(body []byte) (Event, error) {
 	var rec record

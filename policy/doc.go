@@ -3,7 +3,7 @@
 // compare and check themselves; nothing here does I/O or knows the time.
 //
 // A value that came out of this package's parsers obeys every rule of the
-// domain (design section 3): CIDRs are masked and of one family, ports stand
+// domain (docs/design.md#the-domain): CIDRs are masked and of one family, ports stand
 // where the protocol has them, labels are sorted and well formed. Whether an
 // event is accepted into the world is the fold's business, not ours.
 package policy

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Append appends the event's JSON to b: compact, fields in the order of design
-// section 2, times RFC 3339 in UTC. Decode reads the same event back.
+// Append appends the event's JSON to b: compact, fields in the order of
+// docs/events.md, times RFC 3339 in UTC. Decode reads the same event back.
 func Append(b []byte, e Event) []byte {
 	b = appendID(append(b, `{"id":`...), e.EventID())
 	b = append(append(b, `,"type":"`...), e.EventType()...)
@@ -153,7 +153,7 @@ func AppendRules(b []byte, rules []Rule) []byte {
 	return append(b, ']')
 }
 
-// AppendOrdered appends what the rule has of the fields of design section 8, in
+// AppendOrdered appends what the rule has of the fields of ordered policy, in
 // their order, each behind a comma. No field's alphabet needs escaping.
 func (r Rule) AppendOrdered(b []byte) []byte {
 	if r.SourceSelector != "" {

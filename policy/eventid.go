@@ -7,7 +7,7 @@ import (
 )
 
 // EventID names one thing that a node is told, and its place among them:
-// (base + log sequence) << 22 | number (design section 6). base belongs to the
+// (base + log sequence) << 22 | number (docs/design.md#delivery). base belongs to the
 // log; number says which policy, artifact or table it is about. Ids rise in log
 // order, mean the same in every worker, and those of a log that was replaced lie
 // below the base of the one that took its place. The zero EventID stands before

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NodeID names a node: a DNS label, unique in the plane (design section 3).
+// NodeID names a node: a DNS label, unique in the plane (docs/design.md#the-domain).
 type NodeID string
 
 // MaxNodeID is the length of the longest node id, in bytes.
@@ -39,7 +39,7 @@ func nodeIDDetail(s []byte) string {
 
 // Partition is the partition of n that the node falls in: FNV-1a 32 of the id
 // mod n, which is what NATS' subject mapping function partition() computes
-// (design section 5).
+// (docs/design.md#the-read-model).
 func (id NodeID) Partition(n int) int {
 	h := uint32(2166136261)
 	for i := range len(id) {

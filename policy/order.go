@@ -25,8 +25,8 @@ type Priority struct {
 	Set bool
 }
 
-// Order is where a revision's rules stand among those of other policies (design
-// section 8).
+// Order is where a revision's rules stand among those of other policies
+// (docs/design.md#ordered-policy).
 type Order struct {
 	Tier     Tier
 	Priority Priority
@@ -54,7 +54,7 @@ func (o Order) Level() (Tier, uint32) {
 // Content is what the revision says.
 func (r Revision) Content() Content { return Content{r.Selector, r.Order, r.Rules} }
 
-// Extended reports whether the content has anything of design section 8. A
+// Extended reports whether the content has anything of ordered policy. A
 // binary from before that section cannot read it.
 func (c Content) Extended() bool {
 	if c.Order != (Order{}) {

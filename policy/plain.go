@@ -1,7 +1,7 @@
 package policy
 
-// PlainPayload is the part of a rule payload that the node contract (design
-// section 7) can express, in the same order, and how many rules it leaves out: it
+// PlainPayload is the part of a rule payload that the node contract
+// (docs/design.md#http) can express, in the same order, and how many rules it leaves out: it
 // keeps those for which Rule.Plain holds. It works on the payload's bytes; a
 // payload of plain rules alone is returned itself.
 func PlainPayload(payload []byte) (plain []byte, omitted int) {
@@ -22,7 +22,7 @@ func PlainPayload(payload []byte) (plain []byte, omitted int) {
 	return append(plain, ']'), omitted
 }
 
-// extended reports whether a payload has something of design section 8, in one
+// extended reports whether a payload has something of ordered policy, in one
 // pass: no text of a payload holds a quote, and the first letters after one tell
 // names and words apart, but for a CIDR's and a selector's.
 func extended(b []byte) bool {

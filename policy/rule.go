@@ -79,7 +79,7 @@ const (
 	MaxListenerPriority = 126
 )
 
-// Plain reports whether the node contract (design section 7) can express the
+// Plain reports whether the node contract (docs/design.md#http) can express the
 // rule: an allow, deny or log between two prefixes, without anything of section
 // 8.
 func (r Rule) Plain() bool {
@@ -91,9 +91,9 @@ func (r Rule) Plain() bool {
 	return r.Protocol != SCTP && r.SourceSelector == "" && r.DestinationSelector == "" && r.Auth == ""
 }
 
-// Compare is the canonical order of rules (design section 4): source CIDR,
+// Compare is the canonical order of rules (docs/design.md#compile): source CIDR,
 // destination CIDR, protocol, ports.from, ports.to, action, then the fields of
-// section 8 in their order; CIDRs and selectors bytewise by their canonical
+// ordered policy in their order; CIDRs and selectors bytewise by their canonical
 // text, absent numbers as 0, absent texts as empty.
 func (r Rule) Compare(o Rule) int {
 	if r.Source != o.Source {
@@ -111,7 +111,7 @@ func (r Rule) Compare(o Rule) int {
 	)
 }
 
-// CompareOrdered is the end of Compare: the fields of design section 8.
+// CompareOrdered is the end of Compare: the fields of ordered policy.
 func (r Rule) CompareOrdered(o Rule) int {
 	return cmp.Or(
 		strings.Compare(r.SourceSelector, o.SourceSelector),

@@ -110,7 +110,7 @@ func (r *reader) agree(rule Rule, seen uint) {
 	}
 }
 
-// agreeOrdered is agree for the fields of design section 8.
+// agreeOrdered is agree for the fields of ordered policy.
 func (r *reader) agreeOrdered(rule Rule, seen uint) {
 	has := func(bit uint) bool { return seen&bit != 0 }
 	if has(ruleSource) && has(ruleSourceSelector) {

@@ -25,7 +25,7 @@ type Clause struct {
 }
 
 // Matches reports whether the test holds for labels. NotEqual and Absent hold
-// for a node without the key, as in Kubernetes (design section 3).
+// for a node without the key, as in Kubernetes (docs/design.md#the-domain).
 func (c Clause) Matches(l Labels) bool { return c.holds(l) }
 
 func (c *Clause) holds(l Labels) bool {

@@ -106,7 +106,7 @@ func schema(s string) map[string][]string {
 	return map[string][]string{streams.HeaderDataSchema: {s}}
 }
 
-// chainOf is the chain hash of design section 5, worked out once more.
+// chainOf is the chain hash of docs/design.md#the-read-model, worked out once more.
 func chainOf(before [32]byte, m streams.Message, id string) [32]byte {
 	h := sha256.New()
 	h.Write(before[:])

@@ -89,7 +89,7 @@ func (c Chain) Compare(l streams.Link, since uint64) error {
 	}
 }
 
-// link is the chain hash of design section 5: sha256 over the hash before, the
+// link is the chain hash of docs/design.md#the-read-model: sha256 over the hash before, the
 // sequence (8 bytes, big endian), the subject, the event id as text (nothing
 // for a body that has none) and the sha256 of the body.
 func link(prev [32]byte, seq uint64, subject string, event uuid.UUID, body [32]byte) [32]byte {

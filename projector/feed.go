@@ -10,7 +10,7 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// Feed takes what the fold changes, in log order, in memory (design section 6).
+// Feed takes what the fold changes, in log order, in memory (docs/design.md#delivery).
 // Its methods are called under the fold's lock: they return at once.
 type Feed interface {
 	// Wanted reports whether anybody is to be told of anything now. While nobody is,

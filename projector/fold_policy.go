@@ -44,7 +44,7 @@ func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 	return Verdict{}
 }
 
-// parentFault is the compare-and-set of design section 2.
+// parentFault is the compare-and-set of docs/design.md#the-fold-is-the-judge.
 func (f *fold) parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 	parent := ev.Revision.Parent
 	switch {

@@ -207,7 +207,7 @@ func (p *Projector) Home(id policy.NodeID) (project uuid.UUID, changed uint64, o
 }
 
 // WasExtended reports whether a policy that matches the node had anything of
-// design section 8 at a sequence or later, before its present head.
+// ordered policy at a sequence or later, before its present head.
 func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	for _, h := range e.Matched {
 		if h.seq <= after {
@@ -229,8 +229,8 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	return false, nil
 }
 
-// Extended are the policies that live and whose head has anything of design
-// section 8, by project.
+// Extended are the policies that live and whose head has anything of ordered
+// policy, by project.
 func (p *Projector) Extended() (map[uuid.UUID][]uuid.UUID, error) {
 	p.mu.RLock()
 	projects := make([]uuid.UUID, 0, len(p.state.projects))
@@ -256,7 +256,7 @@ func (p *Projector) Extended() (map[uuid.UUID][]uuid.UUID, error) {
 	return out, nil
 }
 
-// extendedMarks are of texts that may have something of section 8: names and
+// extendedMarks are of texts that may have something of ordered policy: names and
 // values that nothing else has, and what may hide one.
 var extendedMarks = [][]byte{
 	[]byte(`"tier"`), []byte(`"priority"`), []byte(`"default_deny"`), []byte(`_selector"`), []byte(`"sctp"`),

@@ -7,13 +7,13 @@ import (
 )
 
 // Touch is one event that changed a node or a policy of a project: what tables
-// are made of (design section 8).
+// are made of (docs/design.md#ordered-policy).
 type Touch struct {
 	Seq     uint64
 	Project uuid.UUID
 	// Policy is whose head changed or ended; Nil: a node's facts did.
 	Policy uuid.UUID
-	// Extended says of a policy that its head has anything of section 8; a deleted
+	// Extended says of a policy that its head has anything of ordered policy; a deleted
 	// one has not.
 	Extended bool
 	// Rewrote says of a policy that its rules are others than before, so that every

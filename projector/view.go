@@ -253,7 +253,7 @@ func (v *View) Rows(id policy.NodeID) (Rows, bool) {
 	return Rows{n.identity.ordinal, n.identity.rowsGeneration(), n.identity.rows()}, true
 }
 
-// rows are what a node with this label set must apply (design section 5).
+// rows are what a node with this label set must apply (docs/design.md#the-read-model).
 func (i *identity) rows() []Row {
 	var out []Row
 	for _, s := range i.selectors {

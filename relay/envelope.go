@@ -118,7 +118,7 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 	if r != nil {
 		return r, nil
 	}
-	// Told is what the node contract can express of the row (design section 8).
+	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
 	r, err := artifact.PrepareRules(policy.PlainPayload(payload))
 	if got := compiler.FingerprintOf(payload); err == nil && got != fp {
 		err = fmt.Errorf("the read model gives %s for it: rebuild it", got)

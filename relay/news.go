@@ -58,7 +58,7 @@ func newsOf(item *projector.Item, gone bool) *news {
 	if fault.Sometimes(fault.WrongID) {
 		id++
 	}
-	// Told is what the node contract can express of the row (design section 8).
+	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
 	plain, omitted := policy.PlainPayload(payload)
 	p := artifact.PolicyPayload{
 		PolicyID: item.Policy, RevisionID: item.Revision, Fingerprint: fingerprint, Rules: plain, RulesOmitted: omitted,

@@ -15,7 +15,7 @@ import (
 const resumePatience = 5 * time.Second
 
 // answer is what a node that comes back with an id is owed before it hears what
-// is live (design section 6): the word to pull, if there must be one, then the
+// is live (docs/design.md#delivery): the word to pull, if there must be one, then the
 // items, then the word about its table.
 type answer struct {
 	pull   bool           // what it lost cannot be known

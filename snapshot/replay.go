@@ -26,7 +26,7 @@ type Log interface {
 var ErrNotEmpty = errors.New("directory is not empty: a replay needs an empty or a new one")
 
 // Result is what a replay came to: the store digest at a log sequence, which
-// equals that of any worker at the same sequence (design section 12, promise 5).
+// equals that of any worker at the same sequence (docs/design.md#what-we-promise, 5).
 type Result struct {
 	Seq    uint64 `json:"seq"`
 	Rows   int    `json:"rows"`

@@ -25,7 +25,7 @@ type View interface {
 	Payload(fp compiler.Fingerprint) ([]byte, error)
 }
 
-// State is a node's NodeStateSnapshot (design section 7). Body and ETag are
+// State is a node's NodeStateSnapshot (docs/design.md#http). Body and ETag are
 // shared between callers: do not modify.
 type State struct {
 	Body []byte

@@ -34,7 +34,7 @@ type TableOptions struct {
 	CacheBytes int
 }
 
-// Tables makes the tables of nodes (design section 8) and keeps those used last.
+// Tables makes the tables of nodes (docs/design.md#ordered-policy) and keeps those used last.
 // Nodes that enforce the same list share one. A table is made again when a node
 // or a policy of the project has changed since what it is made of, and only then;
 // who asks for it meanwhile waits for the same. Projects share the workers that

@@ -25,8 +25,8 @@ type Watched interface {
 }
 
 // Watch says which of the nodes that somebody here listens for have another
-// table, and no row that says so (design sections 6 and 8). It looks at nodes
-// that a policy gives something of section 8, and at those whose reader enforces
+// table, and no row that says so (docs/design.md#delivery). It looks at nodes
+// that a policy gives something of ordered policy, and at those whose reader enforces
 // tables. The others cost it nothing.
 type Watch struct {
 	model   Watched
@@ -252,7 +252,7 @@ func (w *Watch) leave(p *watched, id policy.NodeID, f followers) {
 	delete(w.homes, id)
 }
 
-// Ordered reports whether a node has a policy with anything of section 8, or had
+// Ordered reports whether a node has a policy with anything of ordered policy, or had
 // one at a sequence or later that still matches it: such a node is told of its
 // table whoever listens. What does not match it any more, rows tell.
 func (w *Watch) Ordered(id policy.NodeID, after uint64) (yes bool, err error) {
@@ -267,7 +267,7 @@ func (w *Watch) Ordered(id policy.NodeID, after uint64) (yes bool, err error) {
 	return e.WasExtended(after)
 }
 
-// extensions are the policies that have anything of section 8, by project, for
+// extensions are the policies that have anything of ordered policy, by project, for
 // many goroutines.
 type extensions struct {
 	mu       sync.Mutex

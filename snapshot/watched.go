@@ -33,7 +33,7 @@ type enforcing struct {
 	fingerprint compiler.Fingerprint // of the table; zero: there is none
 	refused     bool
 	unseen      bool // its list and table were not looked at
-	ordered     bool // a policy of it has anything of section 8
+	ordered     bool // a policy of it has anything of ordered policy
 }
 
 // watchedList is what nodes of equal lists have in common.
@@ -77,7 +77,7 @@ func (p *watched) unfollow(id policy.NodeID) {
 }
 
 // idle reports whether there is nothing to look at, where no policy has anything
-// of section 8.
+// of ordered policy.
 func (p *watched) idle() bool { return len(p.nodes) == 0 && p.asks == 0 }
 
 // put notes what a node enforces.

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Base is what the log's sequences are counted from in event ids (design
-// section 6): that of this log's metadata as it was opened. Ids of a log that was
+// Base is what the log's sequences are counted from in event ids
+// (docs/design.md#delivery): that of this log's metadata as it was opened. Ids of a log that was
 // there before lie below it.
 func (l *Log) Base() uint64 { return l.base }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Link is one entry of the witness: the chain hash of a log at a sequence
-// (design section 5), as somebody folded it.
+// (docs/design.md#the-read-model), as somebody folded it.
 type Link struct {
 	Log  string // the log's identity (Log.ID)
 	Base uint64 // what the log's event ids counted from (Log.Base); 0: an older edict did not say

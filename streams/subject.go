@@ -14,7 +14,7 @@ const (
 	ChainStream    = "EDICT_CHAIN"
 )
 
-// Families of log subjects (shared design, section 2).
+// Families of log subjects (docs/design.md#the-fold-is-the-judge).
 const (
 	FamilyPolicy    = "policy"
 	FamilyNode      = "node"

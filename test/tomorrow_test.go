@@ -146,7 +146,7 @@ func witnessAsBefore(t *testing.T, data string, accepted bool) {
 	}
 }
 
-// chained is the chain hash of design section 5, worked out once more.
+// chained is the chain hash of docs/design.md#the-read-model, worked out once more.
 func chained(before [32]byte, m streams.Message, id string) [32]byte {
 	body := sha256.Sum256(m.Body)
 	b := binary.BigEndian.AppendUint64(before[:], m.Seq)

@@ -13,7 +13,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 )
 
-// defaultProject is the project of who names none (design section 3).
+// defaultProject is the project of who names none (docs/design.md#the-domain).
 const defaultProject = "00000000-0000-4000-8000-000000000000"
 
 const defaultServer = "http://127.0.0.1:8080"

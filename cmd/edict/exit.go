@@ -20,7 +20,7 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// Exit codes (design section 11).
+// Exit codes (docs/design.md#commands).
 const (
 	exitFine        = 0
 	exitDiffers     = 1 // differs, invalid by the rules, or refused by policy

@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/cmd/tree"
 )
 
-// Exit codes (design section 11).
+// Exit codes (docs/design.md#commands).
 const (
 	exitFine       = 0
 	exitInvalid    = 1 // by the rules, or refused

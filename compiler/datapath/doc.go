@@ -1,6 +1,6 @@
 // Package datapath turns the ordered rules of one node into a table that a data
 // path can look up in constant time, and that always answers as a walk down the
-// list would (001-ordered-network-policy, design section 8).
+// list would (001-ordered-network-policy, docs/design.md#ordered-policy).
 //
 // The list is flat: a rule here has one direction, seen from the node, and one
 // peer. Build takes it together with the identities that peers can have;

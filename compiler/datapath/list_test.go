@@ -117,7 +117,7 @@ func (j judge) verdict(self, peer policy.Node, egress bool) string {
 	return "allow"
 }
 
-// place is a text that sorts where design section 8 puts the rule.
+// place is a text that sorts where docs/design.md#ordered-policy puts the rule.
 func (j judge) place(a asked) string {
 	o := a.head.Revision.Order
 	tier := map[policy.Tier]int{policy.Admin: 0, policy.Normal: 1, "": 1, policy.Baseline: 2}[o.Tier]

@@ -51,7 +51,7 @@ func compareLevels(a, b *Rule) int {
 	)
 }
 
-// compareRules is the total order of design section 8. What stands behind the
+// compareRules is the total order of docs/datapath.md#the-order. What stands behind the
 // index tells apart rules that share a Ref, so that the order they came in never
 // shows.
 func compareRules(a, b *Rule) int {

@@ -1,6 +1,6 @@
 // Package check judges histories: what clients met over SSE and NATS, against
 // the events of the log alone. It is pure: who drives a plane records, with
-// package watch, and Judge says which promise of design section 12 was broken,
+// package watch, and Judge says which promise of docs/design.md#what-we-promise was broken,
 // where, and by which rule. It shares no code with what it judges; what an event
 // changed for a node, and what an id may tell, is the oracle's word.
 package check

@@ -33,7 +33,7 @@ const (
 	Judged        Rule = "judged"        // 6: what the fold said of an event is what it deserves
 )
 
-// promises says to which promise of design section 12 a rule belongs.
+// promises says to which promise of docs/design.md#what-we-promise a rule belongs.
 var promises = map[Rule]int{
 	Durable: 1, Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Word: 3,
 	Held: 4, Hashed: 4, True: 4, Stated: 4, Named: 5, Headed: 5, Deterministic: 5, Judged: 6,

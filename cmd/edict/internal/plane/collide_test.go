@@ -17,7 +17,7 @@ import (
 )
 
 // foreseen is the id that a write under a key gives its event: whoever guesses
-// the key can work it out (design section 2).
+// the key can work it out (docs/design.md#the-fold-is-the-judge).
 func foreseen(principal, project, key, role string) string {
 	in := uuid.MustParse(project)
 	h := sha256.New()

@@ -72,7 +72,7 @@ func (p *Plane) partitions() ([]resource.Partition, error) {
 func (p *Plane) leads() bool { return p.workers.Publishing()[0].Owner == p.owner }
 
 // checkAddresses refuses to serve whoever is not on this machine unless it is
-// known who may do what, and nobody listens in (design section 7).
+// known who may do what, and nobody listens in (docs/design.md#http).
 func (p *Plane) checkAddresses() error {
 	if p.opt.Access.exposable() {
 		return nil
