@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -84,9 +85,21 @@ const beyondBackup = 1 << 24
 // the log does not know them any more: it was put back from a backup. known is
 // the highest that anybody remembers.
 func (l *Log) BeginAnew(ctx context.Context, known policy.EventID) error {
-	s, err := l.State(ctx)
+	info, err := l.c.streamInfo(ctx, LogStream)
 	if err != nil {
 		return fmt.Errorf("rebase the log: %w", err)
 	}
-	return l.Rebase(ctx, max(known, policy.EndOf(l.base, s.Last+beyondBackup)))
+	latest := info.State.LastTime
+	if latest.IsZero() {
+		latest = info.Created
+	}
+	above := stateOf(info).Last + beyondBackup + ticksBetween(latest, time.Now())
+	return l.Rebase(ctx, max(known, policy.EndOf(l.base, above)))
+}
+
+// ticksBetween is how far the clock of the bases went. A backup that is put back
+// a second time has the same end as the first time: its age alone says that ids
+// were given in between.
+func ticksBetween(from, to time.Time) uint64 {
+	return baseAt(to) - min(baseAt(from), baseAt(to))
 }

@@ -57,6 +57,20 @@ func TestEventIDsBeginAnewOnceWhereTheLogWasPutBack(t *testing.T) {
 	require.Equal(t, base, p.stream.Base())
 }
 
+// TestABackupThatIsPutBackTwiceGetsTwoBases: after the first time nodes were told
+// what the second takes back again, and nothing of that is in the backup.
+func TestABackupThatIsPutBackTwiceGetsTwoBases(t *testing.T) {
+	base := uint64(0)
+	for range 2 {
+		p, err := Open(t.Context(), Options{Data: data(t), NoAPI: true, NATSListen: "none", Relaxed: true})
+		require.NoError(t, err)
+		was := base
+		base = p.stream.Base()
+		p.Close()
+		require.Greater(t, base, was)
+	}
+}
+
 // TestALogPutBackUnderANewerReadModelIsRefused, and nothing is taken for settled:
 // once the read model is out of the way event ids begin anew.
 func TestALogPutBackUnderANewerReadModelIsRefused(t *testing.T) {
