@@ -27,6 +27,7 @@ type event struct {
 	rules   int    // stands for the fingerprint
 	set     []part // of release, ascending by name
 	name    int    // of withdraw
+	tick    int    // of the clock that bases are counted by
 }
 
 const nobody = -1 // labels of a node that is not registered

@@ -51,6 +51,14 @@ func (h *history) head() int { return len(h.events) }
 
 func (h *history) now() *state { return h.states[len(h.states)-1] }
 
+// latest is the tick of the last event.
+func (h *history) latest() int {
+	if h.head() == 0 {
+		return 0
+	}
+	return h.events[h.head()-1].tick
+}
+
 func (h *history) add(e event) {
 	h.events = append(h.events, e)
 	h.states = append(h.states, h.now().fold(e))

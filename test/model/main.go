@@ -8,8 +8,9 @@
 // their own pace, whose hubs lag and overflow, that crash and lose their disks;
 // publishers that take partitions over from each other and are two for a while;
 // clients that hop between workers and come back with their last id; clients on
-// a subject, lossy or not; a log that is made anew or loses its tail. After each
-// step it checks:
+// a subject, lossy or not; a log that is made anew, loses its tail, or is put
+// back from a backup with the read models folded from it, at once known to be so
+// or declared later, until when nothing is promised. After each step it checks:
 //
 //	order     ids that one client hears rise (the word to pull may set them anew where the log does not have them)
 //	equal     one id says one thing to a node, whoever says it

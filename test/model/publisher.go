@@ -115,11 +115,12 @@ func (w *world) renew(i, p int) {
 func (w *world) take(i, p int) (bad string) {
 	x := w.workers[i]
 	l := &w.leases[p]
-	if x.h != w.h || x.owns[p] || l.h == x.h && l.mark > x.cursor {
+	ours := l.h == x.h || off("mark-base") && l.h.born == x.h.born
+	if x.h != w.h || x.owns[p] || ours && l.mark > x.cursor {
 		return ""
 	}
 	w.note("worker %d takes partition %d at %d from %d", i, p, x.cursor, l.mark)
-	from, whole := l.mark, l.h == x.h && (l.mark >= x.from)
+	from, whole := l.mark, ours && l.mark >= x.from
 	if off("mark-start") {
 		from, whole = x.cursor, true
 	}

@@ -9,6 +9,8 @@ var scripts = map[string]func() string{
 	"interest-catchup": overheard,
 	"mark":             marked,
 	"mark-absent":      away,
+	"table-between":    back,
+	"restore-again":    twice,
 }
 
 // bare is a world with one client of node 0, which is registered and has a row
@@ -115,6 +117,51 @@ func late() string {
 		func() string { return w.watch(0, 0) },
 		quietly(func() { w.renew(0, 0) }),
 		func() string { return w.ask(c, 1) },
+		w.settle,
+	)
+}
+
+// back: a table changes, is fetched, and changes back before anybody looks.
+func back() string {
+	w, c := bare(false)
+	moves := func(to int) func() string {
+		return func() string {
+			w.log(event{kind: label, node: 1, labels: 0, address: to})
+			return w.hand(1, 1<<30)
+		}
+	}
+	return until(
+		func() string { return w.begins(c) },
+		func() string { return w.connect(c, 1) },
+		quietly(func() { w.log(event{kind: revise, policy: 0, sel: 1, rules: 2}) }),
+		func() string { return w.hand(1, 1<<30) },
+		quietly(func() { w.lookAt(1) }),
+		func() string { return w.read(c, 1<<30) },
+		moves(2),
+		quietly(func() { w.look(c) }),
+		moves(0),
+		quietly(func() { w.lookAt(1) }),
+		func() string { return w.read(c, 1<<30) },
+		func() string { return w.caughtUp(c) },
+		w.settle,
+	)
+}
+
+// twice: one backup is put back, nodes are told, and it is put back again.
+func twice() string {
+	w, c := bare(false)
+	w.backUp()
+	goesOn := func(rules int) func() string {
+		return quietly(func() {
+			w.clock += w.h.head() + 1
+			w.restore(w.backups[0], false)
+			w.log(event{kind: revise, policy: 1, sel: 1, rules: rules})
+		})
+	}
+	return until(
+		goesOn(1),
+		func() string { return w.begins(c) },
+		goesOn(2),
 		w.settle,
 	)
 }

@@ -22,6 +22,12 @@ type world struct {
 	hasty                        bool  // clients are cut often
 	calm                         bool  // nobody crashes in the end
 	window                       int   // events that the kept past reaches back
+	clock, pace                  int   // ticks of the bases' clock, and how many an event takes
+	top                          int   // no place of an id that was ever told is above
+	backups                      []*backup
+	restored                     *backup // the log is this one put back
+	since                        int     // at this tick
+	undeclared                   bool    // it was put back, and nobody knows: nothing holds
 	frames, over, pulls, resumes int
 }
 
@@ -38,6 +44,7 @@ func newWorld(seed uint64) *world {
 	w.kinds = uint8(w.r.IntN(256)) //nolint:gosec // small
 	w.native, w.hasty = w.r.IntN(2) == 0, w.r.IntN(4) == 0
 	w.logs, w.window = 1, 10+w.r.IntN(2)*50
+	w.clock, w.pace = 1, w.r.IntN(3)
 	for n := range nodes { // a world that has begun
 		w.h.add(event{kind: label, node: n, labels: w.r.IntN(4)})
 		w.h.add(event{kind: revise, policy: n, sel: w.selector(), rules: w.r.IntN(3)})
@@ -58,7 +65,10 @@ func newWorld(seed uint64) *world {
 
 // produce appends a random event to the log.
 func (w *world) produce() {
-	w.h.add(w.draw(w.h.now()))
+	w.clock += w.pace
+	e := w.draw(w.h.now())
+	e.tick = w.clock
+	w.h.add(e)
 	w.note("log %d: %+v", w.h.head(), w.h.events[w.h.head()-1])
 }
 
@@ -198,11 +208,12 @@ var deeds = []struct {
 	{2, false, func(_ *world, c *client, _, _ int) string { c.listening = false; return "" }},
 	{4, false, func(w *world, c *client, i, _ int) string { w.forget(i, c.node); return "" }},
 	{1, false, func(w *world, _ *client, _, _ int) string {
-		if w.r.IntN(4) == 0 {
+		if w.r.IntN(4) == 0 && !w.undeclared {
 			w.another(w.r.IntN(2) == 0)
 		}
 		return ""
 	}},
+	{3, false, func(w *world, _ *client, _, _ int) string { w.recovers(); return "" }},
 }
 
 // tempers draws how often each deed is done in this world.
@@ -233,10 +244,14 @@ func (w *world) step() (bad string) {
 	k := w.r.IntN(w.sum)
 	for n, d := range deeds {
 		if k -= w.weights[n]; k < 0 {
-			return d.do(w, c, i, p)
+			bad = d.do(w, c, i, p)
+			break
 		}
 	}
-	return ""
+	if w.undeclared {
+		return ""
+	}
+	return bad
 }
 
 func (w *world) client(c *client, i int) (bad string) {
@@ -266,6 +281,8 @@ func (w *world) client(c *client, i int) (bad string) {
 
 // another is the log made anew, or without its tail and accepted.
 func (w *world) another(anew bool) {
+	w.reach()
+	w.restored = nil
 	above := w.h.base + w.h.head() + w.r.IntN(3)
 	if !off("base-edge") {
 		above++
@@ -289,6 +306,9 @@ func (w *world) another(anew bool) {
 // settle ends all faults and wants every client to hold what the log says:
 // those that lose nothing without a question.
 func (w *world) settle() (bad string) {
+	if w.undeclared {
+		w.declare()
+	}
 	for i := range w.workers {
 		if w.r.IntN(3) == 0 && !w.calm {
 			w.crash(i, true)
