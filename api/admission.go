@@ -59,7 +59,7 @@ func admissionRoutes() []Route {
 				{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.AdmissionID{}, Headers: []string{"Location"}},
 				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AdmissionID{}},
 			},
-			Problems: writeProblems(bodyProblems(draftFaults(projector.CodePolicyIDUsed, projector.CodeStaleEvent)...)...),
+			Problems: writeProblems(bodyProblems(draftFaults(projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    (*plane).createAdmission,
 		},
 		{
@@ -82,7 +82,7 @@ func admissionRoutes() []Route {
 			Summary:  "Replace what an admission policy matches, its priority and its code; its name, level and owner never change",
 			Params:   writeParams(dryRunParam, ifMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
-			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, projector.CodeRevisionConflict, CodeContended, projector.CodeStaleEvent)...)...),
+			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, projector.CodeRevisionConflict, CodeContended, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    (*plane).replaceAdmission,
 		},
 		{
@@ -323,7 +323,12 @@ func (p *plane) changeAdmission(c *call, change func(d *policy.AdmissionPolicy) 
 		stored, err = p.writeAdmission(c, w)
 		var pr *resource.Problem
 		if c.key != "" && errors.As(err, &pr) && pr.Code == projector.CodeStaleEvent {
-			stored, err = present, nil // this very change was made before, and another since
+			// A change under this key was made before, and another since.
+			made := policy.AdmissionPolicyUpdated{Policy: present.ID}
+			if made.ID, err = p.id(c, uuid.Nil, w.role); err != nil {
+				return err
+			}
+			stored, err = present, p.sameBody(c.r.Context(), made, c.asked)
 		}
 		return err
 	}

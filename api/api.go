@@ -105,7 +105,10 @@ type Deps struct {
 	SaveSnapshot  func(ctx context.Context) (snapshot.Manifest, error)
 	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
 	// Event reads one event of the log; nil: releases of the past are not shown.
-	Event  func(ctx context.Context, seq uint64) (streams.Message, error)
+	Event func(ctx context.Context, seq uint64) (streams.Message, error)
+	// NextOf is the first event from a sequence on that has the id of e, on its subject, else
+	// streams.ErrNotFound. Without it and Event no key is held against its first use.
+	NextOf func(ctx context.Context, e policy.Event, from uint64) (streams.Message, error)
 	LogURL func() string // where NATS clients reach the log, without a password; nil or "": nowhere
 	// Writable says why the plane takes no writes now (507 storage_low).
 	Writable func() error

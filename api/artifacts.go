@@ -165,7 +165,7 @@ func (b *batch) release(line []byte) error {
 	if e.ID, err = b.p.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
 		return err
 	}
-	b.append(&lineWrite{line: b.lines, node: e.Node}, e, size)
+	b.append(line, &lineWrite{line: b.lines, node: e.Node}, e, size)
 	return nil
 }
 

@@ -59,6 +59,8 @@ type lineWrite struct {
 	line    int
 	node    policy.NodeID
 	facts   policy.Facts
+	event   policy.Event
+	asked   string // digest of the line, under a key
 	refused *streams.Rejection
 }
 
@@ -196,7 +198,7 @@ func (b *batch) take(line []byte) error {
 			return nil
 		}
 	}
-	return b.add(id, facts)
+	return b.add(line, id, facts)
 }
 
 // pending is the last write to a node that the view may not show yet.
@@ -208,21 +210,25 @@ func (b *batch) pending(id policy.NodeID) (*lineWrite, bool) {
 	return w, ok
 }
 
-func (b *batch) add(id policy.NodeID, facts policy.Facts) error {
+func (b *batch) add(line []byte, id policy.NodeID, facts policy.Facts) error {
 	event, err := b.p.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
 	if err != nil {
 		return err
 	}
-	b.append(&lineWrite{line: b.lines, node: id, facts: facts},
+	b.append(line, &lineWrite{line: b.lines, node: id, facts: facts},
 		policy.NodeUpdated{ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}, 0)
 	return nil
 }
 
-// append adds an event to the chunk; size counts where events are large.
-func (b *batch) append(w *lineWrite, e policy.Event, size int) {
+// append adds the event of a line to the chunk; size counts where events are
+// large.
+func (b *batch) append(line []byte, w *lineWrite, e policy.Event, size int) {
+	if w.event = e; b.c.key != "" {
+		w.asked = askedBy(line)
+	}
 	b.now.writes = append(b.now.writes, w)
 	b.now.last[w.node] = w
-	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.correlation})
+	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.correlation, Request: w.asked})
 	b.now.bytes += size
 }
 
@@ -294,7 +300,9 @@ func (b *batch) collect(k *chunk) error {
 		case err != nil:
 			return err
 		case v.Duplicate:
-			b.result.Unchanged++
+			if err := b.repeated(ctx, k.writes[i]); err != nil {
+				return err
+			}
 		default:
 			b.result.Applied++
 		}
@@ -305,6 +313,21 @@ func (b *batch) collect(k *chunk) error {
 			continue
 		}
 		b.result.Unchanged++
+	}
+	return nil
+}
+
+// repeated counts a line whose event the fold has met before.
+func (b *batch) repeated(ctx context.Context, w *lineWrite) error {
+	err := b.p.sameBody(ctx, w.event, w.asked)
+	var pr *resource.Problem
+	switch {
+	case err == nil:
+		b.result.Unchanged++
+	case errors.As(err, &pr) && pr.Code == CodeKeyReused:
+		b.reject(w.line, w.node, pr.Code, pr.Detail)
+	default:
+		return err
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ type call struct {
 	principal   string
 	who         *access.Principal // nil: access is not configured
 	key         string            // Idempotency-Key, empty when there is none
+	digest      string            // of the body, where there are both a key and a body
+	asked       string            // digest, once the key has given ids
 	trace       streams.Trace     // of the request
 }
 

@@ -97,7 +97,7 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	}
 	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{
 		"ce-type": {a.Event.EventType()}, "ce-id": {a.Event.EventID().String()},
-		streams.HeaderPrincipal: {a.Principal}, streams.HeaderCorrelation: {a.Correlation},
+		streams.HeaderPrincipal: {a.Principal}, streams.HeaderCorrelation: {a.Correlation}, streams.HeaderRequest: {a.Request},
 	})
 	l.ids[a.Event.EventID()] = seq
 	l.traces = append(l.traces, a.Traceparent)
@@ -165,6 +165,18 @@ func (l *memLog) Trail(_ context.Context, after uint64, limit int) ([]api.Traile
 		out = append(out, api.Trailed{Message: m})
 	}
 	return out, nil
+}
+
+// NextOf is as that of the log.
+func (l *memLog) NextOf(_ context.Context, e policy.Event, from uint64) (streams.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.msgs[from-1:] {
+		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() && m.Subject == streams.Subject(e) {
+			return m, nil
+		}
+	}
+	return streams.Message{}, streams.ErrNotFound
 }
 
 func (l *memLog) Len() int {
@@ -268,7 +280,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 			return id, nil
 		},
 	}
-	p.deps.Trail = p.log.Trail
+	p.deps.Trail, p.deps.Event, p.deps.NextOf = p.log.Trail, p.log.Get, p.log.NextOf
 	p.deps.Convergence = startTracker(t, p)
 	made := snapshot.Manifest{Name: "checkpoint-1", Seq: 1, Digest: strings.Repeat("0a", 32), Schema: 2, Time: epoch, Worker: "w1"}
 	p.deps.SaveSnapshot = func(ctx context.Context) (snapshot.Manifest, error) {

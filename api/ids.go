@@ -23,6 +23,7 @@ func (p *plane) id(c *call, project uuid.UUID, role string) (uuid.UUID, error) {
 		}
 		return id, nil
 	}
+	c.asked = c.digest
 	if fault.Always(fault.SharedKey) {
 		return derivedID("", project, c.key, role), nil
 	}

@@ -56,6 +56,9 @@ func (c *call) body() ([]byte, error) {
 	if len(b) > maxBody {
 		return nil, c.tooLarge()
 	}
+	if c.key != "" {
+		c.digest = askedBy(b)
+	}
 	return b, nil
 }
 

@@ -46,7 +46,7 @@ func nodeRoutes() []Route {
 			BodyType: mediaJSON, Body: resource.Facts{},
 			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
 				jsonAnswer(http.StatusOK, resource.Node{})...),
-			Problems: writeProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent)...)...),
+			Problems: writeProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    (*plane).putNode,
 		},
 		{
@@ -167,7 +167,7 @@ func (p *plane) putNode(c *call) error {
 		return err
 	}
 	if seq, created, ok := p.madeBefore(c, e); ok {
-		if _, err := p.await(c, seq); err != nil {
+		if _, err := p.await(c, e, seq); err != nil {
 			return err
 		}
 		return p.answerNode(c, e, seq, created)

@@ -30,7 +30,7 @@ func policyRoutes() []Route {
 			BodyType: mediaJSON, Body: resource.Draft{},
 			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
 			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
-				projector.CodePolicyLimit, projector.CodeRevisionConflict)...)...)...),
+				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
 			serve: (*plane).createPolicy,
 		},
 		{
@@ -52,7 +52,7 @@ func policyRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Patch{},
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
-			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict, CodeContended,
+			Problems: writeProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: (*plane).revisePolicy,
 		},
@@ -101,6 +101,9 @@ func (p *plane) createPolicy(c *call) error {
 		}
 		return nil
 	})
+	if err == nil && published {
+		err = p.sameBody(c.r.Context(), e, c.asked)
+	}
 	if err != nil {
 		return err
 	}
@@ -306,6 +309,9 @@ func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.
 	case err != nil:
 		return err
 	case published:
+		if err := p.sameBody(c.r.Context(), e, c.asked); err != nil {
+			return err
+		}
 		return p.answerRevision(c, http.StatusOK, e)
 	}
 	if err := p.admitRevision(c, &e); err != nil {
@@ -371,7 +377,7 @@ func (p *plane) deletePolicy(c *call) error {
 // under the same key.
 func (p *plane) remove(c *call, e policy.Event, exists func(v *projector.View) error) error {
 	if seq, _, ok := p.madeBefore(c, e); ok {
-		if _, err := p.await(c, seq); err != nil {
+		if _, err := p.await(c, e, seq); err != nil {
 			return err
 		}
 		c.w.WriteHeader(http.StatusNoContent)

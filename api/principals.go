@@ -56,7 +56,7 @@ func accessRoutes() []Route {
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
 			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
-			Problems: writeProblems(append(faults, CodeBadHeader, CodeCredentialTaken, projector.CodeRevisionConflict)...),
+			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, projector.CodeRevisionConflict)...),
 			serve:    (*plane).putPrincipal,
 		},
 		{
@@ -218,7 +218,7 @@ func (p *plane) deletePrincipal(c *call) error {
 		return err
 	}
 	if seq, _, made := p.madeBefore(c, e); made {
-		if _, err := p.await(c, seq); err != nil {
+		if _, err := p.await(c, e, seq); err != nil {
 			return err
 		}
 		c.w.WriteHeader(http.StatusNoContent)

@@ -32,6 +32,7 @@ const (
 	CodeContended         = "contended"
 	CodeLogUnavailable    = "log_unavailable"
 	CodeStorageLow        = "storage_low"
+	CodeKeyReused         = "idempotency_key_reused"
 	CodeSnapshotRunning   = "snapshot_running"
 	CodeTooManyRejections = "too_many_rejected"
 	CodeVersionAhead      = "version_ahead"

@@ -99,7 +99,7 @@ var (
 		Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLimit},
 	}
 	cursorParam = queryText("cursor", "next_cursor of the page before.")
-	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write.")
+	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write: one of this principal, project, operation and target. With another body it is refused.")
 	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent. Where access is configured the principal is known, and this is ignored.")
 	corrParam   = headerText(HeaderCorrelation, "Echoed in answers, and kept with a revision.")
 )

@@ -39,8 +39,8 @@ func (p *plane) append(c *call, a streams.Append, created bool) (projector.Verdi
 	defer cancel()
 	trace, done := p.publishing(c, e.EventType(), 1)
 	fault.Pass(fault.AppendBefore)
-	a.Traceparent, a.Principal, a.Correlation = trace.String(), c.author(), c.correlation
-	seq, _, err := p.Log.Publish(ctx, a)
+	a.Traceparent, a.Principal, a.Correlation, a.Request = trace.String(), c.author(), c.correlation, c.asked
+	seq, stood, err := p.Log.Publish(ctx, a)
 	fault.Pass(fault.AppendAfter)
 	done(seq, err)
 	if fault.Always(fault.Unacknowledged) && errors.Is(err, streams.ErrUnknown) {
@@ -53,6 +53,11 @@ func (p *plane) append(c *call, a streams.Append, created bool) (projector.Verdi
 		p.recent.put(e.EventID(), recentWrite{seq, created})
 	}
 	v, err := p.verdict(ctx, seq)
+	if err == nil && (stood || v.Duplicate) {
+		if err = p.sameBody(ctx, e, c.asked); err != nil {
+			p.recent.forget(e.EventID())
+		}
+	}
 	fault.Pass(fault.AcknowledgeBefore)
 	return v, err
 }
@@ -88,11 +93,16 @@ func (p *plane) madeBefore(c *call, e policy.Event) (seq uint64, created, ok boo
 	return w.seq, w.created, ok
 }
 
-// await is the verdict of an event that was appended before.
-func (p *plane) await(c *call, seq uint64) (projector.Verdict, error) {
+// await is the verdict of an event that was appended before, if the request is
+// what it was then.
+func (p *plane) await(c *call, e policy.Event, seq uint64) (projector.Verdict, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
 	defer cancel()
-	return p.verdict(ctx, seq)
+	v, err := p.verdict(ctx, seq)
+	if err == nil {
+		err = p.sameBody(ctx, e, c.asked)
+	}
+	return v, err
 }
 
 // verdict waits for the fold. A verdict that is forgotten was given long ago
@@ -226,6 +236,12 @@ func (r *recentWrites) put(event uuid.UUID, w recentWrite) {
 	r.ring[r.next] = event
 	r.writes[event] = w
 	r.next = (r.next + 1) % len(r.ring)
+}
+
+func (r *recentWrites) forget(event uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.writes, event)
 }
 
 func (r *recentWrites) get(event uuid.UUID) (w recentWrite, ok bool) {

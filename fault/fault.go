@@ -111,6 +111,10 @@ const (
 	StaleRead Mutant = "stale-read"
 	// SharedKey: an Idempotency-Key is that of whoever shows it.
 	SharedKey Mutant = "shared-key"
+	// TakenID: whatever stands in the log under the message id of a write is the write.
+	TakenID Mutant = "taken-id"
+	// AnyBody: an Idempotency-Key stands for its first write, whatever it comes with.
+	AnyBody Mutant = "any-body"
 	// OpenDoor: whoever is known may do everything.
 	OpenDoor Mutant = "open-door"
 	// CredulousWitness: what the witness says differs from the fold, and that is
@@ -131,6 +135,6 @@ func Mutants() []Mutant {
 	return []Mutant{
 		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
 		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
-		LazySync, Unacknowledged, StaleRead, SharedKey, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
+		LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
 	}
 }

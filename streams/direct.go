@@ -29,6 +29,7 @@ const (
 type directGet struct {
 	Seq       uint64   `json:"seq,omitempty"`
 	LastFor   string   `json:"last_by_subj,omitempty"`
+	NextFor   string   `json:"next_by_subj,omitempty"` // from Seq on
 	MultiLast []string `json:"multi_last,omitempty"`
 	MaxBytes  int      `json:"max_bytes,omitempty"`
 }

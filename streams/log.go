@@ -49,6 +49,7 @@ type Append struct {
 	Traceparent string // W3C trace context of the request that caused it; "" when there is none
 	Principal   string // who caused it, for the audit; "" when nobody said
 	Correlation string // what its author said it belongs to
+	Request     string // digest of what was asked under an Idempotency-Key; "" without one
 	Once        bool   // only if nothing stands on its subject yet, else ErrWrongSequence
 	Again       bool   // though the log has it: what it met then made the fold refuse it, and is otherwise now
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
@@ -187,6 +188,23 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 		}
 	}
 	return m, err
+}
+
+// NextOf returns the first event from a sequence on that has the id of e, on the
+// subject of e; ErrNotFound when there is none. It reads what stands on the subject,
+// one by one.
+func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message, error) {
+	subject := Subject(e)
+	for {
+		m, err := l.c.get(ctx, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream)
+		if err != nil {
+			return m, err
+		}
+		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() {
+			return m, nil
+		}
+		from = m.Seq + 1
+	}
 }
 
 // Holds reports whether an event stands on the subject of e. Where the log has

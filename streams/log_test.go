@@ -266,3 +266,28 @@ func TestErrorsOfTheServerAreSorted(t *testing.T) {
 	}
 	assert.False(t, errors.Is((&apiError{ErrCode: 10999}).sorted(), ErrBusy))
 }
+
+func TestTheEventsOfAnIDAreFoundOnTheirSubject(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	e := node("a", 1)
+	publish := func(x policy.Event) uint64 {
+		seq, _, err := l.Publish(within(t), Append{Event: x, Bulk: true})
+		require.NoError(t, err)
+		return seq
+	}
+	publish(node("b", 1)) // the id on another subject
+	publish(node("a", 0))
+	first := publish(e)
+	publish(node("a", 2))
+	second := publish(e)
+	for from, want := range map[uint64]uint64{1: first, first: first, first + 1: second} {
+		m, err := l.NextOf(within(t), e, from)
+		require.NoError(t, err)
+		require.Equal(t, want, m.Seq)
+	}
+	_, err := l.NextOf(within(t), e, second+1)
+	require.ErrorIs(t, err, ErrNotFound)
+	_, err = l.NextOf(within(t), node("never", 1), 1)
+	require.ErrorIs(t, err, ErrNotFound)
+}

@@ -15,6 +15,7 @@ const (
 	HeaderTraceparent = "traceparent"
 	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
 	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
+	HeaderRequest     = "Edict-Request"        // SHA-256 of what the author of a keyed write sent
 	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v6; a larger number is newer
 
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"

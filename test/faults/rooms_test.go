@@ -25,6 +25,8 @@ var caughtAt = []struct {
 	{fault.Unacknowledged, "api", "TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess"},
 	{fault.StaleRead, "api", "TestAWorkerBehindTheLogNeverAnswers404"},
 	{fault.SharedKey, "api", "TestKeysOfTwoPrincipalsAndOfTwoWritesDoNotMeet"},
+	{fault.TakenID, "cmd/edict/internal/plane", "TestNobodyTakesTheIDOfAnothersWrite"},
+	{fault.AnyBody, "api", "TestAKeyWithAnotherBodyIsRefused"},
 	{fault.OpenDoor, "access", "TestRelationsOnlyAdd"},
 	{fault.CredulousWitness, "projector", "TestAMutationIsCaughtAtTheNextLink"},
 	{fault.AnyLog, "projector", "TestLateLinksOfAFarPastAreComparedAtThousands"},

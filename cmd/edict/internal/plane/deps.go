@@ -47,7 +47,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		return keys.Current, previous
 	}
 	d.Failures = p.entrance.failures
-	d.Event, d.MaxMessage = p.stream.Get, p.conn.MaxPayload()
+	d.Event, d.NextOf, d.MaxMessage = p.stream.Get, p.stream.NextOf, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
 	d.Damaged, d.Held, d.Witnessed = p.guard.raised, p.held, p.witnessed
 	if p.opt.Tracing != nil {
