@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/snapshot"
 )
 
 // headScrape is how long a scrape waits for the log's server to say where the
@@ -58,13 +59,16 @@ var (
 	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
 	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it serves, and whoever asked.")
+	tablesDesc      = prometheus.NewDesc("edict_datapath_tables_total", "Tables that somebody asked for and that were not in memory, by what became of them: shared waited for what another request had begun, refused would be too large or too much work, cancelled is what nobody waited for any more, too_many was sent away. Many cancelled are clients that give up too soon, or tables that take too long.", []string{"outcome"}, nil)
+	stepsDesc       = prometheus.NewDesc("edict_datapath_steps_total", "Steps that making tables took, cancelled and refused ones too, and watching them: some ten nanoseconds of one core each.", nil, nil)
+	waitingDesc     = desc("datapath_waiting_requests", "Requests that wait for a table, or for policies to be compared. Many for long is a project whose policies take all of its turns.")
 	lagDesc         = desc("publish_lag_events", "Events between what this process folded and what is published on NATS, of the partition that is farthest behind. Growth is a publisher that is stuck.")
 	unpublishedDesc = desc("partitions_unpublished", "Partitions that nobody publishes on NATS. Above 0 for long, who listens there learns of changes only when it asks.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc} {
 		to <- d
 	}
 }
@@ -116,8 +120,19 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	if g.Tables != nil {
 		tell(refusedDesc, float64(g.Tables.RefusedNodes()))
+		g.tables(to)
 	}
 	g.published(applied, tell)
+}
+
+// tables reads what became of tables.
+func (g *gauges) tables(to chan<- prometheus.Metric) {
+	c := g.Tables.Counts()
+	for _, outcome := range snapshot.TableOutcomes {
+		to <- prometheus.MustNewConstMetric(tablesDesc, prometheus.CounterValue, float64(c.Outcomes[outcome]), outcome)
+	}
+	to <- prometheus.MustNewConstMetric(stepsDesc, prometheus.CounterValue, float64(c.Steps))
+	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(c.Waiting))
 }
 
 // published reads how far behind what is published is.

@@ -60,7 +60,9 @@ func (t *Tables) board(id policy.NodeID, project uuid.UUID, generation uint64) (
 		return nil, err
 	}
 	f := t.flights[id]
-	if f == nil || f.generation != 0 && f.generation < generation {
+	if f != nil && (f.generation == 0 || f.generation >= generation) {
+		t.outcomes[TableShared]++
+	} else {
 		ctx, cancel := context.WithCancel(context.Background())
 		f = &flight{cancel: cancel, done: make(chan struct{})}
 		t.flights[id] = f
@@ -73,7 +75,7 @@ func (t *Tables) board(id policy.NodeID, project uuid.UUID, generation uint64) (
 // wait counts a request that waits, with t locked.
 func (t *Tables) wait(project uuid.UUID) error {
 	if t.waits[project] >= t.waiting {
-		t.turned++
+		t.outcomes[TableTooMany]++
 		return &BusyError{Waiting: t.waits[project]}
 	}
 	t.waits[project]++
@@ -116,6 +118,9 @@ func (t *Tables) fly(ctx context.Context, f *flight, id policy.NodeID, project u
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.land(f, id)
+		if f.ok || f.err != nil { // else the node is gone
+			t.outcomes[f.outcome(ctx)]++
+		}
 	}()
 	turn, err := t.turns.begin(ctx, project)
 	if err != nil {
@@ -124,6 +129,19 @@ func (t *Tables) fly(ctx context.Context, f *flight, id policy.NodeID, project u
 	}
 	defer turn.end()
 	f.a, f.ok, f.err = t.make(&job{turn, -1}, f, id)
+}
+
+// outcome is what became of a flight that ended.
+func (f *flight) outcome(ctx context.Context) string {
+	switch {
+	case f.err == nil && f.a.Refused == nil:
+		return TableComputed
+	case tooLarge(f.err) || f.err == nil:
+		return TableRefused
+	case ctx.Err() != nil:
+		return TableCancelled
+	}
+	return TableFailed
 }
 
 // land lets nobody board any more, with t locked.

@@ -52,8 +52,8 @@ type Tables struct {
 	made     *keeper[tableKey, madeTable]
 	heads    *keeper[projector.HeadRef, policy.Revision]
 	refused  map[policy.NodeID]Refusal
-	spent    uint64 // steps
-	turned   uint64 // requests that found too many waiting
+	spent    uint64            // steps
+	outcomes map[string]uint64 // as TableCounts has them
 }
 
 // Refusal says that a node's table could not be made: it keeps its last good one.
@@ -114,7 +114,7 @@ func NewTables(model Enforcer, opt TableOptions) *Tables {
 		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: newTurns(opt.Workers),
 		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{}, waits: map[uuid.UUID]int{},
 		made: newKeeper[tableKey, madeTable](opt.CacheBytes), heads: newKeeper[projector.HeadRef, policy.Revision](opt.CacheBytes),
-		refused: map[policy.NodeID]Refusal{},
+		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -125,6 +126,7 @@ func TestATableThatNobodyWaitsForIsMadeNoMore(t *testing.T) {
 	require.Less(t, spent, uint64(1<<20), "of 2,000,000 and more")
 	require.Empty(t, tables.waits)
 	require.Equal(t, 1, tables.turns.idle)
+	require.Equal(t, map[string]uint64{TableCancelled: 1}, counted(tables))
 	got, ok, err := tables.Of(t.Context(), "a")
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -132,6 +134,40 @@ func TestATableThatNobodyWaitsForIsMadeNoMore(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fresh.Fingerprint, got.Fingerprint)
 	require.Greater(t, tables.spent, spent+1<<21)
+	_, _, err = tables.Of(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{TableCancelled: 1, TableComputed: 1}, counted(tables), "the last one was in memory")
+	require.Equal(t, tables.spent, tables.Counts().Steps)
+}
+
+// counted is what became of tables, without what never happened.
+func counted(t *Tables) map[string]uint64 {
+	all := t.Counts().Outcomes
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
+}
+
+func TestRefusedTablesAreCountedAsSuch(t *testing.T) {
+	w := newTown(t)
+	w.node(1, "a", "10.0.0.1")
+	tables := NewTables(w.p, TableOptions{Capacity: 50})
+	w.walls(1, 1, 100)
+	_, _, err := tables.Of(t.Context(), "a")
+	require.ErrorAs(t, err, new(*TableError))
+	w.node(2, "b", "10.0.0.1")
+	_, _, err = tables.Of(t.Context(), "b")
+	require.NoError(t, err)
+	w.walls(2, 1, 10)
+	_, _, err = tables.Of(t.Context(), "b")
+	require.NoError(t, err)
+	w.walls(2, 2, 100) // the first of them has a slug that is taken
+	a, _, err := tables.Of(t.Context(), "b")
+	require.NoError(t, err)
+	require.NotNil(t, a.Refused, "it keeps the last good one")
+	_, ok, err := tables.Of(t.Context(), "nobody")
+	require.False(t, ok)
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{TableComputed: 2, TableRefused: 2}, counted(tables))
 }
 
 func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
@@ -153,6 +189,7 @@ func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 	until(func() bool { return tables.locked(func() bool { return tables.waits[uuid.UUID{1}] == most }) })
 	_, err = tables.board("a", uuid.UUID{1}, 0)
 	require.Equal(t, &BusyError{Waiting: most}, err)
+	require.Equal(t, most, tables.Counts().Waiting)
 	hold.end()
 	first := <-answers
 	for range most - 1 {
@@ -164,6 +201,7 @@ func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 	require.Equal(t, alone.spent, tables.spent, "one computation")
 	require.Empty(t, tables.waits)
 	require.Empty(t, tables.flights)
+	require.Equal(t, map[string]uint64{TableComputed: 1, TableShared: most - 1, TableTooMany: 1}, counted(tables))
 }
 
 // What is in memory never shows: with room for nothing and with room for all, at
