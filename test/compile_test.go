@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/test/leftout"
 	"github.com/edictdev/edict/test/oracle"
 )
 
@@ -113,7 +114,7 @@ func TestPureCoreAgreesWithTheOracleOnGeneratedWorlds(t *testing.T) {
 func TestPureCoreAgreesWithTheOracleOnTheCloudPolicies(t *testing.T) {
 	policies, err := gen.AWS()
 	if errors.Is(err, gen.ErrNoFixtures) {
-		t.Log(err)
+		leftout.Less(t, err)
 		policies = gen.New(1).AWSLike(617)
 	} else {
 		require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/test/leftout"
 )
 
 // fragileDisk is a file system of its own whose power can be cut: what was not
@@ -42,17 +43,17 @@ func newFragileDisk(t *testing.T) *fragileDisk {
 	defer f.Close()
 	require.NoError(t, f.Truncate(128*mib))
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", image).CombinedOutput(); err != nil {
-		unavailable(t, "a disk that loses power needs mkfs.ext4 (%v: %s): install e2fsprogs", err, out)
+		leftout.Test(t, "a disk that loses power needs mkfs.ext4 (%v: %s): install e2fsprogs", err, out)
 	}
 	if d.loop, err = attach(f); err != nil {
-		unavailable(t, "a disk that loses power needs a loop device, and none is to be had (%v): run the test as root", err)
+		leftout.Test(t, "a disk that loses power needs a loop device, and none is to be had (%v): run the test as root", err)
 	}
 	t.Cleanup(func() {
 		_ = unix.IoctlSetInt(int(d.loop.Fd()), unix.LOOP_CLR_FD, 0) //nolint:gosec // a descriptor
 		d.loop.Close()
 	})
 	if err := d.mount(); err != nil {
-		unavailable(t, "a disk that loses power is a file system of its own, and this user may not mount one (%v): run the test as root", err)
+		leftout.Test(t, "a disk that loses power is a file system of its own, and this user may not mount one (%v): run the test as root", err)
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(d.dir, syscall.MNT_DETACH)) })
 	return d

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/test/leftout"
 	"github.com/edictdev/edict/test/oracle"
 )
 
@@ -124,7 +125,7 @@ func TestAHistoryTakesEveryKindOfStep(t *testing.T) {
 func TestNodesFitTheCloudPolicies(t *testing.T) {
 	policies, err := gen.AWS()
 	if errors.Is(err, gen.ErrNoFixtures) {
-		t.Log(err)
+		leftout.Less(t, err)
 		policies = gen.New(1).AWSLike(617)
 	} else {
 		require.NoError(t, err)
