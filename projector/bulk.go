@@ -12,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
+
+	"github.com/edictdev/edict/streams"
 )
 
 // FarBehind is how many events a store must lack for Rebuild to pay: who is
@@ -33,7 +35,7 @@ const (
 // go on alike. The log must reach until. Rebuild must not be called while Run
 // runs.
 func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
-	if err := p.verify(ctx, log); err != nil {
+	if err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) }); err != nil {
 		return err
 	}
 	if until < p.next() {

@@ -65,9 +65,14 @@ func (b budget) give(room int64) { b.left.Release(room) }
 // Run checks that log is the one the store was folded from, then folds until
 // ctx ends, when it returns nil. What the log yields is decoded while what came
 // before it is folded, and folded while what came before that is synced;
-// Applied rises only with what is on disk.
+// Applied rises only with what is on disk. A log that does not answer is asked
+// again.
 func (p *Projector) Run(ctx context.Context, log Log) error {
-	if err := p.verify(ctx, log); err != nil {
+	err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) })
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -81,7 +86,7 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	unsynced := make(chan written, unsyncedMost)
 	synced := make(chan error, 1)
 	go func() { synced <- p.acknowledgeEach(unsynced, behind, cancel) }()
-	err := p.foldEach(batches, ahead, unsynced, behind)
+	err = p.foldEach(batches, ahead, unsynced, behind)
 	close(unsynced)
 	cancel()
 	for range batches { // its reader is to have ended, too

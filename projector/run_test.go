@@ -122,3 +122,58 @@ func TestAnotherLogIsRefused(t *testing.T) {
 	require.ErrorAs(t, err, &other)
 	require.ErrorContains(t, err, "move the directory away")
 }
+
+// lostLog does not answer questions about single events at first.
+type lostLog struct {
+	projector.Log
+	lost chan error
+}
+
+func (l *lostLog) Get(ctx context.Context, seq uint64) (streams.Message, error) {
+	select {
+	case err := <-l.lost:
+		return streams.Message{}, err
+	default:
+		return l.Log.Get(ctx, seq)
+	}
+}
+
+// TestAFoldOutlivesALogThatDoesNotAnswerAtItsStart: a connection may be lost then
+// as at any time.
+func TestAFoldOutlivesALogThatDoesNotAnswerAtItsStart(t *testing.T) {
+	log, stop := openLog(t, t.TempDir())
+	defer stop()
+	dir := t.TempDir()
+	p, halt := run(t, dir, log)
+	require.NoError(t, p.Wait(t.Context(), register(t, log, 0, 10)))
+	halt()
+
+	var last uint64
+	for name, fold := range map[string]func(ctx context.Context, p *projector.Projector, log projector.Log) error{
+		"as it runs": func(ctx context.Context, p *projector.Projector, log projector.Log) error { return p.Run(ctx, log) },
+		"as it builds": func(ctx context.Context, p *projector.Projector, log projector.Log) error {
+			return p.Rebuild(ctx, log, last)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last = register(t, log, 10, 20)
+			lost := &lostLog{log, make(chan error, 2)}
+			lost.lost <- fmt.Errorf("read: %w", streams.ErrNoAnswer)
+			lost.lost <- fmt.Errorf("read: %w", streams.ErrBusy)
+			p, err := projector.Open(dir, projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First()})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, p.Close()) }()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				done <- fold(ctx, p, lost)
+				cancel()
+			}()
+			_ = p.Wait(ctx, last) // the fold's own error says more
+			cancel()
+			require.NoError(t, <-done)
+			require.Empty(t, lost.lost)
+			require.Equal(t, last, p.Applied())
+		})
+	}
+}

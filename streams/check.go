@@ -240,11 +240,26 @@ func unsettled(err error) bool {
 }
 
 // Leaderless reports whether an error means that JetStream was reached and did
-// not answer, as it does while fewer servers run than must agree. It passes by
-// itself once they do.
+// not answer, as it does while fewer servers run than must agree, or that the
+// connection was lost meanwhile. It passes by itself.
 func Leaderless(err error) bool {
 	var unreached *ConnectError
-	return unsettled(err) && !errors.Is(err, ErrNotFound) && !errors.As(err, &unreached)
+	if errors.Is(err, ErrNotFound) || errors.As(err, &unreached) {
+		return false
+	}
+	return unsettled(err) || errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrBusy)
+}
+
+// UntilAnswered calls ask until its error is not Leaderless, or ctx ends, and
+// returns what it returned last.
+func UntilAnswered(ctx context.Context, ask func() error) error {
+	var b backoff
+	for {
+		err := ask()
+		if !Leaderless(err) || b.pause(ctx) != nil {
+			return err
+		}
+	}
 }
 
 func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, bool, error) {
@@ -286,16 +301,18 @@ func (c *Conn) tryCreate(ctx context.Context, cfg jetstream.StreamConfig) (*jets
 
 // streamInfo asks the stream's leader; ErrNotFound when there is no such stream.
 func (c *Conn) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := c.during(ctx, requestTimeout)
+	asked, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
-	s, err := c.js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	s, err := c.js.Stream(asked, name)
+	switch {
+	case err == nil:
+		return s.CachedInfo(), nil
+	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("stream %s: %w", name, ErrNotFound)
+	case asked.Err() != nil && ctx.Err() == nil, errors.Is(err, nats.ErrReconnectBufExceeded): // not connected
+		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("ask for stream %s: %w", name, err)
-	}
-	return s.CachedInfo(), nil
+	return nil, fmt.Errorf("ask for stream %s: %w", name, err)
 }
 
 // State is a stream's extent, as its leader gives it.

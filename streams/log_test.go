@@ -291,3 +291,26 @@ func TestTheEventsOfAnIDAreFoundOnTheirSubject(t *testing.T) {
 	_, err = l.NextOf(within(t), node("never", 1), 1)
 	require.ErrorIs(t, err, ErrNotFound)
 }
+
+// A question about the log that a restart of the server leaves without an answer
+// is asked again.
+func TestWhatIsAskedWhileTheServerIsAwayIsAskedAgain(t *testing.T) {
+	s := startServer(t, ServerOptions{Relaxed: true})
+	l := openLog(t, connect(t, ConnectOptions{Server: s}))
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
+	var state State
+	asked := 0
+	require.NoError(t, UntilAnswered(within(t), func() (err error) {
+		if asked++; asked == 2 {
+			require.NoError(t, s.Restart())
+		}
+		state, err = l.State(t.Context())
+		return err
+	}))
+	require.Greater(t, asked, 1)
+	require.Equal(t, uint64(1), state.First)
+	refused := errors.New("no")
+	require.Equal(t, refused, UntilAnswered(t.Context(), func() error { return refused }))
+}

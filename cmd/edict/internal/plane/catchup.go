@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/streams"
 )
 
 // fold keeps the read model up with the log. One that is far behind, as that of
@@ -15,7 +16,11 @@ import (
 // overtaken batch by batch, and compared anew each time.
 func (p *Plane) catchUp(ctx context.Context, caught func()) error {
 	log := roomyLog{p.stream, p.room, p.quota}
-	state, err := p.stream.State(ctx)
+	var state streams.State
+	err := streams.UntilAnswered(ctx, func() (err error) {
+		state, err = p.stream.State(ctx)
+		return err
+	})
 	if err == nil && state.Last >= p.store.Applied()+p.farBehind() {
 		err = p.rebuildInPlace(ctx, log, state.Last)
 	}

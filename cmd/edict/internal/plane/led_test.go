@@ -26,6 +26,7 @@ func TestAStartWaitsForALeader(t *testing.T) {
 		waits bool
 	}{
 		"servers that do not answer":   {"nats://a", unanswered, true},
+		"a connection that was lost":   {"nats://a", fmt.Errorf("read: %w: connection lost", streams.ErrNoAnswer), true},
 		"nobody serves the account":    {"nats://a", fmt.Errorf("ask: %w", nats.ErrNoResponders), true},
 		"a server that is not there":   {"nats://a", &streams.ConnectError{Server: "a", Err: nats.ErrTimeout}, false},
 		"a stream that will not do":    {"nats://a", &streams.ConfigError{Stream: "EDICT_LOG"}, false},

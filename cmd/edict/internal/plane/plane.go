@@ -360,7 +360,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 			p.log.Warn("the read model did not close cleanly; it recovers by itself", "error", err)
 		}
 	})
-	if err := p.store.Verify(ctx, p.stream); err != nil {
+	if err := p.led(func(ctx context.Context) error { return p.store.Verify(ctx, p.stream) })(ctx); err != nil {
 		return advise(err)
 	}
 	p.tables = snapshot.NewTables(p.store, snapshot.TableOptions{Capacity: p.opt.TableEntries})
