@@ -52,7 +52,7 @@ func (p *plane) authorize(c *call) error {
 		return nil
 	}
 	// A relation that was given elsewhere may not have been folded here yet.
-	if err := p.catchUp(c.r.Context(), 0); err != nil {
+	if err := p.catchUp(c, 0); err != nil {
 		return err
 	}
 	if who, err = p.authenticate(c); err != nil {
@@ -86,7 +86,7 @@ func (p *plane) authenticate(c *call) (*access.Principal, error) {
 		if wait := p.blocked(c); wait != nil {
 			return nil, wait
 		}
-		if lag := p.catchUp(ctx, 0); lag != nil {
+		if lag := p.catchUp(c, 0); lag != nil {
 			return nil, lag
 		}
 		who, err = p.Access.Authenticate(ctx, given)

@@ -156,7 +156,7 @@ func (p *plane) writeAdmission(c *call, w admissionWrite) (stored projector.Admi
 	if c.key != "" && !dry {
 		seen = nil // a retry of a write that was made finds its own version
 	}
-	err = p.settled(c.r.Context(), func(v *projector.View) error { return admissionTaken(v, id, d, seen) })
+	err = p.settled(c, func(v *projector.View) error { return admissionTaken(v, id, d, seen) })
 	if err != nil || dry {
 		return stored, err
 	}
@@ -256,7 +256,7 @@ func admissionNotFound(id policy.AdmissionPolicyID) error {
 // admissionOf reads the policy that the path names.
 func (p *plane) admissionOf(c *call) (stored projector.AdmissionPolicy, err error) {
 	id := policy.AdmissionPolicyID(c.r.PathValue("admission"))
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		var ok bool
 		if stored, ok = v.AdmissionPolicy(id); !ok {
 			return admissionNotFound(id)

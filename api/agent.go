@@ -76,7 +76,7 @@ func (p *plane) fresh(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.catchUp(c.r.Context(), minSeq)
+	return p.catchUp(c, minSeq)
 }
 
 func starting(err error) error {
@@ -99,7 +99,7 @@ func (p *plane) getState(c *call) error {
 	position := p.Relay.Position()
 	var s snapshot.State
 	var at uint64
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		var ok bool
 		at = v.Seq()
 		if s, ok, err = p.Composer.State(v, id); err == nil && !ok {
@@ -147,7 +147,7 @@ func (p *plane) getRulesets(c *call) error {
 		return err
 	}
 	var sets []snapshot.Ruleset
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		var ok bool
 		if sets, ok, err = snapshot.Rulesets(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
@@ -205,7 +205,7 @@ func (p *plane) exists(c *call, id policy.NodeID) error {
 	if known() {
 		return nil
 	}
-	if err := p.catchUp(c.r.Context(), 0); err != nil {
+	if err := p.catchUp(c, 0); err != nil {
 		return err
 	}
 	if !known() {

@@ -91,7 +91,7 @@ func (p *plane) getNodeArtifacts(c *call) error {
 	position := p.Relay.Position() // before the rows, see getState
 	var at uint64
 	out := resource.Items[resource.Artifact]{}
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		at = v.Seq()
 		r, ok := v.Artifacts(id)
 		if !ok {
@@ -209,7 +209,7 @@ func (p *plane) getRelease(c *call) error {
 	}
 	var seq uint64
 	out := resource.Items[resource.Artifact]{}
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		r, ok, _ := v.Release(project, id)
 		switch {
 		case !ok:

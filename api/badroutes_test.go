@@ -10,10 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/streams"
 )
 
 // good is a request that a route takes, in parts that can be spoilt one by one.
@@ -470,6 +473,21 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 		}
 		p.want(http.StatusServiceUnavailable, "log_unavailable", send(g))
 	}
-	p.log.Fail(nil)
 	require.Equal(t, written, p.log.Len(), "nothing is written")
+
+	// A disk that is full holds up the fold and the log, too.
+	full = errors.New("0 bytes left")
+	for _, down := range []error{nil, errDown} {
+		p.log.Fail(nil)
+		p.log.Hold()
+		_, _, err := p.log.Publish(t.Context(), streams.Append{Event: policy.NodeRemoved{ID: uuid.New(), Project: uuid.MustParse(project), Node: "n2"}})
+		require.NoError(t, err)
+		p.log.Fail(down)
+		for _, g := range goods(made, admitted) {
+			if needs(g, "storage_low") {
+				g.path["policy"], g.path["node"], g.path["admission"], g.path["principal"] = nowhere, "ghost", nowhere, "ghost"
+				p.want(http.StatusInsufficientStorage, "storage_low", send(g))
+			}
+		}
+	}
 }

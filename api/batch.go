@@ -102,7 +102,7 @@ func (b *batch) serve() error {
 	}
 	// Unchanged is said of a node as it is at some moment after the request
 	// came, so the view must hold what was written before it.
-	if err := p.catchUp(c.r.Context(), 0); err != nil {
+	if err := p.catchUp(c, 0); err != nil {
 		return err
 	}
 	b.project, b.before, b.now = project, newChunk(), newChunk()

@@ -78,7 +78,7 @@ func (p *plane) reportApplied(c *call) error {
 		return starting(errors.New("nobody follows reports here"))
 	}
 	ctx := c.r.Context()
-	err = p.settled(ctx, func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		if _, ok := v.Seat(id); !ok {
 			return nodeNotFound(id)
 		}
@@ -140,7 +140,7 @@ func (p *plane) getRollout(c *call) error {
 	if p.Convergence == nil {
 		return starting(errors.New("nobody follows reports here"))
 	}
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		_, ok, err := v.Steps(project, id, 1)
 		if err == nil && !ok {
 			err = policyNotFound(id)

@@ -87,7 +87,7 @@ func (p *plane) tableOf(c *call) (snapshot.Answer, error) {
 	ctx := c.r.Context()
 	a, ok, err := p.Tables.Of(ctx, id)
 	if err == nil && !ok { // it may have come since
-		if err := p.catchUp(ctx, 0); err != nil {
+		if err := p.catchUp(c, 0); err != nil {
 			return a, err
 		}
 		a, ok, err = p.Tables.Of(ctx, id)

@@ -78,7 +78,7 @@ func (p *plane) agentOf(c *call) (policy.NodeID, error) {
 	if err != nil {
 		return "", err
 	}
-	return id, p.settled(c.r.Context(), func(v *projector.View) error {
+	return id, p.settled(c, func(v *projector.View) error {
 		if _, ok := v.Node(id); !ok {
 			return nodeNotFound(id)
 		}

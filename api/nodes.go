@@ -139,7 +139,7 @@ func (p *plane) getNode(c *call) error {
 		return err
 	}
 	var n projector.NodeInfo
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		n, err = ownNode(v, project, id)
 		return err
 	})
@@ -174,7 +174,7 @@ func (p *plane) putNode(c *call) error {
 	}
 	var had projector.NodeInfo
 	var known bool
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		had, known = v.Node(id)
 		switch {
 		case !known:

@@ -91,7 +91,7 @@ func (p *plane) createPolicy(c *call) error {
 		return err
 	}
 	published := false
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		if published, err = p.published(v, c, e); published || err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (p *plane) getPolicy(c *call) error {
 		return err
 	}
 	var pol policy.Policy
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		pol, err = livePolicy(v, project, id)
 		return err
 	})
@@ -287,7 +287,7 @@ func (p *plane) revisePolicy(c *call) error {
 func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
 	var pol policy.Policy
 	published := false
-	err := p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err := p.settled(c, func(v *projector.View) (err error) {
 		if published, err = p.published(v, c, e); published || err != nil {
 			return err
 		}
@@ -383,7 +383,7 @@ func (p *plane) remove(c *call, e policy.Event, exists func(v *projector.View) e
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err := p.settled(c.r.Context(), exists); err != nil {
+	if err := p.settled(c, exists); err != nil {
 		return err
 	}
 	if _, err := p.commit(c, e, false); err != nil {

@@ -24,7 +24,7 @@ func (p *plane) dryRun(c *call) error {
 		return err
 	}
 	var named policy.Draft // admission policies judge it as they would the change
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		pol, err := livePolicy(v, project, id)
 		named.Slug, named.DisplayName = pol.Slug, pol.DisplayName
 		return err
@@ -66,7 +66,7 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 	content = d.Content
 	var head policy.Revision
 	var had, has sides
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		if head, err = before(v); err != nil {
 			return err
 		}

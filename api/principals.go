@@ -115,7 +115,7 @@ func (p *plane) listPrincipals(c *call) error {
 
 // principalOf reads a principal, or says that there is none.
 func (p *plane) principalOf(c *call, id policy.PrincipalID) (found projector.Principal, err error) {
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		var ok bool
 		if found, ok = v.Principal(id); !ok {
 			return principalNotFound(id)
@@ -169,7 +169,7 @@ func (p *plane) putPrincipal(c *call) error {
 	}
 	if p.checkTaken(id, doc) != nil {
 		// Another worker may have taken it from whoever had it.
-		if err := p.catchUp(c.r.Context(), 0); err != nil {
+		if err := p.catchUp(c, 0); err != nil {
 			return err
 		}
 		if err := p.checkTaken(id, doc); err != nil {
@@ -270,7 +270,7 @@ func (p *plane) checkNode(c *call, rel policy.Relation) error {
 	if rel.Kind != policy.ObjectNode {
 		return nil
 	}
-	return p.settled(c.r.Context(), func(v *projector.View) error {
+	return p.settled(c, func(v *projector.View) error {
 		if owner, known := v.ProjectOfNode(rel.Node); known && owner != rel.ID {
 			return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project than %s; choose another id for the node", rel.Node, rel.ID)
 		}

@@ -104,7 +104,7 @@ func (p *plane) register(c *call) error {
 	if err != nil {
 		return err
 	}
-	err = p.settled(c.r.Context(), func(v *projector.View) error {
+	err = p.settled(c, func(v *projector.View) error {
 		if now, found, ok := v.Bootstrap(sha256.Sum256([]byte(reg.token))); ok {
 			who, t = now, found // a retry looks again
 		}
@@ -213,7 +213,7 @@ func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t pol
 			if err := p.blocked(c); err != nil {
 				return who, t, err
 			}
-			if err := p.catchUp(c.r.Context(), 0); err != nil {
+			if err := p.catchUp(c, 0); err != nil {
 				return who, t, err
 			}
 			ok = find()

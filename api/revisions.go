@@ -77,7 +77,7 @@ func (p *plane) listRevisions(c *call) error {
 		}
 	}
 	var items []projector.RevisionInfo
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		if _, err = livePolicy(v, project, id); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (p *plane) getRevision(c *call) error {
 		return err
 	}
 	var rev policy.Revision
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		rev, err = revisionOf(v, project, id, rid)
 		return err
 	})
@@ -139,7 +139,7 @@ func (p *plane) diffRevisions(c *call) error {
 		return err
 	}
 	var a, b policy.Revision
-	err = p.settled(c.r.Context(), func(v *projector.View) (err error) {
+	err = p.settled(c, func(v *projector.View) (err error) {
 		if a, err = revisionOf(v, project, id, from); err != nil {
 			return err
 		}

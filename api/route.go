@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/openapi"
@@ -57,6 +58,9 @@ type Route struct {
 // Admin reports whether the route is an operator's: it reads or changes the
 // plane itself.
 func (r Route) Admin() bool { return r.Needs == access.ReadPlane || r.Needs == access.AdminPlane }
+
+// writes reports whether the route appends to the log.
+func (r Route) writes() bool { return slices.Contains(r.Problems, CodeStorageLow) }
 
 const (
 	mediaJSON   = "application/json"

@@ -67,7 +67,7 @@ func (p *plane) append(c *call, a streams.Append, created bool) (projector.Verdi
 // appends; it is told whether the event was refused before, and is repeated
 // while the fold says revision_conflict, for as long as a write may take.
 func (p *plane) insist(c *call, try func(again bool) error) error {
-	if err := p.catchUp(c.r.Context(), 0); err != nil {
+	if err := p.catchUp(c, 0); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
@@ -153,13 +153,13 @@ func unpublished(err error) *resource.Problem {
 // request must fail, or changes nothing. A worker may lag behind what its client
 // did elsewhere, so before such an answer stands, the fold catches up with the
 // log's head as it is now.
-func (p *plane) settled(ctx context.Context, check func(v *projector.View) error) error {
+func (p *plane) settled(c *call, check func(v *projector.View) error) error {
 	var err error
 	p.Model.Read(func(v *projector.View) { err = check(v) })
 	if err == nil {
 		return nil
 	}
-	if lag := p.catchUp(ctx, 0); lag != nil {
+	if lag := p.catchUp(c, 0); lag != nil {
 		return lag
 	}
 	p.Model.Read(func(v *projector.View) { err = check(v) })
@@ -167,16 +167,20 @@ func (p *plane) settled(ctx context.Context, check func(v *projector.View) error
 }
 
 // catchUp waits until the fold has passed sequence seq, or, when that is 0,
-// the log's head as it is now.
-func (p *plane) catchUp(ctx context.Context, seq uint64) error {
+// the log's head as it is now. Who would write hears at once that nothing is
+// written now, where that is so: on a full disk the fold may stand still, too.
+func (p *plane) catchUp(c *call, seq uint64) error {
 	if fault.Always(fault.StaleRead) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.ReadPatience)
+	ctx, cancel := context.WithTimeout(c.r.Context(), p.ReadPatience)
 	defer cancel()
 	if seq == 0 {
 		head, err := p.Log.Head(ctx)
 		if err != nil {
+			if refused := p.refusing(c); refused != nil {
+				return refused
+			}
 			return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
 				"the log's head cannot be read, so what is here may be old: %v", err)
 		}
@@ -186,10 +190,21 @@ func (p *plane) catchUp(ctx context.Context, seq uint64) error {
 	if p.Model.Applied() >= seq {
 		return nil
 	}
+	if refused := p.refusing(c); refused != nil {
+		return refused
+	}
 	if err := p.Model.Wait(ctx, seq); err != nil {
 		return behind(seq, p.Model.Applied())
 	}
 	return nil
+}
+
+// refusing is why a request that would write cannot; a request that reads may.
+func (p *plane) refusing(c *call) error {
+	if !c.route.writes() {
+		return nil
+	}
+	return p.writable()
 }
 
 // begun keeps back what a route would say of a read model that lacks what the
@@ -204,7 +219,7 @@ func (p *plane) begun(c *call) error {
 				"the log is damaged, and this worker has folded it up to %d of %d: %v", p.Model.Applied(), p.Held, err)
 		}
 	}
-	return p.catchUp(c.r.Context(), p.Held)
+	return p.catchUp(c, p.Held)
 }
 
 // recentWrites remembers the last keyed writes by event id. It answers a retry

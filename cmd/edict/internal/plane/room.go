@@ -189,11 +189,24 @@ func (r *room) writable() error {
 	switch {
 	case r.failed != nil:
 		return fmt.Errorf("the log's store met a full disk; it takes events again once there is room below %s", r.dir)
+	case r.waiting():
+		return fmt.Errorf("the read model met a full disk; it goes on once there is room below %s", r.dir)
 	case r.low:
 		return fmt.Errorf("%d MiB of disk are free below %s; writes are taken again at %d MiB (--min-free %dMiB)",
 			r.left/mib, r.dir, (r.enough()+mib-1)/mib, r.keep/mib)
 	}
 	return nil
+}
+
+// waiting reports whether the read model waits for space: nobody would hear what
+// became of a write. The caller holds r.mu.
+func (r *room) waiting() bool {
+	select {
+	case <-r.wide:
+		return false
+	default:
+		return true
+	}
 }
 
 // await returns when the read model waits for no space, or ctx has ended.

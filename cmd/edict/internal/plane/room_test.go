@@ -99,23 +99,14 @@ func TestTheFoldWaitsWhileTheReadModelDoes(t *testing.T) {
 			r.await(t.Context()) // nothing waits
 			waited := make(chan struct{})
 			go func() { r.waitOut(); close(waited) }()
-			require.Eventually(t, func() bool {
-				short, cancel := context.WithCancel(t.Context())
-				cancel()
-				r.mu.Lock()
-				wide := r.wide
-				r.mu.Unlock()
-				r.await(short) // ends with its context
-				select {
-				case <-wide:
-					return false
-				default:
-					return true
-				}
-			}, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.writable() != nil }, 20*time.Second, time.Millisecond, "authors would get no verdict")
+			short, cancel := context.WithCancel(t.Context())
+			cancel()
+			r.await(short) // ends with its context
 			end(&free, r)
 			r.await(t.Context())
 			<-waited
+			require.NoError(t, r.writable())
 		})
 	}
 }
