@@ -35,6 +35,14 @@ type TableWatch interface {
 // tableRetry is the pause after a look that failed.
 const tableRetry = time.Second
 
+// restMost is the longest rest of those that last as long as the work before, or a
+// multiple of it: a process that was stopped meanwhile, alone or with its
+// machine, did not work all that time.
+const restMost = 10 * time.Second
+
+// rest gives others the processor for a while.
+func rest(ctx context.Context, d time.Duration) { sleep(ctx, min(d, restMost)) }
+
 // watchTables has whoever listens here told of tables that changed without a
 // row. It rests as long as it looked.
 func (r *Relay) watchTables(ctx context.Context) error {
@@ -58,7 +66,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 		failed = false
 		r.hub.tellTables(seq, all, asked)
 		r.publisher.tellTables(seq, all, asked)
-		sleep(ctx, time.Since(began))
+		rest(ctx, time.Since(began))
 		select {
 		case <-changed:
 		case <-w.Due():
@@ -174,7 +182,7 @@ func (p *publisher) followTables(ctx context.Context) error {
 	for ctx.Err() == nil {
 		start := time.Now()
 		p.followOnce(&f)
-		sleep(ctx, max(followPause, followRest*time.Since(start)))
+		rest(ctx, max(followPause, followRest*time.Since(start)))
 	}
 	return nil
 }

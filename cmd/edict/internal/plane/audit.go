@@ -37,10 +37,8 @@ func (p *Plane) auditOnce(ctx context.Context) bool {
 	last := p.store.Applied()
 	worked := time.Now()
 	_, err := projector.Audit(ctx, p.stream, p.stream.First(), last, p.links, func(uint64) {
-		// Four fifths of the time belong to others.
-		const rest = 4
 		select {
-		case <-time.After(rest * time.Since(worked)):
+		case <-time.After(auditRest(time.Since(worked))):
 		case <-ctx.Done():
 		}
 		worked = time.Now()
@@ -49,4 +47,11 @@ func (p *Plane) auditOnce(ctx context.Context) bool {
 		p.guard.raise(err)
 	}
 	return err == nil
+}
+
+// auditRest is how long others have the disk after it was read for a while: four
+// fifths of the time. A process that was stopped meanwhile read less.
+func auditRest(worked time.Duration) time.Duration {
+	const times, most = 4, 10 * time.Second
+	return min(times*worked, most)
 }
