@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
 
 // aboveLost is how far above the highest sequence known a log begins that is
-// made in the place of a lost one: what was told last, nobody may know any more.
+// made in the place of a lost one, and how far above the highest event id known
+// ids go on after any loss: what was told last, nobody may know any more.
 const aboveLost = 1_000_000
 
 func (a *app) logAcceptCommand() *cobra.Command {
@@ -140,6 +142,9 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, st
 	high, id := max(r.high, r.Last, store.Seq), r.highID
 	if store.Seq > 0 {
 		id = max(id, store.LastID())
+	}
+	if place, _ := id.Seq(0); place > 0 {
+		id = policy.EndOf(place, aboveLost)
 	}
 	if r.log == nil {
 		if r.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{Above: high + aboveLost, AboveID: id}); err != nil {

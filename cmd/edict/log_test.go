@@ -240,6 +240,21 @@ func TestALostTailIsAccepted(t *testing.T) {
 	require.EqualValues(t, 1, l.log.First())
 }
 
+// TestALostTailWasToldBeyondItsWitness: a worker that was killed left no link at
+// the end of what it had told, and the base was above its time already.
+func TestALostTailWasToldBeyondItsWitness(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	require.NoError(t, l.log.Rebase(t.Context(), policy.EndOf(l.log.Base()+1<<30, 1)))
+	l.add(30)
+	told := policy.EndOf(l.log.Base(), l.run.Seq+900)
+	l.close()
+	cutFrom(t, l.data, 25)
+	accepted(t, l.data)
+	l = openLedger(t, l.data)
+	defer l.close()
+	l.below(told)
+}
+
 func TestALostLogIsMadeAnewAboveAllVersions(t *testing.T) {
 	for _, remade := range []bool{false, true} {
 		l := openLedger(t, t.TempDir())
