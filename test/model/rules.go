@@ -19,6 +19,7 @@ var rules = map[string]string{
 
 	"base":           "a new log's base is above every id of the one before",
 	"base-edge":      "above its place, too: an id of the new base itself would be one of this log's beginning",
+	"base-beyond":    "and above what is known of them by a margin: who was killed had told more",
 	"rebase":         "a log that lost its tail gets a higher base",
 	"restore":        "a log that was put back from a backup gets a higher base, or nobody is told what went back",
 	"restore-clock":  "above the present of the clock that bases are counted by, which passes all ids of a log that is not faster",

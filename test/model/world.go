@@ -283,7 +283,11 @@ func (w *world) client(c *client, i int) (bad string) {
 func (w *world) another(anew bool) {
 	w.reach()
 	w.restored = nil
-	above := w.h.base + w.h.head() + w.r.IntN(3)
+	const unknown = 2 // what was told last, the witness may not know
+	above := w.h.base + w.h.head() - unknown + w.r.IntN(unknown+1)
+	if !off("base-beyond") {
+		above += unknown
+	}
 	if !off("base-edge") {
 		above++
 	}
