@@ -73,6 +73,7 @@ test-faults: nft
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
 	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
+	$(GO) test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed $(SEED) -timeout 30m
 	$(GO) test -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }

@@ -2,9 +2,11 @@ package test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,122 @@ func TestNoTenantHarmsAnother(t *testing.T) {
 	t.Logf("%d attempts", victims.Tried())
 }
 
+var (
+	attackRounds = flag.Int("attacks", 2000, "attempts at random in TestTenantsForgeAndGuessInVain")
+	attackSeed   = flag.Uint64("attacks.seed", 1, "what they are drawn from")
+)
+
+// TestTenantsForgeAndGuessInVain has them take the ids of others' writes, forge
+// headers, send what was recorded again, ask for what nobody has, and try at random.
+// What is appended by it is mallory's own, and says so; the victim has what it had.
+func TestTenantsForgeAndGuessInVain(t *testing.T) {
+	t.Parallel()
+	t.Logf("seed %d", *attackSeed)
+	p, x := attacked(t)
+	there, err := x.Connect(t, "victim")
+	require.NoError(t, err)
+	heard, err := there.SubscribeSync("edict.node." + attacks.VictimNode + ".>")
+	require.NoError(t, err)
+	require.NoError(t, there.Flush())
+	p.do("PATCH", "/v1/projects/"+attacks.VictimProject+"/policies/"+x.Policy, map[string]any{"rules": rulesTo(444)}, 200)
+	live, err := heard.NextMsg(20 * time.Second)
+	require.NoError(t, err)
+	root, err := x.Connect(t, "root")
+	require.NoError(t, err)
+	recorded := append(theLog(t, root), attacks.Recorded{Subject: live.Subject, Header: live.Header, Body: live.Data})
+	recorded = slices.DeleteFunc(recorded, func(r attacks.Recorded) bool { return strings.Contains(r.Subject, attacks.AttackerProject) })
+
+	x.Collisions(t)
+	p.announced()
+	state, rulesets := p.guardedState()
+	head := p.status("").Head
+	pending, _, err := heard.Pending()
+	require.NoError(t, err)
+
+	x.Oracles(t)
+	x.ReplayRequests(t)
+	require.Equal(t, head, p.status("").Head, "the log has nothing of it")
+	sent := x.Replays(t, recorded)
+	require.NotEmpty(t, sent)
+	last := sent[len(sent)-1].Seq
+	require.True(t, waitFor(20*time.Second, func() bool { return p.status("").Applied >= last }))
+	refused := p.codesAfter(head)
+	for _, s := range sent {
+		require.NotEmpty(t, refused[s.Seq], "%s is accepted", s.What)
+	}
+	x.ForgedHeaders(t, attacks.Foreseen("alice", attacks.VictimProject, "deploy-42", "put:"+attacks.VictimNode))
+	x.Random(t, *attackSeed, *attackRounds)
+
+	p.announced()
+	again, rulesetsAgain := p.guardedState()
+	require.Equal(t, state, again, "the victim has what it had")
+	require.Equal(t, rulesets, rulesetsAgain)
+	now, _, err := heard.Pending()
+	require.NoError(t, err)
+	require.Equal(t, pending, now, "and heard nothing of it")
+	mallorysOwn(t, p, root, head)
+	p.do("PUT", "/v1/projects/"+attacks.VictimProject+"/nodes/"+attacks.VictimNode, map[string]any{"labels": map[string]string{"role": "db"}}, 200)
+	require.GreaterOrEqual(t, x.Tried(), 350+*attackRounds)
+	t.Logf("%d attempts", x.Tried())
+}
+
+// theLog is all that stands in it, as somebody who recorded it has it.
+func theLog(t *testing.T, root *nats.Conn) (all []attacks.Recorded) {
+	t.Helper()
+	for seq := 1; ; seq++ {
+		m, err := root.Request("$JS.API.DIRECT.GET.EDICT_LOG", fmt.Appendf(nil, `{"seq":%d}`, seq), 10*time.Second)
+		require.NoError(t, err)
+		if m.Header.Get("Status") != "" {
+			return all
+		}
+		r := attacks.Recorded{Subject: m.Header.Get("Nats-Subject"), Header: map[string][]string{}, Body: m.Data}
+		for name, values := range m.Header {
+			if !slices.Contains([]string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"}, name) {
+				r.Header[name] = values
+			}
+		}
+		all = append(all, r)
+	}
+}
+
+// mallorysOwn looks at all that the log took above a sequence: it lacks nothing, and
+// whatever its headers say, the audit has it as what somebody appended over NATS to
+// the attacker's project.
+func mallorysOwn(t *testing.T, p *process, root *nats.Conn, above uint64) {
+	t.Helper()
+	m, err := root.Request("$JS.API.STREAM.INFO.EDICT_LOG", nil, 10*time.Second)
+	require.NoError(t, err)
+	var info struct {
+		State struct {
+			Messages, Last uint64
+			First          uint64 `json:"first_seq"`
+			LastSeq        uint64 `json:"last_seq"`
+			Deleted        int    `json:"num_deleted"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(m.Data, &info))
+	require.Equal(t, info.State.LastSeq-info.State.First+1, info.State.Messages, "no header has the log drop anything")
+	require.Greater(t, info.State.LastSeq, above)
+	for after := above; after < info.State.LastSeq; {
+		var page struct {
+			Items []struct {
+				Seq                               uint64
+				Subject, Via, Principal, Rejected string
+				Correlation                       string `json:"correlation_id"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(p.do("GET", fmt.Sprintf("/v1/audit?after=%d&limit=200", after), nil, 200), &page))
+		require.NotEmpty(t, page.Items)
+		for _, e := range page.Items {
+			after = e.Seq
+			require.Contains(t, e.Subject, "edict.log."+attacks.AttackerProject+".")
+			require.Equal(t, "nats", e.Via, "event %d", e.Seq)
+			require.Empty(t, e.Principal, "event %d", e.Seq)
+			require.Empty(t, e.Correlation, "event %d", e.Seq)
+		}
+	}
+}
+
 func rulesTo(port int) []any {
 	return []any{map[string]any{
 		"action": "allow", "protocol": "tcp", "source_cidr": "10.0.0.0/8", "destination_cidr": "10.0.0.0/8", "ports": map[string]int{"from": port, "to": port},
@@ -97,6 +215,7 @@ func attacked(t *testing.T) (*process, *attacks.Plane) {
 	for name, is := range attacks.Cast {
 		x.Tokens[name] = token(name, is[0], is[1:]...)
 	}
+	x.Tokens["root"] = p.token
 	p.tokenFile = filepath.Join(dir, "root.token")
 	require.NoError(t, os.WriteFile(p.tokenFile, []byte(p.token), 0o600))
 	p.start()
