@@ -51,6 +51,7 @@ type entry struct {
 	older    *olderHashes
 	trace    streams.Trace // of the request that caused it, if it says
 	claimed  bool          // the subject says of the event what it says itself
+	size     int           // of the message, as the log has it
 	weight   int           // about the bytes that it keeps in memory, in those of the log
 }
 
@@ -79,7 +80,7 @@ func (e *NewerEventError) Error() string {
 
 func prepare(m streams.Message) (entry, error) {
 	ev, err := policy.Decode(m.Body)
-	e := entry{msg: m, body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
+	e := entry{msg: m, size: m.Size(), body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
 	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
 		if !ofProject(m.Subject) {
 			if newer(v[0]) {

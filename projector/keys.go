@@ -15,8 +15,8 @@ import (
 // has admission policies; version 4 has artifacts; version 5 has no edges, but
 // says since when things are as they are, and keeps the past; version 6 has a
 // chain hash that names events by their bodies alone, and in relations to nodes
-// the project.
-const SchemaVersion = 6
+// the project; version 7 counts what each project takes of the log.
+const SchemaVersion = 7
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -42,6 +42,7 @@ const (
 	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
 	keyRete           = 'u' // project, rete -> signers
 	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied
+	keyUsage          = 'd' // project -> the last hour, bytes of the log by hours
 	keyReported       = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -124,6 +125,10 @@ func appendReteKey(b []byte, project uuid.UUID, name string) []byte {
 func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, version uint64) []byte {
 	b = append(append(append(b, keyRelease), project[:]...), id...)
 	return appendU64(append(b, 0), version)
+}
+
+func appendUsageKey(b []byte, project uuid.UUID) []byte {
+	return append(append(b, keyUsage), project[:]...)
 }
 
 func rejectionKey(seq uint64) []byte {

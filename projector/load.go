@@ -27,7 +27,7 @@ func (p *Projector) load() error {
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}, labels: map[string]policy.Labels{}}
 	defer func() { p.state.touches.skip(p.cursor.seq) }()
 	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.admission, l.access, l.retes, l.artifacts, l.kept,
+		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.admission, l.access, l.retes, l.artifacts, l.kept, l.usage,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("load store %s: %w", p.dir, err)
@@ -268,6 +268,17 @@ func (l *loader) revisions() error {
 		p.revisions.sort()
 	}
 	return err
+}
+
+func (l *loader) usage() error {
+	return l.scan(keyUsage, func(k, v []byte) error {
+		u, err := readUsage(v)
+		if err != nil || len(k) != len(uuid.UUID{}) {
+			return errRecord
+		}
+		l.state.usage.put(uuid.UUID(k), u)
+		return nil
+	})
 }
 
 // pebbleLog passes on what an operator should see. A write-ahead log that

@@ -400,6 +400,7 @@ func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full fu
 	for i := range entries {
 		e := &entries[i]
 		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
+		f.spend(e)
 		v := f.event(e)
 		v.Seq = f.seq
 		if v.Rejection != nil {
@@ -418,6 +419,7 @@ func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full fu
 			break
 		}
 	}
+	f.keepUsage()
 	p.state.kept.trim(&f, p.opt.Past, p.opt.PastBytes)
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
 	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from

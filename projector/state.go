@@ -28,6 +28,7 @@ type state struct {
 	touches    touches
 	accepted   uint32 // policies, ever
 	kept       kept
+	usage      usages
 }
 
 // live counts what exists now.
@@ -41,6 +42,7 @@ func newState(parts int) *state {
 		nodes:     map[policy.NodeID]*node{},
 		payloads:  payloads{},
 		kept:      newKept(),
+		usage:     newUsages(),
 		admission: newAdmissionState(),
 		access:    newAccessState(),
 		have:      make(union, parts),
