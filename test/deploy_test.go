@@ -73,6 +73,25 @@ func alertsAsk(t *testing.T, s scraped) {
 	require.Greater(t, len(seen), 10)
 }
 
+// TestEveryConditionToWatchHasAnAlert: what docs/metrics.md says to watch for, as
+// a condition, somebody is called for.
+func TestEveryConditionToWatchHasAnAlert(t *testing.T) {
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
+	require.NoError(t, err)
+	_, watch, found := strings.Cut(string(page), "\n## What to watch\n")
+	require.True(t, found)
+	alerts, conditions := string(deployed(t, "prometheus/alerts.yaml")), 0
+	for _, m := range regexp.MustCompile("`([^`]*(?:>|!=)[^`]*)`").FindAllStringSubmatch(watch, -1) {
+		metric := regexp.MustCompile(`edict_\w+`).FindString(m[1])
+		require.NotEmpty(t, metric, m[1])
+		require.Regexp(t, `(?m)^ +expr: .*\b`+metric+`\b`, alerts, "no alert asks for what is to be watched: %s", m[1])
+		conditions++
+	}
+	require.GreaterOrEqual(t, conditions, 6)
+}
+
 // board is a dashboard of Grafana, as far as ours goes.
 type board struct {
 	UID, Title    string
