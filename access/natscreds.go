@@ -114,6 +114,7 @@ func (k *NATSKeys) Revoke(what string) (user string, err error) {
 		if err != nil {
 			return "", err
 		}
+		limitPayload(a.quarter, of)
 		if of.Subject != c.IssuerAccount {
 			continue
 		}

@@ -146,6 +146,7 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	}
 	c := jwt.NewAccountClaims(public)
 	c.Name = a.label
+	limitPayload(a.quarter, c)
 	switch a.quarter {
 	case streams.QuarterNodes, streams.QuarterProducers:
 		c.Limits.Subs = streams.MaxSubscriptions // of each connection
@@ -194,6 +195,14 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 		c.SigningKeys.Add(signer)
 	}
 	return c, k.writeSeed(a.name, signing)
+}
+
+// limitPayload bounds what a client of an account may send at once. An account that was
+// made before there was a bound gets it when it is next signed.
+func limitPayload(q streams.Quarter, c *jwt.AccountClaims) {
+	if q == streams.QuarterProducers {
+		c.Limits.Payload = streams.MaxProduced
+	}
 }
 
 // nodeScope is what whoever holds the seed can give: to be a node.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -135,6 +136,11 @@ func (s *Server) furnish(ns *server.Server) error {
 	for _, q := range []Quarter{QuarterNodes, QuarterProducers} {
 		quarters[q], _ = ns.LookupOrRegisterAccount(string(q))
 	}
+	// An account that is no configuration's gets limits by way of claims alone,
+	// which replace whatever it shares: that comes after.
+	limits := jwt.NewAccountClaims(string(QuarterProducers))
+	limits.Limits.Payload = MaxProduced
+	ns.UpdateAccountClaims(quarters[QuarterProducers], limits)
 	for _, j := range Joints {
 		if err := j.make(quarters[QuarterPlane], quarters[j.To]); err != nil {
 			return fmt.Errorf("embedded server: join the accounts: %w", err)

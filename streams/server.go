@@ -29,6 +29,12 @@ const (
 	// and on servers of others. A node needs two; each costs the server memory.
 	MaxSubscriptions = 1024
 
+	// MaxProduced are the bytes of a message that a producer may append, headers
+	// included, here and on servers of others: a document as large as the API takes,
+	// and what an event has around it. A larger release of artifacts takes
+	// the API.
+	MaxProduced = 1<<20 + 64<<10
+
 	// What a stream may hold between its connections and its store. A message
 	// beyond it is dropped, and with it the batch it belongs to, so it lies above
 	// all batches that may be in flight: eight of the relay's, one of the log's.

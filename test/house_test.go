@@ -49,7 +49,7 @@ var rooms = map[string][]string{
 var keepers = map[string][]string{
 	"github.com/cockroachdb/pebble": {"projector", "snapshot"},
 	"github.com/nats-io/nats":       {"streams", "relay", "node"}, // nats.go and nats-server
-	"github.com/nats-io/jwt":        {"access"},
+	"github.com/nats-io/jwt":        {"access", "streams"},        // streams: limits of an account of the embedded server
 	"github.com/nats-io/nkeys":      {"access"},
 	"go.opentelemetry.io/":          {"cmd"},
 	"google.golang.org/protobuf":    {"cmd"},
