@@ -117,9 +117,9 @@ type Deps struct {
 	Trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
-	// OverShare is how many projects took more of the log than is theirs in a day;
-	// nil: nobody counts.
-	OverShare func() int
+	// ProjectBytes is how much of the log a project takes in 24 hours before its
+	// writes are refused (429 project_over_share); 0: any number.
+	ProjectBytes uint64
 	// Damaged says what the log has lost or changed: the fold stands, and the
 	// plane takes no writes (503 log_unavailable). nil: nobody watches over it.
 	Damaged func() error

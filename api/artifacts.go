@@ -45,7 +45,7 @@ func artifactRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.ReleaseLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
-			Problems: writeProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
+			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
 			serve:    (*plane).releaseArtifacts,
 		},
 		{

@@ -267,6 +267,9 @@ func (b *batch) publish(k *chunk) error {
 	if err := b.p.writable(); err != nil {
 		return err
 	}
+	if err := b.p.affordable(b.c, k.events[0].Event); err != nil { // all are of one project
+		return err
+	}
 	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
 	defer cancel()
 	trace, done := b.p.publishing(b.c, b.kind, len(k.events))

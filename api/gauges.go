@@ -55,7 +55,7 @@ var (
 	pastBytesDesc   = desc("past_bytes", "What these records take, about. Near --past-bytes the oldest go before --past is over.")
 	pastDroppedDesc = prometheus.NewDesc("edict_past_dropped_total", "Records of what nodes lost that went before --past was over, for want of --past-bytes. Growth is nodes that pull.", nil, nil)
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is nearly full or was; else 0.")
-	overShareDesc   = desc("projects_over_share", "Projects that took more than --project-bytes of the log in 24 hours, as far as this process saw. Above 0 a producer floods the log, which keeps it for good, or the share is too small.")
+	overShareDesc   = desc("projects_over_share", "Projects that took more than --project-bytes of the log in 24 hours, and are refused further writes. Above 0 a producer floods the log, which keeps it for good, or the share is too small.")
 	damagedDesc     = desc("log_damaged", "1 while the fold stands because the log lost or changed events it had, or is another log; else 0. Until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. Far below the head for minutes, nobody writes it.")
 	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, of those this process looked at: nodes it serves, and whoever asked.")
@@ -105,9 +105,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		low = 1
 	}
 	tell(lowDesc, low)
-	if g.OverShare != nil {
-		tell(overShareDesc, float64(g.OverShare()))
-	}
+	tell(overShareDesc, float64(g.overShare()))
 	if g.Damaged != nil {
 		damaged := 0.0
 		if g.Damaged() != nil {
@@ -133,6 +131,14 @@ func (g *gauges) tables(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(stepsDesc, prometheus.CounterValue, float64(c.Steps))
 	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(c.Waiting))
+}
+
+// overShare is how many projects have had their share of the log.
+func (g *gauges) overShare() (n int) {
+	if g.ProjectBytes > 0 {
+		g.Model.Read(func(v *projector.View) { n = len(v.OverShare(g.ProjectBytes, time.Now())) })
+	}
+	return n
 }
 
 // published reads how far behind what is published is.

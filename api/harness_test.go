@@ -118,6 +118,24 @@ func (l *memLog) store(subject string, body []byte, header ...map[string][]strin
 	return seq
 }
 
+// Junk appends what is no event.
+func (l *memLog) Junk(subject, body string) { l.JunkAt(time.Time{}, subject, body) }
+
+// JunkAt is Junk at a time, unless that is zero.
+func (l *memLog) JunkAt(at time.Time, subject, body string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	hold := l.hold
+	l.hold = true
+	l.store(subject, []byte(body))
+	if !at.IsZero() {
+		l.held[len(l.held)-1].Time = at
+	}
+	if l.hold = hold; !hold {
+		l.release()
+	}
+}
+
 func (l *memLog) release() {
 	if err := l.fold.Apply(l.held); err != nil {
 		panic(err)

@@ -46,7 +46,7 @@ func nodeRoutes() []Route {
 			BodyType: mediaJSON, Body: resource.Facts{},
 			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
 				jsonAnswer(http.StatusOK, resource.Node{})...),
-			Problems: writeProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
+			Problems: projectProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    (*plane).putNode,
 		},
 		{
@@ -62,7 +62,7 @@ func nodeRoutes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.NodeLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
-			Problems: writeProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
+			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
 			serve:    (*plane).putNodes,
 		},
 	}

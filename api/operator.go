@@ -83,7 +83,7 @@ func (p *plane) getStatus(c *call) error {
 	if out.Convergence, err = p.convergence(c.r.Context(), limit); err != nil {
 		return err
 	}
-	out.Workers = p.workers(out)
+	out.Workers, out.Shares = p.workers(out), p.shares()
 	return c.json(http.StatusOK, out)
 }
 

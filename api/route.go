@@ -143,6 +143,12 @@ func writeProblems(more ...string) []string {
 	return append(more, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow)
 }
 
+// projectProblems are those of a write that makes a project's part of the log
+// longer, and takes nothing away.
+func projectProblems(more ...string) []string {
+	return writeProblems(append(more, CodeProjectOverShare)...)
+}
+
 // bodyProblems are the codes any route with a body may answer with.
 func bodyProblems(more ...string) []string {
 	return append(more, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, policy.CodeWrongType,

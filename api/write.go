@@ -35,6 +35,9 @@ func (p *plane) append(c *call, a streams.Append, created bool) (projector.Verdi
 	if err := p.writable(); err != nil {
 		return projector.Verdict{}, err
 	}
+	if err := p.affordable(c, e); err != nil {
+		return projector.Verdict{}, err
+	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), p.WritePatience)
 	defer cancel()
 	trace, done := p.publishing(c, e.EventType(), 1)

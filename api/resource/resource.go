@@ -280,10 +280,28 @@ type Status struct {
 	Identities int         `json:"identities"`
 	Policies   int         `json:"policies"`
 	Past       Past        `json:"past"`
+	Shares     Shares      `json:"shares"`
 	Durability string      `json:"durability"`
 	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
 	// Convergence is nil while the worker has not read what nodes reported.
 	Convergence *Convergence `json:"convergence,omitempty"`
+}
+
+// Shares are what projects took of the log lately.
+type Shares struct {
+	Limit uint64 `json:"limit"` // bytes of a project in Hours; 0: any number
+	Hours int    `json:"hours"`
+	Over  int    `json:"over"` // how many projects have had theirs
+	// Projects are all that are over, and of the others those that took most, up to
+	// 20 together if fewer are over; the largest first.
+	Projects []Share `json:"projects"`
+}
+
+// Share is what one project took of the log.
+type Share struct {
+	Project string `json:"project_id"`
+	Bytes   uint64 `json:"bytes"`
+	Over    bool   `json:"over"` // its writes are refused, but for deletions
 }
 
 // LogStatus is the log's birth and its size on disk.

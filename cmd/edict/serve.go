@@ -102,7 +102,7 @@ again once there is room: nothing needs to be restarted.`,
 	flags.StringVar(&f.pastBytesText, "past-bytes", "512MiB", "how much of that is kept at most")
 	flags.IntVar(&f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
-	flags.StringVar(&f.projectText, "project-bytes", "4GiB", "how much of the log a project takes in a day before its native NATS producers are shut out; 0: any")
+	flags.StringVar(&f.projectText, "project-bytes", "4GiB", "how much of the log a project takes in a day before its writes are refused and its native NATS producers shut out; 0: any")
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
 	flags.IntVar(&f.opt.Snapshots.Keep, "snapshot-keep", 2, "checkpoints kept")
 	flags.BoolVar(&f.opt.Existing, "existing", false, "the plane exists: refuse to start where its log is missing, in place of making a new, empty one")

@@ -80,6 +80,7 @@ func writeStatus(w io.Writer, s resource.Status) {
 	}
 	fmt.Fprintf(w, "Rejected:    %d events\n", s.Rejected)
 	fmt.Fprintf(w, "Durability:  %s\n", s.Durability)
+	fmt.Fprintf(w, "Projects:    %s\n", sharesText(s.Shares))
 	if s.Digest != "" {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
 	}

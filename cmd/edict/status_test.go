@@ -20,6 +20,16 @@ func TestPartitionsThatSayTheSameAreOneLine(t *testing.T) {
 	require.Equal(t, "0 events behind", publishedText(7, all[:3]))
 }
 
+func TestTheStatusNamesProjectsOverTheirShare(t *testing.T) {
+	const gib = 1 << 30
+	most := []resource.Share{{Project: "a", Bytes: 5 * gib, Over: true}, {Project: "b", Bytes: 4 * gib, Over: true}, {Project: "c", Bytes: 1 << 20}}
+	require.Equal(t, "OVER THEIR SHARE: a with 5.0 GiB, b with 4.0 GiB; each may take 4.0 GiB of the log in 24 hours",
+		sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Over: 2, Projects: most}))
+	require.Equal(t, "most took c with 1.0 MiB; each may take 4.0 GiB of the log in 24 hours", sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Projects: most[2:]}))
+	require.Equal(t, "none took anything of the log lately; their share of the log is not limited", sharesText(resource.Shares{Hours: 24}))
+	require.Equal(t, "0.5 KiB", sizeText(512))
+}
+
 func TestThePastIsToldByItsFirstEvent(t *testing.T) {
 	require.Equal(t, "all of the log, 0 records, 0.0 MiB", pastText(resource.Past{}))
 	require.Equal(t, "back to event 8, 3 records, 1.5 MiB, 2 dropped for want of room", pastText(resource.Past{From: 7, Records: 3, Bytes: 3 << 19, Dropped: 2}))

@@ -137,7 +137,7 @@ func (p *Plane) openAccess(ctx context.Context) (err error) {
 	if o.File == "" {
 		return nil
 	}
-	opt := access.Options{File: p.entrance.file, Failures: p.entrance.failures, Spent: p.quota.spent}
+	opt := access.Options{File: p.entrance.file, Failures: p.entrance.failures, Spent: p.spent}
 	if o.Issuer != "" {
 		if opt.Issuer, err = access.NewIssuer(ctx, o.Issuer, o.Audience, nil); err != nil {
 			return &UnusableError{"--oidc-issuer", err}

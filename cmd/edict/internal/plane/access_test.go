@@ -98,6 +98,7 @@ type guarded struct {
 	log    *bytes.Buffer
 	data   string       // directory
 	said   bytes.Buffer // answers that refuse, and pages for operators
+	opt    Options
 	stop   func()
 	out    *outside // nil: the server is embedded
 }
@@ -161,8 +162,15 @@ func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
 		_, err := artifact.LoadOrCreateSigner(opt.SigningKey)
 		require.NoError(t, err)
 	}
+	g.opt = opt
 	g.at, g.stop = start(t, opt)
 	return g
+}
+
+// again stops the plane and starts it on what it left.
+func (g *guarded) again(t *testing.T) {
+	g.stop()
+	g.at, g.stop = start(t, g.opt)
 }
 
 func TestOnlyTheRightCredentialsOpenADoor(t *testing.T) {

@@ -57,7 +57,7 @@ type Options struct {
 	TableEntries int           // of one node's table; 0: datapath.DefaultCapacity
 	MinFree      uint64        // bytes of disk below which writes are refused; 0: none
 	Existing     bool          // the plane exists: a start that finds no log is refused, and makes none
-	ProjectBytes uint64        // of the log that a project's producers take in a day before they are shut out; 0: any number
+	ProjectBytes uint64        // of the log that a project takes in a day before its writes are refused; 0: any number
 	YesDelete    bool          // a read model of an older layout is deleted once it is rebuilt
 
 	Snapshots SnapshotOptions
@@ -99,7 +99,6 @@ type Plane struct {
 	broken   chan error              // the read model turned out to be damaged
 	putBack  bool                    // the log is not where the last start left it
 	unread   bool                    // there is a log of an embedded server, which a worker does not serve
-	quota    *quota
 	listener net.Listener
 	entrance entrance
 	conn     *streams.Conn
@@ -164,7 +163,6 @@ func (p *Plane) open(ctx context.Context) error {
 		return &UnusableError{"--data", err}
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
-	p.quota = newQuota(p.opt.ProjectBytes, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
 	for _, step := range []func(context.Context) error{p.led(p.connect), p.led(p.openStreams), p.openKeys, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {

@@ -1,49 +1,15 @@
 package plane
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/streams"
 )
 
-func TestAShareOfTheLogIsADays(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC)
-	q := newQuota(1000, slog.New(slog.DiscardHandler))
-	q.now = func() time.Time { return now }
-	mine, others := uuid.MustParse(ours), uuid.MustParse(theirs)
-	put := func(project string, bytes int, at time.Time) {
-		m := streams.Message{Subject: "edict.log." + project + ".node.a", Time: at}
-		m.Body = make([]byte, bytes-m.Size())
-		q.count([]streams.Message{m})
-	}
-	put(ours, 5000, now.Add(-25*time.Hour)) // folded now, written long ago
-	put(ours, 600, now.Add(-23*time.Hour))
-	require.False(t, q.spent(mine))
-	put(ours, 400, now)
-	require.True(t, q.spent(mine))
-	require.False(t, q.spent(others))
-	require.Equal(t, 1, q.over())
-	now = now.Add(time.Hour)
-	require.False(t, q.spent(mine), "the oldest hours are over")
-	put(ours, 600, now)
-	require.True(t, q.spent(mine))
-	now = now.Add(30 * time.Hour)
-	require.False(t, q.spent(mine))
-	require.Empty(t, q.of, "nothing is kept of who is quiet")
-
-	any := newQuota(0, nil)
-	any.count([]streams.Message{{Subject: "edict.log." + ours + ".node.a", Body: make([]byte, 1<<20), Time: time.Now()}})
-	require.False(t, any.spent(mine))
-}
-
-// Whose project has had its share of the log is shut out over NATS, and stays so;
-// others, and authors over HTTP, are not.
+// Whose project has had its share of the log is shut out over NATS and refused over
+// HTTP, and stays so, after a restart as well; others are not.
 func TestAProducerBeyondItsShareIsShutOut(t *testing.T) {
 	g := startGuarded(t, false, func(o *Options) { o.ProjectBytes = 2 * mib })
 	operator, author := who{g, "operator"}, who{g, "author"}
@@ -67,5 +33,16 @@ func TestAProducerBeyondItsShareIsShutOut(t *testing.T) {
 	require.NoError(t, err)
 	_, err = other.Request("edict.log."+ours+".node.a", []byte("x"), 10*time.Second)
 	require.NoError(t, err)
-	require.NoError(t, who{g, "stranger"}.http("PUT", "/v1/projects/"+theirs+"/nodes/a", `{"labels":{}}`))
+	require.NoError(t, who{g, "author"}.http("PUT", "/v1/projects/"+ours+"/nodes/a", `{"labels":{}}`))
+	refused := func() {
+		t.Helper()
+		require.ErrorContains(t, who{g, "stranger"}.http("PUT", "/v1/projects/"+theirs+"/nodes/b", `{"labels":{}}`), "project_over_share")
+	}
+	refused()
+	require.NoError(t, who{g, "root"}.http("PUT", "/v1/projects/"+theirs+"/nodes/b", `{"labels":{}}`), "administrators are not held to it")
+	require.NoError(t, who{g, "stranger"}.http("DELETE", "/v1/projects/"+theirs+"/nodes/b", ""))
+	g.again(t)
+	refused()
+	_, err = operator.nats()
+	require.ErrorIs(t, err, nats.ErrAuthorization)
 }

@@ -257,8 +257,7 @@ func (r *room) release() { r.once.Do(func() { close(r.released) }) }
 // would hold up its readers then.
 type roomyLog struct {
 	*streams.Log
-	room  *room
-	quota *quota
+	room *room
 }
 
 // Follow yields what the log yields, each batch when there is room for it.
@@ -266,7 +265,6 @@ func (l roomyLog) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.M
 	return func(yield func([]streams.Message, error) bool) {
 		for msgs, err := range l.Log.Follow(ctx, from) {
 			l.room.await(ctx)
-			l.quota.count(msgs)
 			if ctx.Err() != nil || !yield(msgs, err) {
 				return
 			}

@@ -42,6 +42,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.keepMarks(parts) })
 	g.Go(func() error { return p.report(parts) })
 	g.Go(func() error { return p.expel(parts) })
+	g.Go(func() error { return p.watchShares(parts) })
 	g.Go(func() error { return p.keepKeys(parts) })
 	g.Go(func() error { return p.endTransitions(parts) })
 	g.Go(func() error { return p.tracker.Run(parts) })

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+// sharesText says who took more of the log than is theirs, else who took most.
+func sharesText(s resource.Shares) string {
+	limit := "their share of the log is not limited"
+	if s.Limit > 0 {
+		limit = fmt.Sprintf("each may take %s of the log in %d hours", sizeText(s.Limit), s.Hours)
+	}
+	if s.Over == 0 {
+		if len(s.Projects) == 0 {
+			return "none took anything of the log lately; " + limit
+		}
+		return "most took " + shareText(s.Projects[0]) + "; " + limit
+	}
+	over := make([]string, min(s.Over, len(s.Projects)))
+	for i := range over {
+		over[i] = shareText(s.Projects[i])
+	}
+	return "OVER THEIR SHARE: " + strings.Join(over, ", ") + "; " + limit
+}
+
+func shareText(s resource.Share) string { return s.Project + " with " + sizeText(s.Bytes) }
+
+// sizeText is a number of bytes for people.
+func sizeText(n uint64) string {
+	const kib = 1 << 10
+	size, unit := float64(n)/kib, 0
+	for ; size >= kib && unit < 2; unit++ {
+		size /= kib
+	}
+	return fmt.Sprintf("%.1f %s", size, []string{"KiB", "MiB", "GiB"}[unit])
+}
