@@ -131,6 +131,12 @@ func (p *Plane) get(t *testing.T, path string) (status int, body string) {
 
 // running is a plane on dir that runs until the test ends.
 func running(t *testing.T, opt Options) *Plane {
+	p, _ := runningUntil(t, opt)
+	return p
+}
+
+// runningUntil is running, until stop or the test ends.
+func runningUntil(t *testing.T, opt Options) (p *Plane, stop func()) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	ctx, cancel := context.WithCancel(context.Background())
 	opt.HTTP, opt.Relaxed = "127.0.0.1:0", true
@@ -138,12 +144,13 @@ func running(t *testing.T, opt Options) *Plane {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)
 		p.Close()
 	})
-	return p
+	t.Cleanup(stop)
+	return p, stop
 }
 
 // alarmed waits for the alarm and returns it.
