@@ -28,10 +28,15 @@ type TestResult struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// Test runs the tests that a policy carries.
+// Test runs the tests that a policy carries. Those that ctx leaves no time for
+// fail.
 func (e *Engine) Test(ctx context.Context, c *Compiled) []TestResult {
 	results := make([]TestResult, len(c.policy.Tests))
 	for i, t := range c.policy.Tests {
+		if err := ctx.Err(); err != nil {
+			results[i] = TestResult{t.Name, "is not run: " + err.Error()}
+			continue
+		}
 		results[i] = TestResult{t.Name, t.run(ctx, e, c.alone())}
 	}
 	return results

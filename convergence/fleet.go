@@ -27,7 +27,8 @@ type standing struct {
 }
 
 // Fleet goes through all nodes, unless nothing happened since it last did, and
-// lists at most limit of those that lag. The error is *NotReadyError.
+// lists at most limit of those that lag. The error is *NotReadyError, or
+// ctx's.
 func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
 	if !t.heard() {
 		return Fleet{}, &NotReadyError{}
@@ -83,6 +84,9 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 				}
 			}
 		})
+	}
+	if err := ctx.Err(); err != nil {
+		return Fleet{}, err
 	}
 	out.Lagging = t.list(ctx, behind, limit)
 	return out, ctx.Err()

@@ -39,8 +39,8 @@ const maxSteps = 64
 
 // Rollout says how far a policy of a project has come, deleted or not; ok is
 // false when the project never had it. It lists at most limit nodes. Its cost
-// grows with the policy's nodes. The error is *NotReadyError, or the read
-// model's.
+// grows with the policy's nodes. The error is *NotReadyError, ctx's, or
+// the read model's.
 func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int) (out Rollout, ok bool, err error) {
 	if !t.heard() {
 		return Rollout{}, false, &NotReadyError{}
@@ -55,7 +55,9 @@ func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int)
 	if !ok || err != nil {
 		return Rollout{}, ok, err
 	}
-	t.refresh(groups)
+	if err := t.refresh(ctx, groups); err != nil {
+		return Rollout{}, true, err
+	}
 	out, late := t.count(id, s, groups)
 	out.Lagging = t.list(ctx, late, limit)
 	return out, true, nil
@@ -67,7 +69,7 @@ func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
 }
 
 // refresh judges the reports of nodes whose rows changed since they were.
-func (t *Tracker) refresh(groups [][]projector.Seat) {
+func (t *Tracker) refresh(ctx context.Context, groups [][]projector.Seat) error {
 	var stale []projector.Seat
 	t.mu.Lock()
 	for _, seats := range groups {
@@ -79,6 +81,9 @@ func (t *Tracker) refresh(groups [][]projector.Seat) {
 	}
 	t.mu.Unlock()
 	for part := range slices.Chunk(stale, chunk) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -89,6 +94,7 @@ func (t *Tracker) refresh(groups [][]projector.Seat) {
 			}
 		})
 	}
+	return nil
 }
 
 // late is a node that lags, and since which event: at is its log timestamp, or

@@ -16,16 +16,24 @@ import (
 
 // Changes are the log sequences that gave the project what tables are made of
 // now or were made of before: revisions of policies that live, and facts that
-// nodes have. Newest first, each once.
-func (e *Enforcement) Changes() ([]uint64, error) {
+// nodes have. Newest first, each once. It is asked all along whether to proceed,
+// and ends with the error.
+func (e *Enforcement) Changes(proceed func() error) ([]uint64, error) {
 	var seqs []uint64
+	proceed = paced(proceed)
 	err := e.policies(func(id uuid.UUID, _ policyRecord) error {
-		return e.revisions(id, func(seq uint64) { seqs = append(seqs, seq) })
+		return e.revisions(id, func(seq uint64) error {
+			seqs = append(seqs, seq)
+			return proceed()
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	for n, err := range e.Nodes() {
+		if err == nil {
+			err = proceed()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -35,27 +43,45 @@ func (e *Enforcement) Changes() ([]uint64, error) {
 	return slices.Compact(seqs), nil
 }
 
+// paced is proceed, asked every now and then by those who call it all along.
+func paced(proceed func() error) func() error {
+	const often = 256 // records, some ten microseconds
+	n := 0
+	return func() error {
+		if n++; n%often != 0 {
+			return nil
+		}
+		return proceed()
+	}
+}
+
 // MatchedAt are the revisions, oldest policy id first, that matched the node's
 // present labels when the log stood at seq, of policies that live now. What was
-// deleted since stays deleted.
-func (e *Enforcement) MatchedAt(seq uint64) ([]HeadRef, error) {
-	now := map[uuid.UUID]HeadRef{}
+// deleted since stays deleted. It is asked all along whether to proceed, and ends
+// with the error.
+func (e *Enforcement) MatchedAt(seq uint64, proceed func() error) ([]HeadRef, error) {
+	present := map[uuid.UUID]HeadRef{}
 	for _, h := range e.Matched {
-		now[h.Policy] = h
+		present[h.Policy] = h
 	}
+	proceed = paced(proceed)
 	var out []HeadRef
 	err := e.policies(func(id uuid.UUID, r policyRecord) error {
+		if err := proceed(); err != nil {
+			return err
+		}
 		if r.headSeq <= seq {
-			if h, matched := now[id]; matched {
+			if h, matched := present[id]; matched {
 				out = append(out, h)
 			}
 			return nil
 		}
 		last := uint64(0)
-		if err := e.revisions(id, func(at uint64) {
+		if err := e.revisions(id, func(at uint64) error {
 			if at <= seq {
 				last = at
 			}
+			return proceed()
 		}); err != nil || last == 0 {
 			return err
 		}
@@ -90,11 +116,10 @@ func livePolicies(snap *pebble.Snapshot, project uuid.UUID, f func(id uuid.UUID,
 }
 
 // revisions calls f with the sequence of each revision of a policy, oldest first.
-func (e *Enforcement) revisions(id uuid.UUID, f func(seq uint64)) error {
+func (e *Enforcement) revisions(id uuid.UUID, f func(seq uint64) error) error {
 	prefix := append([]byte{keyRevision}, id[:]...)
 	return eachKey(e.snap, prefix, func(k, _ []byte) error {
-		f(binary.BigEndian.Uint64(k[len(prefix):]))
-		return nil
+		return f(binary.BigEndian.Uint64(k[len(prefix):]))
 	})
 }
 
@@ -214,7 +239,11 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 			continue
 		}
 		var seqs []uint64
-		if err := e.revisions(h.Policy, func(seq uint64) { seqs = append(seqs, seq) }); err != nil {
+		err := e.revisions(h.Policy, func(seq uint64) error {
+			seqs = append(seqs, seq)
+			return nil
+		})
+		if err != nil {
 			return false, err
 		}
 		for i, seq := range seqs {

@@ -20,7 +20,7 @@ const searched = 4
 // the search ends before. Steps are those that a table takes to make, whether it
 // is still in memory or not.
 func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, refused madeTable) (good found, err error) {
-	changes, err := e.Changes()
+	changes, err := e.Changes(j.proceed)
 	if err != nil {
 		return good, err
 	}
@@ -31,7 +31,7 @@ func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, re
 			i = (bad + end) / 2
 		}
 		seq := changes[i] - 1
-		refs, err := e.MatchedAt(seq)
+		refs, err := e.MatchedAt(seq, j.proceed)
 		if err != nil {
 			return good, err
 		}
