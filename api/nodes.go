@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -85,15 +86,29 @@ func (p *plane) listNodes(c *call) error {
 	if err != nil {
 		return err
 	}
-	var items []projector.NodeInfo
-	p.Model.Read(func(v *projector.View) {
-		items, err = v.Nodes(project, expr, policy.NodeID(after), limit+1)
-	})
+	items, err := p.nodesAbove(c.r.Context(), project, expr, policy.NodeID(after), limit+1)
 	if err != nil {
 		return err
 	}
 	end := func(n projector.NodeInfo) string { return string(n.ID) }
 	return c.json(http.StatusOK, cut(items, limit, cursorNodes, end, showNode))
+}
+
+// nodesAbove are the first nodes of a project above an id that satisfy expr. It
+// looks at them a part at a time, so that the fold waits for none of its lists.
+func (p *plane) nodesAbove(ctx context.Context, project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
+	for more := true; more && len(items) < limit; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var part []projector.NodeInfo
+		p.Model.Read(func(v *projector.View) { part, above, more, err = v.Nodes(project, expr, above, limit-len(items)) })
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, part...)
+	}
+	return items, nil
 }
 
 // labelSelector reads the filter of a list; absent it matches all.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -210,8 +211,7 @@ func (p *plane) listPolicies(c *call) error {
 			return badCursor()
 		}
 	}
-	var items []policy.Policy
-	p.Model.Read(func(v *projector.View) { items, err = visiblePolicies(v, c.who, project, after, limit+1) })
+	items, err := p.visiblePolicies(c.r.Context(), c.who, project, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -219,23 +219,25 @@ func (p *plane) listPolicies(c *call) error {
 	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, listPolicy))
 }
 
-// visiblePolicies are the first policies above an id that who may read.
-func visiblePolicies(v *projector.View, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
-	for {
-		items, err := v.Policies(project, above, limit)
-		if err != nil || len(items) == 0 {
-			return visible, err
+// visiblePolicies are the first policies above an id that who may read. It looks
+// at them a part at a time, so that the fold waits for none of its lists.
+func (p *plane) visiblePolicies(ctx context.Context, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
+	for more := true; more && len(visible) < limit; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		above = items[len(items)-1].ID
-		for _, it := range items {
+		var part []policy.Policy
+		p.Model.Read(func(v *projector.View) { part, above, more, err = v.Policies(project, above, limit) })
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range part {
 			if who == nil || who.MayRead(project, it.ID) {
 				visible = append(visible, it)
 			}
 		}
-		if len(visible) >= limit || len(items) < limit {
-			return visible[:min(limit, len(visible))], nil
-		}
 	}
+	return visible[:min(limit, len(visible))], nil
 }
 
 func (p *plane) getPolicy(c *call) error {

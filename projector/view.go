@@ -65,21 +65,31 @@ func (n *node) info() NodeInfo {
 	}
 }
 
+// looked is how many nodes or policies a view looks at for one part of a list:
+// the fold waits meanwhile, a millisecond or so.
+const looked = 1024
+
 // Nodes lists a project's nodes whose labels satisfy expr, by id, those above
-// after, at most limit.
-func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) ([]NodeInfo, error) {
+// after, at most limit, of the next thousand or so that the project has. more says
+// that there may be others above next.
+func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (out []NodeInfo, next policy.NodeID, more bool, err error) {
 	start := append(nodeKey(project, above), 0)
 	if above == "" {
 		start = nodeKey(project, "")
 	}
 	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(nodeKey(project, ""))})
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, "", false, fmt.Errorf("list nodes: %w", err)
 	}
 	defer it.Close()
-	var out []NodeInfo
-	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
-		n := v.p.state.nodes[policy.NodeID(it.Key()[17:])]
+	at := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if len(out) == limit || at == looked {
+			return out, next, true, nil
+		}
+		at++
+		next = policy.NodeID(it.Key()[17:])
+		n := v.p.state.nodes[next]
 		if n == nil || n.identity == nil || !expr.Matches(n.identity.labels) {
 			continue
 		}
@@ -87,13 +97,13 @@ func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, l
 		if n.addressed {
 			r, err := readNode(it.Value())
 			if err != nil {
-				return nil, err
+				return nil, "", false, err
 			}
 			info.Addresses = r.addresses
 		}
 		out = append(out, info)
 	}
-	return out, it.Error()
+	return out, next, false, it.Error()
 }
 
 // Policy returns a live policy of a project, its head hydrated.
@@ -134,21 +144,27 @@ func (v *View) PolicyBySlug(project uuid.UUID, slug string) (uuid.UUID, bool) {
 }
 
 // Policies lists a project's live policies by id, those above after, at most
-// limit. Of the head they have the id only.
-func (v *View) Policies(project, above uuid.UUID, limit int) ([]policy.Policy, error) {
+// limit, of the next thousand or so that the project has or had. Of the head they
+// have the id only. more says that there may be others above next.
+func (v *View) Policies(project, above uuid.UUID, limit int) (out []policy.Policy, next uuid.UUID, more bool, err error) {
 	start := append(policyKey(project, above), 0)
 	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(append([]byte{keyPolicy}, project[:]...))})
 	if err != nil {
-		return nil, fmt.Errorf("list policies: %w", err)
+		return nil, next, false, fmt.Errorf("list policies: %w", err)
 	}
 	defer it.Close()
-	var out []policy.Policy
-	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
-		if p := v.live(project, uuid.UUID(it.Key()[17:])); p != nil {
+	at := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if len(out) == limit || at == looked {
+			return out, next, true, nil
+		}
+		at++
+		next = uuid.UUID(it.Key()[17:])
+		if p := v.live(project, next); p != nil {
 			out = append(out, p.info())
 		}
 	}
-	return out, it.Error()
+	return out, next, false, it.Error()
 }
 
 // RevisionInfo is a stored revision and its place in the log.
