@@ -205,8 +205,8 @@ func (p *plane) checkAdmission(c *call, id policy.AdmissionPolicyID, d policy.Ad
 			faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", i), Code: CodeTestsFailed, Detail: r.Name + ": " + r.Failure})
 		}
 	}
-	if len(faults) == 0 {
-		return nil
+	if err := ctx.Err(); err != nil || len(faults) == 0 {
+		return err
 	}
 	pr := problem(http.StatusUnprocessableEntity, CodeTestsFailed, "%d of %d test cases fail; the first: %s", len(faults), len(tests), faults[0].Detail)
 	pr.Errors = faults

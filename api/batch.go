@@ -25,7 +25,7 @@ const (
 	chunkEvents  = 1000     // events published together
 	chunkBytes   = 8 << 20  // and about their bytes, where they are large
 	maxRejected  = 10_000   // rejected lines an answer lists
-	deadlineEach = 64       // lines between two moves of the read deadline
+	deadlineEach = 64       // lines between two moves of the read deadline, and two looks whether anybody waits
 )
 
 // batch is one run through a body of node lines. Lines become chunks of
@@ -119,6 +119,9 @@ func (b *batch) run(body io.Reader) error {
 	in := bufio.NewReaderSize(body, b.maxLine+2) // with its end
 	for {
 		if b.lines%deadlineEach == 0 {
+			if err := b.c.r.Context().Err(); err != nil {
+				return err
+			}
 			b.c.expectBytes()
 		}
 		line, err := in.ReadSlice('\n')

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
@@ -107,7 +110,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done := e.plane.tracing(c)
 	defer func() { done(c.w.status) }()
 	err := e.serve(c)
-	if err != nil && !c.w.wrote() {
+	left := err != nil && !c.w.wrote() && e.plane.left(c, err)
+	if err != nil && !c.w.wrote() && !left {
 		e.plane.writeProblem(c, err)
 	}
 	if fault.On && r.Method != http.MethodGet {
@@ -117,6 +121,39 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.route.Pattern != patternEvents { // lasts as long as its client likes
 		e.plane.Metrics.answered(&e.route, c.w.status, time.Since(began))
 	}
+	if left {
+		panic(http.ErrAbortHandler) // or net/http answers that all is well
+	}
+}
+
+// statusLeft is what a request counts as whose client left before it was answered.
+// Nobody is sent it.
+const statusLeft = 499
+
+// left reports whether nobody is to be told of an error: the client has gone, or
+// the server stops and nothing else is wrong. The request counts as such. What is
+// wrong with the request itself is its answer all the same.
+func (p *plane) left(c *call, err error) bool {
+	ended := context.Cause(c.r.Context())
+	if ended == nil {
+		return false
+	}
+	var pr *resource.Problem
+	known := errors.As(err, &pr)
+	wrong := !known && !errors.Is(err, ended) && !errors.Is(err, context.Canceled)
+	switch {
+	case known && pr.Status < http.StatusInternalServerError:
+		return false
+	case !errors.Is(ended, errStopping):
+		if c.w.status = statusLeft; wrong {
+			p.atFault(c, err)
+		}
+	case known || wrong:
+		return false
+	default:
+		c.w.status = http.StatusServiceUnavailable
+	}
+	return true
 }
 
 // serve runs the route, and contains what goes wrong in it.

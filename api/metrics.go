@@ -82,7 +82,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reports: counters("reports_total", "Reports of what nodes applied that this process heard, by what they are: every worker hears every report, so do not add workers up. malformed, unknown and ahead are agents at fault.", "outcome"),
 		applied: f.NewHistogram(opts("commit_to_applied_seconds",
 			"From the commit of a policy's change until a node's report proved it applied, once for each node and change. Every worker hears every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min
-		requests: counters("http_requests_total", "Requests answered, by route and status. 503 is a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
+		requests: counters("http_requests_total", "Requests answered, by route and status. 499 is a client that left before, 503 a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
 			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
 		refused:   counters("credentials_refused_total", "Credentials shown in vain over HTTP and NATS, by why: unknown are nobody's, too_many came from an address that had failed too often to be looked for. A steady rate is a guesser, or an agent whose token is gone.", "reason"),

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/edictdev/edict/api/resource"
@@ -124,17 +122,17 @@ func behind(seq, applied uint64) *resource.Problem {
 	return p
 }
 
+// atFault says what went wrong in a request and is ours to mend.
+func (p *plane) atFault(c *call, err error) {
+	c.log(p.Trace).Error("request failed", "method", c.r.Method, "route", c.route.Pattern, "correlation_id", c.correlation, "error", err.Error())
+}
+
 // writeProblem answers with err. What is no problem yet is a fault of ours and
 // tells the client nothing but where to look.
 func (p *plane) writeProblem(c *call, err error) {
 	var pr *resource.Problem
 	if !errors.As(err, &pr) {
-		level := slog.LevelError
-		if ended := context.Cause(c.r.Context()); ended != nil && errors.Is(err, ended) {
-			level = slog.LevelDebug // its client is gone, or the server stops
-		}
-		c.log(p.Trace).Log(c.r.Context(), level, "request failed", "method", c.r.Method, "route", c.route.Pattern,
-			"correlation_id", c.correlation, "error", err.Error())
+		p.atFault(c, err)
 		pr = problem(http.StatusInternalServerError, CodeInternal,
 			"the plane failed to answer; its log has the reason under this correlation id")
 	}

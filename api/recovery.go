@@ -17,7 +17,8 @@ import (
 // from is held for it meanwhile.
 const factsPatience = 30 * time.Second
 
-// factsAtOnce are so many that the patience begins anew.
+// factsAtOnce are so many that the patience begins anew, and that it is looked
+// whether anybody waits.
 const factsAtOnce = 1024
 
 // recoveryRoutes are for operators who hold a plane against its log.
@@ -71,6 +72,9 @@ func (p *plane) listFacts(c *call) error {
 			return cutOff(c, err)
 		}
 		if n%factsAtOnce == 0 {
+			if err := c.r.Context().Err(); err != nil {
+				return cutOff(c, err)
+			}
 			_ = deadline.SetWriteDeadline(time.Now().Add(factsPatience)) // not every connection has one
 		}
 		n++
