@@ -106,7 +106,13 @@ func (p *process) importNodes(from, to int) {
 	for i := from; i < to; i++ {
 		fmt.Fprintf(&b, `{"id":"n-%d","labels":{"role":"web","host":"h%d"},"addresses":[]}`+"\n", i, i%7)
 	}
-	resp, err := http.Post("http://"+p.http+"/v1/projects/"+defaultProject+"/nodes:batch", "application/x-ndjson", &b)
+	p.batch(&b)
+}
+
+// batch states the facts of nodes, a line each.
+func (p *process) batch(lines *bytes.Buffer) {
+	p.t.Helper()
+	resp, err := http.Post("http://"+p.http+"/v1/projects/"+defaultProject+"/nodes:batch", "application/x-ndjson", lines)
 	require.NoError(p.t, err)
 	require.NoError(p.t, resp.Body.Close())
 	require.Equal(p.t, http.StatusOK, resp.StatusCode)

@@ -288,10 +288,7 @@ func (p *process) labelMany(name string, n int, labels string) {
 	for i := range n {
 		fmt.Fprintf(&b, `{"id":"%s-%d","labels":%s,"addresses":[]}`+"\n", name, i, labels)
 	}
-	resp, err := http.Post("http://"+p.http+"/v1/projects/"+defaultProject+"/nodes:batch", "application/x-ndjson", &b)
-	require.NoError(p.t, err)
-	require.NoError(p.t, resp.Body.Close())
-	require.Equal(p.t, http.StatusOK, resp.StatusCode)
+	p.batch(&b)
 }
 
 // TestALogThatLostItsTail puts the log back to what it was a while ago, as a
