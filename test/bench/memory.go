@@ -80,8 +80,8 @@ func memoryOf(ctx context.Context, e *env, s *served) ([]line, error) {
 	return []line{*l}, nil
 }
 
-// goMetrics are what the process tells of its own Go runtime, memory in bytes,
-// and how many streams are open.
+// goMetrics are what the process tells of its own Go runtime, memory in bytes, of
+// tables, and how many streams are open.
 func goMetrics(ctx context.Context, c *child) (map[string]float64, error) {
 	resp, err := c.get(ctx, "/metrics")
 	if err != nil {
@@ -95,7 +95,7 @@ func goMetrics(ctx context.Context, c *child) (map[string]float64, error) {
 	values := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if ok && (strings.HasPrefix(name, "go_") || name == openStreams) {
+		if ok && (strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "edict_datapath_") || name == openStreams) {
 			values[name], _ = strconv.ParseFloat(value, 64)
 		}
 	}
