@@ -28,7 +28,7 @@ func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, err
 	if err := p.flush(); err != nil {
 		return Checkpoint{}, fmt.Errorf("checkpoint: flush: %w", err)
 	}
-	at, digest, err := p.checkpoint(dir)
+	at, digest, err := p.checkpoint(ctx, dir)
 	if err != nil {
 		return at, fmt.Errorf("checkpoint: %w", err)
 	}
@@ -40,7 +40,7 @@ func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, err
 }
 
 // checkpoint copies and begins a digest of the same moment.
-func (p *Projector) checkpoint(dir string) (at Checkpoint, d digester, err error) {
+func (p *Projector) checkpoint(ctx context.Context, dir string) (at Checkpoint, d digester, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.failed != nil {
@@ -51,7 +51,8 @@ func (p *Projector) checkpoint(dir string) (at Checkpoint, d digester, err error
 	}
 	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created), Base: p.cursor.base}
 	at.Chain = p.cursor.chain
-	return at, p.digester(), nil
+	d, err = p.digester(ctx)
+	return at, d, err
 }
 
 // Position is how far the log is folded, and the chain hash there.

@@ -29,8 +29,11 @@ type Digest struct {
 // derived.
 func (p *Projector) Digest(ctx context.Context) (Digest, error) {
 	p.mu.RLock()
-	d := p.digester()
+	d, err := p.digester(ctx)
 	p.mu.RUnlock()
+	if err != nil {
+		return Digest{}, err
+	}
 	defer d.snap.Close()
 	return d.sum(ctx)
 }
@@ -43,20 +46,26 @@ type digester struct {
 	counts map[uint32]int
 }
 
-// digester begins a digest. The caller holds the lock.
-func (p *Projector) digester() digester {
+// digester begins a digest. The caller holds the lock. The error is ctx's, and
+// then there is nothing to be closed.
+func (p *Projector) digester(ctx context.Context) (digester, error) {
 	d := digester{
-		seq: p.cursor.seq, snap: p.db.NewSnapshot(),
+		seq:    p.cursor.seq,
 		idents: make(map[uint32][32]byte, p.state.live.identities),
 		counts: make(map[uint32]int, p.state.live.identities),
 	}
 	for _, i := range p.state.identities {
-		if i != nil {
-			rows := i.rows()
-			d.idents[i.ordinal], d.counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
+		if i == nil {
+			continue
 		}
+		if err := ctx.Err(); err != nil {
+			return d, err
+		}
+		rows := i.rows()
+		d.idents[i.ordinal], d.counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
 	}
-	return d
+	d.snap = p.db.NewSnapshot() // of the same moment: the caller has the lock
+	return d, nil
 }
 
 func (at digester) sum(ctx context.Context) (Digest, error) {
