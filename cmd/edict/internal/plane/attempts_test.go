@@ -27,7 +27,7 @@ func (w who) nats(opts ...nats.Option) (*nats.Conn, error) {
 		inbox = "_INBOX.x"
 	}
 	nc, err := nats.Connect(w.at.NATS, append([]nats.Option{
-		nats.Secure(w.trust), w.shown(), nats.CustomInboxPrefix(inbox), nats.NoReconnect(),
+		nats.Secure(w.trust), w.shown(), nats.CustomInboxPrefix(inbox), nats.NoReconnect(), nats.Timeout(20 * time.Second),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, opts...)...)
 	if err == nil {
