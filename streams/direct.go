@@ -52,20 +52,31 @@ func (c *Conn) get(ctx context.Context, which directGet, what, stream string) (M
 	if err != nil {
 		return Message{}, fmt.Errorf("read %s: %w", what, err)
 	}
-	if status := m.Header.Get(statusHeader); status == "404" {
-		return Message{}, fmt.Errorf("%s: %w", what, ErrNotFound)
-	} else if status != "" {
-		return Message{}, fmt.Errorf("read %s: server: %s %s", what, status, m.Header.Get(statusText))
+	if added(m, directSubject) != "" {
+		return directMessage(m) // which may have a status of its author's
 	}
-	return directMessage(m)
+	status := m.Header.Get(statusHeader)
+	if status == "404" {
+		return Message{}, fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return Message{}, fmt.Errorf("read %s: server: %s %s", what, status, m.Header.Get(statusText))
+}
+
+// added is the value of a header that the server put behind those of the author, who
+// may have said the same name.
+func added(m *nats.Msg, name string) string {
+	if all := m.Header.Values(name); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
 }
 
 // directMessage makes a Message of a direct get's answer and takes off what the
 // server added.
 func directMessage(m *nats.Msg) (Message, error) {
-	seq, err1 := strconv.ParseUint(m.Header.Get(directSequence), 10, 64)
-	at, err2 := time.Parse(time.RFC3339Nano, m.Header.Get(directTime))
-	subject := m.Header.Get(directSubject)
+	seq, err1 := strconv.ParseUint(added(m, directSequence), 10, 64)
+	at, err2 := time.Parse(time.RFC3339Nano, added(m, directTime))
+	subject := added(m, directSubject)
 	if err := errors.Join(err1, err2); err != nil || subject == "" {
 		return Message{}, fmt.Errorf("direct get: the answer lacks its subject, sequence or time: %w", err)
 	}

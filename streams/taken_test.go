@@ -94,3 +94,34 @@ func TestAWriteToAnEmptySubjectIsStoredThoughAnotherHasItsMessageID(t *testing.T
 	_, _, err = l.Publish(within(t), Append{Event: node("a", 2), Once: true})
 	require.ErrorIs(t, err, ErrWrongSequence)
 }
+
+// What reads one message tells where it stands by headers that the server adds. An
+// author may have put the same ones there.
+func TestAnEventIsReadFromWhereItStandsWhateverItsHeadersSay(t *testing.T) {
+	for name, value := range map[string]string{
+		"Nats-Subject": Subject(node("a", 1)), "Nats-Sequence": "1", "Nats-Time-Stamp": "0001-01-01T00:00:00Z", "Nats-Stream": "OTHER", "Status": "404",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := embedded(t)
+			l := openLog(t, c)
+			e := node("a", 1)
+			_, _, err := l.Publish(within(t), Append{Event: node("first", 1)})
+			require.NoError(t, err)
+			m := nats.NewMsg(Subject(node("b", 1)))
+			m.Data = policy.Append(nil, e)
+			m.Header.Set(name, value)
+			m.Header.Set(HeaderMsgID, e.EventID().String())
+			ack, err := c.store(within(t), m, requestTimeout)
+			require.NoError(t, err)
+			got, err := l.Get(within(t), ack.Seq)
+			require.NoError(t, err)
+			require.Equal(t, ack.Seq, got.Seq)
+			require.Equal(t, Subject(node("b", 1)), got.Subject)
+			require.NotEqual(t, 1, got.Time.Year())
+			seq, duplicate, err := l.Publish(within(t), Append{Event: e})
+			require.NoError(t, err)
+			require.False(t, duplicate, "it is not the event whose message id it took")
+			require.Greater(t, seq, ack.Seq)
+		})
+	}
+}
