@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -191,7 +192,8 @@ func newStage(t testing.TB, log *script, opt Options) *stage {
 
 func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, set ...func(*Relay)) *stage {
 	popt.Partitions, popt.Created, popt.Relaxed, popt.Base = 4, stageBorn, true, stageBase
-	store, err := projector.Open(t.TempDir(), popt)
+	dir := t.TempDir()
+	store, err := projector.Open(dir, popt)
 	require.NoError(t, err)
 	g := &stage{t: t, log: log, store: store, ring: artifact.NewKeyring(testSigner)}
 	g.relay = New(store, g.ring, stageBorn, opt)
@@ -216,6 +218,7 @@ func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, 
 		g.server.CloseClientConnections()
 		g.server.Close()
 		require.NoError(t, store.Close())
+		require.NoError(t, os.RemoveAll(dir)) // a property makes thousands
 	})
 	t.Cleanup(g.close)
 	return g
