@@ -1,25 +1,27 @@
-# Everything people and machines run. `make demo` and `make test` are the two to know.
+# Everything people and machines run. `make demo` and `make test` are the two to know; `make` lists the rest.
 GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: all build demo bench test rooms drivers test-faults nft vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers test-faults vet lint fmt fuzz clean
 
-all: build
+# What stands behind ## on a target's line is its help.
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 # Reproducible binaries: no path of the machine that built them, and what one clone built another finds in the cache.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 
-build:
+build: ## the binaries, in bin/
 	$(GO) build -o bin/ ./cmd/...
 
 # The tour: an embedded plane on temporary data, 10,000 nodes, a kill -9, a replay.
-demo: build
+demo: build ## the main job, narrated: under a minute, exit 0
 	bin/edict demo
 
 # The table of speed and size, each figure beside its floor: five minutes or so on a quiet machine. BENCH takes its
 # flags: make bench BENCH="-only fold -json bench.json".
-bench:
+bench: ## speed and size, each figure beside its floor: about five minutes on a quiet machine
 	$(GO) run ./test/bench $(BENCH)
 
 # What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
@@ -31,19 +33,23 @@ STRUCK := $(GO) test -tags faults
 DRIVERS := ./test ./cmd/edict ./cmd/edict/internal/plane ./cmd/retectl
 export RAPID_CHECKS ?= 30
 
-# What enforce is tried with, in namespaces of its own.
-export PATH := $(PATH):/usr/sbin:/sbin
+# The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main
+# from the last commit. The whole plane's tests (./test) are left to make test.
+BASE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
+CHANGED = $(shell { git diff --name-only --diff-filter=d $(BASE) -- '*.go'; git ls-files -o --exclude-standard -- '*.go'; } | xargs -r -n1 dirname | sort -u | grep -vE '^test$$|testdata' | sed 's,^,./,')
 
-nft:
-	@command -v nft >/dev/null && command -v ip >/dev/null && exit; apt-get update -qq && apt-get install -qqy nftables iproute2 >/dev/null || \
-		echo "nft and ip are needed, and could not be installed: tests of enforce will fail; install nftables and iproute2"
+check: build vet lint ## the fast loop: build, vet, lint, tests of changed packages
+	@if [ -n "$(CHANGED)" ]; then $(GO) test -vet=off $(CHANGED); else echo "no package differs from $(BASE)"; fi
+
+# What enforce is tried with, in namespaces of its own. Nothing is installed: .ci/run does that where it may.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 # Where tests note what this machine cannot run: go test shows nothing of what passes. It lies in the module, so that no
 # cached result stands in for a note.
 export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 
 # The two halves share the machine: one waits for timers and disks while the other computes. vet has seen every file.
-test: vet lint nft
+test: vet lint ## what a change must pass: every test, the packages under the race detector
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	@$(MAKE) --no-print-directory -j2 rooms drivers
 	$(STRUCK) -vet=off ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
@@ -60,7 +66,7 @@ drivers:
 # says what is injected.
 SEED ?= $(shell date +%s)
 
-test-faults: nft
+test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats one
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
@@ -78,21 +84,21 @@ test-faults: nft
 	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
-vet:
+vet: ## go vet, with the tag faults too
 	$(GO) vet ./...
 	$(GO) vet -tags faults ./fault ./test/faults
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
-lint:
+lint: ## gofumpt and staticcheck
 	@out=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done | xargs -r $(TOOL) gofumpt -l); \
 	if [ -n "$$out" ]; then echo "not gofumpt-clean (run make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
 
-fmt:
+fmt: ## gofumpt, written
 	git ls-files -co --exclude-standard '*.go' | xargs -r $(TOOL) gofumpt -w
 
 # Each fuzz target for FUZZTIME; a finding is left under testdata/fuzz and fails make test from then on.
-fuzz:
+fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; git grep -lE '^func Fuzz[A-Z]' -- '*_test.go' | while read -r f; do \
 		sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$f" | while read -r t; do \
 			echo "$$(dirname $$f) $$t"; \
@@ -100,5 +106,5 @@ fuzz:
 		done; \
 	done
 
-clean:
+clean: ## removes bin/
 	rm -rf bin
