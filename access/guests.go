@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // SPIFFEIDs are those of a client's verified certificate; none once it is over,
@@ -60,8 +61,8 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 			if !slices.ContainsFunc(projects, func(project uuid.UUID) bool { return owns(id, project) }) {
 				continue
 			}
-			g.Publish = append(g.Publish, streams.ReplaySubject(id), streams.ReportSubject(id))
-			g.Hear = append(g.Hear, streams.NodeFilter(id), "_INBOX."+string(id)+".>")
+			g.Publish = append(g.Publish, wire.ReplaySubject(id), streams.ReportSubject(id))
+			g.Hear = append(g.Hear, wire.NodeFilter(id), "_INBOX."+string(id)+".>")
 		}
 	default:
 		g.Quarter = streams.QuarterProducers
@@ -87,13 +88,13 @@ func (p *Principal) appendable(project uuid.UUID, b bits) (subjects []string) {
 	if b&operator == 0 {
 		return nil
 	}
-	subjects = append(subjects, streams.LogFilter(project, streams.FamilyNode, "*"), streams.LogFilter(project, streams.FamilyArtifact, "*"))
+	subjects = append(subjects, wire.LogFilter(project, wire.FamilyNode, "*"), wire.LogFilter(project, wire.FamilyArtifact, "*"))
 	if b&manage != 0 {
-		return append(subjects, streams.LogFilter(project, streams.FamilyPolicy, "*"))
+		return append(subjects, wire.LogFilter(project, wire.FamilyPolicy, "*"))
 	}
 	for id, b := range p.policies {
 		if b&manage != 0 {
-			subjects = append(subjects, streams.LogFilter(project, streams.FamilyPolicy, id.String()))
+			subjects = append(subjects, wire.LogFilter(project, wire.FamilyPolicy, id.String()))
 		}
 	}
 	return subjects

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // askedBy is what the log keeps of the body that a keyed write came with: SHA-256
@@ -43,7 +44,7 @@ func (p *plane) sameBody(ctx context.Context, e policy.Event, asked string) erro
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what this Idempotency-Key was used for: %v", err)
 	}
-	if first := m.Get(streams.HeaderRequest); first == "" || first == asked {
+	if first := m.Get(wire.HeaderRequest); first == "" || first == asked {
 		return nil
 	}
 	return problem(http.StatusUnprocessableEntity, CodeKeyReused,

@@ -7,6 +7,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 func auditRoutes() []Route {
@@ -78,8 +79,8 @@ func (p *plane) refusedAmong(items []Trailed) (map[uint64]string, error) {
 
 func showAudit(m streams.Message) resource.AuditEntry {
 	return resource.AuditEntry{
-		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get("ce-type"), EventID: m.Get("ce-id"),
-		Principal: m.Get(streams.HeaderPrincipal), CorrelationID: m.Get(streams.HeaderCorrelation),
+		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get(wire.HeaderCEType), EventID: m.Get(wire.HeaderCEID),
+		Principal: m.Get(wire.HeaderPrincipal), CorrelationID: m.Get(wire.HeaderCorrelation),
 		Detail: auditDetail(m),
 	}
 }
@@ -101,7 +102,7 @@ const viaNATS = "nats"
 
 // auditDetail is what an event gave or took that its subject does not say.
 func auditDetail(m streams.Message) string {
-	switch m.Get("ce-type") {
+	switch m.Get(wire.HeaderCEType) {
 	case policy.TypeRelationWritten, policy.TypeRelationRemoved, policy.TypeKeyRotated:
 	default:
 		return "" // and spare the reading of what may be large

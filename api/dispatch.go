@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // Headers of requests and answers.
@@ -27,7 +28,7 @@ const (
 	HeaderPrincipal   = "X-Edict-Principal"
 	HeaderIdempotency = "Idempotency-Key"
 	HeaderEventID     = "Edict-Event-Id"
-	HeaderLogSeq      = streams.HeaderEdictLogSeq
+	HeaderLogSeq      = wire.HeaderLogSeq
 	HeaderTraceparent = "traceparent"
 )
 

@@ -28,6 +28,7 @@ import (
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/contract"
+	"github.com/edictdev/edict/wire"
 )
 
 const (
@@ -95,9 +96,9 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	if seq, known := l.ids[a.Event.EventID()]; known && !a.Bulk && !a.Again {
 		return seq, true, nil
 	}
-	seq := l.store(streams.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{
+	seq := l.store(wire.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{
 		"ce-type": {a.Event.EventType()}, "ce-id": {a.Event.EventID().String()},
-		streams.HeaderPrincipal: {a.Principal}, streams.HeaderCorrelation: {a.Correlation}, streams.HeaderRequest: {a.Request},
+		wire.HeaderPrincipal: {a.Principal}, wire.HeaderCorrelation: {a.Correlation}, wire.HeaderRequest: {a.Request},
 	})
 	l.ids[a.Event.EventID()] = seq
 	l.traces = append(l.traces, a.Traceparent)
@@ -190,7 +191,7 @@ func (l *memLog) NextOf(_ context.Context, e policy.Event, from uint64) (streams
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.msgs[from-1:] {
-		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() && m.Subject == streams.Subject(e) {
+		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() && m.Subject == wire.Subject(e) {
 			return m, nil
 		}
 	}

@@ -24,7 +24,7 @@ func artifactHints() map[string]hint {
 		"ArtifactUpdated.name":        part("Its name."),
 		"ArtifactUpdated.version":     says("Its version; 0 when it was withdrawn."),
 		"ArtifactUpdated.fingerprint": says("SHA-256 of the document, in base64; empty when it was withdrawn."),
-		"ArtifactUpdated.document":    says("The file as it was signed, byte for byte; empty when it was withdrawn."),
+		"ArtifactUpdated.document":    says("The file as it was signed, byte for byte; empty when it was withdrawn, absent when it is too large for a message: pull the set."),
 
 		"Signer":           says("A signer of a rete."),
 		"Signer.spiffe_id": {Schema: schema{Description: "The id under which it signs.", Pattern: "^spiffe://", Examples: []any{"spiffe://demo-rete/management-plane/primary"}}},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -279,7 +280,7 @@ func crowd(b *testing.B, nodes int) (*Tracker, uuid.UUID) {
 			role = "a"
 		}
 		e := policy.NodeUpdated{ID: w.id(), Project: home, Node: policy.NodeID(fmt.Sprint("n", i)), Labels: label(role)}
-		batch = append(batch, streams.Message{Seq: uint64(i + 1), Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: at(uint64(i + 1))})
+		batch = append(batch, streams.Message{Seq: uint64(i + 1), Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: at(uint64(i + 1))})
 	}
 	require.NoError(b, w.fold.Apply(batch))
 	w.msgs = batch

@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 var home = uuid.MustParse("00000000-0000-4000-8000-000000000000")
@@ -84,7 +85,7 @@ func (w *world) id() uuid.UUID {
 // publish folds an event and remembers what it made of the world.
 func (w *world) publish(e policy.Event) uint64 {
 	seq := w.head() + 1
-	m := streams.Message{Seq: seq, Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: at(seq)}
+	m := streams.Message{Seq: seq, Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: at(seq)}
 	w.msgs = append(w.msgs, m)
 	require.NoError(w.t, w.fold.Apply([]streams.Message{m}))
 	switch e := e.(type) {

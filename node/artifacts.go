@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // TypeArtifactUpdated says that an artifact of the node was released or
 // withdrawn. Its payload is a hint: nobody but the plane signed it, so a node
 // pulls the whole set and believes what is signed in there.
-const TypeArtifactUpdated = "artifact_updated"
+const TypeArtifactUpdated = wire.TypeArtifactUpdated
 
 // Artifact is what the plane holds of one artifact of a node. None of it is
 // verified but by who reads the document.
@@ -48,34 +49,26 @@ func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt O
 	return f.Run(ctx, func(Event) error { return nil })
 }
 
-// released is the payload of an artifact_updated, as far as it is a hint.
-type released struct {
-	NodeID   string `json:"node_id"`
-	Kind     string `json:"kind"`
-	Name     string `json:"name"`
-	Version  uint64 `json:"version"`
-	Document string `json:"document"` // empty: withdrawn
-}
-
-func decodeReleased(id policy.NodeID, payload []byte) (*released, error) {
-	var r released
+func decodeReleased(id policy.NodeID, payload []byte) (*wire.ArtifactUpdated, error) {
+	var r wire.ArtifactUpdated
 	if err := json.Unmarshal(payload, &r); err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
-	if r.NodeID != string(id) {
+	if r.NodeID != id {
 		return nil, fmt.Errorf("it is about node %.80q", r.NodeID)
 	}
 	return &r, nil
 }
 
-// in reports whether a set stands at or after what was released.
-func (r *released) in(set Artifacts) bool {
+// covers reports whether a set stands at or after what was released.
+func covers(set Artifacts, r *wire.ArtifactUpdated) bool {
+	withdrawn := r.Document != nil && *r.Document == ""
 	for _, a := range set.Items {
 		if a.Kind == r.Kind && a.Name == r.Name {
-			return r.Document == "" || a.Version >= r.Version
+			return withdrawn || a.Version >= r.Version
 		}
 	}
-	return r.Document == ""
+	return withdrawn
 }
 
 // A server may announce what another one folded before it did: its set is then
@@ -90,7 +83,7 @@ const (
 func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
 	pause := hintPause
 	for range hintTries {
-		if set, err = f.getArtifacts(ctx); err != nil || f.hint == nil || f.hint.in(set) {
+		if set, err = f.getArtifacts(ctx); err != nil || f.hint == nil || covers(set, f.hint) {
 			return set, err
 		}
 		sleep(ctx, pause)

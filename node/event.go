@@ -7,17 +7,15 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Types of events that mean something to a Follower. Others are verified and
 // yielded as they came.
 const (
-	TypePolicyUpdated = "policy_updated"
-	TypeStateUpdated  = "node_state_updated"
+	TypePolicyUpdated = wire.TypePolicyUpdated
+	TypeStateUpdated  = wire.TypeStateUpdated
 )
-
-// stateName is the last part of the subject of a node_state_updated.
-const stateName = "state"
 
 // Event is one verified event of a node.
 type Event struct {
@@ -115,7 +113,7 @@ func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) 
 	case artifact.KindState:
 		e.Type = TypeStateUpdated
 		e.Reason, err = decodeWord(id, env.Payload)
-		return e, stateName, err
+		return e, wire.NameState, err
 	case artifact.KindPolicy:
 		return decodeRow(id, e)
 	}

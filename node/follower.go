@@ -16,6 +16,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Options has a useful zero value: pull first, trust the keys the plane names,
@@ -129,8 +130,8 @@ type Follower struct {
 	base     uint64 // that ids of the last answer were counted from; 0: not known
 	puller   func(context.Context) (State, error)
 
-	artifacts bool      // artifacts are followed, and policies are not
-	hint      *released // what a pull of artifacts should have
+	artifacts bool                  // artifacts are followed, and policies are not
+	hint      *wire.ArtifactUpdated // what a pull of artifacts should have
 }
 
 // NewFollower makes a follower of node id at a server such as

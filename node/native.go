@@ -10,21 +10,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
-)
-
-// Subjects and headers of native NATS (contracts, Events and streams).
-const (
-	livePrefix   = "edict.node."
-	replayPrefix = "edict.replay.node."
-	headerPrev   = "Edict-Prev" // the id before it for the node
-	headerLog    = "Edict-Log"  // when the log was created
-	headerUpTo   = "Edict-Up-To"
-	headerResync = "Edict-Resync"
-	headerError  = "Edict-Error"
-	headerEvent  = "Edict-Event" // of a notice that an answer begins with
-
-	errorUnknown = "node_not_found"
-	errorBehind  = "behind"
+	"github.com/edictdev/edict/wire"
 )
 
 // answerPatience bounds the wait for each message of an answer.
@@ -121,7 +107,7 @@ func (s *session) subscribe() (err error) {
 	if s.inbox, err = s.nc.SubscribeSync(s.base + ".*"); err != nil {
 		return err
 	}
-	if s.live, err = s.nc.SubscribeSync(livePrefix + string(s.f.id) + ".>"); err != nil {
+	if s.live, err = s.nc.SubscribeSync(wire.PrefixNode + string(s.f.id) + ".>"); err != nil {
 		return err
 	}
 	if n := s.f.opt.Pending; n > 0 {
@@ -245,7 +231,7 @@ func (s *session) take(ctx context.Context, m *nats.Msg) error {
 // foreign reports whether a live message tells of another log than the last
 // answer did.
 func (s *session) foreign(m *nats.Msg, i item) bool {
-	log := m.Header.Get(headerLog)
+	log := m.Header.Get(wire.HeaderLog)
 	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && s.f.base != 0 && i.base != s.f.base
 }
 
@@ -253,9 +239,9 @@ func (s *session) foreign(m *nats.Msg, i item) bool {
 func (s *session) openLive(m *nats.Msg) (item, error) {
 	i, err := s.open(m)
 	if err == nil {
-		i.prev, err = eventID(m, headerPrev)
+		i.prev, err = eventID(m, wire.HeaderPrev)
 	}
-	if err == nil && m.Subject != livePrefix+string(s.f.id)+"."+i.name {
+	if err == nil && m.Subject != wire.PrefixNode+string(s.f.id)+"."+i.name {
 		err = fmt.Errorf("it is about %.80q", i.name)
 	}
 	return i, err
@@ -294,7 +280,7 @@ func (s *session) known(e Event) bool {
 // open verifies the envelope of a message. Its id is not signed, but the log
 // sequence in it is.
 func (s *session) open(m *nats.Msg) (item, error) {
-	id, err := eventID(m, headerEventID)
+	id, err := eventID(m, wire.HeaderEventID)
 	if err != nil {
 		return item{}, err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // fakeBase is what the fake plane counts event ids from.
@@ -77,7 +78,7 @@ func (p *natsPlane) start() {
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.ClientURL(), "nats://"), ":")
 	p.port, err = strconv.Atoi(port)
 	require.NoError(p.t, err)
-	_, err = p.nc.Subscribe(replayPrefix+"*", p.replay)
+	_, err = p.nc.Subscribe(wire.PrefixReplay+"*", p.replay)
 	require.NoError(p.t, err)
 	require.NoError(p.t, p.nc.Flush())
 }
@@ -99,7 +100,7 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	p.asked, p.tables = append(p.asked, q.After), q.Tables
 	defer func() { p.answered <- struct{}{} }()
 	if p.fail != "" {
-		require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{headerError: {p.fail}}}))
+		require.NoError(p.t, p.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderError: {p.fail}}}))
 		return
 	}
 	end := policy.EndOf(p.base, p.head)
@@ -116,11 +117,11 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	}
 	slices.SortFunc(owed, func(a, b msg) int { return byID(item{id: a.id}, item{id: b.id}) })
 	for _, o := range owed {
-		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{headerEventID: {o.id.String()}, headerLog: {p.log}}, Data: p.envelope(o)})
+		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
 	}
-	header := nats.Header{headerUpTo: {upTo.String()}, headerLog: {p.log}}
+	header := nats.Header{wire.HeaderUpTo: {upTo.String()}, wire.HeaderLog: {p.log}}
 	if p.resync || foreign {
-		header[headerResync] = []string{"true"}
+		header[wire.HeaderResync] = []string{"true"}
 	}
 	p.reply(&nats.Msg{Subject: m.Reply, Header: header})
 }
@@ -178,11 +179,11 @@ func (p *natsPlane) next(more uint64) policy.EventID {
 }
 
 func (p *natsPlane) tell(m msg, prev policy.EventID, body []byte) {
-	p.tellAs(livePrefix+"n1."+m.policy.String(), p.headers(m.id, prev), body)
+	p.tellAs(wire.PrefixNode+"n1."+m.policy.String(), p.headers(m.id, prev), body)
 }
 
 func (p *natsPlane) headers(id, prev policy.EventID) nats.Header {
-	return nats.Header{headerEventID: {id.String()}, headerPrev: {prev.String()}, headerLog: {p.log}}
+	return nats.Header{wire.HeaderEventID: {id.String()}, wire.HeaderPrev: {prev.String()}, wire.HeaderLog: {p.log}}
 }
 
 func (p *natsPlane) tellAs(subject string, h nats.Header, body []byte) {
@@ -196,7 +197,7 @@ func (p *natsPlane) word(id, prev policy.EventID, reason string) {
 		Kind: artifact.KindState, Node: string(self), Name: reason, Version: p.seqOf(id),
 		Payload: fmt.Appendf(nil, `{"node_id":"n1","reason":%q}`, reason),
 	})
-	p.tellAs(livePrefix+"n1.state", p.headers(id, prev), body)
+	p.tellAs(wire.PrefixNode+"n1.state", p.headers(id, prev), body)
 }
 
 func (p *natsPlane) set(f func()) {
@@ -408,7 +409,7 @@ func TestOverNATSWhatIsForgedIsRefusedAndCounted(t *testing.T) {
 	require.NoError(t, err)
 	next := msg{p.next(1), web, rulesA}
 	good := p.envelope(next)
-	subject := livePrefix + "n1." + web.String()
+	subject := wire.PrefixNode + "n1." + web.String()
 	headers := p.headers(next.id, one)
 	refused := uint64(0)
 	for _, c := range []struct {
@@ -421,12 +422,12 @@ func TestOverNATSWhatIsForgedIsRefusedAndCounted(t *testing.T) {
 		{"not an envelope", subject, headers, []byte(`{}`)},
 		{"another node's", subject, headers, p.seal(next, p.signer, "n2", web.String())},
 		{"another policy's name", subject, headers, p.seal(next, p.signer, "n1", db.String())},
-		{"another policy's subject", livePrefix + "n1." + db.String(), headers, good},
-		{"another policy's rules", livePrefix + "n1." + db.String(), headers, p.seal(next, p.signer, "n1", db.String())},
-		{"no id", subject, nats.Header{headerPrev: {one.String()}}, good},
-		{"no id before it", subject, nats.Header{headerEventID: {next.id.String()}}, good},
+		{"another policy's subject", wire.PrefixNode + "n1." + db.String(), headers, good},
+		{"another policy's rules", wire.PrefixNode + "n1." + db.String(), headers, p.seal(next, p.signer, "n1", db.String())},
+		{"no id", subject, nats.Header{wire.HeaderPrev: {one.String()}}, good},
+		{"no id before it", subject, nats.Header{wire.HeaderEventID: {next.id.String()}}, good},
 		{"an id from before its sequence", subject, p.headers(5, 0), good},
-		{"another node's word", livePrefix + "n1.state", headers, p.sealed(p.signer, artifact.Envelope{
+		{"another node's word", wire.PrefixNode + "n1.state", headers, p.sealed(p.signer, artifact.Envelope{
 			Kind: artifact.KindState, Node: "n1", Name: "resync", Version: 1, Payload: []byte(`{"node_id":"n2","reason":"resync"}`),
 		})},
 	} {
@@ -456,12 +457,12 @@ func TestOverNATSAMessageOfAnotherLogIsNotBelieved(t *testing.T) {
 	p.awaitAnswers(1)
 	for i, tell := range []func(){
 		func() { // an old one under an id to come
-			p.tellAs(livePrefix+"n1."+web.String(), p.headers(p.next(50), two), p.envelope(msg{one, web, rulesA}))
+			p.tellAs(wire.PrefixNode+"n1."+web.String(), p.headers(p.next(50), two), p.envelope(msg{one, web, rulesA}))
 		},
 		func() {
 			h := p.headers(p.next(50), two)
-			h[headerLog] = []string{"2"}
-			p.tellAs(livePrefix+"n1."+web.String(), h, p.envelope(msg{p.next(50), web, rulesA}))
+			h[wire.HeaderLog] = []string{"2"}
+			p.tellAs(wire.PrefixNode+"n1."+web.String(), h, p.envelope(msg{p.next(50), web, rulesA}))
 		},
 	} {
 		tell()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 const self policy.NodeID = "n1"
@@ -96,7 +97,7 @@ func (p *plane) getState(w http.ResponseWriter, _ *http.Request) {
 	defer p.mu.Unlock()
 	p.pulls++
 	w.Header().Set("Edict-Event-Id", p.position.String())
-	w.Header().Set("Edict-Log-Seq", "1")
+	w.Header().Set(wire.HeaderLogSeq, "1")
 	m := Merge(p.rows())
 	if m.Rules == nil {
 		fmt.Fprint(w, `{"policy":null}`)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // State is a node's whole state as it was pulled.
@@ -65,7 +66,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	if s.ID, err = standsAt(header); err != nil {
 		return State{}, err
 	}
-	s.LogSeq, _ = strconv.ParseUint(header.Get("Edict-Log-Seq"), 10, 64)
+	s.LogSeq, _ = strconv.ParseUint(header.Get(wire.HeaderLogSeq), 10, 64)
 	var doc struct {
 		Policy *struct {
 			RevisionID  uuid.UUID       `json:"revision_id"`
@@ -84,15 +85,11 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// headerEventID is where to go on from after a pull, and the id of a message over
-// NATS.
-const headerEventID = "Edict-Event-Id"
-
 // standsAt is the event id that what was pulled stands at.
 func standsAt(header http.Header) (policy.EventID, error) {
-	id, err := policy.ParseEventID(header.Get(headerEventID))
+	id, err := policy.ParseEventID(header.Get(wire.HeaderEventID))
 	if err != nil {
-		return 0, fmt.Errorf("header %s: %w; is this an edict server, and not older than this client?", headerEventID, err)
+		return 0, fmt.Errorf("header %s: %w; is this an edict server, and not older than this client?", wire.HeaderEventID, err)
 	}
 	return id, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // answer is what a node is told above an id, rising, complete up to another.
@@ -26,9 +27,9 @@ type answer struct {
 // failure is why there is no answer.
 func failure(text string) error {
 	switch text {
-	case errorUnknown:
+	case wire.ReplayUnknown:
 		return &StatusError{Status: http.StatusNotFound, Code: text, Detail: "over NATS: there is no such node"}
-	case errorBehind:
+	case wire.ReplayBehind:
 		return errBehind
 	}
 	return fmt.Errorf("the plane could not answer: %.200s", text)
@@ -39,7 +40,7 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 	s.asked++
 	subject := s.base + "." + strconv.FormatUint(s.asked, 10)
 	lost, _ := s.inbox.Dropped() // fails on a closed subscription, which the next call tells
-	err := s.nc.PublishRequest(replayPrefix+string(s.f.id), subject, fmt.Appendf(nil, `{"after":"%s","tables":%t}`, after, s.f.opt.Tables))
+	err := s.nc.PublishRequest(wire.PrefixReplay+string(s.f.id), subject, fmt.Appendf(nil, `{"after":"%s","tables":%t}`, after, s.f.opt.Tables))
 	if err != nil {
 		return answer{}, err
 	}
@@ -49,20 +50,20 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 		if err != nil {
 			return answer{}, err
 		}
-		if text := m.Header.Get(headerError); text != "" {
+		if text := m.Header.Get(wire.HeaderError); text != "" {
 			return answer{}, failure(text)
 		}
-		if m.Header.Get(headerUpTo) != "" {
-			a.upTo, err = eventID(m, headerUpTo)
-			a.log = cmp.Or(m.Header.Get(headerLog), a.log)
-			a.resync = m.Header.Get(headerResync) == "true"
+		if m.Header.Get(wire.HeaderUpTo) != "" {
+			a.upTo, err = eventID(m, wire.HeaderUpTo)
+			a.log = cmp.Or(m.Header.Get(wire.HeaderLog), a.log)
+			a.resync = m.Header.Get(wire.HeaderResync) == "true"
 			if now, _ := s.inbox.Dropped(); err == nil && now != lost {
 				err = errDropped
 			}
 			slices.SortFunc(a.items, byID)
 			return a, err
 		}
-		if m.Header.Get(headerEvent) == artifact.TypeKeyRotated {
+		if m.Header.Get(wire.HeaderEvent) == artifact.TypeKeyRotated {
 			if err := s.rotated(m); err != nil {
 				return answer{}, s.f.refuse("", err)
 			}
@@ -70,9 +71,9 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 		}
 		i, err := s.open(m)
 		if err != nil {
-			return answer{}, s.f.refuse(m.Header.Get(headerEventID), err)
+			return answer{}, s.f.refuse(m.Header.Get(wire.HeaderEventID), err)
 		}
-		a.items, a.log = append(a.items, i), m.Header.Get(headerLog)
+		a.items, a.log = append(a.items, i), m.Header.Get(wire.HeaderLog)
 	}
 }
 
@@ -87,7 +88,7 @@ func (s *session) part(ctx context.Context, subject string) (*nats.Msg, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
-			return nil, fmt.Errorf("%w at %s%s", errNobody, replayPrefix, s.f.id)
+			return nil, fmt.Errorf("%w at %s%s", errNobody, wire.PrefixReplay, s.f.id)
 		case errors.Is(err, nats.ErrSlowConsumer):
 			return nil, errDropped
 		case err != nil:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // hostileBodies are what a producer may append, and the id by which the chain
@@ -103,7 +104,7 @@ func schema(s string) map[string][]string {
 	if s == "" {
 		return nil
 	}
-	return map[string][]string{streams.HeaderDataSchema: {s}}
+	return map[string][]string{wire.HeaderDataSchema: {s}}
 }
 
 // chainOf is the chain hash of docs/design.md#the-read-model, worked out once more.
@@ -194,7 +195,7 @@ func olderLinks(msgs []streams.Message) (folded, read []streams.Link) {
 			id = e.EventID().String()
 		}
 		hash[1] = chainOf(hash[1], m, id)
-		if v := m.Get(streams.HeaderDataSchema); strings.HasPrefix(v, "edict/v") && v != "edict/v1" && v != "edict/vx" {
+		if v := m.Get(wire.HeaderDataSchema); strings.HasPrefix(v, "edict/v") && v != "edict/v1" && v != "edict/vx" {
 			id = ""
 		}
 		hash[0] = chainOf(hash[0], m, id)

@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // Chain is the chain hash as it runs along a log: Hash is that at Seq, zeros
@@ -44,7 +45,7 @@ func namesOf(m *streams.Message, event policy.Event) (n names) {
 		return n
 	}
 	n.read = event.EventID()
-	if v := m.Header[streams.HeaderDataSchema]; len(v) == 0 || !above(v[0], olderSchema) || !ofProject(m.Subject) { // at one of the plane's own they stopped
+	if v := m.Header[wire.HeaderDataSchema]; len(v) == 0 || !above(v[0], olderSchema) || !ofProject(m.Subject) { // at one of the plane's own they stopped
 		n.folded = n.read
 	}
 	return n

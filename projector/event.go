@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // Codes the fold gives, beside those of [policy.DecodeError]. The list is
@@ -81,7 +82,7 @@ func (e *NewerEventError) Error() string {
 func prepare(m streams.Message) (entry, error) {
 	ev, err := policy.Decode(m.Body)
 	e := entry{msg: m, size: m.Size(), body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
-	if v := m.Header[streams.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
+	if v := m.Header[wire.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
 		if !ofProject(m.Subject) {
 			if newer(v[0]) {
 				return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
@@ -99,7 +100,7 @@ func prepare(m streams.Message) (entry, error) {
 // decode makes ready what the body decodes to.
 func (e entry) decode(ev policy.Event, err error) (entry, error) {
 	m := &e.msg
-	if t := m.Get(streams.HeaderTraceparent); t != "" {
+	if t := m.Get(wire.HeaderTraceparent); t != "" {
 		e.trace, _ = streams.ParseTrace(t)
 	}
 	if err != nil {
@@ -112,7 +113,7 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 	e.event = ev
 	if ev != nil {
 		var room [192]byte
-		e.claimed = string(streams.AppendSubject(room[:0], ev)) == m.Subject
+		e.claimed = string(wire.AppendSubject(room[:0], ev)) == m.Subject
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)
@@ -128,7 +129,7 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 // have said by then is rejected, by every binary ever: it would let whoever
 // operates one project stop all workers for good.
 func ofProject(subject string) bool {
-	c, ok := streams.ParseSubject(subject)
+	c, ok := wire.ParseSubject(subject)
 	return ok && c.Project != uuid.Nil
 }
 
@@ -167,7 +168,7 @@ func claimFault(e *entry) (Verdict, bool) {
 	if e.claimed {
 		return Verdict{}, false
 	}
-	c, ok := streams.ParseSubject(e.msg.Subject)
+	c, ok := wire.ParseSubject(e.msg.Subject)
 	if !ok {
 		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy>, edict.log.access.<principal> or edict.log.key.<key id>", e.msg.Subject), true
 	}
@@ -181,16 +182,16 @@ func claimFault(e *entry) (Verdict, bool) {
 
 // placed names what an event or a subject is about.
 func placed(family, id string, project uuid.UUID) string {
-	if project == uuid.Nil && family == streams.FamilyAccess {
+	if project == uuid.Nil && family == wire.FamilyAccess {
 		return "principal " + id
 	}
-	if project == uuid.Nil && family == streams.FamilyKey {
+	if project == uuid.Nil && family == wire.FamilyKey {
 		return "key " + id
 	}
 	if project == uuid.Nil {
 		return family + " policy " + id
 	}
-	if family == streams.FamilyArtifact {
+	if family == wire.FamilyArtifact {
 		family = "artifacts of node"
 	}
 	return fmt.Sprintf("%s %s of project %s", family, id, project)
@@ -207,25 +208,25 @@ func identify(e policy.Event) (family, id string) {
 	case policy.NodeRemoved:
 		return "node", string(e.Node)
 	case policy.ArtifactReleased:
-		return streams.FamilyArtifact, string(e.Node)
+		return wire.FamilyArtifact, string(e.Node)
 	case policy.ArtifactWithdrawn:
-		return streams.FamilyArtifact, string(e.Node)
+		return wire.FamilyArtifact, string(e.Node)
 	case policy.AdmissionPolicyUpdated:
-		return streams.FamilyAdmission, string(e.Policy)
+		return wire.FamilyAdmission, string(e.Policy)
 	case policy.AdmissionPolicyDeleted:
-		return streams.FamilyAdmission, string(e.Policy)
+		return wire.FamilyAdmission, string(e.Policy)
 	case policy.PrincipalUpdated:
-		return streams.FamilyAccess, string(e.Principal)
+		return wire.FamilyAccess, string(e.Principal)
 	case policy.PrincipalRemoved:
-		return streams.FamilyAccess, string(e.Principal)
+		return wire.FamilyAccess, string(e.Principal)
 	case policy.RelationWritten:
-		return streams.FamilyAccess, string(e.Principal)
+		return wire.FamilyAccess, string(e.Principal)
 	case policy.RelationRemoved:
-		return streams.FamilyAccess, string(e.Principal)
+		return wire.FamilyAccess, string(e.Principal)
 	case policy.NodeRegistered:
-		return streams.FamilyAccess, string(e.Principal)
+		return wire.FamilyAccess, string(e.Principal)
 	case policy.KeyRotated:
-		return streams.FamilyKey, e.Key
+		return wire.FamilyKey, e.Key
 	}
 	return "", ""
 }
@@ -233,7 +234,7 @@ func identify(e policy.Event) (family, id string) {
 // unread reports whether the ids that place an event could not be read.
 func unread(e policy.Event) bool {
 	family, id := identify(e)
-	ofPlane := family == streams.FamilyAdmission || family == streams.FamilyAccess || family == streams.FamilyKey
+	ofPlane := family == wire.FamilyAdmission || family == wire.FamilyAccess || family == wire.FamilyKey
 	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && !ofPlane {
 		return true
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestARotationOfTheKeyChangesNothingThatIsKept(t *testing.T) {
@@ -26,5 +26,5 @@ func TestARotationOfTheKeyChangesNothingThatIsKept(t *testing.T) {
 	require.Equal(t, CodeSubjectMismatch, verdict(t, p, j.raw("edict.log.key."+before, body)))
 	require.Equal(t, CodeSubjectMismatch, verdict(t, p, j.raw("edict.log.access.root", body)))
 	e.Previous = "root"
-	require.Equal(t, policy.Invalid, verdict(t, p, j.raw(streams.Subject(e), policy.Append(nil, e))))
+	require.Equal(t, policy.Invalid, verdict(t, p, j.raw(wire.Subject(e), policy.Append(nil, e))))
 }

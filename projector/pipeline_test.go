@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // cutLog is a log of batches that ends with err, or waits for ctx.
@@ -102,7 +103,7 @@ func TestRunFoldsWhatCameBeforeAnError(t *testing.T) {
 		"a hole":     {func(l cutLog) cutLog { l.batches = append(l.batches[:4], l.batches[5:]...); return l }, "log continues at 6, not at 5", 4},
 		"a newer schema": {func(l cutLog) cutLog {
 			l.batches[6][0].Subject = "edict.log.access.ana"
-			l.batches[6][0].Header = map[string][]string{streams.HeaderDataSchema: {"edict/v9"}}
+			l.batches[6][0].Header = map[string][]string{wire.HeaderDataSchema: {"edict/v9"}}
 			return l
 		}, "run a newer binary", 6},
 	} {

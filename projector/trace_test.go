@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 
 // traced gives a message the header that a producer may set.
 func traced(m streams.Message, header string) streams.Message {
-	m.Header = map[string][]string{streams.HeaderTraceparent: {header}}
+	m.Header = map[string][]string{wire.HeaderTraceparent: {header}}
 	return m
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // UsageHours is how far back it is kept how much of the log each project took.
@@ -127,7 +127,7 @@ func (e *entry) payer() uuid.UUID {
 	if e.claimed {
 		return e.event.Scope()
 	}
-	c, _ := streams.ParseSubject(e.msg.Subject)
+	c, _ := wire.ParseSubject(e.msg.Subject)
 	return c.Project
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // weighing is a message of a project's that weighs so many bytes.
@@ -82,7 +83,7 @@ func TestEveryWorkerCountsAlike(t *testing.T) {
 		now := at.Add(rapid.SampledFrom([]time.Duration{0, time.Hour, 20 * time.Hour}).Draw(rt, "now"))
 		want := map[uuid.UUID]uint64{}
 		for _, m := range msgs {
-			c, _ := streams.ParseSubject(m.Subject)
+			c, _ := wire.ParseSubject(m.Subject)
 			if c.Project != uuid.Nil && m.Time.Unix()/3600 > now.Unix()/3600-24 {
 				want[c.Project] += uint64(m.Size())
 			}

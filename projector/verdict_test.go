@@ -7,6 +7,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestTheFoldIsTheJudge(t *testing.T) {
@@ -121,7 +122,7 @@ func TestTheFoldIsTheJudge(t *testing.T) {
 func TestWhatIsNotAnEventIsRejectedOnceAndTheFoldGoesOn(t *testing.T) {
 	good := update(t, 1, 1, "a", "k", "v")
 	body := string(policy.Append(nil, good))
-	subject := streams.Subject(good)
+	subject := wire.Subject(good)
 	for name, c := range map[string]struct{ subject, body, want string }{
 		"nothing":                            {subject, ``, policy.Undecodable},
 		"half an object":                     {subject, body[:len(body)-1], policy.Undecodable},
@@ -154,7 +155,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v7"}}
+	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v7"}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
@@ -167,9 +168,9 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	forged := j.add(update(t, 1, 1, "a"))
-	forged.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v99"}}
+	forged.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v99"}}
 	ahead := j.add(update(t, 3, 1, "c"))
-	ahead.Header = map[string][]string{streams.HeaderDataSchema: {"edict/v6"}} // which is known, and of no project's event
+	ahead.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v6"}} // which is known, and of no project's event
 	require.NoError(t, p.Apply([]streams.Message{forged, ahead, j.add(update(t, 2, 1, "b"))}))
 	require.Equal(t, uint64(3), p.Applied())
 	rejected, err := p.Rejections(0, 10)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // heavy is a log of n node events, valid but for what before puts in front, each
@@ -18,7 +19,7 @@ func heavy(t *testing.T, n, size int, before string) (msgs []streams.Message) {
 	j := &journal{}
 	for i := range n {
 		e := update(t, i+1, 1, fmt.Sprintf("n%d", i), "k", "v")
-		msgs = append(msgs, j.raw(streams.Subject(e), []byte(before+strings.Repeat(" ", size)+string(policy.Append(nil, e)))))
+		msgs = append(msgs, j.raw(wire.Subject(e), []byte(before+strings.Repeat(" ", size)+string(policy.Append(nil, e)))))
 	}
 	return msgs
 }
@@ -68,8 +69,8 @@ func TestARejectionIsShort(t *testing.T) {
 	long := strings.Repeat("k", 1<<20)
 	body := strings.Replace(string(policy.Append(nil, e)), `"labels":{`, `"labels":{`+labels.String()+`"-`+long+`":"",`, 1)
 	p, j := openFresh(t), &journal{}
-	require.Equal(t, policy.Invalid, verdict(t, p, j.raw(streams.Subject(e), []byte(body))))
-	require.Equal(t, policy.Undecodable, verdict(t, p, j.raw(streams.Subject(e), []byte(`{"`+long+`":1}`))))
+	require.Equal(t, policy.Invalid, verdict(t, p, j.raw(wire.Subject(e), []byte(body))))
+	require.Equal(t, policy.Undecodable, verdict(t, p, j.raw(wire.Subject(e), []byte(`{"`+long+`":1}`))))
 	rs, err := p.Rejections(0, 2)
 	require.NoError(t, err)
 	for i := range rs {
@@ -84,7 +85,7 @@ func TestARevisionIsKeptWithoutItsWhiteSpace(t *testing.T) {
 	e := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
 	text := policy.Append(nil, e)
 	j := &journal{}
-	wide := j.raw(streams.Subject(e), append(append([]byte{}, text...), strings.Repeat(" \n", spacious)...))
+	wide := j.raw(wire.Subject(e), append(append([]byte{}, text...), strings.Repeat(" \n", spacious)...))
 	entries, err := admit([]streams.Message{wide}, 1)
 	require.NoError(t, err)
 	require.Nil(t, entries[0].fault)

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // born is when every log of these tests was created.
@@ -40,7 +41,7 @@ type journal struct {
 }
 
 func (j *journal) add(e policy.Event) streams.Message {
-	return j.raw(streams.Subject(e), policy.Append(nil, e))
+	return j.raw(wire.Subject(e), policy.Append(nil, e))
 }
 
 func (j *journal) raw(subject string, body []byte) streams.Message {

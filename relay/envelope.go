@@ -11,20 +11,8 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
-
-// Headers of messages for nodes (contracts).
-const (
-	headerEventID = "Edict-Event-Id"
-	headerPrev    = "Edict-Prev"
-	headerType    = "Edict-Type"
-)
-
-// stateName is what the word to pull is told under: edict.node.<node>.state.
-const stateName = "state"
-
-// eventSource is who says it, as a URI reference of CloudEvents.
-const eventSource = "edict"
 
 // theme is what one message says, whichever node it is for: an item, or that it
 // is gone, or the word to pull.
@@ -77,9 +65,9 @@ func newEnvelopes(keys *artifact.Keyring, log string, most func() int) *envelope
 func (s *envelopes) item(i projector.Item, gone bool, trace streams.Trace) (*theme, error) {
 	t := &theme{Item: i, gone: gone, trace: trace}
 	if i.Kind != "" {
-		t.name, t.event = artifactPrefix+i.Kind+"."+i.Name, eventArtifactUpdated
+		t.name, t.event = wire.PrefixArtifact+i.Kind+"."+i.Name, wire.TypeArtifactUpdated
 	} else {
-		t.name, t.event = i.Policy.String(), eventPolicyUpdated
+		t.name, t.event = i.Policy.String(), wire.TypePolicyUpdated
 		var err error
 		if t.rules, err = s.prepared(i, gone); err != nil {
 			return nil, err
@@ -92,7 +80,7 @@ func (s *envelopes) item(i projector.Item, gone bool, trace streams.Trace) (*the
 // word is the theme of the word to pull, as of a moment.
 func (s *envelopes) word(reason string, base, seq uint64, at time.Time) *theme {
 	t := &theme{Item: projector.Item{ID: policy.EndOf(base, seq), Seq: seq, Time: at}, state: reason, rules: words[reason]}
-	t.name, t.event = stateName, eventStateUpdated
+	t.name, t.event = wire.NameState, wire.TypeStateUpdated
 	t.spell()
 	return t
 }
@@ -150,12 +138,12 @@ type sealing struct {
 func (s *envelopes) room() *sealing {
 	h := map[string][]string{}
 	for _, name := range []string{
-		streams.HeaderMsgID, streams.HeaderEdictID, headerEventID, headerPrev, headerType, streams.HeaderEdictLog, streams.HeaderEdictLogSeq,
-		"ce-id", "ce-type", "ce-source", "ce-specversion", "ce-time",
+		wire.HeaderMsgID, wire.HeaderEdictID, wire.HeaderEventID, wire.HeaderPrev, wire.HeaderType, wire.HeaderLog, wire.HeaderLogSeq,
+		wire.HeaderCEID, wire.HeaderCEType, wire.HeaderCESource, wire.HeaderCESpecVersion, wire.HeaderCETime,
 	} {
 		h[name] = []string{""}
 	}
-	h[streams.HeaderEdictLog][0], h["ce-source"][0], h["ce-specversion"][0] = s.log, eventSource, "1.0"
+	h[wire.HeaderLog][0], h[wire.HeaderCESource][0], h[wire.HeaderCESpecVersion][0] = s.log, wire.SourcePlane, "1.0"
 	return &sealing{envelopes: s, header: h}
 }
 
@@ -198,14 +186,14 @@ func (s *sealing) seal(lines []line, tell func(l *line, header map[string][]stri
 func (s *sealing) headers(l *line) map[string][]string {
 	h := s.header
 	id := string(l.node) + "." + l.theme.id
-	h[streams.HeaderMsgID][0], h[streams.HeaderEdictID][0], h["ce-id"][0] = id, id, id
-	h[headerEventID][0], h[headerPrev][0] = l.theme.id, l.prev.String()
-	h[headerType][0], h["ce-type"][0] = l.event, l.event
-	h[streams.HeaderEdictLogSeq][0], h["ce-time"][0] = l.seq, l.at
+	h[wire.HeaderMsgID][0], h[wire.HeaderEdictID][0], h[wire.HeaderCEID][0] = id, id, id
+	h[wire.HeaderEventID][0], h[wire.HeaderPrev][0] = l.theme.id, l.prev.String()
+	h[wire.HeaderType][0], h[wire.HeaderCEType][0] = l.event, l.event
+	h[wire.HeaderLogSeq][0], h[wire.HeaderCETime][0] = l.seq, l.at
 	if l.traceparent == "" {
-		delete(h, streams.HeaderTraceparent)
+		delete(h, wire.HeaderTraceparent)
 	} else {
-		h[streams.HeaderTraceparent] = []string{l.traceparent}
+		h[wire.HeaderTraceparent] = []string{l.traceparent}
 	}
 	return h
 }
@@ -219,10 +207,10 @@ const envelopeRoom = 2 << 10
 // room for is left out: the node pulls it.
 func (s *sealing) document(l *line) ([]byte, error) {
 	p := artifactUpdated(l.node, &l.Item, l.gone)
-	payload := p.append(nil)
+	payload := appendArtifact(nil, p)
 	if len(payload)+envelopeRoom > s.most() {
 		p.Document = nil
-		payload = p.append(nil)
+		payload = appendArtifact(nil, p)
 	}
 	body, err := s.keys.Current().Seal(artifact.Envelope{
 		Plane: artifact.PlanePolicy, Kind: l.Kind, Name: l.Name, Version: l.Seq,

@@ -23,6 +23,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 var updateGolden = flag.Bool("update", false, "rewrite testdata/frames.golden")
@@ -134,7 +135,7 @@ func goldenSubject(t *testing.T, w *bytes.Buffer, keys artifact.Keys, a answer) 
 	lines = append(lines, line{e.word(artifact.ReasonDatapath, stageBase, a.seq, a.time), "n1", prev})
 	for _, some := range [][]line{lines, lines[:1]} {
 		require.NoError(t, e.room().seal(some, func(l *line, header map[string][]string, body []byte) error {
-			fmt.Fprintf(w, "%s\n", streams.NodeSubject(l.node, l.name))
+			fmt.Fprintf(w, "%s\n", wire.NodeSubject(l.node, l.name))
 			for _, name := range slices.Sorted(maps.Keys(header)) {
 				fmt.Fprintf(w, "%s: %s\n", name, header[name][0])
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestAStreamHearsWhatIsLive(t *testing.T) {
@@ -105,7 +106,7 @@ func said(held map[string]string, frames []frame, pulled map[string]string) map[
 	held = map[string]string{}
 	maps.Copy(held, before)
 	for _, f := range frames {
-		if f.Event == eventStateUpdated {
+		if f.Event == wire.TypeStateUpdated {
 			held = maps.Clone(pulled)
 			continue
 		}
@@ -176,7 +177,7 @@ func TestLiveAndResumedSayTheSame(t *testing.T) {
 			saying := map[policy.EventID]string{}
 			note := func(frames []frame, after policy.EventID) {
 				for _, f := range frames {
-					if f.Event != eventStateUpdated {
+					if f.Event != wire.TypeStateUpdated {
 						require.Greater(rt, f.ID, after, "ids rise")
 						require.Equal(rt, cmp.Or(saying[f.ID], f.String()), f.String(), "one id says one thing")
 						saying[f.ID] = f.String()
@@ -510,7 +511,7 @@ func TestALegacyReader(t *testing.T) {
 	for range 2 {
 		r := g.open("a", "0", "")
 		r.plain = true
-		require.Equal(t, eventStateUpdated, r.next().Event)
+		require.Equal(t, wire.TypeStateUpdated, r.next().Event)
 		var e struct {
 			Type    string          `json:"event_type"`
 			ID      string          `json:"event_id"`

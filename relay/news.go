@@ -12,13 +12,7 @@ import (
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
-)
-
-// Types of the events a node receives (plexsphere 3.1).
-const (
-	eventPolicyUpdated   = "policy_updated"
-	eventArtifactUpdated = "artifact_updated"
-	eventStateUpdated    = "node_state_updated"
+	"github.com/edictdev/edict/wire"
 )
 
 // news is one thing to tell over SSE, as the queues of all streams that owe it
@@ -67,7 +61,7 @@ func newsOf(item *projector.Item, gone bool) *news {
 		p.Fingerprint = compiler.FingerprintOf(plain)
 	}
 	b := p.Append(make([]byte, 0, len(plain)+256))
-	return &news{id: id, about: subject{policy: item.Policy}, kind: eventPolicyUpdated, tail: tailOf(b)}
+	return &news{id: id, about: subject{policy: item.Policy}, kind: wire.TypePolicyUpdated, tail: tailOf(b)}
 }
 
 // tailOf is a payload of the node "" without its head.
@@ -79,8 +73,8 @@ func newsOfArtifact(item *projector.Item, gone bool) *news {
 	about := subject{name: item.Kind + "." + item.Name}
 	p := artifactUpdated("", item, gone)
 	if len(*p.Document) <= dataRoom {
-		if tail := tailOf(p.append(nil)); len(tail) <= dataRoom-artifactRoom {
-			return &news{id: item.ID, about: about, kind: eventArtifactUpdated, tail: tail}
+		if tail := tailOf(appendArtifact(nil, p)); len(tail) <= dataRoom-artifactRoom {
+			return &news{id: item.ID, about: about, kind: wire.TypeArtifactUpdated, tail: tail}
 		}
 	}
 	n := wordOf(artifact.ReasonResync, item.ID)
@@ -91,7 +85,7 @@ func newsOfArtifact(item *projector.Item, gone bool) *news {
 // wordOf is the word to pull, for a reason.
 func wordOf(reason string, id policy.EventID) *news {
 	return &news{
-		id: id, about: subject{name: reason}, kind: eventStateUpdated,
+		id: id, about: subject{name: reason}, kind: wire.TypeStateUpdated,
 		tail: tailOf(artifact.StatePayload{Reason: reason}.Append(nil)),
 	}
 }

@@ -12,22 +12,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
-)
-
-// Headers and subject of the replay service (contracts).
-const (
-	replayPrefix = "edict.replay.node."
-	headerUpTo   = "Edict-Up-To"
-	headerResync = "Edict-Resync"
-	headerError  = "Edict-Error" // why there is no answer
-	headerEvent  = "Edict-Event" // signing_key_rotated: the body is a notice, as over SSE
-)
-
-// Why a replay has no answer. Anything else names what is wrong with the
-// question.
-const (
-	replayBehind  = "behind" // ask again
-	replayUnknown = "node_not_found"
+	"github.com/edictdev/edict/wire"
 )
 
 // replayRequest asks for what a reader of NATS missed.
@@ -40,13 +25,13 @@ type replayRequest struct {
 // have been published, then an empty one that says up to where the answer is
 // complete and whether the node must pull as well.
 func (r *Relay) serveReplay(ctx context.Context) error {
-	return r.opt.Publish.Wire.Serve(ctx, replayPrefix+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+	return r.opt.Publish.Wire.Serve(ctx, wire.PrefixReplay+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
 		err := r.replay(ctx, subject, body, reply)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		r.opt.Log.Debug("a replay was not answered", "subject", subject, "error", err)
-		_ = reply(map[string][]string{headerError: {replayError(err)}}, nil) // the reader asks again anyway
+		_ = reply(map[string][]string{wire.HeaderError: {replayError(err)}}, nil) // the reader asks again anyway
 	})
 }
 
@@ -55,15 +40,15 @@ func replayError(err error) string {
 	var behind *NotReadyError
 	switch {
 	case errors.As(err, &behind):
-		return replayBehind
+		return wire.ReplayBehind
 	case errors.Is(err, projector.ErrUnknownNode):
-		return replayUnknown
+		return wire.ReplayUnknown
 	}
 	return err.Error()
 }
 
 func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply func(map[string][]string, []byte) error) error {
-	node, err := policy.ParseNodeID(subject[len(replayPrefix):])
+	node, err := policy.ParseNodeID(subject[len(wire.PrefixReplay):])
 	if err != nil {
 		return err
 	}
@@ -81,9 +66,9 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	if err := r.replyItems(node, q.After, a, reply); err != nil {
 		return err
 	}
-	end := map[string][]string{headerUpTo: {a.upTo.String()}}
+	end := map[string][]string{wire.HeaderUpTo: {a.upTo.String()}}
 	if a.pull && !fault.Always(fault.Silence) {
-		end[headerResync] = []string{"true"}
+		end[wire.HeaderResync] = []string{"true"}
 	}
 	r.opt.Metrics.Resumed(SourcePast)
 	return reply(end, nil)
@@ -97,7 +82,7 @@ func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []b
 	if !ok {
 		return nil
 	}
-	return reply(map[string][]string{headerEvent: {artifact.TypeKeyRotated}}, notice)
+	return reply(map[string][]string{wire.HeaderEvent: {artifact.TypeKeyRotated}}, notice)
 }
 
 func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {

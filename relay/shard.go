@@ -9,6 +9,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // shard is what one goroutine of a round publishes.
@@ -78,7 +79,7 @@ func (s *shard) nodes(set projector.Nodes, t *theme) (err error) {
 
 // add tells a node, unless nobody listens or it was told of something later.
 func (s *shard) add(x *part, id policy.NodeID, t *theme) error {
-	if !s.everybody && !s.opt.Listeners.Any(id, streams.NodeSubject(id, t.name)) {
+	if !s.everybody && !s.opt.Listeners.Any(id, wire.NodeSubject(id, t.name)) {
 		s.skipped.Add(1)
 		delete(x.prev, id) // the read model knows it
 		return nil
@@ -108,7 +109,7 @@ func (s *shard) flush() error {
 	defer func() { s.lines = s.lines[:0] }()
 	s.told.Add(int64(len(s.lines)))
 	return s.seal.seal(s.lines, func(l *line, header map[string][]string, body []byte) error {
-		subject := streams.NodeSubject(l.node, l.name)
+		subject := wire.NodeSubject(l.node, l.name)
 		if s.sent++; s.stream && s.sent%streamAhead == 0 {
 			return s.pace(subject, header, body)
 		}

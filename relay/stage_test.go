@@ -27,6 +27,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // stageBorn is when every log of these tests was created.
@@ -72,7 +73,7 @@ func (l *script) project() uuid.UUID { return l.id('P', 1) }
 
 func (l *script) add(e policy.Event) {
 	seq := uint64(len(l.msgs) + 1)
-	l.msgs = append(l.msgs, streams.Message{Seq: seq, Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: stageBorn.Add(time.Duration(seq) * time.Second)})
+	l.msgs = append(l.msgs, streams.Message{Seq: seq, Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: stageBorn.Add(time.Duration(seq) * time.Second)})
 }
 
 // idNow is the id of the last event of all, with the number of a policy.

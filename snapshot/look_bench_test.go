@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // BenchmarkLook looks at one change of a large project, of which a tenth of the
@@ -29,7 +30,7 @@ func BenchmarkLook(b *testing.B) {
 		var msgs []streams.Message
 		for _, e := range events {
 			seq++
-			msgs = append(msgs, streams.Message{Seq: seq, Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: time.Unix(int64(seq), 0)})
+			msgs = append(msgs, streams.Message{Seq: seq, Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: time.Unix(int64(seq), 0)})
 		}
 		require.NoError(b, p.Apply(msgs))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/gen"
 	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/wire"
 )
 
 const drawnProject = "00000000-0000-4000-8000-000000000000"
@@ -44,7 +45,7 @@ func TestAReplayUntilAnySequenceIsTheStateOfThen(t *testing.T) {
 		log := &sliceLog{msgs: msgs, cut: 1 + int(seed%11)}
 		nodes := map[policy.NodeID]bool{}
 		for _, m := range msgs {
-			if s, ok := streams.ParseSubject(m.Subject); ok && s.Family == "node" {
+			if s, ok := wire.ParseSubject(m.Subject); ok && s.Family == "node" {
 				nodes[policy.NodeID(s.ID)] = true
 			}
 		}

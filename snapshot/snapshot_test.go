@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 const empty = `{"peers":[],"reachability":null,"policy":null,"bridge":null,"state":null,"reports":null,"executions":[],"sessions":null}`
@@ -194,7 +195,7 @@ func nodeEvents(n int) []streams.Message {
 			Node: policy.NodeID(fmt.Sprint("n", i)), Labels: labels,
 		}
 		msgs = append(msgs, streams.Message{
-			Seq: uint64(i + 1), Subject: streams.Subject(e), Body: policy.Append(nil, e),
+			Seq: uint64(i + 1), Subject: wire.Subject(e), Body: policy.Append(nil, e),
 			Time: time.Unix(int64(i), 0).UTC(),
 		})
 	}

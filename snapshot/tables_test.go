@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // town is a read model of some projects, each with nodes of one label set and
@@ -41,7 +42,7 @@ func (w *town) fold(events ...policy.Event) {
 	var msgs []streams.Message
 	for _, e := range events {
 		w.seq++
-		msgs = append(msgs, streams.Message{Seq: w.seq, Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: time.Unix(int64(w.seq), 0)})
+		msgs = append(msgs, streams.Message{Seq: w.seq, Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: time.Unix(int64(w.seq), 0)})
 	}
 	require.NoError(w.t, w.p.Apply(msgs))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 var watchSeeds = flag.Int("watch.seeds", 6, "histories that a watch of tables is held against")
@@ -54,7 +55,7 @@ func newWatching(t *testing.T, seed uint64) *watching {
 // nodesIn are the nodes that a log names.
 func nodesIn(msgs []streams.Message) (nodes []policy.NodeID) {
 	for _, m := range msgs {
-		if s, ok := streams.ParseSubject(m.Subject); ok && s.Family == "node" {
+		if s, ok := wire.ParseSubject(m.Subject); ok && s.Family == "node" {
 			nodes = append(nodes, policy.NodeID(s.ID))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Outgoing is one message of an atomic batch.
@@ -164,7 +165,7 @@ func (e *encoder) encode(o *Outgoing, seq int) *nats.Msg {
 		e.set(o.Header[i], o.Header[i+1])
 	}
 	if o.MsgID != "" {
-		e.set(HeaderMsgID, o.MsgID)
+		e.set(wire.HeaderMsgID, o.MsgID)
 	}
 	if o.HasExpect {
 		e.set(headerExpectLast, strconv.FormatUint(o.Expect, 10))

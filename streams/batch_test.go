@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // pile is a stream of the test that takes atomic batches.
@@ -27,7 +29,7 @@ const (
 func openPile(t testing.TB, c *Conn) *pile {
 	t.Helper()
 	_, err := c.js.CreateStream(within(t), jetstream.StreamConfig{
-		Name: pileName, Subjects: []string{nodePrefix + ">", "test.fence.*"}, Storage: jetstream.FileStorage,
+		Name: pileName, Subjects: []string{wire.PrefixNode + ">", "test.fence.*"}, Storage: jetstream.FileStorage,
 		MaxMsgsPerSubject: 1, AllowAtomicPublish: true, FirstSeq: pileFirst,
 	})
 	require.NoError(t, err)
@@ -61,7 +63,7 @@ func notes(n int) []Outgoing {
 	for i := range out {
 		out[i] = Outgoing{
 			Subject: fmt.Sprintf("edict.node.n%d.p", i),
-			Header:  []string{HeaderEdictID, fmt.Sprintf("n%d.p.1", i)},
+			Header:  []string{wire.HeaderEdictID, fmt.Sprintf("n%d.p.1", i)},
 			Body:    fmt.Appendf(nil, "body %d", i),
 		}
 	}
@@ -92,7 +94,7 @@ func TestABatchIsStoredWholeWithSequencesThatFollowEachOther(t *testing.T) {
 			if size > 2 {
 				assert.Equal(t, "edict.node.n1.p", got[2].Subject)
 				assert.Equal(t, "body 1", string(got[2].Body))
-				assert.Equal(t, "n1.p.1", got[2].Get(HeaderEdictID))
+				assert.Equal(t, "n1.p.1", got[2].Get(wire.HeaderEdictID))
 			}
 			second, err := n.PublishBatch(within(t), batchOf(size, first))
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // stored is what a server has written of a log of two blocks and so many events.
@@ -28,11 +29,11 @@ func stored(t *testing.T) (dir string, events uint64) {
 	large := bytes.Repeat([]byte("x"), 200<<10)
 	var outs []Outgoing
 	for i := range 42 {
-		outs = append(outs, Outgoing{Subject: logPrefix + uuid.UUID{1}.String() + "." + FamilyNode + ".n", Body: append(fmt.Appendf(nil, "%d", i), large...)})
+		outs = append(outs, Outgoing{Subject: wire.PrefixLog + uuid.UUID{1}.String() + "." + wire.FamilyNode + ".n", Body: append(fmt.Appendf(nil, "%d", i), large...)})
 	}
 	for i := range 20 {
 		e := policy.NodeUpdated{ID: uuid.New(), Project: uuid.UUID{1}, Node: policy.NodeID(fmt.Sprintf("n-%d", i))}
-		outs = append(outs, Outgoing{Subject: Subject(e), Body: policy.Append(nil, e), Header: []string{"a", "b"}})
+		outs = append(outs, Outgoing{Subject: wire.Subject(e), Body: policy.Append(nil, e), Header: []string{"a", "b"}})
 	}
 	for _, o := range outs {
 		_, err := c.store(t.Context(), newEncoder("").encode(&o, 0), requestTimeout)

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Link is one entry of the witness: the chain hash of a log at a sequence
@@ -77,9 +79,6 @@ func (l Link) LastID() policy.EventID {
 	return policy.EndOf(base, l.Seq)
 }
 
-// chainSubject is the one subject of EDICT_CHAIN.
-const chainSubject = "edict.chain"
-
 // Chain is stream EDICT_CHAIN, the log's witness: what the chain hash was, at
 // sequence after sequence, kept apart from the log so that a log that lost or
 // changed its past is found out.
@@ -93,7 +92,7 @@ func OpenChain(ctx context.Context, c *Conn) (*Chain, error) {
 	info, made, err := c.openStream(ctx, jetstream.StreamConfig{
 		Name:        ChainStream,
 		Description: "The chain hash of " + LogStream + " as it was folded, link by link",
-		Subjects:    []string{chainSubject},
+		Subjects:    []string{wire.SubjectChain},
 		Storage:     jetstream.FileStorage,
 		Replicas:    c.Replicas(),
 		Discard:     jetstream.DiscardNew,
@@ -121,7 +120,7 @@ func FindChain(ctx context.Context, c *Conn) (*Chain, error) {
 
 func chainFaults(cfg jetstream.StreamConfig) []Fault {
 	var f faults
-	f.subjects(cfg.Subjects, []string{chainSubject})
+	f.subjects(cfg.Subjects, []string{wire.SubjectChain})
 	f.kept(cfg)
 	f.unless(cfg.MaxMsgsPerSubject <= 0, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "-1: every link is kept")
 	f.unless(cfg.DenyDelete, "deny_delete", cfg.DenyDelete, "true: what was witnessed stays")
@@ -233,7 +232,7 @@ func (w *Chain) parse(msgs []Message) []Link {
 func (w *Chain) Append(ctx context.Context, after uint64, l Link) (at uint64, err error) {
 	// Of the stream, not of its one subject: the server does not know the last of a
 	// subject that it cannot read.
-	o := Outgoing{Subject: chainSubject, Body: l.body(), Header: []string{headerExpectSeq, strconv.FormatUint(after, 10)}}
+	o := Outgoing{Subject: wire.SubjectChain, Body: l.body(), Header: []string{headerExpectSeq, strconv.FormatUint(after, 10)}}
 	a, err := w.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 	if err != nil {
 		return 0, fmt.Errorf("append to the log's witness: %w", err)
@@ -356,7 +355,7 @@ func (l *Log) Fill(ctx context.Context, to uint64, progress func(seq uint64)) er
 		for i := range outs {
 			event := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s %d", l.ID(), s.Last+1+uint64(i)))
 			outs[i] = Outgoing{
-				Subject: logPrefix + uuid.Nil.String() + "." + FamilyNode + ".lost",
+				Subject: wire.PrefixLog + uuid.Nil.String() + "." + wire.FamilyNode + ".lost",
 				Body:    fmt.Appendf(nil, `{"id":%q,"type":%q,"project_id":%q,"node_id":"lost"}`, event, Lost, uuid.Nil),
 			}
 		}

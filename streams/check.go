@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // ConfigError: a stream exists whose settings contradict what Edict promises.
@@ -147,9 +149,9 @@ const (
 var (
 	// logSubjects are the families of the first release; laterSubjects came
 	// after it, and a log that was made before them is extended.
-	logSubjects      = []string{logPrefix + "*.policy.*", logPrefix + "*.node.*"}
-	laterSubjects    = []string{admissionPrefix + "*", logPrefix + "*.artifact.*", accessPrefix + "*", keyPrefix + "*"}
-	rejectedSubjects = []string{rejectedPrefix + "*"}
+	logSubjects      = []string{wire.PrefixLog + "*.policy.*", wire.PrefixLog + "*.node.*"}
+	laterSubjects    = []string{wire.PrefixAdmission + "*", wire.PrefixLog + "*.artifact.*", wire.PrefixAccess + "*", wire.PrefixKey + "*"}
+	rejectedSubjects = []string{wire.PrefixRejected + "*"}
 )
 
 // openStream returns the stream that is there, or makes it by cfg. Two

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // DecisionsStream keeps what admission policies decided, for a while.
 const DecisionsStream = "EDICT_DECISIONS"
-
-const decisionPrefix = "edict.decision."
 
 // Decision is one decision to be kept: JSON, and in one word what became of the
 // request, which is the last token of the subject edict.decision.<outcome>.
@@ -49,7 +49,7 @@ func OpenDecisions(ctx context.Context, c *Conn, opt DecisionsOptions) (*Decisio
 	info, _, err := c.openStream(ctx, jetstream.StreamConfig{
 		Name:               DecisionsStream,
 		Description:        "What Edict's admission policies decided; the oldest go first",
-		Subjects:           []string{decisionPrefix + "*"},
+		Subjects:           []string{wire.PrefixDecision + "*"},
 		Storage:            jetstream.FileStorage,
 		Replicas:           c.Replicas(),
 		Discard:            jetstream.DiscardOld,
@@ -75,7 +75,7 @@ func FindDecisions(ctx context.Context, c *Conn) (*Decisions, error) {
 
 func decisionsFaults(cfg jetstream.StreamConfig) []Fault {
 	var f faults
-	f.subjects(cfg.Subjects, []string{decisionPrefix + "*"})
+	f.subjects(cfg.Subjects, []string{wire.PrefixDecision + "*"})
 	f.unless(cfg.Storage == jetstream.FileStorage, "storage", cfg.Storage, "file: decisions survive a restart")
 	f.unless(cfg.Retention == jetstream.LimitsPolicy, "retention", cfg.Retention, "limits: reading must not remove decisions")
 	f.unless(cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgs > 0, "max_bytes", cfg.MaxBytes, "above 0 (or max_age, or max_msgs): decisions are kept for a while, not for ever")
@@ -103,7 +103,7 @@ const MaxDecisions = 500
 func (d *Decisions) Write(ctx context.Context, decisions []Decision) error {
 	outs := make([]Outgoing, len(decisions))
 	for i, x := range decisions {
-		outs[i] = Outgoing{Subject: decisionPrefix + x.Outcome, Body: x.Body}
+		outs[i] = Outgoing{Subject: wire.PrefixDecision + x.Outcome, Body: x.Body}
 	}
 	var b backoff
 	for {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/wire"
 )
 
 func TestDecisionsAreReadInOrderAndTheOldestGoFirst(t *testing.T) {
@@ -34,7 +36,7 @@ func TestDecisionsAreReadInOrderAndTheOldestGoFirst(t *testing.T) {
 		for _, m := range batch {
 			require.Equal(t, want, m.Seq)
 			if m.Seq < s.Last {
-				require.Equal(t, decisionPrefix+"approved", m.Subject)
+				require.Equal(t, wire.PrefixDecision+"approved", m.Subject)
 				require.Equal(t, fmt.Sprintf(`{"n":%d}`, m.Seq-1), string(m.Body))
 			}
 			want++
@@ -48,7 +50,7 @@ func TestDecisionsAreReadInOrderAndTheOldestGoFirst(t *testing.T) {
 func TestADecisionLogThatGrowsForEverIsRefused(t *testing.T) {
 	c := embedded(t)
 	_, err := c.js.CreateStream(within(t), jetstream.StreamConfig{
-		Name: DecisionsStream, Subjects: []string{decisionPrefix + ">"}, Discard: jetstream.DiscardNew, NoAck: true, AllowDirect: true,
+		Name: DecisionsStream, Subjects: []string{wire.PrefixDecision + ">"}, Discard: jetstream.DiscardNew, NoAck: true, AllowDirect: true,
 	})
 	require.NoError(t, err)
 	_, err = OpenDecisions(within(t), c, DecisionsOptions{})

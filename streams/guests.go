@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // Quarters are the accounts of an embedded server that admits guests. The log
@@ -124,10 +126,10 @@ type Joint struct {
 
 // Joints join the quarters, on embedded servers and on others.
 var Joints = []Joint{
-	{To: QuarterNodes, Subject: nodePrefix + ">", Heard: true},
-	{To: QuarterNodes, Subject: replayPrefix + "*", Many: true},
-	{To: QuarterNodes, Subject: reportPrefix + "*"},
-	{To: QuarterProducers, Subject: logPrefix + ">"},
+	{To: QuarterNodes, Subject: wire.PrefixNode + ">", Heard: true},
+	{To: QuarterNodes, Subject: wire.PrefixReplay + "*", Many: true},
+	{To: QuarterNodes, Subject: wire.PrefixReport + "*"},
+	{To: QuarterProducers, Subject: wire.PrefixLog + ">"},
 }
 
 // furnish makes the quarters of a server that has started.

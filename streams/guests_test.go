@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // appender lets a producer append nodes; whoever shows "root" may do anything.
@@ -21,7 +23,7 @@ func (appender) Admit(s Shown) (Guest, bool) {
 	if s.Token == "root" {
 		return Guest{Name: "root", Quarter: QuarterPlane}, true
 	}
-	return Guest{Name: s.Token, Quarter: QuarterProducers, Inbox: "_INBOX", Publish: []string{LogFilter(project, FamilyNode, "*")}}, true
+	return Guest{Name: s.Token, Quarter: QuarterProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, wire.FamilyNode, "*")}}, true
 }
 
 // TestAProducerSendsNoMoreThanAnEventCanBe: the server itself refuses what is

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/edictdev/edict/policy"
 )
 
 func TestMain(m *testing.M) {

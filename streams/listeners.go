@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Listeners knows who listens on the subjects of nodes, so that what nobody
@@ -92,7 +94,7 @@ func (l *Listeners) exact() bool {
 
 // Run overhears until ctx ends.
 func (l *Listeners) Run(ctx context.Context) error {
-	sub, err := l.c.nc.Subscribe(replayPrefix+"*", l.overhear)
+	sub, err := l.c.nc.Subscribe(wire.PrefixReplay+"*", l.overhear)
 	if err != nil {
 		return fmt.Errorf("overhear who asks for replays: %w", err)
 	}
@@ -165,7 +167,7 @@ func (l *Listeners) found(stream bool) {
 }
 
 func (l *Listeners) overhear(m *nats.Msg) {
-	id, err := policy.ParseNodeID(strings.TrimPrefix(m.Subject, replayPrefix))
+	id, err := policy.ParseNodeID(strings.TrimPrefix(m.Subject, wire.PrefixReplay))
 	if err != nil {
 		return
 	}
@@ -242,7 +244,7 @@ func (l *Listeners) Any(node policy.NodeID, subject string) bool {
 // each.
 func (l *Listeners) Everybody() bool {
 	if _, a := l.account(); a != nil {
-		return a.SubscriptionInterest(nodePrefix + ">.>") // as tokens, which only wildcards match
+		return a.SubscriptionInterest(wire.PrefixNode + ">.>") // as tokens, which only wildcards match
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -325,9 +327,9 @@ func subscribed(run *server.Server) (nodes map[policy.NodeID]bool, all bool) {
 	nodes = map[policy.NodeID]bool{}
 	for i := range list.Subs {
 		subject := list.Subs[i].Subject
-		rest, ours := strings.CutPrefix(subject, nodePrefix)
+		rest, ours := strings.CutPrefix(subject, wire.PrefixNode)
 		if !ours {
-			if server.SubjectsCollide(subject, nodePrefix+">") {
+			if server.SubjectsCollide(subject, wire.PrefixNode+">") {
 				return nil, true
 			}
 			continue

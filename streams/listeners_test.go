@@ -4,11 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 const subjectOfA = "edict.node.a.p"
@@ -122,7 +124,7 @@ func TestWhoAsksOtherServersIsOverheard(t *testing.T) {
 	l, _ := overhearing(t, s)
 	require.False(t, l.Any("a", subjectOfA))
 	other := connect(t, ConnectOptions{URL: s.ClientURL()})
-	require.NoError(t, other.Tell(ReplaySubject("a"), nil, []byte(`{"after":"0"}`)))
+	require.NoError(t, other.Tell(wire.ReplaySubject("a"), nil, []byte(`{"after":"0"}`)))
 	<-l.Wake()
 	assert.Equal(t, Fresh{Nodes: []policy.NodeID{"a"}}, l.Fresh())
 	assert.Equal(t, Fresh{}, l.Fresh())

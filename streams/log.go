@@ -10,8 +10,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
+)
+
+// Names of the streams.
+const (
+	LogStream      = "EDICT_LOG"
+	RejectedStream = "EDICT_REJECTED"
+	ChainStream    = "EDICT_CHAIN"
 )
 
 // LogOptions matter when the log is made; an existing log keeps its own.
@@ -194,7 +203,7 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 // subject of e; ErrNotFound when there is none. It reads what stands on the subject,
 // one by one.
 func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message, error) {
-	subject := Subject(e)
+	subject := wire.Subject(e)
 	for {
 		m, err := l.c.get(ctx, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream)
 		if err != nil {
@@ -210,7 +219,7 @@ func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message,
 // Holds reports whether an event stands on the subject of e. Where the log has
 // replicas one that lags may say no.
 func (l *Log) Holds(ctx context.Context, e policy.Event) (bool, error) {
-	subject := Subject(e)
+	subject := wire.Subject(e)
 	_, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil

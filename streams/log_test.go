@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestAnEventIsStoredUnderItsSubjectWithItsCloudEventHeaders(t *testing.T) {
@@ -128,7 +130,7 @@ func TestALogOfAnOlderEdictGetsTheLaterFamilies(t *testing.T) {
 		Metadata: map[string]string{metaPartitions: "8"},
 	})
 	require.NoError(t, err)
-	_, err = c.js.Publish(within(t), Subject(node("a", 1)), policy.Append(nil, node("a", 1)))
+	_, err = c.js.Publish(within(t), wire.Subject(node("a", 1)), policy.Append(nil, node("a", 1)))
 	require.NoError(t, err)
 
 	for range 2 { // and another process, at once or later
@@ -142,7 +144,7 @@ func TestALogOfAnOlderEdictGetsTheLaterFamilies(t *testing.T) {
 	msgs := collect(t, l.Follow(within(t), 0), 2)
 	assert.Equal(t, []uint64{501, 502}, sequences(msgs))
 	assert.Equal(t, "edict.log.admission.p", msgs[1].Subject)
-	assert.Equal(t, "edict/v2", msgs[1].Get(HeaderDataSchema), "an older binary stops at it")
+	assert.Equal(t, "edict/v2", msgs[1].Get(wire.HeaderDataSchema), "an older binary stops at it")
 	after, err := c.streamInfo(within(t), LogStream)
 	require.NoError(t, err)
 	want := info.CachedInfo().Config

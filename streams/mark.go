@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // HeaderMark is the mark of an event that a worker of the plane appended.
@@ -71,7 +73,7 @@ func (v *Marker) mark(subject string, body []byte, principal, correlation string
 // Marked reports whether a worker of the plane appended an event with the
 // headers that it has. Of events of before it says yes: nobody can tell.
 func (v *Marker) Marked(m *Message) bool {
-	want := v.mark(m.Subject, m.Body, m.Get(HeaderPrincipal), m.Get(HeaderCorrelation))
+	want := v.mark(m.Subject, m.Body, m.Get(wire.HeaderPrincipal), m.Get(wire.HeaderCorrelation))
 	return m.Seq <= v.from || hmac.Equal([]byte(want), []byte(m.Get(HeaderMark)))
 }
 

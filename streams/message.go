@@ -6,18 +6,8 @@ import (
 	"time"
 )
 
-// Header names of stored messages.
+// Headers that the server reads.
 const (
-	HeaderMsgID       = "Nats-Msg-Id"
-	HeaderEdictID     = "Edict-Id"
-	HeaderEdictLogSeq = "Edict-Log-Seq"
-	HeaderEdictLog    = "Edict-Log" // the log's creation time in unix nanoseconds
-	HeaderTraceparent = "traceparent"
-	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
-	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
-	HeaderRequest     = "Edict-Request"        // SHA-256 of what the author of a keyed write sent
-	HeaderDataSchema  = "ce-dataschema"        // edict/v1 to v6; a larger number is newer
-
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectSeq   = "Nats-Expected-Last-Sequence"
 	headerTTL         = "Nats-TTL"
@@ -26,7 +16,7 @@ const (
 	headerBatchCommit = "Nats-Batch-Commit"
 )
 
-// Values of HeaderDataSchema. An event is of the oldest schema that can say it,
+// Values of wire.HeaderDataSchema. An event is of the oldest schema that can say it,
 // so that workers of the release before go on folding what they understand, and
 // stop at what they would pass over.
 const (

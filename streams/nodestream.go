@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/wire"
 )
 
 // Names of streams over the subjects of nodes. Nothing of the plane reads them.
@@ -34,7 +36,7 @@ func CreateNodeStream(ctx context.Context, c *Conn) (n NodeEvents, made bool, er
 	cfg := jetstream.StreamConfig{
 		Name:              NodeEventsStream,
 		Description:       "What Edict told its nodes last. Edict does not need it",
-		Subjects:          []string{nodePrefix + ">"},
+		Subjects:          []string{wire.PrefixNode + ">"},
 		Storage:           jetstream.FileStorage,
 		Replicas:          c.Replicas(),
 		MaxMsgsPerSubject: 1,
@@ -51,7 +53,7 @@ func CreateNodeStream(ctx context.Context, c *Conn) (n NodeEvents, made bool, er
 
 func nodeEventsFaults(cfg jetstream.StreamConfig) []Fault {
 	var f faults
-	f.subjects(cfg.Subjects, []string{nodePrefix + ">"})
+	f.subjects(cfg.Subjects, []string{wire.PrefixNode + ">"})
 	f.unless(cfg.MaxMsgsPerSubject == 1, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "1: it holds the last message of each subject")
 	f.unless(cfg.Duplicates >= nodeEventsDuplicates, "duplicate_window", cfg.Duplicates, "2m or more: what two workers publish is one message")
 	return f
@@ -85,7 +87,7 @@ func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
 func (c *Conn) nodeStreams(ctx context.Context) (names []string, err error) {
 	ctx, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
-	list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(nodePrefix+">"))
+	list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(wire.PrefixNode+">"))
 	for name := range list.Name() {
 		names = append(names, name)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/fault"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 const (
@@ -30,28 +31,28 @@ func outgoing(a Append) Outgoing {
 	e := a.Event
 	id := e.EventID().String()
 	o := Outgoing{
-		Subject: Subject(e),
+		Subject: wire.Subject(e),
 		Body:    policy.Append(nil, e),
 		Header: []string{
-			"ce-id", id,
-			"ce-type", e.EventType(),
-			"ce-source", source(e),
-			"ce-specversion", "1.0",
-			"ce-time", happened(e).Format(time.RFC3339Nano),
-			HeaderDataSchema, dataSchema(e),
+			wire.HeaderCEID, id,
+			wire.HeaderCEType, e.EventType(),
+			wire.HeaderCESource, source(e),
+			wire.HeaderCESpecVersion, "1.0",
+			wire.HeaderCETime, happened(e).Format(time.RFC3339Nano),
+			wire.HeaderDataSchema, dataSchema(e),
 		},
 	}
 	if a.Traceparent != "" {
-		o.Header = append(o.Header, HeaderTraceparent, a.Traceparent)
+		o.Header = append(o.Header, wire.HeaderTraceparent, a.Traceparent)
 	}
 	if a.Principal != "" {
-		o.Header = append(o.Header, HeaderPrincipal, a.Principal)
+		o.Header = append(o.Header, wire.HeaderPrincipal, a.Principal)
 	}
 	if a.Correlation != "" {
-		o.Header = append(o.Header, HeaderCorrelation, a.Correlation)
+		o.Header = append(o.Header, wire.HeaderCorrelation, a.Correlation)
 	}
 	if a.Request != "" {
-		o.Header = append(o.Header, HeaderRequest, a.Request)
+		o.Header = append(o.Header, wire.HeaderRequest, a.Request)
 	}
 	switch {
 	case a.Again:

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/wire"
 )
 
 func TestManyWritersAreCombinedAndEachLearnsItsOwnSequence(t *testing.T) {
@@ -29,7 +31,7 @@ func TestManyWritersAreCombinedAndEachLearnsItsOwnSequence(t *testing.T) {
 				assert.False(t, dup)
 				mu.Lock()
 				assert.Empty(t, subjects[seq], "sequence %d given twice", seq)
-				subjects[seq] = Subject(e)
+				subjects[seq] = wire.Subject(e)
 				mu.Unlock()
 			}
 		})
@@ -206,7 +208,7 @@ func TestPublishAllKeepsTheOrderAndGivesEverySequence(t *testing.T) {
 	require.NoError(t, err)
 	check(seqs)
 	for i, m := range collect(t, l.Follow(within(t), 0), 250) {
-		require.Equal(t, Subject(events[i].Event), m.Subject)
+		require.Equal(t, wire.Subject(events[i].Event), m.Subject)
 	}
 
 	seqs, err = l.PublishAll(within(t), events)

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // Rejection is one event the fold refused, as EDICT_REJECTED stores it and
@@ -64,7 +66,7 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
 		defer cancel()
 	}
-	o := Outgoing{Subject: rejectedPrefix + strconv.FormatUint(x.Seq, 10), Body: body, HasExpect: true}
+	o := Outgoing{Subject: wire.PrefixRejected + strconv.FormatUint(x.Seq, 10), Body: body, HasExpect: true}
 	var b backoff
 	for {
 		_, err := r.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)

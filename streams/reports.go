@@ -6,21 +6,21 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // ReportsStream keeps what nodes said last about what they applied.
 const ReportsStream = "EDICT_REPORTS"
 
-const reportPrefix = "edict.report.node."
-
 // ReportSubject is where a node reports what it applied: edict.report.node.<id>.
-func ReportSubject(id policy.NodeID) string { return reportPrefix + string(id) }
+func ReportSubject(id policy.NodeID) string { return wire.PrefixReport + string(id) }
 
 // ReportNode is the node that a report's subject names.
 func ReportNode(subject string) (policy.NodeID, error) {
-	return policy.ParseNodeID(strings.TrimPrefix(subject, reportPrefix))
+	return policy.ParseNodeID(strings.TrimPrefix(subject, wire.PrefixReport))
 }
 
 // Reports is stream EDICT_REPORTS: the last report of every node. Nodes say it
@@ -36,7 +36,7 @@ func OpenReports(ctx context.Context, c *Conn) (*Reports, error) {
 	cfg := jetstream.StreamConfig{
 		Name:              ReportsStream,
 		Description:       "What nodes last said they applied; they say it again",
-		Subjects:          []string{reportPrefix + "*"},
+		Subjects:          []string{wire.PrefixReport + "*"},
 		Storage:           jetstream.FileStorage,
 		Replicas:          c.Replicas(),
 		MaxMsgsPerSubject: 1,
@@ -66,7 +66,7 @@ const maxReportMessage = 4 * policy.MaxReport
 
 func reportsFaults(cfg jetstream.StreamConfig) []Fault {
 	var f faults
-	f.subjects(cfg.Subjects, []string{reportPrefix + "*"})
+	f.subjects(cfg.Subjects, []string{wire.PrefixReport + "*"})
 	f.unless(cfg.MaxMsgsPerSubject == 1, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "1: a newer report replaces the older one")
 	f.unless(!cfg.DiscardNewPerSubject, "discard_new_per_subject", cfg.DiscardNewPerSubject, "false: a newer report replaces the older one")
 	f.unless(cfg.Retention == jetstream.LimitsPolicy, "retention", cfg.Retention, "limits: every worker reads every report")

@@ -5,27 +5,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 func TestTheSubjectOfAnEventClaimsWhatTheEventSays(t *testing.T) {
 	p := uuid.New()
 	cases := []struct {
 		event policy.Event
-		want  Claim
+		want  wire.Claim
 	}{
-		{policy.RevisionCreated{Project: project, Policy: p}, Claim{project, FamilyPolicy, p.String()}},
-		{policy.PolicyDeleted{Project: project, Policy: p}, Claim{project, FamilyPolicy, p.String()}},
-		{policy.NodeUpdated{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
-		{policy.NodeRemoved{Project: project, Node: "web-1"}, Claim{project, FamilyNode, "web-1"}},
-		{policy.ArtifactReleased{Project: project, Node: "web-1"}, Claim{project, FamilyArtifact, "web-1"}},
-		{policy.ArtifactWithdrawn{Project: project, Node: "web-1"}, Claim{project, FamilyArtifact, "web-1"}},
+		{policy.RevisionCreated{Project: project, Policy: p}, wire.Claim{Project: project, Family: wire.FamilyPolicy, ID: p.String()}},
+		{policy.PolicyDeleted{Project: project, Policy: p}, wire.Claim{Project: project, Family: wire.FamilyPolicy, ID: p.String()}},
+		{policy.NodeUpdated{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyNode, ID: "web-1"}},
+		{policy.NodeRemoved{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyNode, ID: "web-1"}},
+		{policy.ArtifactReleased{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyArtifact, ID: "web-1"}},
+		{policy.ArtifactWithdrawn{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyArtifact, ID: "web-1"}},
 	}
 	for _, c := range cases {
-		s := Subject(c.event)
-		got, ok := ParseSubject(s)
+		s := wire.Subject(c.event)
+		got, ok := wire.ParseSubject(s)
 		assert.True(t, ok, s)
 		assert.Equal(t, c.want, got)
 		matched := false
@@ -44,15 +46,15 @@ func TestSubjectsThatNoEventHasClaimNothing(t *testing.T) {
 		"edict.log.{" + id + "}.node.a", "edict.log.urn:uuid:" + id + ".node.a", "edict.node." + id + ".node.a",
 		"edict.log." + strings.ReplaceAll(id, "-", "") + ".node.a", "edict.log.ABCDEF00-0000-4000-8000-000000000000.node.a",
 	} {
-		_, ok := ParseSubject(s)
+		_, ok := wire.ParseSubject(s)
 		assert.False(t, ok, s)
 	}
 }
 
 func TestSubjectsOfANode(t *testing.T) {
-	assert.Equal(t, "edict.node.web-1.p", NodeSubject("web-1", "p"))
-	assert.Equal(t, "edict.node.web-1.>", NodeFilter("web-1"))
-	assert.Equal(t, "edict.replay.node.web-1", ReplaySubject("web-1"))
+	assert.Equal(t, "edict.node.web-1.p", wire.NodeSubject("web-1", "p"))
+	assert.Equal(t, "edict.node.web-1.>", wire.NodeFilter("web-1"))
+	assert.Equal(t, "edict.replay.node.web-1", wire.ReplaySubject("web-1"))
 }
 
 func FuzzParseSubject(f *testing.F) {
@@ -60,11 +62,11 @@ func FuzzParseSubject(f *testing.F) {
 	f.Add("edict.log." + project.String() + ".policy." + project.String())
 	f.Add("edict.log...")
 	f.Fuzz(func(t *testing.T, s string) {
-		c, ok := ParseSubject(s)
+		c, ok := wire.ParseSubject(s)
 		if !ok {
 			return
 		}
-		if back := logPrefix + c.Project.String() + "." + c.Family + "." + c.ID; back != s {
+		if back := wire.PrefixLog + c.Project.String() + "." + c.Family + "." + c.ID; back != s {
 			t.Fatalf("%q reads as %q", s, back)
 		}
 	})

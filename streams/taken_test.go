@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 // take has somebody else's event stand in the log under the message id of e.
@@ -15,7 +16,7 @@ func take(t *testing.T, c *Conn, e policy.Event, subject string, body []byte) (s
 	t.Helper()
 	m := nats.NewMsg(subject)
 	m.Data = body
-	m.Header.Set(HeaderMsgID, e.EventID().String())
+	m.Header.Set(wire.HeaderMsgID, e.EventID().String())
 	ack, err := c.store(within(t), m, requestTimeout)
 	require.NoError(t, err)
 	require.False(t, ack.Duplicate)
@@ -29,12 +30,12 @@ func TestAnEventIsStoredThoughAnotherHasItsMessageID(t *testing.T) {
 		subject string
 		body    func(e policy.NodeUpdated) []byte
 	}{
-		"of another project":        {Subject(other), func(policy.NodeUpdated) []byte { return policy.Append(nil, other) }},
-		"another event of the node": {Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return policy.Append(nil, node("a", 99)) }},
-		"a removal of the same id": {Subject(node("a", 0)), func(e policy.NodeUpdated) []byte {
+		"of another project":        {wire.Subject(other), func(policy.NodeUpdated) []byte { return policy.Append(nil, other) }},
+		"another event of the node": {wire.Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return policy.Append(nil, node("a", 99)) }},
+		"a removal of the same id": {wire.Subject(node("a", 0)), func(e policy.NodeUpdated) []byte {
 			return policy.Append(nil, policy.NodeRemoved{ID: e.ID, Project: e.Project, Node: e.Node})
 		}},
-		"no event at all": {Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return []byte("junk") }},
+		"no event at all": {wire.Subject(node("a", 0)), func(policy.NodeUpdated) []byte { return []byte("junk") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := embedded(t)
@@ -47,7 +48,7 @@ func TestAnEventIsStoredThoughAnotherHasItsMessageID(t *testing.T) {
 			require.NotEqual(t, foreign, seq)
 			m, err := l.Get(within(t), seq)
 			require.NoError(t, err)
-			require.Equal(t, Subject(e), m.Subject)
+			require.Equal(t, wire.Subject(e), m.Subject)
 			require.JSONEq(t, string(policy.Append(nil, e)), string(m.Body))
 		})
 	}
@@ -71,7 +72,7 @@ func TestOneTakenMessageIDOfManyTakesNoPlace(t *testing.T) {
 	for i := range 10 {
 		events = append(events, Append{Event: node("a", i)})
 	}
-	take(t, c, events[4].Event, Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
+	take(t, c, events[4].Event, wire.Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
 	seqs, err := l.PublishAll(within(t), events)
 	require.NoError(t, err)
 	require.IsIncreasing(t, seqs, "in the order in which they were given")
@@ -86,7 +87,7 @@ func TestAWriteToAnEmptySubjectIsStoredThoughAnotherHasItsMessageID(t *testing.T
 	c := embedded(t)
 	l := openLog(t, c)
 	e := node("a", 1)
-	foreign := take(t, c, e, Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
+	foreign := take(t, c, e, wire.Subject(node("b", 1)), policy.Append(nil, node("b", 1)))
 	seq, duplicate, err := l.Publish(within(t), Append{Event: e, Once: true})
 	require.NoError(t, err)
 	require.False(t, duplicate)
@@ -99,7 +100,7 @@ func TestAWriteToAnEmptySubjectIsStoredThoughAnotherHasItsMessageID(t *testing.T
 // author may have put the same ones there.
 func TestAnEventIsReadFromWhereItStandsWhateverItsHeadersSay(t *testing.T) {
 	for name, value := range map[string]string{
-		"Nats-Subject": Subject(node("a", 1)), "Nats-Sequence": "1", "Nats-Time-Stamp": "0001-01-01T00:00:00Z", "Nats-Stream": "OTHER", "Status": "404",
+		"Nats-Subject": wire.Subject(node("a", 1)), "Nats-Sequence": "1", "Nats-Time-Stamp": "0001-01-01T00:00:00Z", "Nats-Stream": "OTHER", "Status": "404",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := embedded(t)
@@ -107,16 +108,16 @@ func TestAnEventIsReadFromWhereItStandsWhateverItsHeadersSay(t *testing.T) {
 			e := node("a", 1)
 			_, _, err := l.Publish(within(t), Append{Event: node("first", 1)})
 			require.NoError(t, err)
-			m := nats.NewMsg(Subject(node("b", 1)))
+			m := nats.NewMsg(wire.Subject(node("b", 1)))
 			m.Data = policy.Append(nil, e)
 			m.Header.Set(name, value)
-			m.Header.Set(HeaderMsgID, e.EventID().String())
+			m.Header.Set(wire.HeaderMsgID, e.EventID().String())
 			ack, err := c.store(within(t), m, requestTimeout)
 			require.NoError(t, err)
 			got, err := l.Get(within(t), ack.Seq)
 			require.NoError(t, err)
 			require.Equal(t, ack.Seq, got.Seq)
-			require.Equal(t, Subject(node("b", 1)), got.Subject)
+			require.Equal(t, wire.Subject(node("b", 1)), got.Subject)
 			require.NotEqual(t, 1, got.Time.Year())
 			seq, duplicate, err := l.Publish(within(t), Append{Event: e})
 			require.NoError(t, err)

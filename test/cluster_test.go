@@ -17,7 +17,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
 	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/wire"
+	"github.com/edictdev/edict/test/proxy"
 )
 
 // cluster is NATS servers in this process, that keep everything as often as
@@ -162,7 +162,7 @@ func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerPublishes(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, servers, 2*time.Second)
 			stays, dies := c.work(), c.work()
-			wired := wire.New(t, strings.TrimPrefix(c.servers[0].ClientURL(), "nats://"), 1)
+			wired := proxy.New(t, strings.TrimPrefix(c.servers[0].ClientURL(), "nats://"), 1)
 			if servers == 1 { // of a cluster, a client goes on with the servers it has heard of
 				c.url = "nats://" + wired.Addr()
 			}
@@ -191,9 +191,9 @@ func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerPublishes(t *testing.T) {
 			sleeps.signal(syscall.SIGCONT)
 			until("the one that slept has its share again", func() bool { return stays.even(2) })
 			if servers == 1 {
-				wired.Become(wire.Blackhole)
+				wired.Become(proxy.Blackhole)
 				until("one publishes everything, the other being cut off", func() bool { return stays.even(1) })
-				wired.Become(wire.Well)
+				wired.Become(proxy.Well)
 				until("the one that was cut off has its share again", func() bool { return stays.even(2) })
 			}
 			dies.start()

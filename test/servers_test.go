@@ -22,8 +22,8 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/proxy"
 	"github.com/edictdev/edict/test/watch"
-	"github.com/edictdev/edict/test/wire"
 )
 
 var serverFaults = flag.Int("server.faults", 3, "how often one of the NATS servers of a cluster under load is killed, paused or isolated")
@@ -99,14 +99,14 @@ func (s *natsServer) kill() {
 type natsCluster struct {
 	*cluster
 	processes []*natsServer
-	ways      map[[2]int]*wire.Proxy
+	ways      map[[2]int]*proxy.Proxy
 }
 
 // newNATSCluster starts them with strict durability.
 func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
 	t.Helper()
 	const n = 3
-	c := &natsCluster{cluster: &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: n}, ways: map[[2]int]*wire.Proxy{}}
+	c := &natsCluster{cluster: &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: n}, ways: map[[2]int]*proxy.Proxy{}}
 	free := func() string {
 		l, err := net.Listen("tcp", anyPort)
 		require.NoError(t, err)
@@ -121,7 +121,7 @@ func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
 	for i, s := range c.processes {
 		for j, other := range c.processes {
 			if i != j {
-				way := wire.New(t, other.Cluster, uint64(n*i+j)) //nolint:gosec // small
+				way := proxy.New(t, other.Cluster, uint64(n*i+j)) //nolint:gosec // small
 				c.ways[[2]int{i, j}] = way
 				s.Routes = append(s.Routes, way.Addr())
 			}
@@ -154,7 +154,7 @@ func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
 }
 
 // isolated has one server reach no other.
-func (c *natsCluster) isolated(i int, now wire.Ill) {
+func (c *natsCluster) isolated(i int, now proxy.Ill) {
 	for pair, way := range c.ways {
 		if slices.Contains(pair[:], i) {
 			way.Become(now)
@@ -178,9 +178,9 @@ func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGCONT))
 		return "paused"
 	default:
-		c.isolated(i, []wire.Ill{wire.Blackhole, wire.Refused}[r.IntN(2)])
+		c.isolated(i, []proxy.Ill{proxy.Blackhole, proxy.Refused}[r.IntN(2)])
 		hold()
-		c.isolated(i, wire.Well)
+		c.isolated(i, proxy.Well)
 		return "isolated"
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // tomorrow appends an event as a producer does whose release is ahead of the
@@ -28,7 +29,7 @@ func tomorrow(t *testing.T, p *process) {
 	require.NoError(t, err)
 	m := nats.NewMsg("edict.log." + defaultProject + ".node.m")
 	m.Data = []byte(`{"id":"0190a000-0000-7000-8000-000000000001","type":"node_updated","project_id":"` + defaultProject + `","node_id":"m","labels":{},"addresses":[]}`)
-	m.Header.Set(streams.HeaderDataSchema, "edict/v6")
+	m.Header.Set(wire.HeaderDataSchema, "edict/v6")
 	_, err = js.PublishMsg(t.Context(), m)
 	require.NoError(t, err)
 }
@@ -123,7 +124,7 @@ func witnessAsBefore(t *testing.T, data string, accepted bool) {
 		require.NoError(t, err)
 		id := e.EventID().String()
 		read = chained(read, m, id)
-		if m.Get(streams.HeaderDataSchema) == "edict/v6" {
+		if m.Get(wire.HeaderDataSchema) == "edict/v6" {
 			id = ""
 		}
 		link.Hash, link.Seq = chained(link.Hash, m, id), m.Seq

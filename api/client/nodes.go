@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
+	"github.com/edictdev/edict/wire"
 )
 
 func nodesPath(project uuid.UUID, more ...string) []string {
@@ -103,7 +104,7 @@ func (c *Client) NodeState(ctx context.Context, id string, ask StateQuery) (Stat
 	if s.EventID, err = standsAt(res.Header); err != nil {
 		return State{}, fmt.Errorf("state of node %s: %w", id, err)
 	}
-	s.LogSeq, _ = strconv.ParseUint(res.Header.Get("Edict-Log-Seq"), 10, 64)
+	s.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
 	if s.Body, err = io.ReadAll(io.LimitReader(res.Body, maxState)); err != nil {
 		return State{}, c.unanswered(ctx, err)
 	}
@@ -112,7 +113,7 @@ func (c *Client) NodeState(ctx context.Context, id string, ask StateQuery) (Stat
 
 // standsAt is the event id that an answer about a node stands at.
 func standsAt(h http.Header) (policy.EventID, error) {
-	id, err := policy.ParseEventID(h.Get("Edict-Event-Id"))
+	id, err := policy.ParseEventID(h.Get(wire.HeaderEventID))
 	if err != nil {
 		err = fmt.Errorf("the answer's Edict-Event-Id: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/wire"
 )
 
 // Facts reads what the digest covers, and seq, the log sequence it stands for:
@@ -26,7 +27,7 @@ func (c *Client) Facts(ctx context.Context, node string) (seq uint64, facts iter
 	if err != nil {
 		return 0, nil, err
 	}
-	if seq, err = strconv.ParseUint(res.Header.Get("Edict-Log-Seq"), 10, 64); err != nil {
+	if seq, err = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64); err != nil {
 		res.Body.Close()
 		return 0, nil, fmt.Errorf("facts: the answer's Edict-Log-Seq: %w", err)
 	}

@@ -1,6 +1,10 @@
 package resource
 
-import "time"
+import (
+	"time"
+
+	"github.com/edictdev/edict/wire"
+)
 
 // Artifact is one signed artifact that a node holds.
 type Artifact struct {
@@ -11,16 +15,8 @@ type Artifact struct {
 	Document    string `json:"document"` // the file, byte for byte
 }
 
-// ArtifactUpdated tells a node one of its artifacts as it is now. Of one that
-// was withdrawn, version is 0, fingerprint and document are empty.
-type ArtifactUpdated struct {
-	NodeID      string `json:"node_id"`
-	Kind        string `json:"kind"`
-	Name        string `json:"name"`
-	Version     uint64 `json:"version"`
-	Fingerprint string `json:"fingerprint"`
-	Document    string `json:"document"`
-}
+// ArtifactUpdated is the payload of an artifact_updated.
+type ArtifactUpdated = wire.ArtifactUpdated
 
 // Signer is a signer of plane "mgmt".
 type Signer struct {

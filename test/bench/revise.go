@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 const (
@@ -54,7 +55,7 @@ type folding struct {
 
 func (f *folding) message(e policy.Event) streams.Message {
 	f.seq++
-	return streams.Message{Seq: f.seq, Subject: streams.Subject(e), Body: policy.Append(nil, e), Time: f.at.Add(time.Duration(f.seq))}
+	return streams.Message{Seq: f.seq, Subject: wire.Subject(e), Body: policy.Append(nil, e), Time: f.at.Add(time.Duration(f.seq))}
 }
 
 // add folds in batches of a thousand.

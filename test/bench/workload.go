@@ -10,6 +10,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // workload is a world that is made in one go: policies and nodes, and the rows
@@ -147,7 +148,7 @@ func record(w *workload, seed uint64) (*tape, error) {
 	var body []byte
 	for e := range w.shuffled(seed) {
 		body = policy.Append(body[:0], e)
-		room.put(streams.Subject(e), nil, body)
+		room.put(wire.Subject(e), nil, body)
 	}
 	if room.used == len(room.room) {
 		return nil, fmt.Errorf("the events of %s are longer than was thought", w.name)

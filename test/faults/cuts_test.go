@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/wire"
+	"github.com/edictdev/edict/test/proxy"
 )
 
 var (
@@ -38,9 +38,9 @@ func cuts(t *testing.T, seed uint64) {
 			p.publish(register(n, ""))
 		}
 	}
-	back := wire.New(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
+	back := proxy.New(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
 	w := p.start(t.TempDir(), casting{url: "nats://" + back.Addr()})
-	front := wire.New(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
+	front := proxy.New(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
 	p.eventually("all is owned", func() bool { return w.told(1) })
 	var native []*follower
 	for _, n := range watched {
@@ -79,20 +79,20 @@ func cuts(t *testing.T, seed uint64) {
 }
 
 // schedule does ill to both until ctx ends, and says how often.
-func schedule(ctx context.Context, seed uint64, back, front *wire.Proxy) string {
+func schedule(ctx context.Context, seed uint64, back, front *proxy.Proxy) string {
 	r := rand.New(rand.NewPCG(seed, 7))
-	counts := map[wire.Ill]int{}
+	counts := map[proxy.Ill]int{}
 	for ctx.Err() == nil {
-		to := []*wire.Proxy{back, front}[r.IntN(2)]
-		what := wire.Ill(1 + r.IntN(wire.Ills-1))
+		to := []*proxy.Proxy{back, front}[r.IntN(2)]
+		what := proxy.Ill(1 + r.IntN(proxy.Ills-1))
 		counts[what]++
 		to.Become(what)
 		sleep(ctx, time.Duration(5+r.IntN(80))*time.Millisecond)
-		to.Become(wire.Well)
+		to.Become(proxy.Well)
 		sleep(ctx, time.Duration(r.IntN(40))*time.Millisecond)
 	}
-	back.Become(wire.Well)
-	front.Become(wire.Well)
+	back.Become(proxy.Well)
+	front.Become(proxy.Well)
 	return fmt.Sprintf("seed %d: %v", seed, counts)
 }
 

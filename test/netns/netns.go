@@ -31,6 +31,11 @@ func Alone(t *testing.T, flags ...string) bool {
 	if err != nil {
 		leftout.Test(t, "this system shows no network namespaces: %v", err)
 	}
+	for _, tool := range []string{"ip", "nft"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			leftout.Test(t, "there is no %s: install iproute2 and nftables", tool)
+		}
+	}
 	if was := os.Getenv(outer); was != "" {
 		if was == here {
 			t.Fatalf("the child is in the namespace of its parent, %s", here)

@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // AccessOptions say who may reach the plane, and how. The zero value lets
@@ -230,7 +231,7 @@ func lean(m streams.Message) streams.Message {
 		m.Body = nil
 	}
 	kept := make(map[string][]string, 4)
-	for _, name := range []string{"ce-id", "ce-type", streams.HeaderPrincipal, streams.HeaderCorrelation} {
+	for _, name := range []string{wire.HeaderCEID, wire.HeaderCEType, wire.HeaderPrincipal, wire.HeaderCorrelation} {
 		if v := m.Get(name); v != "" {
 			kept[name] = []string{strings.ToValidUTF8(v[:min(len(v), trailHeader)], "")}
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // folded is how many events the plane has met whose data the tests damage.
@@ -373,7 +374,7 @@ func TestARemovedEventIsFound(t *testing.T) {
 	stream, err := js.CreateStream(t.Context(), cfg)
 	require.NoError(t, err)
 	for _, a := range nodes(1, 20) {
-		_, err := js.Publish(t.Context(), streams.Subject(a.Event), policy.Append(nil, a.Event))
+		_, err := js.Publish(t.Context(), wire.Subject(a.Event), policy.Append(nil, a.Event))
 		require.NoError(t, err)
 	}
 	require.NoError(t, stream.DeleteMsg(t.Context(), 7))
@@ -404,7 +405,7 @@ func TestAnEventOfTomorrowRaisesNoAlarm(t *testing.T) {
 			require.NoError(t, err)
 			m := nats.NewMsg(fmt.Sprintf("edict.log.%s.node.m", project))
 			m.Data = policy.Append(nil, policy.NodeUpdated{ID: uuid.New(), Project: project, Node: "m"})
-			m.Header.Set(streams.HeaderDataSchema, "edict/v6")
+			m.Header.Set(wire.HeaderDataSchema, "edict/v6")
 			ack, err := js.PublishMsg(ctx, m)
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return p.witnessed() == ack.Sequence }, 20*time.Second, time.Millisecond)

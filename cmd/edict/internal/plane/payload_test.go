@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // largest are the largest events of nodes and of plain policies that the fold
@@ -63,7 +64,7 @@ func TestTheLargestEventsPassAndNoLargerMessages(t *testing.T) {
 				body := policy.Append(nil, e)
 				t.Logf("the largest %s: %d bytes", family, len(body))
 				require.Less(t, len(body), streams.MaxProduced/2, "%s: there is a margin", family)
-				answer, err := nc.Request(streams.Subject(e), body, 10*time.Second)
+				answer, err := nc.Request(wire.Subject(e), body, 10*time.Second)
 				require.NoError(t, err)
 				var ack struct{ Seq uint64 }
 				require.NoError(t, json.Unmarshal(answer.Data, &ack), "%s", answer.Data)

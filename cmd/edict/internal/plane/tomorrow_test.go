@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // takes has a worker take a write, and read its whole log without a fault.
@@ -52,7 +52,7 @@ func TestTwoWorkersGoOnAfterAnEventOfTomorrow(t *testing.T) {
 	defer nc.Close()
 	m := nats.NewMsg("edict.log." + ours + ".node.m")
 	m.Data = []byte(`{"id":"0190a000-0000-7000-8000-000000000001","type":"node_updated","project_id":"` + ours + `","node_id":"m","labels":{},"addresses":[]}`)
-	m.Header[streams.HeaderDataSchema] = []string{"edict/v6"}
+	m.Header[wire.HeaderDataSchema] = []string{"edict/v6"}
 	_, err = nc.RequestMsg(m, 10*time.Second)
 	require.NoError(t, err)
 	for _, p := range workers {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // tap listens to the subjects of nodes on NATS, where every node's messages pass.
@@ -40,7 +41,7 @@ func (t *tap) take(m streams.Message) {
 		return
 	}
 	id, err := uuid.Parse(parts[3])
-	cause, err2 := strconv.ParseUint(m.Get(streams.HeaderEdictLogSeq), 10, 64)
+	cause, err2 := strconv.ParseUint(m.Get(wire.HeaderLogSeq), 10, 64)
 	if err != nil || err2 != nil {
 		return
 	}

@@ -1,17 +1,11 @@
-package streams
+package wire
 
 import (
 	"strings"
 
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
-)
 
-// Names of the streams.
-const (
-	LogStream      = "EDICT_LOG"
-	RejectedStream = "EDICT_REJECTED"
-	ChainStream    = "EDICT_CHAIN"
+	"github.com/edictdev/edict/policy"
 )
 
 // Families of log subjects (docs/design.md#the-fold-is-the-judge).
@@ -24,15 +18,22 @@ const (
 	FamilyKey       = "key"
 )
 
+// Beginnings of subjects; what follows is said beside each.
 const (
-	logPrefix       = "edict.log."
-	admissionPrefix = logPrefix + FamilyAdmission + "."
-	accessPrefix    = logPrefix + FamilyAccess + "."
-	keyPrefix       = logPrefix + FamilyKey + "."
-	rejectedPrefix  = "edict.rejected."
-	nodePrefix      = "edict.node."
-	replayPrefix    = "edict.replay.node."
+	PrefixLog       = "edict.log."                      // project, family, id; or
+	PrefixAdmission = PrefixLog + FamilyAdmission + "." // admission policy
+	PrefixAccess    = PrefixLog + FamilyAccess + "."    // principal
+	PrefixKey       = PrefixLog + FamilyKey + "."       // key
+
+	PrefixRejected = "edict.rejected."    // sequence of the event
+	PrefixDecision = "edict.decision."    // of admission
+	PrefixReport   = "edict.report.node." // node
+	PrefixNode     = "edict.node."        // node, name
+	PrefixReplay   = "edict.replay.node." // node
 )
+
+// SubjectChain is where the witness keeps its links.
+const SubjectChain = "edict.chain"
 
 // Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
 // edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>,
@@ -40,7 +41,7 @@ const (
 // edict.log.key.<key id>. It is "" for an event of no family, which no event of
 // the closed set is.
 func Subject(e policy.Event) string {
-	const most = len(logPrefix) + 36 + len(".artifact.") + policy.MaxNodeID
+	const most = len(PrefixLog) + 36 + len(".artifact.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
 }
 
@@ -60,27 +61,27 @@ func AppendSubject(b []byte, e policy.Event) []byte {
 	case policy.ArtifactWithdrawn:
 		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
 	case policy.AdmissionPolicyUpdated:
-		return append(append(b, admissionPrefix...), e.Policy...)
+		return append(append(b, PrefixAdmission...), e.Policy...)
 	case policy.AdmissionPolicyDeleted:
-		return append(append(b, admissionPrefix...), e.Policy...)
+		return append(append(b, PrefixAdmission...), e.Policy...)
 	case policy.PrincipalUpdated:
-		return append(append(b, accessPrefix...), e.Principal...)
+		return append(append(b, PrefixAccess...), e.Principal...)
 	case policy.PrincipalRemoved:
-		return append(append(b, accessPrefix...), e.Principal...)
+		return append(append(b, PrefixAccess...), e.Principal...)
 	case policy.RelationWritten:
-		return append(append(b, accessPrefix...), e.Principal...)
+		return append(append(b, PrefixAccess...), e.Principal...)
 	case policy.RelationRemoved:
-		return append(append(b, accessPrefix...), e.Principal...)
+		return append(append(b, PrefixAccess...), e.Principal...)
 	case policy.NodeRegistered:
-		return append(append(b, accessPrefix...), e.Principal...)
+		return append(append(b, PrefixAccess...), e.Principal...)
 	case policy.KeyRotated:
-		return append(append(b, keyPrefix...), e.Key...)
+		return append(append(b, PrefixKey...), e.Key...)
 	}
 	return b
 }
 
 func appendFamily(b []byte, project uuid.UUID, family string) []byte {
-	b = append(appendID(append(b, logPrefix...), project), '.')
+	b = append(appendID(append(b, PrefixLog...), project), '.')
 	return append(append(b, family...), '.')
 }
 
@@ -103,7 +104,7 @@ type Claim struct {
 // binary can have: another shape or family, or a project that is not a
 // canonical UUID.
 func ParseSubject(s string) (Claim, bool) {
-	rest, ok := strings.CutPrefix(s, logPrefix)
+	rest, ok := strings.CutPrefix(s, PrefixLog)
 	if !ok {
 		return Claim{}, false
 	}
@@ -132,14 +133,14 @@ func ParseSubject(s string) (Claim, bool) {
 
 // NodeSubject is where a node hears of name: edict.node.<id>.<name>.
 func NodeSubject(id policy.NodeID, name string) string {
-	return nodePrefix + string(id) + "." + name
+	return PrefixNode + string(id) + "." + name
 }
 
 // NodeFilter matches everything a node hears: edict.node.<id>.>.
-func NodeFilter(id policy.NodeID) string { return nodePrefix + string(id) + ".>" }
+func NodeFilter(id policy.NodeID) string { return PrefixNode + string(id) + ".>" }
 
 // ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.
-func ReplaySubject(id policy.NodeID) string { return replayPrefix + string(id) }
+func ReplaySubject(id policy.NodeID) string { return PrefixReplay + string(id) }
 
 // LogFilter matches events of a project and a family about id, or about
 // anything where that is "*".

@@ -1,6 +1,6 @@
-// Package wire is a TCP proxy that stands between two processes on this machine
+// Package proxy is a TCP proxy that stands between two processes on this machine
 // and does ill to what passes: tests cut the wire with it.
-package wire
+package proxy
 
 import (
 	"io"

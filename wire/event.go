@@ -1,0 +1,33 @@
+package wire
+
+import "github.com/edictdev/edict/policy"
+
+// Types of events for nodes, over SSE and NATS. A rotation of the plane's key is
+// policy.TypeKeyRotated.
+const (
+	TypePolicyUpdated   = "policy_updated"
+	TypeArtifactUpdated = "artifact_updated"
+	TypeStateUpdated    = "node_state_updated" // pull
+)
+
+// Names on a node's subjects: the last parts of edict.node.<node>.<name>. That of
+// a policy is its id.
+const (
+	NameState      = "state"     // of a node_state_updated
+	PrefixArtifact = "artifact." // <kind>.<name> follows
+)
+
+// SourcePlane is HeaderCESource of what the plane sends to nodes.
+const SourcePlane = "edict"
+
+// ArtifactUpdated is the payload that tells a node of one of its artifacts as it
+// is now, on either transport. Of one that was withdrawn version is 0, and
+// fingerprint and document are empty.
+type ArtifactUpdated struct {
+	NodeID      policy.NodeID `json:"node_id"`
+	Kind        string        `json:"kind"`
+	Name        string        `json:"name"`
+	Version     uint64        `json:"version"`
+	Fingerprint string        `json:"fingerprint"`        // SHA-256 of the document, base64 std
+	Document    *string       `json:"document,omitempty"` // the file, byte for byte; absent: too large for a message, to be pulled
+}

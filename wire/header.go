@@ -1,0 +1,42 @@
+package wire
+
+// Headers of messages on NATS; EventID and LogSeq are headers over HTTP, too.
+const (
+	HeaderMsgID       = "Nats-Msg-Id"
+	HeaderEdictID     = "Edict-Id"       // of a message for a node: <node>.<event id>
+	HeaderEventID     = "Edict-Event-Id" // policy.EventID of what a node is sent, or up to where an answer is whole
+	HeaderPrev        = "Edict-Prev"     // the event id before it for the node
+	HeaderType        = "Edict-Type"     // one of the types of events for nodes
+	HeaderLogSeq      = "Edict-Log-Seq"
+	HeaderLog         = "Edict-Log" // the log's creation time in unix nanoseconds
+	HeaderTraceparent = "traceparent"
+	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
+	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
+	HeaderRequest     = "Edict-Request"        // SHA-256 of what the author of a keyed write sent
+)
+
+// Headers of an answer to a replay request.
+const (
+	HeaderUpTo   = "Edict-Up-To"  // the event id up to which the answer is whole: its last message
+	HeaderResync = "Edict-Resync" // what was missed cannot be said: pull
+	HeaderError  = "Edict-Error"  // why there is no answer: ReplayBehind, ReplayUnknown, or what is wrong with the request
+	HeaderEvent  = "Edict-Event"  // policy.TypeKeyRotated: the body is a notice, as over SSE
+)
+
+// Why a replay request has no answer.
+const (
+	ReplayBehind  = "behind"         // the worker's fold is: ask again
+	ReplayUnknown = "node_not_found" // no project has a node of this id
+)
+
+// Headers of CloudEvents 1.0 in its NATS binding, binary mode.
+const (
+	HeaderCEID          = "ce-id"
+	HeaderCEType        = "ce-type"
+	HeaderCESource      = "ce-source"
+	HeaderCESpecVersion = "ce-specversion" // CESpecVersion
+	HeaderCETime        = "ce-time"
+	HeaderDataSchema    = "ce-dataschema" // edict/v1 to v6; a larger number is newer
+
+	CESpecVersion = "1.0"
+)
