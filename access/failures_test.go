@@ -35,7 +35,7 @@ func TestWhoGuessesOverNATSIsNotLookedAfter(t *testing.T) {
 	}}})
 	here, there := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	guess := func(from netip.Addr) {
-		_, ok := r.Admit(streams.Shown{Token: "a.b.c", From: from})
+		_, ok := r.Admit(streams.Credentials{Token: "a.b.c", From: from})
 		require.False(t, ok)
 	}
 	const most = 10000
@@ -47,10 +47,10 @@ func TestWhoGuessesOverNATSIsNotLookedAfter(t *testing.T) {
 	asked := issuer.asked
 	guess(there)
 	require.Equal(t, asked+1, issuer.asked, "another address")
-	_, ok := r.Admit(streams.Shown{Token: text, From: here})
+	_, ok := r.Admit(streams.Credentials{Token: text, From: here})
 	require.True(t, ok, "nobody locks out others behind an address")
 	counted := told["unknown"] + told["too_many"]
-	_, ok = r.Admit(streams.Shown{From: there})
+	_, ok = r.Admit(streams.Credentials{From: there})
 	require.False(t, ok)
 	require.Equal(t, counted, told["unknown"]+told["too_many"], "nothing was shown")
 }

@@ -54,9 +54,9 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 	g.Inbox = "_INBOX." + string(p.ID)
 	switch {
 	case p.admin:
-		g.Quarter = streams.QuarterPlane
+		g.Account = streams.AccountPlane
 	case len(p.nodes) > 0:
-		g.Quarter = streams.QuarterNodes
+		g.Account = streams.AccountNodes
 		for id, projects := range p.nodes {
 			if !slices.ContainsFunc(projects, func(project uuid.UUID) bool { return owns(id, project) }) {
 				continue
@@ -65,7 +65,7 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 			g.Hear = append(g.Hear, wire.NodeFilter(id), "_INBOX."+string(id)+".>")
 		}
 	default:
-		g.Quarter = streams.QuarterProducers
+		g.Account = streams.AccountProducers
 		for project, b := range p.projects {
 			if !spent(project) {
 				g.Publish = append(g.Publish, p.appendable(project, b)...)
@@ -77,7 +77,7 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 	}
 	slices.Sort(g.Publish)
 	slices.Sort(g.Hear)
-	sum := sha256.Sum256(fmt.Append(nil, g.Quarter, g.Publish, g.Hear))
+	sum := sha256.Sum256(fmt.Append(nil, g.Account, g.Publish, g.Hear))
 	g.Name = string(p.ID) + "/" + hex.EncodeToString(sum[:8])
 	return g, true
 }
@@ -106,7 +106,7 @@ const admitPatience = 3 * time.Second
 // Admit implements streams.Guard: a client's token, or its certificate, is as
 // good here as over HTTP, and what is shown in vain counts against the address
 // as it does there. The guest's name says by which credential it came.
-func (r *Registry) Admit(s streams.Shown) (streams.Guest, bool) {
+func (r *Registry) Admit(s streams.Credentials) (streams.Guest, bool) {
 	shown := Credentials{Bearer: s.Token, SPIFFE: SPIFFEIDs(s.TLS)}
 	if shown.None() {
 		return streams.Guest{}, false

@@ -35,7 +35,7 @@ func (k *NATSKeys) Node(id policy.NodeID, expires time.Time) (NATSCredentials, e
 // over.
 func (k *NATSKeys) Producer(id policy.PrincipalID, relations []policy.Relation, expires time.Time) (NATSCredentials, error) {
 	g, ok := NewPrincipal(id, policy.Service, relations...).Permissions()
-	if !ok || g.Quarter != streams.QuarterProducers {
+	if !ok || g.Account != streams.AccountProducers {
 		return NATSCredentials{}, ErrNothingOverNATS
 	}
 	return k.issue("producers", string(id), expires, func(c *jwt.UserClaims) { c.Permissions = permissionsOf(g) })
@@ -114,7 +114,7 @@ func (k *NATSKeys) Revoke(what string) (user string, err error) {
 		if err != nil {
 			return "", err
 		}
-		limitPayload(a.quarter, of)
+		limitPayload(a.account, of)
 		if of.Subject != c.IssuerAccount {
 			continue
 		}

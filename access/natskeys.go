@@ -33,16 +33,16 @@ const (
 type natsAccount struct {
 	name    string
 	label   string // in the server's reports
-	quarter streams.Quarter
+	account streams.Account
 }
 
-// natsAccounts are the quarters of an embedded server, and the account that
+// natsAccounts are the accounts of an embedded server, and the account that
 // every server in operator mode has for itself. The plane's comes first: it
 // says who may take from it.
 var natsAccounts = []natsAccount{
-	{"plane", "PLANE", streams.QuarterPlane},
-	{"nodes", "NODES", streams.QuarterNodes},
-	{"producers", "PRODUCERS", streams.QuarterProducers},
+	{"plane", "PLANE", streams.AccountPlane},
+	{"nodes", "NODES", streams.AccountNodes},
+	{"producers", "PRODUCERS", streams.AccountProducers},
 	{"sys", "SYS", ""},
 }
 
@@ -146,11 +146,11 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	}
 	c := jwt.NewAccountClaims(public)
 	c.Name = a.label
-	limitPayload(a.quarter, c)
-	switch a.quarter {
-	case streams.QuarterNodes, streams.QuarterProducers:
+	limitPayload(a.account, c)
+	switch a.account {
+	case streams.AccountNodes, streams.AccountProducers:
 		c.Limits.Subs = streams.MaxSubscriptions // of each connection
-	case streams.QuarterPlane:
+	case streams.AccountPlane:
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}
@@ -159,13 +159,13 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range streams.Joints {
+	for _, j := range streams.Exports {
 		kind := jwt.ExportType(jwt.Service)
 		if j.Heard {
 			kind = jwt.Stream
 		}
-		switch a.quarter {
-		case streams.QuarterPlane:
+		switch a.account {
+		case streams.AccountPlane:
 			e := &jwt.Export{Name: j.Subject, Subject: jwt.Subject(j.Subject), Type: kind, TokenReq: true}
 			if j.Many {
 				e.ResponseType = jwt.ResponseTypeStream
@@ -189,7 +189,7 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 	if err != nil {
 		return nil, err
 	}
-	if a.quarter == streams.QuarterNodes {
+	if a.account == streams.AccountNodes {
 		c.SigningKeys.AddScopedSigner(nodeScope(signer))
 	} else {
 		c.SigningKeys.Add(signer)
@@ -199,8 +199,8 @@ func (k *NATSKeys) makeAccount(a natsAccount, identities map[string]nkeys.KeyPai
 
 // limitPayload bounds what a client of an account may send at once. An account that was
 // made before there was a bound gets it when it is next signed.
-func limitPayload(q streams.Quarter, c *jwt.AccountClaims) {
-	if q == streams.QuarterProducers {
+func limitPayload(q streams.Account, c *jwt.AccountClaims) {
+	if q == streams.AccountProducers {
 		c.Limits.Payload = streams.MaxProduced
 	}
 }

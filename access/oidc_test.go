@@ -116,7 +116,7 @@ func TestAnIssuersTokensAreBelievedForOneAudience(t *testing.T) {
 			require.Equal(t, policy.PrincipalID("ana"), p.ID)
 		}
 	}
-	g, let := r.Admit(streams.Shown{Token: i.sign(t, i.key, "ES256", claims(map[string]any{"exp": 4102444800}))})
+	g, let := r.Admit(streams.Credentials{Token: i.sign(t, i.key, "ES256", claims(map[string]any{"exp": 4102444800}))})
 	require.False(t, let, "it may do nothing over NATS")
 	require.Equal(t, int64(4102444800), g.Until.Unix(), "a connection ends with the token")
 	_, err = NewIssuer(t.Context(), i.URL, "", client)

@@ -28,7 +28,7 @@ func TestATokenIsNobodysCertificate(t *testing.T) {
 	for _, token := range []string{
 		"spiffe\x00" + spiffe, "oidc\x00" + identity.Issuer + "\x00" + identity.Subject, spiffe, "root",
 	} {
-		_, let := r.Admit(streams.Shown{Token: token})
+		_, let := r.Admit(streams.Credentials{Token: token})
 		require.False(t, let, "%q", token)
 		_, err := r.Authenticate(context.Background(), Credentials{Bearer: token})
 		require.ErrorIs(t, err, ErrUnknown, "%q", token)
@@ -48,7 +48,7 @@ func TestACertificateProvesNothingOnceItIsOver(t *testing.T) {
 		end := time.Now().Add(left)
 		shown := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{URIs: []*url.URL{id}, NotAfter: end}}}}
 		require.Equal(t, good, len(SPIFFEIDs(shown)) == 1)
-		g, let := r.Admit(streams.Shown{TLS: shown})
+		g, let := r.Admit(streams.Credentials{TLS: shown})
 		require.Equal(t, good, let)
 		require.Equal(t, good, g.Until.Equal(end))
 	}

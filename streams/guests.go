@@ -15,33 +15,32 @@ import (
 	"github.com/edictdev/edict/wire"
 )
 
-// Quarters are the accounts of an embedded server that admits guests. The log
+// Account is a NATS account of an embedded server that admits guests. The log
 // and everything of ours is in one that no guest enters: a client may have the
 // server publish to any subject of its own account by way of a reply, whatever
-// its permissions say (shared reference, reliability 0.1). The accounts are
-// joined by services and a stream, and by nothing else.
-type Quarter string
+// its permissions say. Exports are all that the others see of it.
+type Account string
 
-// The quarters.
+// The accounts.
 const (
-	QuarterNodes     Quarter = "NODES"     // hear what is live, ask for a replay, report
-	QuarterProducers Quarter = "PRODUCERS" // append to the log
-	QuarterPlane     Quarter = "$G"        // everything: administrators
+	AccountNodes     Account = "NODES"     // hear what is live, ask for a replay, report
+	AccountProducers Account = "PRODUCERS" // append to the log
+	AccountPlane     Account = "$G"        // everything: administrators
 )
 
 // Guest is a client that was let in. It may publish and subscribe to these
-// subjects and to no others; in QuarterPlane to all.
+// subjects and to no others; in AccountPlane to all.
 type Guest struct {
 	Name    string // the same for the same credentials and rights
-	Quarter Quarter
+	Account Account
 	Publish []string
 	Inbox   string // prefix of its inboxes; what comes in answer
 	Hear    []string
 	Until   time.Time // when what it showed is over; zero: it is not, by itself
 }
 
-// Shown is what a client shows of who it is.
-type Shown struct {
+// Credentials are what a client shows of who it is.
+type Credentials struct {
 	Token string
 	TLS   *tls.ConnectionState // nil: none
 	From  netip.Addr           // where its connection comes from
@@ -50,7 +49,7 @@ type Shown struct {
 // Guard lets guests in.
 type Guard interface {
 	// Admit says who a client is; false: nobody.
-	Admit(s Shown) (Guest, bool)
+	Admit(s Credentials) (Guest, bool)
 }
 
 // admission checks connections of the embedded server. Ours show a secret that
@@ -68,27 +67,27 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 	if token == "" {
 		token = c.GetOpts().Password
 	}
-	quarters := a.s.quarters.Load()
-	if quarters == nil {
+	accounts := a.s.accounts.Load()
+	if accounts == nil {
 		return false // they are being made
 	}
 	if subtle.ConstantTimeCompare([]byte(token), []byte(a.s.secret)) == 1 {
-		c.RegisterUser(&server.User{Username: ownUser, Account: (*quarters)[QuarterPlane]})
+		c.RegisterUser(&server.User{Username: ownUser, Account: (*accounts)[AccountPlane]})
 		return true
 	}
-	g, ok := a.s.opt.Guard.Admit(Shown{token, c.GetTLSConnectionState(), remote(c)})
+	g, ok := a.s.opt.Guard.Admit(Credentials{token, c.GetTLSConnectionState(), remote(c)})
 	if !ok {
 		return false
 	}
-	account := (*quarters)[g.Quarter]
+	account := (*accounts)[g.Account]
 	if account == nil {
 		return false
 	}
 	u := &server.User{Username: g.Name, Account: account}
-	if g.Quarter != QuarterPlane {
+	if g.Account != AccountPlane {
 		u.Permissions = &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: some(g.Publish)},
-			Subscribe: &server.SubjectPermission{Allow: some(append([]string{g.Inbox + ".>"}, g.Hear...))},
+			Publish:   &server.SubjectPermission{Allow: notEmpty(g.Publish)},
+			Subscribe: &server.SubjectPermission{Allow: notEmpty(append([]string{g.Inbox + ".>"}, g.Hear...))},
 		}
 	}
 	c.RegisterUser(u)
@@ -107,52 +106,52 @@ func remote(c server.ClientAuthentication) netip.Addr {
 // ownUser is the name under which our own connections stand.
 const ownUser = "edict"
 
-// some is a list that is not empty: an empty one would allow everything.
-func some(subjects []string) []string {
+// notEmpty is a list that is not empty: an empty one would allow everything.
+func notEmpty(subjects []string) []string {
 	if len(subjects) == 0 {
 		return []string{"edict.nothing"}
 	}
 	return subjects
 }
 
-// Joint is what a quarter is given of the plane's, and all that it is given: a
+// Export is what an account imports of the plane's, and all that it imports: a
 // stream that it hears, or a service that it asks.
-type Joint struct {
-	To      Quarter
+type Export struct {
+	To      Account
 	Subject string
 	Heard   bool // a stream; else a service
 	Many    bool // of the service: an answer may be several messages
 }
 
-// Joints join the quarters, on embedded servers and on others.
-var Joints = []Joint{
-	{To: QuarterNodes, Subject: wire.PrefixNode + ">", Heard: true},
-	{To: QuarterNodes, Subject: wire.PrefixReplay + "*", Many: true},
-	{To: QuarterNodes, Subject: wire.PrefixReport + "*"},
-	{To: QuarterProducers, Subject: wire.PrefixLog + ">"},
+// Exports are those of the plane, on embedded servers and on others.
+var Exports = []Export{
+	{To: AccountNodes, Subject: wire.PrefixNode + ">", Heard: true},
+	{To: AccountNodes, Subject: wire.PrefixReplay + "*", Many: true},
+	{To: AccountNodes, Subject: wire.PrefixReport + "*"},
+	{To: AccountProducers, Subject: wire.PrefixLog + ">"},
 }
 
-// furnish makes the quarters of a server that has started.
-func (s *Server) furnish(ns *server.Server) error {
-	quarters := map[Quarter]*server.Account{QuarterPlane: ns.GlobalAccount()}
-	for _, q := range []Quarter{QuarterNodes, QuarterProducers} {
-		quarters[q], _ = ns.LookupOrRegisterAccount(string(q))
+// setUpAccounts makes the accounts of a server that has started.
+func (s *Server) setUpAccounts(ns *server.Server) error {
+	accounts := map[Account]*server.Account{AccountPlane: ns.GlobalAccount()}
+	for _, a := range []Account{AccountNodes, AccountProducers} {
+		accounts[a], _ = ns.LookupOrRegisterAccount(string(a))
 	}
 	// An account that is no configuration's gets limits by way of claims alone,
 	// which replace whatever it shares: that comes after.
-	limits := jwt.NewAccountClaims(string(QuarterProducers))
+	limits := jwt.NewAccountClaims(string(AccountProducers))
 	limits.Limits.Payload = MaxProduced
-	ns.UpdateAccountClaims(quarters[QuarterProducers], limits)
-	for _, j := range Joints {
-		if err := j.make(quarters[QuarterPlane], quarters[j.To]); err != nil {
+	ns.UpdateAccountClaims(accounts[AccountProducers], limits)
+	for _, j := range Exports {
+		if err := j.make(accounts[AccountPlane], accounts[j.To]); err != nil {
 			return fmt.Errorf("embedded server: join the accounts: %w", err)
 		}
 	}
-	s.quarters.Store(&quarters)
+	s.accounts.Store(&accounts)
 	return nil
 }
 
-func (j Joint) make(ours, theirs *server.Account) error {
+func (j Export) make(ours, theirs *server.Account) error {
 	only := []*server.Account{theirs}
 	if j.Heard {
 		return errors.Join(ours.AddStreamExport(j.Subject, only), theirs.AddStreamImport(ours, j.Subject, ""))

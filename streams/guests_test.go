@@ -19,11 +19,11 @@ import (
 // appender lets a producer append nodes; whoever shows "root" may do anything.
 type appender struct{}
 
-func (appender) Admit(s Shown) (Guest, bool) {
+func (appender) Admit(s Credentials) (Guest, bool) {
 	if s.Token == "root" {
-		return Guest{Name: "root", Quarter: QuarterPlane}, true
+		return Guest{Name: "root", Account: AccountPlane}, true
 	}
-	return Guest{Name: s.Token, Quarter: QuarterProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, wire.FamilyNode, "*")}}, true
+	return Guest{Name: s.Token, Account: AccountProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, wire.FamilyNode, "*")}}, true
 }
 
 // TestAProducerSendsNoMoreThanAnEventCanBe: the server itself refuses what is

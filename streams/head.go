@@ -36,7 +36,7 @@ func (s *Server) last(stream string) (seq uint64, ok bool) {
 	if run == nil {
 		return 0, false
 	}
-	account, err := run.JszAccount(&server.JSzOptions{Account: string(QuarterPlane), Streams: true})
+	account, err := run.JszAccount(&server.JSzOptions{Account: string(AccountPlane), Streams: true})
 	if err != nil {
 		return 0, false
 	}

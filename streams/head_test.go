@@ -59,4 +59,4 @@ func TestOneServerOfSeveralIsNotAskedAlone(t *testing.T) {
 // nobody lets no guest in.
 type nobody struct{}
 
-func (nobody) Admit(Shown) (Guest, bool) { return Guest{}, false }
+func (nobody) Admit(Credentials) (Guest, bool) { return Guest{}, false }

@@ -264,7 +264,7 @@ func (l *Listeners) None() bool {
 		return len(l.heard) == 0 && !l.unsureLocked()
 	}
 	// Inserts never fall: while they stay, nobody came.
-	stats, err := run.Subsz(&server.SubszOptions{Account: string(QuarterPlane)})
+	stats, err := run.Subsz(&server.SubszOptions{Account: string(AccountPlane)})
 	if err != nil {
 		return false
 	}
@@ -287,7 +287,7 @@ func (l *Listeners) Changes() uint64 {
 	run, a := l.account()
 	var subscriptions uint64
 	if a != nil {
-		stats, err := run.Subsz(&server.SubszOptions{Account: string(QuarterPlane)})
+		stats, err := run.Subsz(&server.SubszOptions{Account: string(AccountPlane)})
 		if err == nil {
 			subscriptions = stats.NumInserts + stats.NumRemoves
 		}
@@ -320,7 +320,7 @@ func (l *Listeners) Who() (nodes map[policy.NodeID]bool, all bool) {
 
 // subscribed reads all subscriptions of a server's account of the plane.
 func subscribed(run *server.Server) (nodes map[policy.NodeID]bool, all bool) {
-	list, err := run.Subsz(&server.SubszOptions{Account: string(QuarterPlane), Subscriptions: true, Limit: math.MaxInt32})
+	list, err := run.Subsz(&server.SubszOptions{Account: string(AccountPlane), Subscriptions: true, Limit: math.MaxInt32})
 	if err != nil {
 		return nil, true
 	}

@@ -97,8 +97,8 @@ func TestAGuestListens(t *testing.T) {
 // hearer lets a node hear its own.
 type hearer struct{}
 
-func (hearer) Admit(s Shown) (Guest, bool) {
-	return Guest{Name: s.Token, Quarter: QuarterNodes, Inbox: "_INBOX.x", Hear: []string{"edict.node." + s.Token + ".>"}}, true
+func (hearer) Admit(s Credentials) (Guest, bool) {
+	return Guest{Name: s.Token, Account: AccountNodes, Inbox: "_INBOX.x", Hear: []string{"edict.node." + s.Token + ".>"}}, true
 }
 
 // overhearing runs listeners that cannot look into the server.

@@ -73,7 +73,7 @@ type Server struct {
 	files openFiles
 	// secret lets our own connections in where there is a Guard.
 	secret   string
-	quarters atomic.Pointer[map[Quarter]*server.Account] // of run
+	accounts atomic.Pointer[map[Account]*server.Account] // of run
 	guests   sync.Map                                    // number of a connection to run → name of its guest
 
 	mu     sync.RWMutex
@@ -192,10 +192,10 @@ func (s *Server) start() error {
 		ns.WaitForShutdown()
 		return fmt.Errorf("embedded server: did not start: %w", err)
 	}
-	s.quarters.Store(nil)
+	s.accounts.Store(nil)
 	s.guests.Clear()
 	if s.opt.Guard != nil {
-		if err := s.furnish(ns); err != nil {
+		if err := s.setUpAccounts(ns); err != nil {
 			ns.Shutdown()
 			ns.WaitForShutdown()
 			return err

@@ -195,8 +195,8 @@ func TestWhoAsksTooOftenTakesNoTurnFromOthers(t *testing.T) {
 // visitor is let in for a while.
 type visitor struct{ until time.Time }
 
-func (v visitor) Admit(s Shown) (Guest, bool) {
-	return Guest{Name: s.Token, Quarter: QuarterNodes, Inbox: "_INBOX.x", Until: v.until}, true
+func (v visitor) Admit(s Credentials) (Guest, bool) {
+	return Guest{Name: s.Token, Account: AccountNodes, Inbox: "_INBOX.x", Until: v.until}, true
 }
 
 func TestAGuestWhoseTimeIsOverGoes(t *testing.T) {

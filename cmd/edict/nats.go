@@ -14,13 +14,13 @@ import (
 )
 
 func (a *app) natsCommand() *cobra.Command {
-	c := group("nats", "Furnish NATS servers of your own",
+	c := group("nats", "Set up NATS servers of your own",
 		a.natsBootstrapCommand(),
 		group("creds", "Make credentials for them",
 			a.natsNodeCommand(), a.natsProducerCommand(), a.natsWorkerCommand()),
 		a.natsRevokeCommand(),
 		a.natsNodeStreamCommand())
-	c.Long = `Furnish NATS servers of your own, for "edict serve --nats": the same accounts that
+	c.Long = `Set up NATS servers of your own, for "edict serve --nats": the same accounts that
 an embedded server has, in operator mode, and credentials for them.
 
 The keys are in one directory (--dir). What ends in .nk or .creds is secret. Keep

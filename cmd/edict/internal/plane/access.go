@@ -50,7 +50,7 @@ type entrance struct {
 
 // Admit implements streams.Guard. Nobody is let in before it is known who may
 // do what.
-func (e *entrance) Admit(s streams.Shown) (streams.Guest, bool) {
+func (e *entrance) Admit(s streams.Credentials) (streams.Guest, bool) {
 	r := e.opened.Load()
 	if r == nil {
 		return streams.Guest{}, false
