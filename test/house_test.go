@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"wire":        {"policy"},
 	"streams":     {"fault", "wire", "policy"},
 	"artifact":    {"fault", "policy"},
+	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
 	"projector":   {"fault", "streams", "wire", "compiler", "artifact", "policy"},
 	"relay":       {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"snapshot":    {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
@@ -39,7 +40,7 @@ var rooms = map[string][]string{
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"api", "node", "enforce", "relay", "snapshot", "convergence", "admission", "access",
+		"api", "node", "enforce", "keyring", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"deploy": {},

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -105,7 +106,7 @@ func codeOfKind(err error) int {
 	var used *plane.InUseError
 	var schema *projector.SchemaError
 	var other *projector.OtherLogError
-	var key *plane.OtherKeyError
+	var key *keyring.OtherKeyError
 	var config *streams.ConfigError
 	var unusable *plane.UnusableError
 	var full *plane.FullError

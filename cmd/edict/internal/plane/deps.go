@@ -40,7 +40,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter
 	}
 	d.Signer = func() (current, previous api.Signer) {
-		keys, _ := p.keys.ring.Now()
+		keys, _ := p.keys.Ring().Now()
 		if keys.Previous != nil {
 			previous = keys.Previous
 		}

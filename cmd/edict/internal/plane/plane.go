@@ -21,6 +21,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/convergence"
+	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
@@ -76,7 +77,7 @@ type Options struct {
 	Tracing *tracing.Tracing
 
 	witnessEvery    time.Duration // 0: witnessPause
-	leastTransition time.Duration // of a rotation; 0: LeastTransition
+	leastTransition time.Duration // of a rotation; 0: keyring.LeastTransition
 }
 
 // Addresses are where a plane answers.
@@ -108,7 +109,7 @@ type Plane struct {
 	held     uint64 // the log's last sequence at the start
 	rejected *streams.Rejected
 	store    *projector.Projector
-	keys     keyset
+	keys     *keyring.Manager
 	relay    *relay.Relay
 	owner    string        // of this process start
 	vouched  atomic.Uint64 // how often the connection had been lost when the log was asked last
@@ -164,7 +165,7 @@ func (p *Plane) open(ctx context.Context) error {
 	}
 	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
 	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.led(p.connect), p.led(p.openStreams), p.openKeys, p.recordKey, p.restore, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.led(p.connect), p.led(p.openStreams), p.openKeys, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -371,7 +372,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	if err := p.openWorkers(&ropt); err != nil {
 		return err
 	}
-	p.relay = relay.New(p.store, p.keys.ring, p.stream.Created(), ropt)
+	p.relay = relay.New(p.store, p.keys.Ring(), p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)
 	p.entrance.failures = access.NewFailures(failuresPerSecond)

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -95,23 +94,12 @@ func (p *Plane) checkLocks() error {
 	return err
 }
 
-// keyFile is the signing key's, and whether it may be made.
-func (p *Plane) keyFile() (path string, ours bool) {
-	if p.opt.SigningKey != "" {
-		return p.opt.SigningKey, false
-	}
-	return filepath.Join(p.opt.Data, keyName), true
-}
-
 func (p *Plane) checkKey() error {
-	path, ours := p.keyFile()
-	if _, err := artifact.LoadSigner(path); err != nil && !(ours && errors.Is(err, fs.ErrNotExist)) {
+	files := p.keyFiles()
+	if err := files.CheckSigning(); err != nil {
 		return &UnusableError{"--signing-key", err}
 	}
-	if p.opt.NextSigningKey == "" {
-		return nil
-	}
-	if _, err := artifact.LoadSigner(p.opt.NextSigningKey); err != nil {
+	if err := files.CheckNext(); err != nil {
 		return &UnusableError{"--next-signing-key", err}
 	}
 	return nil

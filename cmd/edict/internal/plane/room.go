@@ -277,6 +277,7 @@ const (
 	storeName = "store" // the read model
 	natsName  = "nats"  // the log's and the node stream's server
 	keyName   = "signing.key"
+	keysName  = "keys" // other keys that the plane made
 )
 
 func (p *Plane) storeDir() string { return filepath.Join(p.opt.Data, storeName) }

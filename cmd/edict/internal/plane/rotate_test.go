@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -254,7 +255,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	err = node.NewFollower(url, "n5", node.Options{Trust: first(), From: new(policy.EventID), MinWait: time.Millisecond, MaxWait: time.Millisecond}).Run(t.Context(), func(node.Event) error { return nil })
 	require.ErrorAs(t, err, &untrusted, "it was away for the whole transition, and nobody vouches for the key")
 	require.Eventually(t, func() bool {
-		left, err := filepath.Glob(filepath.Join(dir, keysDir, "*"))
+		left, err := filepath.Glob(filepath.Join(dir, keysName, "*"))
 		return err == nil && len(left) == 0
 	}, 20*time.Second, time.Millisecond, "nor is it kept")
 
@@ -331,7 +332,7 @@ func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond, "the other worker follows the record")
 	require.Len(t, rotations(t, at), 1, "both saw to it that the log has it")
 	stop()
-	var other *OtherKeyError
+	var other *keyring.OtherKeyError
 	_, err = Open(t.Context(), lacking)
 	require.ErrorAs(t, err, &other)
 	require.Contains(t, err.Error(), "the plane signs with key "+next.KeyID())
@@ -350,14 +351,12 @@ func TestAWorkerWithoutTheNewKeyEnds(t *testing.T) {
 	p, err := Open(t.Context(), Options{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "none", SigningKey: file, Relaxed: true})
 	require.NoError(t, err)
 	defer p.Close()
-	bucket, stands := p.keys.bucket, p.keys.now() // a worker that starts reads both anew
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(t.Context()) }()
-	_, next := newKeyFile(t)
-	until := time.Now().Add(time.Hour)
-	_, err = writeKey(t.Context(), bucket, stands.rotated(next, time.Now(), until, "", ""))
+	another, next := newKeyFile(t)
+	_, err = p.holderOf(t, keyring.Files{Signing: file, Next: another}, p.stream).Rotate(t.Context(), keyring.Rotation{Transition: time.Hour, Others: nobodyElse})
 	require.NoError(t, err)
-	var other *OtherKeyError
+	var other *keyring.OtherKeyError
 	require.ErrorAs(t, <-ended, &other)
 	require.Equal(t, next.KeyID(), other.Want)
 	require.Equal(t, []string{s.KeyID()}, other.Have)

@@ -51,7 +51,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 			}
 			self.Published = p.publishedUpTo(p.relay.Published())
 			self.Links = toldLinks(p.store.Links())
-			self.Signs, self.Keys = p.keys.told()
+			self.Signs, self.Keys = p.keys.Held()
 			return self
 		},
 	})
@@ -100,9 +100,14 @@ func (p *Plane) keepMarks(ctx context.Context) error {
 	}
 	var kept map[int]uint64
 	failed := false
+	tick := time.NewTicker(marksPause)
+	defer tick.Stop()
 	for over := false; !over; {
-		wait(ctx, marksPause)
-		over = ctx.Err() != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			over = true
+		}
 		now := p.relay.Published()
 		if maps.Equal(now, kept) {
 			continue
