@@ -69,48 +69,24 @@ func (p *Projector) digester(ctx context.Context) (digester, error) {
 }
 
 func (at digester) sum(ctx context.Context) (Digest, error) {
-	snap, idents, counts := at.snap, at.idents, at.counts
 	d := Digest{Seq: at.seq}
 	h := sha256.New()
 	h.Write([]byte("edict/digest/v1\n"))
-	err := scanSnapshot(ctx, snap, keyPolicy, func(k, v []byte) error { return hashPolicy(h, k, v) })
-	if err != nil {
-		return d, err
-	}
-	err = scanSnapshot(ctx, snap, keyRevision, func(k, v []byte) error {
-		frame(h, k)
-		frame(h, v)
-		return nil
-	})
-	if err != nil {
-		return d, err
-	}
-	err = scanSnapshot(ctx, snap, keyNode, func(k, v []byte) error {
-		r, err := readNode(v)
-		if err != nil {
+	for _, kind := range FactKinds {
+		if kind.prefix == 0 {
+			continue
+		}
+		err := scanSnapshot(ctx, at.snap, kind.prefix, func(k, v []byte) error {
+			rows, err := kind.hash(at, h, k, v)
+			d.Rows += rows
 			return err
-		}
-		if r.present {
-			d.Rows += counts[r.identity]
-		}
-		hashNode(h, k, r, idents[r.identity])
-		return nil
-	})
-	if err != nil {
-		return d, err
-	}
-	for _, kind := range []byte{keyAdmission, keyRete, keyArtifacts, keyRelease, keyPrincipal} {
-		err = scanSnapshot(ctx, snap, kind, func(k, v []byte) error {
-			frame(h, k)
-			frame(h, v)
-			return nil
 		})
 		if err != nil {
 			return d, err
 		}
 	}
 	d.Sum = [32]byte(h.Sum(nil))
-	return d, err
+	return d, nil
 }
 
 func scanSnapshot(ctx context.Context, snap *pebble.Snapshot, prefix byte, f func(k, v []byte) error) error {
@@ -136,28 +112,41 @@ func frame(h hash.Hash, b []byte) {
 	h.Write(b)
 }
 
-func hashPolicy(h hash.Hash, key, value []byte) error {
+// hashWhole covers a record as it is stored: nothing in it is an ordinal.
+func hashWhole(_ digester, h hash.Hash, key, value []byte) (rows int, err error) {
+	frame(h, key)
+	frame(h, value)
+	return 0, nil
+}
+
+func hashPolicy(_ digester, h hash.Hash, key, value []byte) (rows int, err error) {
 	r, err := readPolicy(value)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.selector = 0 // an ordinal
 	frame(h, key)
 	frame(h, r.append(nil))
-	return nil
+	return 0, nil
 }
 
 // hashNode covers a node's facts and, through its label set, its rows. Of a
 // removed node only the ownership of its id is left.
-func hashNode(h hash.Hash, key []byte, r nodeRecord, identity [32]byte) {
+func hashNode(at digester, h hash.Hash, key, value []byte) (rows int, err error) {
+	r, err := readNode(value)
+	if err != nil {
+		return 0, err
+	}
 	frame(h, key)
 	if !r.present {
 		frame(h, nil)
-		return
+		return 0, nil
 	}
 	facts := nodeRecord{present: true, seq: r.seq, since: r.since, event: r.event, addresses: r.addresses}
 	frame(h, facts.append(nil))
+	identity := at.idents[r.identity]
 	frame(h, identity[:])
+	return at.counts[r.identity], nil
 }
 
 func hashIdentity(labels policy.Labels, rows []Row) [32]byte {

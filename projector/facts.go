@@ -18,29 +18,12 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Kinds of Fact, in the order in which they are yielded.
-const (
-	FactPolicy    = "policy"
-	FactRevision  = "revision"
-	FactNode      = "node"
-	FactRow       = "row"
-	FactAdmission = "admission_policy"
-	FactRete      = "rete"
-	FactArtifacts = "artifacts"
-	FactRelease   = "release"
-	FactPrincipal = "principal"
-)
-
 // Fact is one of the things that the store digest covers, in words: two stores
 // of one digest yield the same facts, and of two that differ the first fact
 // that does says where.
 type Fact struct {
-	Kind string
-	// Key names it among those of its kind, which come in ascending order:
-	// project/policy, policy/sequence (20 digits), project/node, node/policy, an
-	// admission policy's or principal's id, project/rete, project/node, or
-	// "project/node version" (20 digits), since a space sorts before what ids have.
-	Key    string
+	Kind   string
+	Key    string // names it among those of its kind, which come in its order: see FactKinds
 	Values map[string]string
 }
 
@@ -85,12 +68,12 @@ type identityFacts struct {
 func (f factReader) all(yield func(Fact, error) bool) {
 	defer f.snap.Close()
 	stopped := errors.New("stopped") // by yield
-	for _, kind := range []struct {
-		prefix byte
-		read   func(k, v []byte) (Fact, error)
-	}{{keyPolicy, policyFact}, {keyRevision, revisionFact}, {keyNode, f.nodeFact}, {keyAdmission, admissionFact}, {keyRete, reteFact}, {keyArtifacts, artifactsFact}, {keyRelease, releaseFact}, {keyPrincipal, principalFact}} {
+	for _, kind := range FactKinds {
+		if kind.prefix == 0 {
+			continue
+		}
 		err := scanSnapshot(context.Background(), f.snap, kind.prefix, func(k, v []byte) error {
-			fact, err := kind.read(k, v)
+			fact, err := kind.fact(f, k, v)
 			if err == nil && !yield(fact, nil) {
 				return stopped
 			}
@@ -124,13 +107,17 @@ func (f factReader) oneNode(id policy.NodeID) iter.Seq2[Fact, error] {
 			return
 		}
 		for _, r := range f.rows {
-			if !yield(Fact{FactRow, string(id) + "/" + r.Policy.String(), map[string]string{
-				"revision": r.Revision.String(), "fingerprint": r.Fingerprint.String(),
-			}}, nil) {
+			if !yield(rowFact(id, r), nil) {
 				return
 			}
 		}
 	}
+}
+
+func rowFact(id policy.NodeID, r Row) Fact {
+	return Fact{FactRow, string(id) + "/" + r.Policy.String(), map[string]string{
+		"revision": r.Revision.String(), "fingerprint": r.Fingerprint.String(),
+	}}
 }
 
 func policyFact(k, v []byte) (Fact, error) {
@@ -165,18 +152,19 @@ func principalFact(k, v []byte) (Fact, error) {
 		return Fact{}, err
 	}
 	values := map[string]string{
-		"removed": strconv.FormatBool(p.document == nil), "version": strconv.FormatUint(p.version, 10),
+		"removed": strconv.FormatBool(p.document == nil), "version": strconv.FormatUint(p.version, 10), "seq": strconv.FormatUint(p.seq, 10),
 		"created_at": stamp(p.created), "updated_at": stamp(p.updated), "created_by": p.createdBy,
 	}
 	if p.document != nil {
 		sum := sha256.Sum256(policy.AppendPrincipal(nil, *p.document))
 		values["sha256"] = hex.EncodeToString(sum[:])
 	}
-	relations := make([]string, len(p.relations))
+	relations, given := make([]string, len(p.relations)), make([]string, len(p.relations))
 	for i, g := range p.relations {
 		relations[i] = g.relation.String()
+		given[i] = fmt.Sprintf("%s at %d by %q", g.relation, g.seq, g.by)
 	}
-	values["relations"] = strings.Join(relations, ",")
+	values["relations"], values["given"] = strings.Join(relations, ","), strings.Join(given, ",")
 	return Fact{FactPrincipal, string(k), values}, nil
 }
 

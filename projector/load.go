@@ -26,11 +26,23 @@ func (p *Projector) load() error {
 	}
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}, labels: map[string]policy.Labels{}}
 	defer func() { p.state.touches.skip(p.cursor.seq) }()
-	for _, step := range []func() error{
-		l.cursorRecord, l.identities, l.nodes, l.selectors, l.members, l.policies, l.revisions, l.admission, l.access, l.retes, l.artifacts, l.kept, l.usage,
-	} {
+	if err := l.all(); err != nil {
+		return fmt.Errorf("load store %s: %w", p.dir, err)
+	}
+	return nil
+}
+
+// all loads what the facts refer to, the facts, and what refers to them.
+func (l *loader) all() error {
+	steps := []func() error{l.cursorRecord, l.identities, l.selectors, l.members}
+	for _, kind := range FactKinds {
+		if kind.load != nil {
+			steps = append(steps, func() error { return kind.load(l) })
+		}
+	}
+	for _, step := range append(steps, l.kept, l.usage) {
 		if err := step(); err != nil {
-			return fmt.Errorf("load store %s: %w", p.dir, err)
+			return err
 		}
 	}
 	return nil

@@ -34,6 +34,9 @@ func Compare(live, log iter.Seq2[projector.Fact, error]) (*Difference, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the facts of the log: %w", err)
 		}
+		if more && place(a) < 0 { // where it stands among the others nobody can say here
+			return nil, fmt.Errorf("facts of kind %q are newer than this binary: compare with the one that the plane runs", a.Kind)
+		}
 		switch {
 		case !more && !moreLog:
 			return nil, nil
@@ -47,17 +50,14 @@ func Compare(live, log iter.Seq2[projector.Fact, error]) (*Difference, error) {
 	}
 }
 
-// kinds in the order in which facts come.
-var kinds = []string{
-	projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission,
-	projector.FactRete, projector.FactArtifacts, projector.FactRelease,
+// order compares the places of two facts among all.
+func order(a, b projector.Fact) int {
+	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a.Key, b.Key))
 }
 
-func order(a, b projector.Fact) int {
-	return cmp.Or(
-		cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)),
-		strings.Compare(a.Key, b.Key),
-	)
+// place is that of a fact's kind; of a kind that this binary does not know, -1.
+func place(f projector.Fact) int {
+	return slices.IndexFunc(projector.FactKinds, func(k projector.FactKind) bool { return k.Name == f.Kind })
 }
 
 // Node is the node that the difference is about in its rows alone: whose rows
@@ -107,16 +107,7 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-func title(f *projector.Fact) string {
-	owner, id, _ := strings.Cut(f.Key, "/")
-	switch f.Kind {
-	case projector.FactRow:
-		return "node " + owner + ", policy " + id
-	case projector.FactRevision:
-		return "policy " + owner + ", revision of sequence " + strings.TrimLeft(id, "0")
-	}
-	return f.Kind + " " + id + " of project " + owner
-}
+func title(f *projector.Fact) string { return projector.FactKinds[place(*f)].Title(f.Key) }
 
 func values(f *projector.Fact) string {
 	parts := make([]string, 0, len(f.Values))

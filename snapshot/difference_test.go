@@ -6,13 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 func factsOf(t *testing.T, msgs []streams.Message, only policy.NodeID) iter.Seq2[projector.Fact, error] {
@@ -99,4 +102,72 @@ func TestARowThatDiffersIsNamedWithBothRevisions(t *testing.T) {
 	d, err := Compare(yielding(rows), yielding(other))
 	require.NoError(t, err)
 	require.Equal(t, "node web-1, policy Q: live has revision A, the log says B", d.String())
+}
+
+// told is a log of these events; a nil one is a message that nobody can read.
+func told(events ...policy.Event) []streams.Message {
+	msgs := make([]streams.Message, len(events))
+	for i, e := range events {
+		msgs[i] = streams.Message{Seq: uint64(i + 1), Subject: wire.PrefixLog + "x", Time: time.Unix(1_700_000_000, 0).UTC()}
+		if e != nil {
+			msgs[i].Subject, msgs[i].Body = wire.Subject(e), policy.Append(nil, e)
+		}
+	}
+	return msgs
+}
+
+// Read models that hold everything else in common differ in a principal, in one
+// of its relations, or in what comes before principals: that fact is named, and
+// which side has it.
+func TestAFactBesidePrincipalsIsNotBlamedOnThem(t *testing.T) {
+	ann := policy.PrincipalUpdated{ID: uuid.UUID{1}, Principal: "ann", Document: policy.Principal{Kind: policy.Person}}
+	bob := policy.PrincipalUpdated{ID: uuid.UUID{2}, Principal: "bob", Document: policy.Principal{Kind: policy.Person}}
+	rel, err := policy.ParseRelation("plane#admin")
+	require.NoError(t, err)
+	admin := policy.RelationWritten{ID: uuid.UUID{3}, Principal: "ann", Relation: rel}
+	guard := policy.AdmissionPolicyUpdated{ID: uuid.UUID{4}, Policy: "guard", Document: policy.AdmissionPolicy{
+		Name: "guard", Level: policy.Global, Priority: 500, Mode: policy.Enforce, Rego: "package edict\nresult := {}",
+	}}
+	log := []policy.Event{ann, admin, guard, bob}
+	for _, c := range []struct {
+		name string
+		lost int
+		want string
+	}{
+		{"a principal", 3, "principal bob: the log has it, the live read model does not: "},
+		{"a relation", 1, `principal ann: live has given "", the log says "plane#admin at 2 by`},
+		{"an admission policy", 2, "admission policy guard: the log has it, the live read model does not: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			live := slices.Clone(log)
+			live[c.lost] = nil
+			d, err := Compare(factsOf(t, told(live...), ""), factsOf(t, told(log...), ""))
+			require.NoError(t, err)
+			require.NotNil(t, d)
+			require.True(t, strings.HasPrefix(d.String(), c.want), "%s", d)
+			d, err = Compare(factsOf(t, told(log...), ""), factsOf(t, told(live...), ""))
+			require.NoError(t, err)
+			require.Equal(t, strings.Contains(c.want, "the log has it"), d.Log == nil, "%s", d)
+		})
+	}
+}
+
+// Two read models differ in nothing but who gave a relation, which their digests
+// cover, too.
+func TestWhoGaveARelationIsAFact(t *testing.T) {
+	rel, err := policy.ParseRelation("plane#admin")
+	require.NoError(t, err)
+	e := policy.RelationWritten{ID: uuid.UUID{3}, Principal: "ann", CreatedBy: "bob", Relation: rel}
+	other := e
+	other.CreatedBy = "eve"
+	d, err := Compare(factsOf(t, told(e), ""), factsOf(t, told(other), ""))
+	require.NoError(t, err)
+	require.NotNil(t, d)
+	require.Contains(t, d.String(), "principal ann: live has given ")
+}
+
+func TestFactsOfANewerKindAreNotCompared(t *testing.T) {
+	rows := []projector.Fact{{Kind: "tomorrow", Key: "x"}}
+	_, err := Compare(yielding(rows), yielding(nil))
+	require.ErrorContains(t, err, "newer than this binary")
 }
