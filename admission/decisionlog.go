@@ -27,8 +27,8 @@ type DecisionLogOptions struct {
 	To     DecisionWriter
 	Worker string
 	Mask   Mask
-	// Room says why nothing may be written now; nil: there is always room.
-	Room func() error
+	// Writable says why nothing may be written now; nil, or its nil: anything may.
+	Writable func() error
 	// Count is told what became of decisions, one of DecisionCounts; nil: nobody
 	// is.
 	Count func(became string, n int)
@@ -173,7 +173,7 @@ func (l *DecisionLog) write(ctx context.Context, q queued) {
 }
 
 func (l *DecisionLog) store(ctx context.Context, batch []streams.Decision) {
-	if l.opt.Room != nil && l.opt.Room() != nil {
+	if l.opt.Writable != nil && l.opt.Writable() != nil {
 		l.drop(len(batch)) // the room tells of itself
 		return
 	}

@@ -111,7 +111,7 @@ func TestDecisionsThatCannotBeStoredAreCounted(t *testing.T) {
 	runLog(t, l)()
 	require.Equal(t, map[string]int{DecisionFailed: 1}, s.counts)
 
-	full := NewDecisionLog(DecisionLogOptions{To: s, Count: s.count, Room: func() error { return errors.New("the disk is nearly full") }})
+	full := NewDecisionLog(DecisionLogOptions{To: s, Count: s.count, Writable: func() error { return errors.New("the disk is nearly full") }})
 	full.Decided(Decision{})
 	runLog(t, full)()
 	require.Equal(t, map[string]int{DecisionFailed: 1, DecisionDropped: 1}, s.counts)

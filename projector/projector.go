@@ -43,9 +43,9 @@ type Options struct {
 	// Corrupt is called at most once, when a read of the store meets damage. What
 	// is open cannot go on for long; the next Open fails with *CorruptError.
 	Corrupt func(err error)
-	// Room says whether the disk has room for what Close would like to write;
+	// Headroom says whether the disk has room for what Close would like to write;
 	// nil: it has.
-	Room func() bool
+	Headroom func() bool
 	// Links are what the log's witness says of the log, oldest first. The fold
 	// ends with a *streams.DamagedError where it differs; see Witness.
 	Links []streams.Link
@@ -193,7 +193,7 @@ func (p *Projector) Close() error {
 // flush tries once: Pebble itself tries for ever, and panics when the
 // write-ahead log cannot be ended. What it would write is in that log.
 func (p *Projector) flush() error {
-	if p.opt.Room != nil && !p.opt.Room() {
+	if p.opt.Headroom != nil && !p.opt.Headroom() {
 		return nil
 	}
 	select {

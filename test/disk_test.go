@@ -370,7 +370,7 @@ func TestAReadModelThatMetAFullDiskGoesOn(t *testing.T) {
 	t.Parallel()
 	d := newSmallDisk(t, 48*mib)
 	waiting, clear := make(chan struct{}, 1), make(chan struct{})
-	opt := projector.Options{Partitions: 4, Created: time.Unix(1, 0), Room: func() bool { return d.free() > mib }, Full: func() {
+	opt := projector.Options{Partitions: 4, Created: time.Unix(1, 0), Headroom: func() bool { return d.free() > mib }, Full: func() {
 		select {
 		case waiting <- struct{}{}:
 		default: // said already

@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"wire":        {"policy"},
 	"streams":     {"fault", "wire", "policy"},
 	"artifact":    {"fault", "policy"},
+	"disk":        {"streams", "wire", "policy"},
 	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
 	"projector":   {"fault", "streams", "wire", "compiler", "artifact", "policy"},
 	"relay":       {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
@@ -40,7 +41,7 @@ var rooms = map[string][]string{
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"api", "node", "enforce", "keyring", "relay", "snapshot", "convergence", "admission", "access",
+		"api", "node", "enforce", "disk", "keyring", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"deploy": {},

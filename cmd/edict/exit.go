@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/projector"
@@ -109,7 +110,7 @@ func codeOfKind(err error) int {
 	var key *keyring.OtherKeyError
 	var config *streams.ConfigError
 	var unusable *plane.UnusableError
-	var full *plane.FullError
+	var full *disk.FullError
 	var unreached *streams.ConnectError
 	var kept *node.StateFileError
 	var damaged *streams.DamagedError

@@ -15,7 +15,7 @@ import (
 // as far as the log went at the start. What nodes hear before would be
 // overtaken batch by batch, and compared anew each time.
 func (p *Plane) catchUp(ctx context.Context, caught func()) error {
-	log := roomyLog{p.stream, p.room}
+	log := p.backpressured()
 	var state streams.State
 	err := streams.UntilAnswered(ctx, func() (err error) {
 		state, err = p.stream.State(ctx)

@@ -34,7 +34,7 @@ func (p *Plane) newAdmitter(metrics admission.Metrics, count func(result string,
 	opt := admission.RegistryOptions{Metrics: metrics}
 	if p.decisionStream != nil {
 		p.decisions = admission.NewDecisionLog(admission.DecisionLogOptions{
-			To: p.decisionStream, Worker: p.opt.Name, Mask: p.opt.Decisions.Mask, Room: p.room.writable, Count: count, Log: p.log,
+			To: p.decisionStream, Worker: p.opt.Name, Mask: p.opt.Decisions.Mask, Writable: p.disk.Writable, Count: count, Log: p.log,
 		})
 		opt.Decided = p.decisions.Decided
 	}

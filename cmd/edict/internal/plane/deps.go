@@ -34,7 +34,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	}
 	d.LogURL, d.RotateKey, d.Past = p.logURL, p.rotateKey, p.store.PastStatus
 	d.SaveSnapshot, d.ListSnapshots = p.saveSnapshot, p.listSnapshots
-	d.Writable, d.Trail = p.room.writable, p.trail
+	d.Writable, d.Trail = p.disk.Writable, p.trail
 	d.ProjectBytes = p.opt.ProjectBytes
 	if p.entrance.registry != nil {
 		d.Access, d.Limiter = p.entrance.registry, p.entrance.limiter

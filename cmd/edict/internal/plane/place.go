@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -117,15 +118,15 @@ func (p *Plane) beginAnew(ctx context.Context, last uint64) error {
 // watchPlace looks whether the files that the log's server writes to are still
 // there, until ctx ends or they are not: what is written then is nowhere.
 func (p *Plane) watchPlace(ctx context.Context) error {
-	if p.room.server == nil {
+	if p.entrance.nats == nil {
 		return nil
 	}
-	every(ctx, look, func() bool {
+	every(ctx, disk.LookEvery, func() bool {
 		err := p.entrance.nats.Vanished()
 		if err == nil {
 			return true
 		}
-		p.room.vanish()
+		p.disk.Vanish()
 		p.guard.raise(err)
 		return false
 	})

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/convergence"
+	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -94,7 +96,7 @@ type Plane struct {
 	opt      Options
 	log      *slog.Logger
 	closers  []func() // to be called from the last to the first
-	room     *room
+	disk     *disk.Guard
 	found    *projector.Identity     // of the store that was there
 	corrupt  *projector.CorruptError // of a store that was there, too
 	broken   chan error              // the read model turned out to be damaged
@@ -163,9 +165,12 @@ func (p *Plane) open(ctx context.Context) error {
 	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
 		return &UnusableError{"--data", err}
 	}
-	p.room = newRoom(p.opt.Data, p.opt.MinFree, p.log)
-	defer context.AfterFunc(ctx, p.room.release)()
-	for _, step := range []func(context.Context) error{p.led(p.connect), p.led(p.openStreams), p.openKeys, p.restore, p.rebuild, p.openStore, p.listen} {
+	if err := p.led(p.connect)(ctx); err != nil {
+		return err
+	}
+	p.disk = disk.NewGuard(p.diskOptions(p.opt.Data))
+	defer context.AfterFunc(ctx, p.disk.Release)()
+	for _, step := range []func(context.Context) error{p.led(p.openStreams), p.openKeys, p.restore, p.rebuild, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -238,7 +243,6 @@ func (p *Plane) connect(ctx context.Context) error {
 		}
 		p.onClose(server.Close)
 		opt.Server, p.natsURL, p.entrance.nats = server, server.ClientURL(), server
-		p.room.server = server
 	}
 	conn, err := streams.Connect(ctx, opt)
 	if err != nil {
@@ -330,12 +334,21 @@ func (p *Plane) nameOldNodes(ctx context.Context) error {
 	return err
 }
 
+// diskOptions guard the disk below dir, as which messages name it.
+func (p *Plane) diskOptions(dir string) disk.Options {
+	opt := disk.Options{Dir: dir, Parts: []string{filepath.Join(dir, storeName), filepath.Join(dir, natsName)}, MinFree: p.opt.MinFree, Log: p.log}
+	if p.entrance.nats != nil {
+		opt.Server = p.entrance.nats
+	}
+	return opt
+}
+
 // storeOptions tie a store to the log.
 func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Base: p.stream.Base(), Past: p.opt.Past, PastBytes: p.opt.PastBytes,
-		Relaxed: p.opt.Relaxed, Log: p.log, Full: p.room.waitOut, Room: p.room.roomy,
+		Relaxed: p.opt.Relaxed, Log: p.log, Full: p.disk.WaitOut, Headroom: p.disk.HasHeadroom,
 		Links: p.links,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -27,23 +28,12 @@ func (e *UnusableError) Error() string { return e.What + ": " + e.Err.Error() }
 // Unwrap is the reason.
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// FullError means that the disk has no room to start on.
-type FullError struct {
-	Dir        string
-	Free, Need uint64
-}
-
-// Error says how much is missing.
-func (e *FullError) Error() string {
-	return fmt.Sprintf("%d KiB of disk are free below %s, a start needs %d MiB; make room and start again", e.Free/1024, e.Dir, e.Need/mib)
-}
-
 // preflight finds what stands against a start, before anything is changed.
 // Faults of the command line come first, then the lock on the data, then
 // ports: who starts a second plane on one directory should hear that.
 func (p *Plane) preflight(ctx context.Context) error {
 	entrance := func() error { return p.openEntrance(ctx) }
-	for _, check := range []func() error{p.checkAddresses, entrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkPlace, p.checkBlocks, p.checkRoom} {
+	for _, check := range []func() error{p.checkAddresses, entrance, p.checkData, p.checkLocks, p.checkKey, p.checkPorts, p.checkStore, p.checkPlace, p.checkBlocks, p.checkDisk} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -166,7 +156,7 @@ func (p *Plane) checkLog(created time.Time, there bool) error {
 	return &projector.OtherLogError{Dir: p.storeDir(), Detail: fmt.Sprintf("that was created %s, %s", p.found.Created.Format(time.RFC3339Nano), detail)}
 }
 
-func (p *Plane) checkRoom() error {
+func (p *Plane) checkDisk() error {
 	dir := p.opt.Data
 	for {
 		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
@@ -174,11 +164,7 @@ func (p *Plane) checkRoom() error {
 		}
 		dir = filepath.Dir(dir)
 	}
-	r := newRoom(dir, p.opt.MinFree, p.log)
-	if free := r.measure(); free < r.floor() {
-		return &FullError{Dir: dir, Free: free, Need: r.floor()}
-	}
-	return nil
+	return disk.NewGuard(p.diskOptions(dir)).CheckStart()
 }
 
 // InUseError means that another process has what this one needs.

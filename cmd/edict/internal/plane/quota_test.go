@@ -11,7 +11,7 @@ import (
 // Whose project has had its share of the log is shut out over NATS and refused over
 // HTTP, and stays so, after a restart as well; others are not.
 func TestAProducerBeyondItsShareIsShutOut(t *testing.T) {
-	g := startGuarded(t, false, func(o *Options) { o.ProjectBytes = 2 * mib })
+	g := startGuarded(t, false, func(o *Options) { o.ProjectBytes = 2 << 20 })
 	operator, author := who{g, "operator"}, who{g, "author"}
 	nc, err := operator.nats()
 	require.NoError(t, err)

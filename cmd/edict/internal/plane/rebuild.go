@@ -80,7 +80,7 @@ func (p *Plane) foldInto(ctx context.Context, dir string) error {
 	g, gctx := errgroup.WithContext(ctx)
 	run, done := context.WithCancel(gctx)
 	defer done()
-	g.Go(func() error { return store.Rebuild(run, roomyLog{p.stream, p.room}, state.Last) })
+	g.Go(func() error { return store.Rebuild(run, p.backpressured(), state.Last) })
 	g.Go(func() error {
 		defer done()
 		if state.Messages == 0 {

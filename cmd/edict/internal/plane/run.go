@@ -26,8 +26,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	defer cancel()
 	context.AfterFunc(parts, cancel)
 
-	context.AfterFunc(parts, p.room.release)
-	g.Go(func() error { return p.room.Run(parts) })
+	context.AfterFunc(parts, p.disk.Release)
+	g.Go(func() error { return p.disk.Run(parts) })
 	g.Go(func() error { return p.watchPlace(parts) })
 	caught, caughtUp := context.WithCancel(parts)
 	defer caughtUp()

@@ -146,7 +146,7 @@ func (p *Plane) keepSnapshots(ctx context.Context) error {
 }
 
 func (p *Plane) snapshotDue(ctx context.Context) (bool, error) {
-	if !p.leads() || p.room.writable() != nil {
+	if !p.leads() || p.disk.Writable() != nil {
 		return false, nil
 	}
 	list, err := p.listSnapshots(ctx)

@@ -2,10 +2,13 @@ package plane
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/disk"
 )
 
 // A worker that has far to fold is seen by the others, with its lag, and wants
@@ -24,8 +27,11 @@ func TestAWorkerThatCatchesUpIsSeenAndPublishesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			two, err := Open(ctx, opt)
 			require.NoError(t, err)
-			fold := make(chan struct{})
-			two.room.wide = fold // nothing is folded before it is closed
+			full := disk.NewGuard(disk.Options{Dir: opt.Data, MinFree: math.MaxUint64})
+			waits := make(chan struct{})
+			go func() { defer close(waits); full.WaitOut() }()
+			require.Eventually(t, func() bool { return full.Writable() != nil }, 20*time.Second, time.Millisecond)
+			two.disk = full // nothing is folded before it is released
 			ended := make(chan error, 1)
 			go func() { ended <- two.Run(ctx) }()
 			defer func() {
@@ -60,7 +66,8 @@ func TestAWorkerThatCatchesUpIsSeenAndPublishesNothing(t *testing.T) {
 				}
 			}
 			require.Zero(t, owners()["w2"])
-			close(fold)
+			full.Release()
+			<-waits
 			want := len(told)
 			if told == nil {
 				want = 32

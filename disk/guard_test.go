@@ -1,4 +1,4 @@
-package plane
+package disk
 
 import (
 	"context"
@@ -25,11 +25,10 @@ func (f *fakeServer) Refuse(on bool) error   { f.refused = on; return nil }
 func (f *fakeServer) Restart() error         { f.started++; return f.restarted() }
 func (f *fakeServer) restarted() (err error) { f.failed, err = f.stuck, f.stuck; return err }
 
-func TestTheLessRoomTheMoreWaits(t *testing.T) {
+func TestTheLessHeadroomTheMoreWaits(t *testing.T) {
 	server := &fakeServer{}
 	var lines strings.Builder
-	r := newRoom("d", 256*mib, slog.New(slog.NewTextHandler(&lines, nil)))
-	r.server = server
+	g := NewGuard(Options{Dir: "d", MinFree: 256 * mib, Server: server, Log: slog.New(slog.NewTextHandler(&lines, nil))})
 	for _, step := range []struct {
 		free         uint64
 		low, refused bool
@@ -47,66 +46,65 @@ func TestTheLessRoomTheMoreWaits(t *testing.T) {
 		{272, false, false, 2},
 		{250, true, false, 3},
 	} {
-		r.free = func(string) (uint64, error) { return step.free * mib, nil }
-		r.look()
-		require.Equal(t, step.low, r.writable() != nil, "%d MiB", step.free)
+		g.free = func(string) (uint64, error) { return step.free * mib, nil }
+		g.look()
+		require.Equal(t, step.low, g.Writable() != nil, "%d MiB", step.free)
 		require.Equal(t, step.refused, server.refused, "%d MiB", step.free)
 		require.Equal(t, step.lines, strings.Count(lines.String(), "\n"), "%d MiB:\n%s", step.free, lines.String())
 	}
-	require.ErrorContains(t, r.writable(), "--min-free 256MiB")
-	r.free = func(string) (uint64, error) { return 0, errors.ErrUnsupported }
-	r.look()
-	require.NoError(t, r.writable(), "what cannot be measured refuses nobody")
+	require.ErrorContains(t, g.Writable(), "--min-free 256MiB")
+	g.free = func(string) (uint64, error) { return 0, errors.ErrUnsupported }
+	g.look()
+	require.NoError(t, g.Writable(), "what cannot be measured refuses nobody")
 	require.Zero(t, server.started)
 }
 
 func TestAFailedLogIsRestartedOnceThereIsRoom(t *testing.T) {
 	server := &fakeServer{failed: errors.New("no space left on device")}
 	var lines strings.Builder
-	r := newRoom("d", 0, slog.New(slog.NewTextHandler(&lines, nil)))
-	r.server = server
-	r.free = func(string) (uint64, error) { return 0, nil }
-	r.look()
-	r.look()
+	g := NewGuard(Options{Dir: "d", Server: server, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+	g.free = func(string) (uint64, error) { return 0, nil }
+	g.look()
+	g.look()
 	require.Zero(t, server.started)
-	require.ErrorContains(t, r.writable(), "met a full disk", "also without --min-free")
+	require.ErrorContains(t, g.Writable(), "met a full disk", "also without --min-free")
 	require.True(t, server.refused, "who writes hears it, too")
 	require.Equal(t, 1, strings.Count(lines.String(), "\n"), lines.String())
 
-	r.free = func(string) (uint64, error) { return 100 * mib, nil }
+	g.free = func(string) (uint64, error) { return 100 * mib, nil }
 	server.stuck = errors.New("address in use")
-	r.look()
-	r.look()
+	g.look()
+	g.look()
 	require.Equal(t, 1, server.started, "the next try waits")
-	require.Error(t, r.writable())
-	r.again, server.stuck = time.Time{}, nil
-	r.look()
+	require.Error(t, g.Writable())
+	g.again, server.stuck = time.Time{}, nil
+	g.look()
 	require.Equal(t, 2, server.started)
-	require.NoError(t, r.writable())
+	require.NoError(t, g.Writable())
 	require.False(t, server.refused)
 	require.Equal(t, 1, strings.Count(lines.String(), "restarted the log's server"), lines.String())
 }
 
 func TestTheFoldWaitsWhileTheReadModelDoes(t *testing.T) {
-	for name, end := range map[string]func(free *atomic.Uint64, r *room){
-		"until there is room":  func(free *atomic.Uint64, _ *room) { free.Store(32 * mib) },
-		"or the plane is shut": func(_ *atomic.Uint64, r *room) { r.release(); r.release() },
+	for name, end := range map[string]func(free *atomic.Uint64, g *Guard){
+		"until there is room":  func(free *atomic.Uint64, _ *Guard) { free.Store(32 * mib) },
+		"or the plane is shut": func(_ *atomic.Uint64, g *Guard) { g.Release(); g.Release() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var free atomic.Uint64
-			r := newRoom("d", 256*mib, slog.New(slog.DiscardHandler))
-			r.free = func(string) (uint64, error) { return free.Load(), nil }
-			r.await(t.Context()) // nothing waits
+			g := NewGuard(Options{Dir: "d", MinFree: 256 * mib})
+			g.free = func(string) (uint64, error) { return free.Load(), nil }
+			g.await(t.Context()) // nothing waits
 			waited := make(chan struct{})
-			go func() { r.waitOut(); close(waited) }()
-			require.Eventually(t, func() bool { return r.writable() != nil }, 20*time.Second, time.Millisecond, "authors would get no verdict")
+			go func() { g.WaitOut(); close(waited) }()
+			require.Eventually(t, func() bool { return g.Writable() != nil }, 20*time.Second, time.Millisecond, "authors would get no verdict")
 			short, cancel := context.WithCancel(t.Context())
 			cancel()
-			r.await(short) // ends with its context
-			end(&free, r)
-			r.await(t.Context())
+			g.await(short) // ends with its context
+			end(&free, g)
+			g.await(t.Context())
 			<-waited
-			require.NoError(t, r.writable())
+			require.NoError(t, g.Writable())
 		})
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package plane
+package disk
 
 import "syscall"
 
