@@ -222,14 +222,3 @@ func either(allowed, seen bool) Decision {
 func (p *Principal) MayRead(project, id uuid.UUID) bool {
 	return p.Decide(ReadPolicy, Object{Project: project, Policy: id}) == Allow
 }
-
-// Agent is the one node that the principal is the agent of; false when there
-// are none or several.
-func (p *Principal) Agent() (id policy.NodeID, ok bool) {
-	if len(p.nodes) != 1 {
-		return "", false
-	}
-	for id = range p.nodes {
-	}
-	return id, true
-}

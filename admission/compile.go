@@ -34,16 +34,8 @@ type Compiled struct {
 	runaway atomic.Int32
 }
 
-// Policy returns the policy. Its maps and slices are the policy's own: read
-// them only.
-func (c *Compiled) Policy() Policy { return c.policy }
-
 // CompileTime is how long compiling took.
 func (c *Compiled) CompileTime() time.Duration { return c.took }
-
-// HasEntryPoint says whether the policy can have an opinion: package
-// dcm.policy.<anything> with a rule "result", or another one with a rule "main".
-func (c *Compiled) HasEntryPoint() bool { return c.query != nil }
 
 // Compile compiles a policy by itself, with the built-in functions that an
 // untrusted policy may have. The error is a [*CompileError] when the Rego is at

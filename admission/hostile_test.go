@@ -157,7 +157,7 @@ func TestAnEndlessLoopCostsItsOwnRequestAlone(t *testing.T) {
 func TestWhatCannotBeStoppedIsLeftBehind(t *testing.T) {
 	e := NewEngine(EngineOptions{Limits: Limits{ChainTimeout: time.Millisecond, Concurrency: 1}})
 	s := compiled(t, rego("stuck", Global, 1, `{}`))
-	stuck, _ := s.Get("stuck")
+	stuck := s.All()[0]
 	free := make(chan struct{})
 	ended, err := e.bounded(t.Context(), func(_ context.Context, w *watch) error {
 		w.current.Store(&evaluation{policy: stuck})

@@ -58,12 +58,6 @@ func (s *Snapshot) copy(version uint64) *Snapshot {
 // Version is the log sequence of the last change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Len is the number of policies.
-func (s *Snapshot) Len() int { return s.count }
-
-// Get is the policy of an id.
-func (s *Snapshot) Get(id string) (*Compiled, bool) { return s.byID.get(id) }
-
 // All are all policies in the order of the chain. It sorts: not for the path of
 // a request.
 func (s *Snapshot) All() []*Compiled {

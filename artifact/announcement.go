@@ -32,7 +32,6 @@ type PreparedRules struct {
 	fingerprint digest
 	wire        []byte // verbatim
 	canonical   []byte // RFC 8785
-	omitted     int
 	after       []byte // the member that counts them, in either form; none for 0
 	reason      string // it is no rules, but the word to pull, for this reason
 }
@@ -49,22 +48,13 @@ func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	if canonical[0] != '[' {
 		return nil, fmt.Errorf("rules are not an array: %.40q", payload)
 	}
-	return &PreparedRules{sha256.Sum256(payload), payload, canonical, omitted, appendOmitted(nil, omitted), ""}, nil
+	return &PreparedRules{sha256.Sum256(payload), payload, canonical, appendOmitted(nil, omitted), ""}, nil
 }
 
 // PrepareState is what an Announcement carries in place of rules to have nodes
 // pull their state, for one of the reasons of StatePayload. Policy and Revision
 // say nothing then.
 func PrepareState(reason string) *PreparedRules { return &PreparedRules{reason: reason} }
-
-// Omitted is how many rules the payload leaves out.
-func (r *PreparedRules) Omitted() int { return r.omitted }
-
-// Fingerprint is the SHA-256 of the payload, verbatim.
-func (r *PreparedRules) Fingerprint() [sha256.Size]byte { return r.fingerprint }
-
-// Payload is the payload, verbatim.
-func (r *PreparedRules) Payload() []byte { return r.wire }
 
 // Size is how many bytes the rules hold, in both forms.
 func (r *PreparedRules) Size() int { return len(r.wire) + len(r.canonical) }

@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -50,14 +51,14 @@ func sealed(t require.TestingT, s *artifact.Signer, list []artifact.Announcement
 }
 
 // envelope is what an announcement says, spelt out the slow way.
-func envelope(a artifact.Announcement) artifact.Envelope {
+func envelope(a artifact.Announcement, rules []byte) artifact.Envelope {
 	return artifact.Envelope{
 		SchemaVersion: artifact.SchemaVersion,
 		Plane:         artifact.PlanePolicy, Kind: artifact.KindPolicy, Name: a.Policy.String(),
 		Version: a.Version, Node: string(a.Node), GeneratedAt: a.GeneratedAt.UTC(),
 		Payload: artifact.PolicyPayload{
 			NodeID: a.Node, PolicyID: a.Policy, RevisionID: a.Revision,
-			Fingerprint: a.Rules.Fingerprint(), Rules: a.Rules.Payload(),
+			Fingerprint: sha256.Sum256(rules), Rules: rules,
 		}.Append(nil),
 	}
 }
@@ -93,7 +94,7 @@ func TestRunsOfEverySize(t *testing.T) {
 			_, err = warm.Open(doc)
 			require.NoError(t, err, "message %d of %d verifies after those before it", i, n)
 
-			want := envelope(list[i])
+			want := envelope(list[i], samplePayload(2).Rules)
 			want.Signature = e.Signature
 			require.Equal(t, want, e)
 			require.Equal(t, s.KeyID(), e.Signature.KeyID)
@@ -182,14 +183,20 @@ func anyRun(t *rapid.T, rules []*artifact.PreparedRules) []artifact.Announcement
 
 func TestSealedBytesEqualTheCanonicalForm(t *testing.T) {
 	s := signer(t)
-	rules := []*artifact.PreparedRules{prepared(t, 0), prepared(t, 1), prepared(t, 3)}
+	var rules []*artifact.PreparedRules
+	payload := map[*artifact.PreparedRules][]byte{}
+	for _, n := range []int{0, 1, 3} {
+		r := prepared(t, n)
+		rules = append(rules, r)
+		payload[r] = samplePayload(n).Rules
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		list := anyRun(t, rules)
 		set := trusting(s, artifact.PlanePolicy)
 		for i, doc := range sealed(t, s, list) {
 			opened, err := set.Open(doc)
 			require.NoError(t, err)
-			e := envelope(list[i])
+			e := envelope(list[i], payload[list[i].Rules])
 			signed, err := e.SigningBytes()
 			require.NoError(t, err)
 

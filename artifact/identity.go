@@ -76,12 +76,6 @@ func (h *HighWater) Restore(id Identity, m Mark) {
 	h.marks[id] = m
 }
 
-// Mark returns the mark of an identity.
-func (h *HighWater) Mark(id Identity) (Mark, bool) {
-	m, ok := h.marks[id]
-	return m, ok
-}
-
 // All yields every mark, in no order.
 func (h *HighWater) All() iter.Seq2[Identity, Mark] {
 	return func(yield func(Identity, Mark) bool) {

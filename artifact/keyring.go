@@ -12,11 +12,6 @@ type Keys struct {
 	Until    time.Time // the end of the transition: nobody trusts Previous after it
 }
 
-// Knows reports whether a key is one of them.
-func (k Keys) Knows(keyID string) bool {
-	return k.Current.keyID == keyID || k.Previous != nil && k.Previous.keyID == keyID
-}
-
 // Keyring holds the Keys of a plane as they change. It is safe for concurrent
 // use.
 type Keyring struct {

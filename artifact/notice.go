@@ -52,22 +52,6 @@ func (n Notice) signingBytes() ([]byte, error) {
 	}{n.ID, n.Type, n.Scope, n.KeyID, n.IssuedAt.UTC(), n.Payload})
 }
 
-// Notify signs n and returns its wire JSON: one line, the payload compact and
-// escaped for HTML. KeyID and Signature are filled in.
-func (s *Signer) Notify(n Notice) ([]byte, error) {
-	n.KeyID = s.keyID
-	b, err := n.signingBytes()
-	if err != nil {
-		return nil, fmt.Errorf("notify: %w", err)
-	}
-	signature := s.Sign(b)
-	// The wire is the signed object with one more member, so an agent that
-	// parses and prints it again meets the same bytes.
-	b = append(b[:len(b)-1], `,"signature":"`...)
-	b = base64.StdEncoding.AppendEncode(b, signature)
-	return append(b, `"}`...), nil
-}
-
 // NoticePayload is a payload as notices carry it: escaped for HTML as
 // encoding/json does it. What is given must be compact JSON; it is not parsed.
 // One that is in this form already is returned as it is, so that who keeps both

@@ -67,9 +67,6 @@ type NoticeRun struct {
 // NewNoticeRun makes an empty run that s will sign.
 func NewNoticeRun(s *Signer) *NoticeRun { return &NoticeRun{signer: s} }
 
-// Signer is who signs it.
-func (r *NoticeRun) Signer() *Signer { return r.signer }
-
 // Len is how many notices are in the run.
 func (r *NoticeRun) Len() int { return r.n }
 

@@ -42,18 +42,6 @@ func (p PolicyPayload) Append(b []byte) []byte {
 	return append(appendOmitted(b, p.RulesOmitted), '}')
 }
 
-// AppendCanonical appends Canonical(p.Append(nil)) without parsing, given
-// Canonical(p.Rules): rules are shared by many nodes, so the caller makes that
-// once per fingerprint.
-func (p PolicyPayload) AppendCanonical(b, canonicalRules []byte) []byte {
-	b = base64.StdEncoding.AppendEncode(append(b, `{"fingerprint":"`...), p.Fingerprint[:])
-	b = append(append(b, `","node_id":"`...), p.NodeID...)
-	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
-	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
-	b = append(append(b, `","rules":`...), canonicalRules...)
-	return append(appendOmitted(b, p.RulesOmitted), '}')
-}
-
 // appendOmitted appends the member that follows the rules, in either form of a
 // payload.
 func appendOmitted(b []byte, n int) []byte {

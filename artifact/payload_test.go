@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // samplePayload has n rules in the compiled field order.
@@ -41,18 +39,6 @@ func TestPolicyPayload(t *testing.T) {
 	require.NoError(t, got.Verify(), "white space does not count")
 	got.Rules = []byte(strings.ReplaceAll(string(p.Rules), "allow", "deny"))
 	require.Error(t, got.Verify())
-}
-
-func TestPolicyPayloadCanonicalTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := samplePayload(rapid.IntRange(0, 5).Draw(t, "rules"))
-		p.NodeID = policy.NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?`).Draw(t, "node"))
-		rules, err := artifact.Canonical(p.Rules)
-		require.NoError(t, err)
-		want, err := artifact.Canonical(p.Append(nil))
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(p.AppendCanonical(nil, rules)))
-	})
 }
 
 func TestPolicyPayloadsThatAreRefused(t *testing.T) {

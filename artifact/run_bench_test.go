@@ -30,7 +30,7 @@ func BenchmarkSealing(b *testing.B) {
 			dst, _ = s.SealRuns(dst[:0], list[n%len(list):][:1], func(int, []byte) {})
 		}
 	})
-	e := envelope(list[0])
+	e := envelope(list[0], samplePayload(20).Rules)
 	b.Run("alone, parsing the payload", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -85,7 +85,7 @@ func BenchmarkOpening(b *testing.B) {
 			open(b, set, alone)
 		}
 	})
-	signed, err := envelope(list[0]).SigningBytes()
+	signed, err := envelope(list[0], samplePayload(20).Rules).SigningBytes()
 	require.NoError(b, err)
 	b.Run("floor, canonical form of the envelope", func(b *testing.B) {
 		for b.Loop() {

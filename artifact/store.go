@@ -32,9 +32,6 @@ func NewStore(pin Pin) *Store {
 	return &Store{rete: pin.Rete, node: pin.Node, pin: pin.fingerprint(), signers: pin.Signers}
 }
 
-// Node is whose store it is.
-func (s *Store) Node() string { return s.node }
-
 // Signers are trusted now.
 func (s *Store) Signers() []PinSigner { return slices.Clone(s.signers) }
 

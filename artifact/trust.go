@@ -71,13 +71,6 @@ func (t *TrustSet) Add(plane, keyID string, publicKey []byte, notAfter time.Time
 	return nil
 }
 
-// Remove stops trusting a key.
-func (t *TrustSet) Remove(plane, keyID string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.keys, trustKey{plane, keyID})
-}
-
 // key finds a key of a plane that is good at the given time.
 func (t *TrustSet) key(plane, keyID string, now time.Time) (trusted, error) {
 	t.mu.RLock()

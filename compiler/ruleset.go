@@ -40,15 +40,6 @@ func Compile(rules []policy.Rule) Ruleset {
 	return Ruleset{payload, FingerprintOf(payload), len(lines)}
 }
 
-// Project is stage 2: rs when either side of the selector matches the node,
-// Empty otherwise.
-func Project(rs Ruleset, source, destination bool) Ruleset {
-	if source || destination {
-		return rs
-	}
-	return Empty
-}
-
 // Canonical is stage 1: a sorted copy of rules in which equal rules stand once.
 func Canonical(rules []policy.Rule) []policy.Rule {
 	lines := canonical(rules)

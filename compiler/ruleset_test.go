@@ -76,14 +76,6 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-func TestProjectNeedsOneSide(t *testing.T) {
-	rs := compiler.Compile(rules("allow any ::/0 ::/0"))
-	require.Equal(t, rs, compiler.Project(rs, true, false))
-	require.Equal(t, rs, compiler.Project(rs, false, true))
-	require.Equal(t, rs, compiler.Project(rs, true, true))
-	require.Equal(t, compiler.Empty, compiler.Project(rs, false, false))
-}
-
 // The specification's property: 50 seeds, 5 permutations each, inputs derived
 // from the seed alone.
 func TestPermutationsCompileToTheSameBytes(t *testing.T) {

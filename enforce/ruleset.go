@@ -57,6 +57,3 @@ func (r *Ruleset) Elements() (n int) {
 	}
 	return n
 }
-
-// Chains counts the chains.
-func (r *Ruleset) Chains() int { return len(r.chains) }

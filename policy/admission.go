@@ -98,15 +98,6 @@ func (p AdmissionPolicy) Equal(o AdmissionPolicy) bool {
 // An id is free again once its policy is deleted.
 type AdmissionPolicyID string
 
-// ParseAdmissionPolicyID checks the form of an id. The error is Violations with
-// an empty pointer.
-func ParseAdmissionPolicyID(s string) (AdmissionPolicyID, error) {
-	if !validNodeID([]byte(s)) {
-		return "", Violations{{"", CodeInvalidAdmissionPolicyID, admissionIDDetail([]byte(s))}}
-	}
-	return AdmissionPolicyID(s), nil
-}
-
 func admissionIDDetail(s []byte) string {
 	return fmt.Sprintf("%.80q is not a policy id; use 1 to 63 of a-z, 0-9 and '-', neither first nor last a '-'", s)
 }

@@ -112,11 +112,11 @@ func anyEvent(t *rapid.T) Event {
 		addrs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
 			return anyPrefix(t, rapid.SampledFrom([]int{4, 16}).Draw(t, "family")).Addr().String()
 		}), 0, 4).Draw(t, "addresses")
-		a, err := NewAddresses(addrs, "")
+		f, err := DecodeFacts(addressesJSON(addrs))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return NodeUpdated{id, project, node, anyLabels(t), a}
+		return NodeUpdated{id, project, node, anyLabels(t), f.Addresses}
 	}
 	e := RevisionCreated{
 		ID: id, Project: project, Policy: anyID(t), Slug: rapid.StringMatching(`[a-z][a-z0-9-]{0,63}`).Draw(t, "slug"),

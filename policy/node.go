@@ -54,27 +54,6 @@ type Addresses []netip.Addr
 // MaxAddresses is the most addresses a node may have.
 const MaxAddresses = 64
 
-// NewAddresses checks, sorts and deduplicates addresses. The error is
-// Violations with pointers below base (base/0, base/1, …).
-func NewAddresses(texts []string, base string) (Addresses, error) {
-	var faults Violations
-	addrs := make(Addresses, 0, len(texts))
-	for i, s := range texts {
-		a, detail := parseAddress(s)
-		if detail != "" {
-			faults = append(faults, Violation{fmt.Sprintf("%s/%d", base, i), CodeInvalidAddress, detail})
-		}
-		addrs = append(addrs, a)
-	}
-	if len(texts) > MaxAddresses {
-		faults = append(faults, Violation{base, CodeTooManyAddresses, tooMany("addresses", len(texts), MaxAddresses)})
-	}
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return addrs.normal(), nil
-}
-
 func (a Addresses) normal() Addresses {
 	if len(a) == 0 {
 		return nil

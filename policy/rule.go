@@ -135,16 +135,6 @@ func AppendCIDR(b []byte, p netip.Prefix) []byte {
 	return p.AppendTo(b)
 }
 
-// ParseCIDR reads a masked IPv4 or IPv6 prefix. The error is a Violation's code
-// and detail, without a pointer.
-func ParseCIDR(s string) (netip.Prefix, error) {
-	p, v := parseCIDR(s)
-	if v.Code != "" {
-		return netip.Prefix{}, Violations{v}
-	}
-	return p, nil
-}
-
 func parseCIDR(s string) (netip.Prefix, Violation) {
 	p, err := netip.ParsePrefix(s)
 	switch {

@@ -24,10 +24,6 @@ type Clause struct {
 	Values []string // one for Equal and NotEqual, one or more (sorted, each once) for In, none otherwise
 }
 
-// Matches reports whether the test holds for labels. NotEqual and Absent hold
-// for a node without the key, as in Kubernetes (docs/design.md#the-domain).
-func (c Clause) Matches(l Labels) bool { return c.holds(l) }
-
 func (c *Clause) holds(l Labels) bool {
 	value, ok := l.Get(c.Key)
 	switch c.Op {
@@ -156,11 +152,6 @@ func (c Clause) appendKey(b []byte) []byte {
 type Selector struct {
 	Source      Expr
 	Destination Expr
-}
-
-// Sides reports which sides of the selector the labels satisfy.
-func (s Selector) Sides(l Labels) (source, destination bool) {
-	return s.Source.Matches(l), s.Destination.Matches(l)
 }
 
 // Matches reports whether either side is satisfied.

@@ -96,14 +96,13 @@ func TestClausesOnNodes(t *testing.T) {
 	}
 }
 
-func TestSides(t *testing.T) {
+func TestASelectorMatchesByEitherSide(t *testing.T) {
 	parse := func(s string) Expr { e, _ := ParseExpr(s); return e }
 	s := Selector{parse("role=web"), parse("role=db")}
 	for role, want := range map[string][2]bool{"web": {true, false}, "db": {false, true}, "x": {false, false}} {
 		l := Labels{{"role", role}}
-		source, destination := s.Sides(l)
-		require.Equal(t, want, [2]bool{source, destination}, role)
-		require.Equal(t, source || destination, s.Matches(l))
+		require.Equal(t, want, [2]bool{s.Source.Matches(l), s.Destination.Matches(l)}, role)
+		require.Equal(t, want[0] || want[1], s.Matches(l))
 	}
 }
 

@@ -143,7 +143,7 @@ func (s *envelopes) room() *sealing {
 	} {
 		h[name] = []string{""}
 	}
-	h[wire.HeaderLog][0], h[wire.HeaderCESource][0], h[wire.HeaderCESpecVersion][0] = s.log, wire.SourcePlane, "1.0"
+	h[wire.HeaderLog][0], h[wire.HeaderCESource][0], h[wire.HeaderCESpecVersion][0] = s.log, wire.SourcePlane, wire.CESpecVersion
 	return &sealing{envelopes: s, header: h}
 }
 

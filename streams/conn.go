@@ -257,9 +257,6 @@ func (c *Conn) Durability() string {
 // included, in bytes.
 func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 
-// ServerVersion is the version of the server connected to.
-func (c *Conn) ServerVersion() string { return c.nc.ConnectedServerVersion() }
-
 // Replicas is how many servers keep each stream and bucket that is made here.
 func (c *Conn) Replicas() int { return c.replicas }
 

@@ -30,8 +30,6 @@ var (
 	ErrNoAnswer = errors.New("no answer from NATS")
 	// ErrStorage: the server's store or account is full or failed. Nothing was stored; make room, then retry.
 	ErrStorage = errors.New("the store takes no more messages")
-	// ErrTooMany: a read of last messages matches more subjects than the server answers for at once (413).
-	ErrTooMany = errors.New("too many subjects")
 )
 
 // DamagedError says that a stream is not the one that was opened, or lacks a

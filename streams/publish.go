@@ -37,7 +37,7 @@ func outgoing(a Append) Outgoing {
 			wire.HeaderCEID, id,
 			wire.HeaderCEType, e.EventType(),
 			wire.HeaderCESource, source(e),
-			wire.HeaderCESpecVersion, "1.0",
+			wire.HeaderCESpecVersion, wire.CESpecVersion,
 			wire.HeaderCETime, happened(e).Format(time.RFC3339Nano),
 			wire.HeaderDataSchema, dataSchema(e),
 		},

@@ -1,5 +1,6 @@
 // Package client speaks to a plane over HTTP: every route of package api, with
-// typed resources and problems. It is what the command line uses.
+// typed resources and problems. It is what the command line uses; the routes that
+// it does not ask are here for other programs.
 //
 // Reads that a worker cannot answer yet (503) are tried again for as long as
 // the context allows and the client has patience; writes never are, but by a

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,30 +24,17 @@ type Hint struct {
 // a member that the type lacks is a fault.
 type Types struct {
 	hints   map[string]Hint
-	used    map[string]bool
 	schemas map[string]*Schema
 }
 
 // NewTypes takes hints by "Type" for types and "Type.member" for their members,
 // in the words of the JSON.
 func NewTypes(hints map[string]Hint) *Types {
-	return &Types{hints: hints, used: map[string]bool{}, schemas: map[string]*Schema{}}
+	return &Types{hints: hints, schemas: map[string]*Schema{}}
 }
 
 // Schemas are the components that were referred to.
 func (t *Types) Schemas() map[string]*Schema { return t.schemas }
-
-// Unused lists hints that no type asked for.
-func (t *Types) Unused() []string {
-	var names []string
-	for name := range t.hints {
-		if !t.used[name] {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
 
 // Of is the schema of v's type: a reference when that is a struct.
 func (t *Types) Of(v any) *Schema { return t.of(reflect.TypeOf(v)) }
@@ -107,7 +93,7 @@ func (t *Types) component(typ reflect.Type) *Schema {
 	s := &Schema{Type: "object", AdditionalProperties: false}
 	t.schemas[name] = s // before its members, which may refer to it
 	t.members(s, name, typ)
-	hint, _ := t.hint(name)
+	hint := t.hints[name]
 	refine(s, hint.Schema)
 	return ref
 }
@@ -132,7 +118,7 @@ func (t *Types) member(of *Schema, owner string, f reflect.StructField) {
 	if name == "-" || !f.IsExported() {
 		return
 	}
-	hint, _ := t.hint(owner + "." + name)
+	hint := t.hints[owner+"."+name]
 	absent := strings.Contains(options, "omit")
 	s := t.of(f.Type)
 	if hint.Type != nil || hint.OneOf != nil {
@@ -146,12 +132,6 @@ func (t *Types) member(of *Schema, owner string, f reflect.StructField) {
 	if !absent && !hint.Optional {
 		of.Required = append(of.Required, name)
 	}
-}
-
-func (t *Types) hint(name string) (Hint, bool) {
-	h, ok := t.hints[name]
-	t.used[name] = ok
-	return h, ok
 }
 
 func orNull(s *Schema) *Schema {

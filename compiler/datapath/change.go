@@ -40,9 +40,6 @@ type ChangeSet struct {
 	Old     []Assignment // what the slots of both held before, where they held something
 }
 
-// Empty reports whether nothing changed.
-func (c ChangeSet) Empty() bool { return len(c.Adds)+len(c.Deletes) == 0 }
-
 // Revert is the change set that undoes c.
 func (c ChangeSet) Revert() ChangeSet {
 	r := ChangeSet{Adds: c.Old}
@@ -117,7 +114,3 @@ func (c *ChangeSet) compare(identity string, was *list, old lpm, now *list, next
 		}
 	}
 }
-
-// ChangesBetween is how to come from one table to another, whatever rules and
-// identities they were made of.
-func ChangesBetween(old, next *Table) ChangeSet { return difference(old, next) }

@@ -28,6 +28,9 @@ type RuleName struct {
 
 // State keeps a node's table current. The table after some batches is, byte for
 // byte, the one that Build makes of the rules and identities that are there then.
+// The plane makes every table by Build. Batches and their ChangeSet are for a
+// data plane that keeps a table beside it, as ordered policy is specified (001),
+// and how a table made in steps is held against one made at once.
 type State struct {
 	capacity int
 	levels   int

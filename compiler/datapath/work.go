@@ -29,9 +29,6 @@ const askEvery = 1 << 17
 // whether to stop, and why.
 func NewWork(steps int, stop func() error) *Work { return &Work{limit: steps, stop: stop} }
 
-// NewWork allows as many steps as a table of these limits may take.
-func (o Options) NewWork(stop func() error) *Work { return NewWork(o.Budget(), stop) }
-
 // Rules spends what so many rules of a list take. Ask it before List.
 func (w *Work) Rules(n int) error { return w.spend(n * stepsPerRule) }
 

@@ -40,7 +40,7 @@ func many(policies int) (rules []datapath.Rule) {
 // policies, which fit.
 func TestRulesForBlocksDoNotPayForThoseForAnyPeer(t *testing.T) {
 	steps := func(policies int) int {
-		w := datapath.Options{}.NewWork(nil)
+		w := datapath.NewWork(datapath.Options{}.Budget(), nil)
 		_, err := datapath.Build(many(policies), nil, datapath.Options{Work: w, Capacity: 1 << 20})
 		require.NoError(t, err)
 		return w.Steps()
@@ -54,7 +54,7 @@ func TestAListThatIsTooMuchWorkIsRefused(t *testing.T) {
 	w := datapath.NewWork(1<<20, nil)
 	_, err := datapath.Build(many(2), nil, datapath.Options{Work: w})
 	require.Equal(t, &datapath.WorkError{Steps: 1 << 20}, err)
-	require.ErrorAs(t, datapath.Options{}.NewWork(nil).Rules(datapath.StepsPerEntry*datapath.DefaultCapacity), new(*datapath.WorkError), "before one of its rules is read")
+	require.ErrorAs(t, datapath.NewWork(datapath.Options{}.Budget(), nil).Rules(datapath.StepsPerEntry*datapath.DefaultCapacity), new(*datapath.WorkError), "before one of its rules is read")
 }
 
 // TestTheBudgetNeverChangesAnAnswer: what is made under a bound is what is made
@@ -65,7 +65,7 @@ func TestTheBudgetNeverChangesAnAnswer(t *testing.T) {
 		rules, ids := w.all()
 		free, err := datapath.Build(rules, ids, datapath.Options{})
 		require.NoError(t, err)
-		work := datapath.Options{}.NewWork(nil)
+		work := datapath.NewWork(datapath.Options{}.Budget(), nil)
 		bound, err := datapath.Build(rules, ids, datapath.Options{Work: work})
 		require.NoError(t, err)
 		require.Equal(t, string(free.AppendJSON(nil)), string(bound.AppendJSON(nil)))

@@ -24,13 +24,6 @@ const (
 	CodeLogSkipped   = "log_skipped"
 )
 
-// Codes are all of them, sorted.
-func Codes() []string {
-	codes := []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
-	slices.Sort(codes)
-	return codes
-}
-
 // Content lints one revision. Of each code a rule has one warning at most, which
 // names the first other rule concerned. The warnings are by rule, then code.
 func Content(c policy.Content) policy.Violations {

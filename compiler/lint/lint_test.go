@@ -46,10 +46,13 @@ func TestEachCodeIsFound(t *testing.T) {
 		require.Equal(t, c.want, strings.Join(got, ","), c.rules)
 	}
 	found[CodeShadows] = true // beside others alone
-	for _, code := range Codes() {
+	for _, code := range codes {
 		require.True(t, found[code], code)
 	}
 }
+
+// codes are all that a warning can have.
+var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
 
 func TestTheCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/lint.md")
@@ -62,7 +65,7 @@ func TestTheCodesAreDocumented(t *testing.T) {
 		}
 	}
 	slices.Sort(rows)
-	require.Equal(t, Codes(), rows)
+	require.Equal(t, slices.Sorted(slices.Values(codes)), rows)
 }
 
 var (

@@ -261,7 +261,7 @@ func (p *plane) events(w http.ResponseWriter, r *http.Request) {
 		p.mu.Unlock()
 		if seq > after {
 			after = seq
-			notice, _ := p.signer.Notify(artifact.Notice{
+			notice := p.signer.AppendNotice(nil, artifact.Notice{
 				ID: fmt.Sprintf("alpha.agent.%d", seq), Type: node.TypeArtifactUpdated, Scope: "node:" + self, IssuedAt: time.Now(),
 				Payload: fmt.Appendf(nil, `{"node_id":"alpha","kind":%q,"name":%q,"version":%d,"fingerprint":"","document":%q}`, hint.Kind, hint.Name, hint.Version, hint.Name),
 			})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -61,8 +62,7 @@ func TestAWorkerFarBehindRebuildsInBulk(t *testing.T) {
 func enroll(t *testing.T, p *Plane, n int) uint64 {
 	side, faults := policy.ParseExpr("role=web")
 	require.Empty(t, faults)
-	cidr, err := policy.ParseCIDR("10.0.0.0/8")
-	require.NoError(t, err)
+	cidr := netip.MustParsePrefix("10.0.0.0/8")
 	events := []streams.Append{{Event: policy.RevisionCreated{
 		ID: uuid.New(), Project: project, Policy: uuid.New(), Slug: "web",
 		Revision: policy.Revision{
