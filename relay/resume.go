@@ -113,6 +113,9 @@ func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventI
 		return projector.Past{}, ctx.Err()
 	}
 	defer func() { <-r.turns }()
+	if err := ctx.Err(); err != nil {
+		return projector.Past{}, err // a crowd that gave up while it waited takes no turns from who is here
+	}
 	return r.store.Past(node, from, join)
 }
 

@@ -143,6 +143,10 @@ func (n notice) proof() (p proof, err error) {
 	return p, err
 }
 
+// agentsWindow is how old a signature may be for agents of the field. A worker
+// that was stopped between signing and writing is within it.
+const agentsWindow = 5 * time.Minute
+
 // readNotice verifies a notice. Its id is that of its frame; numbered reads it.
 func readNotice(data []byte, keys Keys) (m Frame, err error) {
 	var n notice
@@ -161,7 +165,7 @@ func readNotice(data []byte, keys Keys) (m Frame, err error) {
 	if signature.KeyID != n.KeyID || !signature.holds(signed, keys) {
 		return m, fmt.Errorf("signature of %s does not verify", n.ID)
 	}
-	if age := time.Since(n.IssuedAt); age > time.Minute || age < -time.Minute {
+	if age := time.Since(n.IssuedAt); age > agentsWindow || age < -agentsWindow {
 		return m, fmt.Errorf("%s was signed %v ago", n.ID, age)
 	}
 	node, ok := strings.CutPrefix(n.Scope, "node:")
