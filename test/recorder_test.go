@@ -83,11 +83,14 @@ func record(t *testing.T, servers string, keys watch.Keys, nodes []string, base 
 func (r *recorder) begin() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.cancel, r.agents = cancel, nil
+	// What is owed after a minute takes longer to read than after a moment. Agents of the field wait for 30 s.
+	periods := storyPeriods
+	periods.Stream = upTo(periods.Stream, 5*time.Second)
 	for i, n := range r.nodes {
 		sse, native := r.sse[i], r.native[i]
 		r.done.Go(func() { sse.Follow(ctx, func() string { return r.base(i) }) })
 		r.agents = append(r.agents, hire(r.t, n, func() string { return r.base(i) }, plexd.Options{
-			Identity: acquainted(n, r.keys), Terse: true, Periods: storyPeriods,
+			Identity: acquainted(n, r.keys), Terse: true, Periods: periods,
 		}))
 		r.done.Go(func() {
 			for ctx.Err() == nil {
