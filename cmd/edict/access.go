@@ -10,6 +10,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -38,7 +39,7 @@ func (a *app) accessClient(cmd *cobra.Command) *cobra.Command {
 
 func (a *app) grantCommand() *cobra.Command {
 	cmd := a.accessClient(&cobra.Command{
-		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: args(2, -1),
+		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: cli.Args(2, -1),
 		Example: `  edict access grant ana project:00000000-0000-4000-8000-000000000000#operator
   edict access grant web-1 node:web-1#agent`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +71,7 @@ func (a *app) grantCommand() *cobra.Command {
 
 func (a *app) revokeCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "revoke PRINCIPAL RELATION...", Short: "Take relations back", Args: args(2, -1),
+		Use: "revoke PRINCIPAL RELATION...", Short: "Take relations back", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -88,7 +89,7 @@ func (a *app) revokeCommand() *cobra.Command {
 
 func (a *app) accessListCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: args(0, 1),
+		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -111,7 +112,7 @@ func (a *app) accessListCommand() *cobra.Command {
 
 func (a *app) accessRemoveCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "remove PRINCIPAL", Short: "Remove a principal, its credentials and its relations", Args: args(1, 1),
+		Use: "remove PRINCIPAL", Short: "Remove a principal, its credentials and its relations", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -124,7 +125,7 @@ func (a *app) accessRemoveCommand() *cobra.Command {
 
 func (a *app) selfCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "self", Short: "Say whom the plane takes you for", Args: args(0, 0),
+		Use: "self", Short: "Say whom the plane takes you for", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -29,7 +30,7 @@ type bootstrapFlags struct {
 func (a *app) bootstrapCommand() *cobra.Command {
 	var f bootstrapFlags
 	cmd := &cobra.Command{
-		Use: "bootstrap", Short: "Make a one-time token with which a node's agent registers", Args: args(0, 0),
+		Use: "bootstrap", Short: "Make a one-time token with which a node's agent registers", Args: cli.Args(0, 0),
 		Long: `Make a token with which one agent, once, registers as a node of the project, and
 print it. It is printed this once: the plane is told its hash and nothing else. A node
 that does not exist is made, with the labels given; without --node it gets a new id.
@@ -56,7 +57,7 @@ func (a *app) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 		return err
 	}
 	if f.expires <= 0 {
-		return usage(cmd, "--expires %v: want a time that is not over", f.expires)
+		return cli.Usage(cmd, "--expires %v: want a time that is not over", f.expires)
 	}
 	labels, err := labelsOf(cmd, f.labels)
 	if err != nil {
@@ -64,7 +65,7 @@ func (a *app) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 	}
 	node, err := nodeUUID(f.node)
 	if err != nil {
-		return usage(cmd, "%v", err)
+		return cli.Usage(cmd, "%v", err)
 	}
 	tokenID, err := uuid.NewV7()
 	if err != nil {
@@ -76,7 +77,7 @@ func (a *app) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 	text, kept := access.NewBootstrap(project)
 	_, err = changePrincipal(cmd, c, node, string(policy.Agent), func(d *resource.PrincipalDocument) error {
 		if d.Kind != string(policy.Agent) {
-			return failed(exitDiffers, "principal %s is a %s; the principal of a node must be a node", node, d.Kind)
+			return cli.Failed(cli.Differs, "principal %s is a %s; the principal of a node must be a node", node, d.Kind)
 		}
 		if len(d.Bootstrap) >= bootstrapsKept {
 			d.Bootstrap = slices.DeleteFunc(d.Bootstrap, ended)
@@ -125,12 +126,12 @@ func (a *app) makeNode(ctx context.Context, c *client.Client, project uuid.UUID,
 		_, _, err = c.PutNode(ctx, project, node, resource.Facts{Labels: labels})
 		return err
 	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound && len(labels) > 0:
-		return failed(exitNotFound, "this address serves operators alone: run edict node apply %s at the other one, then this without --label", node)
+		return cli.Failed(cli.NotFound, "this address serves operators alone: run edict node apply %s at the other one, then this without --label", node)
 	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound:
 		fmt.Fprintf(a.stderr, "edict: this address serves operators alone; the node must be there before its agent registers: edict node apply %s --project %s\n", node, project)
 		return nil
 	case err == nil && len(labels) > 0:
-		return failed(exitConflict, "node %s exists; give it labels with edict node apply", node)
+		return cli.Failed(cli.Conflict, "node %s exists; give it labels with edict node apply", node)
 	}
 	return err
 }
@@ -141,7 +142,7 @@ func labelsOf(cmd *cobra.Command, flags []string) (map[string]string, error) {
 	for _, l := range flags {
 		key, value, found := strings.Cut(l, "=")
 		if _, twice := labels[key]; !found || twice {
-			return nil, usage(cmd, "--label %q: want key=value, each key once", l)
+			return nil, cli.Usage(cmd, "--label %q: want key=value, each key once", l)
 		}
 		labels[key] = value
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -28,7 +29,7 @@ type tokenFlags struct {
 func (a *app) tokenCreateCommand() *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
-		Use: "create PRINCIPAL", Short: "Make a token for a principal, which is made when there is none", Args: args(1, 1),
+		Use: "create PRINCIPAL", Short: "Make a token for a principal, which is made when there is none", Args: cli.Args(1, 1),
 		Long: `Make a bearer token for a principal and print it. It is printed this once: the
 plane is told its hash and nothing else. A principal that does not exist is made.
 
@@ -52,17 +53,17 @@ a plane: so the first administrator comes to be.`,
 func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 	id, err := policy.ParsePrincipalID(name)
 	if err != nil {
-		return usage(cmd, "%v", err)
+		return cli.Usage(cmd, "%v", err)
 	}
 	if !slices.Contains([]policy.PrincipalKind{policy.Person, policy.Service, policy.Agent}, policy.PrincipalKind(f.kind)) {
-		return usage(cmd, "--kind %q: want person, service or node", f.kind)
+		return cli.Usage(cmd, "--kind %q: want person, service or node", f.kind)
 	}
 	relations, err := a.parseRelations(cmd, f.relations)
 	if err != nil {
 		return err
 	}
 	if f.expires < 0 {
-		return usage(cmd, "--expires %v: want a time that is not over", f.expires)
+		return cli.Usage(cmd, "--expires %v: want a time that is not over", f.expires)
 	}
 	tokenID, err := uuid.NewV7()
 	if err != nil {
@@ -92,7 +93,7 @@ func (a *app) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relat
 	for i, text := range texts {
 		r, err := policy.ParseRelation(text)
 		if err != nil {
-			return nil, usage(cmd, "--relation: %v", err)
+			return nil, cli.Usage(cmd, "--relation: %v", err)
 		}
 		if all[i], err = a.whole(cmd, r); err != nil {
 			return nil, err
@@ -118,7 +119,7 @@ func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token
 		f, err = access.File{}, nil
 	}
 	if err != nil {
-		return failed(exitUnreadable, "--file: %v", err)
+		return cli.Failed(cli.Unreadable, "--file: %v", err)
 	}
 	e := f[id]
 	if e == nil {
@@ -157,7 +158,7 @@ func (a *app) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind strin
 
 func (a *app) tokenListCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "list PRINCIPAL", Short: "List a principal's tokens, which nobody can read back", Args: args(1, 1),
+		Use: "list PRINCIPAL", Short: "List a principal's tokens, which nobody can read back", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -184,7 +185,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
-		Use: "revoke PRINCIPAL TOKEN...", Short: "Revoke tokens by their ids", Args: args(2, -1),
+		Use: "revoke PRINCIPAL TOKEN...", Short: "Revoke tokens by their ids", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -200,7 +201,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 						continue
 					}
 					if i < 0 {
-						return failed(exitNotFound, "%s has no token %s", args[0], id)
+						return cli.Failed(cli.NotFound, "%s has no token %s", args[0], id)
 					}
 					d.Tokens = slices.Delete(d.Tokens, i, i+1)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) admissionCommand() *cobra.Command {
@@ -21,7 +22,7 @@ func (a *app) admissionCommand() *cobra.Command {
 // findAdmission reads an admission policy by its id or its name.
 func findAdmission(ctx context.Context, c *client.Client, name string) (resource.AdmissionPolicy, error) {
 	p, err := c.AdmissionPolicy(ctx, name)
-	if codeOf(err) != exitNotFound {
+	if codeOf(err) != cli.NotFound {
 		return p, err
 	}
 	found, err := collect(c.AllAdmissionPolicies(ctx, map[string][]string{"name": {name}}))
@@ -29,13 +30,13 @@ func findAdmission(ctx context.Context, c *client.Client, name string) (resource
 	case err != nil:
 		return p, err
 	case len(found) == 0:
-		return p, failed(exitNotFound, "no admission policy %q; see 'edict admission list'", name)
+		return p, cli.Failed(cli.NotFound, "no admission policy %q; see 'edict admission list'", name)
 	case len(found) > 1:
 		ids := make([]string, len(found))
 		for i, x := range found {
 			ids[i] = fmt.Sprintf("%s (%s)", x.ID, levelAndOwner(x))
 		}
-		return p, failed(exitConflict, "%d admission policies are called %q; name one by its id: %s", len(found), name, strings.Join(ids, ", "))
+		return p, cli.Failed(cli.Conflict, "%d admission policies are called %q; name one by its id: %s", len(found), name, strings.Join(ids, ", "))
 	}
 	return found[0], nil
 }
@@ -59,7 +60,7 @@ func (a *app) admissionDrafts(ctx context.Context, files []string) ([]author.Adm
 		return nil, err
 	}
 	if len(drafts) == 0 {
-		return nil, failed(exitUnreadable, "no admission policy in the input")
+		return nil, cli.Failed(cli.Unreadable, "no admission policy in the input")
 	}
 	return drafts, nil
 }

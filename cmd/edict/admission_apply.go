@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) admissionApplyCommand() *cobra.Command {
@@ -37,7 +38,7 @@ checks everything too, and nothing is written.`,
 		Example: `  edict admission apply -f policies/
   edict admission apply -f no-public.rego --dry-run
   edict admission list -o yaml | edict admission apply -f - --server http://127.0.0.1:8081`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.admissionApply(cmd, files, dry) },
 	}
 	a.clientFlags(cmd)
@@ -126,7 +127,7 @@ func (a *app) tellAppliedAdmission(drafts []author.AdmissionDraft, results []aut
 			took.Round(time.Millisecond), count[author.Created], count[author.Configured], count[author.Unchanged], count["failed"])
 	}
 	if worst != nil {
-		return said(codeOf(worst))
+		return cli.Exit(codeOf(worst))
 	}
 	return nil
 }

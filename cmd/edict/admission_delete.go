@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) admissionDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete NAME|ID...", Short: "Delete admission policies", Args: args(1, -1),
+		Use: "delete NAME|ID...", Short: "Delete admission policies", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {

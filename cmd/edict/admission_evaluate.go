@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) admissionEvaluateCommand() *cobra.Command {
@@ -33,7 +34,7 @@ Exit code 1 when a policy rejects the request, is in conflict or fails. With
 --explain every policy is listed: whether it matched or why not, what it did.`,
 		Example: `  edict admission evaluate -f request.json
   edict admission evaluate -f request.json --explain`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.admissionEvaluate(cmd, files, explain) },
 	}
 	a.clientFlags(cmd)
@@ -62,7 +63,7 @@ func (a *app) admissionEvaluate(cmd *cobra.Command, files []string, explain bool
 		return err
 	}
 	if len(docs) != 1 {
-		return failed(exitUnreadable, "the input has %d documents; want one request", len(docs))
+		return cli.Failed(cli.Unreadable, "the input has %d documents; want one request", len(docs))
 	}
 	admitted, err := c.Evaluate(cmd.Context(), docs[0].JSON, explain)
 	var problem *client.Problem

@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
 func (a *app) admissionGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "get NAME|ID", Short: "Show an admission policy and its code", Args: args(1, 1),
+		Use: "get NAME|ID", Short: "Show an admission policy and its code", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -73,7 +74,7 @@ func (a *app) admissionListCommand() *cobra.Command {
 		Long: `List admission policies, in the order of the chain: Global, Tenant, User, and by
 priority within. With -o json or yaml each has its code, so that
 'edict admission apply' can bring them to another plane.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -48,7 +49,7 @@ depends on the machine.`,
 		Example: `  edict admission replay -f new-policies/
   edict admission replay --against 4711
   edict admission replay --log ./data --against 4711 -o json`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.admissionReplay(cmd, f) },
 	}
 	a.clientFlags(cmd)
@@ -115,7 +116,7 @@ func (a *app) admissionReplay(cmd *cobra.Command, f admissionReplayFlags) error 
 	defer src.close()
 	decisions, err := streams.FindDecisions(ctx, src.conn)
 	if errors.Is(err, streams.ErrNotFound) {
-		return failed(exitNotFound, "there is no decision log: start the plane with --decision-log")
+		return cli.Failed(cli.NotFound, "there is no decision log: start the plane with --decision-log")
 	}
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (a *app) policiesAgainst(cmd *cobra.Command, f admissionReplayFlags, c *cli
 	until := state.Last
 	if given {
 		if until = f.against; until > state.Last {
-			return nil, failed(exitNotFound, "--against %d: the log ends at %d", until, state.Last)
+			return nil, cli.Failed(cli.NotFound, "--against %d: the log ends at %d", until, state.Last)
 		}
 	}
 	dir, cleanup, err := scratch("")
@@ -292,7 +293,7 @@ func (a *app) tellRedecision(f redecision) error {
 	}
 	fmt.Fprintln(a.stderr)
 	if len(f.changed) > 0 {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

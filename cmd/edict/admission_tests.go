@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) admissionTestCommand() *cobra.Command {
@@ -20,7 +21,7 @@ asked. Each policy is evaluated by itself, as if it matched. Exit code 1 when a
 test fails. 'edict admission apply', and the plane itself, run them as well.`,
 		Example: `  edict admission test -f policies/
   edict admission list -o yaml | edict admission test -f -`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.admissionTest(cmd, files) },
 	}
 	a.outputFlag(cmd)
@@ -59,7 +60,7 @@ func (a *app) admissionTest(cmd *cobra.Command, files []string) error {
 	}
 	fmt.Fprintf(a.stderr, "%d tests pass, %d fail; %d policies have none\n", passed, failures, without)
 	if failures > 0 {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

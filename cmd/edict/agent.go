@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/enforce"
 	"github.com/edictdev/edict/node"
@@ -66,7 +67,7 @@ starting again would not help.`,
 		Example: `  edict agent --node alpha --dir /var/lib/rete/prod --server https://plane.example
   edict agent --node alpha --dir . --on-change 'systemctl reload flor'
   edict agent --node alpha --dir /var/lib/edict-agent --apply nftables --server https://plane.example`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.agent(cmd, f) },
 	}
 	flags := cmd.Flags()
@@ -95,10 +96,10 @@ func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
 	}
 	id, err := policy.ParseNodeID(f.node)
 	if err != nil {
-		return usage(cmd, "--node %q is not a node id", f.node)
+		return cli.Usage(cmd, "--node %q is not a node id", f.node)
 	}
 	if f.dir == "" {
-		return usage(cmd, "--dir is required: the install root that retectl bundle made")
+		return cli.Usage(cmd, "--dir is required: the install root that retectl bundle made")
 	}
 	if f.dir, err = filepath.Abs(f.dir); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log
 	parts, err := openAgent(ctx, opt, enf, log)
 	var config *agent.ConfigError
 	if errors.As(err, &config) {
-		return failed(exitConfig, "%v", err)
+		return cli.Failed(exitConfig, "%v", err)
 	}
 	if err != nil {
 		return err
@@ -160,9 +161,9 @@ func lockAgent(dir string) (unlock func(), err error) {
 	unlock, err = streams.LockFile(filepath.Join(dir, "agent.lock"))
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, failed(exitUnavailable, "another edict agent keeps %s; stop it first", dir)
+		return nil, cli.Failed(cli.Unavailable, "another edict agent keeps %s; stop it first", dir)
 	case err != nil:
-		return nil, failed(exitConfig, "the install root %s cannot be written to: %v", dir, err)
+		return nil, cli.Failed(exitConfig, "the install root %s cannot be written to: %v", dir, err)
 	}
 	return unlock, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/enforce"
 	"github.com/edictdev/edict/node"
@@ -35,13 +36,13 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 	case f.apply == "":
 		return nil, nil
 	case f.apply != "nftables":
-		return nil, usage(cmd, "--apply %q: use nftables", f.apply)
+		return nil, cli.Usage(cmd, "--apply %q: use nftables", f.apply)
 	case f.maxAge <= 0:
-		return nil, usage(cmd, "--max-age %s: give a time above 0", f.maxAge)
+		return nil, cli.Usage(cmd, "--max-age %s: give a time above 0", f.maxAge)
 	}
 	kernel, err := enforce.OpenNft()
 	if err != nil {
-		return nil, failed(exitConfig, "--apply nftables: %v", err)
+		return nil, cli.Failed(exitConfig, "--apply nftables: %v", err)
 	}
 	options := agent.EnforcerOptions{
 		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c, Kernel: kernel,
@@ -64,17 +65,17 @@ func (a *app) agentStatusCommand() *cobra.Command {
 is what the plane served not long ago, and the agent hears when that changes; and 1
 when it is stale, refused or nothing, or when the agent polls because the plane's
 events do not come, whether an agent runs or not.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usage(cmd, "--dir is required: the install root that the agent keeps")
+				return cli.Usage(cmd, "--dir is required: the install root that the agent keeps")
 			}
 			s, err := agent.ReadStatus(tree.Disk{}, dir)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return failed(exitNotFound, "no agent with --apply has kept %s", dir)
+				return cli.Failed(cli.NotFound, "no agent with --apply has kept %s", dir)
 			case err != nil:
-				return failed(exitUnreadable, "%v", err)
+				return cli.Failed(cli.Unreadable, "%v", err)
 			}
 			return a.writeAgentStatus(s.At(time.Now()))
 		},
@@ -101,7 +102,7 @@ func (a *app) writeAgentStatus(s agent.Status) error {
 		return err
 	}
 	if s.State != agent.StateCurrent {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }
@@ -113,10 +114,10 @@ func (a *app) agentRemoveCommand() *cobra.Command {
 		Long: `Take the table inet edict out of the kernel, and the kept table out of the install
 root: nothing is enforced then, and nothing comes back after a boot. Stop the agent
 first. ` + enforce.RemoveCommand + ` does the first half.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usage(cmd, "--dir is required: the install root that the agent keeps")
+				return cli.Usage(cmd, "--dir is required: the install root that the agent keeps")
 			}
 			dir, err := filepath.Abs(dir)
 			if err != nil {
@@ -129,7 +130,7 @@ first. ` + enforce.RemoveCommand + ` does the first half.`,
 			defer unlock()
 			kernel, err := enforce.OpenNft()
 			if err != nil {
-				return failed(exitConfig, "%v", err)
+				return cli.Failed(exitConfig, "%v", err)
 			}
 			return agent.RemoveTable(cmd.Context(), kernel, dir)
 		},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // defaultProject is the project of who names none (docs/design.md#the-domain).
@@ -42,43 +42,21 @@ Exit codes: 0 fine, 1 differs, invalid by the rules or refused, 2 usage, 3 input
 cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noCommand,
+		Args:          cli.NoCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(), a.admissionCommand(),
 		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.keyCommand(), a.natsCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
 	return root
 }
 
-// noCommand refuses a word that is no command, with the words that are close.
-func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	hint := ""
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("; did you mean %q?", near[0])
-	}
-	return usage(cmd, "unknown command %q%s", args[0], hint)
-}
-
-// args checks how many arguments a command got, and says which it takes.
-func args(from, to int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < from || to >= 0 && len(args) > to {
-			return usage(cmd, "got %d arguments; usage: %s", len(args), cmd.UseLine())
-		}
-		return nil
-	}
-}
-
 // group is a command that only holds others.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
-		Use: use, Short: short, Args: noCommand, SuggestionsMinimumDistance: 2,
+		Use: use, Short: short, Args: cli.NoCommand, SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(commands...)
@@ -123,7 +101,7 @@ func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
 		return nil
 	}
 	if err := cmd.Flags().Set(f.Name, value); err != nil {
-		return usage(cmd, "%s=%q: %v", name, value, err)
+		return cli.Usage(cmd, "%s=%q: %v", name, value, err)
 	}
 	return nil
 }
@@ -140,7 +118,7 @@ func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
 	}
 	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown})
 	if err != nil {
-		return nil, usage(cmd, "%v", err)
+		return nil, cli.Usage(cmd, "%v", err)
 	}
 	return c, nil
 }
@@ -149,7 +127,7 @@ func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
 func (a *app) projectID(cmd *cobra.Command) (uuid.UUID, error) {
 	id, err := uuid.Parse(a.project)
 	if err != nil {
-		return uuid.Nil, usage(cmd, "--project %q is not a UUID", a.project)
+		return uuid.Nil, cli.Usage(cmd, "--project %q is not a UUID", a.project)
 	}
 	return id, nil
 }

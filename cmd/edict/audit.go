@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) auditCommand() *cobra.Command {
 	var after uint64
 	var by string
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Say who wrote what, from the log", Args: args(0, 0),
+		Use: "audit", Short: "Say who wrote what, from the log", Args: cli.Args(0, 0),
 		Long: `Say who wrote what: every event of the log in its order, with the principal and the
 correlation id of the request that caused it, and what it gave or took where its
 subject does not say: a relation, a key. Events that were appended without the API

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // credentials are what a client command shows of who runs it. Secrets come from
@@ -56,7 +57,7 @@ func (c credentials) natsFile() (string, error) {
 		return "", nil
 	}
 	if _, err := os.Stat(c.nats); err != nil {
-		return "", failed(exitUnreadable, "--nats-creds: %v", err)
+		return "", cli.Failed(cli.Unreadable, "--nats-creds: %v", err)
 	}
 	return c.nats, nil
 }
@@ -68,11 +69,11 @@ func (c credentials) token() (string, error) {
 	}
 	text, err := os.ReadFile(c.tokenFile)
 	if err != nil {
-		return "", failed(exitUnreadable, "--token-file: %v", err)
+		return "", cli.Failed(cli.Unreadable, "--token-file: %v", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", failed(exitUsage, "--token-file %s: want one token and nothing else", c.tokenFile)
+		return "", cli.Failed(cli.BadUsage, "--token-file %s: want one token and nothing else", c.tokenFile)
 	}
 	return token, nil
 }
@@ -83,7 +84,7 @@ func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 		return nil, nil
 	}
 	if (c.cert == "") != (c.key == "") {
-		return nil, failed(exitUsage, "--cert and --key go together")
+		return nil, cli.Failed(cli.BadUsage, "--cert and --key go together")
 	}
 	if c.spiffe != "" || c.server != "" {
 		return c.spiffeTLS(ctx)
@@ -92,13 +93,13 @@ func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 	var err error
 	if c.ca != "" {
 		if out.RootCAs, err = access.ReadCA(c.ca); err != nil {
-			return nil, failed(exitUnreadable, "--ca: %v", err)
+			return nil, cli.Failed(cli.Unreadable, "--ca: %v", err)
 		}
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
-			return nil, failed(exitUnreadable, "--cert, --key: %v", err)
+			return nil, cli.Failed(cli.Unreadable, "--cert, --key: %v", err)
 		}
 		out.Certificates = []tls.Certificate{pair}
 	}
@@ -110,28 +111,28 @@ func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 func (c *credentials) spiffeTLS(ctx context.Context) (*tls.Config, error) {
 	switch {
 	case c.spiffe == "":
-		return nil, failed(exitUsage, "--server-id needs --spiffe-socket: who may be believed comes from there")
+		return nil, cli.Failed(cli.BadUsage, "--server-id needs --spiffe-socket: who may be believed comes from there")
 	case c.cert != "":
-		return nil, failed(exitUsage, "--spiffe-socket gives what --cert and --key name; leave either out")
+		return nil, cli.Failed(cli.BadUsage, "--spiffe-socket gives what --cert and --key name; leave either out")
 	case (c.ca == "") == (c.server == ""):
-		return nil, failed(exitUsage, "--spiffe-socket: say who the plane must be, by --server-id ID or by --ca FILE")
+		return nil, cli.Failed(cli.BadUsage, "--spiffe-socket: say who the plane must be, by --server-id ID or by --ca FILE")
 	}
 	var err error
 	if c.workload == nil {
 		if c.workload, err = access.OpenWorkload(ctx, c.spiffe); err != nil {
-			return nil, failed(exitUnavailable, "--spiffe-socket: %v", err)
+			return nil, cli.Failed(cli.Unavailable, "--spiffe-socket: %v", err)
 		}
 	}
 	if c.server != "" {
 		out, err := c.workload.ClientTLS(c.server)
 		if err != nil {
-			return nil, failed(exitUsage, "--server-id: %v", err)
+			return nil, cli.Failed(cli.BadUsage, "--server-id: %v", err)
 		}
 		return out, nil
 	}
 	out := &tls.Config{MinVersion: tls.VersionTLS13}
 	if out.RootCAs, err = access.ReadCA(c.ca); err != nil {
-		return nil, failed(exitUnreadable, "--ca: %v", err)
+		return nil, cli.Failed(cli.Unreadable, "--ca: %v", err)
 	}
 	c.workload.Show(out)
 	return out, nil
@@ -150,10 +151,10 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, usage(cmd, "--server %q: %v", server, err)
+		return nil, cli.Usage(cmd, "--server %q: %v", server, err)
 	}
 	if token != "" && u.Scheme != "https" && !local(u.Hostname()) {
-		return nil, usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
+		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config

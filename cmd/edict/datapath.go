@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) datapathCommand() *cobra.Command {
@@ -31,7 +32,7 @@ func (a *app) datapathShowCommand() *cobra.Command {
 		Long: `Show a node's table: the kinds of peer it tells apart, and its entries. A flow is
 looked up among the entries of its peer's identity and among those of any; the
 higher precedence wins, and a flow without an entry is denied.`,
-		Args: args(1, 1),
+		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -157,14 +158,14 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp"}
 	switch {
 	case f.to == "" == (f.from == ""):
-		return q, usage(cmd, "name one peer, with --to or with --from")
+		return q, cli.Usage(cmd, "name one peer, with --to or with --from")
 	case f.from != "":
 		q.Direction, q.Peer = "ingress", f.from
 	}
 	port, protocol, both := strings.Cut(f.port, "/")
 	switch {
 	case f.port == "":
-		return q, usage(cmd, "--port is required, such as 443/tcp or icmp")
+		return q, cli.Usage(cmd, "--port is required, such as 443/tcp or icmp")
 	case f.port == "icmp":
 		q.Protocol = f.port
 		return q, nil
@@ -173,7 +174,7 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return q, usage(cmd, "--port %q is not PORT/PROTOCOL with a port of 1 to 65535, such as 443/tcp", f.port)
+		return q, cli.Usage(cmd, "--port %q is not PORT/PROTOCOL with a port of 1 to 65535, such as 443/tcp", f.port)
 	}
 	q.Port = uint16(n)
 	return q, nil
@@ -183,7 +184,7 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 func (a *app) asking(use, short, long string, write func(w io.Writer, e resource.FlowVerdict)) *cobra.Command {
 	var f flowFlags
 	cmd := a.datapathClient(&cobra.Command{
-		Use: use, Short: short, Long: long, Args: args(1, 1),
+		Use: use, Short: short, Long: long, Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flow, err := f.flow(cmd)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/tour"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -17,17 +18,17 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Show what a plane does, on temporary data: a plane is started, nodes and policies
 are registered, changed and deleted, the process is killed, the log is replayed.
 Every number told is checked. Exit code 1 means that something differed.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opt.Nodes < tour.LeastNodes || opt.Nodes > tour.MostNodes {
-				return usage(cmd, "--nodes %d: want %d to %d", opt.Nodes, tour.LeastNodes, tour.MostNodes)
+				return cli.Usage(cmd, "--nodes %d: want %d to %d", opt.Nodes, tour.LeastNodes, tour.MostNodes)
 			}
 			if opt.Binary, err = os.Executable(); err != nil {
 				return err
 			}
 			err = tour.Run(cmd.Context(), opt)
 			if err != nil && cmd.Context().Err() == nil {
-				return failed(exitDiffers, "%v", err)
+				return cli.Failed(cli.Differs, "%v", err)
 			}
 			return err
 		},

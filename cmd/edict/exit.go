@@ -9,11 +9,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
@@ -22,54 +21,8 @@ import (
 	"github.com/edictdev/edict/streams"
 )
 
-// Exit codes (docs/design.md#commands).
-const (
-	exitFine        = 0
-	exitDiffers     = 1 // differs, invalid by the rules, or refused by policy
-	exitUsage       = 2
-	exitUnreadable  = 3 // input cannot be read
-	exitNotAllowed  = 4
-	exitNotFound    = 5
-	exitConflict    = 6
-	exitUnavailable = 7
-)
-
-// exitError is an error that knows its exit code. An empty text: everything
-// was said already.
-type exitError struct {
-	code int
-	text string
-}
-
-func (e *exitError) Error() string { return e.text }
-
-// said ends a command whose faults were printed.
-func said(code int) error { return &exitError{code: code} }
-
-// failed is an error with an exit code.
-func failed(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Sprintf(format, args...)}
-}
-
-// usage is a command line that makes no sense.
-func usage(cmd *cobra.Command, format string, args ...any) error {
-	return failed(exitUsage, "%s\nSee '%s --help'.", fmt.Sprintf(format, args...), cmd.CommandPath())
-}
-
 // exit tells the error, if there is one, and returns its exit code.
-func (a *app) exit(err error) int {
-	if err == nil {
-		return exitFine
-	}
-	if errors.Is(err, context.Canceled) {
-		const interrupted = 130
-		return interrupted
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintln(a.stderr, "edict: "+explain(err))
-	}
-	return codeOf(err)
-}
+func (a *app) exit(err error) int { return cli.Report(a.stderr, "edict", err, explain, codeOf) }
 
 // explain is an error as a person reads it.
 func explain(err error) string {
@@ -82,14 +35,11 @@ func explain(err error) string {
 
 // codeOf maps what went wrong to an exit code.
 func codeOf(err error) int {
-	var own *exitError
 	var p *client.Problem
 	var status *node.StatusError
 	switch {
-	case errors.As(err, &own):
-		return own.code
 	case errors.As(err, &p) && p.Policy != nil:
-		return exitDiffers // refused by policy
+		return cli.Differs // refused by policy
 	case errors.As(err, &p):
 		return codeOfStatus(p.Status)
 	case errors.As(err, &status):
@@ -118,31 +68,31 @@ func codeOfKind(err error) int {
 	var corrupt *projector.CorruptError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
-		return exitUsage
+		return cli.BadUsage
 	case errors.As(err, &schema), errors.As(err, &kept), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return exitUnreadable
+		return cli.Unreadable
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
-		return exitConflict
+		return cli.Conflict
 	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
 		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
-		return exitUnavailable
+		return cli.Unavailable
 	}
-	return exitDiffers
+	return cli.Differs
 }
 
 func codeOfStatus(status int) int {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return exitNotAllowed
+		return cli.NotAllowed
 	case http.StatusNotFound:
-		return exitNotFound
+		return cli.NotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		return exitConflict
+		return cli.Conflict
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return exitUnavailable
+		return cli.Unavailable
 	}
 	if status >= http.StatusInternalServerError {
-		return exitUnavailable
+		return cli.Unavailable
 	}
-	return exitDiffers
+	return cli.Differs
 }

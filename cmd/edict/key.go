@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) keyCommand() *cobra.Command {
@@ -16,7 +17,7 @@ func (a *app) keyCommand() *cobra.Command {
 
 func (a *app) keyListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the plane's public keys, current and still trusted", Args: args(0, 0),
+		Use: "list", Short: "List the plane's public keys, current and still trusted", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -37,7 +38,7 @@ func (a *app) keyListCommand() *cobra.Command {
 func (a *app) keyRotateCommand() *cobra.Command {
 	var transition time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Replace the key that the plane signs with", Args: args(0, 0),
+		Use: "rotate", Short: "Replace the key that the plane signs with", Args: cli.Args(0, 0),
 		Long: `Replace the key that the plane signs with. Nodes are told of the new key under the
 one before, and accept both until the transition ends; a node that is away for
 longer must be given the plane's keys anew. There is no second rotation meanwhile.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -37,7 +38,7 @@ The log is read from the NATS server of the plane at --server, from another one
 Exit code 1: the log is damaged.`,
 		Example: `  edict log verify
   edict log verify --log ./data -o json`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			src, err := a.openDamaged(cmd, f)
 			if err != nil {
@@ -130,7 +131,7 @@ func (a *app) audit(ctx context.Context, conn *streams.Conn) (*auditResult, erro
 	} else if !there {
 		err := streams.MissingLog(ctx, conn)
 		if err == nil {
-			err = failed(exitNotFound, "there is no log: %s is not on that server", streams.LogStream)
+			err = cli.Failed(cli.NotFound, "there is no log: %s is not on that server", streams.LogStream)
 		}
 		return r, r.found(err)
 	}
@@ -243,7 +244,7 @@ func (a *app) tellAudit(r *auditResult) error {
 	if err != nil || r.Damage == nil {
 		return err
 	}
-	return failed(exitDiffers, "the log is damaged (%s): %s; docs/recovery.md says what to do", r.Damage.Kind, r.Damage.Detail)
+	return cli.Failed(cli.Differs, "the log is damaged (%s): %s; docs/recovery.md says what to do", r.Damage.Kind, r.Damage.Detail)
 }
 
 func (d *damage) where() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -52,7 +53,7 @@ is damaged, and it was not accepted.`,
 		Example: `  edict log accept --log ./data
   edict log accept --log ./data --yes
   edict log accept --nats nats://10.0.0.1:4222 --restored --yes`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.accept(cmd, f, opt)
 		},
@@ -123,7 +124,7 @@ func (a *app) notAccepted(r *auditResult, opt acceptOptions) error {
 		return fmt.Errorf("%w%s", err, acceptHint(r.Damage.Kind))
 	}
 	if opt.restored {
-		return failed(exitDiffers, "the log is whole; that it was put back is not noted yet: say --yes to do so")
+		return cli.Failed(cli.Differs, "the log is whole; that it was put back is not noted yet: say --yes to do so")
 	}
 	fmt.Fprintln(a.stderr, "the log is whole: there is nothing to accept; if it was put back from a backup, say --restored")
 	return nil
@@ -180,7 +181,7 @@ func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, st
 	}
 	l := streams.Link{Log: r.Log, Base: r.log.Base(), Seq: chain.Seq, Hash: chain.Hash, Accepted: true, Restored: restored}
 	if _, err := r.chain.Append(ctx, r.at, l); errors.Is(err, streams.ErrWrongSequence) {
-		return failed(exitConflict, "a worker writes to the witness: stop every worker, then accept again")
+		return cli.Failed(cli.Conflict, "a worker writes to the witness: stop every worker, then accept again")
 	} else if err != nil {
 		return err
 	}

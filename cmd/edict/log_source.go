@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -34,7 +35,7 @@ func (f *logFlags) settle(cmd *cobra.Command) error {
 		return nil
 	}
 	if cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
-		return usage(cmd, "--nats and --log exclude each other")
+		return cli.Usage(cmd, "--nats and --log exclude each other")
 	}
 	f.nats = ""
 	return nil
@@ -87,7 +88,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 	case f.log != "":
 		dir := filepath.Join(f.log, "nats")
 		if _, err := os.Stat(dir); err != nil {
-			return nil, failed(exitUnreadable, "--log %s holds no log: %v", f.log, err)
+			return nil, cli.Failed(cli.Unreadable, "--log %s holds no log: %v", f.log, err)
 		}
 		server, err := streams.StartServer(streams.ServerOptions{Dir: dir})
 		if err != nil {
@@ -101,7 +102,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 			return nil, err
 		}
 		if opt.URL = status.Log.NATS; opt.URL == "" {
-			return nil, failed(exitUnavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Server())
+			return nil, cli.Failed(cli.Unavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Server())
 		}
 	}
 	if opt.Server == nil {
@@ -119,7 +120,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 	conn, err := streams.Connect(ctx, opt)
 	if err != nil {
 		closeServer()
-		return nil, failed(exitUnavailable, "%v", err)
+		return nil, cli.Failed(cli.Unavailable, "%v", err)
 	}
 	return &logSource{conn: conn, close: func() { conn.Close(); closeServer() }}, nil
 }

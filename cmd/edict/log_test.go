@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -189,7 +190,7 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 			}
 			c.harm(t, l)
 			code, r := verify(t, l.data)
-			require.Equal(t, exitDiffers, code)
+			require.Equal(t, cli.Differs, code)
 			require.NotNil(t, r.Damage)
 			r.Damage.Detail = ""
 			require.Equal(t, c.want, *r.Damage)
@@ -202,10 +203,10 @@ func ptr(n uint64) *uint64 { return &n }
 // accepted accepts a damaged log and returns what `log verify` says then.
 func accepted(t *testing.T, data string) auditResult {
 	code, _, errs := edict(t, "log", "accept", "--log", data)
-	require.Equal(t, exitDiffers, code)
+	require.Equal(t, cli.Differs, code)
 	require.Contains(t, errs, "say --yes")
 	code, before := verify(t, data)
-	require.Equal(t, exitDiffers, code, "without --yes nothing changed")
+	require.Equal(t, cli.Differs, code, "without --yes nothing changed")
 	require.Empty(t, before.Accepted)
 
 	code, _, errs = edict(t, "log", "accept", "--log", data, "--yes")
@@ -296,7 +297,7 @@ func TestALogThatWasPutBackIsDeclared(t *testing.T) {
 	end := l.end()
 	l.close()
 	code, _, errs := edict(t, "log", "accept", "--log", l.data, "--restored")
-	require.Equal(t, exitDiffers, code)
+	require.Equal(t, cli.Differs, code)
 	require.Contains(t, errs, "say --yes")
 	l = openLedger(t, l.data)
 	_, ours := end.Seq(l.log.Base())
@@ -327,7 +328,7 @@ func TestALogPutBackBelowItsWitnessIsNamed(t *testing.T) {
 	end := policy.EndOf(l.log.Base()+10, l.run.Seq)
 	l.close()
 	code, r := verify(t, l.data)
-	require.Equal(t, exitDiffers, code)
+	require.Equal(t, cli.Differs, code)
 	require.Contains(t, r.Damage.Detail, "put back from a backup")
 	accepted(t, l.data)
 	l = openLedger(t, l.data)
@@ -358,7 +359,7 @@ func TestAWitnessThatCannotBeReadIsMadeAnew(t *testing.T) {
 			require.Equal(t, [2]int{1, 1}, [2]int{r.Links, r.Unreadable})
 			continue
 		}
-		require.Equal(t, exitDiffers, code)
+		require.Equal(t, cli.Differs, code)
 		require.Equal(t, streams.DamageUnwitnessed, r.Damage.Kind)
 		accepted(t, l.data)
 	}

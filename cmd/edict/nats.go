@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -38,7 +39,7 @@ func (a *app) natsBootstrapCommand() *cobra.Command {
 	var s access.NATSServer
 	var print bool
 	cmd := &cobra.Command{
-		Use: "bootstrap", Short: "Make keys and accounts, and print a server's configuration", Args: args(0, 0),
+		Use: "bootstrap", Short: "Make keys and accounts, and print a server's configuration", Args: cli.Args(0, 0),
 		Long: `Make the keys, the accounts and the first credentials, once: with --dir there
 already, what it holds is used. With --print, print a configuration for
 nats-server: JetStream, and operator mode with the accounts preloaded. Nothing in
@@ -61,10 +62,10 @@ of producers, producers.nk and producers.jwt.`,
 	dir := natsDir(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if (s.Cert == "") != (s.Key == "") {
-			return usage(cmd, "--tls-cert and --tls-key go together")
+			return cli.Usage(cmd, "--tls-cert and --tls-key go together")
 		}
 		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
-			return usage(cmd, "--listen: %v", err)
+			return cli.Usage(cmd, "--listen: %v", err)
 		}
 		k, err := access.MakeNATSKeys(*dir)
 		switch {
@@ -74,11 +75,11 @@ of producers, producers.nk and producers.jwt.`,
 			fmt.Fprintf(a.stderr, "edict: made keys in %s; keep operator.nk away from servers and workers\n", *dir)
 		}
 		if err != nil {
-			return failed(exitUnreadable, "--dir: %v", err)
+			return cli.Failed(cli.Unreadable, "--dir: %v", err)
 		}
 		text, err := k.Config(s)
 		if err != nil {
-			return failed(exitUnreadable, "--dir: %v", err)
+			return cli.Failed(cli.Unreadable, "--dir: %v", err)
 		}
 		if !print {
 			fmt.Fprintln(a.stderr, "edict: print a server's configuration with --print")
@@ -111,14 +112,14 @@ func addCredsFlags(cmd *cobra.Command) *credsFlags {
 // makeCreds makes credentials and writes them to a file.
 func (a *app) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error)) error {
 	if f.out == "" {
-		return usage(cmd, "--out FILE is missing: credentials are secret, and go to a file")
+		return cli.Usage(cmd, "--out FILE is missing: credentials are secret, and go to a file")
 	}
 	if f.expires < 0 {
-		return usage(cmd, "--expires %v: want a time that is not over", f.expires)
+		return cli.Usage(cmd, "--expires %v: want a time that is not over", f.expires)
 	}
 	k, err := access.OpenNATSKeys(*f.dir)
 	if err != nil {
-		return failed(exitUnreadable, "--dir: %v; make it with: edict nats bootstrap", err)
+		return cli.Failed(cli.Unreadable, "--dir: %v; make it with: edict nats bootstrap", err)
 	}
 	var expires time.Time
 	if f.expires > 0 {
@@ -126,13 +127,13 @@ func (a *app) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.N
 	}
 	c, err := make(k, expires)
 	if errors.Is(err, access.ErrNothingOverNATS) {
-		return usage(cmd, "--relation: %v", err)
+		return cli.Usage(cmd, "--relation: %v", err)
 	}
 	if err != nil {
-		return failed(exitUnreadable, "--dir: %v", err)
+		return cli.Failed(cli.Unreadable, "--dir: %v", err)
 	}
 	if err := c.Write(f.out); err != nil {
-		return failed(exitUnreadable, "--out: %v", err)
+		return cli.Failed(cli.Unreadable, "--out: %v", err)
 	}
 	fmt.Fprintf(a.stderr, "edict: credentials of user %s in %s\n", c.User, f.out)
 	return nil
@@ -140,14 +141,14 @@ func (a *app) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.N
 
 func (a *app) natsNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node ID", Short: "Make credentials of a node's agent", Args: args(1, 1),
+		Use: "node ID", Short: "Make credentials of a node's agent", Args: cli.Args(1, 1),
 		Example: `  edict nats creds node web-1 --expires 720h --out web-1.creds`,
 	}
 	f := addCredsFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := policy.ParseNodeID(args[0])
 		if err != nil {
-			return usage(cmd, "%q is not a node id: %v", args[0], err)
+			return cli.Usage(cmd, "%q is not a node id: %v", args[0], err)
 		}
 		return a.makeCreds(cmd, f, func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error) {
 			return k.Node(id, expires)
@@ -159,7 +160,7 @@ func (a *app) natsNodeCommand() *cobra.Command {
 func (a *app) natsProducerCommand() *cobra.Command {
 	var relations []string
 	cmd := &cobra.Command{
-		Use: "producer NAME", Short: "Make credentials of who appends events to the log", Args: args(1, 1),
+		Use: "producer NAME", Short: "Make credentials of who appends events to the log", Args: cli.Args(1, 1),
 		Long: `Make credentials of who appends events to the log. What the relations allow over
 an embedded server they allow here: project:<uuid>#operator the project's nodes and
 artifacts, with project:<uuid>#manage its policies, with policy:<uuid>#manage that
@@ -171,7 +172,7 @@ one. They are in the credentials, not in the log, and last as long as these.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := policy.ParsePrincipalID(args[0])
 		if err != nil {
-			return usage(cmd, "%v", err)
+			return cli.Usage(cmd, "%v", err)
 		}
 		all, err := a.parseRelations(cmd, relations)
 		if err != nil {
@@ -186,14 +187,14 @@ one. They are in the credentials, not in the log, and last as long as these.`,
 
 func (a *app) natsWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "worker NAME", Short: "Make credentials of a worker, or of an administrator: they may do everything", Args: args(1, 1),
+		Use: "worker NAME", Short: "Make credentials of a worker, or of an administrator: they may do everything", Args: cli.Args(1, 1),
 		Example: `  edict nats creds worker m2 --out worker.creds`,
 	}
 	f := addCredsFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := policy.ParsePrincipalID(args[0])
 		if err != nil {
-			return usage(cmd, "%v", err)
+			return cli.Usage(cmd, "%v", err)
 		}
 		return a.makeCreds(cmd, f, func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error) {
 			return k.Worker(id, expires)
@@ -204,7 +205,7 @@ func (a *app) natsWorkerCommand() *cobra.Command {
 
 func (a *app) natsRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "revoke USER|FILE...", Short: "Revoke credentials", Args: args(1, -1),
+		Use: "revoke USER|FILE...", Short: "Revoke credentials", Args: cli.Args(1, -1),
 		Long: `Revoke credentials: by the user's public key, by the file that holds them, or by
 what was kept of them in the directory of keys (users/). Then give the servers the
 new configuration, and have them read it: until then the credentials are good.`,
@@ -216,12 +217,12 @@ new configuration, and have them read it: until then the credentials are good.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k, err := access.OpenNATSKeys(*dir)
 		if err != nil {
-			return failed(exitUnreadable, "--dir: %v", err)
+			return cli.Failed(cli.Unreadable, "--dir: %v", err)
 		}
 		for _, what := range args {
 			user, err := k.Revoke(what)
 			if err != nil {
-				return failed(exitUnreadable, "%v", err)
+				return cli.Failed(cli.Unreadable, "%v", err)
 			}
 			fmt.Fprintf(a.stderr, "edict: revoked user %s; print the configuration anew and have the servers reload it\n", user)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -33,10 +34,10 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 		Example: `  edict nats node-stream create
   edict nats node-stream create --nats nats://a:4222 --replicas 3
   nats consumer add EDICT_NODE_EVENTS audit`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if replicas < 1 || replicas > 5 {
-				return usage(cmd, "--replicas %d: must be 1 to 5", replicas)
+				return cli.Usage(cmd, "--replicas %d: must be 1 to 5", replicas)
 			}
 			f.replicas = replicas
 			return a.withServer(cmd, f, func(conn *streams.Conn) error {
@@ -62,7 +63,7 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 // nodeStreamError names the stream of an older release, which has the subjects.
 func nodeStreamError(cmd *cobra.Command, conn *streams.Conn, err error) error {
 	if old, oldErr := streams.HasOldNodes(cmd.Context(), conn); oldErr == nil && old {
-		return failed(exitConflict, "%v; stream %s of an older edict has its subjects: delete it when no worker of that release runs", err, streams.OldNodesStream)
+		return cli.Failed(cli.Conflict, "%v; stream %s of an older edict has its subjects: delete it when no worker of that release runs", err, streams.OldNodesStream)
 	}
 	return err
 }
@@ -75,15 +76,15 @@ func (a *app) nodeStreamDeleteCommand() *cobra.Command {
 		Short:   "Delete the stream, with the consumers on it",
 		Long:    "Delete the stream " + streams.NodeEventsStream + ", with the consumers on it. Nothing of the plane depends on it.",
 		Example: `  edict nats node-stream delete --yes`,
-		Args:    args(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !yes {
-				return usage(cmd, "consumers of %s lose their place: say --yes to delete it", streams.NodeEventsStream)
+				return cli.Usage(cmd, "consumers of %s lose their place: say --yes to delete it", streams.NodeEventsStream)
 			}
 			return a.withServer(cmd, f, func(conn *streams.Conn) error {
 				err := streams.DeleteNodeStream(cmd.Context(), conn)
 				if errors.Is(err, streams.ErrNotFound) {
-					return failed(exitNotFound, "there is no stream %s on that server", streams.NodeEventsStream)
+					return cli.Failed(cli.NotFound, "there is no stream %s on that server", streams.NodeEventsStream)
 				}
 				if err == nil {
 					fmt.Fprintf(a.stderr, "edict: deleted stream %s\n", streams.NodeEventsStream)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
@@ -27,7 +28,7 @@ func (a *app) nodeApplyCommand() *cobra.Command {
 		Long: `Register a node, or give it other facts. The facts are stated whole: labels and
 addresses that are not given are taken away.`,
 		Example: `  edict node apply web-1 --label role=web --label env=prod --address 10.0.0.7`,
-		Args:    args(1, 1),
+		Args:    cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
@@ -73,7 +74,7 @@ func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id stri
 
 func (a *app) nodeDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete ID...", Short: "Remove nodes", Args: args(1, -1),
+		Use: "delete ID...", Short: "Remove nodes", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {

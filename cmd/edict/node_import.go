@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) nodeImportCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func (a *app) nodeImportCommand() *cobra.Command {
   {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
 Lines that are wrong are told and change nothing; the others are applied. The file
 may be compressed with gzip.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file) },
 	}
 	a.nodeClient(cmd)
@@ -29,7 +30,7 @@ may be compressed with gzip.`,
 
 func (a *app) nodeImport(cmd *cobra.Command, file string) error {
 	if file == "" {
-		return usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
+		return cli.Usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
 	}
 	c, project, err := a.plane(cmd)
 	if err != nil {
@@ -37,7 +38,7 @@ func (a *app) nodeImport(cmd *cobra.Command, file string) error {
 	}
 	input, name, total, err := a.lines(file)
 	if err != nil {
-		return failed(exitUnreadable, "%v", err)
+		return cli.Failed(cli.Unreadable, "%v", err)
 	}
 	defer input.Close()
 	bar := progress.Start(a.stderr, "importing", "lines", total)
@@ -53,7 +54,7 @@ func (a *app) nodeImport(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if len(result.Rejected) > 0 {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

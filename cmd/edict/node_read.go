@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) nodeListCommand() *cobra.Command {
 	var selector string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List nodes, all or those a selector matches", Args: args(0, 0),
+		Use: "list", Short: "List nodes, all or those a selector matches", Args: cli.Args(0, 0),
 		Example: `  edict node list -l 'role in (web,app),env=prod'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
@@ -61,7 +62,7 @@ func labelText(labels map[string]string) string {
 
 func (a *app) nodeGetCommand() *cobra.Command {
 	return a.nodeClient(&cobra.Command{
-		Use: "get ID", Short: "Show a node's facts", Args: args(1, 1),
+		Use: "get ID", Short: "Show a node's facts", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/snapshot"
 )
@@ -18,7 +19,7 @@ func (a *app) nodeStateCommand() *cobra.Command {
 	var f logFlags
 	var at string
 	cmd := &cobra.Command{
-		Use: "state ID", Short: "Show what a node must apply, now or at a moment of the past", Args: args(1, 1),
+		Use: "state ID", Short: "Show what a node must apply, now or at a moment of the past", Args: cli.Args(1, 1),
 		Long: `Show what a node must apply now, as its agent pulls it. With -o json the answer
 is printed byte for byte.
 
@@ -39,7 +40,7 @@ away; from the nearest checkpoint before, when there is one.`,
 				return a.nodeStateAt(cmd, c, f, args[0], at)
 			}
 			if f.log != "" {
-				return usage(cmd, "--log reads the past of a stopped plane: say which moment with --at")
+				return cli.Usage(cmd, "--log reads the past of a stopped plane: say which moment with --at")
 			}
 			s, err := c.NodeState(cmd.Context(), args[0], client.StateQuery{})
 			if err != nil {
@@ -74,11 +75,11 @@ func parseMoment(s string) (m moment, err error) {
 func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name, at string) error {
 	id, err := policy.ParseNodeID(name)
 	if err != nil {
-		return usage(cmd, "%q is no node id: want a DNS label", name)
+		return cli.Usage(cmd, "%q is no node id: want a DNS label", name)
 	}
 	when, err := parseMoment(at)
 	if err != nil {
-		return usage(cmd, "--at %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", at)
+		return cli.Usage(cmd, "--at %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", at)
 	}
 	if err := f.settle(cmd); err != nil {
 		return err
@@ -98,11 +99,11 @@ func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name
 	var past *snapshot.PastError
 	switch {
 	case errors.As(err, &past):
-		return failed(exitNotFound, "%v", err)
+		return cli.Failed(cli.NotFound, "%v", err)
 	case err != nil:
 		return err
 	case !ok:
-		return failed(exitNotFound, "there was no node %s at sequence %d", id, when.seq)
+		return cli.Failed(cli.NotFound, "there was no node %s at sequence %d", id, when.seq)
 	}
 	fmt.Fprintf(a.stderr, "as of sequence %d\n", when.seq)
 	return a.writeState(s.Body)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -52,25 +53,25 @@ While the plane sends over SSE what cannot be read, the state is pulled every 30
 instead, and shown where the rules changed.
 
 With --report, what was shown is reported as applied, as an agent would.`,
-		Args: args(1, 1),
+		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Trouble = a.tellTrouble
 			if trust != "" {
 				keys, err := readKeys(trust)
 				if err != nil {
-					return failed(exitUnreadable, "%v", err)
+					return cli.Failed(cli.Unreadable, "%v", err)
 				}
 				opt.Trust = keys
 			}
 			if cmd.Flags().Changed("from") {
 				id, err := policy.ParseEventID(from)
 				if err != nil {
-					return usage(cmd, "--from: %v", err)
+					return cli.Usage(cmd, "--from: %v", err)
 				}
 				opt.From = &id
 			}
 			if report && opt.From != nil {
-				return usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
+				return cli.Usage(cmd, "--report is for a watch that knows all rules of the node; leave out --from")
 			}
 			return a.watch(cmd, args[0], opt, count, report)
 		},
@@ -113,7 +114,7 @@ func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, 
 	}
 	nodeID, err := policy.ParseNodeID(id)
 	if err != nil {
-		return usage(cmd, "%q is not a node id", id)
+		return cli.Usage(cmd, "%q is not a node id", id)
 	}
 	if a.format == formatTable {
 		fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")

@@ -12,6 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // Formats of -o.
@@ -29,7 +31,7 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 		switch a.format {
 		case formatTable, formatJSON, formatYAML:
 		default:
-			return usage(cmd, "-o %q: want table, json or yaml", a.format)
+			return cli.Usage(cmd, "-o %q: want table, json or yaml", a.format)
 		}
 		if before != nil {
 			return before(cmd, args)

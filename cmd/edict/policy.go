@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -38,7 +39,7 @@ func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name s
 			return c.Policy(ctx, project, p.ID)
 		}
 	}
-	return resource.Policy{}, failed(exitNotFound, "no policy %q in project %s; see 'edict policy list'", name, project)
+	return resource.Policy{}, cli.Failed(cli.NotFound, "no policy %q in project %s; see 'edict policy list'", name, project)
 }
 
 // each runs f for every name and goes on after an error; the first decides.

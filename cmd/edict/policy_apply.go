@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) policyApplyCommand() *cobra.Command {
@@ -27,7 +28,7 @@ likely not meant is told as a warning; with --strict it is a fault.`,
 		Example: `  edict policy apply -f web.yaml
   edict policy apply -f policies/ -f extra.ndjson
   generate | edict policy apply -f -`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files, strict) },
 	}
 	a.policyClient(cmd)
@@ -42,7 +43,7 @@ func filesFlag(cmd *cobra.Command, files *[]string) {
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if len(*files) == 0 {
-			return usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
+			return cli.Usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
 		}
 		return before(cmd, args)
 	}
@@ -61,25 +62,25 @@ func (a *app) drafts(files []string) ([]author.Draft, error) {
 		return nil, err
 	}
 	if len(drafts) == 0 {
-		return nil, failed(exitUnreadable, "no policy in the input")
+		return nil, cli.Failed(cli.Unreadable, "no policy in the input")
 	}
 	return drafts, nil
 }
 
 // tellFaults tells what is wrong with files; nothing was sent then.
 func (a *app) tellFaults(faults []document.Fault) error {
-	code := exitFine
+	code := cli.Fine
 	for _, f := range faults {
 		fmt.Fprintln(a.stderr, f)
-		if code = max(code, exitDiffers); f.Unreadable {
-			code = exitUnreadable
+		if code = max(code, cli.Differs); f.Unreadable {
+			code = cli.Unreadable
 		}
 	}
-	if code == exitFine {
+	if code == cli.Fine {
 		return nil
 	}
 	fmt.Fprintf(a.stderr, "edict: %d faults; nothing was sent\n", len(faults))
-	return said(code)
+	return cli.Exit(code)
 }
 
 // applied is one line of apply's output.
@@ -106,7 +107,7 @@ func (a *app) policyApply(cmd *cobra.Command, files []string, strict bool) error
 	}
 	if n > 0 && strict {
 		fmt.Fprintf(a.stderr, "edict: %d warnings; nothing was sent\n", n)
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "policies", int64(len(drafts)))
@@ -152,7 +153,7 @@ func (a *app) tellApplied(drafts []author.Draft, results []author.Result, took t
 			took.Round(time.Millisecond), count[author.Created], count[author.Configured], count[author.Unchanged], count["failed"])
 	}
 	if worst != nil {
-		return said(codeOf(worst))
+		return cli.Exit(codeOf(worst))
 	}
 	return nil
 }

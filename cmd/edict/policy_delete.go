@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) policyDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete NAME|ID...", Short: "Delete policies", Args: args(1, -1),
+		Use: "delete NAME|ID...", Short: "Delete policies", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {

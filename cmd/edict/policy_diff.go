@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) policyDiffCommand() *cobra.Command {
@@ -22,10 +23,10 @@ func (a *app) policyDiffCommand() *cobra.Command {
 		Long: `Compare the rules of two revisions: the head with the one before it, unless told
 otherwise. Order does not count. With -f, say what 'policy apply' would change.
 Exit code 1 when there is a difference.`,
-		Args: args(0, 1),
+		Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 == (len(files) > 0) {
-				return usage(cmd, "name one policy, or give files with -f")
+				return cli.Usage(cmd, "name one policy, or give files with -f")
 			}
 			if len(files) > 0 {
 				return a.diffFiles(cmd, files)
@@ -64,12 +65,12 @@ func ends(cmd *cobra.Command, c *client.Client, p resource.Policy, from, to stri
 	newer = p.HeadRevisionID
 	if to != "" {
 		if newer, err = uuid.Parse(to); err != nil {
-			return older, newer, usage(cmd, "--to %q is not a UUID", to)
+			return older, newer, cli.Usage(cmd, "--to %q is not a UUID", to)
 		}
 	}
 	if from != "" {
 		if older, err = uuid.Parse(from); err != nil {
-			return older, newer, usage(cmd, "--from %q is not a UUID", from)
+			return older, newer, cli.Usage(cmd, "--from %q is not a UUID", from)
 		}
 		return older, newer, nil
 	}
@@ -83,7 +84,7 @@ func parent(ctx context.Context, c *client.Client, p resource.Policy, revision u
 		return uuid.Nil, err
 	}
 	if r.ParentID == nil {
-		return uuid.Nil, failed(exitNotFound, "revision %s is the first of policy %s: there is nothing before it", revision, p.Slug)
+		return uuid.Nil, cli.Failed(cli.NotFound, "revision %s is the first of policy %s: there is nothing before it", revision, p.Slug)
 	}
 	return *r.ParentID, nil
 }
@@ -93,7 +94,7 @@ func differs(d resource.Diff) error {
 	if d.Empty() {
 		return nil
 	}
-	return said(exitDiffers)
+	return cli.Exit(cli.Differs)
 }
 
 // orderCells are tier, priority and default_deny; what is not set is a dash.

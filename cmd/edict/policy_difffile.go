@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -57,7 +58,7 @@ func (a *app) diffFiles(cmd *cobra.Command, files []string) error {
 		return err
 	}
 	if slices.ContainsFunc(all, func(d fileDiff) bool { return d.Outcome != author.Unchanged }) {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

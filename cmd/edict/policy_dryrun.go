@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // dryRun is what one document would do.
@@ -26,7 +27,7 @@ func (a *app) policyDryRunCommand() *cobra.Command {
 		Short: "Say what applying files would change, and change nothing",
 		Long: `Say what applying files would change: which nodes the policy would match, which
 rules would come and go. Nothing is written. Exit code 1 when rules would change.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -35,7 +36,7 @@ applied then.`,
 		Example: `  edict policy import -f policies.ndjson
   edict policy list -o json | edict policy import --server http://other:8080 -f -
   kubectl get networkpolicies -A -o yaml | edict policy import --strict -f -`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files, kube) },
 	}
 	a.policyClient(cmd)
@@ -74,9 +75,9 @@ func (a *app) policyImport(cmd *cobra.Command, files []string, kube kubernetesIn
 	case err != nil || printed != nil:
 		return errors.Join(err, printed)
 	case m.unreadable:
-		return said(exitUnreadable)
+		return cli.Exit(cli.Unreadable)
 	case m.count.Rejected > 0 || m.kube.refused:
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

@@ -13,12 +13,13 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // onePolicy is a command that reads the policy it is given by slug or id.
 func (a *app) onePolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
 	return a.policyClient(&cobra.Command{
-		Use: use + " NAME|ID", Short: short, Args: args(1, 1),
+		Use: use + " NAME|ID", Short: short, Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
@@ -103,7 +104,7 @@ func (a *app) policyListCommand() *cobra.Command {
 		Use: "list", Short: "List the policies of a project",
 		Long: `List the policies of a project. With -o json or yaml each has its rules, so that
 'edict policy import' can bring them to another plane.`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
@@ -148,7 +149,7 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 	for i, p := range listed {
 		g.Go(func() error {
 			full, err := c.Policy(ctx, p.ProjectID, p.ID)
-			if codeOf(err) == exitNotFound {
+			if codeOf(err) == cli.NotFound {
 				return nil
 			}
 			listed[i] = full

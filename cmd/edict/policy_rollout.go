@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // rolloutPause is how often a rollout that is watched is asked for.
@@ -28,14 +29,14 @@ deleted policy give the ID.
 
 With -w, follow it until no node lags. Exit codes: 0 no node lags, 1 nodes lag
 still (with -w: when --timeout has passed).`,
-		Args: args(1, 1),
+		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
 				return err
 			}
 			if timeout > 0 && !watch {
-				return usage(cmd, "--timeout is for -w")
+				return cli.Usage(cmd, "--timeout is for -w")
 			}
 			id, err := uuid.Parse(args[0])
 			if err != nil { // of a deleted policy there is no name
@@ -99,7 +100,7 @@ func (a *app) endRollout(r resource.Rollout) error {
 		return err
 	}
 	if len(r.Lagging) > 0 {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }

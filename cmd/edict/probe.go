@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // probeCommand asks what a kubelet or a watchdog asks, from inside: the API is
@@ -20,7 +21,7 @@ it can serve). Exit code 0 means yes; 7 means no, with the reason on stderr.
 It asks once and does not wait, as a probe in a container or a unit wants.`,
 		Example:   "  edict probe readyz",
 		ValidArgs: []string{"livez", "readyz"},
-		Args:      args(1, 1),
+		Args:      cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -45,5 +46,5 @@ func probe(cmd *cobra.Command, c *client.Client, what string) error {
 		_, err := c.Ready(cmd.Context())
 		return err
 	}
-	return usage(cmd, "probe %q: want livez or readyz", what)
+	return cli.Usage(cmd, "probe %q: want livez or readyz", what)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -61,9 +62,9 @@ func TestTheWayBackFromALostTail(t *testing.T) {
 	_, err := plane.Open(t.Context(), plane.Options{Data: data, NoAPI: true, NATSListen: "none", Relaxed: true})
 	require.ErrorContains(t, err, "lost its tail")
 	require.ErrorContains(t, err, "docs/recovery.md")
-	require.Equal(t, exitConflict, codeOf(err))
+	require.Equal(t, cli.Conflict, codeOf(err))
 	code, r := verify(t, data)
-	require.Equal(t, exitDiffers, code)
+	require.Equal(t, cli.Differs, code)
 	require.Equal(t, streams.DamageTruncated, r.Damage.Kind)
 
 	require.EqualValues(t, last, accepted(t, data).Last)

@@ -19,6 +19,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 )
 
@@ -47,7 +48,7 @@ then on the signers are those that the released agent artifacts authorize, so a
 signer's successor is vouched for by him.`,
 		Example: `  edict release --repo . --trust certs/management-planes/primary.crt
   edict release --repo .`,
-		Args: args(0, 1),
+		Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.release(cmd, f, args) },
 	}
 	a.releaseClient(cmd)
@@ -70,7 +71,7 @@ func (a *app) release(cmd *cobra.Command, f releaseFlags, args []string) error {
 	dir := filepath.Join(f.repo, compiledDir)
 	if len(args) == 1 {
 		if dir = args[0]; f.repo != "" {
-			return usage(cmd, "--repo names a repository and TREE a compiled tree: give one")
+			return cli.Usage(cmd, "--repo names a repository and TREE a compiled tree: give one")
 		}
 	}
 	c, project, err := a.plane(cmd)
@@ -105,7 +106,7 @@ func (a *app) release(cmd *cobra.Command, f releaseFlags, args []string) error {
 		err = a.withdrawAbsent(ctx, c, project, absent, f.prune)
 	}
 	if err == nil && len(result.Rejected) > 0 {
-		err = said(exitDiffers)
+		err = cli.Exit(cli.Differs)
 	}
 	return err
 }
@@ -113,14 +114,14 @@ func (a *app) release(cmd *cobra.Command, f releaseFlags, args []string) error {
 // readCompiled reads a compiled tree that has something in it.
 func readCompiled(dir string) (*tree.Tree, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, failed(exitUnreadable, "there is no compiled tree at %s: run retectl compile first, or name the tree", dir)
+		return nil, cli.Failed(cli.Unreadable, "there is no compiled tree at %s: run retectl compile first, or name the tree", dir)
 	}
 	t, err := tree.Read(os.DirFS(dir))
 	if err != nil {
-		return nil, failed(exitUnreadable, "%v", err)
+		return nil, cli.Failed(cli.Unreadable, "%v", err)
 	}
 	if len(t.Nodes) == 0 {
-		return nil, failed(exitUnreadable, "%s holds no artifacts: run retectl compile first", dir)
+		return nil, cli.Failed(cli.Unreadable, "%s holds no artifacts: run retectl compile first", dir)
 	}
 	return t, nil
 }
@@ -231,7 +232,7 @@ func (a *app) withdrawAbsent(ctx context.Context, c *client.Client, project uuid
 
 func (a *app) releaseListCommand() *cobra.Command {
 	return a.releaseClient(&cobra.Command{
-		Use: "list", Short: "List what was released, by node", Args: args(0, 0),
+		Use: "list", Short: "List what was released, by node", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
@@ -261,7 +262,7 @@ func writeReleases(w io.Writer, all []resource.Release) {
 func (a *app) releaseGetCommand() *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
-		Use: "get NODE", Short: "Show a node's artifacts, now or at an older version", Args: args(1, 1),
+		Use: "get NODE", Short: "Show a node's artifacts, now or at an older version", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/compiler/rete"
 	"github.com/edictdev/edict/projector"
 )
@@ -40,7 +41,7 @@ func keyPin(text string) ([]resource.Signer, error) {
 	id, key, found := strings.Cut(text, "=")
 	raw, err := base64.StdEncoding.Strict().DecodeString(key)
 	if !found || err != nil || len(raw) != 32 {
-		return nil, failed(exitUsage, "--trust %s: want spiffe://ID=KEY, the key as the base64 of 32 bytes, or a file", text)
+		return nil, cli.Failed(cli.BadUsage, "--trust %s: want spiffe://ID=KEY, the key as the base64 of 32 bytes, or a file", text)
 	}
 	return []resource.Signer{{SPIFFE: id, Key: key}}, nil
 }
@@ -49,12 +50,12 @@ func keyPin(text string) ([]resource.Signer, error) {
 func filePin(path string) ([]resource.Signer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, failed(exitUnreadable, "--trust: %v", err)
+		return nil, cli.Failed(cli.Unreadable, "--trust: %v", err)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		pin, err := artifact.ParsePin(text)
 		if err != nil {
-			return nil, failed(exitUnreadable, "--trust %s: %v", path, err)
+			return nil, cli.Failed(cli.Unreadable, "--trust %s: %v", path, err)
 		}
 		var all []resource.Signer
 		for _, s := range pin.Signers {
@@ -64,11 +65,11 @@ func filePin(path string) ([]resource.Signer, error) {
 	}
 	cert, err := rete.ParseCertificate(text)
 	if err != nil {
-		return nil, failed(exitUnreadable, "--trust %s: %v", path, err)
+		return nil, cli.Failed(cli.Unreadable, "--trust %s: %v", path, err)
 	}
 	key, err := rete.PublicKey(cert)
 	if err != nil || len(cert.URIs) != 1 {
-		return nil, failed(exitUnreadable, "--trust %s: a signer's certificate has an ed25519 key and one SPIFFE ID", path)
+		return nil, cli.Failed(cli.Unreadable, "--trust %s: a signer's certificate has an ed25519 key and one SPIFFE ID", path)
 	}
 	return []resource.Signer{{SPIFFE: cert.URIs[0].String(), Key: base64.StdEncoding.EncodeToString(key)}}, nil
 }

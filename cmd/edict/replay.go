@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/snapshot"
 )
 
@@ -44,7 +45,7 @@ differ, and the first fact or row that does is named.`,
   edict replay --data ./rebuilt --log ./data
   edict replay --data ./tuesday --until 4711
   edict replay --from newest`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.replay(cmd, f) },
 	}
 	a.clientFlags(cmd)
@@ -62,7 +63,7 @@ func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
 		return err
 	}
 	if f.verify && cmd.Flags().Changed("until") {
-		return usage(cmd, "--verify is about the plane as it stands now; --until is about another moment")
+		return cli.Usage(cmd, "--verify is about the plane as it stands now; --until is about another moment")
 	}
 	c, err := a.client(cmd)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -36,7 +37,7 @@ func openLive(ctx context.Context, f replayFlags, c *client.Client, src *logSour
 	}
 	dir := filepath.Join(f.log, "store")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, failed(exitUnreadable, "--log %s holds no read model to verify: %v", f.log, err)
+		return nil, cli.Failed(cli.Unreadable, "--log %s holds no read model to verify: %v", f.log, err)
 	}
 	opt := src.storeOptions(math.MaxUint64)
 	opt.Relaxed = false
@@ -108,13 +109,13 @@ func (a *app) verify(ctx context.Context, live liveModel, r *snapshot.Replayed, 
 	const cure = "its read model is damaged; move its store directory away and let it be rebuilt"
 	switch {
 	case err != nil:
-		return failed(exitDiffers, "at sequence %d %s has digest %s, not %s; in what they differ cannot be said: %v: %s",
+		return cli.Failed(cli.Differs, "at sequence %d %s has digest %s, not %s; in what they differ cannot be said: %v: %s",
 			result.Seq, live, live.digest(), result.Digest, err, cure)
 	case diff == nil:
-		return failed(exitDiffers, "at sequence %d %s had digest %s, not %s; at %d they are equal again: %s",
+		return cli.Failed(cli.Differs, "at sequence %d %s had digest %s, not %s; at %d they are equal again: %s",
 			result.Seq, live, live.digest(), result.Digest, seq, cure)
 	}
-	return failed(exitDiffers, "%s differs from its log at sequence %d. The first difference: %s: %s", live, seq, diff, cure)
+	return cli.Failed(cli.Differs, "%s differs from its log at sequence %d. The first difference: %s: %s", live, seq, diff, cure)
 }
 
 // firstDifference takes the replay to where the live read model stands by now

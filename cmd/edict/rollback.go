@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/compiler/rete"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
@@ -41,13 +42,13 @@ What the older artifacts say about signers must be what holds now: a rollback do
 not bring back a signer who was retired.`,
 		Example: `  edict rollback --to 41 --signing-key primary.key
   edict rollback --to 41 --signing-key primary.key alpha`,
-		Args: args(0, -1),
+		Args: cli.Args(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.to == 0 {
-				return usage(cmd, "say which version to go back to: --to VERSION, as edict release list shows it")
+				return cli.Usage(cmd, "say which version to go back to: --to VERSION, as edict release list shows it")
 			}
 			if f.key == "" {
-				return usage(cmd, "say who signs: --signing-key FILE")
+				return cli.Usage(cmd, "say who signs: --signing-key FILE")
 			}
 			return a.rollback(cmd, f, args)
 		},
@@ -72,7 +73,7 @@ type rollback struct {
 func (a *app) rollback(cmd *cobra.Command, f rollbackFlags, nodes []string) error {
 	signer, err := artifact.LoadSigner(f.key)
 	if err != nil {
-		return failed(exitUnreadable, "%v", err)
+		return cli.Failed(cli.Unreadable, "%v", err)
 	}
 	c, project, err := a.plane(cmd)
 	if err != nil {
@@ -118,7 +119,7 @@ func (a *app) rollback(cmd *cobra.Command, f rollbackFlags, nodes []string) erro
 		fmt.Fprintf(a.stderr, "version %d holds the content of version %d; the repository does not know it: compile next with --version %d\n", r.version, r.to, r.version+1)
 	}
 	if len(result.Rejected)+len(r.problems) > 0 {
-		return said(exitDiffers)
+		return cli.Exit(cli.Differs)
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (r *rollback) findSigner(ctx context.Context, key *artifact.Signer) error {
 			}
 		}
 	}
-	return failed(exitDiffers, "%s is the key of no signer of a rete of this project", r.key)
+	return cli.Failed(cli.Differs, "%s is the key of no signer of a rete of this project", r.key)
 }
 
 // nodes are those of the rete, or the named ones, and settles the new version.
@@ -158,7 +159,7 @@ func (r *rollback) nodes(ctx context.Context, named []string) (held []resource.R
 	}
 	for _, n := range named {
 		if !slices.ContainsFunc(held, func(h resource.Release) bool { return h.NodeID == n }) {
-			return nil, failed(exitNotFound, "node %s holds no artifacts of rete %s", n, r.rete.Name)
+			return nil, cli.Failed(cli.NotFound, "node %s holds no artifacts of rete %s", n, r.rete.Name)
 		}
 	}
 	if r.version == 0 {

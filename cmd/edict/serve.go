@@ -18,6 +18,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/compiler/datapath"
 	"github.com/edictdev/edict/relay"
 )
@@ -77,7 +78,7 @@ again once there is room: nothing needs to be restarted.`,
   edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
   edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem
   edict serve --data ./w1 --name w1 --nats nats://a,nats://b,nats://c --replicas 3 --signing-key plane.pem`,
-		Args: args(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
 	flags := cmd.Flags()
@@ -153,34 +154,34 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	case "strict", "relaxed":
 		f.opt.Relaxed = f.durability == "relaxed"
 	default:
-		return usage(cmd, "--durability %q: want strict or relaxed", f.durability)
+		return cli.Usage(cmd, "--durability %q: want strict or relaxed", f.durability)
 	}
 	if f.opt.NATS != "" {
 		if cmd.Flags().Changed("nats-listen") && f.opt.NATSListen != "none" {
-			return usage(cmd, "--nats and --nats-listen exclude each other: with an external server there is no embedded one")
+			return cli.Usage(cmd, "--nats and --nats-listen exclude each other: with an external server there is no embedded one")
 		}
 		if f.opt.SigningKey == "" {
 			hint := "make one with: openssl genpkey -algorithm ed25519 -out plane.pem"
 			if os.Getenv("EDICT_NATS") == f.opt.NATS {
 				hint += "; EDICT_NATS is set, which is --nats here: unset it for a plane with a server of its own"
 			}
-			return usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; %s", hint)
+			return cli.Usage(cmd, "--nats needs --signing-key FILE: every worker of a plane signs with the same key; %s", hint)
 		}
 	}
 	if f.opt.NATS == "" && (f.opt.NATSCreds != "" || f.opt.NATSCA != "") {
-		return usage(cmd, "--nats-creds and --nats-ca are for the servers of --nats")
+		return cli.Usage(cmd, "--nats-creds and --nats-ca are for the servers of --nats")
 	}
 	if f.opt.NextSigningKey != "" && f.opt.SigningKey == "" {
-		return usage(cmd, "--next-signing-key goes with --signing-key: without it the plane makes its keys itself, below --data")
+		return cli.Usage(cmd, "--next-signing-key goes with --signing-key: without it the plane makes its keys itself, below --data")
 	}
 	if f.opt.Replicas < 1 || f.opt.Replicas > 5 {
-		return usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)
+		return cli.Usage(cmd, "--replicas %d: must be 1 to 5", f.opt.Replicas)
 	}
 	if f.opt.Replicas > 1 && f.opt.NATS == "" {
-		return usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
+		return cli.Usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
 	}
 	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
-		return usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
+		return cli.Usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
 	}
 	if err := f.settleSnapshots(cmd); err != nil {
 		return err
@@ -200,14 +201,14 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		case "relay":
 			announce = true
 		default:
-			return usage(cmd, "--roles %q: want api, relay, or api,relay", role)
+			return cli.Usage(cmd, "--roles %q: want api, relay, or api,relay", role)
 		}
 	}
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
-		return usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
+		return cli.Usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
 	}
 	if f.opt.ProjectBytes, err = parseSize(f.projectText); err != nil {
-		return usage(cmd, "--project-bytes %q: want a size such as 4GiB, or 0", f.projectText)
+		return cli.Usage(cmd, "--project-bytes %q: want a size such as 4GiB, or 0", f.projectText)
 	}
 	if err := f.settleTelling(cmd); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 		return nil
 	}
 	if f.opt.Announce, err = parseRanges(f.partitions); err != nil {
-		return usage(cmd, "--partitions %q: %v", f.partitions, err)
+		return cli.Usage(cmd, "--partitions %q: %v", f.partitions, err)
 	}
 	return nil
 }
@@ -230,12 +231,12 @@ func (f *serveFlags) settleTelling(cmd *cobra.Command) (err error) {
 	}{{"hub-bytes", f.hubText, &f.opt.HubBytes}, {"past-bytes", f.pastBytesText, &f.opt.PastBytes}} {
 		n, err := parseSize(x.text)
 		if err != nil || n == 0 || n > math.MaxInt64 {
-			return usage(cmd, "--%s %q: want a size above 0 such as 64MiB", x.flag, x.text)
+			return cli.Usage(cmd, "--%s %q: want a size above 0 such as 64MiB", x.flag, x.text)
 		}
 		*x.to = int(n)
 	}
 	if f.opt.Past, err = parseDays(f.pastText); err != nil || f.opt.Past <= 0 {
-		return usage(cmd, "--past %q: want a time above 0 such as 7d or 36h", f.pastText)
+		return cli.Usage(cmd, "--past %q: want a time above 0 such as 7d or 36h", f.pastText)
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logge
 	var opt slog.HandlerOptions
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(leastLevel)); err != nil {
-		return nil, usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
+		return nil, cli.Usage(cmd, "--log-level %q: want debug, info, warn or error", leastLevel)
 	}
 	opt.Level = level
 	opt.ReplaceAttr = plainError
@@ -299,7 +300,7 @@ func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logge
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
 	}
-	return nil, usage(cmd, "--log-format %q: want text or json", format)
+	return nil, cli.Usage(cmd, "--log-format %q: want text or json", format)
 }
 
 // plainError has an error written as what it says: some would add the stack of

@@ -5,6 +5,7 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // accessFlags are those that say who may reach the plane.
@@ -33,17 +34,17 @@ func natsFlags(cmd *cobra.Command, o *plane.Options) {
 func settleAccess(cmd *cobra.Command, o *plane.AccessOptions) error {
 	switch {
 	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
-		return usage(cmd, "--tls-cert and --tls-key go together")
+		return cli.Usage(cmd, "--tls-cert and --tls-key go together")
 	case o.Workload != "" && (o.TLS != access.TLSFiles{}):
-		return usage(cmd, "--spiffe-socket gives what --tls-cert, --tls-key and --client-ca name; leave either out")
+		return cli.Usage(cmd, "--spiffe-socket gives what --tls-cert, --tls-key and --client-ca name; leave either out")
 	case o.TLS.ClientCA != "" && (o.TLS.Cert == "" || o.File == ""):
-		return usage(cmd, "--client-ca needs --tls-cert, --tls-key and --access")
+		return cli.Usage(cmd, "--client-ca needs --tls-cert, --tls-key and --access")
 	case (o.Issuer == "") != (o.Audience == ""):
-		return usage(cmd, "--oidc-issuer and --oidc-audience go together: tokens for others are not for this plane")
+		return cli.Usage(cmd, "--oidc-issuer and --oidc-audience go together: tokens for others are not for this plane")
 	case o.Issuer != "" && o.File == "":
-		return usage(cmd, "--oidc-issuer needs --access")
+		return cli.Usage(cmd, "--oidc-issuer needs --access")
 	case o.Rate < 0:
-		return usage(cmd, "--rate %d: must be 0 or more", o.Rate)
+		return cli.Usage(cmd, "--rate %d: must be 0 or more", o.Rate)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/admission"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/streams"
 )
 
@@ -25,19 +26,19 @@ func (f *serveFlags) addDecisionFlags(cmd *cobra.Command) {
 
 func (f *serveFlags) settleDecisions(cmd *cobra.Command) (err error) {
 	if f.opt.Decisions.Mask, err = admission.ParseMask(f.decisions.mask); err != nil {
-		return usage(cmd, "--decision-mask: %v", err)
+		return cli.Usage(cmd, "--decision-mask: %v", err)
 	}
 	const least = 1 << 20
 	n, err := parseSize(f.decisions.bytes)
 	if err != nil || n < least || n > 1<<62 {
-		return usage(cmd, "--decision-bytes %q: want a size such as 1GiB, 1MiB or more", f.decisions.bytes)
+		return cli.Usage(cmd, "--decision-bytes %q: want a size such as 1GiB, 1MiB or more", f.decisions.bytes)
 	}
 	f.opt.Decisions.Bytes = int64(n)
 	if f.opt.Decisions.Age < time.Minute {
-		return usage(cmd, "--decision-age %v: want a minute or more", f.opt.Decisions.Age)
+		return cli.Usage(cmd, "--decision-age %v: want a minute or more", f.opt.Decisions.Age)
 	}
 	if len(f.opt.Decisions.Mask) > 0 && !f.opt.Decisions.On {
-		return usage(cmd, "--decision-mask does nothing without --decision-log")
+		return cli.Usage(cmd, "--decision-mask does nothing without --decision-log")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 )
@@ -22,7 +23,7 @@ import (
 func (f *serveFlags) settleSnapshots(cmd *cobra.Command) (err error) {
 	opt := &f.opt.Snapshots
 	if opt.Keep < 1 {
-		return usage(cmd, "--snapshot-keep %d: want 1 or more", opt.Keep)
+		return cli.Usage(cmd, "--snapshot-keep %d: want 1 or more", opt.Keep)
 	}
 	if f.every == "" {
 		return nil
@@ -31,7 +32,7 @@ func (f *serveFlags) settleSnapshots(cmd *cobra.Command) (err error) {
 		return nil
 	}
 	if opt.Every, err = time.ParseDuration(f.every); err != nil || opt.Every < time.Second {
-		return usage(cmd, "--snapshot-every %q: want a time of a second or more, such as 10m, or a number of events, such as 100000", f.every)
+		return cli.Usage(cmd, "--snapshot-every %q: want a time of a second or more, such as 10m, or a number of events, such as 100000", f.every)
 	}
 	return nil
 }
@@ -43,7 +44,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 
 func (a *app) snapshotCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "create", Short: "Make a checkpoint of a worker's read model", Args: args(0, 0),
+		Use: "create", Short: "Make a checkpoint of a worker's read model", Args: cli.Args(0, 0),
 		Long: `Make a checkpoint of the read model of the worker at --server, compressed, in the
 plane's object store. A worker without a read model starts from the newest one
 by itself and folds what came after.`,
@@ -66,7 +67,7 @@ by itself and folds what came after.`,
 
 func (a *app) snapshotListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the checkpoints, newest first", Args: args(0, 0),
+		Use: "list", Short: "List the checkpoints, newest first", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
@@ -98,7 +99,7 @@ func (a *app) snapshotRestoreCommand() *cobra.Command {
 	var data string
 	var yesDelete bool
 	cmd := &cobra.Command{
-		Use: "restore [CHECKPOINT]", Short: "Restore a stopped worker's read model from a checkpoint", Args: args(0, 1),
+		Use: "restore [CHECKPOINT]", Short: "Restore a stopped worker's read model from a checkpoint", Args: cli.Args(0, 1),
 		Long: `Restore the read model of a stopped worker from a checkpoint: the newest one, or
 the one of that sequence or name. What it holds is checked against the log. The
 worker folds the rest when it starts.
@@ -177,9 +178,9 @@ func (a *app) checkpoint(ctx context.Context, src *logSource, which string) (*sn
 		}
 	}
 	if which == newest {
-		return nil, snapshot.Manifest{}, failed(exitNotFound, "there is no checkpoint of this log: make one with edict snapshot create")
+		return nil, snapshot.Manifest{}, cli.Failed(cli.NotFound, "there is no checkpoint of this log: make one with edict snapshot create")
 	}
-	return nil, snapshot.Manifest{}, failed(exitNotFound, "there is no checkpoint %s of this log: edict snapshot list shows those there are", which)
+	return nil, snapshot.Manifest{}, cli.Failed(cli.NotFound, "there is no checkpoint %s of this log: edict snapshot list shows those there are", which)
 }
 
 // checkpoints are those of the log, newest first; none when there is no place

@@ -8,13 +8,14 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func (a *app) statusCommand() *cobra.Command {
 	var rejected, digest, watch bool
 	var after uint64
 	cmd := &cobra.Command{
-		Use: "status", Short: "Say how the plane is doing", Args: args(0, 0),
+		Use: "status", Short: "Say how the plane is doing", Args: cli.Args(0, 0),
 		Long: `Say how the plane is doing: its workers and how far each has folded the log, and
 who publishes to which partitions of the nodes on NATS, up to which event, and
 how far back a node that was away is told what it missed without pulling.

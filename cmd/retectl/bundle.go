@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/compiler/rete"
@@ -22,17 +23,17 @@ type bundleOptions struct{ node, out, keys, caKey, by string }
 func (a *app) bundleCommand() *cobra.Command {
 	var o bundleOptions
 	cmd := &cobra.Command{
-		Use: "bundle NODE", Short: "Put together what a node needs before it can accept artifacts", Args: exactly(1),
+		Use: "bundle NODE", Short: "Put together what a node needs before it can accept artifacts", Args: cli.Args(1, 1),
 		Long: `Write the install root of a node: the CA's certificate, certificate and key of the
 node and of the users and services on it, and the node's first trust pin
 (trust.json). They are taken from the directory of --keys; what is missing there
 is made and issued when --ca-key is given.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := required(cmd, "out"); err != nil {
+			if err := cli.Required(cmd, "out"); err != nil {
 				return err
 			}
 			if o.keys == "" && o.caKey == "" {
-				return usage(cmd, "give --keys, where keys and certificates are, or --ca-key, to make them, or both")
+				return cli.Usage(cmd, "give --keys, where keys and certificates are, or --ca-key, to make them, or both")
 			}
 			o.node = args[0]
 			r, err := a.open()
@@ -57,10 +58,10 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 		return err
 	}
 	if view.Nodes.Get(o.node) == nil {
-		return failed(exitInvalid, "the repository has no node %q", o.node)
+		return cli.Failed(cli.Differs, "the repository has no node %q", o.node)
 	}
 	if _, err := os.Lstat(o.out); err == nil {
-		return failed(exitInvalid, "%s exists already; name a new directory", o.out)
+		return cli.Failed(cli.Differs, "%s exists already; name a new directory", o.out)
 	}
 	files, err := a.identities(r, view, o)
 	if err != nil {
@@ -141,10 +142,10 @@ func fits(log *rete.Enrollments, h rete.Holder, certPEM, keyPEM []byte) error {
 		return err
 	}
 	if !public.Equal(key.Crypto().Public()) {
-		return failed(exitInvalid, "the key is not that of the certificate")
+		return cli.Failed(cli.Differs, "the key is not that of the certificate")
 	}
 	if !log.LiveCertificate(h.SPIFFE, rete.Fingerprint(cert)) {
-		return failed(exitInvalid, "the certificate %s has no sign-event that is not revoked", rete.Fingerprint(cert))
+		return cli.Failed(cli.Differs, "the certificate %s has no sign-event that is not revoked", rete.Fingerprint(cert))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
 	"github.com/edictdev/edict/compiler/rete"
 )
@@ -26,7 +27,7 @@ const (
 
 func (a *app) caCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ca", Short: "Issue and revoke certificates, and record it in the enrollment log", Args: noCommand,
+		Use: "ca", Short: "Issue and revoke certificates, and record it in the enrollment log", Args: cli.NoCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SuggestionsMinimumDistance: 2,
 	}
@@ -66,7 +67,7 @@ func operator(v *rete.View, given string) (string, error) {
 		}
 	}
 	if len(all) != 1 {
-		return "", failed(exitUsage, "%d users have the role operator; say which one acts with --operator", len(all))
+		return "", cli.Failed(cli.BadUsage, "%d users have the role operator; say which one acts with --operator", len(all))
 	}
 	return rete.SPIFFE(name, rete.PrincipalUser, all[0]), nil
 }
@@ -81,11 +82,11 @@ func days(given rete.Days, otherwise int) int {
 func (a *app) caInitCommand() *cobra.Command {
 	var keyFile, by string
 	cmd := &cobra.Command{
-		Use: "init", Short: "Make the CA of the repository's rete", Args: exactly(0),
+		Use: "init", Short: "Make the CA of the repository's rete", Args: cli.Args(0, 0),
 		Long: `Make the key of the CA, in a file that only you may read and that stays outside
 the repository, and its certificate, where rete.ca.cert says.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := required(cmd, "out-key"); err != nil {
+			if err := cli.Required(cmd, "out-key"); err != nil {
 				return err
 			}
 			return a.withView(func(r *repository, v *rete.View) error {
@@ -107,7 +108,7 @@ func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authori
 	block := v.Rete.Value
 	path := filepath.FromSlash(string(block.CA.Cert))
 	if _, err := r.root.Stat(path); err == nil {
-		return nil, failed(exitInvalid, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", filepath.Join(r.dir, path))
+		return nil, cli.Failed(cli.Differs, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", filepath.Join(r.dir, path))
 	}
 	key, err := newKey(keyFile)
 	if err != nil {
@@ -147,12 +148,12 @@ func (a *app) caSignCommand() *cobra.Command {
 	var p principal
 	var csrFile, keyFile, out, by string
 	cmd := &cobra.Command{
-		Use: "sign", Short: "Issue the certificate that a request asks for", Args: exactly(0),
+		Use: "sign", Short: "Issue the certificate that a request asks for", Args: cli.Args(0, 0),
 		Long: `Issue a certificate for the principal that --kind, --name and --scope mean. The
 request must ask for exactly that SPIFFE ID. A signer's certificate is written
 where the repository expects it, others where --out says.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := required(cmd, "csr", "ca-key"); err != nil {
+			if err := cli.Required(cmd, "csr", "ca-key"); err != nil {
 				return err
 			}
 			return a.withView(func(r *repository, v *rete.View) error {
@@ -163,7 +164,7 @@ where the repository expects it, others where --out says.`,
 				if out == "" && p.kind == rete.PrincipalMgmt {
 					out = filepath.Join(r.dir, signerPath(v, p.name))
 				}
-				if err := required(cmd, "out"); err != nil && out == "" {
+				if err := cli.Required(cmd, "out"); err != nil && out == "" {
 					return err
 				}
 				text, err := os.ReadFile(csrFile)
@@ -172,7 +173,7 @@ where the repository expects it, others where --out says.`,
 				}
 				public, err := authority.ParseRequest(text, id)
 				if err != nil {
-					return failed(exitInvalid, "%s: %v", csrFile, err)
+					return cli.Failed(cli.Differs, "%s: %v", csrFile, err)
 				}
 				ca, err := openCA(r, v, keyFile)
 				if err != nil {
@@ -203,7 +204,7 @@ where the repository expects it, others where --out says.`,
 // was not recorded.
 func (a *app) issued(r *repository, v *rete.View, cert *x509.Certificate, who, id, out string) error {
 	if _, err := os.Lstat(out); err == nil {
-		return failed(exitInvalid, "%s exists already; remove it first if it is to be replaced", out)
+		return cli.Failed(cli.Differs, "%s exists already; remove it first if it is to be replaced", out)
 	}
 	err := a.record(r, rete.Enrollment{
 		Event: rete.EventSign, Operator: who, SPIFFE: id, Role: rolesOf(v, id), Fingerprint: rete.Fingerprint(cert),
@@ -255,19 +256,19 @@ func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) 
 	path := string(v.Rete.Value.CA.Cert)
 	text, err := fs.ReadFile(r.root.FS(), path)
 	if err != nil {
-		return nil, failed(exitUnreadable, "the CA's certificate %s: %v; make one with retectl ca init", filepath.Join(r.dir, path), bare(err))
+		return nil, cli.Failed(cli.Unreadable, "the CA's certificate %s: %v; make one with retectl ca init", filepath.Join(r.dir, path), bare(err))
 	}
 	cert, err := rete.ParseCertificate(text)
 	if err != nil {
-		return nil, failed(exitUnreadable, "%s: %v", filepath.Join(r.dir, path), err)
+		return nil, cli.Failed(cli.Unreadable, "%s: %v", filepath.Join(r.dir, path), err)
 	}
 	key, err := artifact.LoadSigner(keyFile)
 	if err != nil {
-		return nil, failed(exitUnreadable, "%v", err)
+		return nil, cli.Failed(cli.Unreadable, "%v", err)
 	}
 	ca, err := authority.Open(cert, key)
 	if err != nil {
-		return nil, failed(exitInvalid, "%s: %v", keyFile, err)
+		return nil, cli.Failed(cli.Differs, "%s: %v", keyFile, err)
 	}
 	return ca, nil
 }
@@ -275,9 +276,9 @@ func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) 
 func (a *app) caRevokeCommand() *cobra.Command {
 	var fingerprint, by string
 	cmd := &cobra.Command{
-		Use: "revoke", Short: "Record that a certificate counts no more", Args: exactly(0),
+		Use: "revoke", Short: "Record that a certificate counts no more", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := required(cmd, "fingerprint"); err != nil {
+			if err := cli.Required(cmd, "fingerprint"); err != nil {
 				return err
 			}
 			return a.withView(func(r *repository, v *rete.View) error {
@@ -288,7 +289,7 @@ func (a *app) caRevokeCommand() *cobra.Command {
 				log, _ := rete.ReadEnrollments(r.root.FS()) // Append refuses a broken one
 				id := log.Principal(fingerprint)
 				if id == "" {
-					return failed(exitInvalid, "%s is the fingerprint of no certificate in %s that is not revoked; see sign-events there", fingerprint, rete.EnrollmentLog)
+					return cli.Failed(cli.Differs, "%s is the fingerprint of no certificate in %s that is not revoked; see sign-events there", fingerprint, rete.EnrollmentLog)
 				}
 				return a.record(r, rete.Enrollment{Event: rete.EventRevoke, Operator: who, SPIFFE: id, Fingerprint: fingerprint})
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
 	"github.com/edictdev/edict/cmd/retectl/internal/stamp"
 	"github.com/edictdev/edict/cmd/tree"
@@ -32,7 +33,7 @@ type compileOptions struct {
 func (a *app) compileCommand() *cobra.Command {
 	var o compileOptions
 	cmd := &cobra.Command{
-		Use: "compile", Short: "Turn the repository into signed artifacts for each node", Args: exactly(0),
+		Use: "compile", Short: "Turn the repository into signed artifacts for each node", Args: cli.Args(0, 0),
 		Long: `Judge the repository, derive what each node must hold, sign what changed, and put
 the new tree in the place of the old one, as a whole. A node whose artifacts say
 what they said keeps its files, byte for byte; the others get one new version. A
@@ -41,11 +42,11 @@ compile that fails leaves the old tree as it was.
 The same sources make the same bytes: generated_at is the time of --generated-at,
 else of SOURCE_DATE_EPOCH, else that of the newest source file.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := required(cmd, "signing-key"); err != nil {
+			if err := cli.Required(cmd, "signing-key"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("version") && o.version == 0 {
-				return usage(cmd, "--version 0: versions begin at 1")
+				return cli.Usage(cmd, "--version 0: versions begin at 1")
 			}
 			at, err := parseTime(cmd, o.generatedAt)
 			if err != nil {
@@ -76,7 +77,7 @@ func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usage(cmd, "--generated-at %q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
+		return at, cli.Usage(cmd, "--generated-at %q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
 	}
 	return at.UTC(), nil
 }
@@ -156,14 +157,14 @@ func openSigner(m *rete.Model, o compileOptions) (*artifact.Signer, error) {
 		for j, k := range keys {
 			names[j] = k.Name
 		}
-		return nil, failed(exitUsage, "--signer %s is not in rete.signers.mgmt.keys, which has %s", o.signer, strings.Join(names, ", "))
+		return nil, cli.Failed(cli.BadUsage, "--signer %s is not in rete.signers.mgmt.keys, which has %s", o.signer, strings.Join(names, ", "))
 	}
 	s, err := artifact.LoadSigner(o.key)
 	if err != nil {
-		return nil, failed(exitUnreadable, "%v", err)
+		return nil, cli.Failed(cli.Unreadable, "%v", err)
 	}
 	if !m.Signers[i].Key.Equal(s.Crypto().Public()) {
-		return nil, failed(exitInvalid, "%s is not the key of signer %q: its public half differs from that of %s; give the key that belongs to the certificate, or name its signer with --signer",
+		return nil, cli.Failed(cli.Differs, "%s is not the key of signer %q: its public half differs from that of %s; give the key that belongs to the certificate, or name its signer with --signer",
 			o.key, keys[i].Name, keys[i].Cert)
 	}
 	return s.As(m.Signers[i].SPIFFE), nil
@@ -176,7 +177,7 @@ func (a *app) generatedAt(ctx context.Context, r *repository, m *rete.Model, fla
 	}
 	at, err := stamp.Epoch()
 	if err != nil {
-		return at, failed(exitUsage, "%v", err)
+		return at, cli.Failed(cli.BadUsage, "%v", err)
 	}
 	if !at.IsZero() {
 		return at, nil

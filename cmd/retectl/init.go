@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
 	"github.com/edictdev/edict/compiler/rete"
 )
@@ -29,7 +30,7 @@ const templateName = "RETE-NAME"
 func (a *app) initCommand() *cobra.Command {
 	var name, keys string
 	cmd := &cobra.Command{
-		Use: "init DIR", Short: "Begin a repository: a small one that validates, compiles and signs", Args: exactly(1),
+		Use: "init DIR", Short: "Begin a repository: a small one that validates, compiles and signs", Args: cli.Args(1, 1),
 		Long: `Write a small repository to DIR, with a CA, a signer, and a certificate for every
 principal in it, and compile it. The private keys go to a directory beside it,
 which is no part of the repository: keep it on the operator's machine.`,
@@ -40,7 +41,7 @@ which is no part of the repository: keep it on the operator's machine.`,
 			}
 			for _, d := range []string{dir, keys} {
 				if left, err := os.ReadDir(d); !errors.Is(err, fs.ErrNotExist) && (err != nil || len(left) > 0) {
-					return failed(exitInvalid, "%s exists already and is not empty; name a new directory", d)
+					return cli.Failed(cli.Differs, "%s exists already and is not empty; name a new directory", d)
 				}
 			}
 			return a.begin(cmd.Context(), dir, keys, name)

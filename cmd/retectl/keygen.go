@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
 )
 
@@ -15,12 +16,12 @@ func (a *app) keygenCommand() *cobra.Command {
 	var p principal
 	var keyFile, csrFile, name string
 	cmd := &cobra.Command{
-		Use: "keygen", Short: "Make a private key and a request for its certificate", Args: exactly(0),
+		Use: "keygen", Short: "Make a private key and a request for its certificate", Args: cli.Args(0, 0),
 		Long: `Make an ed25519 key in a file that only you may read, and a certificate request
 for it, which retectl ca sign turns into a certificate. The key stays where it is
 made; the request may travel.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := required(cmd, "out-key", "out-csr"); err != nil {
+			if err := cli.Required(cmd, "out-key", "out-csr"); err != nil {
 				return err
 			}
 			name, err := a.reteName(name)
@@ -76,7 +77,7 @@ func (a *app) reteName(given string) (string, error) {
 func newKey(path string) (*artifact.Signer, error) {
 	key, err := artifact.CreateSigner(path)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, failed(exitInvalid, "%s exists already; a key is never replaced, name another file", path)
+		return nil, cli.Failed(cli.Differs, "%s exists already; a key is never replaced, name another file", path)
 	}
 	return key, err
 }

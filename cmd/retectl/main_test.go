@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/compiler/rete"
 	"github.com/edictdev/edict/test/reterepo"
 )
@@ -78,7 +79,7 @@ func valid(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: valid")
 	}
-	if code, faults := validate(ts); code != exitFine || len(faults) > 0 {
+	if code, faults := validate(ts); code != cli.Fine || len(faults) > 0 {
 		ts.Fatalf("exit %d, %v", code, faults)
 	}
 }
@@ -90,8 +91,8 @@ func breaks(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: breaks RULES PLACE TEXT...")
 	}
 	code, faults := validate(ts)
-	if code != exitInvalid {
-		ts.Fatalf("exit code %d, want %d", code, exitInvalid)
+	if code != cli.Differs {
+		ts.Fatalf("exit code %d, want %d", code, cli.Differs)
 	}
 	var rules []string
 	for _, f := range faults {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
 	"github.com/edictdev/edict/compiler/rete"
 )
@@ -23,19 +24,19 @@ func (p *principal) flags(cmd *cobra.Command) {
 
 // id is the SPIFFE ID that the flags mean.
 func (p *principal) id(cmd *cobra.Command, name string) (string, error) {
-	if err := required(cmd, "kind", "name"); err != nil {
+	if err := cli.Required(cmd, "kind", "name"); err != nil {
 		return "", err
 	}
 	scoped := slices.Contains([]string{rete.PrincipalService, rete.PrincipalVertex}, p.kind)
 	switch {
 	case !slices.Contains(authority.Kinds, p.kind):
-		return "", usage(cmd, "--kind %q: want one of %s", p.kind, strings.Join(authority.Kinds, ", "))
+		return "", cli.Usage(cmd, "--kind %q: want one of %s", p.kind, strings.Join(authority.Kinds, ", "))
 	case p.scope != "" && !scoped:
-		return "", usage(cmd, "--scope is for services and vertices; a %s has none", p.kind)
+		return "", cli.Usage(cmd, "--scope is for services and vertices; a %s has none", p.kind)
 	case p.scope == "" && p.kind == rete.PrincipalVertex:
-		return "", usage(cmd, "a vertex is named with its node: give --scope NODE")
+		return "", cli.Usage(cmd, "a vertex is named with its node: give --scope NODE")
 	case strings.ContainsAny(p.name+p.scope, "/ "):
-		return "", usage(cmd, "--name and --scope are single names, without slashes")
+		return "", cli.Usage(cmd, "--name and --scope are single names, without slashes")
 	}
 	if p.scope != "" {
 		return rete.SPIFFE(name, p.kind, p.scope, p.name), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
 	"github.com/edictdev/edict/compiler/rete"
 )
@@ -24,7 +25,7 @@ type repository struct {
 func (a *app) open() (*repository, error) {
 	root, err := os.OpenRoot(a.repo)
 	if err != nil {
-		return nil, failed(exitUnreadable, "repository %s: %v", a.repo, bare(err))
+		return nil, cli.Failed(cli.Unreadable, "repository %s: %v", a.repo, bare(err))
 	}
 	return &repository{a.repo, root}, nil
 }
@@ -87,13 +88,13 @@ func (a *app) selected() []string {
 // none is a violation.
 func (a *app) tell(r *repository, format string, faults []rete.Fault) error {
 	shown := make([]rete.Fault, len(faults))
-	code := exitFine
+	code := cli.Fine
 	for i, f := range faults {
 		switch {
 		case f.Unreadable():
-			code = exitUnreadable
-		case code == exitFine && !f.Warning:
-			code = exitInvalid
+			code = cli.Unreadable
+		case code == cli.Fine && !f.Warning:
+			code = cli.Differs
 		}
 		// Machines that read JSON know the repository; a person, or a page beside
 		// a change, wants a path that can be opened.
@@ -105,8 +106,8 @@ func (a *app) tell(r *repository, format string, faults []rete.Fault) error {
 	if err := report.Write(format, shown, a.stdout, a.stderr); err != nil {
 		return err
 	}
-	if code != exitFine {
-		return said(code)
+	if code != cli.Fine {
+		return cli.Exit(code)
 	}
 	return nil
 }
@@ -144,12 +145,12 @@ func pin(m *rete.Model, node string) artifact.Pin {
 
 func (a *app) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "validate", Short: "Hold the repository against every rule", Args: exactly(0),
+		Use: "validate", Short: "Hold the repository against every rule", Args: cli.Args(0, 0),
 		Long: `Hold the repository against every rule and tell each fault with rule, file, line
 and column. Nothing stops at the first.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !known(a.format) {
-				return usage(cmd, "-o %q: want one of %v", a.format, report.Formats)
+				return cli.Usage(cmd, "-o %q: want one of %v", a.format, report.Formats)
 			}
 			r, err := a.open()
 			if err != nil {

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
 	var trustFile, repo string
 	cmd := &cobra.Command{
-		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or of an install root, offline", Args: exactly(1),
+		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or of an install root, offline", Args: cli.Args(1, 1),
 		Long: `Check every artifact below DIR, a compiled tree or the install root of one node:
 signature, place, payload, and that the artifacts of a node are one set of one
 version. Whom to trust is the pin of --trust, or the signers of the repository of
@@ -40,7 +41,7 @@ func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.P
 	beside := filepath.Join(dir, tree.PinFile)
 	switch {
 	case trustFile != "" && repo != "":
-		return artifact.Pin{}, usage(cmd, "--trust and --repo both say whom to trust; give one")
+		return artifact.Pin{}, cli.Usage(cmd, "--trust and --repo both say whom to trust; give one")
 	case trustFile != "":
 		return readPin(trustFile)
 	case repo != "":
@@ -57,7 +58,7 @@ func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.P
 		return pin(m, ""), nil
 	}
 	if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
-		return artifact.Pin{}, usage(cmd, "nothing says whom to trust: %s is not there; give --trust FILE or --repo DIR", beside)
+		return artifact.Pin{}, cli.Usage(cmd, "nothing says whom to trust: %s is not there; give --trust FILE or --repo DIR", beside)
 	}
 	return installed(dir)
 }
@@ -70,7 +71,7 @@ func readPin(trustFile string) (artifact.Pin, error) {
 	}
 	p, err := artifact.ParsePin(text)
 	if err != nil {
-		return p, failed(exitUnreadable, "%s: %v", trustFile, err)
+		return p, cli.Failed(cli.Unreadable, "%s: %v", trustFile, err)
 	}
 	return p, nil
 }
@@ -89,7 +90,7 @@ func (a *app) verify(dir string, p artifact.Pin) error {
 		fmt.Fprintf(a.stderr, "%s: %v\n", filepath.Join(dir, f.Path), f.Err)
 	}
 	if len(faults) > 0 {
-		return said(exitInvalid)
+		return cli.Exit(cli.Differs)
 	}
 	_, err = fmt.Fprintf(a.stdout, "ok: %d artifacts\n", n)
 	return err
@@ -104,7 +105,7 @@ func installed(dir string) (artifact.Pin, error) {
 	}
 	s, err := artifact.OpenStore(tree.Disk{}, filepath.Join(dir, tree.AcceptedFile), p)
 	if err != nil {
-		return p, failed(exitUnreadable, "%v", err)
+		return p, cli.Failed(cli.Unreadable, "%v", err)
 	}
 	p.Signers = s.Signers()
 	return p, nil
@@ -113,7 +114,7 @@ func installed(dir string) (artifact.Pin, error) {
 // treeIn is the tree at dir. An install root is seen as a tree of its node.
 func treeIn(dir, node string) (fs.FS, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, failed(exitUnreadable, "%s is no directory that can be read", dir)
+		return nil, cli.Failed(cli.Unreadable, "%s is no directory that can be read", dir)
 	}
 	mgmt := filepath.Join(dir, "mgmt")
 	if _, err := os.Stat(filepath.Join(mgmt, "agent.json")); err != nil {
