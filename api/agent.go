@@ -110,7 +110,7 @@ func (p *plane) getState(c *call) error {
 	if err != nil {
 		return err
 	}
-	p.told.put(id, toldState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
+	p.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
 	h := c.w.Header()
 	h.Set(HeaderEventID, position.String())
 	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
@@ -189,7 +189,7 @@ func (p *plane) serveEvents(c *call) error {
 	}
 	ctx, cancel := streamContext(c.r.Context())
 	defer cancel()
-	defer p.standing(c, cancel)()
+	defer p.revalidate(c, cancel)()
 	if c.who != nil {
 		defer p.held.join(holding{c.who.ID, id}, cancel)()
 	}

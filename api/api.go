@@ -189,11 +189,11 @@ func (d Deps) withDefaults() Deps {
 // that every process may lose.
 type plane struct {
 	Deps
-	recent *recentWrites
-	told   told
-	fine   fine
-	rounds rounds
-	held   held
+	recent  *recentWrites
+	pulled  lastPulled
+	health  healthCache
+	streams revalidator
+	held    held
 	// document is the OpenAPI document's bytes.
 	document func() ([]byte, error)
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -107,23 +105,23 @@ func (p *plane) heartbeat(c *call) error {
 // mustPull reports whether a node should not rely on being told: what tells it
 // is degraded, or it did not pull what is so now.
 func (p *plane) mustPull(ctx context.Context, id policy.NodeID) bool {
-	if p.Relay.Ready() != nil || !p.fine.now(ctx, p.check) {
+	if p.Relay.Ready() != nil || !p.health.healthy(ctx, p.check) {
 		return true
 	}
-	told, ok := p.told.get(id)
+	last, ok := p.pulled.get(id)
 	if !ok {
 		// It pulled elsewhere, or before this process began: what it has is not
 		// known, so it is told once.
-		p.told.put(id, toldState{unseen: true, reported: true})
+		p.pulled.put(id, pulledState{unseen: true, reported: true})
 		return true
 	}
-	if told.unseen {
+	if last.unseen {
 		return false
 	}
 	var s snapshot.State
 	var err error
 	p.Model.Read(func(v *projector.View) { s, ok, err = p.Composer.State(v, id) })
-	return err != nil || ok && s.ETag != told.etag
+	return err != nil || ok && s.ETag != last.etag
 }
 
 func (p *plane) drift(c *call) error {
@@ -172,59 +170,6 @@ func (p *plane) dropped(c *call) error {
 	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: p.Clock().UTC()})
 }
 
-// told remembers what each node pulled from this worker last. Losing it costs
-// hints and proofs that the next pull brings again.
-type told struct {
-	mu sync.Mutex
-	of map[policy.NodeID]toldState
-}
-
-type toldState struct {
-	etag        string
-	seq         uint64
-	fingerprint compiler.Fingerprint
-	reported    bool
-	unseen      bool // it has pulled nothing here; the rest says nothing
-}
-
-func (t *told) put(id policy.NodeID, s toldState) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = map[policy.NodeID]toldState{}
-	}
-	if old := t.of[id]; old.etag == s.etag && old.reported {
-		s.reported = true // saying so again would prove nothing more
-	}
-	t.of[id] = s
-}
-
-func (t *told) get(id policy.NodeID) (toldState, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, ok := t.of[id]
-	return s, ok
-}
-
-func (t *told) forget(id policy.NodeID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.of, id)
-}
-
-// report is what is not reported yet.
-func (t *told) report(id policy.NodeID) (toldState, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, ok := t.of[id]
-	if !ok || s.reported {
-		return s, false
-	}
-	s.reported = true
-	t.of[id] = s
-	return s, true
-}
-
 // applied takes an agent's report for the word that it has applied what it
 // pulled: agents pull, apply and report one after the other. It is a
 // convenience, so what goes wrong with it is not the agent's to hear.
@@ -232,32 +177,12 @@ func (p *plane) applied(ctx context.Context, id policy.NodeID) {
 	if p.Convergence == nil || p.writable() != nil {
 		return
 	}
-	s, ok := p.told.report(id)
+	s, ok := p.pulled.report(id)
 	if !ok {
 		return
 	}
 	if err := p.Convergence.Report(ctx, id, policy.Report{Version: s.seq, Fingerprint: s.fingerprint}); err != nil {
 		p.Trace.Debug("a node's report is not kept", "node", id, "error", err)
-		p.told.forget(id)
+		p.pulled.forget(id)
 	}
-}
-
-// fine remembers for a moment whether the worker's checks hold: a thousand
-// heartbeats ask once.
-type fine struct {
-	mu sync.Mutex
-	at time.Time
-	ok bool
-}
-
-const fineFor = time.Second
-
-func (f *fine) now(ctx context.Context, check func(context.Context) ([]resource.Check, []string)) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.at) > fineFor {
-		_, failed := check(ctx)
-		f.at, f.ok = time.Now(), len(failed) == 0
-	}
-	return f.ok
 }

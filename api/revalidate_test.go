@@ -21,7 +21,7 @@ import (
 
 func TestEveryStreamIsLookedAtOnceARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r rounds
+		var r revalidator
 		looks := make([]int, 100)
 		var leave []func()
 		for i := range looks {
@@ -30,7 +30,7 @@ func TestEveryStreamIsLookedAtOnceARound(t *testing.T) {
 		}
 		clear(looks)
 		for range 3 {
-			time.Sleep(standEvery)
+			time.Sleep(revalidateEvery)
 		}
 		synctest.Wait()
 		for i, n := range looks {
@@ -41,21 +41,21 @@ func TestEveryStreamIsLookedAtOnceARound(t *testing.T) {
 			l() // twice is once
 		}
 		clear(looks)
-		time.Sleep(2 * standEvery)
+		time.Sleep(2 * revalidateEvery)
 		require.NotContains(t, looks, 1, "who left is not looked at")
 	})
 }
 
 func TestAStreamIsNotLookedAtAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r rounds
+		var r revalidator
 		n, other := 0, 0
 		leave := r.join(func() bool { n++; return false })
-		time.Sleep(standEvery)
+		time.Sleep(revalidateEvery)
 		synctest.Wait()
 		require.Equal(t, 1, n, "within a round of its beginning")
 		leaveOther := r.join(func() bool { other++; return true })
-		time.Sleep(2 * standEvery)
+		time.Sleep(2 * revalidateEvery)
 		synctest.Wait()
 		leave()
 		require.Equal(t, 1, n)
@@ -67,16 +67,16 @@ func TestAStreamIsNotLookedAtAfterItsEnd(t *testing.T) {
 // A bubble ends only once its timers are over: without streams there is none.
 func TestWithoutStreamsNothingRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r rounds
+		var r revalidator
 		for range 3 { // and it begins again, by one timer
 			n := 0
 			leave := r.join(func() bool { n++; return true })
 			r.join(func() bool { return true })()
-			time.Sleep(2 * standEvery)
+			time.Sleep(2 * revalidateEvery)
 			synctest.Wait()
 			require.Equal(t, 2, n)
 			leave()
-			time.Sleep(standEvery)
+			time.Sleep(revalidateEvery)
 			synctest.Wait()
 			r.mu.Lock()
 			runs := r.runs
@@ -86,7 +86,7 @@ func TestWithoutStreamsNothingRuns(t *testing.T) {
 	})
 }
 
-// watched is a plane of which only what standing asks is there.
+// watched is a plane of which only what revalidate asks is there.
 type watched struct {
 	Access
 	Model
@@ -127,7 +127,7 @@ func (w *watched) open(r *http.Request, who policy.Principal) (ended func() bool
 	}}})
 	p := &plane{Deps: Deps{Access: w, Model: w, Clock: time.Now}}
 	var end atomic.Bool
-	leave = p.standing(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end.Store(true) })
+	leave = p.revalidate(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end.Store(true) })
 	return func() bool { synctest.Wait(); return end.Load() }, leave
 }
 
@@ -136,16 +136,16 @@ func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
 		w := &watched{}
 		ended, leave := w.follow(t, time.Time{})
 		defer leave()
-		time.Sleep(10 * standEvery)
+		time.Sleep(10 * revalidateEvery)
 		require.False(t, ended())
 		require.EqualValues(t, 1, w.looks.Load(), "nothing was folded: nothing can have changed")
 		w.seq.Add(1)
-		time.Sleep(standEvery)
+		time.Sleep(revalidateEvery)
 		require.False(t, ended())
 		require.EqualValues(t, 2, w.looks.Load())
 		w.revoked.Store(true)
 		w.seq.Add(1)
-		time.Sleep(standEvery)
+		time.Sleep(revalidateEvery)
 		require.True(t, ended())
 	})
 }
@@ -153,11 +153,11 @@ func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
 func TestAStreamWhoseTokenIsOverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{}
-		ended, leave := w.follow(t, time.Now().Add(5*standEvery))
+		ended, leave := w.follow(t, time.Now().Add(5*revalidateEvery))
 		defer leave()
-		time.Sleep(5*standEvery - time.Second)
+		time.Sleep(5*revalidateEvery - time.Second)
 		require.False(t, ended())
-		time.Sleep(time.Second + standEvery)
+		time.Sleep(time.Second + revalidateEvery)
 		require.True(t, ended(), "though nothing was folded")
 	})
 }
@@ -167,14 +167,14 @@ func TestAStreamWhoseCertificateIsOverEnds(t *testing.T) {
 		const id = "spiffe://edict.test/ana"
 		name, err := url.Parse(id)
 		require.NoError(t, err)
-		shown := &x509.Certificate{URIs: []*url.URL{name}, NotAfter: time.Now().Add(5 * standEvery)}
+		shown := &x509.Certificate{URIs: []*url.URL{name}, NotAfter: time.Now().Add(5 * revalidateEvery)}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{shown}}}
 		ended, leave := (&watched{}).open(r, policy.Principal{Kind: policy.Person, SPIFFE: []string{id}})
 		defer leave()
-		time.Sleep(5*standEvery - time.Second)
+		time.Sleep(5*revalidateEvery - time.Second)
 		require.False(t, ended())
-		time.Sleep(time.Second + standEvery)
+		time.Sleep(time.Second + revalidateEvery)
 		require.True(t, ended(), "the connection stands, and proves nothing")
 	})
 }
