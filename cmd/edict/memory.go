@@ -9,10 +9,10 @@ import (
 )
 
 // A burst, such as a fleet being registered, leaves several times the memory
-// that the plane needs at rest, and the runtime is slow to give it back. thrift
+// that the plane needs at rest, and the runtime is slow to give it back. gcTuner
 // bounds it with a soft limit that follows what is in use, collects seldom
 // below that limit, and gives memory back once things are quiet.
-type thrift struct {
+type gcTuner struct {
 	every   time.Duration
 	read    func() (live, allocated uint64) // bytes: live after the last collection; allocated since the start
 	limit   func(int64) int64
@@ -50,11 +50,11 @@ func keepThrifty(ctx context.Context) {
 		return
 	}
 	debug.SetGCPercent(seldom)
-	t := thrift{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
+	t := gcTuner{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
 	t.run(ctx)
 }
 
-func (t *thrift) run(ctx context.Context) {
+func (t *gcTuner) run(ctx context.Context) {
 	ticker := time.NewTicker(t.every)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -66,7 +66,7 @@ func (t *thrift) run(ctx context.Context) {
 	}
 }
 
-func (t *thrift) look() {
+func (t *gcTuner) look() {
 	live, allocated := t.read()
 	t.limit(max(leastLimit, int64(live+live*3/4)))
 	grown := allocated - t.last

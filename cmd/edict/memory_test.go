@@ -10,7 +10,7 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	var live, allocated uint64
 	var limits []int64
 	released := 0
-	m := thrift{
+	m := gcTuner{
 		read:    func() (uint64, uint64) { return live, allocated },
 		limit:   func(n int64) int64 { limits = append(limits, n); return 0 },
 		release: func() { released++ },
@@ -45,7 +45,7 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 func TestMemoryIsNotGivenBackAtEachTurn(t *testing.T) {
 	var allocated uint64
 	released := 0
-	m := thrift{
+	m := gcTuner{
 		read:    func() (uint64, uint64) { return 0, allocated },
 		limit:   func(int64) int64 { return 0 },
 		release: func() { released++ },
