@@ -42,7 +42,7 @@ type session struct {
 	lag     time.Duration
 	dropped int // live messages known to be lost
 
-	strangers []*nats.Msg // live messages whose key is not known
+	unknownKey []*nats.Msg // live messages whose key is not known
 	yield     func(Event, error) bool
 }
 
@@ -159,7 +159,7 @@ func (s *session) turn(ctx context.Context) error {
 		s.f.hears(nil)
 		s.f.opt.Connected()
 	}
-	return s.judge(ctx)
+	return s.retryHeld(ctx)
 }
 
 // pace says when to ask again: soon when the worker that was asked is behind.
@@ -328,7 +328,7 @@ func (s *session) word(ctx context.Context, id policy.EventID, reason string) er
 	if err := s.f.handle(ctx, &e); err != nil {
 		return err
 	}
-	if err := s.told(e); err != nil {
+	if err := s.deliver(e); err != nil {
 		return err
 	}
 	return s.keep()
@@ -343,7 +343,7 @@ func (s *session) deliver(ctx context.Context, out []item) error {
 		if err := s.f.handle(ctx, &i.event); err != nil {
 			return err
 		}
-		if err := s.told(i.event); err != nil {
+		if err := s.deliver(i.event); err != nil {
 			return err
 		}
 	}
@@ -359,7 +359,7 @@ func (s *session) keep() error {
 	return s.f.save()
 }
 
-func (s *session) told(e Event) error {
+func (s *session) deliver(e Event) error {
 	if !s.yield(e, nil) {
 		return errors.Join(errStopped, s.f.save())
 	}

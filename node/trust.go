@@ -95,23 +95,23 @@ func (f *Follower) restoreTrust(s *savedTrust) error {
 	return nil
 }
 
-// strangers are live messages of a key that is not known yet: the answer to the
+// unknownKey are live messages of a key that is not known yet: the answer to the
 // next question may begin with its announcement. They are few, because whoever
 // has no key of the plane's may send many.
-const mostStrangers = 64
+const maxUnknownKey = 64
 
 // hold keeps a message whose key is unknown until the plane was asked.
 func (s *session) hold(m *nats.Msg) {
-	if len(s.strangers) < mostStrangers { // else an answer will bring it, if it is the plane's
-		s.strangers = append(s.strangers, m)
+	if len(s.unknownKey) < maxUnknownKey { // else an answer will bring it, if it is the plane's
+		s.unknownKey = append(s.unknownKey, m)
 	}
 	s.soon(0)
 }
 
-// judge takes what was held, now that an answer has come.
-func (s *session) judge(ctx context.Context) error {
-	held := s.strangers
-	s.strangers = nil
+// retryHeld takes what was held, now that an answer has come.
+func (s *session) retryHeld(ctx context.Context) error {
+	held := s.unknownKey
+	s.unknownKey = nil
 	for _, m := range held {
 		i, err := s.openLive(m)
 		if err != nil {

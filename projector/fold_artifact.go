@@ -91,7 +91,7 @@ func (f *fold) artifactReleased(ev policy.ArtifactReleased, e *entry) Verdict {
 	if n == nil {
 		n = f.claim(ev.Node, proj)
 	}
-	f.adopt(n, f.pin(proj, pinned, ev, r), ev.ID, r)
+	f.applyRelease(n, f.pin(proj, pinned, ev, r), ev.ID, r)
 	return Verdict{}
 }
 
@@ -166,8 +166,8 @@ func (f *fold) pin(proj *project, t *rete, ev policy.ArtifactReleased, r *releas
 	return t
 }
 
-// adopt gives a node its new set, and records what that changes.
-func (f *fold) adopt(n *node, t *rete, event uuid.UUID, r *released) {
+// applyRelease gives a node its new set, and records what that changes.
+func (f *fold) applyRelease(n *node, t *rete, event uuid.UUID, r *released) {
 	s := n.artifacts
 	if s == nil {
 		s = &artifactSet{}
@@ -188,7 +188,7 @@ func (f *fold) adopt(n *node, t *rete, event uuid.UUID, r *released) {
 	f.key = appendReleaseKey(f.key[:0], n.project.id, n.id, r.version)
 	f.value = appendU64(f.value[:0], f.seq)
 	f.set(f.key, f.value)
-	f.retell(n, old)
+	f.recordDifference(n, old)
 	f.rememberArtifacts(n, event)
 }
 
@@ -213,7 +213,7 @@ func (f *fold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.Deco
 		f.release(s.parts[gone].fingerprint)
 		s.parts = slices.Delete(s.parts, gone, gone+1)
 		if len(s.parts) == 0 {
-			f.forsake(s)
+			f.detachTrust(s)
 		}
 	}
 	f.rememberArtifacts(n, ev.ID)
@@ -223,9 +223,9 @@ func (f *fold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.Deco
 	return Verdict{}
 }
 
-// forsake takes a node without artifacts off its rete, and ends the rete with
+// detachTrust takes a node without artifacts off its rete, and ends the rete with
 // its last: who lost every key withdraws everything, and pins anew.
-func (f *fold) forsake(s *artifactSet) {
+func (f *fold) detachTrust(s *artifactSet) {
 	t := s.rete
 	s.rete = nil
 	if t.nodes--; t.nodes > 0 {
@@ -236,9 +236,9 @@ func (f *fold) forsake(s *artifactSet) {
 	f.delete(f.key)
 }
 
-// retell tells, part by part, what a node has now and had not, and releases the
+// recordDifference records, part by part, what a node has now and had not, and releases the
 // documents that it had. A newer set has another version in each document.
-func (f *fold) retell(n *node, old []heldPart) {
+func (f *fold) recordDifference(n *node, old []heldPart) {
 	now := n.artifacts.parts
 	for i, j := 0, 0; i < len(old) || j < len(now); {
 		c := -1

@@ -116,7 +116,7 @@ func (p *publisher) publish(ctx context.Context, seq uint64) error {
 			p.r.opt.Log.Info("nodes are told on NATS again", "seq", p.at)
 		}
 		if failed = err != nil; failed {
-			p.doubt()
+			p.markStale()
 			sleep(ctx, backoffMost/8)
 			continue
 		}
@@ -181,8 +181,8 @@ func (p *publisher) take() (changed <-chan struct{}) {
 	return changed
 }
 
-// doubt has every partition go on from what it knows to be published.
-func (p *publisher) doubt() {
+// markStale has every partition go on from what it knows to be published.
+func (p *publisher) markStale() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.parts {
