@@ -328,7 +328,7 @@ func (s *session) word(ctx context.Context, id policy.EventID, reason string) er
 	if err := s.f.handle(ctx, &e); err != nil {
 		return err
 	}
-	if err := s.deliver(e); err != nil {
+	if err := s.hand(e); err != nil {
 		return err
 	}
 	return s.keep()
@@ -343,7 +343,7 @@ func (s *session) deliver(ctx context.Context, out []item) error {
 		if err := s.f.handle(ctx, &i.event); err != nil {
 			return err
 		}
-		if err := s.deliver(i.event); err != nil {
+		if err := s.hand(i.event); err != nil {
 			return err
 		}
 	}
@@ -359,7 +359,7 @@ func (s *session) keep() error {
 	return s.f.save()
 }
 
-func (s *session) deliver(e Event) error {
+func (s *session) hand(e Event) error {
 	if !s.yield(e, nil) {
 		return errors.Join(errStopped, s.f.save())
 	}
