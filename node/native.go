@@ -43,7 +43,7 @@ type session struct {
 	dropped int // live messages known to be lost
 
 	unknownKey []*nats.Msg // live messages whose key is not known
-	yield     func(Event, error) bool
+	yield      func(Event, error) bool
 }
 
 // native follows one connection to NATS to its end. Each begins with a
