@@ -29,6 +29,7 @@ var rooms = map[string][]string{
 	"streams":     {"fault", "wire", "policy"},
 	"artifact":    {"fault", "policy"},
 	"disk":        {"streams", "wire", "policy"},
+	"datadir":     {"snapshot", "relay", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
 	"projector":   {"fault", "streams", "wire", "compiler", "artifact", "policy"},
 	"relay":       {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
@@ -41,7 +42,7 @@ var rooms = map[string][]string{
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"api", "node", "enforce", "disk", "keyring", "relay", "snapshot", "convergence", "admission", "access",
+		"api", "node", "enforce", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"deploy": {},

@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
@@ -54,12 +55,12 @@ func codeOfKind(err error) int {
 	var exposed *api.ExposedError
 	var address *plane.AddressError
 	var locked *projector.LockedError
-	var used *plane.InUseError
+	var used *datadir.InUseError
 	var schema *projector.SchemaError
 	var other *projector.OtherLogError
 	var key *keyring.OtherKeyError
 	var config *streams.ConfigError
-	var unusable *plane.UnusableError
+	var unusable *datadir.UnusableError
 	var full *disk.FullError
 	var unreached *streams.ConnectError
 	var kept *node.StateFileError

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -73,7 +73,7 @@ type acceptOptions struct {
 func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 	ctx := cmd.Context()
 	var store projector.Identity
-	storeDir := filepath.Join(f.log, "store")
+	storeDir := datadir.Dir(f.log).Store()
 	if f.log != "" {
 		// Before the server has the log: whoever runs on the data is told so.
 		var err error

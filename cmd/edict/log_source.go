@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sort"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -86,7 +86,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 	closeServer := func() {}
 	switch {
 	case f.log != "":
-		dir := filepath.Join(f.log, "nats")
+		dir := datadir.Dir(f.log).NATS()
 		if _, err := os.Stat(dir); err != nil {
 			return nil, cli.Failed(cli.Unreadable, "--log %s holds no log: %v", f.log, err)
 		}

@@ -9,10 +9,10 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
@@ -35,7 +35,7 @@ func openLive(ctx context.Context, f replayFlags, c *client.Client, src *logSour
 		status, err := c.Status(ctx, true)
 		return &remoteModel{c, status.Applied, status.Digest}, err
 	}
-	dir := filepath.Join(f.log, "store")
+	dir := datadir.Dir(f.log).Store()
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Failed(cli.Unreadable, "--log %s holds no read model to verify: %v", f.log, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/compiler/datapath"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/relay"
 )
 
@@ -326,7 +327,7 @@ func clearReady(path string) error {
 	if path == "" {
 		return nil
 	}
-	fault := func(err error) error { return &plane.UnusableError{What: "--ready-file", Err: err} }
+	fault := func(err error) error { return &datadir.UnusableError{What: "--ready-file", Err: err} }
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fault(fmt.Errorf("%s is a directory; name a file", path))
 	}

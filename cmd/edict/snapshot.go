@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/snapshot"
 	"github.com/edictdev/edict/streams"
 )
@@ -118,7 +118,7 @@ that is there is kept beside the restored one, unless --yes-delete is given.`,
 				return err
 			}
 			if f.nats == "" && f.log == "" {
-				if _, err := os.Stat(plane.LogDir(data)); err == nil {
+				if _, err := os.Stat(datadir.Dir(data).NATS()); err == nil {
 					f.log = data
 				}
 			}
@@ -149,7 +149,7 @@ func (a *app) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	old, err := plane.RestoreInto(cmd.Context(), checkpoints, m, src.log, data, src.storeOptions(math.MaxUint64))
+	old, err := datadir.Dir(data).Restore(cmd.Context(), checkpoints, m, src.log, src.storeOptions(math.MaxUint64))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -70,13 +71,13 @@ func (p *Plane) natsGuard() streams.Guard {
 func (p *Plane) showNATS(opt *streams.ConnectOptions) error {
 	if opt.Creds = p.opt.NATSCreds; opt.Creds != "" {
 		if _, err := os.Stat(opt.Creds); err != nil {
-			return &UnusableError{"--nats-creds", err}
+			return &datadir.UnusableError{What: "--nats-creds", Err: err}
 		}
 	}
 	if p.opt.NATSCA != "" {
 		pool, err := access.ReadCA(p.opt.NATSCA)
 		if err != nil {
-			return &UnusableError{"--nats-ca", err}
+			return &datadir.UnusableError{What: "--nats-ca", Err: err}
 		}
 		opt.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
 	}
@@ -108,13 +109,13 @@ func (p *Plane) openEntrance(ctx context.Context) (err error) {
 	}
 	if o.File != "" {
 		if p.entrance.file, err = access.ReadFile(o.File); err != nil {
-			return &UnusableError{"--access", err}
+			return &datadir.UnusableError{What: "--access", Err: err}
 		}
 	}
 	if o.Workload != "" {
 		w, err := access.OpenWorkload(ctx, o.Workload)
 		if err != nil {
-			return &UnusableError{"--spiffe-socket", err}
+			return &datadir.UnusableError{What: "--spiffe-socket", Err: err}
 		}
 		p.onClose(func() { _ = w.Close() }) // it is the process's last
 		p.entrance.tls = w.ServerTLS()
@@ -127,7 +128,7 @@ func (p *Plane) openEntrance(ctx context.Context) (err error) {
 		p.log.Error("the new certificate cannot be used; the one before stays", "error", err)
 	})
 	if err != nil {
-		return &UnusableError{"--tls-cert", err}
+		return &datadir.UnusableError{What: "--tls-cert", Err: err}
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func (p *Plane) openAccess(ctx context.Context) (err error) {
 	opt := access.Options{File: p.entrance.file, Failures: p.entrance.failures, Spent: p.spent}
 	if o.Issuer != "" {
 		if opt.Issuer, err = access.NewIssuer(ctx, o.Issuer, o.Audience, nil); err != nil {
-			return &UnusableError{"--oidc-issuer", err}
+			return &datadir.UnusableError{What: "--oidc-issuer", Err: err}
 		}
 	}
 	p.entrance.registry = access.NewRegistry(p.store, opt)
@@ -170,7 +171,7 @@ func (p *Plane) listenOn(addr, flag string) (net.Listener, error) {
 	}
 	l, err := open(addr)
 	if err != nil {
-		return nil, inUse(err, flag, addr)
+		return nil, datadir.InUse(err, flag, addr)
 	}
 	p.onClose(func() { _ = l.Close() }) // closed already, once served
 	return l, nil

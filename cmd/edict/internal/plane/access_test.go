@@ -95,7 +95,7 @@ type guarded struct {
 	ca     *authority
 	trust  *tls.Config
 	tokens map[string]string
-	log    *bytes.Buffer
+	log    *lines
 	data   string       // directory
 	said   bytes.Buffer // answers that refuse, and pages for operators
 	opt    Options
@@ -125,7 +125,7 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 }
 
 func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
-	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: &bytes.Buffer{}, data: t.TempDir()}
+	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: new(lines), data: t.TempDir()}
 	g.ca.issue("plane", "")
 	pool, err := access.ReadCA(g.ca.file("ca.crt"))
 	require.NoError(t, err)
@@ -251,7 +251,7 @@ func tryDoors(t *testing.T, g *guarded) {
 // keepsSecrets looks for every credential that was shown in what the plane
 // logged, answered and stored: its events, and the streams they are in.
 func (g *guarded) keepsSecrets(t *testing.T) {
-	texts := map[string][]byte{"its log": g.log.Bytes(), "answers": g.said.Bytes()}
+	texts := map[string][]byte{"its log": []byte(g.log.text()), "answers": g.said.Bytes()}
 	require.NoError(t, filepath.WalkDir(g.data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			texts[path], err = os.ReadFile(path)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/datadir"
 )
 
 // TestTwoServersCannotBothTakeAName has two processes on one log race for names
@@ -22,7 +23,7 @@ func TestTwoServersCannotBothTakeAName(t *testing.T) {
 	dir := t.TempDir()
 	first, _ := start(t, Options{Data: filepath.Join(dir, "a"), Name: "a", NATSListen: "127.0.0.1:0", Relaxed: true})
 	second, _ := start(t, Options{
-		Data: filepath.Join(dir, "b"), Name: "b", NATS: first.NATS, SigningKey: filepath.Join(dir, "a", keyName), Announce: []int{},
+		Data: filepath.Join(dir, "b"), Name: "b", NATS: first.NATS, SigningKey: datadir.Dir(filepath.Join(dir, "a")).SigningKey(), Announce: []int{},
 	})
 	clients := []*client.Client{newClient(t, first), newClient(t, second)}
 	draft := func(name string, priority int) json.RawMessage {
@@ -78,7 +79,7 @@ func TestARebuiltPlaneJudgesAsBefore(t *testing.T) {
 	stop()
 	for _, rebuilt := range []bool{false, true} {
 		if rebuilt {
-			require.NoError(t, os.RemoveAll((&Plane{opt: opt}).storeDir()))
+			require.NoError(t, os.RemoveAll(datadir.Dir(opt.Data).Store()))
 		}
 		at, stop := start(t, opt)
 		require.Equal(t, before, judge(newClient(t, at)))

@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/datadir"
+	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -45,6 +47,11 @@ func (p *Plane) rebuildInPlace(ctx context.Context, log projector.Log, last uint
 	p.log.Info("rebuilding the read model", "folded", p.store.Applied(), "of", last)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.store.Rebuild(ctx, log, last) })
-	g.Go(func() error { return p.progress(ctx, p.store, last) })
+	g.Go(func() error { return datadir.TellProgress(ctx, p.store, last, p.log) })
 	return g.Wait()
+}
+
+// backpressured is the log as the fold follows it.
+func (p *Plane) backpressured() disk.BackpressuredLog {
+	return disk.BackpressuredLog{Log: p.stream, Guard: p.disk}
 }

@@ -30,7 +30,7 @@ func TestAWorkerFarBehindRebuildsInBulk(t *testing.T) {
 		defer func() { // the next start has a log and no read model
 			cancel()
 			p.Close()
-			require.NoError(t, os.RemoveAll(p.storeDir()))
+			require.NoError(t, os.RemoveAll(p.dir.Store()))
 		}()
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()

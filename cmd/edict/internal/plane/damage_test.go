@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
@@ -86,7 +87,7 @@ func data(t *testing.T, without ...string) string {
 	for _, part := range without {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, part)))
 	}
-	require.NoError(t, os.Chmod(filepath.Join(dir, keyName), 0o600))
+	require.NoError(t, os.Chmod(datadir.Dir(dir).SigningKey(), 0o600))
 	return dir
 }
 
@@ -276,7 +277,7 @@ type external struct {
 }
 
 func startExternal(t *testing.T, dir string) *external {
-	e := &external{opt: streams.ServerOptions{Dir: filepath.Join(dir, natsName), Listen: "127.0.0.1:0", Relaxed: true}}
+	e := &external{opt: streams.ServerOptions{Dir: datadir.Dir(dir).NATS(), Listen: "127.0.0.1:0", Relaxed: true}}
 	e.start(t)
 	t.Cleanup(func() { e.server.Close() })
 	return e
@@ -300,7 +301,7 @@ func (e *external) js(t *testing.T) jetstream.JetStream {
 
 // worker is a plane on the external server, with the whole plane's read model.
 func (e *external) worker(t *testing.T, dir string) Options {
-	return Options{HTTP: "127.0.0.1:0", Data: dir, NATS: "nats://" + e.opt.Listen, SigningKey: filepath.Join(dir, keyName), witnessEvery: 20 * time.Millisecond}
+	return Options{HTTP: "127.0.0.1:0", Data: dir, NATS: "nats://" + e.opt.Listen, SigningKey: datadir.Dir(dir).SigningKey(), witnessEvery: 20 * time.Millisecond}
 }
 
 func TestATailLostWhileAWorkerRunsIsFound(t *testing.T) {

@@ -3,7 +3,6 @@ package plane
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
@@ -16,7 +15,7 @@ func (p *Plane) keyFiles() keyring.Files {
 	if p.opt.SigningKey != "" {
 		return keyring.Files{Signing: p.opt.SigningKey, Next: p.opt.NextSigningKey}
 	}
-	return keyring.Files{Signing: filepath.Join(p.opt.Data, keyName), Next: p.opt.NextSigningKey, Made: filepath.Join(p.opt.Data, keysName)}
+	return keyring.Files{Signing: p.dir.SigningKey(), Next: p.opt.NextSigningKey, Made: p.dir.Keys()}
 }
 
 // openKeys loads this worker's keys and goes by the plane's record.

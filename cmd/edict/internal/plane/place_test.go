@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -82,7 +83,7 @@ func TestALogPutBackUnderANewerReadModelIsRefused(t *testing.T) {
 	var other *projector.OtherLogError
 	require.ErrorAs(t, err, &other)
 	require.Equal(t, was, storedBase(t, dir))
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, storeName)))
+	require.NoError(t, os.RemoveAll(datadir.Dir(dir).Store()))
 	p, err := Open(t.Context(), opt)
 	require.NoError(t, err)
 	defer p.Close()
@@ -122,9 +123,9 @@ func TestALogThatVanishesIsNotWrittenTo(t *testing.T) {
 		name     string
 		vanishes func(dir string) error
 	}{
-		{"the whole store", func(dir string) error { return os.RemoveAll(filepath.Join(dir, natsName)) }},
+		{"the whole store", func(dir string) error { return os.RemoveAll(datadir.Dir(dir).NATS()) }},
 		{"another one in its place", func(dir string) error {
-			nats := filepath.Join(dir, natsName)
+			nats := datadir.Dir(dir).NATS()
 			return errors.Join(os.Rename(nats, nats+".away"), os.CopyFS(nats, os.DirFS(nats+".away")))
 		}},
 		{"its blocks", func(dir string) error { return os.Remove(filepath.Join(dir, logMessages, "1.blk")) }},

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,9 +21,9 @@ import (
 	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/convergence"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/disk"
 	"github.com/edictdev/edict/keyring"
-	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/snapshot"
@@ -93,36 +92,34 @@ type Addresses struct {
 
 // Plane is one process with everything open. Run starts it, Close ends it.
 type Plane struct {
-	opt      Options
-	log      *slog.Logger
-	closers  []func() // to be called from the last to the first
-	disk     *disk.Guard
-	found    *projector.Identity     // of the store that was there
-	corrupt  *projector.CorruptError // of a store that was there, too
-	broken   chan error              // the read model turned out to be damaged
-	putBack  bool                    // the log is not where the last start left it
-	unread   bool                    // there is a log of an embedded server, which a worker does not serve
-	listener net.Listener
-	entrance entrance
-	conn     *streams.Conn
-	wire     *streams.Conn // to the same server: what nodes are told delays nothing else
-	stream   *streams.Log
-	marker   *streams.Marker
-	held     uint64 // the log's last sequence at the start
-	rejected *streams.Rejected
-	store    *projector.Projector
-	keys     *keyring.Manager
-	relay    *relay.Relay
-	owner    string        // of this process start
-	vouched  atomic.Uint64 // how often the connection had been lost when the log was asked last
-	tables   *snapshot.Tables
-	guard    guard
-	witness  witness
-	links    []streams.Link // of the witness, as the start found it
-	workers  *relay.Workers
-	caught   atomic.Bool // the fold is where the log was at the start
-	tracker  *convergence.Tracker
-	admitter *admission.Registry
+	opt       Options
+	log       *slog.Logger
+	closers   []func() // to be called from the last to the first
+	disk      *disk.Guard
+	dir       datadir.Dir
+	found     *datadir.Found // at the start
+	listener  net.Listener
+	entrance  entrance
+	conn      *streams.Conn
+	wire      *streams.Conn // to the same server: what nodes are told delays nothing else
+	stream    *streams.Log
+	marker    *streams.Marker
+	held      uint64 // the log's last sequence at the start
+	rejected  *streams.Rejected
+	readModel *datadir.Store
+	store     *projector.Projector
+	keys      *keyring.Manager
+	relay     *relay.Relay
+	owner     string        // of this process start
+	vouched   atomic.Uint64 // how often the connection had been lost when the log was asked last
+	tables    *snapshot.Tables
+	guard     guard
+	witness   witness
+	links     []streams.Link // of the witness, as the start found it
+	workers   *relay.Workers
+	caught    atomic.Bool // the fold is where the log was at the start
+	tracker   *convergence.Tracker
+	admitter  *admission.Registry
 
 	decisionStream *streams.Decisions     // nil: decisions are not kept
 	decisions      *admission.DecisionLog // likewise
@@ -150,7 +147,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}, broken: make(chan error, 1)}
+	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}, dir: datadir.Dir(opt.Data)}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -162,15 +159,15 @@ func (p *Plane) open(ctx context.Context) error {
 	if err := p.preflight(ctx); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(p.opt.Data, 0o700); err != nil {
-		return &UnusableError{"--data", err}
+	if err := p.dir.Make(); err != nil {
+		return err
 	}
 	if err := p.led(p.connect)(ctx); err != nil {
 		return err
 	}
-	p.disk = disk.NewGuard(p.diskOptions(p.opt.Data))
+	p.disk = disk.NewGuard(p.diskOptions(p.dir))
 	defer context.AfterFunc(ctx, p.disk.Release)()
-	for _, step := range []func(context.Context) error{p.led(p.openStreams), p.openKeys, p.restore, p.rebuild, p.openStore, p.listen} {
+	for _, step := range []func(context.Context) error{p.led(p.openStreams), p.openKeys, p.openStore, p.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -233,13 +230,13 @@ func (p *Plane) connect(ctx context.Context) error {
 	}
 	if opt.URL == "" {
 		server, err := streams.StartServer(streams.ServerOptions{
-			Dir: p.natsDir(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
+			Dir: p.dir.NATS(), Listen: p.opt.NATSListen, Relaxed: p.opt.Relaxed, Log: p.log, TLS: p.entrance.tls, Guard: p.natsGuard(),
 		})
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return inUse(err, "--data", p.opt.Data)
+			return datadir.InUse(err, "--data", p.opt.Data)
 		}
 		if err != nil {
-			return inUse(err, "--nats-listen", p.opt.NATSListen)
+			return datadir.InUse(err, "--nats-listen", p.opt.NATSListen)
 		}
 		p.onClose(server.Close)
 		opt.Server, p.natsURL, p.entrance.nats = server, server.ClientURL(), server
@@ -259,23 +256,16 @@ func (p *Plane) connect(ctx context.Context) error {
 }
 
 func (p *Plane) openStreams(ctx context.Context) (err error) {
-	if p.found != nil && p.opt.NATS != "" {
-		// Before a log is made where there is none.
-		created, there, err := streams.LogCreated(ctx, p.conn)
-		if err != nil {
-			return err
-		}
-		if err := p.checkLog(created, there); err != nil {
-			return err
-		}
+	if err := p.found.CheckFolded(ctx, p.conn); err != nil {
+		return err
 	}
 	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
 		return err
 	}
-	if err := p.checkOutside(ctx); err != nil {
+	if err := p.found.CheckExisting(ctx, p.conn, p.logURL()); err != nil {
 		return err
 	}
-	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{AboveID: p.known()}); err != nil {
+	if p.stream, err = streams.OpenLog(ctx, p.conn, streams.LogOptions{AboveID: p.found.LeastID()}); err != nil {
 		return err
 	}
 	state, err := p.stream.State(ctx)
@@ -298,7 +288,7 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if err := p.openWitness(ctx); err != nil {
 		return err
 	}
-	return p.settlePlace(ctx)
+	return p.found.Settle(ctx, p.stream, p)
 }
 
 // openMarker has the events of this worker marked as the plane's.
@@ -314,15 +304,6 @@ func (p *Plane) openMarker(ctx context.Context) error {
 	return nil
 }
 
-// known is an id that no id of a log made now may be below: this data directory
-// knows it.
-func (p *Plane) known() policy.EventID {
-	if p.found == nil {
-		return 0
-	}
-	return policy.EndOf(p.found.Base, p.found.Seq)
-}
-
 // nameOldNodes says once that the stream is there in which older releases kept
 // what they told nodes. It is left alone.
 func (p *Plane) nameOldNodes(ctx context.Context) error {
@@ -335,8 +316,8 @@ func (p *Plane) nameOldNodes(ctx context.Context) error {
 }
 
 // diskOptions guard the disk below dir, as which messages name it.
-func (p *Plane) diskOptions(dir string) disk.Options {
-	opt := disk.Options{Dir: dir, Parts: []string{filepath.Join(dir, storeName), filepath.Join(dir, natsName)}, MinFree: p.opt.MinFree, Log: p.log}
+func (p *Plane) diskOptions(dir datadir.Dir) disk.Options {
+	opt := disk.Options{Dir: string(dir), Parts: []string{dir.Store(), dir.NATS()}, MinFree: p.opt.MinFree, Log: p.log}
 	if p.entrance.nats != nil {
 		opt.Server = p.entrance.nats
 	}
@@ -355,13 +336,13 @@ func (p *Plane) storeOptions() projector.Options {
 
 func (p *Plane) openStore(ctx context.Context) (err error) {
 	metrics, page := p.newMetrics()
-	opt := p.storeOptions()
-	opt.Metrics = p.foldMetrics(metrics)
-	opt.Corrupt = p.corrupted
-	p.store, err = projector.Open(p.storeDir(), opt)
-	if errors.As(err, &p.corrupt) {
-		p.store, err = p.openAnew(ctx, opt)
+	p.readModel = datadir.NewStore(datadir.StoreOptions{
+		Found: p.found, Conn: p.conn, Log: p.stream, Fold: p.backpressured(), Store: p.storeOptions(), YesDelete: p.opt.YesDelete, Logger: p.log,
+	})
+	if err := p.readModel.Prepare(ctx); err != nil {
+		return err
 	}
+	p.store, err = p.readModel.Open(ctx, p.foldMetrics(metrics))
 	if err != nil {
 		return advise(err)
 	}

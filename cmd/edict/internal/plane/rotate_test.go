@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/keyring"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
@@ -203,7 +204,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 	}
 	r.create()
-	oldest, err := artifact.LoadSigner(filepath.Join(dir, keyName))
+	oldest, err := artifact.LoadSigner(datadir.Dir(dir).SigningKey())
 	require.NoError(t, err)
 	given := r.trust()
 	url := "http://" + r.at.HTTP
@@ -255,7 +256,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	err = node.NewFollower(url, "n5", node.Options{Trust: first(), From: new(policy.EventID), MinWait: time.Millisecond, MaxWait: time.Millisecond}).Run(t.Context(), func(node.Event) error { return nil })
 	require.ErrorAs(t, err, &untrusted, "it was away for the whole transition, and nobody vouches for the key")
 	require.Eventually(t, func() bool {
-		left, err := filepath.Glob(filepath.Join(dir, keysName, "*"))
+		left, err := filepath.Glob(filepath.Join(datadir.Dir(dir).Keys(), "*"))
 		return err == nil && len(left) == 0
 	}, 20*time.Second, time.Millisecond, "nor is it kept")
 
@@ -272,10 +273,10 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	r.write()
 	r.settled()
 	require.Len(t, r.keys(), 2)
-	current, err := artifact.LoadSigner(filepath.Join(dir, keyName))
+	current, err := artifact.LoadSigner(datadir.Dir(dir).SigningKey())
 	require.NoError(t, err)
 	require.Equal(t, r.keys()[0].KeyID, current.KeyID())
-	info, err := os.Stat(filepath.Join(dir, keyName))
+	info, err := os.Stat(datadir.Dir(dir).SigningKey())
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }

@@ -37,7 +37,7 @@ func (p *Plane) Run(ctx context.Context) error {
 		p.caught.Store(parts.Err() == nil)
 		return p.relay.Run(parts)
 	})
-	g.Go(func() error { return p.endCorrupt(parts) })
+	g.Go(func() error { return p.readModel.Run(parts) })
 	g.Go(func() error { return p.workers.Run(parts) })
 	g.Go(func() error { return p.keepMarks(parts) })
 	g.Go(func() error { return p.report(parts) })

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/edictdev/edict/api"
@@ -30,64 +28,6 @@ func (o SnapshotOptions) keep() int {
 	return o.Keep
 }
 
-// restore gives a worker that has no read model the newest checkpoint that is
-// sound, so that it folds only what came after; one that is damaged is moved
-// aside before. Where there is none, or
-// anything is wrong with all of them, it folds from the first event: a
-// checkpoint saves time and decides nothing.
-func (p *Plane) restore(ctx context.Context) error {
-	// A crash while one was made leaves a copy, which holds on to files that the
-	// store itself has let go.
-	if err := os.RemoveAll(p.scratchDir()); err != nil {
-		return err
-	}
-	if err := p.putAside(); err != nil {
-		return err
-	}
-	if p.found != nil || !absent(p.storeDir()) || !absent(p.storeDir()+".new") {
-		return nil
-	}
-	c, err := snapshot.OpenCheckpoints(ctx, p.conn, p.stream.Created(), false)
-	if errors.Is(err, streams.ErrNotFound) {
-		return nil
-	}
-	var all []snapshot.Manifest
-	if err == nil {
-		all, err = c.List(ctx)
-	}
-	if err != nil {
-		p.log.Warn("checkpoints cannot be read; folding from the first event", "error", err)
-		return ctx.Err()
-	}
-	for _, m := range all {
-		began := time.Now()
-		err := RestoreStore(ctx, c, m, p.stream, p.storeDir(), p.storeOptions())
-		if err == nil {
-			p.log.Info("the read model starts from a checkpoint", "seq", m.Seq, "seconds", time.Since(began).Seconds())
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.log.Warn("a checkpoint cannot be used; an older one, or the first event, does as well", "seq", m.Seq, "error", err)
-	}
-	return nil
-}
-
-// scratchDir is where a checkpoint is copied to before it is sent.
-func (p *Plane) scratchDir() string { return p.storeDir() + ".checkpoint" }
-
-// absent reports whether there is nothing at path; an empty directory is made
-// nothing.
-func absent(path string) bool {
-	info, err := os.Lstat(path)
-	if err == nil && info.IsDir() {
-		err = os.Remove(path) // fails where there is something in it
-		return err == nil
-	}
-	return errors.Is(err, fs.ErrNotExist)
-}
-
 // saveSnapshot makes a checkpoint of this worker's read model.
 func (p *Plane) saveSnapshot(ctx context.Context) (snapshot.Manifest, error) {
 	if !p.saving.TryLock() {
@@ -99,7 +39,7 @@ func (p *Plane) saveSnapshot(ctx context.Context) (snapshot.Manifest, error) {
 		return snapshot.Manifest{}, err
 	}
 	began := time.Now()
-	m, err := c.Create(ctx, p.store, p.scratchDir(), p.opt.Name, p.opt.Snapshots.keep())
+	m, err := c.Create(ctx, p.store, p.dir.Checkpoint(), p.opt.Name, p.opt.Snapshots.keep())
 	if err == nil {
 		p.log.Info("a checkpoint is made", "seq", m.Seq, "bytes", m.Bytes, "seconds", time.Since(began).Seconds())
 	}

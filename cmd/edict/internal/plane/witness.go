@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/streams"
 )
@@ -45,7 +47,7 @@ func (p *Plane) openWitness(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.found == nil {
+	if p.found.Store == nil {
 		// No read model knows the log, either.
 		if err := streams.Unwitnessed(links); err != nil {
 			return advise(err)
@@ -81,6 +83,30 @@ func (w *witness) end() (at uint64, last streams.Link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at, w.last
+}
+
+// LastID implements datadir.Witness.
+func (p *Plane) LastID() (last policy.EventID) {
+	for _, l := range p.links {
+		last = max(last, l.LastID())
+	}
+	return last
+}
+
+// NotePutBack implements datadir.Witness.
+func (p *Plane) NotePutBack(ctx context.Context, base uint64) error {
+	at, link := p.witness.end()
+	if link.Log == "" {
+		return nil // it has not seen the log
+	}
+	link = streams.Link{Log: link.Log, Base: base, Seq: link.Seq, Hash: link.Hash, Restored: true}
+	n, err := p.witness.chain.Append(ctx, at, link)
+	if err != nil {
+		return fmt.Errorf("note in the witness that the log was put back: %w", err)
+	}
+	link.At = n
+	p.witness.note(n, []streams.Link{link})
+	return nil
 }
 
 func (p *Plane) witnessEvery() time.Duration { return cmp.Or(p.opt.witnessEvery, witnessPause) }

@@ -2,19 +2,11 @@ package plane
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/datadir"
 	"github.com/edictdev/edict/relay"
 	"github.com/edictdev/edict/streams"
 )
@@ -22,18 +14,15 @@ import (
 // workersBucket holds the leases of the plane's processes.
 const workersBucket = "EDICT_WORKERS"
 
-// workerFile is where a data directory keeps who works on it.
-const workerFile = "worker.id"
-
 // openWorkers makes the register of workers and has opt go by it.
 func (p *Plane) openWorkers(opt *relay.Options) error {
-	id, err := p.workerID()
+	id, err := p.dir.WorkerID()
 	if err != nil {
-		return &UnusableError{"--data", err}
+		return &datadir.UnusableError{What: "--data", Err: err}
 	}
-	marks, err := p.loadMarks()
+	marks, err := p.dir.Published(p.stream.ID(), p.stream.Base())
 	if err != nil {
-		return &UnusableError{"--data", err}
+		return &datadir.UnusableError{What: "--data", Err: err}
 	}
 	p.owner = relay.NewOwner()
 	self := relay.Worker{ID: id, Name: p.opt.Name, Started: time.Now().UTC(), Partitions: p.opt.Announce}
@@ -69,25 +58,8 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 // publishes reports whether this process publishes any partitions.
 func (p *Plane) publishes() bool { return p.opt.Announce == nil || len(p.opt.Announce) > 0 }
 
-// marksFile is where a data directory keeps up to where its worker published,
-// for when no other worker is left that knows.
-const marksFile = "published.json"
-
-// marksPause is how often that is written.
+// marksPause is how often it is written up to where this worker published.
 const marksPause = time.Second
-
-// loadMarks reads what keepMarks left.
-func (p *Plane) loadMarks() (map[int]uint64, error) {
-	text, err := os.ReadFile(filepath.Join(p.opt.Data, marksFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var kept relay.Published
-	if err != nil || json.Unmarshal(text, &kept) != nil || !kept.Of(p.stream.ID(), p.stream.Base()) {
-		return nil, err // a crash may leave the file empty
-	}
-	return kept.Partitions, nil
-}
 
 func (p *Plane) publishedUpTo(marks map[int]uint64) *relay.Published {
 	return &relay.Published{Log: p.stream.ID(), Base: p.stream.Base(), Partitions: marks}
@@ -112,7 +84,7 @@ func (p *Plane) keepMarks(ctx context.Context) error {
 		if maps.Equal(now, kept) {
 			continue
 		}
-		err := p.writeMarks(now)
+		err := p.dir.KeepPublished(p.publishedUpTo(now))
 		if err != nil && !failed {
 			p.log.Warn("up to where nodes were told cannot be kept; after a restart some are told again", "error", err)
 		}
@@ -121,19 +93,6 @@ func (p *Plane) keepMarks(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (p *Plane) writeMarks(marks map[int]uint64) error {
-	text, err := json.Marshal(p.publishedUpTo(marks))
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(p.opt.Data, marksFile)
-	// A power failure may take it; nothing is lost then.
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 // openLeases opens their bucket: in memory beside an embedded server, where
@@ -147,25 +106,6 @@ func (p *Plane) openLeases(ctx context.Context) (relay.Leases, error) {
 		return nil, err // not a nil bucket in an interface
 	}
 	return b, nil
-}
-
-// workerID is the lasting name of who works on this data directory.
-func (p *Plane) workerID() (string, error) {
-	path := filepath.Join(p.opt.Data, workerFile)
-	text, err := os.ReadFile(path)
-	if err == nil {
-		if id, err := uuid.Parse(strings.TrimSpace(string(text))); err == nil {
-			return id.String(), nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	// A crash may leave the file empty: who works here is named anew, then.
-	id := uuid.New().String()
-	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write %s: %w", path, err)
-	}
-	return id, nil
 }
 
 // workersNow are the workers that are alive, as their leases say; of this one
