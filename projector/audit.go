@@ -36,6 +36,9 @@ func Audit(ctx context.Context, log interface {
 			return c, fmt.Errorf("read the log: %w", err)
 		}
 		for _, m := range msgs {
+			if err := ctx.Err(); err != nil {
+				return c, err
+			}
 			c.Add(m)
 			for len(links) > 0 && links[0].Seq == c.Seq {
 				if err := c.Compare(links[0], agreed); err != nil {

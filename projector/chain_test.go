@@ -215,3 +215,13 @@ func TestEventsDoNotWaitForEverForALink(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, p.Close())
 }
+
+// A log of a million events, or of a hundred that are slow to read, must not keep a
+// process that is to stop.
+func TestAnAuditEndsWithItsContext(t *testing.T) {
+	msgs := heavy(t, 6, 1, "")
+	ctx, end := context.WithCancel(t.Context())
+	c, err := Audit(ctx, tape{msgs, 2}, 1, uint64(len(msgs)), nil, func(uint64) { end() })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, uint64(2), c.Seq, "what had come before is all that is read")
+}

@@ -110,7 +110,9 @@ func (q *queue) received() uint64 {
 
 // take waits for messages and returns all there are, at most followBatch and
 // followTogether, with the number the server had beyond the last that came. What came before a
-// failure is given before it. quiet > 0 bounds the wait: errQuiet.
+// failure is given before it, but nothing once ctx has ended: a reader that is slower
+// than the server finds the queue full for as long as the log is. quiet > 0 bounds the
+// wait: errQuiet.
 func (q *queue) take(ctx context.Context, quiet time.Duration) (batch []Message, pending uint64, err error) {
 	var alarm <-chan time.Time
 	if quiet > 0 {
@@ -119,6 +121,9 @@ func (q *queue) take(ctx context.Context, quiet time.Duration) (batch []Message,
 		alarm = t.C
 	}
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
 		if batch, pending, err = q.now(); batch != nil || err != nil {
 			return batch, pending, err
 		}
