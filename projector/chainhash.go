@@ -57,8 +57,13 @@ const olderSchema = 5
 
 // Add moves the chain over the message that follows it.
 func (c *Chain) Add(m streams.Message) {
-	event, _ := policy.Decode(m.Body)
-	c.pass(&m, namesOf(&m, event), sha256.Sum256(m.Body))
+	// A body without an id decodes to no event that has one, so it need not be decoded.
+	n := names{id: policy.IDOf(m.Body)}
+	if n.id != uuid.Nil {
+		event, _ := policy.Decode(m.Body)
+		n = namesOf(&m, event)
+	}
+	c.pass(&m, n, sha256.Sum256(m.Body))
 }
 
 // pass is Add of a message whose body was read and hashed.
