@@ -39,8 +39,12 @@ func build(dir string, flags ...string) (bin string, err error) {
 	if err != nil {
 		return "", err
 	}
+	const program = "./cmd/edict"
+	if err := gen.Sources(program); err != nil {
+		return "", err
+	}
 	bin = filepath.Join(dir, "edict")
-	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", bin}, flags...), "./cmd/edict")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", bin}, flags...), program)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build edict: %w\n%s", err, out)
@@ -198,7 +202,11 @@ func (p *process) kill() {
 func (p *process) terminate() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.True(p.t, waitFor(20*time.Second, p.ended), "serve does not stop")
+	if !waitFor(20*time.Second, p.ended) {
+		p.signal(syscall.SIGQUIT) // it prints what it does
+		<-p.gone
+		require.Fail(p.t, "serve does not stop")
+	}
 	require.Zero(p.t, p.cmd.ProcessState.ExitCode())
 }
 

@@ -94,8 +94,10 @@ func (s *story) rows(node string) map[string]string {
 func TestTheExampleFollowsAPlane(t *testing.T) {
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
+	const program = "./docs/examples/follower"
+	require.NoError(t, gen.Sources(program))
 	bin := filepath.Join(t.TempDir(), "follower")
-	cmd := exec.Command("go", "build", "-o", bin, "./docs/examples/follower")
+	cmd := exec.Command("go", "build", "-o", bin, program)
 	cmd.Dir = root
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", text)
