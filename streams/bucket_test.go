@@ -7,19 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/test/natscluster"
 )
 
 // cluster is a connection to three servers that keep everything three times.
-func cluster(t testing.TB) (*Conn, []*Server) {
+func cluster(t testing.TB) (c *Conn, url string) {
 	t.Helper()
-	servers, err := StartCluster(within(t), 3, t.TempDir(), ServerOptions{Relaxed: true})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, s := range servers {
-			s.Close()
-		}
-	})
-	return connect(t, ConnectOptions{URL: ClusterURL(servers), Replicas: 3}), servers
+	url = natscluster.Start(t, 3).URL()
+	return connect(t, ConnectOptions{URL: url, Replicas: 3}), url
 }
 
 // onBoth runs a test on one server and on three with three replicas.
@@ -119,8 +115,8 @@ func watched(t *testing.T, b *Bucket, after uint64, n int) (all []Entry) {
 
 func TestFewerReplicasThanAskedForAreRefused(t *testing.T) {
 	t.Parallel()
-	c, servers := cluster(t)
-	one := connect(t, ConnectOptions{URL: ClusterURL(servers)})
+	c, url := cluster(t)
+	one := connect(t, ConnectOptions{URL: url})
 	openLog(t, one)
 	_, err := OpenBucket(within(t), one, BucketOptions{Name: "TEST"})
 	require.NoError(t, err)

@@ -25,10 +25,9 @@ func (l *Log) readHead(ctx context.Context) (uint64, error) {
 }
 
 // last is the last sequence of a stream of ours. Not ok: ask over a connection,
-// because the server is one of several, is down or starting, or has nothing in
-// such a stream.
+// because the server is down or starting, or has nothing in such a stream.
 func (s *Server) last(stream string) (seq uint64, ok bool) {
-	if s.opt.Cluster != nil || !s.mu.TryRLock() {
+	if !s.mu.TryRLock() {
 		return 0, false
 	}
 	run := s.run

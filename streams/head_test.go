@@ -50,12 +50,6 @@ func TestTheHeadOutlivesARestartAndNotItsServer(t *testing.T) {
 	require.Error(t, err, "nobody knows")
 }
 
-func TestOneServerOfSeveralIsNotAskedAlone(t *testing.T) {
-	s := &Server{opt: ServerOptions{Cluster: &Cluster{}}}
-	_, ok := s.last(LogStream)
-	require.False(t, ok)
-}
-
 // nobody lets no guest in.
 type nobody struct{}
 

@@ -71,11 +71,11 @@ func NewListeners(c *Conn) *Listeners {
 	return &Listeners{c: c, most: listenerMost, heard: map[policy.NodeID]question{}, wake: make(chan struct{}, 1)}
 }
 
-// account is that of the embedded server that stands alone and is up; nil: ask
-// otherwise.
+// account is that of the embedded server where there is one and it is up; nil:
+// ask otherwise.
 func (l *Listeners) account() (*server.Server, *server.Account) {
 	s := l.c.server
-	if s == nil || s.opt.Cluster != nil {
+	if s == nil {
 		return nil, nil
 	}
 	s.mu.RLock()

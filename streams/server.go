@@ -62,8 +62,6 @@ type ServerOptions struct {
 	// network; nil: none.
 	Guard Guard
 	TLS   *tls.Config
-
-	Cluster *Cluster // the server is one of these; nil: it stands alone
 }
 
 // Server is an embedded nats-server with JetStream.
@@ -126,11 +124,6 @@ func (s *Server) options() (*server.Options, error) {
 		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: embeddedMaxBatch},
 
 		DisableJetStreamBanner: true,
-	}
-	if s.opt.Cluster != nil {
-		if err := s.opt.Cluster.join(o); err != nil {
-			return nil, fmt.Errorf("embedded server: %w", err)
-		}
 	}
 	if s.opt.Guard != nil {
 		o.CustomClientAuthentication, o.MaxSubs = &admission{s}, MaxSubscriptions

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/test/natscluster"
 	"github.com/edictdev/edict/test/oracle"
 	"github.com/edictdev/edict/test/proxy"
 )
@@ -25,7 +26,6 @@ import (
 type cluster struct {
 	t        *testing.T
 	url      string
-	servers  []*streams.Server
 	conn     *streams.Conn
 	key      string
 	replicas int // of everything that is kept
@@ -37,20 +37,15 @@ type cluster struct {
 func newCluster(t *testing.T, servers int, ttl time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: servers}
-	var err error
 	if servers == 1 {
-		s, serr := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: anyPort, Relaxed: true})
-		c.servers, err = []*streams.Server{s}, serr
+		s, err := streams.StartServer(streams.ServerOptions{Dir: t.TempDir(), Listen: anyPort, Relaxed: true})
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		c.url = s.ClientURL()
 	} else {
-		c.servers, err = streams.StartCluster(t.Context(), servers, t.TempDir(), streams.ServerOptions{Relaxed: true})
+		c.url = natscluster.Start(t, servers).URL()
 	}
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, s := range c.servers {
-			s.Close()
-		}
-	})
-	c.url = streams.ClusterURL(c.servers)
+	var err error
 	c.conn, err = streams.Connect(t.Context(), streams.ConnectOptions{URL: c.url, Replicas: servers})
 	require.NoError(t, err)
 	t.Cleanup(c.conn.Close)
@@ -162,7 +157,8 @@ func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerPublishes(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, servers, 2*time.Second)
 			stays, dies := c.work(), c.work()
-			wired := proxy.New(t, strings.TrimPrefix(c.servers[0].ClientURL(), "nats://"), 1)
+			first, _, _ := strings.Cut(c.url, ",")
+			wired := proxy.New(t, strings.TrimPrefix(first, "nats://"), 1)
 			if servers == 1 { // of a cluster, a client goes on with the servers it has heard of
 				c.url = "nats://" + wired.Addr()
 			}
