@@ -102,7 +102,7 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 		}
 		b.reset()
 		var told Batch
-		told, w.made, p.failed = p.foldAll(b, p.db, bulkFold, entries, never)
+		told, w.made, p.failed = p.foldAll(b, bulkFold, entries, never)
 		if p.failed == nil {
 			p.failed = b.ingest(p)
 		}

@@ -1,8 +1,6 @@
 package projector
 
 import (
-	"io"
-
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/edictdev/edict/compiler"
@@ -16,16 +14,11 @@ type sink interface {
 	Delete(key []byte, _ *pebble.WriteOptions) error
 }
 
-// past is what earlier batches wrote.
-type past interface {
-	Get(key []byte) ([]byte, io.Closer, error)
-}
-
 // fold applies events, one by one, to memory and to one batch.
 type fold struct {
 	*state
 	batch sink
-	store past
+	store *pebble.DB // what earlier batches wrote
 	base  uint64
 	bulk  bool    // a rebuild: nobody looks on
 	tell  *teller // nil: nobody is to be told what these events changed

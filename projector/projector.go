@@ -75,7 +75,6 @@ type Projector struct {
 	pebble *pebble.Options // the store's, for tables made beside it
 	log    *slog.Logger
 
-	ephemeral *ephemeral // in the store's place, see Memory
 	unflushed chan error // what a flush or a compaction failed with, the first not asked for
 
 	// mu guards memory and Pebble together: whoever holds it for reading sees
@@ -270,7 +269,7 @@ func admit(msgs []streams.Message, next uint64) ([]entry, error) {
 
 // written is a batch that memory and Pebble hold, and the disk perhaps not yet.
 type written struct {
-	batch *pebble.Batch // nil: there was nothing to write
+	batch *pebble.Batch // nil: there was nothing to write, or a table took it
 	room  int64         // that it takes of the budget of those unsynced
 	began time.Time
 	made  []Verdict
@@ -296,17 +295,13 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.failed != nil || len(entries) == 0 {
 		return w, p.failed
 	}
-	if p.ephemeral != nil {
-		_, w.made, p.failed = p.foldAll(p.ephemeral, p.ephemeral, p.ephemeral.mode, entries, never)
-		return w, p.failed
-	}
 	mode := quietFold
 	if p.feed != nil && p.feed.Wanted() {
 		mode = toldFold
 	}
 	var told Batch
 	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	told, w.made, err = p.foldAll(w.batch, p.db, mode, entries, func() bool { return w.batch.Len() >= batchMost })
+	told, w.made, err = p.foldAll(w.batch, mode, entries, func() bool { return w.batch.Len() >= batchMost })
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
@@ -389,10 +384,10 @@ func (w written) abandon() {
 
 // foldAll folds entries into memory and b, the cursor included. It ends early
 // where b is full, or the edges are many.
-func (p *Projector) foldAll(b sink, store past, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
+func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
 	p.room.reset()
 	c := p.cursor
-	f := fold{state: p.state, batch: b, store: store, base: c.base, bulk: m == bulkFold, cache: &p.payloads, scratch: p.room}
+	f := fold{state: p.state, batch: b, store: p.db, base: c.base, bulk: m == bulkFold, cache: &p.payloads, scratch: p.room}
 	if m == toldFold {
 		f.tell = &teller{counts: map[compiler.Fingerprint]struct{}{}}
 	}

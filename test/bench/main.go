@@ -22,22 +22,22 @@ import (
 var measures = []measure{
 	{"nats", "one revision to every node's message with a listener over NATS, signed, strict", toldNATS},
 	{"fold", "a label-heavy log folded into the store", foldLog},
-	{"w1", "nodes in small groups, in memory", measureSpan("w1", inMemory, func(_, user, resident *line) {
-		user.atMost(2)
-		resident.atMost(350)
+	{"w1", "nodes in small groups, from memory", measureSpan("w1", recorded, func(_, user, resident *line) {
+		user.atMost(3)
+		resident.atMost(600)
 	})},
 	{"w1-full", "the same, from the log into the store", measureSpan("w1", rebuilt, func(wall, user, _ *line) {
 		wall.atMost(4)
 		user.atMost(7)
 	})},
 	{"w1-follow", "the same, as a worker follows the log", measureSpan("w1", live, func(_, _, _ *line) {})},
-	{"w2", "many policies with one selector, in memory", measureSpan("w2", inMemory, func(wall, _, _ *line) { wall.atMost(0.3) })},
-	{"w2u", "the same, every node with a label of its own", measureSpan("w2u", inMemory, func(wall, _, resident *line) {
+	{"w2", "many policies with one selector, from memory", measureSpan("w2", recorded, func(wall, _, _ *line) { wall.atMost(0.5) })},
+	{"w2u", "the same, every node with a label of its own", measureSpan("w2u", recorded, func(wall, _, resident *line) {
 		wall.atMost(0.8)
-		resident.atMost(100)
+		resident.atMost(160)
 	})},
-	{"w3", "a policy for each node, in memory", measureSpan("w3", inMemory, func(wall, _, _ *line) { wall.atMost(0.25) })},
-	{"w4", "nodes in large groups, in memory", measureSpan("w4", inMemory, func(_, user, _ *line) { user.atMost(1) })},
+	{"w3", "a policy for each node, from memory", measureSpan("w3", recorded, func(wall, _, _ *line) { wall.atMost(0.75) })},
+	{"w4", "nodes in large groups, from memory", measureSpan("w4", recorded, func(_, user, _ *line) { user.atMost(1) })},
 	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},

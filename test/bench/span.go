@@ -53,7 +53,7 @@ const spanSeed = 4
 
 // Modes of a span.
 const (
-	inMemory = "in memory, nothing is stored and no edge is made; decoded from JSON"
+	recorded = "from memory into Pebble in bulk, left to the operating system, no edges; decoded from JSON"
 	rebuilt  = "from JetStream into Pebble in bulk, durable, no edges, as a first start does it; the server's part of the CPU included"
 	live     = "from JetStream into Pebble as it follows the log, fsynced, with the edges; the server's part of the CPU included"
 )
@@ -136,8 +136,8 @@ func spanChild(spec string) error {
 	}
 	w := workloads(s.Shrink)[i]
 	run := s.inFull
-	if s.Mode == inMemory {
-		run = s.inMemory
+	if s.Mode == recorded {
+		run = s.recorded
 	}
 	r, err := run(context.Background(), &w)
 	if err != nil {
@@ -146,17 +146,21 @@ func spanChild(spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-func (s *span) inMemory(ctx context.Context, w *workload) (r spanned, err error) {
+func (s *span) recorded(ctx context.Context, w *workload) (r spanned, err error) {
 	t, err := record(w, s.Seed)
 	if err != nil {
 		return r, err
 	}
 	debug.FreeOSMemory()
 	r.Input = float64(t.room.used) / (1 << 20)
-	m := projector.NewMemory(projector.Options{Partitions: partitions, Created: t.at}, false)
-	err = s.time(&r, func() error { return foldAll(ctx, m, t, uint64(len(t.room.msgs))) })
+	p, err := projector.Open(filepath.Join(s.Dir, "store"), projector.Options{Partitions: partitions, Created: t.at, Relaxed: true})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	err = s.time(&r, func() error { return p.Rebuild(ctx, t, uint64(len(t.room.msgs))) })
 	if err == nil {
-		r.Rows, r.Digest, err = digestRows(w, m)
+		r.Rows, r.Digest, err = digestRows(w, store{p})
 	}
 	return r, err
 }
@@ -205,14 +209,8 @@ func (s *span) inFull(ctx context.Context, w *workload) (r spanned, err error) {
 	return r, err
 }
 
-// folder is a fold of either kind.
-type folder interface {
-	Run(ctx context.Context, log projector.Log) error
-	Wait(ctx context.Context, seq uint64) error
-}
-
 // foldAll folds a log up to last.
-func foldAll(ctx context.Context, f folder, log projector.Log, last uint64) error {
+func foldAll(ctx context.Context, f *projector.Projector, log projector.Log, last uint64) error {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -288,13 +286,7 @@ func heapNow() (bytes, allocs uint64) {
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
-// rowed is a fold whose rows can be asked for.
-type rowed interface {
-	Generation(id policy.NodeID) (identity uint32, generation uint64, ok bool)
-	Rows(id policy.NodeID) (projector.Rows, bool)
-}
-
-// store asks a projector with a store.
+// store asks a projector.
 type store struct{ *projector.Projector }
 
 func (s store) Generation(id policy.NodeID) (identity uint32, generation uint64, ok bool) {
@@ -309,7 +301,7 @@ func (s store) Rows(id policy.NodeID) (r projector.Rows, ok bool) {
 
 // digestRows counts and hashes every row of every node: an early stop, or a row
 // too many, shows. Nodes with the same label set share the hash of their rows.
-func digestRows(w *workload, f rowed) (n int, digest string, err error) {
+func digestRows(w *workload, f store) (n int, digest string, err error) {
 	type sum struct {
 		rows int
 		hash [32]byte
