@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/edictdev/edict/compiler"
-	"github.com/edictdev/edict/policy"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/policy"
 )
 
 func TestGoldenBytesOfOrderedPolicy(t *testing.T) {
@@ -67,7 +68,7 @@ func TestGoldenBytesOfOrderedPolicy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rs := compiler.Compile(c.rules)
 			require.Equal(t, c.payload, string(rs.Payload))
-			plain, omitted := policy.PlainPayload(rs.Payload)
+			plain, omitted := compiler.Plain(rs.Payload)
 			require.Equal(t, "[]", string(plain))
 			require.Equal(t, len(c.rules), omitted)
 		})
@@ -86,7 +87,7 @@ func TestAPlainPayloadIsThatOfThePlainRules(t *testing.T) {
 			}
 		}
 		whole, part := compiler.Compile(all), compiler.Compile(some)
-		plain, omitted := policy.PlainPayload(whole.Payload)
+		plain, omitted := compiler.Plain(whole.Payload)
 		if !bytes.Equal(part.Payload, plain) || omitted != whole.Rules-part.Rules {
 			t.Fatalf("%s\nwant %s and %d\n got %s and %d", whole.Payload, part.Payload, whole.Rules-part.Rules, plain, omitted)
 		}

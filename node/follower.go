@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/wire"
 )
@@ -167,7 +168,7 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
 // Merged is the set of rules the node must apply.
-func (f *Follower) Merged() Merged { return Merge(f.rows.list()) }
+func (f *Follower) Merged() compiler.Block { return merged(f.rows.list()) }
 
 // Cursor is the event id to resume after: nothing up to it is missing from Rows.
 func (f *Follower) Cursor() policy.EventID { return policy.EventID(f.cursor.Load()) }

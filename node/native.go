@@ -396,5 +396,5 @@ func (s *session) retained(ctx context.Context) (State, error) {
 		}
 	}
 	rows := told.list()
-	return State{ID: a.upTo, Merged: Merge(rows), Rows: rows}, nil
+	return State{ID: a.upTo, Merged: merged(rows), Rows: rows}, nil
 }

@@ -98,7 +98,7 @@ func (p *plane) getState(w http.ResponseWriter, _ *http.Request) {
 	p.pulls++
 	w.Header().Set("Edict-Event-Id", p.position.String())
 	w.Header().Set(wire.HeaderLogSeq, "1")
-	m := Merge(p.rows())
+	m := merged(p.rows())
 	if m.Rules == nil {
 		fmt.Fprint(w, `{"policy":null}`)
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/wire"
 )
@@ -27,7 +28,7 @@ type State struct {
 	LogSeq uint64
 	Body   json.RawMessage // the NodeStateSnapshot, verbatim
 	// Merged is the policy block of Body; zero when that is null.
-	Merged Merged
+	Merged compiler.Block
 	// Rows are what Merged is made of.
 	Rows []Row
 }
@@ -50,7 +51,7 @@ func (f *Follower) pull(ctx context.Context) (State, error) {
 		if s.Rows, err = f.pullRows(ctx); err != nil {
 			return State{}, fmt.Errorf("pull the rows: %w", err)
 		}
-		if Merge(s.Rows).Fingerprint == s.Merged.Fingerprint {
+		if merged(s.Rows).Fingerprint == s.Merged.Fingerprint {
 			return s, nil
 		}
 	}
@@ -80,7 +81,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	if doc.Policy == nil {
 		return s, nil
 	}
-	s.Merged = Merged{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
+	s.Merged = compiler.Block{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
 	s.Merged.Fingerprint, err = parseFingerprint(doc.Policy.Fingerprint)
 	return s, err
 }
@@ -120,8 +121,8 @@ func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
 		if sha256.Sum256(rules) != fp || len(rules) < 2 || rules[0] != '[' {
 			return nil, fmt.Errorf("the rules of policy %s are not those of its fingerprint", item.PolicyID)
 		}
-		if plain, omitted := policy.PlainPayload(rules); omitted > 0 {
-			rules, fp = plain, sha256.Sum256(plain)
+		if plain, omitted := compiler.Plain(rules); omitted > 0 {
+			rules, fp = plain, compiler.FingerprintOf(plain)
 		}
 		out = append(out, Row{item.PolicyID, item.RevisionID, fp, rules})
 	}

@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -61,10 +61,10 @@ func (r *Reporter) Applied(f *Follower) {
 	if told == 0 {
 		return
 	}
-	merged := f.Merged()
-	rep := policy.Report{Event: told, Fingerprint: merged.Fingerprint}
-	if merged.Rules == nil {
-		rep.Fingerprint = sha256.Sum256([]byte("[]"))
+	now := f.Merged()
+	rep := policy.Report{Event: told, Fingerprint: now.Fingerprint}
+	if now.Rules == nil {
+		rep.Fingerprint = compiler.Empty.Fingerprint
 	}
 	r.mu.Lock()
 	r.next = &rep

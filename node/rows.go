@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -22,15 +23,6 @@ type Row struct {
 	// Rules is what the node contract can express of the compiled payload: a compact
 	// JSON array, "[]" where that is nothing.
 	Rules json.RawMessage
-}
-
-// Merged is what a node must apply: the rules of all its rows, by ascending
-// policy id (docs/design.md#compile). The zero value is that of a node without rows,
-// to which no policy says anything.
-type Merged struct {
-	Revision    uuid.UUID // of the first row
-	Fingerprint [sha256.Size]byte
-	Rules       json.RawMessage // a JSON array; nil without rows
 }
 
 // set is the rows of one node, as far as it was told.
@@ -111,21 +103,14 @@ func (r *set) list() []Row {
 	})
 }
 
-// Merge makes the set a node applies out of rows in ascending policy id.
-func Merge(rows []Row) Merged {
-	if len(rows) == 0 {
-		return Merged{}
+// merged is what a node that has the rows must apply: the rules of all, by
+// ascending policy id. The zero value is that of a node without rows, to which no
+// policy says anything.
+func merged(rows []Row) compiler.Block {
+	in := make([]compiler.Row, len(rows))
+	for i, r := range rows {
+		in[i] = compiler.Row{Policy: r.Policy, Revision: r.Revision, Fingerprint: r.Fingerprint, Payload: r.Rules}
 	}
-	block := sha256.New()
-	rules := json.RawMessage{'['}
-	for _, row := range rows {
-		block.Write(row.Rules)
-		if inner := row.Rules[1 : len(row.Rules)-1]; len(inner) > 0 {
-			if len(rules) > 1 {
-				rules = append(rules, ',')
-			}
-			rules = append(rules, inner...)
-		}
-	}
-	return Merged{rows[0].Revision, [sha256.Size]byte(block.Sum(nil)), append(rules, ']')}
+	b, _ := compiler.Merge(in)
+	return b
 }

@@ -112,7 +112,7 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 		if payloads[n], err = v.Payload(r.Fingerprint); err != nil {
 			return fp, 0, false, fmt.Errorf("policy %s: %w", r.Policy, err)
 		}
-		payloads[n], _ = policy.PlainPayload(payloads[n])
+		payloads[n], _ = compiler.Plain(payloads[n])
 	}
 	return compiler.FingerprintOf(payloads...), i.rowsGeneration(), true, nil
 }

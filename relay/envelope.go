@@ -107,7 +107,7 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 		return r, nil
 	}
 	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
-	r, err := artifact.PrepareRules(policy.PlainPayload(payload))
+	r, err := artifact.PrepareRules(compiler.Plain(payload))
 	if got := compiler.FingerprintOf(payload); err == nil && got != fp {
 		err = fmt.Errorf("the read model gives %s for it: rebuild it", got)
 	}

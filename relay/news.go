@@ -53,7 +53,7 @@ func newsOf(item *projector.Item, gone bool) *news {
 		id++
 	}
 	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
-	plain, omitted := policy.PlainPayload(payload)
+	plain, omitted := compiler.Plain(payload)
 	p := artifact.PolicyPayload{
 		PolicyID: item.Policy, RevisionID: item.Revision, Fingerprint: fingerprint, Rules: plain, RulesOmitted: omitted,
 	}

@@ -86,7 +86,7 @@ func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitte
 		if err != nil {
 			return compiler.Block{}, false, 0, fmt.Errorf("policy %s: %w", r.Policy, err)
 		}
-		plain, left := policy.PlainPayload(payload)
+		plain, left := compiler.Plain(payload)
 		omitted += left
 		in = append(in, compiler.Row{
 			Policy:      r.Policy,

@@ -62,7 +62,7 @@ func (p *plane) block(id policy.NodeID, match func(policy.Selector, policy.Label
 	for _, h := range p.heads {
 		if h.Project == n.Project && match(h.Revision.Selector, n.Labels) {
 			rs := p.rules[h.Revision.ID]
-			plain, left := policy.PlainPayload(rs.Payload)
+			plain, left := compiler.Plain(rs.Payload)
 			omitted += left
 			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: plain})
 		}

@@ -38,7 +38,7 @@ var rooms = map[string][]string{
 	"admission":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"api":         {"fault", "relay", "snapshot", "convergence", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"node":        {"artifact", "wire", "policy"},
+	"node":        {"compiler", "artifact", "wire", "policy"},
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
 		"fault",

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/projector"
 	"github.com/edictdev/edict/snapshot"
 )
@@ -101,7 +101,7 @@ func stateFingerprint(body []byte) (string, error) {
 	return s.Policy.Fingerprint, nil
 }
 
-func fingerprintText(m node.Merged) string {
+func fingerprintText(m compiler.Block) string {
 	if m.Rules == nil {
 		return ""
 	}

@@ -1,10 +1,12 @@
-package policy
+package compiler
 
-// PlainPayload is the part of a rule payload that the node contract
+import "github.com/edictdev/edict/policy"
+
+// Plain is the part of a rule payload that the node contract
 // (docs/design.md#http) can express, in the same order, and how many rules it leaves out: it
-// keeps those for which Rule.Plain holds. It works on the payload's bytes; a
+// keeps those for which policy.Rule.Plain holds. It works on the payload's bytes; a
 // payload of plain rules alone is returned itself.
-func PlainPayload(payload []byte) (plain []byte, omitted int) {
+func Plain(payload []byte) (plain []byte, omitted int) {
 	if !extended(payload) {
 		return payload, 0
 	}
@@ -31,7 +33,7 @@ func extended(b []byte) bool {
 			continue
 		}
 		switch string(b[i+1 : i+5]) {
-		case "auth", string(SCTP), string(Pass), string(Redirect[:4]):
+		case "auth", string(policy.SCTP), string(policy.Pass), string(policy.Redirect[:4]):
 			return true
 		case "sour":
 			if b[i+len(`"source_`)] == 's' {
