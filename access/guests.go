@@ -88,13 +88,13 @@ func (p *Principal) appendable(project uuid.UUID, b bits) (subjects []string) {
 	if b&operator == 0 {
 		return nil
 	}
-	subjects = append(subjects, wire.LogFilter(project, wire.FamilyNode, "*"), wire.LogFilter(project, wire.FamilyArtifact, "*"))
+	subjects = append(subjects, wire.LogFilter(project, policy.FamilyNode, "*"), wire.LogFilter(project, policy.FamilyArtifact, "*"))
 	if b&manage != 0 {
-		return append(subjects, wire.LogFilter(project, wire.FamilyPolicy, "*"))
+		return append(subjects, wire.LogFilter(project, policy.FamilyPolicy, "*"))
 	}
 	for id, b := range p.policies {
 		if b&manage != 0 {
-			subjects = append(subjects, wire.LogFilter(project, wire.FamilyPolicy, id.String()))
+			subjects = append(subjects, wire.LogFilter(project, policy.FamilyPolicy, id.String()))
 		}
 	}
 	return subjects

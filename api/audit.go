@@ -102,19 +102,16 @@ const viaNATS = "nats"
 
 // auditDetail is what an event gave or took that its subject does not say.
 func auditDetail(m streams.Message) string {
-	switch m.Get(wire.HeaderCEType) {
-	case policy.TypeRelationWritten, policy.TypeRelationRemoved, policy.TypeKeyRotated:
-	default:
+	if k := policy.KindNamed(m.Get(wire.HeaderCEType)); k == nil || k.Detail == nil {
 		return "" // and spare the reading of what may be large
 	}
 	e, _ := policy.Decode(m.Body) // whoever appends may append anything
-	switch e := e.(type) {
-	case policy.RelationWritten:
-		return e.Relation.String()
-	case policy.RelationRemoved:
-		return e.Relation.String()
-	case policy.KeyRotated:
-		return e.Previous + " to " + e.Key
+	if e == nil {
+		return ""
 	}
-	return ""
+	k := policy.KindOf(e)
+	if k.Detail == nil {
+		return ""
+	}
+	return k.Detail(e)
 }

@@ -189,83 +189,6 @@ func parseObjectID(s string) (uuid.UUID, bool) {
 // the node's project, too. Those in the log of before need not.
 func (r Relation) Whole() bool { return r.Kind != ObjectNode || r.ID != uuid.Nil }
 
-// PrincipalUpdated states a principal, whole: the first one makes it, each later
-// one replaces it.
-type PrincipalUpdated struct {
-	ID        uuid.UUID
-	Principal PrincipalID
-	// Expected is the version (log sequence) that the writer saw; 0: there is
-	// no such principal. nil: whatever it is now.
-	Expected  *uint64
-	CreatedBy string
-	Document  Principal
-}
-
-// PrincipalRemoved ends a principal, its credentials and its relations.
-type PrincipalRemoved struct {
-	ID        uuid.UUID
-	Principal PrincipalID
-	CreatedBy string
-}
-
-// RelationWritten gives a principal a relation, whether the principal is known
-// yet or not.
-type RelationWritten struct {
-	ID        uuid.UUID
-	Principal PrincipalID
-	CreatedBy string
-	Relation  Relation
-}
-
-// RelationRemoved takes it back.
-type RelationRemoved struct {
-	ID        uuid.UUID
-	Principal PrincipalID
-	CreatedBy string
-	Relation  Relation
-}
-
-// EventID implements Event.
-func (e PrincipalUpdated) EventID() uuid.UUID { return e.ID }
-
-// EventID implements Event.
-func (e PrincipalRemoved) EventID() uuid.UUID { return e.ID }
-
-// EventID implements Event.
-func (e RelationWritten) EventID() uuid.UUID { return e.ID }
-
-// EventID implements Event.
-func (e RelationRemoved) EventID() uuid.UUID { return e.ID }
-
-// EventType implements Event.
-func (PrincipalUpdated) EventType() string { return TypePrincipalUpdated }
-
-// EventType implements Event.
-func (PrincipalRemoved) EventType() string { return TypePrincipalRemoved }
-
-// EventType implements Event.
-func (RelationWritten) EventType() string { return TypeRelationWritten }
-
-// EventType implements Event.
-func (RelationRemoved) EventType() string { return TypeRelationRemoved }
-
-// Scope implements Event: principals belong to the plane.
-func (PrincipalUpdated) Scope() uuid.UUID { return uuid.Nil }
-
-// Scope implements Event.
-func (PrincipalRemoved) Scope() uuid.UUID { return uuid.Nil }
-
-// Scope implements Event.
-func (RelationWritten) Scope() uuid.UUID { return uuid.Nil }
-
-// Scope implements Event.
-func (RelationRemoved) Scope() uuid.UUID { return uuid.Nil }
-
-func (PrincipalUpdated) isEvent() {}
-func (PrincipalRemoved) isEvent() {}
-func (RelationWritten) isEvent()  {}
-func (RelationRemoved) isEvent()  {}
-
 // AppendPrincipal appends the principal's JSON: compact, fields in the order of
 // docs/events.md, what is empty left out.
 func AppendPrincipal(b []byte, p Principal) []byte {
@@ -306,14 +229,4 @@ func appendList[T any](b []byte, name string, all []T, one func([]byte, T) []byt
 		b = one(b, x)
 	}
 	return append(b, ']')
-}
-
-// appendAccess appends what events of access have beside their id and type.
-func appendAccess(b []byte, p PrincipalID, expected *uint64, by string) []byte {
-	b = appendText(append(b, `,"principal_id":`...), string(p))
-	b = appendExpected(b, expected)
-	if by != "" {
-		b = appendText(append(b, `,"created_by":`...), by)
-	}
-	return b
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 )
 
 // Level is where in the chain an admission policy stands: Global policies run
@@ -101,48 +100,6 @@ type AdmissionPolicyID string
 func admissionIDDetail(s []byte) string {
 	return fmt.Sprintf("%.80q is not a policy id; use 1 to 63 of a-z, 0-9 and '-', neither first nor last a '-'", s)
 }
-
-// AdmissionPolicyUpdated states an admission policy, whole: the first one makes
-// it, each later one replaces it.
-type AdmissionPolicyUpdated struct {
-	ID     uuid.UUID
-	Policy AdmissionPolicyID
-	// Expected is the version (log sequence) that the author saw; 0: the policy
-	// does not exist. nil: whatever it is now.
-	Expected  *uint64
-	CreatedBy string
-	Document  AdmissionPolicy
-}
-
-// AdmissionPolicyDeleted ends an admission policy. Its id, name and priority
-// are free again.
-type AdmissionPolicyDeleted struct {
-	ID       uuid.UUID
-	Policy   AdmissionPolicyID
-	Expected *uint64 // nil: whatever it is now
-}
-
-// EventID implements Event.
-func (e AdmissionPolicyUpdated) EventID() uuid.UUID { return e.ID }
-
-// EventID implements Event.
-func (e AdmissionPolicyDeleted) EventID() uuid.UUID { return e.ID }
-
-// EventType implements Event.
-func (AdmissionPolicyUpdated) EventType() string { return TypeAdmissionPolicyUpdated }
-
-// EventType implements Event.
-func (AdmissionPolicyDeleted) EventType() string { return TypeAdmissionPolicyDeleted }
-
-// Scope implements Event: admission policies belong to the plane, not to a
-// project.
-func (AdmissionPolicyUpdated) Scope() uuid.UUID { return uuid.Nil }
-
-// Scope implements Event.
-func (AdmissionPolicyDeleted) Scope() uuid.UUID { return uuid.Nil }
-
-func (AdmissionPolicyUpdated) isEvent() {}
-func (AdmissionPolicyDeleted) isEvent() {}
 
 // AppendAdmissionPolicy appends the policy's JSON: compact, fields in the order
 // of docs/events.md, what is empty left out.

@@ -5,8 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
-
-	"github.com/google/uuid"
 )
 
 // MaxArtifacts is how many artifacts a node's set has at most.
@@ -15,80 +13,10 @@ const MaxArtifacts = 256
 // MaxSigners is how many signers one event can pin.
 const MaxSigners = 64
 
-// ArtifactReleased states a node's artifacts, the whole set: what it had and is
-// not in the event is withdrawn (docs/design.md#artifacts).
-type ArtifactReleased struct {
-	ID      uuid.UUID
-	Project uuid.UUID
-	Node    NodeID
-	// Artifacts are signed envelopes as they were written, without the newline
-	// that ends a file. Whether they are sound and who signed them is not judged
-	// here.
-	Artifacts []string
-	// Trust pins the first signers of the artifacts' rete. It means nothing once
-	// the rete has signers.
-	Trust []TrustedSigner
-}
-
 // TrustedSigner is a signer of plane "mgmt".
 type TrustedSigner struct {
 	SPIFFE string // the key id of its signatures
 	Key    []byte // raw ed25519 public key, 32 bytes
-}
-
-// ArtifactWithdrawn takes one artifact from a node.
-type ArtifactWithdrawn struct {
-	ID      uuid.UUID
-	Project uuid.UUID
-	Node    NodeID
-	Kind    string
-	Name    string
-}
-
-// EventID implements Event.
-func (e ArtifactReleased) EventID() uuid.UUID { return e.ID }
-
-// EventID implements Event.
-func (e ArtifactWithdrawn) EventID() uuid.UUID { return e.ID }
-
-// EventType implements Event.
-func (ArtifactReleased) EventType() string { return TypeArtifactReleased }
-
-// EventType implements Event.
-func (ArtifactWithdrawn) EventType() string { return TypeArtifactWithdrawn }
-
-// Scope implements Event.
-func (e ArtifactReleased) Scope() uuid.UUID { return e.Project }
-
-// Scope implements Event.
-func (e ArtifactWithdrawn) Scope() uuid.UUID { return e.Project }
-
-func (ArtifactReleased) isEvent()  {}
-func (ArtifactWithdrawn) isEvent() {}
-
-// appendReleased appends the members of a release, the documents verbatim.
-func appendReleased(b []byte, e ArtifactReleased) []byte {
-	b = append(b, `,"artifacts":[`...)
-	for i, doc := range e.Artifacts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, doc...)
-	}
-	b = append(b, ']')
-	if len(e.Trust) == 0 {
-		return b
-	}
-	b = append(b, `,"trust":[`...)
-	for i, s := range e.Trust {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendText(append(b, `{"spiffe_id":`...), s.SPIFFE)
-		b = base64.StdEncoding.AppendEncode(append(b, `,"pubkey":"`...), s.Key)
-		b = append(b, `"}`...)
-	}
-	return append(b, ']')
 }
 
 // ValidArtifactPart reports whether s can be the kind or the name of an

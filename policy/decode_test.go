@@ -243,7 +243,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, c := range []struct{ name, body string }{{"node_updated", nodeBody}, {"policy_revision_created", revisionBody}} {
+	for _, c := range []struct{ name, body string }{{"node_updated", nodeBody}, {"policy_revision_created", revisionBody}, {"signing_key_rotated", keyBody}} {
 		body := []byte(c.body)
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
@@ -252,6 +252,20 @@ func BenchmarkDecode(b *testing.B) {
 				if _, err := Decode(body); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, body := range []string{nodeBody, revisionBody, keyBody} {
+		e, err := Decode([]byte(body))
+		require.NoError(b, err)
+		var room []byte
+		b.Run(e.EventType(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				room = Append(room[:0], e)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -19,56 +18,7 @@ func Append(b []byte, e Event) []byte {
 	if e.Scope() != uuid.Nil {
 		b = appendID(append(b, `,"project_id":`...), e.Scope())
 	}
-	switch e := e.(type) {
-	case RevisionCreated:
-		b = appendID(append(b, `,"policy_id":`...), e.Policy)
-		b = appendText(append(b, `,"slug":`...), e.Slug)
-		if e.DisplayName != "" {
-			b = appendText(append(b, `,"display_name":`...), e.DisplayName)
-		}
-		b = AppendRevision(append(b, `,"revision":`...), e.Revision)
-	case PolicyDeleted:
-		b = appendID(append(b, `,"policy_id":`...), e.Policy)
-	case NodeUpdated:
-		b = appendText(append(b, `,"node_id":`...), string(e.Node))
-		b = AppendLabels(append(b, `,"labels":`...), e.Labels)
-		b = AppendAddresses(append(b, `,"addresses":`...), e.Addresses)
-	case NodeRemoved:
-		b = appendText(append(b, `,"node_id":`...), string(e.Node))
-	case ArtifactReleased:
-		b = appendText(append(b, `,"node_id":`...), string(e.Node))
-		b = appendReleased(b, e)
-	case ArtifactWithdrawn:
-		b = appendText(append(b, `,"node_id":`...), string(e.Node))
-		b = appendText(append(b, `,"kind":`...), e.Kind)
-		b = appendText(append(b, `,"name":`...), e.Name)
-	case AdmissionPolicyUpdated:
-		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
-		b = appendExpected(b, e.Expected)
-		if e.CreatedBy != "" {
-			b = appendText(append(b, `,"created_by":`...), e.CreatedBy)
-		}
-		b = AppendAdmissionPolicy(append(b, `,"policy":`...), e.Document)
-	case AdmissionPolicyDeleted:
-		b = appendText(append(b, `,"admission_policy_id":`...), string(e.Policy))
-		b = appendExpected(b, e.Expected)
-	case PrincipalUpdated:
-		b = appendAccess(b, e.Principal, e.Expected, e.CreatedBy)
-		b = AppendPrincipal(append(b, `,"principal":`...), e.Document)
-	case PrincipalRemoved:
-		b = appendAccess(b, e.Principal, nil, e.CreatedBy)
-	case RelationWritten:
-		b = appendText(append(appendAccess(b, e.Principal, nil, e.CreatedBy), `,"relation":`...), e.Relation.String())
-	case RelationRemoved:
-		b = appendText(append(appendAccess(b, e.Principal, nil, e.CreatedBy), `,"relation":`...), e.Relation.String())
-	case NodeRegistered:
-		b = appendRegistered(append(appendAccess(b, e.Principal, nil, ""), `,"registration":`...), e)
-	case KeyRotated:
-		b = appendKeyRotated(b, e)
-	default:
-		panic(fmt.Sprintf("policy: no encoding for %T", e)) // the set is closed
-	}
-	return append(b, '}')
+	return append(e.appendMembers(b), '}')
 }
 
 // AppendRevision appends {"id","parent_id","selector","tier"?,"priority"?,
@@ -206,13 +156,22 @@ func AppendAddresses(b []byte, addrs Addresses) []byte {
 	return append(b, ']')
 }
 
-func appendID(b []byte, id uuid.UUID) []byte {
-	b = hex.AppendEncode(append(b, '"'), id[:4])
+// appendAuthor appends who wrote an event, behind a comma; "" is nobody.
+func appendAuthor(b []byte, by string) []byte {
+	if by == "" {
+		return b
+	}
+	return appendText(append(b, `,"created_by":`...), by)
+}
+
+func appendID(b []byte, id uuid.UUID) []byte { return append(appendUUID(append(b, '"'), id), '"') }
+
+func appendUUID(b []byte, id uuid.UUID) []byte {
+	b = hex.AppendEncode(b, id[:4])
 	b = hex.AppendEncode(append(b, '-'), id[4:6])
 	b = hex.AppendEncode(append(b, '-'), id[6:8])
 	b = hex.AppendEncode(append(b, '-'), id[8:10])
-	b = hex.AppendEncode(append(b, '-'), id[10:])
-	return append(b, '"')
+	return hex.AppendEncode(append(b, '-'), id[10:])
 }
 
 // appendText quotes s. Text that is not UTF-8 cannot come from Decode; its bad

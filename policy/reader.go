@@ -26,6 +26,7 @@ type reader struct {
 	unquoted []byte // the last string that had escapes
 	arena    []byte // text of the labels being read
 	pairs    []pair
+	record   record // of the event being read; else zero
 }
 
 // MaxFaults is how many faults of one document are told. One of a few bytes takes

@@ -56,12 +56,6 @@ type entry struct {
 	weight   int           // about the bytes that it keeps in memory, in those of the log
 }
 
-// knownSchema is the newest ce-dataschema this binary folds: edict/v6. v2
-// added ordered policy and admission policies, v3 artifacts, v4 principals and
-// relations, v5 rotations of the plane's key, v6 the project in a relation to a
-// node.
-const knownSchema = 6
-
 // projectSchema is the newest that an event of a project may claim. It rises
 // only with an event of the plane's own that says so before (see ofProject).
 const projectSchema = 5
@@ -76,7 +70,7 @@ type NewerEventError struct {
 
 // Error says which event and what to do.
 func (e *NewerEventError) Error() string {
-	return fmt.Sprintf("event %d has schema %s, this binary folds up to edict/v%d: run a newer binary", e.Seq, e.Schema, knownSchema)
+	return fmt.Sprintf("event %d has schema %s, this binary folds up to edict/v%d: run a newer binary", e.Seq, e.Schema, policy.NewestSchema)
 }
 
 func prepare(m streams.Message) (entry, error) {
@@ -134,11 +128,11 @@ func ofProject(subject string) bool {
 }
 
 // newer reports whether this binary does not know a data schema of ours.
-func newer(schema string) bool { return above(schema, knownSchema) }
+func newer(schema string) bool { return above(schema, policy.NewestSchema) }
 
 // above reports whether a data schema is one of ours with a larger number.
 func above(schema string, known uint64) bool {
-	n, ok := strings.CutPrefix(schema, "edict/v")
+	n, ok := strings.CutPrefix(schema, wire.PrefixSchema)
 	if !ok {
 		return false
 	}
@@ -170,73 +164,34 @@ func claimFault(e *entry) (Verdict, bool) {
 	}
 	c, ok := wire.ParseSubject(e.msg.Subject)
 	if !ok {
-		return reject(CodeSubjectMismatch, "subject %s is not edict.log.<project>.policy.<policy>, edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>, edict.log.admission.<policy>, edict.log.access.<principal> or edict.log.key.<key id>", e.msg.Subject), true
+		return reject(CodeSubjectMismatch, "subject %s is not %s", e.msg.Subject, logForms()), true
 	}
-	family, id := identify(e.event)
-	if c.Family != family || c.Project != e.event.Scope() || c.ID != id {
+	family, id := policy.KindOf(e.event).Family, string(policy.AppendKey(nil, e.event))
+	if c.Family != family.Name || c.Project != e.event.Scope() || c.ID != id {
 		return reject(CodeSubjectMismatch, "the event is about %s, its subject says %s",
-			placed(family, id, e.event.Scope()), placed(c.Family, c.ID, c.Project)), true
+			placed(family, id, e.event.Scope()), placed(policy.FamilyNamed(c.Family), c.ID, c.Project)), true
 	}
 	return Verdict{}, false
 }
 
+// logForms lists the forms that a log subject can have.
+func logForms() string {
+	var forms []string
+	for _, f := range policy.Families() {
+		forms = append(forms, wire.LogForm(f))
+	}
+	last := len(forms) - 1
+	return strings.Join(forms[:last], ", ") + " or " + forms[last]
+}
+
 // placed names what an event or a subject is about.
-func placed(family, id string, project uuid.UUID) string {
-	if project == uuid.Nil && family == wire.FamilyAccess {
-		return "principal " + id
+func placed(family *policy.Family, id string, project uuid.UUID) string {
+	if family.Plane {
+		return family.Noun + " " + id
 	}
-	if project == uuid.Nil && family == wire.FamilyKey {
-		return "key " + id
-	}
-	if project == uuid.Nil {
-		return family + " policy " + id
-	}
-	if family == wire.FamilyArtifact {
-		family = "artifacts of node"
-	}
-	return fmt.Sprintf("%s %s of project %s", family, id, project)
+	return fmt.Sprintf("%s %s of project %s", family.Noun, id, project)
 }
 
-func identify(e policy.Event) (family, id string) {
-	switch e := e.(type) {
-	case policy.RevisionCreated:
-		return "policy", e.Policy.String()
-	case policy.PolicyDeleted:
-		return "policy", e.Policy.String()
-	case policy.NodeUpdated:
-		return "node", string(e.Node)
-	case policy.NodeRemoved:
-		return "node", string(e.Node)
-	case policy.ArtifactReleased:
-		return wire.FamilyArtifact, string(e.Node)
-	case policy.ArtifactWithdrawn:
-		return wire.FamilyArtifact, string(e.Node)
-	case policy.AdmissionPolicyUpdated:
-		return wire.FamilyAdmission, string(e.Policy)
-	case policy.AdmissionPolicyDeleted:
-		return wire.FamilyAdmission, string(e.Policy)
-	case policy.PrincipalUpdated:
-		return wire.FamilyAccess, string(e.Principal)
-	case policy.PrincipalRemoved:
-		return wire.FamilyAccess, string(e.Principal)
-	case policy.RelationWritten:
-		return wire.FamilyAccess, string(e.Principal)
-	case policy.RelationRemoved:
-		return wire.FamilyAccess, string(e.Principal)
-	case policy.NodeRegistered:
-		return wire.FamilyAccess, string(e.Principal)
-	case policy.KeyRotated:
-		return wire.FamilyKey, e.Key
-	}
-	return "", ""
-}
-
-// unread reports whether the ids that place an event could not be read.
-func unread(e policy.Event) bool {
-	family, id := identify(e)
-	ofPlane := family == wire.FamilyAdmission || family == wire.FamilyAccess || family == wire.FamilyKey
-	if e.EventID() == uuid.Nil || e.Scope() == uuid.Nil && !ofPlane {
-		return true
-	}
-	return id == "" || id == uuid.Nil.String()
-}
+// nowhere reports whether an event is about an id that reads as if there were none:
+// a node, say, may be called so.
+func nowhere(e policy.Event) bool { return string(policy.AppendKey(nil, e)) == uuid.Nil.String() }

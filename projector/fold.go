@@ -81,7 +81,7 @@ func (f *fold) noMember(selector, identity uint32) {
 
 // event says what one event means. It is the only place that does.
 func (f *fold) event(e *entry) Verdict {
-	if e.fault != nil && (e.event == nil || e.fault.Code != policy.Invalid || unread(e.event)) {
+	if e.fault != nil && (e.event == nil || e.fault.Code != policy.Invalid || nowhere(e.event)) {
 		return invalid(e.fault)
 	}
 	if v, bad := claimFault(e); bad {

@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/compiler"
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/wire"
 )
 
 // TestEdgesTellEachNodeWhatChanged walks through one policy's life.
@@ -335,4 +336,17 @@ func TestAHoleInTheLogStopsTheFold(t *testing.T) {
 		j.add(update(t, i+1, 1, fmt.Sprintf("n%d", i)))
 	}
 	require.ErrorContains(t, p.Apply([]streams.Message{j.msgs[0], j.msgs[2]}), "log continues at 3, not at 2")
+}
+
+// An invalid event about an id that reads as none is told as what is wrong with it,
+// wherever it stands: nobody can say where it belongs.
+func TestAnInvalidEventAboutNoIDIsNotMisplaced(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	const none = "00000000-0000-0000-0000-000000000000" // a node may be called so
+	body := func(node string) []byte {
+		return fmt.Appendf(nil, `{"id":%q,"type":"node_updated","project_id":%q,"node_id":%q,"labels":{},"addresses":["ten"]}`, evt(1), tenant(1), node)
+	}
+	elsewhere := wire.Subject(leave(1, 1, "elsewhere"))
+	require.Equal(t, policy.Invalid, verdict(t, p, j.raw(elsewhere, body(none))))
+	require.Equal(t, CodeSubjectMismatch, verdict(t, p, j.raw(elsewhere, body("n"))))
 }

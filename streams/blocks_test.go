@@ -29,7 +29,7 @@ func stored(t *testing.T) (dir string, events uint64) {
 	large := bytes.Repeat([]byte("x"), 200<<10)
 	var outs []Outgoing
 	for i := range 42 {
-		outs = append(outs, Outgoing{Subject: wire.PrefixLog + uuid.UUID{1}.String() + "." + wire.FamilyNode + ".n", Body: append(fmt.Appendf(nil, "%d", i), large...)})
+		outs = append(outs, Outgoing{Subject: wire.PrefixLog + uuid.UUID{1}.String() + "." + policy.FamilyNode + ".n", Body: append(fmt.Appendf(nil, "%d", i), large...)})
 	}
 	for i := range 20 {
 		e := policy.NodeUpdated{ID: uuid.New(), Project: uuid.UUID{1}, Node: policy.NodeID(fmt.Sprintf("n-%d", i))}

@@ -355,7 +355,7 @@ func (l *Log) Fill(ctx context.Context, to uint64, progress func(seq uint64)) er
 		for i := range outs {
 			event := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s %d", l.ID(), s.Last+1+uint64(i)))
 			outs[i] = Outgoing{
-				Subject: wire.PrefixLog + uuid.Nil.String() + "." + wire.FamilyNode + ".lost",
+				Subject: wire.PrefixLog + uuid.Nil.String() + "." + policy.FamilyNode + ".lost",
 				Body:    fmt.Appendf(nil, `{"id":%q,"type":%q,"project_id":%q,"node_id":"lost"}`, event, Lost, uuid.Nil),
 			}
 		}

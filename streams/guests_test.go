@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/wire"
 )
 
@@ -23,7 +24,7 @@ func (appender) Admit(s Credentials) (Guest, bool) {
 	if s.Token == "root" {
 		return Guest{Name: "root", Account: AccountPlane}, true
 	}
-	return Guest{Name: s.Token, Account: AccountProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, wire.FamilyNode, "*")}}, true
+	return Guest{Name: s.Token, Account: AccountProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, policy.FamilyNode, "*")}}, true
 }
 
 // TestAProducerSendsNoMoreThanAnEventCanBe: the server itself refuses what is

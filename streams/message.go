@@ -16,18 +16,6 @@ const (
 	headerBatchCommit = "Nats-Batch-Commit"
 )
 
-// Values of wire.HeaderDataSchema. An event is of the oldest schema that can say it,
-// so that workers of the release before go on folding what they understand, and
-// stop at what they would pass over.
-const (
-	DataSchema  = "edict/v1"
-	DataSchema2 = "edict/v2" // a revision with something of ordered policy, and admission policies
-	DataSchema3 = "edict/v3" // artifacts
-	DataSchema4 = "edict/v4" // principals and relations
-	DataSchema5 = "edict/v5" // the plane's key
-	DataSchema6 = "edict/v6" // a relation that names the project of a node
-)
-
 // Message is a stored message of any stream. It looks the same however it was
 // read: what the server adds for transport is taken off.
 type Message struct {

@@ -39,7 +39,7 @@ func outgoing(a Append) Outgoing {
 			wire.HeaderCESource, source(e),
 			wire.HeaderCESpecVersion, wire.CESpecVersion,
 			wire.HeaderCETime, happened(e).Format(time.RFC3339Nano),
-			wire.HeaderDataSchema, dataSchema(e),
+			wire.HeaderDataSchema, wire.DataSchema(e),
 		},
 	}
 	if a.Traceparent != "" {
@@ -75,40 +75,11 @@ func source(e policy.Event) string {
 	return "edict/" + e.Scope().String()
 }
 
-func dataSchema(e policy.Event) string {
-	switch e := e.(type) {
-	case policy.RevisionCreated:
-		if e.Revision.Content().Extended() {
-			return DataSchema2
-		}
-	case policy.ArtifactReleased, policy.ArtifactWithdrawn:
-		return DataSchema3
-	case policy.AdmissionPolicyUpdated, policy.AdmissionPolicyDeleted:
-		return DataSchema2
-	case policy.RelationWritten:
-		return relationSchema(e.Relation)
-	case policy.RelationRemoved:
-		return relationSchema(e.Relation)
-	case policy.PrincipalUpdated, policy.PrincipalRemoved, policy.NodeRegistered:
-		return DataSchema4
-	case policy.KeyRotated:
-		return DataSchema5
-	}
-	return DataSchema
-}
-
-func relationSchema(r policy.Relation) string {
-	if r.Kind == policy.ObjectNode && r.Whole() {
-		return DataSchema6
-	}
-	return DataSchema4
-}
-
 // happened is when the event's author made it. Nothing is derived from it: the
 // log's own timestamps decide.
 func happened(e policy.Event) time.Time {
-	if r, ok := e.(policy.RevisionCreated); ok && !r.Revision.CreatedAt.IsZero() {
-		return r.Revision.CreatedAt.UTC()
+	if k := policy.KindOf(e); k.Made != nil && !k.Made(e).IsZero() {
+		return k.Made(e).UTC()
 	}
 	return time.Now().UTC()
 }

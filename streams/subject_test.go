@@ -18,12 +18,12 @@ func TestTheSubjectOfAnEventClaimsWhatTheEventSays(t *testing.T) {
 		event policy.Event
 		want  wire.Claim
 	}{
-		{policy.RevisionCreated{Project: project, Policy: p}, wire.Claim{Project: project, Family: wire.FamilyPolicy, ID: p.String()}},
-		{policy.PolicyDeleted{Project: project, Policy: p}, wire.Claim{Project: project, Family: wire.FamilyPolicy, ID: p.String()}},
-		{policy.NodeUpdated{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyNode, ID: "web-1"}},
-		{policy.NodeRemoved{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyNode, ID: "web-1"}},
-		{policy.ArtifactReleased{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyArtifact, ID: "web-1"}},
-		{policy.ArtifactWithdrawn{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: wire.FamilyArtifact, ID: "web-1"}},
+		{policy.RevisionCreated{Project: project, Policy: p}, wire.Claim{Project: project, Family: policy.FamilyPolicy, ID: p.String()}},
+		{policy.PolicyDeleted{Project: project, Policy: p}, wire.Claim{Project: project, Family: policy.FamilyPolicy, ID: p.String()}},
+		{policy.NodeUpdated{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: policy.FamilyNode, ID: "web-1"}},
+		{policy.NodeRemoved{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: policy.FamilyNode, ID: "web-1"}},
+		{policy.ArtifactReleased{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: policy.FamilyArtifact, ID: "web-1"}},
+		{policy.ArtifactWithdrawn{Project: project, Node: "web-1"}, wire.Claim{Project: project, Family: policy.FamilyArtifact, ID: "web-1"}},
 	}
 	for _, c := range cases {
 		s := wire.Subject(c.event)

@@ -14,10 +14,11 @@ import (
 
 	"github.com/edictdev/edict/policy"
 	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/wire"
 )
 
 // closedSet reads the event types of policy out of its source: the types that
-// implement the Event interface by isEvent, each with the name on the wire that
+// implement the Event interface by describe, each with the name on the wire that
 // its EventType method returns.
 func closedSet(t *testing.T, all []source) map[string]string {
 	t.Helper()
@@ -43,7 +44,7 @@ func closedSet(t *testing.T, all []source) map[string]string {
 					break
 				}
 				switch n.Name.Name {
-				case "isEvent":
+				case "describe":
 					set[receiver(n)] = ""
 				case "EventType":
 					if ret, ok := n.Body.List[len(n.Body.List)-1].(*ast.ReturnStmt); ok {
@@ -88,8 +89,9 @@ func arms(all []source) map[string]bool {
 	return found
 }
 
-// TestEveryEventIsFoldedAndExplained fails when an event type lacks a fold arm,
-// a section in docs/events.md or an example there that the decoder accepts.
+// TestEveryEventIsFoldedAndExplained fails when an event type is not in the table
+// of kinds, lacks a fold arm, a schema, a section in docs/events.md, a place in that
+// page's table of subjects, or an example there that the decoder accepts.
 func TestEveryEventIsFoldedAndExplained(t *testing.T) {
 	all := house(t)
 	root, err := gen.ModuleRoot()
@@ -98,9 +100,14 @@ func TestEveryEventIsFoldedAndExplained(t *testing.T) {
 	require.NoError(t, err)
 	sections := regexp.MustCompile(`(?m)^### `).Split(string(page), -1)
 	folded := arms(all)
-	for event, name := range closedSet(t, all) {
+	set := closedSet(t, all)
+	require.Len(t, policy.Kinds(), len(set), "the table of kinds in policy/event.go has each type once")
+	for event, name := range set {
 		t.Run(name, func(t *testing.T) {
 			require.True(t, folded[event], "projector has no case for policy.%s", event)
+			kind := policy.KindNamed(name)
+			require.NotNil(t, kind, "policy.%s is not in the table of kinds in policy/event.go", event)
+			require.Regexp(t, "(?m)^\\| `"+regexp.QuoteMeta(wire.LogForm(kind.Family))+"` \\| .*`"+name+"`", string(page))
 			section := ""
 			for _, s := range sections {
 				if strings.HasPrefix(s, "`"+name+"`") {
@@ -114,6 +121,10 @@ func TestEveryEventIsFoldedAndExplained(t *testing.T) {
 				e, err := policy.Decode([]byte(example))
 				require.NoError(t, err, example)
 				require.Equal(t, name, e.EventType())
+				require.Same(t, kind, policy.KindOf(e))
+				require.Contains(t, string(page), "`"+wire.PrefixSchema+"1` to `"+wire.PrefixSchema+strconv.Itoa(policy.NewestSchema)+"`")
+				require.GreaterOrEqual(t, kind.Schema(e), 1)
+				require.LessOrEqual(t, kind.Schema(e), policy.NewestSchema)
 				requireFieldsExplained(t, section, example)
 			}
 		})

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"strconv"
+
+	"github.com/edictdev/edict/policy"
+)
+
 // Headers of messages on NATS; EventID and LogSeq are headers over HTTP, too.
 const (
 	HeaderMsgID       = "Nats-Msg-Id"
@@ -36,7 +42,15 @@ const (
 	HeaderCESource      = "ce-source"
 	HeaderCESpecVersion = "ce-specversion" // CESpecVersion
 	HeaderCETime        = "ce-time"
-	HeaderDataSchema    = "ce-dataschema" // edict/v1 to v6; a larger number is newer
+	HeaderDataSchema    = "ce-dataschema" // DataSchema of the event; a larger number is newer
 
 	CESpecVersion = "1.0"
 )
+
+// PrefixSchema begins the names of data schemas; the number follows.
+const PrefixSchema = "edict/v"
+
+// DataSchema names the data schema that an event is written under.
+func DataSchema(e policy.Event) string {
+	return PrefixSchema + strconv.Itoa(policy.KindOf(e).Schema(e))
+}

@@ -8,22 +8,12 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Families of log subjects (docs/design.md#the-fold-is-the-judge).
-const (
-	FamilyPolicy    = "policy"
-	FamilyNode      = "node"
-	FamilyArtifact  = "artifact"
-	FamilyAdmission = "admission"
-	FamilyAccess    = "access"
-	FamilyKey       = "key"
-)
-
 // Beginnings of subjects; what follows is said beside each.
 const (
-	PrefixLog       = "edict.log."                      // project, family, id; or
-	PrefixAdmission = PrefixLog + FamilyAdmission + "." // admission policy
-	PrefixAccess    = PrefixLog + FamilyAccess + "."    // principal
-	PrefixKey       = PrefixLog + FamilyKey + "."       // key
+	PrefixLog       = "edict.log."                             // project, family, id; or
+	PrefixAdmission = PrefixLog + policy.FamilyAdmission + "." // admission policy
+	PrefixAccess    = PrefixLog + policy.FamilyAccess + "."    // principal
+	PrefixKey       = PrefixLog + policy.FamilyKey + "."       // key
 
 	PrefixRejected = "edict.rejected."    // sequence of the event
 	PrefixDecision = "edict.decision."    // of admission
@@ -35,11 +25,7 @@ const (
 // SubjectChain is where the witness keeps its links.
 const SubjectChain = "edict.chain"
 
-// Subject is the log subject of an event: edict.log.<project>.policy.<policy>,
-// edict.log.<project>.node.<node>, edict.log.<project>.artifact.<node>,
-// edict.log.admission.<policy>, edict.log.access.<principal> or
-// edict.log.key.<key id>. It is "" for an event of no family, which no event of
-// the closed set is.
+// Subject is the log subject of an event: the LogForm of its family.
 func Subject(e policy.Event) string {
 	const most = len(PrefixLog) + 36 + len(".artifact.") + policy.MaxNodeID
 	return string(AppendSubject(make([]byte, 0, most), e))
@@ -47,37 +33,23 @@ func Subject(e policy.Event) string {
 
 // AppendSubject appends Subject to b.
 func AppendSubject(b []byte, e policy.Event) []byte {
-	switch e := e.(type) {
-	case policy.RevisionCreated:
-		return appendID(appendFamily(b, e.Project, FamilyPolicy), e.Policy)
-	case policy.PolicyDeleted:
-		return appendID(appendFamily(b, e.Project, FamilyPolicy), e.Policy)
-	case policy.NodeUpdated:
-		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
-	case policy.NodeRemoved:
-		return append(appendFamily(b, e.Project, FamilyNode), e.Node...)
-	case policy.ArtifactReleased:
-		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
-	case policy.ArtifactWithdrawn:
-		return append(appendFamily(b, e.Project, FamilyArtifact), e.Node...)
-	case policy.AdmissionPolicyUpdated:
-		return append(append(b, PrefixAdmission...), e.Policy...)
-	case policy.AdmissionPolicyDeleted:
-		return append(append(b, PrefixAdmission...), e.Policy...)
-	case policy.PrincipalUpdated:
-		return append(append(b, PrefixAccess...), e.Principal...)
-	case policy.PrincipalRemoved:
-		return append(append(b, PrefixAccess...), e.Principal...)
-	case policy.RelationWritten:
-		return append(append(b, PrefixAccess...), e.Principal...)
-	case policy.RelationRemoved:
-		return append(append(b, PrefixAccess...), e.Principal...)
-	case policy.NodeRegistered:
-		return append(append(b, PrefixAccess...), e.Principal...)
-	case policy.KeyRotated:
-		return append(append(b, PrefixKey...), e.Key...)
+	f := policy.KindOf(e).Family
+	if f.Plane {
+		b = append(append(append(b, PrefixLog...), f.Name...), '.')
+	} else {
+		b = appendFamily(b, e.Scope(), f.Name)
 	}
-	return b
+	return policy.AppendKey(b, e)
+}
+
+// LogForm is the form of a family's log subjects, such as
+// edict.log.<project>.node.<node> or edict.log.access.<principal>.
+func LogForm(f *policy.Family) string {
+	form := f.Name + ".<" + f.Key + ">"
+	if !f.Plane {
+		form = "<project>." + form
+	}
+	return PrefixLog + form
 }
 
 func appendFamily(b []byte, project uuid.UUID, family string) []byte {
@@ -90,10 +62,10 @@ func appendID(b []byte, id uuid.UUID) []byte {
 	return append(b, text...)
 }
 
-// Claim is what a log subject says of its event: Family is FamilyPolicy,
-// FamilyNode, FamilyArtifact, or FamilyAdmission, FamilyAccess or FamilyKey,
-// which have no project; ID the policy's, node's or key's id as written. Any producer chooses its
-// subject, so a claim is held against the body before it is believed.
+// Claim is what a log subject says of its event: the name of its family, the
+// project where the family's events are of projects, and the id of what the event is
+// about, as written. Any producer chooses its subject, so a claim is held against
+// the body before it is believed.
 type Claim struct {
 	Project uuid.UUID
 	Family  string
@@ -108,20 +80,21 @@ func ParseSubject(s string) (Claim, bool) {
 	if !ok {
 		return Claim{}, false
 	}
-	for _, family := range [...]string{FamilyAdmission, FamilyAccess, FamilyKey} {
-		if id, ok := strings.CutPrefix(rest, family+"."); ok && id != "" && !strings.Contains(id, ".") {
-			return Claim{Family: family, ID: id}, true
-		}
-	}
 	project, rest, ok := strings.Cut(rest, ".")
 	if !ok {
 		return Claim{}, false
+	}
+	if f := policy.FamilyNamed(project); f != nil && f.Plane {
+		if rest == "" || strings.Contains(rest, ".") {
+			return Claim{}, false
+		}
+		return Claim{Family: f.Name, ID: rest}, true
 	}
 	family, id, ok := strings.Cut(rest, ".")
 	if !ok || id == "" || strings.Contains(id, ".") {
 		return Claim{}, false
 	}
-	if family != FamilyPolicy && family != FamilyNode && family != FamilyArtifact {
+	if f := policy.FamilyNamed(family); f == nil || f.Plane {
 		return Claim{}, false
 	}
 	u, err := uuid.Parse(project)

@@ -8,6 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// TypeKeyRotated is the name of KeyRotated on the wire.
+const TypeKeyRotated = "signing_key_rotated"
+
 // KeyRotated says that the plane's key was replaced, by whom, and until when
 // nodes accept the one before. No state follows from it: which key signs is a
 // record beside the log, which moves only once this event is in the log.
@@ -19,6 +22,26 @@ type KeyRotated struct {
 	CreatedBy string    // empty: nobody said
 }
 
+type keyMembers struct {
+	rotated KeyRotated // without its id and its author
+}
+
+var keyRotated = Kind{
+	Type: TypeKeyRotated, Family: ofKeys, Schema: always(schemaKey),
+	Detail: func(e Event) string { return e.(KeyRotated).Previous + " to " + e.(KeyRotated).Key },
+	need:   []string{"key_id", "previous_key_id", "transition_expires"}, may: []string{"created_by"},
+	own: []member{
+		{"key_id", func(r *reader, rec *record) { rec.rotated.Key = r.keyID() }},
+		{"previous_key_id", func(r *reader, rec *record) { rec.rotated.Previous = r.keyID() }},
+		{"transition_expires", func(r *reader, rec *record) { rec.rotated.Expires = r.time() }},
+	},
+	read: func(rec *record) Event {
+		e := rec.rotated
+		e.ID, e.CreatedBy = rec.id, rec.createdBy
+		return e
+	},
+}
+
 // EventID implements Event.
 func (e KeyRotated) EventID() uuid.UUID { return e.ID }
 
@@ -28,18 +51,15 @@ func (KeyRotated) EventType() string { return TypeKeyRotated }
 // Scope implements Event: the key is the plane's.
 func (KeyRotated) Scope() uuid.UUID { return uuid.Nil }
 
-func (KeyRotated) isEvent() {}
+func (KeyRotated) describe() *Kind { return &keyRotated }
 
-// appendKeyRotated appends what the event has beside its id and type.
-func appendKeyRotated(b []byte, e KeyRotated) []byte {
+func (e KeyRotated) appendKey(b []byte) []byte { return append(b, e.Key...) }
+
+func (e KeyRotated) appendMembers(b []byte) []byte {
 	b = appendText(append(b, `,"key_id":`...), e.Key)
 	b = appendText(append(b, `,"previous_key_id":`...), e.Previous)
 	b = e.Expires.UTC().AppendFormat(append(b, `,"transition_expires":"`...), time.RFC3339Nano)
-	b = append(b, '"')
-	if e.CreatedBy != "" {
-		b = appendText(append(b, `,"created_by":`...), e.CreatedBy)
-	}
-	return b
+	return appendAuthor(append(b, '"'), e.CreatedBy)
 }
 
 // keyIDForm is that of the keys that the plane signs with (contracts).
