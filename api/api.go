@@ -143,9 +143,9 @@ type Deps struct {
 	Clock func() time.Time
 	NewID func() (uuid.UUID, error)
 
-	// Patience of a write for its verdict (0: 10 s), and of a node's read for
-	// the log's head (0: 2 s).
-	WritePatience, ReadPatience time.Duration
+	// Patience of a write for its verdict (0: 10 s), of a node's read for the log's
+	// head (0: 2 s), and of a rollout for tables that nobody has asked for yet (0: 2 s).
+	WritePatience, ReadPatience, TablePatience time.Duration
 }
 
 func (d Deps) withDefaults() Deps {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -314,8 +316,9 @@ func appendMember(b []byte, name string, value any) ([]byte, error) {
 }
 
 // refusedTables are nodes of a policy that keep an older table. Nodes of one
-// label set have much the same table, so one of each is asked; others are known
-// because they asked.
+// label set have much the same table, so one of each is asked, as long as the
+// patience lasts: a hundred thousand nodes may all have labels of their own, and one
+// table may be half a minute of work. Others are known because they asked.
 func (p *plane) refusedTables(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
 	var groups [][]projector.Seat
 	var err error
@@ -329,19 +332,25 @@ func (p *plane) refusedTables(ctx context.Context, project, id uuid.UUID, limit 
 	if err != nil {
 		return nil, err
 	}
+	asking, end := context.WithTimeout(ctx, cmp.Or(p.TablePatience, 2*time.Second))
+	defer end()
 	var nodes []policy.NodeID
 	for i, seats := range groups {
 		for _, s := range seats {
 			nodes = append(nodes, s.ID)
 		}
-		if i >= limit || len(seats) == 0 {
+		if i >= limit || len(seats) == 0 || asking.Err() != nil {
 			continue
 		}
 		var refused *snapshot.TableError
 		var busy *snapshot.BusyError // then it is not known
-		if _, _, err := p.Tables.Of(ctx, seats[0].ID); err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) {
+		_, _, err := p.Tables.Of(asking, seats[0].ID)
+		if err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) && asking.Err() == nil {
 			return nil, err
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	slices.Sort(nodes)
 	var out []resource.Refused

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -211,4 +213,34 @@ func TestATableOfTooManyPrioritiesIsRefused(t *testing.T) {
 	require.Equal(t, "too_many_priorities", kept.Refused.Code)
 	require.Equal(t, good.Entries, kept.Entries)
 	require.Equal(t, "too_many_priorities", p.rollout(id).Refused[0].Code)
+}
+
+// A rollout asks for the tables of many label sets, and each may be long work: it
+// answers with what it knows by then, and nothing is computed for it any more.
+func TestARolloutWaitsForTablesNoLongerThanItsPatience(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"for none": -1, "for a part": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlane(t, func(d *api.Deps) {
+				d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 1 << 21})
+				d.TablePatience = patience
+			})
+			const sets = 100
+			for i := range sets {
+				p.put(fmt.Sprintf("n%d", i), fmt.Sprintf(`{"labels":{"role":"web","n":"v%d"},"addresses":[]}`, i))
+			}
+			rules := make([]string, 512)
+			for i := range rules {
+				rules[i] = fmt.Sprintf(`{"action":"allow","protocol":"tcp","source_cidr":"0.0.0.0/0","destination_selector":"role=web,n!=x%d","ports":{"from":%d,"to":%d}}`, i, 1+i, 20000+7*i)
+			}
+			a := p.do("POST", policies, ordered("crowd", `,"tier":"admin"`, rules...))
+			p.want(http.StatusCreated, "", a)
+			require.Empty(t, p.rollout(into[resource.Policy](t, a).ID.String()).Refused)
+			counts := p.deps.Tables.Counts()
+			require.Zero(t, counts.Waiting, "a table is computed for nobody")
+			if patience < 0 {
+				require.Zero(t, counts.Steps)
+			}
+			require.Less(t, counts.Outcomes[snapshot.TableComputed], uint64(sets))
+		})
+	}
 }
