@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -167,11 +166,8 @@ func appendAuthor(b []byte, by string) []byte {
 func appendID(b []byte, id uuid.UUID) []byte { return append(appendUUID(append(b, '"'), id), '"') }
 
 func appendUUID(b []byte, id uuid.UUID) []byte {
-	b = hex.AppendEncode(b, id[:4])
-	b = hex.AppendEncode(append(b, '-'), id[4:6])
-	b = hex.AppendEncode(append(b, '-'), id[6:8])
-	b = hex.AppendEncode(append(b, '-'), id[8:10])
-	return hex.AppendEncode(append(b, '-'), id[10:])
+	text, _ := id.MarshalText() // cannot fail
+	return append(b, text...)
 }
 
 // appendText quotes s. Text that is not UTF-8 cannot come from Decode; its bad
