@@ -23,7 +23,7 @@ const CodeProjectOverShare = "project_over_share"
 // allow that must go has to go. Administrators pass, as they do over NATS.
 func (p *plane) affordable(c *call, e policy.Event) error {
 	project := e.Scope()
-	if p.ProjectBytes == 0 || project == uuid.Nil || takesAway(e) || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
+	if p.ProjectBytes == 0 || project == uuid.Nil || policy.KindOf(e).Ends || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
 		return nil
 	}
 	var u projector.Usage
@@ -38,15 +38,6 @@ func (p *plane) affordable(c *call, e policy.Event) error {
 	return problem(http.StatusTooManyRequests, CodeProjectOverShare,
 		"project %s took %d bytes of the log in %d hours, and its share is %d: deletions are taken, other writes again from %s on",
 		project, taken, projector.UsageHours, p.ProjectBytes, until.UTC().Format(time.RFC3339))
-}
-
-// takesAway reports whether an event can only end something.
-func takesAway(e policy.Event) bool {
-	switch e.(type) {
-	case policy.PolicyDeleted, policy.NodeRemoved, policy.ArtifactWithdrawn:
-		return true
-	}
-	return false
 }
 
 // mostShares is how many projects a status lists of those within their share.

@@ -30,6 +30,7 @@ type Event interface {
 type Kind struct {
 	Type   string  // name on the wire
 	Family *Family // of what its events are about
+	Ends   bool    // its events can only end something
 	// Schema is the data schema that an event is written under: the oldest that can
 	// say it.
 	Schema func(Event) int

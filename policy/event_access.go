@@ -68,7 +68,7 @@ var principalUpdated = Kind{
 }
 
 var principalRemoved = Kind{
-	Type: TypePrincipalRemoved, Family: ofPrincipals, Schema: always(schemaAccess),
+	Type: TypePrincipalRemoved, Family: ofPrincipals, Ends: true, Schema: always(schemaAccess),
 	need: []string{"principal_id"}, may: []string{"created_by"},
 	read: func(rec *record) Event { return PrincipalRemoved{rec.id, rec.principalID, rec.createdBy} },
 }
@@ -85,7 +85,7 @@ var relationWritten = Kind{
 }
 
 var relationRemoved = Kind{
-	Type: TypeRelationRemoved, Family: ofPrincipals,
+	Type: TypeRelationRemoved, Family: ofPrincipals, Ends: true,
 	Schema: func(e Event) int { return e.(RelationRemoved).Relation.schema() },
 	Detail: func(e Event) string { return e.(RelationRemoved).Relation.String() },
 	need:   []string{"principal_id", "relation"}, may: []string{"created_by"},

@@ -48,7 +48,7 @@ var admissionPolicyUpdated = Kind{
 }
 
 var admissionPolicyDeleted = Kind{
-	Type: TypeAdmissionPolicyDeleted, Family: ofAdmission, Schema: always(schemaAdmission),
+	Type: TypeAdmissionPolicyDeleted, Family: ofAdmission, Ends: true, Schema: always(schemaAdmission),
 	need: []string{"admission_policy_id"}, may: []string{"expected_version"},
 	read: func(rec *record) Event { return AdmissionPolicyDeleted{rec.id, rec.admissionID, rec.expected} },
 }

@@ -56,7 +56,7 @@ var artifactReleased = Kind{
 }
 
 var artifactWithdrawn = Kind{
-	Type: TypeArtifactWithdrawn, Family: ofArtifacts, Schema: always(schemaArtifacts),
+	Type: TypeArtifactWithdrawn, Family: ofArtifacts, Ends: true, Schema: always(schemaArtifacts),
 	need: []string{"node_id", "kind", "name"},
 	own: []member{
 		{"kind", func(r *reader, rec *record) { rec.artifactKind = r.artifactPart() }},

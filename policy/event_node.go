@@ -40,7 +40,7 @@ var nodeUpdated = Kind{
 }
 
 var nodeRemoved = Kind{
-	Type: TypeNodeRemoved, Family: ofNodes, Schema: always(schemaFirst),
+	Type: TypeNodeRemoved, Family: ofNodes, Ends: true, Schema: always(schemaFirst),
 	need: []string{"node_id"},
 	read: func(rec *record) Event { return NodeRemoved{rec.id, rec.project, rec.node} },
 }

@@ -59,7 +59,7 @@ var revisionCreated = Kind{
 }
 
 var policyDeleted = Kind{
-	Type: TypePolicyDeleted, Family: ofPolicies, Schema: always(schemaFirst),
+	Type: TypePolicyDeleted, Family: ofPolicies, Ends: true, Schema: always(schemaFirst),
 	need:  []string{"policy_id"},
 	read:  func(rec *record) Event { return PolicyDeleted{rec.id, rec.project, rec.policy} },
 	named: func(e Event) bool { return e.(PolicyDeleted).Policy != uuid.Nil },
