@@ -187,7 +187,7 @@ func (p *plane) serveEvents(c *call) error {
 		c.w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	ctx, cancel := streamContext(c.r.Context())
+	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
 	defer p.revalidate(c, cancel)()
 	if c.who != nil {
@@ -238,13 +238,16 @@ func notServed(id policy.NodeID, err error) error {
 // stops: a stream would keep it from stopping.
 type drainKey struct{}
 
-// streamContext ends with the request or when the server stops.
-func streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+// untilStop ends with the request, or by errStopping as soon as the server is told
+// to stop: streams would keep it from stopping, and tables may be half a minute of
+// work, which another worker can do.
+func untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := func() { cancel(nil) }
 	drain, ok := ctx.Value(drainKey{}).(context.Context)
 	if !ok {
-		return ctx, cancel
+		return ctx, end
 	}
-	stop := context.AfterFunc(drain, cancel)
-	return ctx, func() { stop(); cancel() }
+	stop := context.AfterFunc(drain, func() { cancel(errStopping) })
+	return ctx, func() { stop(); end() }
 }

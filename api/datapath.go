@@ -86,7 +86,8 @@ func (p *plane) tableOf(c *call) (snapshot.Answer, error) {
 	if err := p.fresh(c); err != nil {
 		return snapshot.Answer{}, err
 	}
-	ctx := c.r.Context()
+	ctx, end := untilStop(c.r.Context())
+	defer end()
 	a, ok, err := p.Tables.Of(ctx, id)
 	if err == nil && !ok { // it may have come since
 		if err := p.catchUp(c, 0); err != nil {
@@ -332,6 +333,8 @@ func (p *plane) refusedTables(ctx context.Context, project, id uuid.UUID, limit 
 	if err != nil {
 		return nil, err
 	}
+	ctx, done := untilStop(ctx)
+	defer done()
 	asking, end := context.WithTimeout(ctx, cmp.Or(p.TablePatience, 2*time.Second))
 	defer end()
 	var nodes []policy.NodeID

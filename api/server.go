@@ -65,7 +65,7 @@ type Server struct {
 	Handler http.Handler
 	// Grace is how long requests may go on after the server was told to stop;
 	// 0 is 3 s. Then their contexts end, and a second later their connections. Event
-	// streams end at once.
+	// streams, and tables that are being made, end at once.
 	Grace time.Duration
 	// HeaderTimeout is how long a client may take to send the headers of a
 	// request; 0 is 5 s.
