@@ -1,11 +1,10 @@
 package plane
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -74,34 +73,45 @@ func (p *Plane) Run(ctx context.Context) error {
 }
 
 // ready says why the plane cannot serve now.
-func (p *Plane) ready(ctx context.Context) error {
+func (p *Plane) ready(ctx context.Context) (err error) {
 	if p.opt.NoAPI {
 		return p.relay.Ready()
 	}
-	scheme := "http://"
-	transport := &http.Transport{DisableKeepAlives: true}
-	if p.entrance.tls != nil {
-		scheme = "https://"
-		// It is our own listener, and nothing is told it: who answers matters not,
-		// but that somebody does.
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+p.listener.Addr().String()+"/readyz", nil)
+	// In the process itself: the listener is open, and whom its certificate names is
+	// for others to verify.
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	const most = 4 << 10
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, most))
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", resp.Status, body)
+	req.Host = p.listener.Addr().String()
+	req.RemoteAddr = req.Host
+	defer func() { // as a server does with who left: ctx ended
+		switch r := recover(); r {
+		case nil:
+		case http.ErrAbortHandler:
+			err = http.ErrAbortHandler
+		default:
+			panic(r)
+		}
+	}()
+	answer := statusRecorder{header: http.Header{}, status: http.StatusOK}
+	p.handler.ServeHTTP(&answer, req)
+	if answer.status != http.StatusOK {
+		return fmt.Errorf("%d %s: %s", answer.status, http.StatusText(answer.status), answer.body.String())
 	}
 	return nil
 }
+
+// statusRecorder takes an answer of the handler.
+type statusRecorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *statusRecorder) Header() http.Header         { return r.header }
+func (r *statusRecorder) WriteHeader(status int)      { r.status = status }
+func (r *statusRecorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 // settling is how long a process that answers waits, before it calls itself
 // ready, for the partitions it publishes to be its own or another's. It serves
