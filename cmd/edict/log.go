@@ -166,18 +166,12 @@ func (a *app) audit(ctx context.Context, conn *streams.Conn) (*auditResult, erro
 	return r, r.found(err)
 }
 
-func (r *auditResult) readWitness(ctx context.Context, conn *streams.Conn) (err error) {
-	r.chain, err = streams.FindChain(ctx, conn)
-	if errors.Is(err, streams.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+func (r *auditResult) readWitness(ctx context.Context, conn *streams.Conn) error {
+	chain, links, at, err := witnessed(ctx, conn)
+	if err != nil || chain == nil {
 		return err
 	}
-	links, at, err := r.chain.Links(ctx)
-	if err != nil {
-		return err
-	}
+	r.chain = chain
 	r.Accepted, r.Restored = []acceptedLoss{}, []acceptedLoss{}
 	for _, l := range links {
 		r.high, r.highID = max(r.high, l.Seq), max(r.highID, l.LastID())

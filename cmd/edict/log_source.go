@@ -59,24 +59,27 @@ func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSo
 		src.close()
 		return nil, err
 	}
-	if err := src.readWitness(ctx); err != nil {
+	_, links, _, err := witnessed(ctx, src.conn)
+	if err != nil {
 		src.close()
 		return nil, err
 	}
+	src.links = streams.Standing(links)
 	return src, nil
 }
 
-func (s *logSource) readWitness(ctx context.Context) error {
-	chain, err := streams.FindChain(ctx, s.conn)
+// witnessed reads what a server holds of the log's witness: all of its links, and
+// its last entry. chain is nil where nobody witnessed the log.
+func witnessed(ctx context.Context, conn *streams.Conn) (chain *streams.Chain, links []streams.Link, at uint64, err error) {
+	chain, err = streams.FindChain(ctx, conn)
 	if errors.Is(err, streams.ErrNotFound) {
-		return nil
+		return nil, nil, 0, nil
 	}
 	if err != nil {
-		return err
+		return nil, nil, 0, err
 	}
-	links, _, err := chain.Links(ctx)
-	s.links = streams.Standing(links)
-	return err
+	links, at, err = chain.Links(ctx)
+	return chain, links, at, err
 }
 
 // openConn connects to the server that has the log; that of a stopped plane is

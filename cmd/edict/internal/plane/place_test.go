@@ -44,7 +44,7 @@ func TestEventIDsBeginAnewOnceWhereTheLogWasPutBack(t *testing.T) {
 	base := p.stream.Base()
 	require.Greater(t, base, was+folded)
 	require.Equal(t, base, p.store.Base())
-	links, _, err := p.witness.chain.Links(t.Context())
+	links, _, err := witnessOf(p).Links(t.Context())
 	p.Close()
 	require.NoError(t, err)
 	last := links[len(links)-1]
@@ -108,7 +108,7 @@ func TestAWorkerEndsWhenItsLogIsDeclaredPutBack(t *testing.T) {
 	require.NoError(t, log.BeginAnew(ctx, 0))
 	link := p.store.Head()
 	link.Base, link.Accepted, link.Restored = log.Base(), true, true
-	_, err = p.witness.chain.Append(ctx, 0, link)
+	_, err = witnessOf(p).Append(ctx, 0, link)
 	require.NoError(t, err)
 	err = <-ended
 	var restored *RestoredError
@@ -161,4 +161,9 @@ func TestALogThatVanishesIsNotWrittenTo(t *testing.T) {
 			}, 20*time.Second, 10*time.Millisecond, "producers that do not ask are refused, too")
 		})
 	}
+}
+
+func witnessOf(p *Plane) *streams.Chain {
+	chain, _, _ := p.witness.end()
+	return chain
 }

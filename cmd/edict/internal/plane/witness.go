@@ -28,22 +28,23 @@ func (p *Plane) confirmed() bool {
 
 // witness is the log's witness as this process knows it.
 type witness struct {
+	mu    sync.Mutex
 	chain *streams.Chain
-
-	mu   sync.Mutex
-	at   uint64 // its last entry
-	last streams.Link
-	sure streams.Link // the last one ever seen, whatever became of the witness
+	at    uint64 // the last entry of chain
+	last  streams.Link
+	sure  streams.Link // the last one ever seen, whatever became of the witness
 }
 
 // openWitness reads what was witnessed and holds the log's birth and end
 // against it.
 func (p *Plane) openWitness(ctx context.Context) (err error) {
 	w := &p.witness
-	if w.chain, err = streams.OpenChain(ctx, p.conn); err != nil {
+	chain, err := streams.OpenChain(ctx, p.conn)
+	if err != nil {
 		return err
 	}
-	links, at, err := w.chain.Links(ctx)
+	w.replace(chain)
+	links, at, err := chain.Links(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,10 +80,19 @@ func (w *witness) surest() streams.Link {
 	return w.sure
 }
 
-func (w *witness) end() (at uint64, last streams.Link) {
+// end is the witness, with its last entry and the link that it is known by. They
+// belong together: what stands behind an entry of one is no entry of another.
+func (w *witness) end() (chain *streams.Chain, at uint64, last streams.Link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.at, w.last
+	return w.chain, w.at, w.last
+}
+
+// replace goes by another witness, of which nothing is known yet.
+func (w *witness) replace(chain *streams.Chain) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.chain, w.at, w.last = chain, 0, streams.Link{}
 }
 
 // LastID implements datadir.Witness.
@@ -95,12 +105,12 @@ func (p *Plane) LastID() (last policy.EventID) {
 
 // NotePutBack implements datadir.Witness.
 func (p *Plane) NotePutBack(ctx context.Context, base uint64) error {
-	at, link := p.witness.end()
+	chain, at, link := p.witness.end()
 	if link.Log == "" {
 		return nil // it has not seen the log
 	}
 	link = streams.Link{Log: link.Log, Base: base, Seq: link.Seq, Hash: link.Hash, Restored: true}
-	n, err := p.witness.chain.Append(ctx, at, link)
+	n, err := chain.Append(ctx, at, link)
 	if err != nil {
 		return fmt.Errorf("note in the witness that the log was put back: %w", err)
 	}
@@ -113,7 +123,7 @@ func (p *Plane) witnessEvery() time.Duration { return cmp.Or(p.opt.witnessEvery,
 
 // witnessed is the last sequence that the witness vouches for.
 func (p *Plane) witnessed() uint64 {
-	_, last := p.witness.end()
+	_, _, last := p.witness.end()
 	return last.Seq
 }
 
@@ -132,8 +142,8 @@ func (p *Plane) watchLog(ctx context.Context) {
 func (p *Plane) followWitness(ctx context.Context) {
 	w := &p.witness
 	for ctx.Err() == nil {
-		at, _ := w.end()
-		for links, err := range w.chain.Follow(ctx, at+1) {
+		chain, at, _ := w.end()
+		for links, err := range chain.Follow(ctx, at+1) {
 			if err != nil {
 				p.log.Warn("the log's witness cannot be followed; trying again", "stream", streams.ChainStream, "error", err)
 				break
@@ -168,10 +178,7 @@ func (p *Plane) reopenWitness(ctx context.Context) {
 	if err != nil {
 		return // said when it is followed
 	}
-	w := &p.witness
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.chain, w.at, w.last = chain, 0, streams.Link{}
+	p.witness.replace(chain)
 }
 
 // keepWitness lengthens the witness where this process is the one to do it, and
@@ -246,7 +253,7 @@ func (p *Plane) whole(ctx context.Context, links []streams.Link) error {
 // done when two try: the entry that another wrote first is read, and compared,
 // like any.
 func (p *Plane) lengthen(ctx context.Context, head bool) error {
-	_, last := p.witness.end()
+	_, _, last := p.witness.end()
 	if !head && p.store.Applied()/projector.LinkEvery <= last.Seq/projector.LinkEvery || !p.leads() {
 		return nil
 	}
@@ -255,7 +262,7 @@ func (p *Plane) lengthen(ctx context.Context, head bool) error {
 
 // append is lengthen, whoever's business it is.
 func (p *Plane) append(ctx context.Context, head bool) error {
-	at, last := p.witness.end()
+	chain, at, last := p.witness.end()
 	if p.guard.raised() != nil {
 		return nil
 	}
@@ -274,7 +281,7 @@ func (p *Plane) append(ctx context.Context, head bool) error {
 		}
 		verified = true
 		l.Base = p.stream.Base()
-		n, err := p.witness.chain.Append(ctx, at, l)
+		n, err := chain.Append(ctx, at, l)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, streams.ErrWrongSequence) {
 				p.log.Debug("the log's witness was not written; trying again", "error", err)
@@ -297,7 +304,8 @@ func (p *Plane) endWitness(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for p.conn.Connected() && errors.Is(p.append(ctx, true), streams.ErrWrongSequence) {
-		links, at, err := p.witness.chain.Links(ctx)
+		chain, _, _ := p.witness.end()
+		links, at, err := chain.Links(ctx)
 		if err != nil {
 			return
 		}
