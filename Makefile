@@ -52,12 +52,12 @@ export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 test: vet lint ## what a change must pass: every test, the packages under the race detector
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	@$(MAKE) --no-print-directory -j2 rooms drivers
-	$(STRUCK) -vet=off ./fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
+	$(STRUCK) -vet=off ./internal/fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(GO) test -race -vet=off ./api ./projector ./relay ./streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS))")
+	$(GO) test -race -vet=off ./internal/api ./internal/projector ./internal/relay ./internal/streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS))")
 
 drivers:
 	$(GO) test -p 1 -vet=off $(DRIVERS)
@@ -70,23 +70,23 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	@echo "seed $(SEED)"
 	$(GO) test -race $(DRIVERS)
-	RAPID_CHECKS=1000 $(GO) test ./policy ./compiler/... ./projector ./snapshot ./artifact ./relay ./node -timeout 30m
+	RAPID_CHECKS=1000 $(GO) test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
 	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms
 	$(GO) run ./test/model -steps 5000000 -seed $(SEED)
 	$(GO) run ./test/model -all -steps 12000000
 	$(GO) test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first $(SEED)
-	$(GO) test -v ./projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
+	$(GO) test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
 	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
 	$(GO) test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed $(SEED) -timeout 30m
-	$(GO) test -v ./compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
-	$(GO) test -v ./enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
+	$(GO) test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
+	$(GO) test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 vet: ## go vet, with the tag faults too
 	$(GO) vet ./...
-	$(GO) vet -tags faults ./fault ./test/faults
+	$(GO) vet -tags faults ./internal/fault ./test/faults
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
 lint: ## gofumpt and staticcheck

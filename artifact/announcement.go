@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/edictdev/edict/fault"
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/policy"
 	"github.com/google/uuid"
 )

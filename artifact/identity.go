@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/edictdev/edict/fault"
+	"github.com/edictdev/edict/internal/fault"
 )
 
 // Identity is what an envelope is about: versions are compared within one.

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/test/crashfs"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 // Tests have a format of their own: the lead's payload lists signers and members

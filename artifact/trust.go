@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/edictdev/edict/fault"
+	"github.com/edictdev/edict/internal/fault"
 )
 
 // Reasons to refuse a document; errors.Is finds them.

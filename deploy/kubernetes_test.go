@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // object is what our manifests use of Kubernetes' kinds. A field that it does

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/wire"
 )
 
 // TypeArtifactUpdated says that an artifact of the node was released or

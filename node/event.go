@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/wire"
 )
 
 // Types of events that mean something to a Follower. Others are verified and

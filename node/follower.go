@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/wire"
 )
 
 // Options has a useful zero value: pull first, trust the keys the plane names,

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/wire"
 )
 
 // State is a node's whole state as it was pulled.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/policy"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/policy"
 )
 

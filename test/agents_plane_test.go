@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/plexd"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/plexd"
 )
 
 // employed is a node of a plane with an agent that follows it, and was not told

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/plexd"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/plexd"
 )
 
 // Nodes whose agents register: an agent carries its node's id as 16 bytes.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/plexd"
+	"github.com/edictdev/edict/internal/test/watch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/plexd"
-	"github.com/edictdev/edict/test/watch"
 )
 
 // hand is an agent of one node, and what it was told.

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/attacks"
+	"github.com/edictdev/edict/internal/test/attacks"
 )
 
 // TestNoTenantHarmsAnother has nodes, producers and strangers try against each other

@@ -19,9 +19,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/contract"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/contract"
-	"github.com/edictdev/edict/test/gen"
 )
 
 // edict is the path of the product's binary, built once for all tests.

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/natscluster"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/proxy"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/natscluster"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/proxy"
 )
 
 // cluster is NATS servers in this process, that keep everything as often as

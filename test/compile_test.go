@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/compiler"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/leftout"
+	"github.com/edictdev/edict/internal/test/oracle"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/test/leftout"
-	"github.com/edictdev/edict/test/oracle"
 )
 
 const project = "00000000-0000-4000-8000-000000000000"

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/fault"
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/watch"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/watch"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // deployed reads a file of deploy/.

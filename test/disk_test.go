@@ -25,9 +25,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/leftout"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/leftout"
 )
 
 const mib = 1 << 20

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/wire"
 )
 
 // closedSet reads the event types of policy out of its source: the types that

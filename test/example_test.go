@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/oracle"
 )
 
 // follower is a run of docs/examples/follower, and what it said of each policy

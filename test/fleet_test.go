@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/leftout"
+	"github.com/edictdev/edict/internal/test/oracle"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/test/leftout"
-	"github.com/edictdev/edict/test/oracle"
 )
 
 // statusOf is what GET /v1/status says, as far as these tests ask.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/admission"
-	"github.com/edictdev/edict/test/naive"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/test/naive"
 )
 
 // engine is what the twelve tests below ask of an admission engine. Both

@@ -15,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 const module = "github.com/edictdev/edict"
 
-// rooms are the folders at the top, each with the others it may import.
+// rooms are the folders at the top and in internal/, each with the others it may import.
 var rooms = map[string][]string{
 	"policy":      {},
 	"compiler":    {"policy"},
@@ -160,12 +160,18 @@ var parseHouse = sync.OnceValues(func() ([]source, error) {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		top, _, _ := strings.Cut(rel, "/")
-		all = append(all, source{rel, top, strings.Count(string(text), "\n"), file})
+		all = append(all, source{rel, roomOf(rel), strings.Count(string(text), "\n"), file})
 		return nil
 	})
 	return all, err
 })
+
+// roomOf is the room of a path below the module root: the folder at the top, or
+// the one in internal/.
+func roomOf(path string) string {
+	top, _, _ := strings.Cut(strings.TrimPrefix(path, "internal/"), "/")
+	return top
+}
 
 // TestArrowsPointDown holds the picture of ARCHITECTURE.md against the imports.
 // Tests of a room may reach anywhere but into cmd: they set rooms side by side.
@@ -184,12 +190,27 @@ func TestArrowsPointDown(t *testing.T) {
 			if !ours {
 				continue
 			}
-			to, _, _ := strings.Cut(below, "/")
+			to := roomOf(below)
 			switch {
 			case to == s.room, slices.Contains(allowed, to):
 			case s.test() && to != "cmd":
 			default:
 				t.Errorf("%s imports %s: %s may import %v of ours. Declare an interface where it is needed instead", s.path, path, s.room, allowed)
+			}
+		}
+	}
+}
+
+// TestExamplesImportWhatOthersMay keeps the examples honest: whoever copies one
+// has only what is not under internal/.
+func TestExamplesImportWhatOthersMay(t *testing.T) {
+	for _, s := range house(t) {
+		if s.room != "docs" || s.test() {
+			continue
+		}
+		for _, path := range s.imports() {
+			if strings.HasPrefix(path, module+"/internal/") || strings.HasPrefix(path, module+"/cmd/") {
+				t.Errorf("%s imports %s, which another module cannot", s.path, path)
 			}
 		}
 	}
@@ -225,7 +246,7 @@ func TestLibrariesHaveTheirKeepers(t *testing.T) {
 // for what an event id is made of.
 func TestTheOracleStandsAlone(t *testing.T) {
 	for _, s := range house(t) {
-		if s.test() || s.dir() != "test/oracle" && s.dir() != "test/oracle/firstmatch" && s.dir() != "test/gen" {
+		if s.test() || s.dir() != "internal/test/oracle" && s.dir() != "internal/test/oracle/firstmatch" && s.dir() != "internal/test/gen" {
 			continue
 		}
 		for _, path := range s.imports() {
@@ -260,7 +281,7 @@ func (s source) takes(pkg string) (names []string) {
 func TestTheAgentReadsTheContractItself(t *testing.T) {
 	met := 0
 	for _, s := range house(t) {
-		if s.dir() != "test/plexd" {
+		if s.dir() != "internal/test/plexd" {
 			continue
 		}
 		met++

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // logCall is one line that the code may log.

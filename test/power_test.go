@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/edictdev/edict/fault"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/leftout"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/leftout"
 )
 
 // fragileDisk is a file system of its own whose power can be cut: what was not

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/oracle"
 )
 
 // producer appends events to the log itself, while servers come and go: each until

@@ -18,12 +18,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/plexd"
+	"github.com/edictdev/edict/internal/test/watch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/plexd"
-	"github.com/edictdev/edict/test/watch"
 )
 
 // recorder follows nodes of planes that come and go, and hears what is published

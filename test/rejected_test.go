@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 const strangerProject = "00000000-0000-4000-8000-00000000000f"

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/plexd"
+	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/plexd"
-	"github.com/edictdev/edict/test/reterepo"
 )
 
 // releaseEvent is one event of a node's stream.

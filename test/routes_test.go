@@ -26,5 +26,5 @@ func TestRoutesAreRegisteredInOnePlace(t *testing.T) {
 			return true
 		})
 	}
-	require.Equal(t, []string{"api/dispatch.go"}, places, "add a row to api.Routes instead, so that it is described")
+	require.Equal(t, []string{"internal/api/dispatch.go"}, places, "add a row to api.Routes instead, so that it is described")
 }

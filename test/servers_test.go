@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/proxy"
-	"github.com/edictdev/edict/test/watch"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/proxy"
+	"github.com/edictdev/edict/internal/test/watch"
 )
 
 var serverFaults = flag.Int("server.faults", 3, "how often one of the NATS servers of a cluster under load is killed, paused or isolated")

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/plexd"
 )
 
 // story drives one plane and, beside it, the oracle.

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/oracle"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle"
 )
 
 // TestAStrangersMessageDoesNothing has a client that may publish anywhere put

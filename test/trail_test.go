@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/oracle"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/oracle"
 )
 
 // trail hears everything that is published for nodes and notes what no publisher

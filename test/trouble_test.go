@@ -20,9 +20,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/watch"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/watch"
 )
 
 // What the promises must survive (docs/protocol.md): faults that real processes

@@ -15,9 +15,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/watch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/watch"
 )
 
 // told is one message as a node got it, over either transport.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/oracle"
+	"github.com/edictdev/edict/internal/test/oracle"
 )
 
 // author writes over HTTP while planes come and go: it sends each write under

@@ -15,11 +15,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler"
-	"github.com/edictdev/edict/test/contract"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/test/contract"
 )
 
 // calls is every operation of the API by its method here; what it returns is
@@ -158,7 +158,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 	}
 }
 
-// agentsOwn are the operations that plexd alone asks for, and test/plexd in its
+// agentsOwn are the operations that plexd alone asks for, and internal/test/plexd in its
 // place.
 var agentsOwn = []string{
 	"registerNode", "heartbeat", "reportDrift", "putStateReport", "putCapabilities", "putEndpoint", "postMetrics", "postLogs", "postAudit",

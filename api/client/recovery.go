@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/wire"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // Facts reads what the digest covers, and seq, the log sequence it stands for:

@@ -3,7 +3,7 @@ package resource
 import (
 	"time"
 
-	"github.com/edictdev/edict/wire"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // Artifact is one signed artifact that a node holds.

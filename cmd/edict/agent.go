@@ -19,10 +19,10 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // agentFlags are what `agent` was told.

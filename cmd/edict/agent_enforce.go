@@ -18,7 +18,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/node"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // credentials are what a client command shows of who runs it. Secrets come from

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/disk"
-	"github.com/edictdev/edict/keyring"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/disk"
+	"github.com/edictdev/edict/internal/keyring"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/snapshot"
-	"github.com/edictdev/edict/streams"
 )
 
 // exit tells the error, if there is one, and returns its exit code.

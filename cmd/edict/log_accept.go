@@ -11,10 +11,10 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/datadir"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
 )
 
 // aboveLost is how far above the highest sequence known a log begins that is

@@ -10,9 +10,9 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // logFlags say where a command reads the log.

@@ -21,8 +21,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/test/leftout"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/leftout"
 )
 
 func TestMain(m *testing.M) {

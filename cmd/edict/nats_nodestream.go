@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 func (a *app) natsNodeStreamCommand() *cobra.Command {

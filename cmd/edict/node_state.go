@@ -11,8 +11,8 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/snapshot"
 )
 
 func (a *app) nodeStateCommand() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
-	"github.com/edictdev/edict/compiler/kubernetes"
+	"github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
 // kubernetesInput is the Kubernetes objects of an import.

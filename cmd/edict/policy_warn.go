@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
-	"github.com/edictdev/edict/compiler/lint"
+	"github.com/edictdev/edict/internal/compiler/lint"
 	"github.com/edictdev/edict/policy"
 )
 

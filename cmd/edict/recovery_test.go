@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // serving runs a plane on data until stop is called.

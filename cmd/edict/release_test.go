@@ -13,7 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 // compileTree is "compiled DIR VERSION [changed] [second]": it writes the compiled tree of the

@@ -15,8 +15,8 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/compiler/rete"
-	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // readPins reads the values of --trust.

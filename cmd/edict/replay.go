@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/internal/snapshot"
 )
 
 // replayFlags are what `replay` was told.

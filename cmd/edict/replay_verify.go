@@ -12,10 +12,10 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/datadir"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/snapshot"
 )
 
 // liveModel is a worker's read model that a replay is held against.

@@ -16,9 +16,9 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
 )
 
 // rollbackFlags are those of rollback.

@@ -19,9 +19,9 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/compiler/datapath"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/relay"
 )
 
 // serveFlags are what `serve` was told.

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // accessFlags are those that say who may reach the plane.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // decisionFlags say which admission decisions are kept, and for how long.

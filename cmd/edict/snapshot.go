@@ -14,9 +14,9 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/snapshot"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // settleSnapshots reads --snapshot-every, which is a time or a number of events.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/internal/relay"
 )
 
 // pastText says how far back nodes that were away can resume without a pull.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // accepts is "accepts ROOT TREE": the node of an install root takes its set from

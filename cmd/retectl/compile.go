@@ -18,7 +18,7 @@ import (
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
 	"github.com/edictdev/edict/cmd/retectl/internal/stamp"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // compiledDir is where the tree lies in a repository.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/edictdev/edict/compiler/rete"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 // forge is "forge HOW": it replaces the signer's certificate by one that is

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/compiler/rete"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 func TestMain(m *testing.M) {

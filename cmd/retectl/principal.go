@@ -8,7 +8,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // principal is whom a key or a certificate is for: the flags of keygen and ca

@@ -13,7 +13,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // repository is the repository of --repo, whose links lead nowhere outside it.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/compiler/rete"
-	"github.com/edictdev/edict/test/crashfs"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 const out = "repo/.flor/compiled"

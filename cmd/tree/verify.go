@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // Fault is one thing wrong with a tree.

@@ -10,7 +10,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
 
-	"github.com/edictdev/edict/admission"
+	"github.com/edictdev/edict/internal/admission"
 )
 
 // The policies of a chain that does some of everything: a default, a

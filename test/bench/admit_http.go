@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/policy"
 )
 

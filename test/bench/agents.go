@@ -15,9 +15,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/plexd"
 )
 
 const (

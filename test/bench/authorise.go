@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
 )
 
 const (

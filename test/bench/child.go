@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/gen"
 )
 
 // child is a server in a process of its own, so that its memory is its own.

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/edictdev/edict/compiler/datapath"
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/test/oracle/firstmatch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle/firstmatch"
 )
 
 // datapathChecks is how many look-ups of each table are held against a walk
@@ -129,7 +129,7 @@ func (w *orderedRules) check(t *datapath.Table) error {
 
 var datapathOptions = datapath.Options{Capacity: 1 << 20}
 
-// tables measures compiler/datapath: whole builds, one identity more, look-ups.
+// tables measures internal/compiler/datapath: whole builds, one identity more, look-ups.
 func tables(_ context.Context, e *env) ([]line, error) {
 	var lines []line
 	for _, c := range []struct {

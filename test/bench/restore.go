@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 )
 
 // restoreLine sets the restore of a checkpoint, verified to its digest, beside

@@ -18,8 +18,8 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/compiler/rete"
-	"github.com/edictdev/edict/test/reterepo"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
 // The repository that is measured, and how much of it is comment: entries take

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
 )
 
 // rig is a log in this process, on an embedded server.

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
 )
 
 // spanCommand makes this binary fold one workload, in a process of its own.

@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/wire"
 )
 
 // workload is a world that is made in one go: policies and nodes, and the rows

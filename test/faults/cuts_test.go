@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/test/proxy"
+	"github.com/edictdev/edict/internal/test/proxy"
 )
 
 var (

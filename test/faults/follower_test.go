@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/edictdev/edict/internal/test/watch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/watch"
 )
 
 // follower is a client of one node whose stream can be cut.

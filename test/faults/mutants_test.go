@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/fault"
-	"github.com/edictdev/edict/test/check"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/test/check"
 )
 
 // mutants says which rule catches a mutant, and what stage it needs.

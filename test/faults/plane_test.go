@@ -15,16 +15,16 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/oracle"
+	"github.com/edictdev/edict/internal/test/watch"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/gen"
-	"github.com/edictdev/edict/test/oracle"
-	"github.com/edictdev/edict/test/watch"
 )
 
 const (

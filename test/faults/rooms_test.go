@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/fault"
-	"github.com/edictdev/edict/test/gen"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // caughtAt names, of mutants that no recorded history shows, the test of a room

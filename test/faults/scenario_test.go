@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/check"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/check"
-	"github.com/edictdev/edict/test/gen"
 )
 
 // cast says what the stage is.

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/internal/test/oracle"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/test/oracle"
 )
 
 const project = "00000000-0000-4000-8000-000000000000"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/test/crashfs"
 	"github.com/edictdev/edict/node"
-	"github.com/edictdev/edict/test/crashfs"
 )
 
 // acceptedVersion is what the state on a disk says was accepted.

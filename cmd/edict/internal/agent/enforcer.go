@@ -16,8 +16,8 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/enforce"
-	"github.com/edictdev/edict/fault"
+	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )

@@ -18,8 +18,8 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/test/fakenft"
 	"github.com/edictdev/edict/node"
-	"github.com/edictdev/edict/test/fakenft"
 )
 
 // tableOf is a table with one entry for any peer.

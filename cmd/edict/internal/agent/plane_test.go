@@ -20,10 +20,10 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/node"
-	"github.com/edictdev/edict/test/crashfs"
-	"github.com/edictdev/edict/test/reterepo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

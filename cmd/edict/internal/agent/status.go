@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/enforce"
+	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/policy"
 )
 

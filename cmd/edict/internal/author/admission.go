@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/edictdev/edict/admission"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/policy"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
 )
 
 // AdmissionPlane is the little that an author of admission policies asks of the

@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/edictdev/edict/access"
-	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/datadir"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/wire"
 )
 
 // AccessOptions say who may reach the plane, and how. The zero value lets

@@ -29,10 +29,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/access"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // authority signs certificates for tests.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/datadir"
+	"github.com/edictdev/edict/internal/datadir"
 )
 
 // TestTwoServersCannotBothTakeAName has two processes on one log race for names

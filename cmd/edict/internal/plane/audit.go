@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // auditEvery is how often the whole log is read again: events that were folded

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/disk"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/disk"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // fold keeps the read model up with the log. One that is far behind, as that of

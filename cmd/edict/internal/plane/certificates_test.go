@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // get asks for the plane's keys as somebody, on a transport of his.

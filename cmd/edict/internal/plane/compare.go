@@ -4,8 +4,8 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // linksTold is how many links a worker tells the others, the last ones. One

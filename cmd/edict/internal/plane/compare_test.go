@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // folding is a plane that has folded 2,100 events itself, and so knows two

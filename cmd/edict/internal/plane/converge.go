@@ -3,8 +3,8 @@ package plane
 import (
 	"context"
 
-	"github.com/edictdev/edict/convergence"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // newTracker follows what nodes report. Their stream is opened when it runs: a

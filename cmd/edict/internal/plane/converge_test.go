@@ -13,8 +13,8 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // Two workers of one server: what a node tells one, over HTTP or over NATS, both

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/edictdev/edict/admission"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // DecisionOptions say whether and how admission decisions are kept.

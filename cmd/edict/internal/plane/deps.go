@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
 )
 
 // failuresPerSecond is how often credentials may be shown in vain from one

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // guard is the alarm of a damaged log. Once raised it stays until the process

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/keyring"
+	"github.com/edictdev/edict/internal/keyring"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // rotations are what the audit of a plane shows of them.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/edictdev/edict/api"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/keyring"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/keyring"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // keyFiles are where this worker's keys lie.

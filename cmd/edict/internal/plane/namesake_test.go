@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // agentOf makes an agent with these relations and a token, and its principal.

@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
 )
 
 // newMetrics is what the plane counts, and the page that shows it.

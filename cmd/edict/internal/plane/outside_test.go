@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/policy"
 )
 

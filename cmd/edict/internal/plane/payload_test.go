@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/wire"
 )
 
 // largest are the largest events of nodes and of plain policies that the fold

@@ -3,7 +3,7 @@ package plane
 import (
 	"context"
 
-	"github.com/edictdev/edict/disk"
+	"github.com/edictdev/edict/internal/disk"
 )
 
 // watchPlace looks whether the files that the log's server writes to are still

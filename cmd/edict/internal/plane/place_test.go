@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // storedBase is what the log of a stopped server has event ids count from.

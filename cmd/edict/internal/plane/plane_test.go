@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")

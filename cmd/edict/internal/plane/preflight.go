@@ -4,8 +4,8 @@ import (
 	"context"
 	"net"
 
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/disk"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/disk"
 )
 
 // preflight finds what stands against a start, before anything is changed.

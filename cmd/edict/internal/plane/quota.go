@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // spent reports whether a project took its share of the log in the last day.

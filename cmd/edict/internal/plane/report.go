@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // report puts what the fold rejected where producers look for it. The fold

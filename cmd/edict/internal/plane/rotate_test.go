@@ -18,8 +18,8 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/keyring"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/keyring"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/access"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )

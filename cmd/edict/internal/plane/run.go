@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/edictdev/edict/api"
+	"github.com/edictdev/edict/internal/api"
 )
 
 // errStopped ends the parts below the API once it has stopped.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/edictdev/edict/api"
-	"github.com/edictdev/edict/snapshot"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // SnapshotOptions say when a worker makes checkpoints by itself: once the newest

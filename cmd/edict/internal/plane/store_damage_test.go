@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/projector"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // storeFiles are files of a read model.

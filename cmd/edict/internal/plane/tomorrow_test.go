@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/wire"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // takes has a worker take a write, and read its whole log without a fault.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/streams"
 )
 
 // witnessPause is how often the log's head is witnessed, if it moved, and the

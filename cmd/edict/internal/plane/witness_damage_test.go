@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // flipLinks changes a byte of each of these links of a stopped plane's witness,

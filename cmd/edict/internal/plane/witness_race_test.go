@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // TestTheWitnessIsLengthenedWhileItIsOpenedAgain: one part of a plane appends to

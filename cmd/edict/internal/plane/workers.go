@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/datadir"
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // workersBucket holds the leases of the plane's processes.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/disk"
+	"github.com/edictdev/edict/internal/disk"
 )
 
 // A worker that has far to fold is seen by the others, with its lag, and wants

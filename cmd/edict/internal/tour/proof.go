@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/compiler"
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/snapshot"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 )
 
 // compare holds what every node was told last against labels and selectors,

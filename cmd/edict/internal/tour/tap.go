@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/streams"
-	"github.com/edictdev/edict/wire"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // tap listens to the subjects of nodes on NATS, where every node's messages pass.

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // What NATS carries twice, or is about no policy, is not counted.

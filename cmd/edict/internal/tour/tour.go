@@ -18,8 +18,8 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/edictdev/edict/streams"
 )
 
 // Options say how large the tour is and where it tells its story.

@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // fresh is how old an event may be for its fold to be recorded. A rebuild folds

@@ -19,9 +19,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/edictdev/edict/projector"
-	"github.com/edictdev/edict/relay"
-	"github.com/edictdev/edict/streams"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // day is what validity is counted in.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // Append adds an event to the enrollment log of a repository, on disk when it

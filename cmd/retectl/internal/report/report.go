@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/edictdev/edict/compiler/rete"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // Formats of a report.

@@ -1,0 +1,55 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// A NATS client may send any text as its token, with zeros in it, too: what a
+// certificate or an identity token is found by is no secret.
+func TestATokenIsNobodysCertificate(t *testing.T) {
+	const spiffe = "spiffe://edict.test/root"
+	identity := policy.OIDCIdentity{Issuer: "https://issuer.test", Subject: "root"}
+	r := NewRegistry(silentModel{}, Options{File: File{"root": {
+		Principal: policy.Principal{Kind: policy.Person, SPIFFE: []string{spiffe}, OIDC: []policy.OIDCIdentity{identity}},
+		Relations: []policy.Relation{relation(t, "plane#admin")},
+	}}})
+	_, err := r.Authenticate(context.Background(), Credentials{SPIFFE: []string{spiffe}})
+	require.NoError(t, err)
+	for _, token := range []string{
+		"spiffe\x00" + spiffe, "oidc\x00" + identity.Issuer + "\x00" + identity.Subject, spiffe, "root",
+	} {
+		_, let := r.Admit(streams.Credentials{Token: token})
+		require.False(t, let, "%q", token)
+		_, err := r.Authenticate(context.Background(), Credentials{Bearer: token})
+		require.ErrorIs(t, err, ErrUnknown, "%q", token)
+	}
+}
+
+// Certificates of a Workload API last an hour; connections may last for days.
+func TestACertificateProvesNothingOnceItIsOver(t *testing.T) {
+	const spiffe = "spiffe://edict.test/n1"
+	id, err := url.Parse(spiffe)
+	require.NoError(t, err)
+	r := NewRegistry(silentModel{}, Options{File: File{"n1": {
+		Principal: policy.Principal{Kind: policy.Agent, SPIFFE: []string{spiffe}},
+		Relations: []policy.Relation{relation(t, "node:"+shop.String()+"/n1#agent")},
+	}}})
+	for left, good := range map[time.Duration]bool{time.Hour: true, -time.Second: false} {
+		end := time.Now().Add(left)
+		shown := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{URIs: []*url.URL{id}, NotAfter: end}}}}
+		require.Equal(t, good, len(SPIFFEIDs(shown)) == 1)
+		g, let := r.Admit(streams.Credentials{TLS: shown})
+		require.Equal(t, good, let)
+		require.Equal(t, good, g.Until.Equal(end))
+	}
+}

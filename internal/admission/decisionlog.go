@@ -1,0 +1,208 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// DecisionWriter is where records go; *streams.Decisions is one.
+type DecisionWriter interface {
+	// Write stores all or none.
+	Write(ctx context.Context, decisions []streams.Decision) error
+	MaxDecision() int // bytes
+}
+
+// DecisionLogOptions have a useful zero value but for the writer.
+type DecisionLogOptions struct {
+	To     DecisionWriter
+	Worker string
+	Mask   Mask
+	// Writable says why nothing may be written now; nil, or its nil: anything may.
+	Writable func() error
+	// Count is told what became of decisions, one of DecisionCounts; nil: nobody
+	// is.
+	Count func(became string, n int)
+	Log   *slog.Logger // nil: nobody
+}
+
+// What may become of a decision on its way to the log.
+const (
+	DecisionStored  = "stored"
+	DecisionDropped = "dropped" // the queue was full, or the disk nearly
+	DecisionFailed  = "failed"  // the stream did not take it, or did not say that it did
+)
+
+// DecisionCounts are all of them.
+var DecisionCounts = []string{DecisionStored, DecisionDropped, DecisionFailed}
+
+// DecisionLog writes decisions behind the back of those who wait for them: what
+// the stream cannot take in time is dropped and counted, and no request waits.
+type DecisionLog struct {
+	opt     DecisionLogOptions
+	queue   chan queued
+	bytes   atomic.Int64 // of the payloads in queue
+	dropped atomic.Int64 // and not told in Options.Log yet
+}
+
+type queued struct {
+	d     Decision
+	bytes int
+}
+
+// Bounds of what waits to be written.
+const (
+	queueLength = 4096
+	queueBytes  = 16 << 20 // of payloads, roughly as JSON
+)
+
+// NewDecisionLog makes a log; it writes nothing until it runs.
+func NewDecisionLog(opt DecisionLogOptions) *DecisionLog {
+	if opt.Count == nil {
+		opt.Count = func(string, int) {}
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &DecisionLog{opt: opt, queue: make(chan queued, queueLength)}
+}
+
+// Decided takes a decision, or drops it. It never waits. A request that nobody
+// waited for any more was not decided.
+func (l *DecisionLog) Decided(d Decision) {
+	if errors.Is(d.Err, context.Canceled) {
+		return
+	}
+	q := queued{d, sizeOf(d.Request.Payload)}
+	if d.Result.Status == Modified {
+		q.bytes *= 2
+	}
+	if l.bytes.Add(int64(q.bytes)) <= queueBytes {
+		select {
+		case l.queue <- q:
+			return
+		default:
+		}
+	}
+	l.bytes.Add(-int64(q.bytes))
+	l.drop(1)
+}
+
+func (l *DecisionLog) drop(n int) {
+	l.dropped.Add(int64(n))
+	l.opt.Count(DecisionDropped, n)
+}
+
+// sizeOf is roughly what a payload takes as JSON.
+func sizeOf(payload map[string]any) int {
+	const most = 4 << 20
+	m := meter{most, most}
+	_ = m.json(payload) // beyond it is counted as that
+	return most - m.bytes
+}
+
+// Run writes until ctx ends, and then what is left, for a moment.
+func (l *DecisionLog) Run(ctx context.Context) error {
+	// What is on its way when ctx ends is not called off at once.
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(parting, cancel) })()
+	for {
+		select {
+		case q := <-l.queue:
+			l.write(writing, q)
+			continue
+		default:
+		}
+		select {
+		case q := <-l.queue:
+			l.write(writing, q)
+		case <-ctx.Done():
+			if len(l.queue) == 0 || writing.Err() != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// parting bounds the writing of what is left when the plane stops.
+const parting = 2 * time.Second
+
+// Bounds of one write.
+const (
+	writeBytes   = 4 << 20 // of records
+	writeTimeout = 10 * time.Second
+)
+
+// write stores a decision and those that wait behind it.
+func (l *DecisionLog) write(ctx context.Context, q queued) {
+	var batch []streams.Decision
+	n := 0
+	for bytes := 0; ; {
+		l.bytes.Add(-int64(q.bytes))
+		n++
+		if x, err := l.encode(q.d); err != nil {
+			l.opt.Log.Warn("a decision cannot be written", "error", err)
+			l.opt.Count(DecisionFailed, 1)
+		} else {
+			batch = append(batch, x)
+			bytes += len(x.Body)
+		}
+		if n == streams.MaxDecisions || bytes > writeBytes {
+			break
+		}
+		select {
+		case q = <-l.queue:
+			continue
+		default:
+		}
+		break
+	}
+	if len(batch) > 0 {
+		l.store(ctx, batch)
+	}
+}
+
+func (l *DecisionLog) store(ctx context.Context, batch []streams.Decision) {
+	if l.opt.Writable != nil && l.opt.Writable() != nil {
+		l.drop(len(batch)) // the room tells of itself
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := l.opt.To.Write(ctx, batch); err != nil {
+		l.opt.Count(DecisionFailed, len(batch))
+		l.opt.Log.Warn("decisions are lost: the decision log does not take them", "of", len(batch), "error", err)
+		return
+	}
+	l.opt.Count(DecisionStored, len(batch))
+	if n := l.dropped.Swap(0); n > 0 {
+		l.opt.Log.Warn("decisions were dropped: more came than the decision log takes", "of", n)
+	}
+}
+
+// encode writes a decision down. One that is larger than a message loses its
+// payloads, and says so.
+func (l *DecisionLog) encode(d Decision) (streams.Decision, error) {
+	r := NewRecord(l.opt.Worker, d)
+	r.DecisionID = uuid.NewString()
+	l.opt.Mask.Apply(&r)
+	body, err := json.Marshal(r)
+	if err == nil && len(body) > l.opt.To.MaxDecision() {
+		Mask{{fieldRequest}, {fieldResult}, {fieldReason}}.Apply(&r)
+		body, err = json.Marshal(r)
+	}
+	if err != nil {
+		return streams.Decision{}, fmt.Errorf("write decision: %w", err)
+	}
+	return streams.Decision{Outcome: cmp.Or(r.Outcome, string(OutcomeError)), Body: body}, nil
+}

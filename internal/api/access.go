@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// Access tells who asks; *access.Registry does.
+type Access interface {
+	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
+	Until(c access.Credentials) (until time.Time, sure bool)
+	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
+}
+
+// Codes of requests that are not allowed.
+const (
+	CodeUnauthenticated = "unauthenticated"
+	CodeForbidden       = "forbidden"
+	CodeProjectNotFound = "project_not_found"
+	CodeTooManyRequests = "too_many_requests"
+)
+
+// authorize lets a request pass, or says why not: who it is first (401), then
+// whether that principal has requests left (429), then whether it may (403), or
+// may not even see what it asks for (404). Without Access everybody may.
+func (p *plane) authorize(c *call) error {
+	if p.Access == nil || c.route.Needs == access.Anyone {
+		return nil
+	}
+	who, err := p.authenticate(c)
+	if err != nil {
+		return err
+	}
+	c.who, c.principal = who, string(who.ID)
+	if wait, ok := p.Limiter.Take(who.ID, time.Now()); !ok {
+		c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
+		return problem(http.StatusTooManyRequests, CodeTooManyRequests, "%s sends more requests than it may; wait, then send fewer", who.ID)
+	}
+	o := p.object(c)
+	decision := who.Decide(c.route.Needs, o)
+	if decision == access.Allow {
+		return nil
+	}
+	// A relation that was given elsewhere may not have been folded here yet.
+	if err := p.catchUp(c, 0); err != nil {
+		return err
+	}
+	if who, err = p.authenticate(c); err != nil {
+		return err
+	}
+	c.who = who
+	switch who.Decide(c.route.Needs, p.object(c)) {
+	case access.Allow:
+		return nil
+	case access.Hide:
+		return hidden(c, o)
+	}
+	return problem(http.StatusForbidden, CodeForbidden, "%s may not do this: it needs %s", who.ID, c.route.Needs)
+}
+
+// authenticate finds the principal of a request. One that was made elsewhere a
+// moment ago is looked for again once the fold has caught up: agents give up
+// for good on a 401.
+func (p *plane) authenticate(c *call) (*access.Principal, error) {
+	given, err := credentials(c.r)
+	if err == nil && given.None() {
+		err = problem(http.StatusUnauthorized, CodeUnauthenticated, "this needs credentials: a bearer token or a client certificate")
+	}
+	if err != nil {
+		c.w.Header().Set("WWW-Authenticate", "Bearer")
+		return nil, err
+	}
+	ctx := c.r.Context()
+	who, err := p.Access.Authenticate(ctx, given)
+	if errors.Is(err, access.ErrUnknown) {
+		if wait := p.blocked(c); wait != nil {
+			return nil, wait
+		}
+		if lag := p.catchUp(c, 0); lag != nil {
+			return nil, lag
+		}
+		who, err = p.Access.Authenticate(ctx, given)
+	}
+	if err != nil {
+		p.failed(c)
+		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		return nil, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v", err)
+	}
+	return who, nil
+}
+
+// credentials are what a request shows of its sender.
+func credentials(r *http.Request) (c access.Credentials, err error) {
+	if h := r.Header.Get("Authorization"); h != "" {
+		scheme, token, ok := strings.Cut(h, " ")
+		if token = strings.TrimSpace(token); !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {
+			return c, problem(http.StatusUnauthorized, CodeUnauthenticated, "Authorization: want Bearer and a token")
+		}
+		c.Bearer = token
+	}
+	c.SPIFFE = access.SPIFFEIDs(r.TLS)
+	return c, nil
+}
+
+// object is what a request's path is about. A part that cannot be read is
+// nobody's.
+func (p *plane) object(c *call) (o access.Object) {
+	o.Project, _ = parseID(c.r.PathValue("project"))
+	o.Policy, _ = parseID(c.r.PathValue("policy"))
+	o.Node = policy.NodeID(c.r.PathValue("node"))
+	if n := c.route.Needs; n == access.ReadNode || n == access.ActAsNode {
+		p.Model.Read(func(v *projector.View) { o.Project, _ = v.ProjectOfNode(o.Node) })
+	}
+	return o
+}
+
+// hidden answers as if there were nothing.
+func hidden(c *call, o access.Object) error {
+	switch {
+	case o.Policy != uuid.Nil:
+		return policyNotFound(o.Policy)
+	case c.route.Needs == access.ReadNode, c.route.Needs == access.ActAsNode:
+		return nodeNotFound(o.Node)
+	}
+	return problem(http.StatusNotFound, CodeProjectNotFound, "there is no project %s here", o.Project)
+}
+
+// accessProblems are the codes that a route's need adds.
+func accessProblems(r Route) []string {
+	switch r.Needs {
+	case access.Anyone:
+		return nil
+	case access.Known:
+		return []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
+	}
+	codes := []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
+	switch r.Needs {
+	case access.ReadNode, access.ActAsNode:
+		return append(codes, CodeForbidden, CodeNodeNotFound)
+	case access.ReadPlane, access.AdminPlane, access.Evaluate:
+		return append(codes, CodeForbidden)
+	case access.EditPolicy, access.ManagePolicy, access.OperateProject:
+		codes = append(codes, CodeForbidden)
+	}
+	if strings.Contains(r.Pattern, "{policy}") {
+		return append(codes, CodePolicyNotFound)
+	}
+	return append(codes, CodeProjectNotFound)
+}
+
+// accessCodes are what the codes mean.
+func accessCodes() map[string]meaning {
+	return map[string]meaning{
+		CodeUnauthenticated: {http.StatusUnauthorized, "there are no credentials, or they are wrong, expired or revoked"},
+		CodeForbidden:       {http.StatusForbidden, "the principal lacks a relation that the operation needs"},
+		CodeProjectNotFound: {http.StatusNotFound, "the principal sees no such project"},
+		CodeTooManyRequests: {http.StatusTooManyRequests, "the principal sends more requests than it may"},
+		CodeTooManyFailures: {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
+	}
+}

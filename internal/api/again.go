@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+// askedBy is what the log keeps of the body that a keyed write came with: SHA-256
+// of its canonical JSON. Neither the event nor the read model could say it: a patch
+// is merged, and admission policies may change what an author wrote.
+func askedBy(body []byte) string {
+	text := jsontext.Value(slices.Clone(body))
+	if text.Canonicalize() != nil {
+		text = body // no JSON, which whoever decodes it says
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// sameBody refuses a key whose write was made with another body. The log has the
+// event e once more than that: e is one that the fold has met before. What the log
+// cannot tell is taken for a retry: a write that newer ones have covered, one of a
+// release before, one that a producer of the same project made under this id.
+func (p *plane) sameBody(ctx context.Context, e policy.Event, asked string) error {
+	if asked == "" || p.Event == nil || p.NextOf == nil || fault.Always(fault.AnyBody) {
+		return nil
+	}
+	m, err := p.made(ctx, e)
+	if errors.Is(err, streams.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what this Idempotency-Key was used for: %v", err)
+	}
+	if first := m.Get(wire.HeaderRequest); first == "" || first == asked {
+		return nil
+	}
+	return problem(http.StatusUnprocessableEntity, CodeKeyReused,
+		"this Idempotency-Key was used for a write with another body, at %d, which stands as it was: send this one under a key of its own", m.Seq)
+}
+
+// made is the message of the event e that took effect: where the read model says
+// that it is, and of what changes seldom wherever the log has it.
+func (p *plane) made(ctx context.Context, e policy.Event) (streams.Message, error) {
+	seq, seldom, err := p.present(e)
+	if err != nil {
+		return streams.Message{}, err
+	}
+	if seq > 0 {
+		m, err := p.Event(ctx, seq)
+		if err != nil {
+			return m, err
+		}
+		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() {
+			return m, nil
+		}
+	}
+	for seq = 0; seldom; {
+		m, err := p.NextOf(ctx, e, seq+1)
+		if err != nil {
+			return m, err
+		}
+		if v, err := p.Model.Verdict(ctx, m.Seq); v.Rejection == nil && (err == nil || errors.Is(err, projector.ErrForgotten)) {
+			return m, nil
+		}
+		seq = m.Seq
+	}
+	return streams.Message{}, streams.ErrNotFound
+}
+
+// present is the sequence of the event that gave what e is about its present state,
+// or of the revision that e makes; 0: there is none. seldom says that there are few
+// events about it.
+func (p *plane) present(e policy.Event) (seq uint64, seldom bool, err error) {
+	p.Model.Read(func(v *projector.View) {
+		switch e := e.(type) {
+		case policy.NodeUpdated:
+			n, _ := v.Node(e.Node)
+			seq = n.Version
+		case policy.ArtifactReleased:
+			r, _, _ := v.Release(e.Project, e.Node)
+			seq = r.Seq
+		case policy.RevisionCreated:
+			var r projector.RevisionInfo
+			r, _, err = v.Revision(e.Project, e.Policy, e.Revision.ID)
+			seq = r.Seq
+		case policy.AdmissionPolicyUpdated:
+			a, _ := v.AdmissionPolicy(e.Policy)
+			seq, seldom = a.Version, true
+		case policy.PrincipalUpdated:
+			w, _ := v.Principal(e.Principal)
+			seq, seldom = w.Version, true
+		}
+	})
+	return seq, seldom, err
+}

@@ -1,0 +1,150 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+)
+
+const keyed = "Idempotency-Key: deploy-42"
+
+// later are the ways in which a request comes again: within the time in which the
+// log knows the ids of events or not, and to the process that wrote or to another.
+var later = map[string]func(p *plane){
+	"at once":                      func(*plane) {},
+	"after the log's window":       func(p *plane) { p.log.Forget() },
+	"on another worker":            func(p *plane) { p.Handler = judged(p.t, api.New(p.deps)) },
+	"much later on another worker": func(p *plane) { p.log.Forget(); p.Handler = judged(p.t, api.New(p.deps)) },
+}
+
+// A key that comes with another body is not answered as if that had been written.
+func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
+	admit := func(t *testing.T, name, rego string) string {
+		return admissionDraft(t, name, "Global", 7, rego)
+	}
+	writes := map[string]struct {
+		method, path  string
+		before        func(p *plane) // what must be there
+		first, second func(t *testing.T) string
+	}{
+		"a policy": {
+			"POST", policies, nil,
+			func(*testing.T) string { return draft("web") },
+			func(*testing.T) string { return draft("db") },
+		},
+		"a revision": {
+			"PATCH", policies + "/01900000-0000-7000-8000-000000000001", func(p *plane) { p.create("web") },
+			func(*testing.T) string { return `{"display_name":"One"}` },
+			func(*testing.T) string { return `{"display_name":"Two"}` },
+		},
+		"a node": {
+			"PUT", nodes + "/n1", nil,
+			func(*testing.T) string { return `{"labels":{"a":"1"}}` },
+			func(*testing.T) string { return `{"labels":{"a":"2"}}` },
+		},
+		"an admission policy": {
+			"POST", admissions, nil,
+			func(t *testing.T) string { return admit(t, "one", specified("{}")) },
+			func(t *testing.T) string { return admit(t, "two", specified("{}")) },
+		},
+		"a principal": {
+			"PUT", "/v1/access/principals/ana", nil,
+			func(*testing.T) string { return `{"kind":"person","display_name":"Ana"}` },
+			func(*testing.T) string { return `{"kind":"person","display_name":"Eve"}` },
+		},
+	}
+	for name, w := range writes {
+		for when, between := range later {
+			t.Run(name+", "+when, func(t *testing.T) {
+				p := newPlane(t)
+				if w.before != nil {
+					w.before(p)
+				}
+				a := p.do(w.method, w.path, w.first(t), keyed)
+				require.Less(t, a.StatusCode, 300, "%s", a.body)
+				between(p)
+				p.want(http.StatusUnprocessableEntity, "idempotency_key_reused", p.do(w.method, w.path, w.second(t), keyed))
+				again := p.do(w.method, w.path, " "+w.first(t)+" ", keyed)
+				require.Less(t, again.StatusCode, 300, "%s", again.body)
+				require.Equal(t, string(a.body), string(again.body), "a retry gets the first answer, whatever spaces it is written with")
+			})
+		}
+	}
+}
+
+// What was refused, and what changed nothing, may be sent again as it is; with
+// another body it is another write, which the key does not stand for.
+func TestAKeyOfARefusedWriteStandsForIt(t *testing.T) {
+	p := newPlane(t)
+	p.want(http.StatusCreated, "", p.do("PUT", "/v1/projects/"+other+"/nodes/n1", `{}`))
+	p.put("n2", `{"labels":{"a":"1"}}`)
+	p.want(http.StatusConflict, "node_id_taken", p.do("PUT", nodes+"/n1", `{"labels":{"a":"1"}}`, keyed))
+	p.want(http.StatusConflict, "node_id_taken", p.do("PUT", nodes+"/n1", `{"labels":{"a":"2"}}`, keyed))
+	before := p.log.Len()
+	p.want(http.StatusOK, "", p.do("PUT", nodes+"/n2", `{"labels":{"a":"1"}}`, keyed))
+	require.Equal(t, before, p.log.Len(), "nothing was written under the key")
+	p.want(http.StatusOK, "", p.do("PUT", nodes+"/n2", `{"labels":{"a":"2"}}`, keyed))
+}
+
+func TestALineUnderAKeyOfAnotherLineIsRejected(t *testing.T) {
+	for when, between := range later {
+		t.Run(when, func(t *testing.T) {
+			p := newPlane(t)
+			send := func(lines string) resource.BatchResult {
+				a := p.do("POST", nodes+":batch", lines, keyed, "Content-Type: application/x-ndjson")
+				p.want(http.StatusOK, "", a)
+				return into[resource.BatchResult](t, a)
+			}
+			require.Equal(t, 2, send(`{"id":"n1","labels":{"a":"1"}}`+"\n"+`{"id":"n2"}`).Applied)
+			between(p)
+			got := send(`{"id":"n1","labels":{"a":"2"}}` + "\n" + `{"id":"n2"}`)
+			require.Equal(t, 1, got.Unchanged)
+			require.Len(t, got.Rejected, 1)
+			require.Equal(t, "idempotency_key_reused", got.Rejected[0].Code)
+			require.Equal(t, map[string]string{"a": "1"}, into[resource.Node](t, p.do("GET", nodes+"/n1", "")).Labels)
+		})
+	}
+}
+
+// A change that was made under the key before another one is known as that change.
+func TestAKeyOfAnOlderChangeOfAnAdmissionPolicy(t *testing.T) {
+	for when, between := range later {
+		t.Run(when, func(t *testing.T) {
+			p := newPlane(t)
+			created := p.do("POST", admissions, `{"name":"n","policy_type":"Global","priority":7,"rego_code":"package x\n"}`)
+			path := created.Header.Get("Location")
+			body := func(priority string) string { return `{"priority":` + priority + `,"rego_code":"package x\n"}` }
+			p.want(http.StatusOK, "", p.do("PUT", path, body("8"), keyed))
+			p.want(http.StatusOK, "", p.do("PUT", path, body("9")))
+			between(p)
+			p.want(http.StatusUnprocessableEntity, "idempotency_key_reused", p.do("PUT", path, body("10"), keyed))
+			p.want(http.StatusOK, "", p.do("PUT", path, body("8"), keyed))
+			require.Equal(t, 9, into[resource.AdmissionPolicy](t, p.do("GET", path, "")).Priority)
+		})
+	}
+}
+
+// One key for two operations, or for two things, is two writes.
+func TestAKeyIsOfOneOperationOnOneThing(t *testing.T) {
+	p := newPlane(t)
+	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{"labels":{"a":"1"}}`, keyed))
+	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n2", `{"labels":{"a":"2"}}`, keyed))
+	p.want(http.StatusNoContent, "", p.do("DELETE", nodes+"/n1", "", keyed))
+	p.want(http.StatusCreated, "", p.do("POST", policies, draft("web"), keyed))
+	require.Equal(t, 4, p.log.Len())
+}
+
+// An event that says nothing of its request, of a release before, stands for
+// whatever comes with its key.
+func TestAKeyOfAReleaseBeforeIsTaken(t *testing.T) {
+	p := newPlane(t)
+	p.want(http.StatusCreated, "", p.do("POST", policies, draft("web"), keyed))
+	delete(p.log.msgs[0].Header, "Edict-Request")
+	a := p.do("POST", policies, draft("db"), keyed)
+	p.want(http.StatusCreated, "", a)
+	require.Equal(t, "web", into[resource.Policy](t, a).Slug)
+}

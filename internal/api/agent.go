@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
+)
+
+const (
+	patternState    = "/v1/nodes/{node}/state"
+	patternRulesets = "/v1/nodes/{node}/rulesets"
+	patternEvents   = "/v1/nodes/{node}/events"
+)
+
+// apiVersion is what agents read from headerAPIVersion.
+const (
+	apiVersion       = "v1"
+	headerAPIVersion = "X-Plexsphere-API-Version"
+)
+
+func agentRoutes() []Route {
+	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
+	stateHeaders := []string{HeaderEventID, HeaderLogSeq, "ETag"}
+	lags := readProblems(CodeNodeNotFound, CodeStarting)
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node", Needs: access.ReadNode,
+			Summary: "Read a node's whole desired state",
+			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; equal state is 304.", Schema: &openapi.Schema{Type: "string"}}},
+			Answers: []Answer{
+				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.NodeState{}, Headers: stateHeaders},
+				{Status: http.StatusNotModified, Headers: stateHeaders},
+			},
+			Problems: lags, serve: (*plane).getState,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
+			Summary:  "List a node's compiled rulesets by policy id",
+			Params:   []Param{minSeq},
+			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
+			Problems: lags, serve: (*plane).getRulesets,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node", Needs: access.ReadNode,
+			Summary: "Follow a node's signed events",
+			Params: []Param{{
+				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
+				Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"},
+			}, {
+				Name: "Accept", In: "header", Summary: "The form of the events: text/event-stream, with dialect=batch, current or legacy (absent: the one that the node registered with), and tables=true of a reader that enforces tables.",
+				Schema: &openapi.Schema{Type: "string"},
+			}},
+			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.BatchEvent{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
+			Problems: append(slices.Clip(lags), CodeBadLastEventID, CodeNotAcceptable),
+			serve:    (*plane).serveEvents,
+		},
+	}
+}
+
+// fresh waits until the read model shows what was in the log when the request
+// came, or min_seq when the client knows what it waits for. Nodes never get an
+// older answer.
+func (p *plane) fresh(c *call) error {
+	minSeq, err := c.queryUint("min_seq", 0)
+	if err != nil {
+		return err
+	}
+	return p.catchUp(c, minSeq)
+}
+
+func starting(err error) error {
+	return problem(http.StatusServiceUnavailable, CodeStarting, "this worker cannot serve nodes now: %v", err)
+}
+
+func (p *plane) getState(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if err := p.fresh(c); err != nil {
+		return err
+	}
+	if err := p.Relay.Ready(); err != nil {
+		return starting(err)
+	}
+	// Before the rows: what is told between the two comes again on the stream,
+	// which is harmless; the other way round it would be missed.
+	position := p.Relay.Position()
+	var s snapshot.State
+	var at uint64
+	err = p.settled(c, func(v *projector.View) (err error) {
+		var ok bool
+		at = v.Seq()
+		if s, ok, err = p.Composer.State(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
+	h := c.w.Header()
+	h.Set(HeaderEventID, position.String())
+	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
+	h.Set("ETag", s.ETag)
+	h.Set("Cache-Control", "no-cache")
+	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	c.bytes(http.StatusOK, mediaJSON, s.Body)
+	return nil
+}
+
+// noneMatch reports whether a client's If-None-Match names etag. Agents that
+// send none always get the body.
+func noneMatch(headers []string, etag string) bool {
+	for _, h := range headers {
+		for tag := range strings.SplitSeq(h, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *plane) getRulesets(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if err := p.fresh(c); err != nil {
+		return err
+	}
+	var sets []snapshot.Ruleset
+	err = p.settled(c, func(v *projector.View) (err error) {
+		var ok bool
+		if sets, ok, err = snapshot.Rulesets(v, id); err == nil && !ok {
+			err = nodeNotFound(id)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out := resource.Items[resource.Ruleset]{Items: make([]resource.Ruleset, 0, len(sets))}
+	for _, s := range sets {
+		out.Items = append(out.Items, resource.Ruleset{
+			PolicyID:    s.Policy,
+			RevisionID:  s.Revision,
+			Fingerprint: s.Fingerprint.String(),
+			RulePayload: string(s.Payload),
+			CompiledAt:  s.CompiledAt.UTC(),
+		})
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func (p *plane) serveEvents(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	if err := p.exists(c, id); err != nil {
+		return err
+	}
+	if err := p.Relay.Ready(); err != nil {
+		return starting(err)
+	}
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set(headerAPIVersion, apiVersion)
+		c.w.Header().Set("Content-Type", mediaSSE)
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	ctx, cancel := untilStop(c.r.Context())
+	defer cancel()
+	defer p.revalidate(c, cancel)()
+	if c.who != nil {
+		defer p.held.join(holding{c.who.ID, id}, cancel)()
+	}
+	return notServed(id, p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
+}
+
+// exists returns once a node is known here, or is not at the log's head.
+func (p *plane) exists(c *call, id policy.NodeID) error {
+	known := func() (ok bool) {
+		p.Model.Read(func(v *projector.View) { _, ok = v.Node(id) })
+		return ok
+	}
+	if known() {
+		return nil
+	}
+	if err := p.catchUp(c, 0); err != nil {
+		return err
+	}
+	if !known() {
+		return nodeNotFound(id)
+	}
+	return nil
+}
+
+// notServed says why a stream could not be opened.
+func notServed(id policy.NodeID, err error) error {
+	var pr *resource.Problem
+	var form *relay.NotAcceptableError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &pr):
+		return pr
+	case errors.As(err, &form):
+		return problem(http.StatusNotAcceptable, CodeNotAcceptable, "%s", form.Detail)
+	case errors.Is(err, relay.ErrBadLastEventID):
+		return problem(http.StatusBadRequest, CodeBadLastEventID,
+			"Last-Event-ID is the id of an event of this stream, a non-negative decimal number")
+	case errors.Is(err, projector.ErrUnknownNode):
+		return nodeNotFound(id)
+	}
+	return starting(err)
+}
+
+// drainKey finds, in a request's context, the context that ends when the server
+// stops: a stream would keep it from stopping.
+type drainKey struct{}
+
+// untilStop ends with the request, or by errStopping as soon as the server is told
+// to stop: streams would keep it from stopping, and tables may be half a minute of
+// work, which another worker can do.
+func untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := func() { cancel(nil) }
+	drain, ok := ctx.Value(drainKey{}).(context.Context)
+	if !ok {
+		return ctx, end
+	}
+	stop := context.AfterFunc(drain, func() { cancel(errStopping) })
+	return ctx, func() { stop(); end() }
+}

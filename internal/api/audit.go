@@ -1,0 +1,117 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+func auditRoutes() []Route {
+	return []Route{{
+		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane, early: true,
+		Summary: "List the events of the log with who wrote them, oldest first",
+		Params: []Param{
+			limitParam,
+			querySeq("after", "Those above this log sequence; next_cursor is one."),
+		},
+		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable},
+		serve: (*plane).listAudit,
+	}}
+}
+
+// Trailed is an event as the audit reads it.
+type Trailed struct {
+	streams.Message
+	// Direct: no worker of the plane appended it, so its headers say whatever its
+	// producer likes.
+	Direct bool
+}
+
+// listAudit reads the log itself: nothing between it and the answer could leave
+// an event out.
+func (p *plane) listAudit(c *call) error {
+	limit, err := c.limit()
+	if err != nil {
+		return err
+	}
+	after, err := c.queryUint("after", 0)
+	if err != nil {
+		return err
+	}
+	if p.Trail == nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker does not read the log for others")
+	}
+	items, err := p.Trail(c.r.Context(), after, limit+1)
+	if err != nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log cannot be read: %v", err)
+	}
+	refused, err := p.refusedAmong(items)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, pageBySeq(items, limit, func(m Trailed) uint64 { return m.Seq }, func(m Trailed) resource.AuditEntry {
+		out := showAudit(m.Message)
+		if m.Direct {
+			out = asClaimed(out, m.Message)
+		}
+		out.Rejected = refused[m.Seq]
+		return out
+	}))
+}
+
+// refusedAmong are the codes of those events that the fold rejected, by log
+// sequence.
+func (p *plane) refusedAmong(items []Trailed) (map[uint64]string, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	all, err := p.Model.Rejections(items[0].Seq-1, len(items))
+	codes := make(map[uint64]string, len(all))
+	for _, r := range all {
+		codes[r.Seq] = r.Code
+	}
+	return codes, err
+}
+
+func showAudit(m streams.Message) resource.AuditEntry {
+	return resource.AuditEntry{
+		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get(wire.HeaderCEType), EventID: m.Get(wire.HeaderCEID),
+		Principal: m.Get(wire.HeaderPrincipal), CorrelationID: m.Get(wire.HeaderCorrelation),
+		Detail: auditDetail(m),
+	}
+}
+
+// asClaimed is an entry of an event that a producer appended by itself, over NATS:
+// what its headers say of who caused it is the producer's word, and nobody's else.
+func asClaimed(e resource.AuditEntry, m streams.Message) resource.AuditEntry {
+	if said, _ := policy.Decode(m.Body); said != nil {
+		e.Type, e.EventID = said.EventType(), said.EventID().String()
+	}
+	e.Via = viaNATS
+	e.Claimed, e.Principal = e.Principal, ""
+	e.ClaimedCorrelationID, e.CorrelationID = e.CorrelationID, ""
+	return e
+}
+
+// viaNATS is how events come that did not come by way of the API.
+const viaNATS = "nats"
+
+// auditDetail is what an event gave or took that its subject does not say.
+func auditDetail(m streams.Message) string {
+	if k := policy.KindNamed(m.Get(wire.HeaderCEType)); k == nil || k.Detail == nil {
+		return "" // and spare the reading of what may be large
+	}
+	e, _ := policy.Decode(m.Body) // whoever appends may append anything
+	if e == nil {
+		return ""
+	}
+	k := policy.KindOf(e)
+	if k.Detail == nil {
+		return ""
+	}
+	return k.Detail(e)
+}

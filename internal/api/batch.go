@@ -1,0 +1,388 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+const (
+	maxLine      = 64 << 10 // bytes of a line without its end
+	chunkEvents  = 1000     // events published together
+	chunkBytes   = 8 << 20  // and about their bytes, where they are large
+	maxRejected  = 10_000   // rejected lines an answer lists
+	deadlineEach = 64       // lines between two moves of the read deadline, and two looks whether anybody waits
+)
+
+// batch is one run through a body of node lines. Lines become chunks of
+// events; while the log and the fold take one chunk, the next is read, so
+// memory holds two chunks however long the body is.
+type batch struct {
+	p       *plane
+	c       *call
+	maxLine int                     // bytes of a line without its end
+	kind    string                  // of the events
+	one     func(line []byte) error // takes a line
+	project uuid.UUID
+	lines   int
+	result  resource.BatchResult
+	before  *chunk // published, verdicts not collected
+	now     *chunk // being read
+}
+
+// chunk is a run of lines that change something.
+type chunk struct {
+	writes  []*lineWrite
+	events  []streams.Append
+	seqs    []uint64
+	last    map[policy.NodeID]*lineWrite // the last write to each node
+	repeats []repeat
+	bytes   int // of large events
+}
+
+// lineWrite is one event of a chunk, and what the fold made of it.
+type lineWrite struct {
+	line    int
+	node    policy.NodeID
+	facts   policy.Facts
+	event   policy.Event
+	asked   string // digest of the line, under a key
+	refused *streams.Rejection
+}
+
+// repeat is a line that says what a write before it, still under way, says
+// too: it shares that write's fate.
+type repeat struct {
+	line int
+	of   *lineWrite
+}
+
+func newChunk() *chunk { return &chunk{last: map[policy.NodeID]*lineWrite{}} }
+
+func (p *plane) putNodes(c *call) error {
+	b := &batch{p: p, c: c, maxLine: maxLine, kind: policy.TypeNodeUpdated}
+	b.one = b.take
+	return b.serve()
+}
+
+// serve reads the lines of the request and answers what became of them.
+func (b *batch) serve() error {
+	p, c := b.p, b.c
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	if err := c.mediaType(mediaNDJSON); err != nil {
+		return err
+	}
+	c.expectBytes()
+	defer c.expectNothing()
+	came := &counted{ReadCloser: c.r.Body}
+	c.r.Body = came
+	body, err := c.inflated()
+	if err != nil {
+		return err
+	}
+	if c.r.Header.Get("Content-Encoding") != "" {
+		body = &capped{r: body, came: came}
+	}
+	// Unchanged is said of a node as it is at some moment after the request
+	// came, so the view must hold what was written before it.
+	if err := p.catchUp(c, 0); err != nil {
+		return err
+	}
+	b.project, b.before, b.now = project, newChunk(), newChunk()
+	b.result.Rejected = []resource.RejectedLine{}
+	if err := b.run(body); err != nil {
+		return err
+	}
+	byLine := func(x, y resource.RejectedLine) int { return cmp.Compare(x.Line, y.Line) }
+	slices.SortFunc(b.result.Rejected, byLine)
+	return c.json(http.StatusOK, b.result)
+}
+
+func (b *batch) run(body io.Reader) error {
+	in := bufio.NewReaderSize(body, b.maxLine+2) // with its end
+	for {
+		if b.lines%deadlineEach == 0 {
+			if err := b.c.r.Context().Err(); err != nil {
+				return err
+			}
+			b.c.expectBytes()
+		}
+		line, err := in.ReadSlice('\n')
+		if err != nil && errors.Is(err, bufio.ErrBufferFull) {
+			line, err = nil, skipLine(in)
+			b.lines++
+			b.rejectLong()
+		} else if len(line) > 0 {
+			b.lines++
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			if err := b.line(text); err != nil {
+				return err
+			}
+		}
+		if len(b.result.Rejected) > maxRejected {
+			return problem(http.StatusUnprocessableEntity, CodeTooManyRejections,
+				"more than %d of the first %d lines were rejected; the others of these are applied", maxRejected, b.lines)
+		}
+		if len(b.now.events) >= chunkEvents || b.now.bytes >= chunkBytes || err != nil {
+			if err := b.turn(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return b.finish(err)
+		}
+	}
+}
+
+// skipLine reads to the end of a line.
+func skipLine(in *bufio.Reader) error {
+	for {
+		_, err := in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+func (b *batch) line(text []byte) error {
+	if len(text) > b.maxLine {
+		b.rejectLong()
+		return nil
+	}
+	return b.one(text)
+}
+
+func (b *batch) rejectLong() {
+	b.reject(b.lines, "", CodeBodyTooLarge, fmt.Sprintf("a line is at most %d bytes", b.maxLine))
+}
+
+// take makes an event of one line, if it changes anything.
+func (b *batch) take(line []byte) error {
+	id, facts, err := policy.DecodeNodeLine(line)
+	if err != nil {
+		b.rejectInvalid(id, err)
+		return nil
+	}
+	write, pending := b.pending(id)
+	switch {
+	case pending && sameFacts(projector.NodeInfo{Node: policy.Node{
+		Labels: write.facts.Labels, Addresses: write.facts.Addresses,
+	}}, facts):
+		b.now.repeats = append(b.now.repeats, repeat{b.lines, write})
+		return nil
+	case !pending:
+		var had projector.NodeInfo
+		var known bool
+		b.p.Model.Read(func(v *projector.View) { had, known = v.Node(id) })
+		if err := owned(had, known, b.project); err != nil {
+			b.reject(b.lines, id, projector.CodeNodeIDTaken, err.Error())
+			return nil
+		}
+		if known && sameFacts(had, facts) {
+			b.result.Unchanged++
+			return nil
+		}
+	}
+	return b.add(line, id, facts)
+}
+
+// pending is the last write to a node that the view may not show yet.
+func (b *batch) pending(id policy.NodeID) (*lineWrite, bool) {
+	if w, ok := b.now.last[id]; ok {
+		return w, true
+	}
+	w, ok := b.before.last[id]
+	return w, ok
+}
+
+func (b *batch) add(line []byte, id policy.NodeID, facts policy.Facts) error {
+	event, err := b.p.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
+	if err != nil {
+		return err
+	}
+	b.append(line, &lineWrite{line: b.lines, node: id, facts: facts},
+		policy.NodeUpdated{ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}, 0)
+	return nil
+}
+
+// append adds the event of a line to the chunk; size counts where events are
+// large.
+func (b *batch) append(line []byte, w *lineWrite, e policy.Event, size int) {
+	if w.event = e; b.c.key != "" {
+		w.asked = askedBy(line)
+	}
+	b.now.writes = append(b.now.writes, w)
+	b.now.last[w.node] = w
+	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.correlation, Request: w.asked})
+	b.now.bytes += size
+}
+
+// turn publishes the chunk that was read and collects the one before it.
+func (b *batch) turn() error {
+	if err := b.publish(b.now); err != nil {
+		return err
+	}
+	if err := b.collect(b.before); err != nil {
+		return err
+	}
+	b.before, b.now = b.now, newChunk()
+	return nil
+}
+
+// finish ends a batch whose body ended with err: well, if that is its end.
+func (b *batch) finish(err error) error {
+	if collected := b.collect(b.before); collected != nil {
+		return collected
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	var p *resource.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return problem(http.StatusBadRequest, policy.CodeMalformedJSON,
+		"the body broke off after line %d: %v; lines before it are applied, and sending them again changes nothing", b.lines, err)
+}
+
+func (b *batch) publish(k *chunk) error {
+	if len(k.events) == 0 {
+		return nil
+	}
+	if err := b.p.writable(); err != nil {
+		return err
+	}
+	if err := b.p.affordable(b.c, k.events[0].Event); err != nil { // all are of one project
+		return err
+	}
+	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
+	defer cancel()
+	trace, done := b.p.publishing(b.c, b.kind, len(k.events))
+	for i := range k.events {
+		k.events[i].Traceparent = trace.String()
+	}
+	seqs, err := b.p.Log.PublishAll(ctx, k.events)
+	var last uint64
+	if len(seqs) > 0 {
+		last = seqs[len(seqs)-1]
+	}
+	done(last, err)
+	if err != nil {
+		return unpublished(err)
+	}
+	k.seqs, k.events = seqs, nil
+	return nil
+}
+
+// collect waits for the verdicts of a chunk and counts them.
+func (b *batch) collect(k *chunk) error {
+	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
+	defer cancel()
+	for i, seq := range k.seqs {
+		v, err := b.p.verdict(ctx, seq)
+		switch {
+		case v.Rejection != nil:
+			w := k.writes[i]
+			w.refused = v.Rejection
+			b.reject(w.line, w.node, v.Rejection.Code, v.Rejection.Detail)
+		case err != nil:
+			return err
+		case v.Duplicate:
+			if err := b.repeated(ctx, k.writes[i]); err != nil {
+				return err
+			}
+		default:
+			b.result.Applied++
+		}
+	}
+	for _, r := range k.repeats {
+		if x := r.of.refused; x != nil {
+			b.reject(r.line, r.of.node, x.Code, x.Detail)
+			continue
+		}
+		b.result.Unchanged++
+	}
+	return nil
+}
+
+// repeated counts a line whose event the fold has met before.
+func (b *batch) repeated(ctx context.Context, w *lineWrite) error {
+	err := b.p.sameBody(ctx, w.event, w.asked)
+	var pr *resource.Problem
+	switch {
+	case err == nil:
+		b.result.Unchanged++
+	case errors.As(err, &pr) && pr.Code == CodeKeyReused:
+		b.reject(w.line, w.node, pr.Code, pr.Detail)
+	default:
+		return err
+	}
+	return nil
+}
+
+func (b *batch) reject(line int, id policy.NodeID, code, detail string) {
+	b.result.Rejected = append(b.result.Rejected,
+		resource.RejectedLine{Line: line, ID: string(id), Code: code, Detail: detail})
+}
+
+func (b *batch) rejectInvalid(id policy.NodeID, err error) {
+	var faults policy.Violations
+	if !errors.As(err, &faults) || len(faults) == 0 {
+		b.reject(b.lines, id, policy.CodeMalformedJSON, err.Error())
+		return
+	}
+	first := faults[0]
+	if shape, ok := faults.Shape(); ok {
+		first = shape
+	}
+	b.reject(b.lines, id, first.Code, at(first.Pointer)+": "+first.Detail)
+}
+
+// counted counts what came.
+type counted struct {
+	io.ReadCloser
+	n int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// capped ends what inflates with a problem where it is too much, by itself or for
+// what came.
+type capped struct {
+	r    io.Reader
+	came *counted
+	n    int64
+}
+
+func (c *capped) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	if c.n > min(maxBatch, freeInflated+maxInflation*c.came.n) {
+		return 0, problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
+			"a compressed batch inflates to at most %d bytes, and beyond %d bytes to %d times what was sent: send it as it is",
+			int64(maxBatch), freeInflated, maxInflation)
+	}
+	return n, err
+}

@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// Convergence is what the API asks of whoever follows nodes' reports;
+// *convergence.Tracker is one.
+type Convergence interface {
+	Report(ctx context.Context, id policy.NodeID, rep policy.Report) error
+	Rollout(ctx context.Context, project, id uuid.UUID, limit int) (convergence.Rollout, bool, error)
+	Fleet(ctx context.Context, limit int) (convergence.Fleet, error)
+}
+
+const (
+	patternApplied = "/v1/nodes/{node}/applied"
+	patternRollout = "/v1/projects/{project}/policies/{policy}/rollout"
+)
+
+const (
+	defaultLagging = 100
+	maxLagging     = 1000
+)
+
+var laggingParam = Param{
+	Name: "limit", In: "query", Summary: "Lagging nodes to list, those behind for the longest; more than 1000 are 1000.",
+	Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLagging},
+}
+
+func convergenceRoutes() []Route {
+	return []Route{
+		{
+			Method: http.MethodPost, Pattern: patternApplied, ID: "reportApplied", Tag: "node", Needs: access.ActAsNode,
+			Summary:  "Report what a node applied; a newer report replaces the older one",
+			BodyType: mediaJSON, Body: resource.Applied{},
+			Answers: []Answer{{Status: http.StatusAccepted}},
+			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeVersionAhead,
+				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint)...),
+			serve: (*plane).reportApplied,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies", Needs: access.ReadPolicy,
+			Summary: "Say how many nodes have applied a policy's head, or let go of a policy, and who lags",
+			Params:  []Param{laggingParam},
+			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting, CodeTooManyAtOnce),
+			serve: (*plane).getRollout,
+		},
+	}
+}
+
+func (p *plane) reportApplied(c *call) error {
+	id, err := c.pathNode()
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	rep, err := policy.DecodeReport(body)
+	if err != nil {
+		return invalid(err)
+	}
+	if p.Convergence == nil {
+		return starting(errors.New("nobody follows reports here"))
+	}
+	ctx := c.r.Context()
+	err = p.settled(c, func(v *projector.View) error {
+		if _, ok := v.Seat(id); !ok {
+			return nodeNotFound(id)
+		}
+		if at := p.reported(rep); at > v.Seq() {
+			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
+				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.writable(); err != nil {
+		return err
+	}
+	if err := p.Convergence.Report(ctx, id, rep); err != nil {
+		return unreported(err)
+	}
+	c.w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// reported is the log sequence that a report names.
+func (p *plane) reported(rep policy.Report) uint64 {
+	if rep.Event == 0 {
+		return rep.Version
+	}
+	return rep.Seq(p.Model.Base())
+}
+
+// farField points to what a report names it with.
+func farField(rep policy.Report) string {
+	if rep.Event == 0 {
+		return "/version"
+	}
+	return "/event_id"
+}
+
+func unreported(err error) error {
+	var early *convergence.NotReadyError
+	switch {
+	case errors.As(err, &early):
+		return starting(err)
+	case errors.Is(err, streams.ErrStorage):
+		return problem(http.StatusInsufficientStorage, CodeStorageLow, "reports are not stored now: %v", err)
+	}
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the report was not acknowledged (%v); send it again", err)
+}
+
+func (p *plane) getRollout(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	limit, err := c.limitOf(defaultLagging, maxLagging)
+	if err != nil {
+		return err
+	}
+	if p.Convergence == nil {
+		return starting(errors.New("nobody follows reports here"))
+	}
+	err = p.settled(c, func(v *projector.View) error {
+		_, ok, err := v.Steps(project, id, 1)
+		if err == nil && !ok {
+			err = policyNotFound(id)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r, ok, err := p.Convergence.Rollout(c.r.Context(), project, id, limit)
+	var early *convergence.NotReadyError
+	switch {
+	case errors.As(err, &early):
+		return starting(err)
+	case err != nil:
+		return err
+	case !ok:
+		return policyNotFound(id)
+	}
+	refused, err := p.refusedTables(c.r.Context(), project, id, limit)
+	if err != nil {
+		return busy(err)
+	}
+	return c.json(http.StatusOK, resource.Rollout{
+		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
+		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused,
+	})
+}
+
+// convergence is how far all nodes have come; nil while nobody knows.
+func (p *plane) convergence(ctx context.Context, limit int) (*resource.Convergence, error) {
+	if p.Convergence == nil {
+		return nil, nil
+	}
+	f, err := p.Convergence.Fleet(ctx, limit)
+	var early *convergence.NotReadyError
+	if errors.As(err, &early) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &resource.Convergence{Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging)}, nil
+}
+
+func showLagging(list []convergence.Lagging) []resource.Lagging {
+	out := make([]resource.Lagging, 0, len(list))
+	for _, l := range list {
+		x := resource.Lagging{NodeID: string(l.Node)}
+		if !l.Since.IsZero() {
+			x.Since = new(time.Time)
+			*x.Since = l.Since.UTC()
+		}
+		out = append(out, x)
+	}
+	return out
+}

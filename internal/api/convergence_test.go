@@ -1,0 +1,226 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// memReports are reports in memory. Each arrives a second after the newest event.
+type memReports struct {
+	log  *memLog // whose server keeps the reports, too
+	mu   sync.Mutex
+	msgs []streams.Message
+	more chan struct{}
+}
+
+func newMemReports(log *memLog) *memReports { return &memReports{log: log, more: make(chan struct{})} }
+
+func (r *memReports) State(context.Context) (streams.State, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := uint64(len(r.msgs))
+	return streams.State{First: 1, Last: n, Messages: n}, nil
+}
+
+func (r *memReports) Publish(_ context.Context, id policy.NodeID, rep policy.Report) (uint64, error) {
+	s, err := r.log.State(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seq := uint64(len(r.msgs) + 1)
+	r.msgs = append(r.msgs, streams.Message{
+		Seq: seq, Subject: streams.ReportSubject(id), Body: policy.AppendReport(nil, rep),
+		Time: epoch.Add(time.Duration(s.Last+1) * time.Second),
+	})
+	close(r.more)
+	r.more = make(chan struct{})
+	return seq, nil
+}
+
+func (r *memReports) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
+	return func(yield func([]streams.Message, error) bool) {
+		for {
+			r.mu.Lock()
+			batch, more := r.msgs[from-1:], r.more
+			r.mu.Unlock()
+			if len(batch) > 0 && !yield(batch, nil) {
+				return
+			}
+			from += uint64(len(batch))
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (l *memLog) Get(_ context.Context, seq uint64) (streams.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seq == 0 || seq > uint64(len(l.msgs)) {
+		return streams.Message{}, streams.ErrNotFound
+	}
+	return l.msgs[seq-1], nil
+}
+
+// startTracker follows a plane's reports until the test ends.
+func startTracker(t testing.TB, p *plane) *convergence.Tracker {
+	reports := newMemReports(p.log)
+	return runTracker(t, convergence.Options{
+		Model: p.fold, Events: p.log,
+		Open: func(context.Context) (convergence.Reports, error) { return reports, nil },
+	})
+}
+
+func runTracker(t testing.TB, opt convergence.Options) *convergence.Tracker {
+	opt.Metrics = api.NewMetrics(nil)
+	tracker := convergence.New(opt)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- tracker.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool {
+		_, err := tracker.Fleet(ctx, 1)
+		return err == nil
+	}, waitFor, tick)
+	return tracker
+}
+
+// report says that a node applied its present state, as the state itself tells.
+func (p *plane) report(node string) {
+	p.t.Helper()
+	a := p.do("GET", "/v1/nodes/"+node+"/state", "")
+	p.want(http.StatusOK, "", a)
+	var state resource.NodeState
+	require.NoError(p.t, json.Unmarshal(a.body, &state))
+	fp := fingerprint("[]")
+	if state.Policy != nil {
+		fp = state.Policy.Fingerprint
+	}
+	p.want(http.StatusAccepted, "", p.do("POST", "/v1/nodes/"+node+"/applied",
+		fmt.Sprintf(`{"version":%s,"fingerprint":%q}`, a.Header.Get("Edict-Log-Seq"), fp)))
+}
+
+func (p *plane) rollout(id string) resource.Rollout {
+	p.t.Helper()
+	a := p.do("GET", policies+"/"+id+"/rollout", "")
+	p.want(http.StatusOK, "", a)
+	return into[resource.Rollout](p.t, a)
+}
+
+func TestARolloutSaysWhoHasAPolicyAndWhoLags(t *testing.T) {
+	p := newPlane(t)
+	p.put("a", `{"labels":{"role":"web"}}`) // 1
+	p.put("b", `{"labels":{"role":"db"}}`)  // 2
+	p.put("c", `{"labels":{"role":"ops"}}`) // 3
+	made := p.create("web")                 // 4
+	id := made.ID.String()
+	r := p.rollout(id)
+	require.Equal(t, 2, r.Desired)
+	require.Zero(t, r.Applied)
+	require.Nil(t, r.P50Seconds)
+	since := epoch.Add(4 * time.Second)
+	require.Equal(t, []resource.Lagging{{NodeID: "a", Since: &since}, {NodeID: "b", Since: &since}}, r.Lagging)
+
+	p.report("a")
+	r = p.rollout(id)
+	require.Equal(t, 1, r.Applied)
+	require.Len(t, r.Lagging, 1)
+	require.NotNil(t, r.P50Seconds)
+	require.InEpsilon(t, 1, *r.P50Seconds, 0.06, "one second after the commit")
+	p.report("b")
+	r = p.rollout(id)
+	require.Equal(t, 2, r.Applied)
+	require.Empty(t, r.Lagging)
+
+	// Taken from b, and then from everybody.
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"selector":{"source":"role=web","destination":"role=web"}}`))
+	r = p.rollout(id)
+	require.Equal(t, resource.Rollout{Desired: 1, Applied: 1, Lagging: r.Lagging, P50Seconds: r.P50Seconds, P99Seconds: r.P99Seconds}, r)
+	require.Len(t, r.Lagging, 1)
+	require.Equal(t, "b", r.Lagging[0].NodeID)
+	p.report("b")
+	require.Equal(t, 1, p.rollout(id).Dropped)
+	p.want(http.StatusNoContent, "", p.do("DELETE", policies+"/"+id, ""))
+	r = p.rollout(id)
+	require.Zero(t, r.Desired)
+	require.Equal(t, 1, r.Dropped)
+	require.Len(t, r.Lagging, 1)
+	p.report("a")
+	r = p.rollout(id)
+	require.Equal(t, 2, r.Dropped)
+	require.Empty(t, r.Lagging)
+
+	p.want(http.StatusNotFound, "policy_not_found", p.do("GET", policies+"/"+nowhere+"/rollout", ""))
+	p.want(http.StatusNotFound, "policy_not_found", p.do("GET", "/v1/projects/"+other+"/policies/"+id+"/rollout", ""))
+}
+
+func TestStatusSaysHowFarTheNodesAre(t *testing.T) {
+	p := newPlane(t)
+	for i := range 5 {
+		p.put(fmt.Sprint("n", i), `{"labels":{"role":"web"}}`)
+	}
+	p.put("idle", `{"labels":{"role":"ops"}}`)
+	p.create("web")
+	p.report("n3")
+	s := into[resource.Status](t, p.do("GET", "/v1/status?limit=2", ""))
+	require.Equal(t, 6, s.Nodes)
+	require.Equal(t, 6, s.Convergence.Desired)
+	require.Equal(t, 2, s.Convergence.Applied, "one that reported, one of which nothing is asked")
+	require.Equal(t, 1, s.Convergence.Reported)
+	require.Len(t, s.Convergence.Lagging, 2)
+	require.Equal(t, "n0", s.Convergence.Lagging[0].NodeID)
+	require.Equal(t, epoch.Add(7*time.Second), *s.Convergence.Lagging[0].Since)
+}
+
+func TestAReportThatCannotBeIsRefused(t *testing.T) {
+	p := newPlane(t, impatient)
+	p.put("a", `{}`)
+	empty := fingerprint("[]")
+	say := func(node, body string) answer { return p.do("POST", "/v1/nodes/"+node+"/applied", body) }
+	p.want(http.StatusAccepted, "", say("a", `{"version":1,"fingerprint":"`+empty+`"}`))
+	p.want(http.StatusUnprocessableEntity, "version_ahead", say("a", `{"version":2,"fingerprint":"`+empty+`"}`))
+	p.want(http.StatusNotFound, "node_not_found", say("ghost", `{"version":1,"fingerprint":"`+empty+`"}`))
+	p.want(http.StatusUnprocessableEntity, "invalid_node_id", say("A", `{"version":1,"fingerprint":"`+empty+`"}`))
+	p.want(http.StatusBadRequest, "malformed_json", say("a", `{"version":1`))
+	id := func(seq uint64) string {
+		return fmt.Sprintf(`{"event_id":%q,"fingerprint":%q}`, policy.NewEventID(p.fold.Base(), seq, 3), empty)
+	}
+	p.want(http.StatusAccepted, "", say("a", id(1)))
+	p.want(http.StatusUnprocessableEntity, "version_ahead", say("a", id(2)))
+	p.want(http.StatusAccepted, "", say("a", `{"event_id":"7","fingerprint":"`+empty+`"}`)) // of a log that was there before
+	p.want(http.StatusUnprocessableEntity, "invalid_version", say("a", `{"event_id":"x","fingerprint":"`+empty+`"}`))
+	p.want(http.StatusBadRequest, "unknown_field", say("a", `{"version":1,"node_seq":1,"fingerprint":"`+empty+`"}`))
+	a := say("a", `{"version":1.5,"fingerprint":"x"}`)
+	p.want(http.StatusUnprocessableEntity, "invalid_version", a)
+	require.Len(t, a.problem(t).Errors, 2, "every fault at once")
+	p.want(http.StatusUnprocessableEntity, "required", say("a", `{}`))
+	p.log.Hold()
+	p.log.store("edict.log.x", nil)
+	p.want(http.StatusServiceUnavailable, "projection_behind", say("ghost", `{"version":1,"fingerprint":"`+empty+`"}`))
+	p.want(http.StatusServiceUnavailable, "projection_behind", say("a", `{"version":2,"fingerprint":"`+empty+`"}`))
+	p.log.Release()
+	p.log.Fail(errDown)
+	p.want(http.StatusServiceUnavailable, "log_unavailable", say("a", `{"version":1,"fingerprint":"`+empty+`"}`))
+}

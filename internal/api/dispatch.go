@@ -1,0 +1,286 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+// Headers of requests and answers.
+const (
+	HeaderCorrelation = "X-Correlation-Id"
+	// HeaderPrincipal names who writes, until access is configured: the plane
+	// listens on loopback alone then, and whoever reaches it is trusted with the
+	// name. Afterwards it says nothing.
+	HeaderPrincipal   = "X-Edict-Principal"
+	HeaderIdempotency = "Idempotency-Key"
+	HeaderEventID     = "Edict-Event-Id"
+	HeaderLogSeq      = wire.HeaderLogSeq
+	HeaderTraceparent = "traceparent"
+)
+
+// anonymous writes when nobody said who does.
+const anonymous = "anonymous"
+
+// call is one request on its way through a route.
+type call struct {
+	w           *response
+	r           *http.Request
+	route       *Route
+	correlation string // echoed; made here when the client gave none
+	given       string // the client's own, empty when it gave none
+	principal   string
+	who         *access.Principal // nil: access is not configured
+	key         string            // Idempotency-Key, empty when there is none
+	digest      string            // of the body, where there are both a key and a body
+	asked       string            // digest, once the key has given ids
+	trace       streams.Trace     // of the request
+}
+
+// dispatcher finds the route of a request, and answers with a problem when
+// there is none.
+type dispatcher struct {
+	plane *plane
+	mux   *http.ServeMux
+	// elsewhere serves, at another address, the routes that are not here.
+	elsewhere *dispatcher
+	address   string // the flag that says where this one serves
+}
+
+// endpoint is a route with its plane.
+type endpoint struct {
+	plane *plane
+	route Route
+}
+
+func newDispatcher(p *plane, routes []Route) *dispatcher {
+	d := &dispatcher{plane: p, mux: http.NewServeMux()}
+	for _, r := range routes {
+		d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, r})
+	}
+	return d
+}
+
+func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.has(r) {
+		d.mux.ServeHTTP(w, r) // again, for the path's values
+		return
+	}
+	h, _ := d.mux.Handler(r)
+	// The mux would answer 404, 405 or a redirect to a cleaner path; it tells
+	// which to a writer that keeps headers alone.
+	probe := &headerProbe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(_ *plane, c *call) error {
+		if d.elsewhere != nil && d.elsewhere.has(r) {
+			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
+		}
+		if probe.status != http.StatusMethodNotAllowed {
+			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")
+		}
+		allow := probe.header.Get("Allow")
+		c.w.Header().Set("Allow", allow)
+		return problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "this route takes %s", allow)
+	}}}
+	none.ServeHTTP(w, r)
+}
+
+// has reports whether a request is for a route that is served here.
+func (d *dispatcher) has(r *http.Request) bool {
+	h, _ := d.mux.Handler(r)
+	_, ok := h.(*endpoint)
+	return ok
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{w: &response{ResponseWriter: w}, r: r, route: &e.route}
+	began := time.Now()
+	done := e.plane.tracing(c)
+	defer func() { done(c.w.status) }()
+	err := e.serve(c)
+	left := err != nil && !c.w.wrote() && e.plane.left(c, err)
+	if err != nil && !c.w.wrote() && !left {
+		e.plane.writeProblem(c, err)
+	}
+	if fault.On && r.Method != http.MethodGet {
+		_ = http.NewResponseController(w).Flush() // it is there to be read
+		fault.Pass(fault.AcknowledgeAfter)
+	}
+	if e.route.Pattern != patternEvents { // lasts as long as its client likes
+		e.plane.Metrics.answered(&e.route, c.w.status, time.Since(began))
+	}
+	if left {
+		panic(http.ErrAbortHandler) // or net/http answers that all is well
+	}
+}
+
+// statusLeft is what a request counts as whose client left before it was answered.
+// Nobody is sent it.
+const statusLeft = 499
+
+// left reports whether nobody is to be told of an error: the client has gone, or
+// the server stops and nothing else is wrong. The request counts as such. What is
+// wrong with the request itself is its answer all the same.
+func (p *plane) left(c *call, err error) bool {
+	ended := context.Cause(c.r.Context())
+	if ended == nil {
+		return false
+	}
+	var pr *resource.Problem
+	known := errors.As(err, &pr)
+	wrong := !known && !errors.Is(err, ended) && !errors.Is(err, context.Canceled)
+	switch {
+	case known && pr.Status < http.StatusInternalServerError:
+		return false
+	case !errors.Is(ended, errStopping):
+		if c.w.status = statusLeft; wrong {
+			p.atFault(c, err)
+		}
+	case known || wrong:
+		return false
+	default:
+		c.w.status = http.StatusServiceUnavailable
+	}
+	return true
+}
+
+// serve runs the route, and contains what goes wrong in it.
+func (e *endpoint) serve(c *call) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler {
+			panic(v)
+		}
+		err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	}()
+	if err := c.readHeaders(); err != nil {
+		return err
+	}
+	if err := e.plane.authorize(c); err != nil {
+		return err
+	}
+	if err := e.plane.begun(c); err != nil {
+		return err
+	}
+	return e.route.serve(e.plane, c)
+}
+
+// readHeaders takes what every route may be told in headers.
+func (c *call) readHeaders() error {
+	given := c.r.Header.Get(HeaderCorrelation)
+	c.correlation = given
+	if given == "" || !printable(given) {
+		c.correlation = uuid.NewString()
+	}
+	c.w.Header().Set(HeaderCorrelation, c.correlation)
+	c.given = given
+	c.key = c.r.Header.Get(HeaderIdempotency)
+	c.principal = c.r.Header.Get(HeaderPrincipal)
+	if c.principal == "" {
+		c.principal = anonymous
+	}
+	for _, h := range [...]struct{ name, value string }{
+		{HeaderCorrelation, given}, {HeaderIdempotency, c.key}, {HeaderPrincipal, c.principal},
+	} {
+		if !printable(h.value) {
+			return problem(http.StatusBadRequest, CodeBadHeader,
+				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
+		}
+	}
+	if err := ownPages.Check(c.r); err != nil {
+		return problem(http.StatusBadRequest, CodeBadHeader, "the request comes from a web page of another origin, which may not write here: %v", err)
+	}
+	return nil
+}
+
+// ownPages lets a browser write for no page but the plane's own: on loopback,
+// and with a client certificate, it would lend every page what its user may do.
+var ownPages http.CrossOriginProtection
+
+// author is who writes, as the log is told; empty when nobody said.
+func (c *call) author() string {
+	if c.principal == anonymous {
+		return ""
+	}
+	return c.principal
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= policy.MaxCreatedBy
+}
+
+// json answers with a body.
+func (c *call) json(status int, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	c.bytes(status, mediaJSON, append(b, '\n'))
+	return nil
+}
+
+func (c *call) bytes(status int, media string, body []byte) {
+	h := c.w.Header()
+	h.Set("Content-Type", media)
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // the client may be gone
+}
+
+// response remembers the status that was sent.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *response) wrote() bool { return w.status != 0 }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// headerProbe takes an answer's status and headers, and drops the rest.
+type headerProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *headerProbe) Header() http.Header         { return p.header }
+func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *headerProbe) WriteHeader(status int)      { p.status = status }

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/policy"
+)
+
+// decodeOne reads one document and sees that nothing follows it.
+func decodeOne(d *json.Decoder, v any) error {
+	err := d.Decode(v)
+	if err == nil && d.More() {
+		err = errors.New("something follows the document")
+	}
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return broken(http.StatusBadRequest, policy.CodeWrongType, "/"+wrong.Field, "%s: want %s, found %s", wrong.Field, wrong.Type, wrong.Value)
+	}
+	return problem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: %v", err)
+}
+
+func (p *plane) evaluate(c *call) error {
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	in, err := policy.DecodeEvaluation(body)
+	if err != nil {
+		return invalid(err)
+	}
+	payload, err := admission.ParsePayload(in.Payload)
+	if err != nil {
+		return unadmitted(err, inEvaluation)
+	}
+	service, _ := admission.ServiceTypeOf(payload)
+	result, explain, err := p.judge(c, inEvaluation, admission.Request{
+		ServiceType: service, Labels: admission.LabelsOf(payload), Payload: payload, UserID: in.User, TenantID: in.Tenant,
+	})
+	if err != nil {
+		return err
+	}
+	out := resource.Admitted{Status: string(result.Status), Explain: explain}
+	out.ServiceProvider.Value = result.ServiceProvider.Value
+	out.ServiceProvider.Constraints = resource.ProviderConstraints(result.ServiceProvider.Constraints)
+	if out.RequestPayload, err = json.Marshal(result.Payload); err != nil {
+		return fmt.Errorf("encode the payload: %w", err)
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// Where the payload stands in the bodies of the two surfaces.
+const (
+	inEvaluation      = "/request_payload"
+	inAlphaEvaluation = "/service_instance/spec"
+)
+
+// judge runs a request through the chain, of which the body has the payload at
+// a JSON pointer. The error is a problem; with ?explain=full both have the
+// explanation.
+func (p *plane) judge(c *call, payload string, r admission.Request) (admission.Result, *resource.Explanation, error) {
+	full := false
+	switch text := c.r.URL.Query().Get("explain"); text {
+	case "":
+	case "full":
+		full = true
+	default:
+		return admission.Result{}, nil, broken(http.StatusBadRequest, CodeBadParameter, "/explain", "explain is full or absent, not %q", text)
+	}
+	result, err := p.Admission.Evaluate(c.r.Context(), r, admission.Options{Explain: full})
+	var explain *resource.Explanation
+	if full && result.Steps != nil {
+		explain = &resource.Explanation{SnapshotVersion: result.SnapshotVersion, Steps: make([]json.RawMessage, len(result.Steps))}
+		for i, step := range result.Steps {
+			b, err := json.Marshal(step)
+			if err != nil {
+				return result, nil, fmt.Errorf("encode step %d: %w", i, err)
+			}
+			explain.Steps[i] = b
+		}
+	}
+	if err == nil {
+		return result, explain, nil
+	}
+	err = unadmitted(err, payload)
+	var pr *resource.Problem
+	if errors.As(err, &pr) {
+		pr.Explain = explain
+	}
+	return result, explain, err
+}
+
+// unadmitted makes a problem of what the engine says against a request, of
+// which the body has the payload at a JSON pointer.
+func unadmitted(err error, payload string) error {
+	var (
+		rejection *admission.Rejection
+		conflict  *admission.Conflict
+		failure   *admission.PolicyError
+		request   *admission.RequestError
+	)
+	switch {
+	case errors.As(err, &rejection):
+		pr := problem(http.StatusForbidden, CodeRejected, "policy %q (%s) rejects the request: %s", rejection.PolicyName, rejection.PolicyID, rejection.Reason)
+		pr.Policy = &resource.Deciding{ID: rejection.PolicyID, Name: rejection.PolicyName}
+		pr.Errors = violationsOf(rejection.Violations, payload)
+		return withCause(pr, err)
+	case errors.As(err, &conflict):
+		pr := problem(http.StatusConflict, CodePolicyConflict, "%v", conflict)
+		pr.Title = "Policy Conflict Error"
+		pr.Policy = &resource.Deciding{ID: conflict.PolicyID, Name: conflict.PolicyName}
+		pr.Errors = violationsOf(conflict.Violations, payload)
+		return withCause(pr, err)
+	case errors.As(err, &failure):
+		code := CodePolicyFailed
+		if errors.Is(err, admission.ErrTimeout) {
+			code = CodePolicyTimeout
+		}
+		pr := problem(http.StatusInternalServerError, code, "%v (policy id %s)", failure, failure.PolicyID)
+		pr.Policy = &resource.Deciding{ID: failure.PolicyID, Name: failure.PolicyName}
+		return withCause(pr, err)
+	case errors.As(err, &request):
+		return broken(http.StatusUnprocessableEntity, CodeInvalidPayload, payload+request.Pointer, "%v", request)
+	case errors.Is(err, admission.ErrBusy):
+		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "%v", err)
+	case errors.Is(err, admission.ErrTimeout):
+		return problem(http.StatusInternalServerError, CodePolicyTimeout, "%v", err)
+	}
+	return err
+}
+
+// caused is a problem that still knows what it was made of, for those who say
+// it in another way.
+type caused struct {
+	*resource.Problem
+	cause error
+}
+
+func withCause(pr *resource.Problem, cause error) error { return &caused{pr, cause} }
+
+// Unwrap gives both, so that a problem is found as one.
+func (c *caused) Unwrap() []error { return []error{c.Problem, c.cause} }
+
+func violationsOf(violations []admission.Violation, payload string) []resource.Fault {
+	var out []resource.Fault
+	for _, v := range violations {
+		out = append(out, resource.Fault{
+			Pointer: payload + v.Pointer, Code: CodePolicyConflict,
+			Detail: fmt.Sprintf("%s (constraint of policy %q, %s)", v.Reason, v.PolicyName, v.PolicyID),
+		})
+	}
+	return out
+}

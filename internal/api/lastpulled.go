@@ -1,0 +1,61 @@
+package api
+
+import (
+	"sync"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// lastPulled remembers what each node pulled from this worker last. Losing it costs
+// hints and proofs that the next pull brings again.
+type lastPulled struct {
+	mu sync.Mutex
+	of map[policy.NodeID]pulledState
+}
+
+type pulledState struct {
+	etag        string
+	seq         uint64
+	fingerprint compiler.Fingerprint
+	reported    bool
+	unseen      bool // it has pulled nothing here; the rest says nothing
+}
+
+func (l *lastPulled) put(id policy.NodeID, s pulledState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[policy.NodeID]pulledState{}
+	}
+	if old := l.of[id]; old.etag == s.etag && old.reported {
+		s.reported = true // saying so again would prove nothing more
+	}
+	l.of[id] = s
+}
+
+func (l *lastPulled) get(id policy.NodeID) (pulledState, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.of[id]
+	return s, ok
+}
+
+func (l *lastPulled) forget(id policy.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.of, id)
+}
+
+// report is what is not reported yet.
+func (l *lastPulled) report(id policy.NodeID) (pulledState, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.of[id]
+	if !ok || s.reported {
+		return s, false
+	}
+	s.reported = true
+	l.of[id] = s
+	return s, true
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/policy"
+)
+
+// Metrics is everything the plane counts. Its methods name what happened, so
+// the parts that report it never see a label, and no label names a node, a
+// policy or a project: their number has no bound.
+type Metrics struct {
+	head       atomic.Uint64 // last known of the log
+	durability *prometheus.GaugeVec
+
+	foldEvents  prometheus.Counter
+	foldSeconds prometheus.Counter
+	rejected    *prometheus.CounterVec
+
+	published prometheus.Counter
+	skipped   prometheus.Counter
+	dropped   prometheus.Counter
+	beyond    prometheus.Counter
+	clients   prometheus.Gauge
+	resumes   *prometheus.CounterVec
+	delivered prometheus.Histogram
+
+	reports *prometheus.CounterVec
+	applied prometheus.Histogram
+
+	admission admissionMetrics
+
+	requests *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+
+	reg prometheus.Registerer
+}
+
+// NewMetrics registers the collectors with reg; nil registers nowhere.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Namespace: "edict", Name: name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Namespace: "edict", Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Namespace: "edict", Name: name, Help: help}, labels)
+	}
+	opts := func(name, help string, buckets []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Namespace: "edict", Name: name, Help: help, Buckets: buckets}
+	}
+	latency := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
+	m := &Metrics{
+		durability: f.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "edict", Name: "durability_info",
+			Help: "1 for the durability that the log's server reports: strict survives power loss, relaxed may lose the last writes.",
+		}, []string{"mode"}),
+		foldEvents:  counter("fold_events_total", "Events of the log that this process has folded. A rate below the log's is lag that grows."),
+		foldSeconds: counter("fold_seconds_total", "Time spent folding, commits included. Over fold_events it is the cost of an event."),
+		rejected:    counters("rejected_events_total", "Events that the fold refused, by code. Any is a producer that went past the API.", "code"),
+		published:   counter("published_total", "Messages for nodes that this process published on NATS: one for each node that an event touches and somebody listens for."),
+		skipped:     counter("published_skipped_total", "Messages for nodes that this process did not publish, because nobody listens."),
+		dropped:     counter("hub_dropped_total", "Batches of changes that this process dropped because its event streams were too slow for them. The streams go on from the read model: nothing is lost, but steady growth is a worker with too many."),
+		beyond:      counter("resumes_beyond_log_total", "Nodes that came back with an event id beyond the log's end. Any is a log that was put back from a backup or lost its tail, or a client that makes ids up."),
+		clients:     gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
+		resumes:     counters("sse_resumes_total", "Event streams opened and replays asked for over NATS, by where the missed events came from: live missed nothing, past came from the read model.", "source"),
+		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
+			"From an event's commit to the log until its announcement was written to a live node: how old what nodes apply is.", latency)),
+		reports: counters("reports_total", "Reports of what nodes applied that this process heard, by what they are: every worker hears every report, so do not add workers up. malformed, unknown and ahead are agents at fault.", "outcome"),
+		applied: f.NewHistogram(opts("commit_to_applied_seconds",
+			"From the commit of a policy's change until a node's report proved it applied, once for each node and change. Every worker hears every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min
+		requests: counters("http_requests_total", "Requests answered, by route and status. 499 is a client that left before, 503 a worker that is behind or starting, 507 a full disk, 500 a fault of ours.", "route", "method", "status"),
+		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
+			"Time to answer a request, event streams left out. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
+		refused:   counters("credentials_refused_total", "Credentials shown in vain over HTTP and NATS, by why: unknown are nobody's, too_many came from an address that had failed too often to be looked for. A steady rate is a guesser, or an agent whose token is gone.", "reason"),
+		admission: newAdmissionMetrics(f),
+		reg:       reg,
+	}
+	// A series that appears with its first count hides that count from rate().
+	for _, code := range foldCodes {
+		m.rejected.WithLabelValues(code)
+	}
+	for _, outcome := range convergence.Outcomes {
+		m.reports.WithLabelValues(outcome)
+	}
+	for _, source := range []string{relay.SourceLive, relay.SourcePast} {
+		m.resumes.WithLabelValues(source)
+	}
+	for _, reason := range access.Refusals {
+		m.refused.WithLabelValues(reason)
+	}
+	return m
+}
+
+// foldCodes is every code of a rejected event (contracts, fold codes).
+var foldCodes = []string{
+	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
+	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
+	projector.CodePolicyLimit, projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
+}
+
+// Durability notes what the log's server reports.
+func (m *Metrics) Durability(mode string) {
+	m.durability.Reset()
+	m.durability.WithLabelValues(mode).Set(1)
+}
+
+// Folded notes a batch of the fold.
+func (m *Metrics) Folded(events int, seconds float64) {
+	m.foldEvents.Add(float64(events))
+	m.foldSeconds.Add(seconds)
+}
+
+// Rejected notes an event the fold refused.
+func (m *Metrics) Rejected(code string) { m.rejected.WithLabelValues(code).Inc() }
+
+// Projector is what a projector reports to.
+func (m *Metrics) Projector() projector.Metrics {
+	return projector.Metrics{Folded: m.Folded, Rejected: m.Rejected}
+}
+
+// Published notes messages for nodes on NATS, and those that nobody would have
+// heard.
+func (m *Metrics) Published(messages, skipped int) {
+	m.published.Add(float64(messages))
+	m.skipped.Add(float64(skipped))
+}
+
+// HubDropped notes batches that the hub could not keep.
+func (m *Metrics) HubDropped(batches int) { m.dropped.Add(float64(batches)) }
+
+// Beyond notes a node that stands beyond the log's end.
+func (m *Metrics) Beyond() { m.beyond.Inc() }
+
+// Clients notes an event stream that began (+1) or ended (-1).
+func (m *Metrics) Clients(delta int) { m.clients.Add(float64(delta)) }
+
+// Resumed notes where an event stream's past came from, one of a few sources.
+func (m *Metrics) Resumed(source string) { m.resumes.WithLabelValues(source).Inc() }
+
+// Delivered notes how long after its commit a change was written to a node.
+func (m *Metrics) Delivered(after time.Duration) { m.delivered.Observe(after.Seconds()) }
+
+// Reported notes a node's report and what it is, one of a few outcomes.
+func (m *Metrics) Reported(outcome string) { m.reports.WithLabelValues(outcome).Inc() }
+
+// Applied notes how long after its commit a change was proven applied by a node.
+func (m *Metrics) Applied(after time.Duration) { m.applied.Observe(after.Seconds()) }
+
+// CredentialsRefused notes credentials that were shown in vain and why they were
+// refused, one of access.Refusals.
+func (m *Metrics) CredentialsRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// sawHead notes a sequence that the log has reached.
+func (m *Metrics) sawHead(seq uint64) {
+	for {
+		have := m.head.Load()
+		if seq <= have || m.head.CompareAndSwap(have, seq) {
+			return
+		}
+	}
+}
+
+func (m *Metrics) answered(r *Route, status int, took time.Duration) {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	method := r.Method
+	if method == "" {
+		method = "none" // no route: the client's words are no label
+	}
+	m.requests.WithLabelValues(r.Pattern, method, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(r.Pattern, method).Observe(took.Seconds())
+}

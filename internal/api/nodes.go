@@ -1,0 +1,258 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+const (
+	patternNodes = "/v1/projects/{project}/nodes"
+	patternNode  = "/v1/projects/{project}/nodes/{node}"
+	patternBatch = "/v1/projects/{project}/nodes:batch"
+	cursorNodes  = "n"
+)
+
+func nodeRoutes() []Route {
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
+			Summary: "List a project's nodes by id",
+			Params: []Param{
+				limitParam, cursorParam,
+				queryText("label_selector", "One side of a selector, such as role=web,!retired."),
+			},
+			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
+			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax},
+			serve:    (*plane).listNodes,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes", Needs: access.SeeProject,
+			Summary: "Read a node's facts",
+			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
+			serve: (*plane).getNode,
+		},
+		{
+			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes", Needs: access.OperateProject,
+			Summary:  "State a node's facts, whole; equal facts write nothing",
+			Params:   writeParams(),
+			BodyType: mediaJSON, Body: resource.Facts{},
+			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
+				jsonAnswer(http.StatusOK, resource.Node{})...),
+			Problems: projectProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
+			serve:    (*plane).putNode,
+		},
+		{
+			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes", Needs: access.OperateProject,
+			Summary: "Remove a node",
+			Params:  writeParams(), Answers: noContent(),
+			Problems: writeProblems(CodeNodeNotFound),
+			serve:    (*plane).deleteNode,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes", Needs: access.OperateProject,
+			Summary:  "State the facts of many nodes, a JSON line each, and wait for the verdicts",
+			Params:   writeParams(),
+			BodyType: mediaNDJSON, Body: resource.NodeLine{},
+			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
+			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
+			serve:    (*plane).putNodes,
+		},
+	}
+}
+
+func nodeNotFound(id policy.NodeID) error {
+	return problem(http.StatusNotFound, CodeNodeNotFound, "there is no node %s here", id)
+}
+
+func (p *plane) listNodes(c *call) error {
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	limit, after, err := c.pageOf(cursorNodes)
+	if err != nil {
+		return err
+	}
+	expr, err := c.labelSelector()
+	if err != nil {
+		return err
+	}
+	items, err := p.nodesAbove(c.r.Context(), project, expr, policy.NodeID(after), limit+1)
+	if err != nil {
+		return err
+	}
+	end := func(n projector.NodeInfo) string { return string(n.ID) }
+	return c.json(http.StatusOK, cut(items, limit, cursorNodes, end, showNode))
+}
+
+// nodesAbove are the first nodes of a project above an id that satisfy expr. It
+// looks at them a part at a time, so that the fold waits for none of its lists.
+func (p *plane) nodesAbove(ctx context.Context, project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
+	for more := true; more && len(items) < limit; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var part []projector.NodeInfo
+		p.Model.Read(func(v *projector.View) { part, above, more, err = v.Nodes(project, expr, above, limit-len(items)) })
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, part...)
+	}
+	return items, nil
+}
+
+// labelSelector reads the filter of a list; absent it matches all.
+func (c *call) labelSelector() (policy.Expr, error) {
+	text := c.r.URL.Query().Get("label_selector")
+	if text == "" {
+		return nil, nil
+	}
+	expr, faults := policy.ParseExpr(text)
+	if len(faults) == 0 {
+		return expr, nil
+	}
+	p := problem(http.StatusUnprocessableEntity, policy.CodeSelectorSyntax,
+		"label_selector: at byte %d: %s", faults[0].Position, faults[0].Message)
+	for _, f := range faults {
+		p.Errors = append(p.Errors, resource.Fault{
+			Pointer: "/label_selector", Code: policy.CodeSelectorSyntax,
+			Detail: fmt.Sprintf("at byte %d: %s", f.Position, f.Message),
+		})
+	}
+	return nil, p
+}
+
+// ownNode reads a node of a project, or says that there is none.
+func ownNode(v *projector.View, project uuid.UUID, id policy.NodeID) (projector.NodeInfo, error) {
+	n, ok := v.Node(id)
+	if !ok || n.Project != project {
+		return projector.NodeInfo{}, nodeNotFound(id)
+	}
+	return n, nil
+}
+
+func (c *call) pathProjectNode() (project uuid.UUID, id policy.NodeID, err error) {
+	if project, err = c.pathID("project"); err == nil {
+		id, err = c.pathNode()
+	}
+	return project, id, err
+}
+
+func (p *plane) getNode(c *call) error {
+	project, id, err := c.pathProjectNode()
+	if err != nil {
+		return err
+	}
+	var n projector.NodeInfo
+	err = p.settled(c, func(v *projector.View) (err error) {
+		n, err = ownNode(v, project, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, showNode(n))
+}
+
+func (p *plane) putNode(c *call) error {
+	project, id, err := c.pathProjectNode()
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	facts, err := policy.DecodeFacts(body)
+	if err != nil {
+		return invalid(err)
+	}
+	e := policy.NodeUpdated{Project: project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}
+	if e.ID, err = p.id(c, project, "put:"+string(id)); err != nil {
+		return err
+	}
+	if seq, created, ok := p.madeBefore(c, e); ok {
+		if _, err := p.await(c, e, seq); err != nil {
+			return err
+		}
+		return p.answerNode(c, e, seq, created)
+	}
+	var had projector.NodeInfo
+	var known bool
+	err = p.settled(c, func(v *projector.View) error {
+		had, known = v.Node(id)
+		switch {
+		case !known:
+			return errUnknown
+		case had.Project == project && sameFacts(had, facts):
+			return errUnchanged
+		}
+		return owned(had, known, project)
+	})
+	if errors.Is(err, errUnchanged) {
+		return c.json(http.StatusOK, showNode(had))
+	}
+	if err != nil && !errors.Is(err, errUnknown) {
+		return err
+	}
+	v, err := p.commit(c, e, !known)
+	if err != nil {
+		return err
+	}
+	return p.answerNode(c, e, v.Seq, !known)
+}
+
+// answerNode answers with the facts that e gave at seq, whatever came after.
+func (p *plane) answerNode(c *call, e policy.NodeUpdated, seq uint64, created bool) error {
+	n := projector.NodeInfo{
+		Node:    policy.Node{ID: e.Node, Project: e.Project, Labels: e.Labels, Addresses: e.Addresses},
+		Version: seq,
+	}
+	p.Model.Read(func(v *projector.View) {
+		if now, ok := v.Node(e.Node); ok && now.Version == seq {
+			n = now
+		}
+	})
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return c.json(status, showNode(n))
+}
+
+// owned refuses to write about another project's node.
+func owned(n projector.NodeInfo, known bool, project uuid.UUID) error {
+	if known && n.Project != project {
+		return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project", n.ID)
+	}
+	return nil
+}
+
+func sameFacts(n projector.NodeInfo, f policy.Facts) bool {
+	return n.Labels.Equal(f.Labels) && n.Addresses.Equal(f.Addresses)
+}
+
+func (p *plane) deleteNode(c *call) error {
+	project, id, err := c.pathProjectNode()
+	if err != nil {
+		return err
+	}
+	e := policy.NodeRemoved{Project: project, Node: id}
+	if e.ID, err = p.id(c, project, "remove:"+string(id)); err != nil {
+		return err
+	}
+	return p.remove(c, e, func(v *projector.View) error {
+		_, err := ownNode(v, project, id)
+		return err
+	})
+}

@@ -1,0 +1,121 @@
+package api_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/contract"
+)
+
+// described is the document as the plane serves it, ready to judge.
+func described(t testing.TB) *contract.Contract {
+	t.Helper()
+	c, err := theContract()
+	require.NoError(t, err)
+	return c
+}
+
+func TestTheDescriptionIsGolden(t *testing.T) {
+	first, err := api.Describe().Encode()
+	require.NoError(t, err)
+	for range 10 {
+		again, err := api.Describe().Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(first), string(again), "equal binaries describe themselves in equal bytes")
+	}
+	golden(t, "openapi.json", first)
+	a := newPlane(t).do("GET", "/openapi.json", "")
+	require.Equal(t, string(first), string(a.body), "what is served is the document")
+}
+
+// Every route that is registered is described, and nothing else is.
+func TestTheDescriptionIsTheRouteTable(t *testing.T) {
+	served := map[string]bool{}
+	for _, r := range api.Routes() {
+		served[r.Method+" "+r.Pattern] = true
+	}
+	p := newPlane(t)
+	for path, item := range api.Describe().Paths {
+		for method := range item {
+			key := strings.ToUpper(method) + " " + path
+			require.True(t, served[key], key)
+			delete(served, key)
+		}
+		// The handler knows the path: another method is 405, not 404.
+		concrete := strings.NewReplacer("{project}", project, "{policy}", nowhere, "{revision}", nowhere, "{node}", "n1", "{kind}", "vertex", "{name}", "flor").Replace(path)
+		p.want(405, "method_not_allowed", p.do("BREW", concrete, ""))
+	}
+	require.Empty(t, served)
+}
+
+// lint walks the document's tree.
+func lint(t *testing.T, at string, v any, visit func(at string, object map[string]any)) {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		visit(at, v)
+		for k, x := range v {
+			lint(t, at+"/"+k, x, visit)
+		}
+	case []any:
+		for _, x := range v {
+			lint(t, at+"/-", x, visit)
+		}
+	}
+}
+
+func TestTheDescriptionIsClean(t *testing.T) {
+	b, err := api.Describe().Encode()
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(b, &doc))
+	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	used, ids := map[string]bool{}, map[string]bool{}
+	lint(t, "", doc, func(at string, o map[string]any) {
+		if ref, ok := o["$ref"].(string); ok {
+			name, local := strings.CutPrefix(ref, "#/components/schemas/")
+			require.True(t, local, ref)
+			require.Contains(t, schemas, name, "%s: $ref resolves", at)
+			used[name] = true
+		}
+		if id, ok := o["operationId"].(string); ok {
+			require.False(t, ids[id], "operationId %s is unique", id)
+			ids[id] = true
+		}
+		if d, ok := o["description"]; ok {
+			require.NotEmpty(t, d, at)
+		}
+	})
+	for name, s := range schemas {
+		require.True(t, used[name], "%s is used", name)
+		s := s.(map[string]any)
+		require.NotEmpty(t, s["description"], name)
+		ofAgents := slices.Contains([]string{"RegisterRequest", "Heartbeat", "Drift", "Correction", "StateReport"}, name)
+		require.Equal(t, ofAgents, s["additionalProperties"], "%s is closed, unless agents of the field send it", name)
+		for member, m := range s["properties"].(map[string]any) {
+			require.NotEmpty(t, m.(map[string]any)["description"], "%s.%s", name, member)
+		}
+	}
+	for path, item := range api.Describe().Paths {
+		for _, op := range item {
+			declared := map[string]bool{}
+			for _, p := range op.Parameters {
+				require.False(t, declared[p.In+p.Name], "%s declares %s once", op.ID, p.Name)
+				declared[p.In+p.Name] = true
+				if p.In == "path" {
+					require.Contains(t, path, "{"+p.Name+"}")
+				}
+			}
+			for _, part := range strings.Split(path, "{")[1:] {
+				name, _, _ := strings.Cut(part, "}")
+				require.True(t, declared["path"+name], "%s declares %s", op.ID, name)
+			}
+			require.Contains(t, op.Responses, "500")
+		}
+	}
+}

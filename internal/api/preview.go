@@ -1,0 +1,194 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/compiler/lint"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// sides are the nodes that each side of a selector matches, ascending by id.
+type sides struct{ source, destination []projector.Member }
+
+// dryRun compares with the head of a policy.
+func (p *plane) dryRun(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	var named policy.Draft // admission policies judge it as they would the change
+	err = p.settled(c, func(v *projector.View) error {
+		pol, err := livePolicy(v, project, id)
+		named.Slug, named.DisplayName = pol.Slug, pol.DisplayName
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.preview(c, project, id, named, func(v *projector.View) (policy.Revision, error) {
+		pol, err := livePolicy(v, project, id)
+		return pol.Head, err
+	})
+}
+
+// dryRunNew compares with nothing: the policy does not exist yet.
+func (p *plane) dryRunNew(c *call) error {
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	return p.preview(c, project, uuid.Nil, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+}
+
+// preview answers what would change if the body came after the revision that
+// before reads. That of a policy which does not exist is without rules, and
+// matches nobody.
+func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	content, err := policy.DecodePreview(body)
+	if err != nil {
+		return invalid(err)
+	}
+	d, result, err := p.admitDraft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
+	if err != nil {
+		return err
+	}
+	content = d.Content
+	var head policy.Revision
+	var had, has sides
+	err = p.settled(c, func(v *projector.View) (err error) {
+		if head, err = before(v); err != nil {
+			return err
+		}
+		if len(head.Rules) > 0 {
+			had.source, had.destination = v.Match(project, head.Selector)
+		}
+		has.source, has.destination = v.Match(project, content.Selector)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	warnings, err := p.warnings(c.r.Context(), project, id, content)
+	if err != nil {
+		return err
+	}
+	same := sameRules(head.Content(), content)
+	out := resource.DryRun{
+		RuleDiff:           Compare(head.Content(), content),
+		PeerPairsAffected:  pairsAffected(had, has, same),
+		MatchedNodeIDs:     []string{},
+		UnreachableNodeIDs: []string{},
+		Admission:          admissionEffect(result, content),
+		Warnings:           faultsOf(warnings),
+	}
+	for m := range union(has.source, has.destination) {
+		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
+		if !m.Addressed {
+			out.UnreachableNodeIDs = append(out.UnreachableNodeIDs, string(m.ID))
+		}
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// warnings are what a content says and likely does not mean, by itself and beside
+// the other policies of the nodes that it matches. There may be many of them, so a
+// project takes its turn.
+func (p *plane) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
+	err = p.Tables.Share(ctx, project, func(proceed func() error) error {
+		beside, err := p.Model.Beside(project, content.Selector, id)
+		if err != nil {
+			return err
+		}
+		others := make([]*lint.Policy, len(beside))
+		for i, o := range beside {
+			if err := proceed(); err != nil {
+				return err
+			}
+			others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
+		}
+		found, err = lint.Beside(lint.NewPolicy("", content), others, proceed)
+		return err
+	})
+	return append(lint.Content(content), found...), busy(err)
+}
+
+// sameRules reports whether two contents ask the same of a pair of nodes. Where
+// one is ordered, the author's order is part of what it asks.
+func sameRules(a, b policy.Content) bool {
+	if a.Order != b.Order || a.Order.Ordered() && !slices.Equal(a.Rules, b.Rules) {
+		return false
+	}
+	return compiler.Compile(a.Rules).Fingerprint == compiler.Compile(b.Rules).Fingerprint
+}
+
+// pairsAffected counts the (source node, destination node) pairs of two
+// different nodes whose rules a change alters. The pairs of a selector are the
+// product of its sides, and the pairs of two selectors the product of the
+// sides' intersections, so sets are counted and pairs never listed. Under
+// equal rules a pair changes when it is in one product alone, else when it is
+// in either.
+func pairsAffected(before, after sides, sameRules bool) uint64 {
+	both := sides{
+		source:      intersection(before.source, after.source),
+		destination: intersection(before.destination, after.destination),
+	}
+	n := before.pairs() + after.pairs() - both.pairs()
+	if sameRules {
+		n -= both.pairs()
+	}
+	return n
+}
+
+// pairs of two different nodes.
+func (s sides) pairs() uint64 {
+	self := len(intersection(s.source, s.destination))
+	return uint64(len(s.source))*uint64(len(s.destination)) - uint64(self)
+}
+
+// intersection of two lists that ascend by id.
+func intersection(a, b []projector.Member) []projector.Member {
+	var out []projector.Member
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].ID < b[0].ID:
+			a = a[1:]
+		case a[0].ID > b[0].ID:
+			b = b[1:]
+		default:
+			out = append(out, a[0])
+			a, b = a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// union yields the members of two lists that ascend by id, each once.
+func union(a, b []projector.Member) func(yield func(projector.Member) bool) {
+	return func(yield func(projector.Member) bool) {
+		for len(a) > 0 || len(b) > 0 {
+			var m projector.Member
+			switch {
+			case len(b) == 0 || len(a) > 0 && a[0].ID < b[0].ID:
+				m, a = a[0], a[1:]
+			case len(a) == 0 || b[0].ID < a[0].ID:
+				m, b = b[0], b[1:]
+			default:
+				m, a, b = a[0], a[1:], b[1:]
+			}
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}

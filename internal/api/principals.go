@@ -1,0 +1,325 @@
+package api
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+const (
+	tagAccess         = "access"
+	patternPrincipals = "/v1/access/principals"
+	patternPrincipal  = "/v1/access/principals/{principal}"
+	patternRelations  = "/v1/access/principals/{principal}/relations"
+	cursorPrincipals  = "a"
+)
+
+// Codes of principals: the log knows no such one; another lists the same
+// credential.
+const (
+	CodePrincipalNotFound = "principal_not_found"
+	CodeCredentialTaken   = "credential_taken"
+)
+
+func accessRoutes() []Route {
+	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Principal{}, Headers: []string{"ETag"}}}
+	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
+		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
+	onlyNew := Param{Name: "If-None-Match", In: "header", Summary: "*: only if there is no such principal.", Schema: &openapi.Schema{Type: "string"}}
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: "/v1/access/self", ID: "getSelf", Tag: tagAccess, Needs: access.Known, early: true,
+			Summary: "Say whom the plane takes the caller for",
+			Answers: jsonAnswer(http.StatusOK, resource.Self{}), serve: (*plane).getSelf,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternPrincipals, ID: "listPrincipals", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "List the principals of the log by id", Params: []Param{limitParam, cursorParam},
+			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Principal]{}), Problems: []string{CodeBadCursor},
+			serve: (*plane).listPrincipals,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternPrincipal, ID: "getPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Read a principal and its relations", Answers: show, Problems: readProblems(CodePrincipalNotFound),
+			serve: (*plane).getPrincipal,
+		},
+		{
+			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
+			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
+			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, projector.CodeRevisionConflict)...),
+			serve:    (*plane).putPrincipal,
+		},
+		{
+			Method: http.MethodDelete, Pattern: patternPrincipal, ID: "deletePrincipal", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(), Answers: noContent(),
+			Problems: writeProblems(CodePrincipalNotFound), serve: (*plane).deletePrincipal,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternRelations, ID: "writeRelation", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Give a principal a relation; one that it has already writes nothing", Params: writeParams(),
+			BodyType: mediaJSON, Body: resource.Relation{}, Answers: show,
+			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: (*plane).writeRelation,
+		},
+		{
+			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Take a relation back; one that it does not have writes nothing",
+			Params:  writeParams(Param{Name: "relation", In: "query", Summary: "The relation, as object#name.", Required: true, Schema: &openapi.Schema{Type: "string"}}),
+			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: (*plane).removeRelation,
+		},
+	}
+}
+
+func (c *call) pathPrincipal() (policy.PrincipalID, error) {
+	id, err := policy.ParsePrincipalID(c.r.PathValue("principal"))
+	if err != nil {
+		return "", invalid(err)
+	}
+	return id, nil
+}
+
+func principalNotFound(id policy.PrincipalID) error {
+	return problem(http.StatusNotFound, CodePrincipalNotFound, "the log knows no principal %s", id)
+}
+
+func (p *plane) getSelf(c *call) error {
+	out := resource.Self{ID: c.principal, Relations: []string{}}
+	if c.who != nil {
+		out.Kind = string(c.who.Kind)
+		for _, r := range c.who.Relations() {
+			out.Relations = append(out.Relations, r.String())
+		}
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func (p *plane) listPrincipals(c *call) error {
+	limit, after, err := c.pageOf(cursorPrincipals)
+	if err != nil {
+		return err
+	}
+	var items []projector.Principal
+	p.Model.Read(func(v *projector.View) { items = v.Principals(policy.PrincipalID(after), limit+1) })
+	end := func(x projector.Principal) string { return string(x.ID) }
+	return c.json(http.StatusOK, cut(items, limit, cursorPrincipals, end, showPrincipal))
+}
+
+// principalOf reads a principal, or says that there is none.
+func (p *plane) principalOf(c *call, id policy.PrincipalID) (found projector.Principal, err error) {
+	err = p.settled(c, func(v *projector.View) error {
+		var ok bool
+		if found, ok = v.Principal(id); !ok {
+			return principalNotFound(id)
+		}
+		return nil
+	})
+	return found, err
+}
+
+func (p *plane) getPrincipal(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	return p.answerPrincipal(c, id)
+}
+
+func (p *plane) answerPrincipal(c *call, id policy.PrincipalID) error {
+	found, err := p.principalOf(c, id)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("ETag", strconv.Quote(strconv.FormatUint(found.Version, 10)))
+	return c.json(http.StatusOK, showPrincipal(found))
+}
+
+func (p *plane) putPrincipal(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	doc, err := policy.DecodePrincipal(body)
+	if err != nil {
+		return invalid(err)
+	}
+	if !p.named(id, doc.DisplayName) {
+		if err := checkName("/display_name", doc.DisplayName); err != nil {
+			return err
+		}
+	}
+	expected, err := c.ifMatch()
+	if err != nil {
+		return err
+	}
+	if c.r.Header.Get("If-None-Match") == "*" {
+		expected = new(uint64)
+	}
+	if p.checkTaken(id, doc) != nil {
+		// Another worker may have taken it from whoever had it.
+		if err := p.catchUp(c, 0); err != nil {
+			return err
+		}
+		if err := p.checkTaken(id, doc); err != nil {
+			return err
+		}
+	}
+	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
+	if e.ID, err = p.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
+		return err
+	}
+	if _, err := p.commit(c, e, false); err != nil {
+		return err
+	}
+	return p.answerPrincipal(c, id)
+}
+
+// named reports whether a principal has the name already: it may keep it.
+func (p *plane) named(id policy.PrincipalID, name string) (so bool) {
+	p.Model.Read(func(v *projector.View) {
+		who, ok := v.Principal(id)
+		so = ok && who.Document != nil && who.Document.DisplayName == name
+	})
+	return so
+}
+
+// checkTaken refuses a credential that another principal lists. The fold takes
+// it, and whoever shows it is nobody then.
+func (p *plane) checkTaken(id policy.PrincipalID, doc policy.Principal) error {
+	if p.Access == nil {
+		return nil
+	}
+	by, pointer := p.Access.Taken(id, doc)
+	if by == "" {
+		return nil
+	}
+	return problem(http.StatusConflict, CodeCredentialTaken, "%s lists what is at %s; it would prove neither of them: take it from %s first", by, pointer, by)
+}
+
+func (p *plane) deletePrincipal(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	e := policy.PrincipalRemoved{Principal: id, CreatedBy: c.principal}
+	if e.ID, err = p.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {
+		return err
+	}
+	if seq, _, made := p.madeBefore(c, e); made {
+		if _, err := p.await(c, e, seq); err != nil {
+			return err
+		}
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if _, err := p.principalOf(c, id); err != nil {
+		return err
+	}
+	if _, err := p.commit(c, e, false); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (p *plane) writeRelation(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	rel, err := policy.DecodeRelation(body)
+	if err != nil {
+		return invalid(err)
+	}
+	if err := p.checkNode(c, rel); err != nil {
+		return err
+	}
+	e := policy.RelationWritten{Principal: id, Relation: rel, CreatedBy: c.principal}
+	if e.ID, err = p.id(c, uuid.Nil, fmt.Sprintf("write:relation:%s:%s", id, rel)); err != nil {
+		return err
+	}
+	if _, err := p.commit(c, e, false); err != nil {
+		return err
+	}
+	return p.answerPrincipal(c, id)
+}
+
+// checkNode refuses a relation to a node that names no project, or one that the
+// node is not of. A node that is not there yet may be named.
+func (p *plane) checkNode(c *call, rel policy.Relation) error {
+	if !rel.Whole() {
+		return broken(http.StatusUnprocessableEntity, policy.CodeInvalidRelation, "/relation",
+			"%s names no project, and whoever names the node first would give its agent policies; write node:<project>/%s#%s", rel, rel.Node, rel.Name)
+	}
+	if rel.Kind != policy.ObjectNode {
+		return nil
+	}
+	return p.settled(c, func(v *projector.View) error {
+		if owner, known := v.ProjectOfNode(rel.Node); known && owner != rel.ID {
+			return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project than %s; choose another id for the node", rel.Node, rel.ID)
+		}
+		return nil
+	})
+}
+
+func (p *plane) removeRelation(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	rel, err := policy.ParseRelation(c.r.URL.Query().Get("relation"))
+	if err != nil {
+		return invalid(err)
+	}
+	e := policy.RelationRemoved{Principal: id, Relation: rel, CreatedBy: c.principal}
+	if e.ID, err = p.id(c, uuid.Nil, fmt.Sprintf("remove:relation:%s:%s", id, rel)); err != nil {
+		return err
+	}
+	if _, err := p.commit(c, e, false); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func showPrincipal(p projector.Principal) resource.Principal {
+	out := resource.Principal{
+		ID: string(p.ID), Relations: make([]resource.Grant, len(p.Relations)), Version: p.Version,
+		CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+	}
+	for i, g := range p.Relations {
+		out.Relations[i] = resource.Grant{Relation: g.Relation.String(), Seq: g.Seq, CreatedBy: g.By}
+	}
+	if p.Document == nil {
+		return out
+	}
+	out.Kind, out.DisplayName, out.SPIFFE = string(p.Document.Kind), p.Document.DisplayName, p.Document.SPIFFE
+	for _, t := range p.Document.Tokens {
+		shown := resource.Token{ID: t.ID.String(), SHA256: hex.EncodeToString(t.Hash[:])}
+		if !t.Expires.IsZero() {
+			shown.Expires = &t.Expires
+		}
+		out.Tokens = append(out.Tokens, shown)
+	}
+	for _, o := range p.Document.OIDC {
+		out.OIDC = append(out.OIDC, resource.OIDCIdentity(o))
+	}
+	out.Bootstrap, out.Registration = showBootstrap(p.Document)
+	return out
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
+)
+
+// factsPatience is how long a client of facts may read nothing: what it reads
+// from is held for it meanwhile.
+const factsPatience = 30 * time.Second
+
+// factsAtOnce are so many that the patience begins anew, and that it is looked
+// whether anybody waits.
+const factsAtOnce = 1024
+
+// recoveryRoutes are for operators who hold a plane against its log.
+func recoveryRoutes() []Route {
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: "/v1/facts", ID: "listFacts", Tag: "plane", Needs: access.ReadPlane,
+			Summary: "List what the digest covers, to find in what two read models differ",
+			Params:  []Param{queryText("node", "This node alone, with its rows one by one.")},
+			Answers: []Answer{{
+				Status: http.StatusOK, MediaType: mediaNDJSON, Body: resource.Fact{}, Headers: []string{HeaderLogSeq},
+			}},
+			Problems: []string{policy.CodeInvalidNodeID},
+			serve:    (*plane).listFacts,
+		},
+		{
+			Method: http.MethodPost, Pattern: "/v1/snapshots", ID: "createSnapshot", Tag: "plane", Needs: access.AdminPlane,
+			Summary:  "Make a checkpoint of this worker's read model, for new workers to start from",
+			Answers:  jsonAnswer(http.StatusCreated, resource.Snapshot{}),
+			Problems: []string{CodeSnapshotRunning, CodeLogUnavailable, CodeStorageLow},
+			serve:    (*plane).createSnapshot,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane", Needs: access.ReadPlane, early: true,
+			Summary: "List the checkpoints of the log, newest first",
+			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
+			serve: (*plane).listSnapshots,
+		},
+	}
+}
+
+func (p *plane) listFacts(c *call) error {
+	var node policy.NodeID
+	if text := c.r.URL.Query().Get("node"); text != "" {
+		id, err := policy.ParseNodeID(text)
+		if err != nil {
+			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidNodeID, "/node", "node is not a node id, a DNS label")
+		}
+		node = id
+	}
+	seq, facts := p.Model.Facts(node)
+	h := c.w.Header()
+	h.Set(HeaderLogSeq, strconv.FormatUint(seq, 10))
+	h.Set("Content-Type", mediaNDJSON)
+	h.Set("Cache-Control", "no-store")
+	deadline := http.NewResponseController(c.w)
+	enc := json.NewEncoder(c.w)
+	n := 0
+	for f, err := range facts {
+		if err != nil {
+			return cutOff(c, err)
+		}
+		if n%factsAtOnce == 0 {
+			if err := c.r.Context().Err(); err != nil {
+				return cutOff(c, err)
+			}
+			_ = deadline.SetWriteDeadline(time.Now().Add(factsPatience)) // not every connection has one
+		}
+		n++
+		if err := enc.Encode(resource.Fact{Kind: f.Kind, Key: f.Key, Values: f.Values}); err != nil {
+			return nil //nolint:nilerr // the client is gone
+		}
+	}
+	if n == 0 {
+		c.w.WriteHeader(http.StatusOK)
+	}
+	_ = deadline.SetWriteDeadline(time.Time{}) // likewise
+	return nil
+}
+
+// cutOff ends an answer that has begun so that its reader sees that it is not
+// whole.
+func cutOff(c *call, err error) error {
+	if c.w.wrote() {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// asked says who has the plane do something of which its log shows nothing,
+// because nothing that is so changes by it.
+func (p *plane) asked(c *call) {
+	p.Trace.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
+}
+
+// ErrSnapshotRunning means that this worker is making a checkpoint already.
+var ErrSnapshotRunning = errors.New("this worker is making a checkpoint already")
+
+var errNoSnapshots = errors.New("it keeps no checkpoints")
+
+func (p *plane) createSnapshot(c *call) error {
+	if p.SaveSnapshot == nil {
+		return snapshotsAway(errNoSnapshots)
+	}
+	if err := p.writable(); err != nil {
+		return err
+	}
+	p.asked(c)
+	m, err := p.SaveSnapshot(c.r.Context())
+	switch {
+	case errors.Is(err, ErrSnapshotRunning):
+		return problem(http.StatusConflict, CodeSnapshotRunning, "%v; wait for it, then list", err)
+	case err != nil:
+		return snapshotsAway(err)
+	}
+	return c.json(http.StatusCreated, showSnapshot(m))
+}
+
+func (p *plane) listSnapshots(c *call) error {
+	if p.ListSnapshots == nil {
+		return snapshotsAway(errNoSnapshots)
+	}
+	all, err := p.ListSnapshots(c.r.Context())
+	if err != nil {
+		return snapshotsAway(err)
+	}
+	out := resource.Items[resource.Snapshot]{Items: make([]resource.Snapshot, 0, len(all))}
+	for _, m := range all {
+		out.Items = append(out.Items, showSnapshot(m))
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func snapshotsAway(err error) error {
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "checkpoints cannot be reached here: %v", err)
+}
+
+func showSnapshot(m snapshot.Manifest) resource.Snapshot {
+	return resource.Snapshot{
+		Name: m.Name, Seq: m.Seq, Rows: m.Rows, Digest: m.Digest, Schema: m.Schema, Bytes: m.Bytes, Created: m.Time, Worker: m.Worker,
+	}
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+const cursorRevisions = "r"
+
+func revisionRoutes() []Route {
+	return []Route{
+		{
+			Method: http.MethodGet, Pattern: patternPolicy + "/revisions", ID: "listRevisions", Tag: "revisions", Needs: access.ReadPolicy,
+			Summary:  "List a policy's revisions, newest first",
+			Params:   []Param{limitParam, cursorParam},
+			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Revision]{}),
+			Problems: readProblems(CodeBadCursor, CodePolicyNotFound),
+			serve:    (*plane).listRevisions,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternPolicy + "/revisions/{revision}", ID: "getRevision", Tag: "revisions", Needs: access.ReadPolicy,
+			Summary:  "Read one revision of a policy",
+			Answers:  jsonAnswer(http.StatusOK, resource.Revision{}),
+			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound),
+			serve:    (*plane).getRevision,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternPolicy + "/diff", ID: "diffRevisions", Tag: "revisions", Needs: access.ReadPolicy,
+			Summary: "Compare the rules of two revisions of a policy",
+			Params: []Param{
+				queryUUID("from_revision", "The id of the revision to compare from."),
+				queryUUID("to_revision", "The id of the revision to compare to."),
+			},
+			Answers:  jsonAnswer(http.StatusOK, resource.Diff{}),
+			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound, policy.CodeMissing),
+			serve:    (*plane).diffRevisions,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternPolicy + "/dry-run", ID: "dryRunPolicy", Tag: "revisions", Needs: access.EditPolicy,
+			Summary:  "Say what a revision would do, and write nothing",
+			BodyType: mediaJSON, Body: resource.Preview{},
+			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
+			Problems: readProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound)...)...)...),
+			serve:    (*plane).dryRun,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions", Needs: access.EditPolicy,
+			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
+			BodyType: mediaJSON, Body: resource.Preview{},
+			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
+			Problems: bodyProblems(ruleFaults(authorFaults()...)...),
+			serve:    (*plane).dryRunNew,
+		},
+	}
+}
+
+func (p *plane) listRevisions(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	limit, text, err := c.pageOf(cursorRevisions)
+	if err != nil {
+		return err
+	}
+	before := uint64(0)
+	if text != "" {
+		if before, err = strconv.ParseUint(text, 10, 64); err != nil || before == 0 {
+			return badCursor()
+		}
+	}
+	var items []projector.RevisionInfo
+	err = p.settled(c, func(v *projector.View) (err error) {
+		if _, err = livePolicy(v, project, id); err != nil {
+			return err
+		}
+		items, err = v.Revisions(project, id, before, limit+1)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	end := func(r projector.RevisionInfo) string { return strconv.FormatUint(r.Seq, 10) }
+	show := func(r projector.RevisionInfo) resource.Revision { return showRevision(id, r.Revision) }
+	return c.json(http.StatusOK, cut(items, limit, cursorRevisions, end, show))
+}
+
+func (p *plane) getRevision(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	rid, err := c.pathID("revision")
+	if err != nil {
+		return err
+	}
+	var rev policy.Revision
+	err = p.settled(c, func(v *projector.View) (err error) {
+		rev, err = revisionOf(v, project, id, rid)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, showRevision(id, rev))
+}
+
+// revisionOf reads a revision of a live policy; one of another policy is as
+// good as none.
+func revisionOf(v *projector.View, project, id, revision uuid.UUID) (policy.Revision, error) {
+	if _, err := livePolicy(v, project, id); err != nil {
+		return policy.Revision{}, err
+	}
+	rev, ok, err := v.Revision(project, id, revision)
+	if err == nil && !ok {
+		err = problem(http.StatusNotFound, CodeRevisionNotFound, "policy %s has no revision %s", id, revision)
+	}
+	return rev.Revision, err
+}
+
+func (p *plane) diffRevisions(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	from, err := c.queryID("from_revision")
+	if err != nil {
+		return err
+	}
+	to, err := c.queryID("to_revision")
+	if err != nil {
+		return err
+	}
+	var a, b policy.Revision
+	err = p.settled(c, func(v *projector.View) (err error) {
+		if a, err = revisionOf(v, project, id, from); err != nil {
+			return err
+		}
+		b, err = revisionOf(v, project, id, to)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, Compare(a.Content(), b.Content()))
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/policy"
+)
+
+// Param is a parameter of a route beside its path: of the query, or a header.
+type Param struct {
+	Name     string
+	In       string // query or header
+	Summary  string
+	Required bool
+	Schema   *openapi.Schema
+}
+
+// Answer is one answer of a route that is not a problem. Body is a zero value
+// of its type, or of the parts of a stream; nil when there is none or it is no
+// JSON. Headers are those it always has beside the correlation id.
+type Answer struct {
+	Status    int
+	MediaType string
+	Body      any
+	Headers   []string
+}
+
+// Route is one operation of the API: enough to serve it and to describe it.
+// Problems are the codes it may answer with beside those that follow from its
+// form (its path, its parameters), that every route may (bad_header, internal)
+// and that are the router's (404 and 405).
+type Route struct {
+	Method, Pattern string
+	ID, Tag         string
+	Summary         string
+	Needs           access.Need // of who asks; one that says nothing is denied to all
+	Params          []Param
+	BodyType        string // media type of the request's body, empty: none
+	Body            any    // a zero value of its type
+	Lenient         bool   // members of the body that are not described are taken and not read
+	Answers         []Answer
+	Problems        []string
+
+	// early routes answer before the fold has passed what the log held when the
+	// worker started: what they say is not of the read model, or says how far that is.
+	early bool
+
+	// fault writes this route's errors in a form of its own; nil: as problems.
+	fault func(pr *resource.Problem) resource.AlphaError
+
+	serve func(p *plane, c *call) error
+}
+
+// Admin reports whether the route is an operator's: it reads or changes the
+// plane itself.
+func (r Route) Admin() bool { return r.Needs == access.ReadPlane || r.Needs == access.AdminPlane }
+
+// writes reports whether the route appends to the log.
+func (r Route) writes() bool { return slices.Contains(r.Problems, CodeStorageLow) }
+
+const (
+	mediaJSON   = "application/json"
+	mediaNDJSON = "application/x-ndjson"
+	mediaSSE    = "text/event-stream"
+	mediaText   = "text/plain; charset=utf-8"
+)
+
+// Routes is every route of the API. The slice is the caller's.
+func Routes() []Route {
+	var all []Route
+	all = append(all, policyRoutes()...)
+	all = append(all, revisionRoutes()...)
+	all = append(all, nodeRoutes()...)
+	all = append(all, agentRoutes()...)
+	all = append(all, registerRoutes()...)
+	all = append(all, heartbeatRoutes()...)
+	all = append(all, artifactRoutes()...)
+	all = append(all, datapathRoutes()...)
+	all = append(all, convergenceRoutes()...)
+	all = append(all, admissionRoutes()...)
+	all = append(all, alphaRoutes()...)
+	all = append(all, accessRoutes()...)
+	all = append(all, auditRoutes()...)
+	all = append(all, operatorRoutes()...)
+	all = append(all, keyRoutes()...)
+	all = append(all, recoveryRoutes()...)
+	return append(all, healthRoutes()...)
+}
+
+func jsonAnswer(status int, body any) []Answer {
+	return []Answer{{Status: status, MediaType: mediaJSON, Body: body}}
+}
+
+func noContent() []Answer { return []Answer{{Status: http.StatusNoContent}} }
+
+var (
+	limitParam = Param{
+		Name: "limit", In: "query", Summary: "Items a page; more than 200 are 200.",
+		Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLimit},
+	}
+	cursorParam = queryText("cursor", "next_cursor of the page before.")
+	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write: one of this principal, project, operation and target. With another body it is refused.")
+	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent. Where access is configured the principal is known, and this is ignored.")
+	corrParam   = headerText(HeaderCorrelation, "Echoed in answers, and kept with a revision.")
+)
+
+func queryText(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Schema: &openapi.Schema{Type: "string"}}
+}
+
+// headerText is a header that must be short and printable.
+func headerText(name, summary string) Param {
+	return Param{
+		Name: name, In: "header", Summary: summary,
+		Schema: &openapi.Schema{Type: "string", Pattern: "^[ -~]*$", MaxLength: openapi.N(policy.MaxCreatedBy)},
+	}
+}
+
+// queryFlag is on when it is there without a value, too.
+func queryFlag(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Schema: &openapi.Schema{Type: "boolean"}}
+}
+
+func querySeq(name, summary string) Param {
+	return Param{
+		Name: name, In: "query", Summary: summary,
+		Schema: &openapi.Schema{Type: "integer", Format: "uint64", Minimum: openapi.N(0)},
+	}
+}
+
+func queryUUID(name, summary string) Param {
+	return Param{Name: name, In: "query", Summary: summary, Required: true, Schema: &openapi.Schema{Type: "string", Format: "uuid"}}
+}
+
+func writeParams(more ...Param) []Param { return append(more, keyParam, whoParam, corrParam) }
+
+// writeProblems are the codes any write may answer with.
+func writeProblems(more ...string) []string {
+	return append(more, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow)
+}
+
+// projectProblems are those of a write that makes a project's part of the log
+// longer, and takes nothing away.
+func projectProblems(more ...string) []string {
+	return writeProblems(append(more, CodeProjectOverShare)...)
+}
+
+// bodyProblems are the codes any route with a body may answer with.
+func bodyProblems(more ...string) []string {
+	return append(more, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, policy.CodeWrongType,
+		CodeBodyTooLarge, CodeUnsupportedMedia)
+}
+
+// readProblems are the codes of a read that waits for the log's head before it
+// says that something is not there.
+func readProblems(more ...string) []string {
+	return append(more, CodeProjectionBehind, CodeLogUnavailable)
+}

@@ -1,0 +1,172 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/edictdev/edict/internal/relay"
+)
+
+// ExposedError means that the plane was told to listen where others than this
+// machine reach it. Until access is configured it does not (docs/design.md#http).
+type ExposedError struct{ Addr string }
+
+// Error says what to do.
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("refusing to listen on %s: others than this machine may come there with access (--access FILE) and TLS (--tls-cert and --tls-key, "+
+		"or --spiffe-socket) alone, because whoever reaches the API may write policy without; give both, or listen on 127.0.0.1 or [::1]", e.Addr)
+}
+
+// Expose opens any address: of a plane that knows who may do what, or was told
+// to listen without.
+func Expose(addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	return l, nil
+}
+
+// Listen opens a loopback address, port 0 taking a free one. Any other address
+// is *ExposedError, a port in use the system's error.
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, &ExposedError{addr}
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	// A name is what the system says it is: look where it led.
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return nil, errors.Join(&ExposedError{addr}, l.Close())
+	}
+	return l, nil
+}
+
+// Server serves the API on one listener.
+type Server struct {
+	// Handler is what New returned.
+	Handler http.Handler
+	// Grace is how long requests may go on after the server was told to stop;
+	// 0 is 3 s. Then their contexts end, and a second later their connections. Event
+	// streams, and tables that are being made, end at once.
+	Grace time.Duration
+	// HeaderTimeout is how long a client may take to send the headers of a
+	// request; 0 is 5 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout is how long it may take to send the rest of a body that the
+	// route did not read; 0 is 30 s.
+	BodyTimeout time.Duration
+	// Trace gets what net/http has to say; nil: silent.
+	Trace *slog.Logger
+	// TLS of the listener; nil: none.
+	TLS *tls.Config
+}
+
+// Run serves until ctx ends, then lets requests finish and returns nil. There
+// is no write timeout, because event streams last: whoever writes a stream
+// sets its own deadlines.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	trace := s.Trace
+	if trace == nil {
+		trace = slog.New(slog.DiscardHandler)
+	}
+	drain, stopStreams := context.WithCancel(context.Background())
+	defer stopStreams()
+	requests, giveUp := context.WithCancelCause(context.Background())
+	defer giveUp(nil)
+	srv := &http.Server{
+		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
+		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ConnContext:       relay.WithConn,
+		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(requests, drainKey{}, drain)
+		},
+	}
+	failed := make(chan error, 1)
+	if s.TLS != nil {
+		srv.TLSConfig = s.TLS.Clone()
+		go func() { failed <- srv.ServeTLS(l, "", "") }()
+	} else {
+		go func() { failed <- srv.Serve(l) }()
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	stopStreams()
+	grace := cmp.Or(s.Grace, 3*time.Second)
+	if err := shutdown(srv, grace); err != nil {
+		trace.Warn("requests were cut off", "seconds", grace.Seconds())
+		giveUp(errStopping)
+		if shutdown(srv, time.Second) != nil {
+			_ = srv.Close() // they had their time
+		}
+	}
+	<-failed
+	return nil
+}
+
+// errStopping ends what requests still compute when a server stops.
+var errStopping = errors.New("the server stops")
+
+// shutdown lets requests finish, for so long.
+func shutdown(srv *http.Server, grace time.Duration) error {
+	late, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return srv.Shutdown(late)
+}
+
+// bounded bounds how long a body that its route does not read keeps a request:
+// net/http waits for the rest of it before it answers. One that its route waited
+// for in vain is waited for no longer.
+func bounded(h http.Handler, quiet time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			body := &brokenBody{ReadCloser: r.Body}
+			r.Body = body
+			bound := func() {
+				wait := quiet
+				if body.broken {
+					wait = 0
+				}
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait))
+			}
+			bound()
+			defer bound() // a route that read a part of it may have lifted it
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// brokenBody is a body that knows whether its reading failed.
+type brokenBody struct {
+	io.ReadCloser
+	broken bool
+}
+
+func (b *brokenBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.broken = b.broken || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}

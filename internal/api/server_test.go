@@ -1,0 +1,229 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/edictdev/edict/internal/api"
+)
+
+// TestMain wants, of a whole run, that every documented answer was given by some
+// test: nobody would know otherwise that it is as described. Not reached are
+// 500, which needs a plane to break, and releases that inflate to too much.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		whole := true
+		for _, name := range []string{"test.run", "test.skip", "test.fuzz", "test.list"} {
+			whole = whole && flag.Lookup(name).Value.String() == ""
+		}
+		if c, err := theContract(); err == nil && code == 0 && whole {
+			for _, missed := range c.Unreached() {
+				if !strings.HasSuffix(missed, " 500") && missed != "releaseArtifacts 413" {
+					fmt.Fprintln(os.Stderr, "no test reaches what is documented:", missed)
+					code = 1
+				}
+			}
+		}
+		os.Exit(code)
+	}))
+}
+
+func TestThePlaneListensOnLoopbackAlone(t *testing.T) {
+	for _, addr := range []string{":8080", "0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.com:80"} {
+		_, err := api.Listen(addr)
+		var exposed *api.ExposedError
+		require.ErrorAs(t, err, &exposed, addr)
+		require.Contains(t, err.Error(), addr)
+	}
+	_, err := api.Listen("nonsense")
+	require.ErrorContains(t, err, "want host:port")
+	for _, addr := range []string{"127.0.0.1:0", "localhost:0", "127.8.8.8:0"} {
+		l, err := api.Listen(addr)
+		require.NoError(t, err, addr)
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestAPortInUseIsSaid(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = api.Listen(l.Addr().String())
+	require.ErrorContains(t, err, l.Addr().String())
+}
+
+func TestRequestsUnderWayFinishWhenTheServerStops(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	entered, leave := make(chan bool), make(chan bool)
+	s := api.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		entered <- true
+		<-leave
+		_, _ = io.WriteString(w, "done")
+	})}
+	served, answered := make(chan error, 1), make(chan string, 1)
+	go func() { served <- s.Run(ctx, l) }()
+	go func() {
+		res, err := http.Get("http://" + l.Addr().String())
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		answered <- string(b)
+	}()
+	<-entered
+	stop()
+	close(leave)
+	require.Equal(t, "done", <-answered)
+	require.NoError(t, <-served)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// A client that sends all of a body that is too large before it listens must
+// hear why, not find its connection cut.
+func TestTheAnswerToALargeBodyArrives(t *testing.T) {
+	p := newPlane(t)
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+	const size = 10 << 20
+	for _, length := range []string{fmt.Sprintf("Content-Length: %d", size), "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n\r\n", policies, length)
+		require.NoError(t, err)
+		body := strings.Repeat("x", size)
+		if strings.HasPrefix(length, "Transfer") {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
+		}
+		_, err = io.WriteString(conn, body)
+		require.NoError(t, err, "the server takes all of it")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode)
+		require.NoError(t, conn.Close())
+	}
+	stop()
+	require.NoError(t, <-served)
+}
+
+// Whatever such a client says, it costs a connection and its goroutine for a
+// while, and then nothing.
+func TestClientsThatNeverEndARequestAreLetGo(t *testing.T) {
+	p := newPlane(t)
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	const soon = 50 * time.Millisecond
+	server := api.Server{Handler: p.Handler, HeaderTimeout: soon, BodyTimeout: soon}
+	go func() { served <- server.Run(ctx, l) }()
+	res, err := http.Get("http://" + l.Addr().String() + "/v1/status") // the server runs now
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	base := goleak.IgnoreCurrent()
+	conns := map[string]net.Conn{}
+	for _, request := range []string{
+		"",
+		"GET",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nX-Pad: xxx",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+		"GET /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"GET /v1/nodes/n1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"POST " + policies + " HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nx",
+	} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, request)
+		require.NoError(t, err)
+		conns[request] = conn
+	}
+	for request, conn := range conns {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
+		_, err := io.Copy(io.Discard, conn)
+		var late net.Error
+		require.False(t, errors.As(err, &late) && late.Timeout(), "it is kept for ever: %s", request)
+	}
+	err = goleak.Find(base)
+	for range 9 { // net/http closes some of them half a second later
+		if err != nil {
+			err = goleak.Find(base)
+		}
+	}
+	require.NoError(t, err)
+	stop()
+	require.NoError(t, <-served)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestAListenerThatFailsIsAnError(t *testing.T) {
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	err = (&api.Server{Handler: http.NotFoundHandler()}).Run(context.Background(), l)
+	require.Error(t, err)
+	require.False(t, errors.Is(err, http.ErrServerClosed))
+}
+
+// pipes is a listener of one connection.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// docs/access.md says how long a body may bring nothing: as long, and not that
+// once for the route and once for net/http.
+func TestAStalledBodyIsHeldAsLongAsIsSaid(t *testing.T) {
+	for _, path := range []string{policies, nodes + ":batch", "/nowhere"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlane(t)
+			l := make(pipes, 1)
+			ctx, stop := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+			client, server := net.Pipe()
+			l <- server
+			media := "application/json"
+			if strings.HasSuffix(path, "batch") {
+				media = "application/x-ndjson"
+			}
+			began := time.Now()
+			_, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 100\r\n\r\n{", path, media)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, client)
+			require.NoError(t, err)
+			require.Equal(t, 30*time.Second, time.Since(began).Round(time.Second), path)
+			close(l)
+			stop()
+			<-served
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
+)
+
+// gatedModel gives what tables are made of, but the second time it is asked only when
+// the gate opens.
+type gatedModel struct {
+	snapshot.Enforcer
+	calls *atomic.Int64
+	asked chan struct{}
+	gate  chan struct{}
+}
+
+func (m gatedModel) Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error) {
+	if m.calls.Add(1) == 2 {
+		close(m.asked)
+		<-m.gate
+	}
+	return m.Enforcer.Enforcement(id)
+}
+
+// Two wait for a table that never comes: the one to give up first need not wait
+// until its making has ended, and gives up long before the grace is over.
+func TestATableHasNoGraceWhenTheServerStops(t *testing.T) {
+	m := gatedModel{calls: new(atomic.Int64), asked: make(chan struct{}), gate: make(chan struct{})}
+	p := newPlane(t, func(d *api.Deps) {
+		m.Enforcer = d.Model
+		d.Tables = snapshot.NewTables(m, snapshot.TableOptions{})
+	})
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	l, err := api.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served, answers := make(chan error, 1), make(chan int, 2)
+	go func() {
+		served <- (&api.Server{Handler: p.Handler, Grace: time.Minute}).Run(ctx, l)
+	}()
+	for range 2 {
+		go func() {
+			resp, err := http.Get("http://" + l.Addr().String() + tableOfDB)
+			if err != nil {
+				answers <- 0
+				return
+			}
+			resp.Body.Close()
+			answers <- resp.StatusCode
+		}()
+		<-m.asked // the first has looked whether it is known, and has it made
+	}
+	require.Eventually(t, func() bool { return p.deps.Tables.Counts().Waiting == 2 }, 10*time.Second, time.Millisecond)
+	stop()
+	select {
+	case code := <-answers:
+		require.Equal(t, http.StatusServiceUnavailable, code)
+	case <-time.After(10 * time.Second):
+		t.Error("a table has a grace")
+	}
+	close(m.gate)
+	<-answers
+	require.NoError(t, <-served)
+	http.DefaultClient.CloseIdleConnections()
+}

@@ -1,0 +1,84 @@
+package convergence
+
+import (
+	"math"
+	"time"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// change is one event that changed the row of a policy for a label set.
+type change struct {
+	seq  uint64
+	time time.Time
+	has  bool // there is a row now
+}
+
+// steps are what happened to a policy, newest first (projector.View.Steps). Of a
+// long history the oldest part may be missing: its first step then counts as
+// the beginning.
+type steps []projector.Step
+
+// row is what step i says to a label set, or nothing.
+func (s steps) row(i int, labels policy.Labels) (fp compiler.Fingerprint, has bool) {
+	if i >= len(s) || s[i].Deleted || !s[i].Selector.Matches(labels) {
+		return fp, false
+	}
+	return s[i].Fingerprint, true
+}
+
+// seq of a step. Where nobody knows it, no version reaches it.
+func (s steps) seq(i int) uint64 {
+	if s[i].Seq == 0 {
+		return math.MaxUint64
+	}
+	return s[i].Seq
+}
+
+// changed reports whether step i changed the row.
+func (s steps) changed(i int, labels policy.Labels) bool {
+	after, has := s.row(i, labels)
+	before, had := s.row(i+1, labels)
+	return has != had || after != before
+}
+
+// last is the last change of the row; ok is false when there was none, so there
+// never was a row.
+func (s steps) last(labels policy.Labels) (c change, ok bool) {
+	for i := range s {
+		if s.changed(i, labels) {
+			_, has := s.row(0, labels)
+			return change{s.seq(i), s[i].Time, has}, true
+		}
+	}
+	return change{}, false
+}
+
+// firstAbove is the first change above a sequence; ok is false when there is none.
+func (s steps) firstAbove(seq uint64, labels policy.Labels) (c change, ok bool) {
+	for i := range s {
+		if s.seq(i) <= seq {
+			break
+		}
+		if s.changed(i, labels) {
+			_, has := s.row(0, labels)
+			c, ok = change{s.seq(i), s[i].Time, has}, true
+		}
+	}
+	return c, ok
+}
+
+// selectors are those that ever matched anything, each once.
+func (s steps) selectors() []policy.Selector {
+	seen := map[string]bool{}
+	var out []policy.Selector
+	for _, x := range s {
+		if key := x.Selector.Key(); !x.Deleted && !seen[key] {
+			seen[key] = true
+			out = append(out, x.Selector)
+		}
+	}
+	return out
+}

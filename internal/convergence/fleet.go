@@ -1,0 +1,112 @@
+package convergence
+
+import (
+	"context"
+	"time"
+
+	"github.com/edictdev/edict/internal/projector"
+)
+
+// Fleet says how far all nodes have come.
+type Fleet struct {
+	Desired  int       // nodes there are
+	Applied  int       // nodes that hold what they must, and those of which nothing is asked
+	Reported int       // nodes that ever reported
+	Lagging  []Lagging // the others, those behind for the longest first, at most as many as were asked for
+}
+
+// stride is how many nodes are looked at while the fold waits.
+const stride = 1024
+
+// standing is an answer, and what it holds for: as long as nothing is folded and
+// nothing reported, it is the next one too.
+type standing struct {
+	seq, turns uint64
+	limit      int
+	fleet      Fleet
+}
+
+// Fleet goes through all nodes, unless nothing happened since it last did, and
+// lists at most limit of those that lag. The error is *NotReadyError, or
+// ctx's.
+func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
+	if !t.heard() {
+		return Fleet{}, &NotReadyError{}
+	}
+	before := t.now(limit)
+	t.mu.Lock()
+	last := t.fleet
+	t.mu.Unlock()
+	if last != nil && last.seq == before.seq && last.turns == before.turns && last.limit == limit {
+		return last.fleet, nil
+	}
+	out, err := t.walk(ctx, limit)
+	if after := t.now(limit); err == nil && after.seq == before.seq && after.turns == before.turns {
+		after.fleet = out
+		t.mu.Lock()
+		t.fleet = &after
+		t.mu.Unlock()
+	}
+	return out, err
+}
+
+// now is what an answer given now holds for.
+func (t *Tracker) now(limit int) (x standing) {
+	t.opt.Model.Read(func(v *projector.View) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		x = standing{seq: v.Seq(), turns: t.turns, limit: limit}
+	})
+	return x
+}
+
+func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
+	var out Fleet
+	var behind []late
+	var at projector.Place
+	for more := true; more && ctx.Err() == nil; {
+		t.opt.Model.Read(func(v *projector.View) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			var seats []projector.Seat
+			seats, at, more = v.Seats(at, stride)
+			for _, s := range seats {
+				out.Desired++
+				r := t.table.of(s.Ordinal)
+				t.judge(v, r, s)
+				if r.known() {
+					out.Reported++
+				}
+				if r.known() && r.holds || !r.known() && !s.Rows {
+					out.Applied++
+				} else {
+					behind = append(behind, behindOf(v, s, r))
+				}
+			}
+		})
+	}
+	if err := ctx.Err(); err != nil {
+		return Fleet{}, err
+	}
+	out.Lagging = t.list(ctx, behind, limit)
+	return out, ctx.Err()
+}
+
+// behindOf is since when a node does not hold what it must: since the oldest
+// head above what it reported, or its own last event; else since its rows
+// changed otherwise, or it reported something else than it was told.
+func behindOf(v *projector.View, s projector.Seat, r *report) late {
+	l := late{node: s.ID}
+	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {
+		l.seq, l.at = heads[0].Seq, heads[0].Time
+	}
+	switch {
+	case s.Facts > max(l.seq, r.version):
+		l.seq, l.at = s.Facts, time.Time{}
+	case l.seq == 0 && s.Generation > r.version:
+		l.seq, l.at = s.Generation, time.Time{}
+	case l.seq == 0:
+		l.seq, l.at = r.version, r.arrived()
+	}
+	return l
+}

@@ -1,0 +1,204 @@
+package convergence
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// Lagging is a node that has not applied what it should.
+type Lagging struct {
+	Node  policy.NodeID
+	Since time.Time // log timestamp of the first change that it is not known to have
+}
+
+// Rollout says how far a policy has come.
+type Rollout struct {
+	Desired int // nodes that must have its head
+	Applied int // of these, nodes that have it
+	Dropped int // nodes it was taken from by a revision or its deletion, and that have let go of it
+	// Lagging are nodes that must still apply it, or let go of it, those behind
+	// for the longest first, at most as many as were asked for; Behind is how
+	// many there are.
+	Lagging []Lagging
+	Behind  int
+	// P50 and P99 are seconds from the commit of the policy's last change until
+	// a report proved it applied; nil when that is known of no node.
+	P50, P99 *float64
+}
+
+// maxSteps is how much of a policy's history is looked at.
+const maxSteps = 64
+
+// Rollout says how far a policy of a project has come, deleted or not; ok is
+// false when the project never had it. It lists at most limit nodes. Its cost
+// grows with the policy's nodes. The error is *NotReadyError, ctx's, or
+// the read model's.
+func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int) (out Rollout, ok bool, err error) {
+	if !t.heard() {
+		return Rollout{}, false, &NotReadyError{}
+	}
+	var s steps
+	var groups [][]projector.Seat
+	t.opt.Model.Read(func(v *projector.View) {
+		if s, ok, err = read(v, project, id); ok && err == nil {
+			groups = v.Matched(project, s.selectors())
+		}
+	})
+	if !ok || err != nil {
+		return Rollout{}, ok, err
+	}
+	if err := t.refresh(ctx, groups); err != nil {
+		return Rollout{}, true, err
+	}
+	out, late := t.count(id, s, groups)
+	out.Lagging = t.list(ctx, late, limit)
+	return out, true, nil
+}
+
+func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
+	list, ok, err := v.Steps(project, id, maxSteps)
+	return list, ok, err
+}
+
+// refresh judges the reports of nodes whose rows changed since they were.
+func (t *Tracker) refresh(ctx context.Context, groups [][]projector.Seat) error {
+	var stale []projector.Seat
+	t.mu.Lock()
+	for _, seats := range groups {
+		for _, s := range seats {
+			if r := t.table.of(s.Ordinal); r.known() && !r.fresh(s.Identity, s.Generation) {
+				stale = append(stale, s)
+			}
+		}
+	}
+	t.mu.Unlock()
+	for part := range slices.Chunk(stale, chunk) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t.opt.Model.Read(func(v *projector.View) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			for _, s := range part {
+				if now, ok := v.Seat(s.ID); ok {
+					t.judge(v, t.table.of(now.Ordinal), now)
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// late is a node that lags, and since which event: at is its log timestamp, or
+// zero where the log has to be asked.
+type late struct {
+	node policy.NodeID
+	seq  uint64
+	at   time.Time
+}
+
+// count goes through the policy's nodes.
+func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollout, []late) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out Rollout
+	var behind []late
+	var times sketch
+	changes, newest := s.ofGroups(groups)
+	for i, seats := range groups {
+		c := changes[i]
+		if c.seq == 0 {
+			continue
+		}
+		for _, seat := range seats {
+			if !c.has && seat.Facts > c.seq {
+				continue // it came, or came to these labels, after the row had gone
+			}
+			r := t.table.of(seat.Ordinal)
+			done := r.proves(max(c.seq, seat.Facts))
+			switch {
+			case c.has && done:
+				out.Applied++
+			case done:
+				out.Dropped++
+			default:
+				behind = append(behind, lag(s, seat, r, c))
+			}
+			if c.has {
+				out.Desired++
+			}
+			if done && c.seq == newest && seat.Facts < c.seq && r.first(c.seq) {
+				times.add(max(0, r.arrived().Sub(c.time)))
+			}
+		}
+	}
+	out.Behind = len(behind)
+	if x := t.rollouts[id]; x != nil && x.seq == newest && x.times.count > times.count {
+		times = x.times // of reports, too, that newer ones have replaced
+	}
+	out.P50, out.P99 = times.quantile(0.50), times.quantile(0.99)
+	return out, behind
+}
+
+// ofGroups are the last changes of the rows of each group, zero where there
+// never was one, and the sequence of the newest of them.
+func (s steps) ofGroups(groups [][]projector.Seat) (changes []change, newest uint64) {
+	changes = make([]change, len(groups))
+	for i, seats := range groups {
+		if c, ok := s.last(seats[0].Labels); ok {
+			changes[i], newest = c, max(newest, c.seq)
+		}
+	}
+	return changes, newest
+}
+
+// lag is since when a node lags that has not proven c: since the first change
+// above what it reported. One that reported something else than it was told
+// lags since it said so.
+func lag(s steps, seat projector.Seat, r *report, c change) late {
+	l := late{node: seat.ID, seq: c.seq, at: c.time}
+	if r.known() && r.version >= max(c.seq, seat.Facts) {
+		l.at, l.seq = r.arrived(), r.version
+		return l
+	}
+	if f, ok := s.firstAbove(r.version, seat.Labels); ok {
+		l.seq, l.at = f.seq, f.time
+	}
+	if seat.Facts > max(l.seq, r.version) {
+		l.seq, l.at = seat.Facts, time.Time{}
+	}
+	return l
+}
+
+// list cuts what lags to those behind for the longest, and asks the log for the
+// times that nobody else knows.
+func (t *Tracker) list(ctx context.Context, all []late, limit int) []Lagging {
+	slices.SortFunc(all, func(a, b late) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.node, b.node))
+	})
+	all = all[:min(len(all), limit)]
+	asked := map[uint64]time.Time{}
+	out := make([]Lagging, 0, len(all))
+	for _, l := range all {
+		if l.at.IsZero() && l.seq != math.MaxUint64 {
+			at, ok := asked[l.seq]
+			if !ok {
+				if m, err := t.opt.Events.Get(ctx, l.seq); err == nil {
+					at = m.Time
+				}
+				asked[l.seq] = at
+			}
+			l.at = at
+		}
+		out = append(out, Lagging{l.node, l.at})
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package convergence
+
+import (
+	"time"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// report is the last thing a node said, and what is known of it. It is kept for
+// every node, so it is small: 64 bytes, without pointers.
+type report struct {
+	version  uint64
+	previous uint64 // version of the report before; that of this one less 1 when nobody knows
+	at       int64  // unix ns, when the stream took it
+	judged   uint64 // generation of the node's rows that holds was found under
+	print    [16]byte
+	identity uint32 // likewise
+	holds    bool   // the node holds what it must, as of judged
+	wrong    bool   // it held something else than the log asked at version
+}
+
+// half is the part of a fingerprint that is kept. Whoever finds two rulesets
+// that share it has told lies about one node, its own.
+func half(fp compiler.Fingerprint) [16]byte { return [16]byte(fp[:16]) }
+
+// known: the zero report is no report.
+func (r *report) known() bool { return r.at != 0 }
+
+// arrived is the report's arrival.
+func (r *report) arrived() time.Time { return time.Unix(0, r.at).UTC() }
+
+// fresh reports whether holds is about the rows that the node has now.
+func (r *report) fresh(identity uint32, generation uint64) bool {
+	return r.judged == generation && r.identity == identity
+}
+
+// judge holds the report against the rows that the node must hold now. since is
+// the sequence of the last event that changed them, or the node: a report from
+// there on that names other rules is wrong, and stays so until the next one.
+func (r *report) judge(identity uint32, generation, since uint64, want compiler.Fingerprint) {
+	r.identity, r.judged = identity, generation
+	r.holds = r.print == half(want)
+	if !r.holds && r.version >= since {
+		r.wrong = true
+	}
+}
+
+// proves reports whether the node has what an event at seq asked of it.
+func (r *report) proves(seq uint64) bool {
+	return r.known() && (r.holds || r.version >= seq && !r.wrong)
+}
+
+// first reports whether this is the first report that can know of seq.
+func (r *report) first(seq uint64) bool { return r.previous < seq && seq <= r.version }
+
+// pageBits makes pages of 64 reports: a store's ordinals begin anew in each
+// partition, and a small plane should stay small.
+const pageBits = 6
+
+// table holds a report for each node, by its ordinal. It is not safe for
+// concurrent use.
+type table struct {
+	pages map[uint32]*[1 << pageBits]report
+	count int // nodes that reported
+}
+
+func newTable() *table { return &table{pages: map[uint32]*[1 << pageBits]report{}} }
+
+var silence report
+
+// of is a node's report, for reading; one that is not known when there is none.
+func (t *table) of(ordinal uint32) *report {
+	if p := t.pages[ordinal>>pageBits]; p != nil {
+		return &p[ordinal&(1<<pageBits-1)]
+	}
+	return &silence
+}
+
+// put notes a report. heard says that this process listened when it came, and
+// to what the node said before; otherwise nobody knows what that was. news is
+// false when the node said the same before.
+func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool) (r *report, news bool) {
+	p := t.pages[ordinal>>pageBits]
+	if p == nil {
+		p = new([1 << pageBits]report)
+		t.pages[ordinal>>pageBits] = p
+	}
+	r = &p[ordinal&(1<<pageBits-1)]
+	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano())}
+	switch {
+	case r.known() && r.version == said.Version && r.print == next.print:
+		return r, false // said again: what was proven was proven then
+	case heard && r.known():
+		next.previous = min(r.version, said.Version)
+	case said.Version > 0:
+		next.previous = said.Version - 1
+	}
+	if !r.known() {
+		t.count++
+	}
+	*r = next
+	return r, true
+}

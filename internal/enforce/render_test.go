@@ -1,0 +1,147 @@
+//go:build linux
+
+package enforce_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/test/fakenft"
+	"github.com/edictdev/edict/internal/test/netns"
+	"github.com/edictdev/edict/policy"
+)
+
+// large is the table of a node with so many peers and rules: each rule is for the
+// peers of one of a hundred groups, every tenth for all of them.
+func large(t testing.TB, peers, rules int) *enforce.Table {
+	t.Helper()
+	const groups = 100
+	var list []datapath.Rule
+	for i := range rules {
+		r := datapath.Rule{
+			Ref:       datapath.Ref{Policy: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), Revision: "r", Index: i},
+			Direction: datapath.Ingress, Tier: datapath.Normal, Priority: uint32(i % 50), Ordered: true,
+			Protocol: datapath.TCP, Ports: policy.Ports{From: uint16(1 + 13*i), To: uint16(9 + 13*i)}, Verdict: datapath.Allow,
+		}
+		if i%3 == 0 {
+			r.Verdict = datapath.Deny
+		}
+		if r.Peer.Any = i%10 == 0; !r.Peer.Any {
+			r.Peer.Selectors = []policy.Expr{{{Op: policy.Exists, Key: fmt.Sprint("g", i%groups)}}}
+		}
+		list = append(list, r)
+	}
+	var ids []datapath.Identity
+	for i := range peers {
+		ids = append(ids, datapath.Identity{
+			Name:   fmt.Sprintf("n%06d", i),
+			Labels: policy.Labels{{Key: fmt.Sprint("g", i%groups), Value: "x"}},
+		})
+	}
+	built, err := datapath.Build(list, ids, datapath.Options{Capacity: 1 << 20})
+	require.NoError(t, err)
+	out := &enforce.Table{Entries: built.Entries()}
+	for i := range peers {
+		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		out.Identities = append(out.Identities, enforce.Identity{Addresses: []enforce.Owned{{Node: policy.NodeID(fmt.Sprint("n", i)), Address: a}}})
+	}
+	return out
+}
+
+// Peers that are answered alike share what is looked up: a peer costs an address, and
+// nothing where it is answered as anybody is, like every tenth here.
+func TestARulesetGrowsWithPeersAndClassesAndNeverWithTheirProduct(t *testing.T) {
+	few, err := enforce.Render(large(t, 100, 100))
+	require.NoError(t, err)
+	many, err := enforce.Render(large(t, 1000, 100))
+	require.NoError(t, err)
+	require.Equal(t, enforce.Chains(few), enforce.Chains(many))
+	require.Equal(t, 810, many.Elements()-few.Elements())
+}
+
+// A peer more is one element, and nothing else is touched.
+func TestAPeerThatComesIsOneElement(t *testing.T) {
+	kernel := fakenft.New()
+	n := enforce.NewNftables(kernel)
+	for _, peers := range []int{201, 202} {
+		r, err := enforce.Render(large(t, peers, 100))
+		require.NoError(t, err)
+		require.NoError(t, n.Apply(t.Context(), r))
+	}
+	require.Equal(t, 1, kernel.LastTransaction.NumOperations(), "%s", kernel.LastTransaction)
+	require.Contains(t, kernel.LastTransaction.String(), "add element inet edict ingress_ip { 10.0.0.201 : goto ")
+}
+
+// Peers whose ports are the same and whose verdicts are not have a class each.
+func TestClassesDifferByTheirVerdicts(t *testing.T) {
+	table := large(t, 2, 0)
+	for i, v := range []datapath.Verdict{datapath.Allow, datapath.Deny} {
+		table.Entries = append(table.Entries, datapath.Entry{
+			Key:   datapath.Key{Direction: datapath.Ingress, Identity: datapath.ID(i + 1), Protocol: datapath.TCP, Port: 80, Bits: 16},
+			Value: datapath.Value{Verdict: v, Precedence: 1},
+		})
+	}
+	r, err := enforce.Render(table)
+	require.NoError(t, err)
+	kernel := fakenft.New()
+	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	require.Contains(t, kernel.Dump(), "tcp . 80 : accept")
+	require.Contains(t, kernel.Dump(), "tcp . 80 : drop")
+}
+
+// FuzzParse: a table that is not one is refused, and one that is can be rendered.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"node_id":"here","version":1,"fingerprint":"","identities":[],"entries":[]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var d map[string]json.RawMessage
+		if json.Unmarshal(text, &d) != nil {
+			_, err := enforce.Parse("here", text)
+			require.Error(t, err)
+			return
+		}
+		if table, err := enforce.Parse("here", text); err == nil {
+			_, _ = enforce.Render(table)
+		}
+	})
+}
+
+func BenchmarkRender(b *testing.B) {
+	table := large(b, 1000, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := enforce.Render(table)
+		require.NoError(b, err)
+		b.ReportMetric(float64(r.Elements()), "elements")
+		b.ReportMetric(float64(enforce.Chains(r)), "chains")
+	}
+}
+
+// TestAThousandPeersAndRulesFitTheKernel is the size that the benchmark renders,
+// loaded for real, whole and then with a peer more.
+func TestAThousandPeersAndRulesFitTheKernel(t *testing.T) {
+	if !netns.Alone(t) {
+		return
+	}
+	kernel, err := enforce.OpenNft()
+	require.NoError(t, err)
+	counted := &counting{Kernel: kernel}
+	n := enforce.NewNftables(counted)
+	size := 1000
+	if netns.Bounded() {
+		size = 100
+	}
+	for _, peers := range []int{size + 1, size + 2} {
+		r, err := enforce.Render(large(t, peers, size))
+		require.NoError(t, err)
+		require.NoError(t, n.Apply(t.Context(), r))
+		t.Logf("%d elements, %d chains", r.Elements(), enforce.Chains(r))
+	}
+	require.Equal(t, 1, counted.whole)
+}

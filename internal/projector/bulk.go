@@ -1,0 +1,183 @@
+package projector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// FarBehind is how many events a store must lack for Rebuild to pay: who is
+// being told lives without the edges that it leaves out, by resuming.
+const FarBehind = 50_000
+
+// A rebuild folds so many events, or bodies of so many bytes, in one batch, and
+// has as many prepared ahead.
+const (
+	bulkEvents = 50_000
+	bulkBytes  = 32 << 20
+	bulkAhead  = 24 // batches of the log
+)
+
+// Rebuild folds log up to and including until, as Run does, into a store that
+// is far behind. Batches are large and enter the store as sorted tables, beside
+// its write-ahead log, and a Feed is handed no edges. A
+// crash leaves the store at the end of some batch, from where Run and Rebuild
+// go on alike. The log must reach until. Rebuild must not be called while Run
+// runs.
+func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
+	if err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) }); err != nil {
+		return err
+	}
+	if until < p.next() {
+		return nil
+	}
+	reading, cancel := context.WithCancel(ctx)
+	batches := make(chan prepared, bulkAhead)
+	ahead := newBudget(preparedBytes)
+	go func() {
+		defer close(batches)
+		prepareAll(reading, log, p.admission(), batches, ahead)
+	}()
+	err := p.bulkEach(batches, ahead, until)
+	cancel()
+	for range batches { // its reader is to have ended, too
+	}
+	if err == nil && p.Applied() < until {
+		err = ctx.Err()
+	}
+	return p.sound(err)
+}
+
+// bulkEach gathers what was prepared into large batches and writes them, until
+// the store stands at until.
+func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64) error {
+	var b bulk
+	var gathered []entry
+	size := 0
+	for next := range batches {
+		ahead.give(next.room)
+		for _, e := range next.entries {
+			if e.msg.Seq <= until {
+				gathered = append(gathered, e)
+				size += e.weight
+			}
+		}
+		done := len(gathered) > 0 && gathered[len(gathered)-1].msg.Seq == until
+		if done || next.err != nil || len(gathered) >= p.opt.bulk || size >= bulkBytes {
+			if err := p.writeBulk(&b, gathered); err != nil {
+				return err
+			}
+			clear(gathered)
+			gathered, size = gathered[:0], 0
+		}
+		if done || next.err != nil {
+			return next.err
+		}
+	}
+	return nil
+}
+
+// writeBulk folds entries and puts what comes of them into the store at once.
+// It is durable when writeBulk returns.
+func (p *Projector) writeBulk(b *bulk, entries []entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	w := written{began: time.Now()}
+	err := func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.failed != nil {
+			return p.failed
+		}
+		b.reset()
+		var told Batch
+		told, w.made, p.failed = p.foldAll(b, bulkFold, entries, never)
+		if p.failed == nil {
+			p.failed = b.ingest(p)
+		}
+		if p.failed == nil {
+			p.hand(told)
+		}
+		return p.failed
+	}()
+	if err != nil {
+		return err
+	}
+	return p.acknowledge(w)
+}
+
+// bulk is a batch that becomes one sorted table. Of a key written twice the
+// later counts.
+type bulk struct {
+	room   []byte
+	writes []bulkWrite
+}
+
+type bulkWrite struct {
+	at, key, value int // in room: where the key begins and how long both are
+	gone           bool
+}
+
+func (b *bulk) reset() { b.room, b.writes = b.room[:0], b.writes[:0] }
+
+// Set implements sink.
+func (b *bulk) Set(key, value []byte, _ *pebble.WriteOptions) error {
+	b.writes = append(b.writes, bulkWrite{at: len(b.room), key: len(key), value: len(value)})
+	b.room = append(append(b.room, key...), value...)
+	return nil
+}
+
+// Delete implements sink.
+func (b *bulk) Delete(key []byte, _ *pebble.WriteOptions) error {
+	b.writes = append(b.writes, bulkWrite{at: len(b.room), key: len(key), gone: true})
+	b.room = append(b.room, key...)
+	return nil
+}
+
+func (b *bulk) key(w bulkWrite) []byte { return b.room[w.at : w.at+w.key] }
+
+// ingest writes the table beside the store and moves it in.
+func (b *bulk) ingest(p *Projector) error {
+	slices.SortFunc(b.writes, func(x, y bulkWrite) int {
+		if c := bytes.Compare(b.key(x), b.key(y)); c != 0 {
+			return c
+		}
+		return y.at - x.at
+	})
+	path := filepath.Join(p.dir, "rebuild.table")
+	file, err := p.fs.Create(path, "rebuild")
+	if err != nil {
+		return fmt.Errorf("make a table of the rebuild: %w", err)
+	}
+	table := sstable.NewWriter(objstorageprovider.NewFileWritable(file), p.pebble.MakeWriterOptions(0, p.db.TableFormat()))
+	for i, w := range b.writes {
+		switch {
+		case i > 0 && bytes.Equal(b.key(w), b.key(b.writes[i-1])):
+		case w.gone:
+			err = table.Delete(b.key(w))
+		default:
+			err = table.Set(b.key(w), b.room[w.at+w.key:w.at+w.key+w.value])
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("write a table of the rebuild: %w", err), table.Close())
+		}
+	}
+	if err := table.Close(); err != nil {
+		return fmt.Errorf("write a table of the rebuild: %w", err)
+	}
+	if err := p.db.Ingest(context.Background(), []string{path}); err != nil {
+		return fmt.Errorf("add a table of the rebuild to the store: %w", err)
+	}
+	return nil
+}

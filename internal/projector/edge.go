@@ -1,0 +1,169 @@
+package projector
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// teller gathers the edges of one batch, while somebody wants to be told.
+type teller struct {
+	edges  []Edge
+	event  int // where those of the present event begin
+	size   int
+	counts map[compiler.Fingerprint]struct{} // payloads that size has
+	failed bool                              // a payload could not be read: who needs the edges reads the past
+}
+
+// edgeSize is about what an edge takes beside its payload and its nodes.
+const edgeSize = 320
+
+func (t *teller) add(e Edge) {
+	t.size += edgeSize + len(e.Kind) + len(e.Name) + e.Have.size() + e.Lost.size()
+	if _, counted := t.counts[e.Fingerprint]; !counted && e.Payload != nil {
+		t.counts[e.Fingerprint] = struct{}{}
+		t.size += len(e.Payload)
+	}
+	t.edges = append(t.edges, e)
+}
+
+// endEvent puts the edges of an event in the order of their ids.
+func (t *teller) endEvent() {
+	slices.SortFunc(t.edges[t.event:], func(a, b Edge) int { return cmp.Compare(a.ID, b.ID) })
+	t.event = len(t.edges)
+}
+
+// batch is what was gathered, by a fold that stands at seq.
+func (t *teller) batch(seq uint64, l *layout) Batch {
+	if t == nil || t.failed {
+		return Batch{Seq: seq}
+	}
+	var all [][]*node
+	for i := range t.edges {
+		for _, s := range []Nodes{t.edges[i].Have, t.edges[i].Lost} {
+			if s.many != nil {
+				if all == nil {
+					all = slices.Clone(l.byOrdinal)
+				}
+				s.many.all = all
+			}
+		}
+	}
+	return Batch{Seq: seq, Whole: true, Edges: t.edges, Size: t.size}
+}
+
+// gain adds the nodes of some identities to those that have the row now.
+func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
+
+// gather adds to u the nodes of the identities in a that are not in b.
+// Identities share no node, so differences of identities are enough.
+func (f *fold) gather(u union, a, b *set) {
+	if f.tell == nil {
+		return
+	}
+	a.each(func(o uint32) bool {
+		if !b.has(o) {
+			u.add(&f.layout, &f.identities[o].nodes)
+		}
+		return true
+	})
+}
+
+// record tells what was gathered in have and lost, as one edge.
+func (f *fold) record(p *policyState) {
+	if f.tell == nil {
+		return
+	}
+	f.edge(p, f.setOf(f.have), f.setOf(f.lost))
+	f.have.reset()
+	f.lost.reset()
+}
+
+// recordNode tells what a node's own event changed for a policy.
+func (f *fold) recordNode(p *policyState, n *node, has bool) {
+	if has {
+		f.edge(p, f.oneOf(n), Nodes{})
+	} else {
+		f.edge(p, Nodes{}, f.oneOf(n))
+	}
+}
+
+func (f *fold) edge(p *policyState, have, lost Nodes) {
+	if have.Len()+lost.Len() == 0 {
+		return
+	}
+	e := Edge{Item: f.item(p.number), Have: have, Lost: lost, Trace: f.trace}
+	e.Policy, e.Revision = p.id, p.head
+	f.tellOf(e, p.fp)
+}
+
+// tellOf adds an edge, with the payload of what its nodes have.
+func (f *fold) tellOf(e Edge, fp compiler.Fingerprint) {
+	if e.Have.Len() > 0 {
+		e.Fingerprint, e.Payload = fp, f.payload(fp)
+		f.tell.failed = f.tell.failed || e.Payload == nil
+	}
+	f.tell.add(e)
+}
+
+// item is one of the present event.
+func (f *fold) item(number uint32) Item {
+	return Item{ID: policy.NewEventID(f.base, f.seq, number), Seq: f.seq, Time: logTime(f.time)}
+}
+
+// payload reads what a head or an artifact has; nil: it is not what the store
+// should hold.
+func (f *fold) payload(fp compiler.Fingerprint) []byte {
+	if b := f.wrote[fp]; b != nil {
+		return b
+	}
+	if b := f.cache.get(fp); b != nil {
+		return b
+	}
+	b, closer, err := f.store.Get(payloadKey(fp))
+	if err != nil {
+		return nil
+	}
+	defer closer.Close()
+	if sha256.Sum256(b) != fp {
+		return nil
+	}
+	b = slices.Clone(b)
+	f.cache.put(fp, b)
+	return b
+}
+
+// recordArtifact tells a node that is registered of one of its artifacts, at a
+// place of the set that the event left, or of the one that it found.
+func (f *fold) recordArtifact(n *node, p artifactPart, place int, has bool) {
+	if n.identity == nil {
+		return // a node is told once it is registered
+	}
+	if !has {
+		f.keepWithdrawn(n, p, place)
+	}
+	if f.tell == nil {
+		return
+	}
+	e := Edge{Item: f.item(numberOf(place, has)), Trace: f.trace}
+	e.Kind, e.Name, e.Policy = p.kind, p.name, uuid.Nil
+	if has {
+		e.Have = f.oneOf(n)
+	} else {
+		e.Lost = f.oneOf(n)
+	}
+	f.tellOf(e, p.fingerprint)
+}
+
+// numberOf is the number of an artifact's event id.
+func numberOf(place int, has bool) uint32 {
+	if has {
+		return policy.NumberArtifact + uint32(place)
+	}
+	return policy.NumberWithdrawn + uint32(place)
+}

@@ -1,0 +1,61 @@
+package projector
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// Feed takes what the fold changes, in log order, in memory (docs/design.md#delivery).
+// Its methods are called under the fold's lock: they return at once.
+type Feed interface {
+	// Wanted reports whether anybody is to be told of anything now. While nobody is,
+	// no edges are made.
+	Wanted() bool
+	// Take is handed every batch that was folded, whether or not it has edges. It
+	// keeps the batch or drops it; nothing in it changes.
+	Take(Batch)
+}
+
+// Batch is what one batch of the fold changed.
+type Batch struct {
+	Seq   uint64    // the fold stands here
+	Time  time.Time // log timestamp of Seq
+	Whole bool      // false: nobody wanted edges, or they could not be made; whoever needs them reads the past
+	Edges []Edge    // ascending by ID
+	Size  int       // bytes that the edges hold, roughly
+}
+
+// Edge is what one event changed for one policy, or for one artifact of one
+// node: who has it as it is now, and who lost it. It holds the nodes of that
+// moment, so what is told does not depend on when.
+type Edge struct {
+	Item
+	Have, Lost Nodes
+	Trace      streams.Trace // of the event; it says nothing about the change
+}
+
+// Item is one thing as a node is told it: a row, an artifact, or that it has
+// neither any more. Two workers, live or on resume, make equal items of one ID.
+type Item struct {
+	ID   policy.EventID
+	Seq  uint64    // of the event that the id names
+	Time time.Time // log timestamp of Seq
+
+	// Of a row: the policy and the head that it had at Seq.
+	Policy   uuid.UUID
+	Revision uuid.UUID
+	// Of an artifact, which has no policy: kind and name; else both are empty.
+	Kind, Name string
+	// Of what a node has: the fingerprint and bytes of the rule payload, or of the
+	// document. Of an edge that nobody has anything of, and of what is gone, zero.
+	Fingerprint compiler.Fingerprint
+	Payload     []byte
+}
+
+// NodeRef is a private handle of a node in this store, never reused.
+type NodeRef uint32

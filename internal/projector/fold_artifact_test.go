@@ -1,0 +1,535 @@
+package projector
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// The signers of these tests: k1 to k3 of rete "one", and one of rete "two".
+var reteKeys = sync.OnceValue(func() map[string]*artifact.Signer {
+	keys := map[string]*artifact.Signer{}
+	for _, id := range []string{spiffe("one", "k1"), spiffe("one", "k2"), spiffe("one", "k3"), spiffe("two", "k1")} {
+		s, err := artifact.GenerateSigner()
+		if err != nil {
+			panic(err)
+		}
+		keys[id] = s.As(id)
+	}
+	return keys
+})
+
+func spiffe(rete, key string) string { return "spiffe://" + rete + "/management-plane/" + key }
+
+// one is the id of a signer of rete "one".
+func one(key string) string { return spiffe("one", key) }
+
+func signersOf(ids ...string) (out []policy.TrustedSigner) {
+	for _, id := range ids {
+		out = append(out, policy.TrustedSigner{SPIFFE: id, Key: reteKeys()[id].PublicKey()})
+	}
+	return out
+}
+
+// sealing is an artifact before it is signed.
+type sealing struct {
+	signer, node, kind, name string
+	version                  uint64
+	trust                    []string // of the agent
+	change                   func(*artifact.Envelope)
+}
+
+func (s sealing) doc() string {
+	e := artifact.Envelope{
+		Plane: artifact.PlaneMgmt, Kind: s.kind, Name: s.name, Node: s.node, Version: s.version,
+		GeneratedAt: born, Payload: []byte(`{"runs":"` + s.name + `"}`),
+	}
+	if s.kind == kindAgent {
+		var list []string
+		for _, t := range signersOf(s.trust...) {
+			list = append(list, fmt.Sprintf(`{"spiffe_id":%q,"pubkey":%q}`, t.SPIFFE, base64.StdEncoding.EncodeToString(t.Key)))
+		}
+		e.Payload = []byte(`{"trust":{"authorized_mgmt_signers":[` + strings.Join(list, ",") + `]}}`)
+	}
+	if s.change != nil {
+		s.change(&e)
+	}
+	doc, err := reteKeys()[s.signer].SealDocument(e)
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(string(doc), "\n")
+}
+
+// release is an event that gives a node an agent and vertices, all signed by
+// one signer, who lists trust.
+func release(event, proj int, node string, version uint64, signer string, trust []string, vertices ...string) policy.ArtifactReleased {
+	e := policy.ArtifactReleased{ID: evt(event), Project: tenant(proj), Node: policy.NodeID(node)}
+	e.Artifacts = append(e.Artifacts, sealing{signer: signer, node: node, kind: kindAgent, name: kindAgent, version: version, trust: trust}.doc())
+	for _, v := range vertices {
+		e.Artifacts = append(e.Artifacts, sealing{signer: signer, node: node, kind: kindVertex, name: v, version: version}.doc())
+	}
+	return e
+}
+
+// pinning adds the pin to a release.
+func pinning(e policy.ArtifactReleased, ids ...string) policy.ArtifactReleased {
+	e.Trust = signersOf(ids...)
+	return e
+}
+
+func withdraw(event, proj int, node, kind, name string) policy.ArtifactWithdrawn {
+	return policy.ArtifactWithdrawn{ID: evt(event), Project: tenant(proj), Node: policy.NodeID(node), Kind: kind, Name: name}
+}
+
+func TestTheFoldJudgesReleases(t *testing.T) {
+	k1, k2, k3 := one("k1"), one("k2"), one("k3")
+	first := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
+	damaged := func(event int, change func(*policy.ArtifactReleased)) policy.ArtifactReleased {
+		e := release(event, 1, "a", 9, k1, []string{k1}, "flor")
+		change(&e)
+		return e
+	}
+	sealed := func(event int, s sealing) policy.ArtifactReleased {
+		return damaged(event, func(e *policy.ArtifactReleased) { e.Artifacts[1] = s.doc() })
+	}
+	vertex := sealing{signer: k1, node: "a", kind: kindVertex, name: "flor", version: 9}
+	type step struct {
+		event policy.Event
+		want  string
+	}
+	for name, steps := range map[string][]step{
+		"nothing is released before a signer is pinned": {
+			{release(1, 1, "a", 1, k1, []string{k1}, "flor"), CodeSignerNotTrusted},
+			{pinning(release(2, 1, "a", 1, k1, []string{k1}, "flor"), k2), CodeSignerNotTrusted},
+			{first, "applied"},
+		},
+		"a pin means nothing once there are signers": {
+			{first, "applied"},
+			{pinning(release(2, 1, "b", 2, k2, []string{k2}, "flor"), k2), CodeSignerNotTrusted},
+			{pinning(release(3, 1, "b", 2, k1, []string{k1}, "flor"), k2), "applied"},
+		},
+		"a version must be newer, of every node for itself": {
+			{first, "applied"},
+			{release(2, 1, "a", 1, k1, []string{k1}, "other"), CodeVersionNotNewer},
+			{release(3, 1, "a", 1, k1, []string{k1}, "flor"), "duplicate"},
+			{release(4, 1, "a", 7, k1, []string{k1}, "flor"), "applied"},
+			{release(5, 1, "a", 6, k1, []string{k1}, "flor"), CodeVersionNotNewer},
+			{release(6, 1, "b", 1, k1, []string{k1}, "flor"), "applied"},
+		},
+		"the event met again is a duplicate, an older one is stale": {
+			{first, "applied"},
+			{first, "duplicate"},
+			{withdraw(2, 1, "a", kindVertex, "flor"), "applied"},
+			{release(3, 1, "a", 2, k1, []string{k1}, "flor"), "applied"},
+			{first, CodeStaleEvent},
+			{withdraw(2, 1, "a", kindVertex, "flor"), CodeStaleEvent},
+		},
+		"a signer enters by a trusted signer's hand and leaves by his successor's": {
+			{first, "applied"},
+			{release(2, 1, "a", 2, k2, []string{k1, k2}, "flor"), CodeSignerNotTrusted},
+			{release(3, 1, "a", 2, k1, []string{k1, k2}, "flor"), "applied"},
+			{release(4, 1, "a", 3, k2, []string{k2}, "flor"), "applied"},
+			{release(5, 1, "a", 4, k1, []string{k1, k2}, "flor"), CodeSignerNotTrusted},
+			{release(6, 1, "b", 4, k1, []string{k1}, "flor"), CodeSignerNotTrusted},
+			{release(7, 1, "b", 3, k2, []string{k2}, "flor"), "applied"},
+		},
+		"vertices are signed by whom the agent authorizes": {
+			{first, "applied"},
+			{damaged(2, func(e *policy.ArtifactReleased) {
+				e.Artifacts[0] = sealing{signer: k1, node: "a", kind: kindAgent, name: kindAgent, version: 9, trust: []string{k2}}.doc()
+			}), CodeSignerNotTrusted},
+			{damaged(3, func(e *policy.ArtifactReleased) {
+				e.Artifacts[0] = sealing{signer: k1, node: "a", kind: kindAgent, name: kindAgent, version: 9, trust: []string{k2}}.doc()
+				e.Artifacts[1] = sealing{signer: k2, node: "a", kind: kindVertex, name: "flor", version: 9}.doc()
+			}), "applied"},
+			{release(4, 1, "a", 10, k2, []string{k2, k3}, "flor"), "applied"},
+		},
+		"an older set does not bring retired signers back": {
+			{first, "applied"},
+			{release(2, 1, "a", 5, k1, []string{k1, k2}, "flor"), "applied"},
+			{release(3, 1, "b", 2, k1, []string{k1}, "flor"), "applied"},
+			{release(4, 1, "a", 6, k2, []string{k2}, "flor"), "applied"},
+		},
+		"a document that was changed after it was signed": {
+			{first, "applied"},
+			{damaged(2, func(e *policy.ArtifactReleased) {
+				e.Artifacts[1] = strings.Replace(e.Artifacts[1], `"runs": "flor"`, `"runs": "evil"`, 1)
+			}), CodeBadSignature},
+			{damaged(3, func(e *policy.ArtifactReleased) {
+				e.Artifacts[0] = strings.Replace(e.Artifacts[0], `"version": 9`, `"version": 10`, 1)
+				e.Artifacts[1] = strings.Replace(e.Artifacts[1], `"version": 9`, `"version": 10`, 1)
+			}), CodeBadSignature},
+		},
+		"a signature that another key made under a trusted name": {
+			{first, "applied"},
+			{damaged(2, func(e *policy.ArtifactReleased) {
+				doc, err := reteKeys()[k2].As(k1).SealDocument(artifact.Envelope{
+					Plane: artifact.PlaneMgmt, Kind: kindVertex, Name: "flor", Node: "a", Version: 9, GeneratedAt: born, Payload: []byte(`{}`),
+				})
+				require.NoError(t, err)
+				e.Artifacts[1] = strings.TrimSuffix(string(doc), "\n")
+			}), CodeBadSignature},
+		},
+		"documents that are not a set": {
+			{first, "applied"},
+			{damaged(2, func(e *policy.ArtifactReleased) { e.Artifacts[1] = `{}` }), policy.Invalid},
+			{damaged(3, func(e *policy.ArtifactReleased) { e.Artifacts = e.Artifacts[1:] }), policy.Invalid},
+			{damaged(4, func(e *policy.ArtifactReleased) { e.Artifacts = append(e.Artifacts, e.Artifacts[1]) }), policy.Invalid},
+			{damaged(5, func(e *policy.ArtifactReleased) { e.Artifacts = nil }), policy.Invalid},
+			{sealed(6, sealing{signer: k1, node: "b", kind: kindVertex, name: "flor", version: 9}), policy.Invalid},
+			{sealed(7, sealing{signer: k1, node: "a", kind: "other", name: "flor", version: 9}), policy.Invalid},
+			{sealed(8, sealing{signer: k1, node: "a", kind: kindVertex, name: "a.b", version: 9}), policy.Invalid},
+			{sealed(9, sealing{signer: k1, node: "a", kind: kindVertex, name: "flor", version: 8}), policy.Invalid},
+			{sealed(10, sealing{signer: spiffe("two", "k1"), node: "a", kind: kindVertex, name: "flor", version: 9}), policy.Invalid},
+			{sealed(11, sealing{signer: k1, node: "a", kind: kindAgent, name: "flor", version: 9}), policy.Invalid},
+			{damaged(12, func(e *policy.ArtifactReleased) {
+				v := vertex
+				v.change = func(e *artifact.Envelope) { e.Plane = artifact.PlanePolicy }
+				e.Artifacts[1] = v.doc()
+			}), policy.Invalid},
+			{damaged(13, func(e *policy.ArtifactReleased) {
+				e.Artifacts[0] = sealing{signer: k1, node: "a", kind: kindAgent, name: kindAgent, version: 9}.doc()
+			}), policy.Invalid},
+			{damaged(14, func(e *policy.ArtifactReleased) {
+				e.Artifacts[1] = strings.Replace(e.Artifacts[1], `"ed25519"`, `"none"`, 1)
+			}), policy.Invalid},
+			{sealed(15, vertex), "applied"},
+		},
+		"a node belongs to one project and one rete": {
+			{update(t, 1, 2, "b", "role", "web"), "applied"},
+			{pinning(release(2, 1, "b", 1, k1, []string{k1}, "flor"), k1), CodeNodeIDTaken},
+			{pinning(release(3, 1, "a", 1, k1, []string{k1}, "flor"), k1), "applied"},
+			{pinning(release(4, 1, "a", 2, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), CodeSignerNotTrusted},
+			{update(t, 5, 2, "a", "role", "web"), CodeNodeIDTaken},
+		},
+		"a rete without artifacts is pinned anew, and versions still rise": {
+			{first, "applied"},
+			{withdraw(2, 1, "a", kindAgent, kindAgent), "applied"},
+			{withdraw(3, 1, "a", kindVertex, "flor"), "applied"},
+			{withdraw(4, 1, "a", kindVertex, "flor"), "duplicate"},
+			{release(5, 1, "a", 2, k1, []string{k1}, "flor"), CodeSignerNotTrusted},
+			{pinning(release(6, 1, "a", 1, k2, []string{k2}, "flor"), k2), CodeVersionNotNewer},
+			{pinning(release(7, 1, "a", 2, k2, []string{k2}, "flor"), k2), "applied"},
+		},
+		"withdrawing what never was is remembered": {
+			{withdraw(1, 1, "a", kindVertex, "flor"), "duplicate"},
+			{pinning(release(2, 1, "a", 1, k1, []string{k1}, "flor"), k1), "applied"},
+			{withdraw(1, 1, "a", kindVertex, "flor"), CodeStaleEvent},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDisk()
+			p, j := d.open(t), &journal{}
+			for i, s := range steps {
+				if i == 3 { // the store holds all that the fold asks
+					require.NoError(t, p.Close())
+					p = d.open(t)
+				}
+				require.Equal(t, s.want, verdict(t, p, j.add(s.event)), "step %d", i)
+			}
+			requireEqualToARebuild(t, p, j.msgs)
+			require.NoError(t, p.Close())
+		})
+	}
+}
+
+// requireEqualToARebuild folds a log in bulk and compares digests and facts.
+func requireEqualToARebuild(t require.TestingT, p *Projector, msgs []streams.Message) {
+	fresh := newDisk().openBulk(t, 3)
+	defer func() { require.NoError(t, fresh.Close()) }()
+	require.NoError(t, fresh.Rebuild(context.Background(), cutLog{batches: [][]streams.Message{msgs}}, uint64(len(msgs))))
+	a, err := p.Digest(context.Background())
+	require.NoError(t, err)
+	b, err := fresh.Digest(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+	require.Equal(t, factsOf(t, p), factsOf(t, fresh))
+}
+
+func factsOf(t require.TestingT, p *Projector) (all []Fact) {
+	_, facts := p.Facts("")
+	for f, err := range facts {
+		require.NoError(t, err)
+		all = append(all, f)
+	}
+	return all
+}
+
+// releaseOracle judges releases the slow and obvious way.
+type releaseOracle struct {
+	pinned     map[string][]string // rete → signers
+	from       map[string]uint64   // rete → version that gave them
+	nodes      map[string]*releaseNode
+	registered map[string]bool
+}
+
+type releaseNode struct {
+	rete    string
+	version uint64
+	last    int
+	seen    map[int]bool
+	docs    map[string]string // <kind>.<name> → document
+}
+
+// drawnRelease is an event about artifacts, in words.
+type drawnRelease struct {
+	number            int
+	node              string
+	withdraw          string // <kind>.<name>
+	version           uint64
+	signer            string
+	pin, trust, parts []string
+}
+
+func (d drawnRelease) event() policy.Event {
+	if d.withdraw != "" {
+		kind, name, _ := strings.Cut(d.withdraw, ".")
+		return withdraw(d.number, 1, d.node, kind, name)
+	}
+	return pinning(release(d.number, 1, d.node, d.version, d.signer, d.trust, d.parts...), d.pin...)
+}
+
+func (o *releaseOracle) judge(d drawnRelease) string {
+	n := o.nodes[d.node]
+	if n == nil {
+		n = &releaseNode{seen: map[int]bool{}, docs: map[string]string{}}
+	}
+	switch {
+	case n.last == d.number:
+		return "duplicate"
+	case n.seen[d.number]:
+		return CodeStaleEvent
+	}
+	accept := func() { o.nodes[d.node], n.last, n.seen[d.number] = n, d.number, true }
+	if d.withdraw != "" {
+		_, had := n.docs[d.withdraw]
+		delete(n.docs, d.withdraw)
+		accept()
+		if !had {
+			return "duplicate"
+		}
+		o.unpin()
+		return "applied"
+	}
+	docs := map[string]string{}
+	for _, doc := range d.event().(policy.ArtifactReleased).Artifacts {
+		e, err := artifact.Parse([]byte(doc))
+		if err != nil {
+			panic(err)
+		}
+		docs[e.Kind+"."+e.Name] = doc + "\n"
+	}
+	rete, _, _ := strings.Cut(strings.TrimPrefix(d.signer, "spiffe://"), "/")
+	if d.version == n.version && maps.Equal(docs, n.docs) {
+		return "duplicate"
+	}
+	if d.version <= n.version {
+		return CodeVersionNotNewer
+	}
+	if len(n.docs) > 0 && n.rete != rete {
+		return CodeSignerNotTrusted
+	}
+	signers, known := o.pinned[rete]
+	if !known {
+		signers = d.pin
+	}
+	if !slices.Contains(signers, d.signer) || !slices.Contains(d.trust, d.signer) {
+		return CodeSignerNotTrusted // of the agent's artifact, or of the vertices
+	}
+	n.rete, n.version, n.docs = rete, d.version, docs
+	accept()
+	if d.version >= o.from[rete] {
+		o.pinned[rete], o.from[rete] = d.trust, d.version
+	}
+	return "applied"
+}
+
+// unpin forgets retes of which no node holds anything.
+func (o *releaseOracle) unpin() {
+	for rete := range o.pinned {
+		held := false
+		for _, n := range o.nodes {
+			held = held || n.rete == rete && len(n.docs) > 0
+		}
+		if !held {
+			delete(o.pinned, rete)
+			delete(o.from, rete)
+		}
+	}
+}
+
+func drawRelease(t *rapid.T, number int) drawnRelease {
+	d := drawnRelease{
+		number: number, node: rapid.SampledFrom([]string{"n0", "n1", "n2"}).Draw(t, "node"),
+		version: rapid.Uint64Range(1, 9).Draw(t, "version"), signer: rapid.SampledFrom([]string{one("k1"), one("k1"), one("k2"), spiffe("two", "k1")}).Draw(t, "signer"),
+		parts: rapid.SampledFrom([][]string{{"flor"}, {"flor", "wg"}, {"wg"}}).Draw(t, "parts"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+		d.withdraw = rapid.SampledFrom([]string{"agent.agent", "vertex.flor", "vertex.wg"}).Draw(t, "withdrawn")
+		return d
+	}
+	d.pin = []string{d.signer}
+	d.trust = []string{d.signer}
+	if strings.Contains(d.signer, "one") {
+		d.trust = rapid.SampledFrom([][]string{{one("k1")}, {one("k1"), one("k2")}, {one("k2")}}).Draw(t, "trust")
+	}
+	return d
+}
+
+// TestReleasesEqualTheOracle folds random releases among nodes that come and
+// go, with restarts between, and holds verdicts, what nodes hold, what they
+// were told and the digest against the oracle and a rebuild.
+func TestReleasesEqualTheOracle(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		o := &releaseOracle{map[string][]string{}, map[string]uint64{}, map[string]*releaseNode{}, map[string]bool{}}
+		d, j := newDisk(), &journal{}
+		p := d.open(rt)
+		ear := listen(p)
+		defer func() { require.NoError(rt, p.Close()) }()
+		told := map[string]map[string]string{"n0": {}, "n1": {}, "n2": {}}
+		for i := range rapid.IntRange(1, 25).Draw(rt, "events") {
+			var want string
+			var e policy.Event
+			switch node := fmt.Sprint("n", i%3); rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0:
+				e, want = update(rt, 1000+i, 1, node, "role", "web"), "applied"
+				o.registered[node] = true
+			case 1:
+				e, want = leave(1000+i, 1, node), "applied"
+				if !o.registered[node] {
+					want = "duplicate"
+				}
+				o.registered[node] = false
+			default:
+				x := drawRelease(rt, rapid.IntRange(1, 30).Draw(rt, "event"))
+				e, want = x.event(), o.judge(x)
+			}
+			require.NoError(rt, p.Apply([]streams.Message{j.add(e)}))
+			v, err := p.Verdict(context.Background(), uint64(i+1))
+			require.NoError(rt, err)
+			require.Equal(rt, want, word(v), "event %d: %v", i+1, v.Rejection)
+			hearArtifacts(rt, ear.take(rt), told)
+			if rapid.IntRange(0, 3).Draw(rt, "restart") == 0 {
+				require.NoError(rt, p.Close())
+				p = d.open(rt)
+				ear = listen(p)
+			}
+		}
+		for node, docs := range told {
+			want := map[string]string{}
+			if n := o.nodes[node]; n != nil && o.registered[node] {
+				want = n.docs
+			}
+			require.Equal(rt, want, docs, "what %s was told", node)
+			require.Equal(rt, want, documentsOf(rt, p, node, o.registered[node]), "what %s holds", node)
+		}
+		requireEqualToARebuild(rt, p, j.msgs)
+	})
+}
+
+// hearArtifacts folds edges into what nodes were told.
+func hearArtifacts(t require.TestingT, edges []Edge, told map[string]map[string]string) {
+	for _, e := range edges {
+		require.Equal(t, uuid.Nil, e.Policy)
+		name := e.Kind + "." + e.Name
+		for _, n := range nodeIDs(e.Have) {
+			require.Equal(t, e.Fingerprint, compiler.Fingerprint(sha256.Sum256(e.Payload)))
+			require.NotEqual(t, told[string(n)][name], string(e.Payload), "node %s is told what it knows", n)
+			told[string(n)][name] = string(e.Payload)
+		}
+		for _, n := range nodeIDs(e.Lost) {
+			require.Contains(t, told[string(n)], name, "node %s is told to drop what it does not hold", n)
+			delete(told[string(n)], name)
+		}
+	}
+}
+
+func documentsOf(t require.TestingT, p *Projector, node string, registered bool) map[string]string {
+	docs := map[string]string{}
+	p.Read(func(v *View) {
+		r, ok := v.Artifacts(policy.NodeID(node))
+		require.Equal(t, registered, ok)
+		for _, a := range r.Artifacts {
+			doc, err := v.Document(a.Fingerprint)
+			require.NoError(t, err)
+			require.Equal(t, compiler.Fingerprint(sha256.Sum256(doc)), a.Fingerprint)
+			docs[a.Kind+"."+a.Name] = string(doc)
+		}
+	})
+	return docs
+}
+
+func TestPastReleasesAreFoundByVersion(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	k1 := one("k1")
+	for i, version := range []uint64{3, 5, 9} {
+		require.Equal(t, "applied", verdict(t, p, j.add(pinning(release(i+1, 1, "a", version, k1, []string{k1}, "flor"), k1))))
+	}
+	p.Read(func(v *View) {
+		for version, want := range map[uint64]uint64{2: 0, 3: 1, 4: 1, 5: 2, 8: 2, 9: 3, 1 << 50: 3} {
+			seq, ok, err := v.ReleasedAt(tenant(1), "a", version)
+			require.NoError(t, err)
+			require.Equal(t, want > 0, ok, version)
+			require.Equal(t, want, seq, version)
+		}
+		_, ok, err := v.ReleasedAt(tenant(1), "a-b", 9)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.Equal(t, []ReteInfo{{"one", 9, 1, signersOf(k1)}}, v.Retes(tenant(1)))
+		all, err := v.Releases(tenant(1), "", 9)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.False(t, all[0].Registered)
+	})
+}
+
+func TestDocumentsThatNobodyHoldsGo(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	k1 := one("k1")
+	count := func() (n int) {
+		l := loader{Projector: p}
+		require.NoError(t, l.scan(keyPayload, func(_, _ []byte) error { n++; return nil }))
+		return n
+	}
+	verdict(t, p, j.add(update(t, 100, 1, "a", "role", "web")))
+	for i := range 5 {
+		require.Equal(t, "applied", verdict(t, p, j.add(pinning(release(i+1, 1, "a", uint64(i+1), k1, []string{k1}, "flor", "wg"), k1))))
+	}
+	require.Equal(t, 3, count())
+	require.Equal(t, "applied", verdict(t, p, j.add(withdraw(10, 1, "a", kindVertex, "wg"))))
+	require.Equal(t, 2, count())
+}
+
+func TestTheDigestCoversArtifacts(t *testing.T) {
+	k1 := one("k1")
+	sums := map[[32]byte]bool{}
+	for _, e := range []policy.Event{
+		pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1),
+		pinning(release(1, 1, "a", 2, k1, []string{k1}, "flor"), k1),
+		pinning(release(1, 1, "a", 2, k1, []string{k1, one("k2")}, "flor"), k1),
+		withdraw(1, 1, "a", kindVertex, "flor"),
+	} {
+		p, j := openFresh(t), &journal{}
+		verdict(t, p, j.add(e))
+		d, err := p.Digest(t.Context())
+		require.NoError(t, err)
+		sums[d.Sum] = true
+	}
+	require.Len(t, sums, 4)
+}

@@ -1,0 +1,224 @@
+package projector
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/policy"
+)
+
+// revisionCreated makes a revision the head of its policy, unless it has been
+// applied before, or its parent is not the head it meets.
+func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
+	p := f.policies[ev.Policy]
+	if p != nil && p.project.id != ev.Project {
+		return reject(CodePolicyNotOwned, "policy %s belongs to another project: choose a new id", ev.Policy)
+	}
+	if p != nil {
+		if p.revisions.has(ev.Revision.ID) {
+			return duplicate
+		}
+	}
+	if e.fault != nil {
+		return invalid(e.fault)
+	}
+	if v, bad := f.parentFault(p, ev); bad {
+		return v
+	}
+	proj := f.project(ev.Project)
+	if holder := proj.slugs[ev.Slug]; holder != nil && holder != p {
+		return reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
+	}
+	if p == nil {
+		if f.accepted >= policy.MaxPolicies {
+			return reject(CodePolicyLimit, "the plane has accepted %d policies in its life, and has no number for another: revise a policy that lives", f.accepted)
+		}
+		p = &policyState{id: ev.Policy, number: f.accepted, project: proj, created: f.time}
+		f.accepted++
+		f.policies[ev.Policy] = p
+		f.live.policies++
+	}
+	f.publish(p, ev, e)
+	return Verdict{}
+}
+
+// parentFault is the compare-and-set of docs/design.md#the-fold-is-the-judge.
+func (f *fold) parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
+	parent := ev.Revision.Parent
+	switch {
+	case p == nil && parent == uuid.Nil:
+		return Verdict{}, false
+	case p == nil:
+		return reject(CodeRevisionConflict, "policy %s has no revision %s: the first revision's parent_id is null", ev.Policy, parent), true
+	case parent == uuid.Nil:
+		return reject(CodePolicyIDUsed, "policy id %s is used, or was before it was deleted: choose a new id, or name the head %s as parent_id", ev.Policy, p.head), true
+	case p.deleted():
+		return reject(CodeRevisionConflict, "policy %s is deleted: create a new one", ev.Policy), true
+	case parent != p.head:
+		return reject(CodeRevisionConflict, "parent %s is not the head: revise %s instead", parent, p.head), true
+	}
+	return Verdict{}, false
+}
+
+// publish moves a policy to a new head and tells whom that touches.
+func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
+	before, was, oldFP := p.selector, p.head != uuid.Nil, p.fp
+	sel := f.intern(p.project, ev.Revision.Selector)
+	switch {
+	case before == sel && oldFP == e.ruleset.Fingerprint:
+		// Nodes have it: nobody is told.
+	case before == sel:
+		f.gain(&sel.identities)
+	default:
+		old := set{}
+		if before != nil {
+			old = before.identities
+		}
+		f.gather(f.lost, &old, &sel.identities)
+		if was && oldFP == e.ruleset.Fingerprint {
+			f.gather(f.have, &sel.identities, &old)
+		} else {
+			f.gain(&sel.identities)
+		}
+	}
+	f.storePayload(e.ruleset.Fingerprint, e.ruleset.Payload)
+	if was {
+		f.release(oldFP)
+	}
+	if before != sel || oldFP != e.ruleset.Fingerprint {
+		p.since = f.moment()
+	}
+	if before != sel {
+		if before != nil {
+			f.keepLost(p)
+		}
+		p.selected = f.seq
+	}
+	f.rename(p, ev.Slug)
+	f.touchPolicy(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
+	p.name = ev.DisplayName
+	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
+	p.revisions.add(f.seq, p.head)
+	if before != sel {
+		p.selector = sel
+		sel.policies = append(sel.policies, p)
+		if before != nil {
+			f.unuse(before, p)
+		}
+	}
+	sel.generation = f.seq
+	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
+	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)
+	f.set(f.key, f.value)
+	f.key, f.value = appendRevisionIDKey(f.key[:0], p.id, p.head), appendU64(f.value[:0], f.seq)
+	f.set(f.key, f.value)
+	f.storePolicy(p)
+	f.record(p)
+}
+
+// rename moves the slug with the policy; a slug that was left is free.
+func (f *fold) rename(p *policyState, slug string) {
+	if p.slug != slug {
+		if p.slug != "" {
+			delete(p.project.slugs, p.slug)
+		}
+		p.slug = slug
+	}
+	p.project.slugs[slug] = p
+}
+
+func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
+	p := f.policies[ev.Policy]
+	switch {
+	case p != nil && p.project.id != ev.Project:
+		return reject(CodePolicyNotOwned, "policy %s belongs to another project", ev.Policy)
+	case p != nil && p.deleted():
+		return duplicate
+	case fault != nil:
+		return invalid(fault)
+	case p == nil:
+		return duplicate
+	}
+	f.gather(f.lost, &p.selector.identities, &set{})
+	f.keepLost(p)
+	delete(p.project.slugs, p.slug)
+	f.deselect(p)
+	p.selector = nil
+	p.headTime, p.ended, p.since = f.time, f.seq, f.moment()
+	f.touchPolicy(p, false, true)
+	f.live.policies--
+	f.storePolicy(p)
+	f.record(p)
+	return Verdict{}
+}
+
+func (f *fold) storePolicy(p *policyState) {
+	r := policyRecord{
+		deleted: p.deleted(), head: p.head, headSeq: p.headSeq, headTime: p.headTime, created: p.created,
+		number: p.number, since: p.since, selected: p.selected, ended: p.ended, fp: p.fp, slug: p.slug, name: p.name,
+	}
+	if p.selector != nil {
+		r.selector = p.selector.ordinal
+	}
+	f.key, f.value = appendPolicyKey(f.key[:0], p.project.id, p.id), r.append(f.value[:0])
+	f.set(f.key, f.value)
+}
+
+// intern finds or makes the selector, with the identities it matches.
+func (f *fold) intern(p *project, sel policy.Selector) *selector {
+	f.key = sel.AppendKey(f.key[:0])
+	if s := p.selectors[string(f.key)]; s != nil {
+		return s
+	}
+	key := string(f.key)
+	s := &selector{ordinal: f.nextSel, project: p, sel: sel}
+	f.nextSel++
+	p.selectors[key] = s
+	p.index.file(s)
+	s.identities = f.match(p, s)
+	f.live.selectors++
+	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel)
+	f.set(f.key, f.value)
+	s.identities.each(func(o uint32) bool {
+		i := f.identities[o]
+		i.selectors = append(i.selectors, s) // the newest ordinal: still sorted
+		i.generation = f.seq
+		f.member(s.ordinal, o)
+		return true
+	})
+	return s
+}
+
+// deselect ends what a deleted policy uses.
+func (f *fold) deselect(p *policyState) {
+	if fault.Always(fault.ResurrectedPolicy) {
+		return
+	}
+	f.release(p.fp)
+	f.unuse(p.selector, p)
+}
+
+// unuse takes a policy off a selector, and ends the selector with its last.
+func (f *fold) unuse(s *selector, p *policyState) {
+	i := slices.Index(s.policies, p)
+	s.policies = slices.Delete(s.policies, i, i+1)
+	s.generation = f.seq
+	if len(s.policies) > 0 {
+		return
+	}
+	s.identities.each(func(o uint32) bool {
+		i := f.identities[o]
+		at := slices.Index(i.selectors, s)
+		i.selectors = slices.Delete(i.selectors, at, at+1)
+		i.generation = f.seq
+		f.noMember(s.ordinal, o)
+		return true
+	})
+	s.project.index.unfile(s)
+	delete(s.project.selectors, s.sel.Key())
+	f.live.selectors--
+	f.key = appendSelectorKey(f.key[:0], s.ordinal)
+	f.delete(f.key)
+}

@@ -1,0 +1,324 @@
+package projector
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/policy"
+)
+
+// The kept past is what nodes lost and the present facts do not say: which
+// selectors policies had, which labels nodes had, which artifacts. It reaches
+// back for a window of log time and a budget of bytes, and belongs to this store:
+// another of the same log may keep more or less of it.
+const (
+	defaultPast      = 7 * 24 * time.Hour
+	defaultPastBytes = 512 << 20
+)
+
+// keptRecord is one entry of the kept past.
+type keptRecord interface {
+	at() moment
+	size() int // about what it takes
+	key(b []byte) []byte
+	value(b []byte) []byte
+	file()   // puts it where it is found
+	unfile() // undoes file; it is the oldest of its kind
+}
+
+// moment is an event of the log and its time.
+type moment struct {
+	seq  uint64
+	time int64 // unix ns, the log's
+}
+
+// lost: a policy had a selector since one event, until another that gave it a
+// new one or deleted it.
+type lost struct {
+	until  moment
+	since  uint64
+	policy *policyState
+	sel    policy.Selector
+	bytes  int
+	filed  [2]term
+}
+
+// former: a node had labels since one event, until another that gave it new ones
+// or removed it.
+type former struct {
+	until  moment
+	since  uint64
+	node   *node
+	labels policy.Labels
+	kept   *kept
+}
+
+// withdrawn: a node lost an artifact, which stood at a place of its set.
+type withdrawn struct {
+	until      moment
+	node       *node
+	kind, name string
+	place      int
+	kept       *kept
+}
+
+// kept is the past that is kept, in memory; the store has the same records.
+type kept struct {
+	queue     []keptRecord // oldest first
+	bytes     int
+	from      uint64               // nothing up to it is kept any more
+	dropped   uint64               // for want of room
+	former    map[uint32][]*former // by node
+	withdrawn map[uint32][]*withdrawn
+}
+
+func newKept() kept {
+	return kept{former: map[uint32][]*former{}, withdrawn: map[uint32][]*withdrawn{}}
+}
+
+func (k *kept) add(r keptRecord) {
+	r.file()
+	k.queue = append(k.queue, r)
+	k.bytes += r.size()
+}
+
+// keep adds a record of the present event to memory and store.
+func (f *fold) keepRecord(r keptRecord) {
+	f.kept.add(r)
+	f.key, f.value = r.key(f.key[:0]), r.value(f.value[:0])
+	f.set(f.key, f.value)
+}
+
+// keepLost remembers that a policy had its present selector until now.
+func (f *fold) keepLost(p *policyState) {
+	if fault.Always(fault.ForgottenSelectors) {
+		return
+	}
+	r := &lost{until: f.moment(), since: p.selected, policy: p, sel: p.selector.sel}
+	r.measure()
+	f.keepRecord(r)
+}
+
+// keepFormer remembers that a node had its present labels until now.
+func (f *fold) keepFormer(n *node) {
+	if fault.Always(fault.ForgottenLabels) {
+		return
+	}
+	f.keepRecord(&former{until: f.moment(), since: n.since.seq, node: n, labels: n.identity.labels, kept: &f.kept})
+}
+
+// keepWithdrawn remembers that a node had an artifact until now.
+func (f *fold) keepWithdrawn(n *node, p artifactPart, place int) {
+	f.keepRecord(&withdrawn{until: f.moment(), node: n, kind: p.kind, name: p.name, place: place, kept: &f.kept})
+}
+
+func (f *fold) moment() moment { return moment{f.seq, f.time} }
+
+// trim drops what is older than the window, and the oldest of what is beyond
+// the budget. It stands at the end of a batch: what is left does not depend on
+// how the log was cut into them.
+func (k *kept) trim(f *fold, window time.Duration, most int) {
+	n := 0
+	for n < len(k.queue) {
+		r := k.queue[n]
+		old := f.time-r.at().time > int64(window)
+		if !old && k.bytes <= most && r.at().seq != k.from {
+			break
+		}
+		if !old {
+			k.dropped++
+		}
+		k.from = r.at().seq
+		k.bytes -= r.size()
+		r.unfile()
+		f.key = r.key(f.key[:0])
+		f.delete(f.key)
+		n++
+	}
+	if n > 0 {
+		clear(k.queue[:n])
+		k.queue = k.queue[n:]
+	}
+}
+
+func (l *lost) at() moment      { return l.until }
+func (r *former) at() moment    { return r.until }
+func (w *withdrawn) at() moment { return w.until }
+
+// A record takes about what its texts do, some of them twice, and what points to
+// them.
+const recordSize = 192
+
+func (l *lost) measure() {
+	var room [512]byte
+	l.bytes = recordSize + 2*(len(l.sel.Source.AppendText(room[:0]))+len(l.sel.Destination.AppendText(room[:0])))
+}
+
+func (l *lost) size() int { return l.bytes }
+
+func (r *former) size() int {
+	n := recordSize
+	for _, l := range r.labels {
+		n += 32 + len(l.Key) + len(l.Value)
+	}
+	return n
+}
+
+func (w *withdrawn) size() int { return recordSize + len(w.kind) + len(w.name) }
+
+// file puts it under the terms by which the index would find its selector: who
+// has labels asks for their terms alone.
+func (l *lost) file() {
+	proj := l.policy.project
+	for side, e := range [...]policy.Expr{l.sel.Source, l.sel.Destination} {
+		t, _ := proj.index.rarest(e) // the zero term: it requires no label
+		l.filed[side] = t
+		if side == 0 || t != l.filed[0] {
+			proj.lost[t] = append(proj.lost[t], l)
+		}
+	}
+}
+
+func (l *lost) unfile() {
+	by := l.policy.project.lost
+	for side, t := range l.filed {
+		if side == 0 || t != l.filed[0] {
+			by[t] = by[t][1:]
+			if len(by[t]) == 0 {
+				delete(by, t)
+			}
+		}
+	}
+}
+
+func (r *former) file() {
+	r.kept.former[r.node.ordinal] = append(r.kept.former[r.node.ordinal], r)
+}
+
+func (r *former) unfile() { dropFirst(r.kept.former, r.node.ordinal) }
+
+func (w *withdrawn) file() {
+	w.kept.withdrawn[w.node.ordinal] = append(w.kept.withdrawn[w.node.ordinal], w)
+}
+
+func (w *withdrawn) unfile() { dropFirst(w.kept.withdrawn, w.node.ordinal) }
+
+func dropFirst[T any](lists map[uint32][]T, ordinal uint32) {
+	if lists[ordinal] = lists[ordinal][1:]; len(lists[ordinal]) == 0 {
+		delete(lists, ordinal)
+	}
+}
+
+func (l *lost) key(b []byte) []byte   { return appendU64(append(b, keyLost), l.until.seq) }
+func (r *former) key(b []byte) []byte { return appendU64(append(b, keyFormer), r.until.seq) }
+
+func (w *withdrawn) key(b []byte) []byte {
+	return binary.BigEndian.AppendUint16(appendU64(append(b, keyWithdrawn), w.until.seq), uint16(w.place))
+}
+
+func (l *lost) value(b []byte) []byte {
+	b = appendU64(appendU64(b, uint64(l.until.time)), l.since)
+	var room [512]byte
+	b = appendText(append(b, l.policy.id[:]...), l.sel.Source.AppendText(room[:0]))
+	return appendText(b, l.sel.Destination.AppendText(room[:0]))
+}
+
+func (r *former) value(b []byte) []byte {
+	b = appendU64(appendU64(b, uint64(r.until.time)), r.since)
+	return appendLabels(appendU32(b, r.node.ordinal), r.labels)
+}
+
+func (w *withdrawn) value(b []byte) []byte {
+	b = appendU32(appendU64(b, uint64(w.until.time)), w.node.ordinal)
+	return appendText(appendText(b, w.kind), w.name)
+}
+
+// kept reads the kept past from the store.
+func (l *loader) kept() error {
+	k := &l.state.kept
+	k.from = l.cursor.pastFrom
+	var all []keptRecord
+	// Of one event in the order in which the fold adds them.
+	for _, kind := range []struct {
+		prefix byte
+		read   func(r *reader, seq uint64, place int) keptRecord
+	}{{keyWithdrawn, l.withdrawn}, {keyFormer, l.former}, {keyLost, l.lost}} {
+		err := l.scan(kind.prefix, func(key, v []byte) error {
+			r, place := reader{b: v}, 0
+			if len(key) == 10 {
+				place = int(binary.BigEndian.Uint16(key[8:]))
+			}
+			record := kind.read(&r, binary.BigEndian.Uint64(key), place)
+			if record == nil || r.err != nil {
+				return errRecord
+			}
+			all = append(all, record)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(all, func(a, b keptRecord) int { return cmp.Compare(a.at().seq, b.at().seq) })
+	for _, r := range all {
+		k.add(r)
+	}
+	return nil
+}
+
+func (l *loader) lost(r *reader, seq uint64, _ int) keptRecord {
+	x := &lost{until: moment{seq, r.time()}, since: r.u64()}
+	x.policy = l.state.policies[uuid.UUID(r.id())]
+	source, destination := r.text(), r.text()
+	sel, err := parseSelector(source, destination)
+	if x.policy == nil || err != nil {
+		return nil
+	}
+	x.sel = sel
+	x.measure()
+	return x
+}
+
+func (l *loader) former(r *reader, seq uint64, _ int) keptRecord {
+	x := &former{until: moment{seq, r.time()}, since: r.u64(), kept: &l.state.kept}
+	x.node = l.node(r.u32())
+	x.labels = l.shared(r.labels())
+	if x.node == nil {
+		return nil
+	}
+	return x
+}
+
+func (l *loader) withdrawn(r *reader, seq uint64, place int) keptRecord {
+	x := &withdrawn{until: moment{seq, r.time()}, place: place, kept: &l.state.kept}
+	x.node = l.node(r.u32())
+	x.kind, x.name = r.text(), r.text()
+	if x.node == nil {
+		return nil
+	}
+	return x
+}
+
+// node finds a node by its ordinal as a record has it.
+func (l *loader) node(ordinal uint32) *node {
+	part, place := l.state.partition(ordinal), int(l.state.place(ordinal))
+	if part >= len(l.state.byOrdinal) || place >= len(l.state.byOrdinal[part]) {
+		return nil
+	}
+	return l.state.byOrdinal[part][place]
+}
+
+// shared is the same labels, one copy for all records that have them.
+func (l *loader) shared(labels policy.Labels) policy.Labels {
+	key := labels.Key()
+	if known, ok := l.labels[key]; ok {
+		return known
+	}
+	l.labels[key] = labels
+	return labels
+}

@@ -1,0 +1,148 @@
+package projector
+
+import (
+	"encoding/binary"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// SchemaVersion is the layout below. A store of a newer one is refused, one of
+// an older one is rebuilt beside it. Version 2 keeps an edge's nodes as bitmaps
+// of places; version 3 folds ordered policy, which older binaries rejected, and
+// has admission policies; version 4 has artifacts; version 5 has no edges, but
+// says since when things are as they are, and keeps the past; version 6 has a
+// chain hash that names events by their bodies alone, and in relations to nodes
+// the project; version 7 counts what each project takes of the log.
+const SchemaVersion = 7
+
+// The key space. Numbers are big endian, so keys sort as the numbers do.
+const (
+	keySchema         = 's' // -> version u32, partitions u32
+	keyCursor         = 'c' // -> cursor
+	keyNode           = 'n' // project, node id -> nodeRecord
+	keyNodeEvent      = 'e' // node ordinal, event id -> ; every node event ever applied
+	keyIdentity       = 'i' // ordinal -> project, labels
+	keyPolicy         = 'p' // project, policy -> policyRecord; deleted ones too
+	keyRevision       = 'v' // policy, sequence -> log time, event body verbatim
+	keyRevisionID     = 'w' // policy, revision -> sequence
+	keySelector       = 'q' // ordinal -> project, source text, destination text
+	keyMember         = 'm' // selector ordinal, identity ordinal ->
+	keyPayload        = 'y' // fingerprint -> rule payload, verbatim
+	keyLost           = 'o' // sequence -> lost
+	keyFormer         = 'f' // sequence -> former
+	keyWithdrawn      = 'x' // sequence, place u16 -> withdrawn
+	keyRejection      = 'j' // sequence -> rejection as JSON
+	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
+	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
+	keyPrincipal      = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
+	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied; without a principal, nonces of registrations
+	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
+	keyRete           = 'u' // project, rete -> signers
+	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied
+	keyUsage          = 'd' // project -> the last hour, bytes of the log by hours
+	keyReported       = 'k' // -> rejections up to this sequence are in their stream
+)
+
+func schemaKey() []byte   { return []byte{keySchema} }
+func cursorKey() []byte   { return []byte{keyCursor} }
+func reportedKey() []byte { return []byte{keyReported} }
+
+func nodeKey(project uuid.UUID, id policy.NodeID) []byte { return appendNodeKey(nil, project, id) }
+
+func appendNodeKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
+	return append(append(append(b, keyNode), project[:]...), id...)
+}
+
+func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
+	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
+}
+
+func admissionKey(id policy.AdmissionPolicyID) []byte {
+	return append([]byte{keyAdmission}, id...)
+}
+
+func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
+	b := append(append([]byte{keyAdmissionEvent}, id...), 0)
+	return append(b, event[:]...)
+}
+
+func principalKey(id policy.PrincipalID) []byte {
+	return append([]byte{keyPrincipal}, id...)
+}
+
+func accessEventKey(id policy.PrincipalID, event uuid.UUID) []byte {
+	b := append(append([]byte{keyAccessEvent}, id...), 0)
+	return append(b, event[:]...)
+}
+
+func appendIdentityKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keyIdentity), ordinal)
+}
+
+func policyKey(project, id uuid.UUID) []byte { return appendPolicyKey(nil, project, id) }
+
+func appendPolicyKey(b []byte, project, id uuid.UUID) []byte {
+	return append(append(append(b, keyPolicy), project[:]...), id[:]...)
+}
+
+func revisionKey(policy uuid.UUID, seq uint64) []byte { return appendRevisionKey(nil, policy, seq) }
+
+func appendRevisionKey(b []byte, policy uuid.UUID, seq uint64) []byte {
+	return appendU64(append(append(b, keyRevision), policy[:]...), seq)
+}
+
+func revisionIDKey(policy, revision uuid.UUID) []byte {
+	return appendRevisionIDKey(nil, policy, revision)
+}
+
+func appendRevisionIDKey(b []byte, policy, revision uuid.UUID) []byte {
+	return append(append(append(b, keyRevisionID), policy[:]...), revision[:]...)
+}
+
+func appendSelectorKey(b []byte, ordinal uint32) []byte {
+	return appendU32(append(b, keySelector), ordinal)
+}
+
+func appendMemberKey(b []byte, selector, identity uint32) []byte {
+	return appendU32(appendU32(append(b, keyMember), selector), identity)
+}
+
+func payloadKey(fp compiler.Fingerprint) []byte {
+	return append([]byte{keyPayload}, fp[:]...)
+}
+
+func appendArtifactsKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
+	return append(append(append(b, keyArtifacts), project[:]...), id...)
+}
+
+func appendReteKey(b []byte, project uuid.UUID, name string) []byte {
+	return append(append(append(b, keyRete), project[:]...), name...)
+}
+
+func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, version uint64) []byte {
+	b = append(append(append(b, keyRelease), project[:]...), id...)
+	return appendU64(append(b, 0), version)
+}
+
+func appendUsageKey(b []byte, project uuid.UUID) []byte {
+	return append(append(b, keyUsage), project[:]...)
+}
+
+func rejectionKey(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyRejection}, seq)
+}
+
+// after is the smallest key above every key with the prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

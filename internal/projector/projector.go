@@ -1,0 +1,477 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// formatVersion is the Pebble format every store is created with. Raising it
+// is one-way: an older Pebble cannot open the result.
+const formatVersion = pebble.FormatValueSeparation
+
+// Options says which log a store belongs to, and how it is kept.
+type Options struct {
+	Partitions int       // of the log; required
+	Created    time.Time // of the log; required
+	First      uint64    // sequence of the log's first event; 0 is 1
+	Relaxed    bool      // leave fsync to the operating system
+	Base       uint64    // of the log: what its event ids count from
+	// Past is how far back, by the log's time, it is kept what nodes lost; 0: 7 days.
+	Past time.Duration
+	// PastBytes bounds what that takes; 0: 512 MiB.
+	PastBytes int
+	Log       *slog.Logger
+	Metrics   Metrics
+	// Full is called when a write meets a full disk. Writes wait until it
+	// returns, then the one that failed is tried once more; when that fails too
+	// the process ends, as it does at once when Full is nil.
+	Full func()
+	// Corrupt is called at most once, when a read of the store meets damage. What
+	// is open cannot go on for long; the next Open fails with *CorruptError.
+	Corrupt func(err error)
+	// Headroom says whether the disk has room for what Close would like to write;
+	// nil: it has.
+	Headroom func() bool
+	// Links are what the log's witness says of the log, oldest first. The fold
+	// ends with a *streams.DamagedError where it differs; see Witness.
+	Links []streams.Link
+
+	fs   vfs.FS // nil: the disk; tests put memory in its place
+	bulk int    // events in a batch of a rebuild; 0: 50,000
+}
+
+// Metrics is told what the fold did. The zero value tells nobody.
+type Metrics struct {
+	// Folded is called after each batch: events in it, and seconds it took.
+	Folded func(events int, seconds float64)
+	// Rejected is called for each rejected event with its code.
+	Rejected func(code string)
+	// Traced is called once a batch is on disk, for each run of its events
+	// that carry one trace.
+	Traced func(Traced)
+}
+
+// Projector folds the log into a Pebble store and the indexes above it.
+type Projector struct {
+	dir    string
+	opt    Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	fs     vfs.FS          // of the store; writes wait out a full disk
+	pebble *pebble.Options // the store's, for tables made beside it
+	log    *slog.Logger
+
+	unflushed chan error // what a flush or a compaction failed with, the first not asked for
+
+	// mu guards memory and Pebble together: whoever holds it for reading sees
+	// both at one sequence.
+	mu       sync.RWMutex
+	state    *state
+	room     scratch // for the next batch
+	cursor   cursor
+	feed     Feed
+	reported uint64
+	rejected uint64 // of the last rejection that may not be reported
+	failed   error  // a write did not reach the store: memory is ahead of it, nothing more is written
+
+	applied atomic.Uint64
+	// admissionSeq is the sequence of the last change of an admission policy, to
+	// be asked without the lock.
+	admissionSeq atomic.Uint64
+	// accessSeq is that of the last change of a principal or relation.
+	accessSeq atomic.Uint64
+	progress  sync.Mutex
+	changed   chan struct{}
+	verdicts  verdicts
+	payloads  cache
+	witness   witness
+	met       sync.Once // damage of the store
+}
+
+// Open opens the store in dir, or makes one. It fails with *LockedError,
+// *SchemaError, *CorruptError, *OtherLogError or *streams.DamagedError, each of
+// which says what to do.
+func Open(dir string, opt Options) (*Projector, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	opt.First = max(opt.First, 1)
+	opt.Past, opt.PastBytes = cmp.Or(opt.Past, defaultPast), cmp.Or(opt.PastBytes, defaultPastBytes)
+	if opt.bulk == 0 {
+		opt.bulk = bulkEvents
+	}
+	if opt.fs == nil {
+		opt.fs = vfs.Default
+	}
+	opt.fs = orderedFS{opt.fs}
+	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
+	if err := p.openDB(); err != nil {
+		return nil, err
+	}
+	if err := p.load(); err != nil {
+		_ = errors.Join(p.db.Close(), p.lock.Close()) // of a store that cannot be read
+		return nil, unreadable(p.dir, err)
+	}
+	p.applied.Store(p.cursor.seq)
+	p.witness.begin(p.cursor)
+	if err := p.Witness(opt.Links); err != nil {
+		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
+	}
+	return p, nil
+}
+
+func (p *Projector) openDB() (err error) {
+	if err := p.opt.fs.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if p.lock, err = pebble.LockDirectory(p.dir, p.opt.fs); err != nil {
+		return notLocked(p.dir, err)
+	}
+	if err := marked(p.opt.fs, p.dir); err != nil {
+		return errors.Join(err, p.lock.Close())
+	}
+	p.fs = p.opt.fs
+	if p.opt.Full != nil {
+		p.fs = vfs.OnDiskFull(p.fs, p.opt.Full)
+	}
+	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
+	p.pebble.EventListener.DataCorruption = p.meet
+	p.pebble.EventListener.BackgroundError = func(err error) {
+		select {
+		case p.unflushed <- err:
+		default:
+		}
+	}
+	p.pebble.EnsureDefaults()
+	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
+		return errors.Join(unreadable(p.dir, fmt.Errorf("open store: %w", err)), p.lock.Close())
+	}
+	return nil
+}
+
+func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
+	opts := &pebble.Options{
+		FormatMajorVersion:    formatVersion,
+		CacheSize:             64 << 20,
+		MemTableSize:          32 << 20,
+		L0CompactionThreshold: 8, // a rebuild writes faster than it is read
+		FS:                    fs,
+		Lock:                  lock,
+		Logger:                pebbleLog{log},
+		// Without a listener Pebble ends the process where it meets damage.
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return opts
+}
+
+// Close flushes, so that the next start need not replay the write-ahead log.
+// Where the disk has no room for that, it does without.
+func (p *Projector) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.flush(), p.db.Close(), p.lock.Close())
+}
+
+// flush tries once: Pebble itself tries for ever, and panics when the
+// write-ahead log cannot be ended. What it would write is in that log.
+func (p *Projector) flush() error {
+	if p.opt.Headroom != nil && !p.opt.Headroom() {
+		return nil
+	}
+	select {
+	case <-p.unflushed: // long ago
+	default:
+	}
+	flushed, err := p.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case err := <-p.unflushed:
+		return err
+	}
+}
+
+// Apply folds messages, oldest first, in one atomic batch. Messages at or
+// below the cursor are skipped, so an event seen twice counts once. An error
+// means that the store no longer follows the log: the projector must be closed.
+// What came before the message at fault is folded, unless the store failed.
+// It must not be called while Run runs.
+func (p *Projector) Apply(msgs []streams.Message) error {
+	if err := p.broken(); err != nil {
+		return err
+	}
+	a := p.admission()
+	entries, stop := a.take(msgs)
+	if stop == nil {
+		entries = append(entries, a.rest()...)
+	}
+	for len(entries) > 0 {
+		w, err := p.write(entries)
+		if err != nil {
+			return err
+		}
+		if err := p.acknowledge(w); err != nil {
+			return err
+		}
+		entries = entries[len(w.made):]
+	}
+	return stop
+}
+
+// broken is why nothing more is written; nil: writes may go on.
+func (p *Projector) broken() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.failed
+}
+
+// admit prepares the messages from sequence next on, up to the first that
+// cannot be folded: what is refused here has touched nothing.
+func admit(msgs []streams.Message, next uint64) ([]entry, error) {
+	entries := make([]entry, 0, len(msgs))
+	for _, m := range msgs {
+		if m.Seq < next {
+			continue
+		}
+		if m.Seq != next {
+			return entries, fmt.Errorf("log continues at %d, not at %d: it lacks events; stop and verify it", m.Seq, next)
+		}
+		e, err := prepare(m)
+		if err != nil {
+			return entries, err
+		}
+		e.lighten()
+		entries = append(entries, e)
+		next++
+	}
+	return entries, nil
+}
+
+// written is a batch that memory and Pebble hold, and the disk perhaps not yet.
+type written struct {
+	batch *pebble.Batch // nil: there was nothing to write, or a table took it
+	room  int64         // that it takes of the budget of those unsynced
+	began time.Time
+	made  []Verdict
+	trace []Traced
+}
+
+// batchRoom is about what an event of a busy log takes in a batch. A batch that
+// grows copies what it holds, again and again.
+const batchRoom = 640
+
+// batchMost is at how many bytes a batch ends though there is more to fold. An
+// event may change hundreds of rows, and until a batch is written whoever reads
+// waits. It is far below a memtable: a larger one goes around that, to a table
+// of its own.
+const batchMost = 4 << 20
+
+// write folds under the lock, one batch: of entries, as many as w has verdicts.
+// The disk's acknowledgement is awaited by acknowledge, outside of it.
+func (p *Projector) write(entries []entry) (w written, err error) {
+	w.began = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil || len(entries) == 0 {
+		return w, p.failed
+	}
+	mode := quietFold
+	if p.feed != nil && p.feed.Wanted() {
+		mode = toldFold
+	}
+	var told Batch
+	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
+	told, w.made, err = p.foldAll(w.batch, mode, entries, func() bool { return w.batch.Len() >= batchMost })
+	if p.opt.Metrics.Traced != nil && err == nil {
+		w.trace = traces(entries[:len(w.made)], w.made, w.began)
+	}
+	fault.Pass(fault.CommitBefore)
+	switch {
+	case err != nil:
+	case p.opt.Relaxed:
+		err = p.db.Apply(w.batch, pebble.NoSync)
+	default:
+		err = p.db.ApplyNoSyncWait(w.batch, pebble.Sync)
+	}
+	if err != nil {
+		p.failed = errors.Join(err, w.batch.Close())
+		return w, p.failed
+	}
+	p.hand(told)
+	return w, nil
+}
+
+// hand gives a batch to whoever feeds on the fold. The disk need not have it
+// yet: event ids come from the log.
+func (p *Projector) hand(b Batch) {
+	if p.feed != nil {
+		p.feed.Take(b)
+	}
+}
+
+// Feed has f handed every batch from now on; nil: nobody. It returns the
+// sequence that the fold stands at.
+func (p *Projector) Feed(f Feed) (seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.feed = f
+	return p.cursor.seq
+}
+
+// mode is for whom a batch is folded.
+type mode int
+
+const (
+	quietFold mode = iota // nobody wants edges
+	toldFold              // somebody does
+	bulkFold              // a rebuild
+)
+
+// acknowledge waits until the batch is durable and makes it visible. Batches
+// are acknowledged in the order they were written.
+func (p *Projector) acknowledge(w written) (err error) {
+	if w.batch != nil {
+		if !p.opt.Relaxed {
+			err = w.batch.SyncWait()
+		}
+		err = errors.Join(err, w.batch.Close())
+	}
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.failed = err
+		return err
+	}
+	fault.Pass(fault.CommitAfter)
+	p.announce(w.made)
+	if p.opt.Metrics.Folded != nil {
+		p.opt.Metrics.Folded(len(w.made), time.Since(w.began).Seconds())
+	}
+	for _, t := range w.trace {
+		p.opt.Metrics.Traced(t)
+	}
+	return nil
+}
+
+// abandon waits for a batch that must not be seen, because the one before it
+// did not reach the disk.
+func (w written) abandon() {
+	if w.batch != nil {
+		_ = w.batch.SyncWait() // the failure before it is the one to report
+		_ = w.batch.Close()
+	}
+}
+
+// foldAll folds entries into memory and b, the cursor included. It ends early
+// where b is full, or the edges are many.
+func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
+	p.room.reset()
+	c := p.cursor
+	f := fold{state: p.state, batch: b, store: p.db, base: c.base, bulk: m == bulkFold, cache: &p.payloads, scratch: p.room}
+	if m == toldFold {
+		f.tell = &teller{counts: map[compiler.Fingerprint]struct{}{}}
+	}
+	made := make([]Verdict, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
+		f.spend(e)
+		v := f.event(e)
+		v.Seq = f.seq
+		if v.Rejection != nil {
+			c.rejected++
+			p.rejected = f.seq
+			fillRejection(v.Rejection, e)
+			f.set(rejectionKey(f.seq), encodeRejection(v.Rejection))
+		}
+		c.seq, c.time = f.seq, f.time
+		c.prev, c.chain, c.older = c.chain, e.chain, e.older
+		made = append(made, v)
+		if f.tell != nil {
+			f.tell.endEvent()
+		}
+		if full() || f.tell != nil && f.tell.size >= batchMost {
+			break
+		}
+	}
+	f.keepUsage()
+	p.state.kept.trim(&f, p.opt.Past, p.opt.PastBytes)
+	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
+	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from
+	f.value = c.append(f.value[:0])
+	f.set(cursorKey(), f.value)
+	p.cursor = c
+	p.admissionSeq.Store(p.state.admission.last())
+	p.accessSeq.Store(p.state.access.last())
+	p.room = f.scratch
+	batch := f.tell.batch(c.seq, &p.state.layout)
+	batch.Time = logTime(c.time)
+	return batch, made, f.err
+}
+
+// never is of a batch without bounds.
+func never() bool { return false }
+
+// announce makes a durable batch visible: verdicts first, then the cursor.
+func (p *Projector) announce(made []Verdict) {
+	if len(made) == 0 {
+		return
+	}
+	for _, v := range made {
+		if v.Rejection != nil && p.opt.Metrics.Rejected != nil {
+			p.opt.Metrics.Rejected(v.Rejection.Code)
+		}
+	}
+	p.verdicts.put(made)
+	p.progress.Lock()
+	p.applied.Store(made[len(made)-1].Seq)
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.progress.Unlock()
+}
+
+// Applied is the last sequence folded and on disk.
+func (p *Projector) Applied() uint64 { return p.applied.Load() }
+
+// Changed returns a channel that is closed when Applied next rises. Take it
+// before reading Applied.
+func (p *Projector) Changed() <-chan struct{} {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	return p.changed
+}
+
+// Wait returns nil once Applied has reached seq, or ctx's error.
+func (p *Projector) Wait(ctx context.Context, seq uint64) error {
+	for {
+		changed := p.Changed()
+		if p.Applied() >= seq {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

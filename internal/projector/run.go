@@ -1,0 +1,233 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// Log is what Run asks of the log.
+type Log interface {
+	// Follow yields contiguous batches of events, oldest first, until ctx ends.
+	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
+	getter
+}
+
+type getter interface {
+	// Get returns one event, or streams.ErrNotFound.
+	Get(ctx context.Context, seq uint64) (streams.Message, error)
+}
+
+// A fold under way: so many batches may be prepared before their turn, and so
+// many wait for the disk. One sync acknowledges all that were written before
+// it, so a slow disk is waited for together.
+const (
+	preparedAhead = 2
+	unsyncedMost  = 16
+)
+
+// They are bounded by what they weigh, too: a few large events are as much as a
+// hundred thousand small ones.
+const (
+	preparedBytes = 16 << 20
+	unsyncedBytes = 32 << 20
+)
+
+// prepared is a batch made ready for the fold; err is what follows it.
+type prepared struct {
+	entries []entry
+	err     error
+	room    int64 // that it takes of the budget of its queue
+}
+
+// budget bounds the bytes of a queue. What is larger than all of it takes all.
+type budget struct {
+	most int64
+	left *semaphore.Weighted
+}
+
+func newBudget(most int64) budget { return budget{most, semaphore.NewWeighted(most)} }
+
+// take waits for room and says how much was taken; an error is ctx's.
+func (b budget) take(ctx context.Context, bytes int) (room int64, err error) {
+	room = min(int64(bytes), b.most)
+	return room, b.left.Acquire(ctx, room)
+}
+
+func (b budget) give(room int64) { b.left.Release(room) }
+
+// Run checks that log is the one the store was folded from, then folds until
+// ctx ends, when it returns nil. What the log yields is decoded while what came
+// before it is folded, and folded while what came before that is synced;
+// Applied rises only with what is on disk. A log that does not answer is asked
+// again.
+func (p *Projector) Run(ctx context.Context, log Log) error {
+	err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) })
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches := make(chan prepared, preparedAhead)
+	ahead, behind := newBudget(preparedBytes), newBudget(unsyncedBytes)
+	go func() {
+		defer close(batches)
+		prepareAll(ctx, log, p.admission(), batches, ahead)
+	}()
+	unsynced := make(chan written, unsyncedMost)
+	synced := make(chan error, 1)
+	go func() { synced <- p.acknowledgeEach(unsynced, behind, cancel) }()
+	err = p.foldEach(batches, ahead, unsynced, behind)
+	close(unsynced)
+	cancel()
+	for range batches { // its reader is to have ended, too
+	}
+	if failed := <-synced; failed != nil {
+		return p.sound(failed)
+	}
+	return p.sound(err)
+}
+
+// acknowledgeEach makes batches visible as they become durable, and stops the
+// fold when one cannot. The rest is waited for all the same: who closes the
+// store must find no write of ours under way.
+func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop func()) (err error) {
+	for w := range unsynced {
+		behind.give(w.room)
+		if err != nil {
+			w.abandon()
+			continue
+		}
+		if err = p.acknowledge(w); err != nil {
+			stop()
+		}
+	}
+	return err
+}
+
+// prepareAll makes ready what the log yields from where a stands on, until ctx
+// ends or an error has been passed on. What is passed takes room of ahead, which
+// its taker gives back.
+func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared, ahead budget) {
+	pass := func(b prepared) bool {
+		var err error
+		if b.room, err = ahead.take(ctx, weigh(b.entries)); err != nil {
+			return false
+		}
+		select {
+		case to <- b:
+			return b.err == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	g := gathering{since: time.Now()}
+	for msgs, err := range log.Follow(ctx, a.next) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			pass(prepared{err: fmt.Errorf("follow log: %w", err)})
+			return
+		}
+		var b prepared
+		b.entries, b.err = a.take(msgs)
+		if !pass(b) {
+			return
+		}
+		g.after(ctx, len(msgs))
+	}
+}
+
+// gathering has a busy log folded in batches that are worth their cost: each
+// syncs, signs and wakes whoever waits. A log that is not busy is folded event by
+// event, at once.
+type gathering struct {
+	since  time.Time // when it began to count
+	events int       // that came since
+	busy   bool
+}
+
+const (
+	gatherEvery = 10 * time.Millisecond // how often it is asked whether the log is busy
+	busyEvents  = 50                    // it is from so many on within that
+	gatherFor   = time.Millisecond
+	gatherBelow = 100 // a larger batch is worth its cost
+)
+
+// after waits for more, after n events were passed on, if the log is busy and
+// they were few.
+func (g *gathering) after(ctx context.Context, n int) {
+	g.events += n
+	if now := time.Now(); now.Sub(g.since) >= gatherEvery {
+		g.busy = g.events*int(gatherEvery) >= busyEvents*int(now.Sub(g.since))
+		g.since, g.events = now, 0
+	}
+	if !g.busy || n >= gatherBelow {
+		return
+	}
+	t := time.NewTimer(gatherFor)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// foldEach writes batches until there are no more, or one cannot be.
+func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced chan<- written, behind budget) error {
+	for b := range batches {
+		ahead.give(b.room)
+		for len(b.entries) > 0 {
+			w, err := p.write(b.entries)
+			if err != nil {
+				return err
+			}
+			if w.batch != nil {
+				// Whoever acknowledges gives it back, whatever becomes of the disk.
+				w.room, _ = behind.take(context.Background(), w.batch.Len())
+			}
+			unsynced <- w
+			b.entries = b.entries[len(w.made):]
+		}
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return nil
+}
+
+// next is the sequence the fold waits for.
+func (p *Projector) next() uint64 { return max(p.Applied()+1, p.opt.First) }
+
+// verify has the event at the cursor prove that this log is the one folded: it
+// must exist and continue the chain hash as it did.
+func (p *Projector) verify(ctx context.Context, log getter) error {
+	p.mu.RLock()
+	c := p.cursor
+	p.mu.RUnlock()
+	if c.seq == 0 {
+		return nil
+	}
+	m, err := log.Get(ctx, c.seq)
+	if errors.Is(err, streams.ErrNotFound) {
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq), Seq: c.seq}
+	}
+	if err != nil {
+		return fmt.Errorf("read event %d: %w", c.seq, err)
+	}
+	before := Chain{Seq: c.seq - 1, Hash: c.prev}
+	if before.Add(m); before.Hash != c.chain {
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("event %d differs from the one it folded", c.seq), Seq: c.seq}
+	}
+	return nil
+}

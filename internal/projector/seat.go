@@ -1,0 +1,190 @@
+package projector
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// Seat is a node that exists now as those see it who keep something about every
+// node. Ordinal and Identity are handles private to this store, never reused;
+// whenever the rows of the identity change, Generation does.
+type Seat struct {
+	ID         policy.NodeID
+	Ordinal    uint32
+	Identity   uint32
+	Generation uint64
+	Facts      uint64 // log sequence of the event that gave the present facts
+	Rows       bool   // whether there are any
+	Labels     policy.Labels
+}
+
+func (n *node) seat() Seat {
+	i := n.identity
+	return Seat{n.id, n.ordinal, i.ordinal, i.rowsGeneration(), n.seq, len(i.selectors) > 0, i.labels}
+}
+
+// Seat returns the seat of a node that exists now.
+func (v *View) Seat(id policy.NodeID) (Seat, bool) {
+	n := v.p.state.nodes[id]
+	if n == nil || n.identity == nil {
+		return Seat{}, false
+	}
+	return n.seat(), true
+}
+
+// Place is where a walk over all nodes stands; the zero value is the beginning.
+type Place struct{ partition, index int }
+
+// Seats lists up to limit seats from a place on, and where the next are: more
+// is false after the last. Nodes that come and go between two calls may be
+// missed; no node comes twice.
+func (v *View) Seats(from Place, limit int) (seats []Seat, next Place, more bool) {
+	seats = make([]Seat, 0, limit)
+	parts := v.p.state.byOrdinal
+	for ; from.partition < len(parts); from = (Place{from.partition + 1, 0}) {
+		for nodes := parts[from.partition]; from.index < len(nodes); from.index++ {
+			if len(seats) == limit {
+				return seats, from, true
+			}
+			if n := nodes[from.index]; n != nil && n.identity != nil {
+				seats = append(seats, n.seat())
+			}
+		}
+	}
+	return seats, from, false
+}
+
+// Matched are the nodes of a project that any of the selectors matches, one
+// label set after the other.
+func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]Seat {
+	p := v.p.state.projects[project]
+	if p == nil {
+		return nil
+	}
+	seen := map[uint32]bool{}
+	var out [][]Seat
+	for _, sel := range selectors {
+		matched := v.p.state.matchSide(p, sel.Source)
+		other := v.p.state.matchSide(p, sel.Destination)
+		matched.join(&other)
+		matched.each(func(o uint32) bool {
+			if !seen[o] {
+				seen[o] = true
+				out = append(out, v.seats(v.p.state.identities[o]))
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func (v *View) seats(i *identity) []Seat {
+	out := make([]Seat, 0, i.nodes.len())
+	i.nodes.each(&v.p.state.layout, func(o uint32) bool {
+		out = append(out, v.p.state.nodeAt(o).seat())
+		return true
+	})
+	return out
+}
+
+// Merged is the fingerprint of what every node of an identity must hold, as a
+// node's state shows it; without rows that of the empty ruleset. ok is false
+// when the identity is gone. Reading it costs the payloads of its rows.
+func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint64, ok bool, err error) {
+	i := v.p.state.identities[identity]
+	if i == nil {
+		return fp, 0, false, nil
+	}
+	rows := i.rows()
+	if len(rows) == 0 {
+		return compiler.Empty.Fingerprint, i.rowsGeneration(), true, nil
+	}
+	payloads := make([][]byte, len(rows))
+	for n, r := range rows {
+		if payloads[n], err = v.Payload(r.Fingerprint); err != nil {
+			return fp, 0, false, fmt.Errorf("policy %s: %w", r.Policy, err)
+		}
+		payloads[n], _ = compiler.Plain(payloads[n])
+	}
+	return compiler.FingerprintOf(payloads...), i.rowsGeneration(), true, nil
+}
+
+// Head is a policy in force and the place of its head in the log.
+type Head struct {
+	Project, Policy uuid.UUID
+	Seq             uint64
+	Time            time.Time // log timestamp of Seq
+}
+
+// Heads are the heads of the policies that match a node, of those above a log
+// sequence, oldest first.
+func (v *View) Heads(id policy.NodeID, above uint64) []Head {
+	n := v.p.state.nodes[id]
+	if n == nil || n.identity == nil {
+		return nil
+	}
+	var out []Head
+	for _, s := range n.identity.selectors {
+		for _, p := range s.policies {
+			if p.headSeq > above {
+				out = append(out, Head{p.project.id, p.id, p.headSeq, logTime(p.headTime)})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Head) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out
+}
+
+// Step is one thing that happened to a policy: a revision, or its deletion.
+type Step struct {
+	Seq         uint64
+	Time        time.Time
+	Selector    policy.Selector
+	Fingerprint compiler.Fingerprint
+	Deleted     bool // nothing matches; Selector and Fingerprint mean nothing
+}
+
+// Steps lists what happened to a policy of a project, deleted or not, newest
+// first, at most limit. ok is false when the project never had it.
+func (v *View) Steps(project, id uuid.UUID, limit int) (steps []Step, ok bool, err error) {
+	p := v.p.state.policies[id]
+	if p == nil || p.project.id != project {
+		return nil, false, nil
+	}
+	if p.deleted() {
+		steps = append(steps, Step{Seq: p.ended, Time: logTime(p.headTime), Deleted: true})
+	}
+	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, 1<<64-1)})
+	if err != nil {
+		return nil, false, fmt.Errorf("list revisions: %w", err)
+	}
+	defer it.Close()
+	for more := it.Last(); more && len(steps) < limit; more = it.Prev() {
+		s, err := readStep(it.Key(), it.Value())
+		if err != nil {
+			return nil, false, err
+		}
+		steps = append(steps, s)
+	}
+	return steps, true, it.Error()
+}
+
+func readStep(key, value []byte) (Step, error) {
+	rev, err := readRevision(key, value)
+	if err != nil {
+		return Step{}, err
+	}
+	r := reader{b: value}
+	return Step{
+		Seq: rev.Seq, Time: logTime(r.time()),
+		Selector: rev.Selector, Fingerprint: compiler.Compile(rev.Rules).Fingerprint,
+	}, r.err
+}

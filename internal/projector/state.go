@@ -1,0 +1,168 @@
+package projector
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// state is the read model in memory: everything the fold must ask to judge an
+// event, and the indexes that keep each event O(what it touches). Pebble holds
+// the same facts; load rebuilds one from the other.
+type state struct {
+	layout
+	projects   map[uuid.UUID]*project
+	policies   map[uuid.UUID]*policyState
+	nodes      map[policy.NodeID]*node
+	identities []*identity // by ordinal; nil where it has gone
+	nextSel    uint32      // ordinal of the next new selector
+	live       live
+	roster     uint64 // the last event, since the start, that registered or removed a node
+	payloads   payloads
+	admission  admissionState
+	access     accessState
+	mark       uint32      // the latest visit of a selector, see matching
+	found      []*selector // room for matching
+	have, lost union       // of the event being folded
+	touches    touches
+	accepted   uint32 // policies, ever
+	kept       kept
+	usage      usages
+}
+
+// live counts what exists now.
+type live struct{ nodes, identities, policies, selectors int }
+
+func newState(parts int) *state {
+	return &state{
+		layout:    newLayout(parts),
+		projects:  map[uuid.UUID]*project{},
+		policies:  map[uuid.UUID]*policyState{},
+		nodes:     map[policy.NodeID]*node{},
+		payloads:  payloads{},
+		kept:      newKept(),
+		usage:     newUsages(),
+		admission: newAdmissionState(),
+		access:    newAccessState(),
+		have:      make(union, parts),
+		lost:      make(union, parts),
+	}
+}
+
+// project holds what is unique or indexed within one project.
+type project struct {
+	id         uuid.UUID
+	slugs      map[string]*policyState
+	identities map[string]*identity // by policy.Labels.Key
+	selectors  map[string]*selector // by policy.Selector.Key
+	retes      map[string]*rete     // that have signers
+	index      index
+	lost       map[term][]*lost // kept, oldest first; the zero term: those that require no label
+	changed    uint64           // sequence of the last event that changed a node or a policy
+}
+
+func (s *state) project(id uuid.UUID) *project {
+	p := s.projects[id]
+	if p == nil {
+		p = &project{
+			id:         id,
+			slugs:      map[string]*policyState{},
+			identities: map[string]*identity{},
+			selectors:  map[string]*selector{},
+			retes:      map[string]*rete{},
+			index:      newIndex(),
+			lost:       map[term][]*lost{},
+		}
+		s.projects[id] = p
+	}
+	return p
+}
+
+// policyState is what the fold knows of a policy id, for ever: a deleted id
+// stays used. selector is nil once it is deleted.
+type policyState struct {
+	id        uuid.UUID
+	number    uint32 // how many the plane had accepted before it
+	project   *project
+	slug      string
+	name      string
+	head      uuid.UUID // of a deleted policy, its last
+	headSeq   uint64
+	headTime  int64  // unix ns, the log's; of a deleted policy, of its deletion
+	since     moment // of the present rules and selector
+	selected  uint64 // sequence of the event that gave the selector
+	ended     uint64 // sequence of the deletion
+	created   int64  // unix ns, the log's
+	fp        compiler.Fingerprint
+	selector  *selector
+	revisions revisions
+}
+
+func (p *policyState) deleted() bool { return p.selector == nil }
+
+// node is what the fold knows of a node id, for ever: the project that named
+// it first owns it. identity is nil while it is removed.
+type node struct {
+	id        policy.NodeID
+	project   *project
+	identity  *identity
+	ordinal   uint32
+	addressed bool
+	seq       uint64    // of the event that gave the present facts
+	since     moment    // of the event that gave the present labels
+	event     uuid.UUID // its id
+	seen      uint64    // a small filter over the ids of all its events
+	artifacts *artifactSet
+}
+
+// newNode gives a node id its ordinal, the next one of its partition.
+func (s *state) newNode(id policy.NodeID, p *project) *node {
+	n := &node{id: id, project: p, ordinal: s.next(id)}
+	s.enroll(n)
+	return n
+}
+
+func (s *state) enroll(n *node) {
+	s.seat(n)
+	s.nodes[n.id] = n
+}
+
+// eventBits are the two bits an event id sets in node.seen. After k events a
+// new id meets both set with probability about (2k/64)²; only then the store is
+// asked whether the id was really seen.
+func eventBits(id uuid.UUID) uint64 {
+	return 1<<(id[14]&63) | 1<<(id[15]&63)
+}
+
+// identity is one distinct label set of a project. It lives while a node has it.
+type identity struct {
+	ordinal    uint32
+	project    *project
+	key        string // labels.Key
+	labels     policy.Labels
+	nodes      nodeSet
+	selectors  []*selector // that match it, by ordinal
+	generation uint64      // sequence at which its memberships last changed
+}
+
+// selector is one distinct selector of a project. It lives while a head uses it.
+type selector struct {
+	ordinal    uint32
+	project    *project
+	sel        policy.Selector
+	identities set
+	policies   []*policyState // whose head uses it
+	filed      [2]term        // where the index finds it, by side
+	generation uint64         // sequence at which a head that uses it last changed
+	mark       uint32
+}
+
+// rowsGeneration changes whenever the identity's rows do.
+func (i *identity) rowsGeneration() uint64 {
+	g := i.generation
+	for _, s := range i.selectors {
+		g = max(g, s.generation)
+	}
+	return g
+}

@@ -1,0 +1,185 @@
+package projector
+
+import (
+	"encoding/binary"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/wire"
+)
+
+// UsageHours is how far back it is kept how much of the log each project took.
+const UsageHours = 24
+
+// Usage is how many bytes of the log a project took, by hours. All of its events
+// count, the rejected ones too: the log keeps them for good. Hours are those of the log's own
+// times, so every worker at one sequence has the same.
+type Usage struct {
+	last  int64 // the newest hour with an event, since 1970
+	hours [UsageHours]uint64
+}
+
+// hourOf is the hour of a time, since 1970.
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
+
+// Bytes are what was taken in the hour of now and the 23 before it.
+func (u Usage) Bytes(now time.Time) (sum uint64) {
+	at := max(hourOf(now), u.last)
+	for hour := max(at-UsageHours+1, 0); hour <= u.last; hour++ {
+		sum += u.hours[hour%UsageHours]
+	}
+	return sum
+}
+
+// Below is when Bytes will be below most again, if nothing more is taken: now,
+// where it is, else the beginning of an hour. Most must be above 0.
+func (u Usage) Below(most uint64, now time.Time) time.Time {
+	for at := now; ; at = time.Unix((max(hourOf(at), u.last)+1)*3600, 0).UTC() {
+		if u.Bytes(at) < most {
+			return at
+		}
+	}
+}
+
+// take counts bytes in an hour that is not before the last one.
+func (u *Usage) take(hour int64, bytes uint64) {
+	for h := max(u.last+1, hour-UsageHours+1); h <= hour; h++ {
+		u.hours[h%UsageHours] = 0
+	}
+	u.last = hour
+	u.hours[hour%UsageHours] += bytes
+}
+
+// append makes the record: the last hour, then what was taken, from that hour
+// back to the first in which anything was.
+func (u *Usage) append(b []byte) []byte {
+	b = appendU64(b, uint64(u.last)) //nolint:gosec // hours since 1970
+	n := UsageHours
+	for n > 0 && u.hours[(u.last-int64(n)+1)%UsageHours] == 0 {
+		n--
+	}
+	for i := range n {
+		b = binary.AppendUvarint(b, u.hours[(u.last-int64(i))%UsageHours])
+	}
+	return b
+}
+
+func readUsage(b []byte) (u Usage, err error) {
+	r := reader{b: b}
+	u.last = int64(r.u64()) //nolint:gosec // hours since 1970
+	if r.err != nil || u.last < UsageHours {
+		return u, errRecord
+	}
+	b = r.b
+	for i := int64(0); len(b) > 0; i++ {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || i == UsageHours {
+			return u, errRecord
+		}
+		u.hours[(u.last-i)%UsageHours], b = v, b[n:]
+	}
+	return u, nil
+}
+
+// usages are those of all projects that took anything lately.
+type usages struct {
+	last    int64 // the newest hour of all; it never falls
+	of      map[uuid.UUID]*Usage
+	touched map[uuid.UUID]struct{} // in this batch
+}
+
+func newUsages() usages {
+	return usages{of: map[uuid.UUID]*Usage{}, touched: map[uuid.UUID]struct{}{}}
+}
+
+// put enters what the store has.
+func (s *usages) put(project uuid.UUID, u Usage) {
+	s.last = max(s.last, u.last)
+	s.of[project] = &u
+}
+
+// spend counts an event, whatever the fold makes of it.
+func (f *fold) spend(e *entry) {
+	project := e.payer()
+	if project == uuid.Nil {
+		return
+	}
+	s := &f.usage
+	// A server's clock that went back counts for the hour before.
+	hour := max(hourOf(e.msg.Time), s.last, UsageHours)
+	if hour > s.last {
+		s.last = hour
+		f.forgetUsage(hour - UsageHours)
+	}
+	u := s.of[project]
+	if u == nil {
+		u = &Usage{last: hour}
+		s.of[project] = u
+	}
+	u.take(hour, uint64(e.size)) //nolint:gosec // a size
+	s.touched[project] = struct{}{}
+}
+
+// payer is the project in whose part of the log an event stands; zero: none.
+func (e *entry) payer() uuid.UUID {
+	if e.claimed {
+		return e.event.Scope()
+	}
+	c, _ := wire.ParseSubject(e.msg.Subject)
+	return c.Project
+}
+
+// forgetUsage drops projects that have been quiet since an hour.
+func (f *fold) forgetUsage(hour int64) {
+	for project, u := range f.usage.of {
+		if u.last <= hour {
+			delete(f.usage.of, project)
+			delete(f.usage.touched, project)
+			f.key = appendUsageKey(f.key[:0], project)
+			f.delete(f.key)
+		}
+	}
+}
+
+// keepUsage writes what the batch changed.
+func (f *fold) keepUsage() {
+	for project := range f.usage.touched {
+		f.key = appendUsageKey(f.key[:0], project)
+		f.value = f.usage.of[project].append(f.value[:0])
+		f.set(f.key, f.value)
+	}
+	clear(f.usage.touched)
+}
+
+// Usage is how much of the log a project took lately.
+func (v *View) Usage(project uuid.UUID) Usage {
+	if u := v.p.state.usage.of[project]; u != nil {
+		return *u
+	}
+	return Usage{}
+}
+
+// Usages are those of all projects that took anything in the last day, in no order.
+func (v *View) Usages() iter.Seq2[uuid.UUID, Usage] {
+	return func(yield func(uuid.UUID, Usage) bool) {
+		for project, u := range v.p.state.usage.of {
+			if !yield(project, *u) {
+				return
+			}
+		}
+	}
+}
+
+// OverShare are the projects that took most bytes or more in the last day, and
+// how many each took.
+func (v *View) OverShare(most uint64, now time.Time) map[uuid.UUID]uint64 {
+	over := map[uuid.UUID]uint64{}
+	for project, u := range v.Usages() {
+		if bytes := u.Bytes(now); bytes >= most {
+			over[project] = bytes
+		}
+	}
+	return over
+}

@@ -1,0 +1,132 @@
+package projector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// verdictsKept is how many of the latest verdicts are remembered for writers
+// that still wait for theirs.
+const verdictsKept = 1 << 16
+
+// ErrForgotten means that a verdict was asked for long after the event.
+var ErrForgotten = errors.New("verdict is no longer kept: read the state, or the rejected events")
+
+// verdicts is a ring of the latest ones that are no rejections, by sequence.
+type verdicts struct {
+	mu   sync.Mutex
+	ring []Verdict
+}
+
+func (r *verdicts) put(made []Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ring == nil {
+		r.ring = make([]Verdict, verdictsKept)
+	}
+	for _, v := range made {
+		if v.Rejection == nil { // the store has the others, with all that was wrong
+			r.ring[v.Seq%verdictsKept] = v
+		}
+	}
+}
+
+func (r *verdicts) get(seq uint64) (Verdict, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ring == nil {
+		return Verdict{}, false
+	}
+	v := r.ring[seq%verdictsKept]
+	return v, v.Seq == seq
+}
+
+// Verdict waits until the fold has passed seq and says what it made of the
+// event. Of an event folded before this process started, or too many events
+// ago, it knows rejections only and otherwise returns ErrForgotten.
+func (p *Projector) Verdict(ctx context.Context, seq uint64) (Verdict, error) {
+	if err := p.Wait(ctx, seq); err != nil {
+		return Verdict{}, err
+	}
+	if v, ok := p.verdicts.get(seq); ok {
+		return v, nil
+	}
+	rs, err := p.Rejections(seq-1, 1)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if len(rs) == 1 && rs[0].Seq == seq {
+		return Verdict{Seq: seq, Rejection: &rs[0]}, nil
+	}
+	return Verdict{}, ErrForgotten
+}
+
+// fillRejection completes a rejection with what the message says of itself.
+func fillRejection(r *streams.Rejection, e *entry) {
+	r.Seq, r.Subject, r.Time = e.msg.Seq, e.msg.Subject, e.msg.Time.UTC()
+	if e.event != nil {
+		r.EventID, r.Type = e.event.EventID().String(), e.event.EventType()
+	}
+}
+
+func encodeRejection(r *streams.Rejection) []byte {
+	b, err := json.Marshal(r)
+	if err != nil { // plain strings and numbers: cannot fail
+		panic(err)
+	}
+	return b
+}
+
+// Rejections lists rejected events with a sequence above after, ascending.
+func (p *Projector) Rejections(after uint64, limit int) ([]streams.Rejection, error) {
+	it, err := p.db.NewIter(&pebble.IterOptions{LowerBound: rejectionKey(after + 1), UpperBound: []byte{keyRejection + 1}})
+	if err != nil {
+		return nil, fmt.Errorf("list rejections: %w", err)
+	}
+	defer it.Close()
+	var out []streams.Rejection
+	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
+		var r streams.Rejection
+		if err := json.Unmarshal(it.Value(), &r); err != nil {
+			return nil, errRecord
+		}
+		out = append(out, r)
+	}
+	return out, it.Error()
+}
+
+// Unreported lists rejections that may not be in their stream yet, ascending.
+func (p *Projector) Unreported(limit int) ([]streams.Rejection, error) {
+	p.mu.RLock()
+	from, last := p.reported, p.rejected
+	p.mu.RUnlock()
+	if last <= from {
+		return nil, nil
+	}
+	list, err := p.Rejections(from, limit)
+	if err == nil && len(list) == 0 {
+		p.mu.Lock()
+		p.reported = max(p.reported, last)
+		p.mu.Unlock()
+	}
+	return list, err
+}
+
+// Reported notes that every rejection up to seq is in its stream. It is not
+// synced: after a crash some are offered again, and are there already.
+func (p *Projector) Reported(seq uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		return p.failed
+	}
+	p.reported = max(p.reported, seq)
+	return p.db.Set(reportedKey(), appendU64(nil, p.reported), pebble.NoSync)
+}

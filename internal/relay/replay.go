@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+// replayRequest asks for what a reader of NATS missed.
+type replayRequest struct {
+	After  policy.EventID `json:"after"`
+	Tables bool           `json:"tables"` // the reader enforces tables
+}
+
+// serveReplay answers readers of NATS: the messages after an id, as they would
+// have been published, then an empty one that says up to where the answer is
+// complete and whether the node must pull as well.
+func (r *Relay) serveReplay(ctx context.Context) error {
+	return r.opt.Publish.Wire.Serve(ctx, wire.PrefixReplay+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+		err := r.replay(ctx, subject, body, reply)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		r.opt.Log.Debug("a replay was not answered", "subject", subject, "error", err)
+		_ = reply(map[string][]string{wire.HeaderError: {replayError(err)}}, nil) // the reader asks again anyway
+	})
+}
+
+// replayError is what a reader is told.
+func replayError(err error) string {
+	var behind *NotReadyError
+	switch {
+	case errors.As(err, &behind):
+		return wire.ReplayBehind
+	case errors.Is(err, projector.ErrUnknownNode):
+		return wire.ReplayUnknown
+	}
+	return err.Error()
+}
+
+func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply func(map[string][]string, []byte) error) error {
+	node, err := policy.ParseNodeID(subject[len(wire.PrefixReplay):])
+	if err != nil {
+		return err
+	}
+	var q replayRequest
+	if err := json.Unmarshal(body, &q); err != nil {
+		return fmt.Errorf(`a replay request is {"after":"<event id>"}: %w`, err)
+	}
+	a, err := r.answer(ctx, node, q.After, q.Tables, nil)
+	if err != nil {
+		return err
+	}
+	if err := r.replyKey(node, reply); err != nil {
+		return err
+	}
+	if err := r.replyItems(node, q.After, a, reply); err != nil {
+		return err
+	}
+	end := map[string][]string{wire.HeaderUpTo: {a.upTo.String()}}
+	if a.pull && !fault.Always(fault.Silence) {
+		end[wire.HeaderResync] = []string{"true"}
+	}
+	r.opt.Metrics.Resumed(SourcePast)
+	return reply(end, nil)
+}
+
+// replyKey tells of a new key before anything that it signed, while the
+// transition lasts.
+func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []byte) error) error {
+	keys, _ := r.keys.Now()
+	notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now())
+	if !ok {
+		return nil
+	}
+	return reply(map[string][]string{wire.HeaderEvent: {artifact.TypeKeyRotated}}, notice)
+}
+
+func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {
+	lines := make([]line, 0, len(a.items)+1)
+	prev := after
+	if a.pull {
+		prev = a.pullID
+	}
+	add := func(t *theme) {
+		lines = append(lines, line{t, node, prev})
+		prev = t.ID
+	}
+	for _, i := range a.items {
+		t, err := r.envelopes.item(i.Item, i.Gone, streams.Trace{})
+		if err != nil {
+			return err
+		}
+		add(t)
+	}
+	if a.table {
+		add(r.envelopes.word(artifact.ReasonDatapath, r.store.Base(), a.seq, a.time))
+	}
+	return r.envelopes.room().seal(lines, func(_ *line, header map[string][]string, body []byte) error { return reply(header, body) })
+}

@@ -1,0 +1,31 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// Store is what the relay asks of the read model; *projector.Projector is one.
+type Store interface {
+	// Applied is the own cursor: the last log sequence folded.
+	Applied() uint64
+	// Changed is closed at the next advance of the cursor.
+	Changed() <-chan struct{}
+	// Wait returns when Applied() >= seq or ctx ends.
+	Wait(ctx context.Context, seq uint64) error
+	// Base is what the log's sequences are counted from in event ids.
+	Base() uint64
+	// Feed has f handed every batch from now on.
+	Feed(f projector.Feed) (seq uint64)
+	// Past is what a node missed above an id, read at the moment at which join is
+	// called.
+	Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node projector.NodeRef)) (projector.Past, error)
+	// Latest is the highest id, at or below one, of what a node has or lost; 0: none.
+	Latest(id policy.NodeID, upTo policy.EventID) policy.EventID
+	// NodesIn are the nodes of a partition.
+	NodesIn(partition int) []policy.NodeID
+	// Roster is another number whenever NodesIn has changed.
+	Roster() uint64
+}

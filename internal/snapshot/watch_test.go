@@ -1,0 +1,172 @@
+package snapshot
+
+import (
+	"flag"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+var watchSeeds = flag.Int("watch.seeds", 6, "histories that a watch of tables is held against")
+
+// reader listens for a node and reads its table whenever it is told something,
+// and now and then unasked.
+type reader struct {
+	tables   bool // it enforces tables, and says so
+	unfollow func()
+	rows     []projector.HeadRef
+	now      string // the node's table
+	holds    string // the table it read last
+	moved    bool   // it was another at some event since the last look
+	ordered  bool   // so is a policy of the node
+	was      bool   // at the last look there was the node, and its table was looked at
+	gone     bool   // the node is
+}
+
+// watching is a plane whose readers are looked after by a Watch alone.
+type watching struct {
+	t       *testing.T
+	r       *rand.Rand
+	p       *projector.Projector
+	tables  *Tables
+	watch   *Watch
+	readers map[policy.NodeID]*reader
+}
+
+func newWatching(t *testing.T, seed uint64) *watching {
+	p, err := projector.Open("live", options.On(vfs.NewMem()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return &watching{
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), p: p, tables: NewTables(p, TableOptions{}),
+		watch: NewWatch(p, NewTables(p, TableOptions{}), slog.New(slog.DiscardHandler)), readers: map[policy.NodeID]*reader{},
+	}
+}
+
+// nodesIn are the nodes that a log names.
+func nodesIn(msgs []streams.Message) (nodes []policy.NodeID) {
+	for _, m := range msgs {
+		if s, ok := wire.ParseSubject(m.Subject); ok && s.Family == "node" {
+			nodes = append(nodes, policy.NodeID(s.ID))
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// step lets one event pass and says of each node what it did to it.
+func (w *watching) step(nodes []policy.NodeID) {
+	matters, err := extendedOf(w.p)
+	require.NoError(w.t, err)
+	for _, id := range nodes {
+		e, ok, err := w.p.Enforcement(id)
+		require.NoError(w.t, err)
+		x := w.readers[id]
+		if !ok {
+			if x != nil {
+				x.gone, x.rows, x.ordered = true, nil, false
+			}
+			continue
+		}
+		a, _, err := w.tables.Of(w.t.Context(), id)
+		require.NoError(w.t, err)
+		if x == nil {
+			x = &reader{}
+			w.readers[id] = x
+		}
+		w.meet(x, e, a.Fingerprint.String(), matched(matters[e.Node.Project], e.Matched))
+		require.NoError(w.t, e.Close())
+	}
+}
+
+func (w *watching) meet(x *reader, e *projector.Enforcement, now string, ordered bool) {
+	told := !slices.EqualFunc(x.rows, e.Matched, func(a, b projector.HeadRef) bool {
+		return a.Policy == b.Policy && a.Fingerprint == b.Fingerprint
+	})
+	x.moved = x.moved || now != x.now
+	back := x.gone // a node that comes back has the rows that it is told
+	x.rows, x.now, x.ordered, x.gone = e.Matched, now, ordered, false
+	if x.unfollow != nil && (told || back || w.r.IntN(6) == 0) {
+		x.holds = now
+	}
+	switch {
+	case x.unfollow == nil && w.r.IntN(3) == 0: // it reads, and listens from then on
+		x.tables, x.holds = w.r.IntN(2) == 0, now
+		x.unfollow = w.watch.Follow(e.Node.ID, x.tables, e.Seq)
+	case x.unfollow != nil && w.r.IntN(40) == 0:
+		x.unfollow()
+		x.unfollow = nil
+	}
+}
+
+// look looks and says who was told. sharp: a word without need is a fault.
+func (w *watching) look(seq uint64, sharp bool) (told int) {
+	at, all, asked, err := w.watch.Look(w.t.Context())
+	require.NoError(w.t, err)
+	require.Equal(w.t, seq, at)
+	require.Equal(w.t, seq, w.watch.Seq())
+	for _, id := range all {
+		told += w.tell(id, true, sharp)
+	}
+	for _, id := range asked {
+		require.NotContains(w.t, all, id)
+		told += w.tell(id, false, sharp)
+	}
+	for id, x := range w.readers {
+		if x.unfollow != nil && !x.gone && (x.tables || x.ordered) {
+			require.Equal(w.t, x.now, x.holds, "at %d: node %s holds another table than it has", seq, id)
+		}
+		x.moved, x.was = false, x.unfollow != nil && !x.gone && (x.tables || x.ordered)
+	}
+	return told
+}
+
+func (w *watching) tell(id policy.NodeID, all, sharp bool) int {
+	x := w.readers[id]
+	require.NotNil(w.t, x)
+	if sharp {
+		require.True(w.t, x.moved || !x.was, "at %d: node %s is told (all: %t), and its table stayed: %+v", w.watch.Seq(), id, all, x)
+	}
+	if x.unfollow != nil && (all || x.tables) {
+		x.holds = x.now
+		return 1
+	}
+	return 0
+}
+
+// After every look, each node that enforces an ordered policy or whose reader
+// enforces tables holds its table, however many events a look meets, whenever
+// nodes read, come and go; and where a look meets one event, none is told whose
+// table stayed as it was.
+func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
+	base := rand.Uint64()
+	looks, told := 0, 0
+	for seed := base; seed < base+uint64(*watchSeeds); seed++ {
+		t.Logf("seed %d", seed)
+		w := newWatching(t, seed)
+		msgs := drawnHistory(t, w.r, 60)
+		nodes := nodesIn(msgs)
+		gap, last := 1+w.r.IntN(4), 0
+		for i := range msgs {
+			require.NoError(t, w.p.Apply(msgs[i:i+1]))
+			w.step(nodes)
+			if w.r.IntN(gap) > 0 {
+				continue
+			}
+			told += w.look(uint64(i+1), i+1-last == 1)
+			last = i + 1
+			looks++
+		}
+	}
+	t.Logf("%d looks, %d words", looks, told)
+	require.Positive(t, told)
+}

@@ -1,0 +1,228 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
+)
+
+// Names of the streams.
+const (
+	LogStream      = "EDICT_LOG"
+	RejectedStream = "EDICT_REJECTED"
+	ChainStream    = "EDICT_CHAIN"
+)
+
+// LogOptions matter when the log is made; an existing log keeps its own.
+type LogOptions struct {
+	Partitions int // node partitions, fixed for the log's life; 0 is 64
+	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever told, so that no
+	// node takes the new log's truth for a rollback (docs/design.md#what-we-promise).
+	Above uint64
+	// AboveID: every event id of a new log exceeds it.
+	AboveID policy.EventID
+}
+
+// Log is stream EDICT_LOG: every event, in the one total order. Its sequences
+// are the only clock of the system.
+type Log struct {
+	c          *Conn
+	created    time.Time
+	partitions int
+	base       uint64
+	first      uint64
+	replicas   int
+	batch      *batcher
+	heads      headReader
+	marker     *Marker // nil: events are not marked
+
+	mu      sync.Mutex
+	singles int       // singles in flight
+	grouped bool      // a group is in flight
+	queue   []*writer // waiting, oldest first
+}
+
+// Append is one event to publish. Its subject follows from it.
+type Append struct {
+	Event       policy.Event
+	Traceparent string // W3C trace context of the request that caused it; "" when there is none
+	Principal   string // who caused it, for the audit; "" when nobody said
+	Correlation string // what its author said it belongs to
+	Request     string // digest of what was asked under an Idempotency-Key; "" without one
+	Once        bool   // only if nothing stands on its subject yet, else ErrWrongSequence
+	Again       bool   // though the log has it: what it met then made the fold refuse it, and is otherwise now
+	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
+}
+
+// OpenLog makes the stream, or checks the one that exists: *ConfigError. One
+// that was made before a family of events came gets the family's subject.
+func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
+	if opt.Partitions == 0 {
+		opt.Partitions = 64
+	}
+	if opt.Partitions < 1 || opt.Partitions > maxPartitions {
+		return nil, fmt.Errorf("open the log: %d partitions: must be 1..%d", opt.Partitions, maxPartitions)
+	}
+	cfg := jetstream.StreamConfig{
+		Name:               LogStream,
+		Description:        "Edict's log: every event, never trimmed",
+		Subjects:           slices.Concat(logSubjects, laterSubjects),
+		Storage:            jetstream.FileStorage,
+		Replicas:           c.Replicas(),
+		Discard:            jetstream.DiscardNew,
+		Duplicates:         logDuplicates,
+		DenyDelete:         true,
+		DenyPurge:          true,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+		Metadata: map[string]string{
+			metaPartitions: strconv.Itoa(opt.Partitions),
+			metaBase:       strconv.FormatUint(baseAbove(time.Now(), opt.AboveID), 10),
+		},
+	}
+	if opt.Above > 0 {
+		cfg.FirstSeq = opt.Above + 1
+	}
+	info, _, err := c.openStream(ctx, cfg, logFaults)
+	if err == nil {
+		info, err = c.extend(ctx, info, laterSubjects)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	// Checked above.
+	partitions, _ := strconv.Atoi(info.Config.Metadata[metaPartitions])
+	l := &Log{
+		c:          c,
+		created:    info.Created.UTC(),
+		partitions: partitions,
+		base:       baseOf(info),
+		first:      max(1, info.Config.FirstSeq),
+		replicas:   info.Config.Replicas,
+		batch:      newBatcher(c),
+	}
+	l.heads.read = l.readHead
+	if s := stateOf(info); s.First != l.first {
+		return nil, fmt.Errorf("open the log: %w", l.lacks(l.first, s.First))
+	}
+	return l, nil
+}
+
+// Created is when the stream was made, by the server's clock: the log's
+// identity.
+func (l *Log) Created() time.Time { return l.created }
+
+// ID is the log's identity as headers and metadata carry it: Created in unix
+// nanoseconds.
+func (l *Log) ID() string { return strconv.FormatInt(l.created.UnixNano(), 10) }
+
+// Partitions is the number of node partitions, fixed when the log was made.
+func (l *Log) Partitions() int { return l.partitions }
+
+// First is the sequence of the log's first event, ever.
+func (l *Log) First() uint64 { return l.first }
+
+// State is the log's extent, from the stream's leader.
+func (l *Log) State(ctx context.Context) (State, error) {
+	info, err := l.c.streamInfo(ctx, LogStream)
+	if err != nil {
+		return State{}, err
+	}
+	return stateOf(info), nil
+}
+
+// Follow yields batches of messages from sequence from (inclusive; below First
+// is First), oldest first, every sequence once, until ctx ends. It outlives
+// restarts of the server and begins again after the last message yielded. It
+// yields what there is at once and at most 1,000 messages, or 2 MiB of several, together. The
+// iteration ends with an error when it cannot go on: *DamagedError for a hole
+// in the sequences, a log of another birth, or one that ends before from - 1.
+func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, error] {
+	f := follower{
+		c:          l.c,
+		stream:     LogStream,
+		next:       max(from, l.first),
+		contiguous: true,
+		verify:     l.same,
+	}
+	return f.follow(ctx)
+}
+
+// same checks that the stream is the log that was opened.
+func (l *Log) same(info *jetstream.StreamInfo) error {
+	if !info.Created.Equal(l.created) {
+		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
+			LogStream, info.Created.UTC().Format(time.RFC3339Nano), l.created.Format(time.RFC3339Nano))}
+	}
+	if s := stateOf(info); s.First > l.first {
+		return l.lacks(l.first, s.First)
+	}
+	return nil
+}
+
+func (l *Log) lacks(want, have uint64) error {
+	return &DamagedError{
+		Damage: DamageHole, From: want, To: have - 1,
+		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have),
+	}
+}
+
+// Get returns one stored event; ErrNotFound when there is none.
+func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
+	m, err := l.c.getSeq(ctx, LogStream, seq)
+	if !errors.Is(err, ErrNotFound) || l.replicas == 1 {
+		return m, err
+	}
+	// Any replica answers; one that lags does not know the newest events yet.
+	s, serr := l.State(ctx)
+	if serr != nil || seq > s.Last {
+		return m, err
+	}
+	for range 10 {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return Message{}, err
+		}
+		if m, err = l.c.getSeq(ctx, LogStream, seq); !errors.Is(err, ErrNotFound) {
+			return m, err
+		}
+	}
+	return m, err
+}
+
+// NextOf returns the first event from a sequence on that has the id of e, on the
+// subject of e; ErrNotFound when there is none. It reads what stands on the subject,
+// one by one.
+func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message, error) {
+	subject := wire.Subject(e)
+	for {
+		m, err := l.c.get(ctx, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream)
+		if err != nil {
+			return m, err
+		}
+		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() {
+			return m, nil
+		}
+		from = m.Seq + 1
+	}
+}
+
+// Holds reports whether an event stands on the subject of e. Where the log has
+// replicas one that lags may say no.
+func (l *Log) Holds(ctx context.Context, e policy.Event) (bool, error) {
+	subject := wire.Subject(e)
+	_, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

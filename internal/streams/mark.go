@@ -1,0 +1,91 @@
+package streams
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/edictdev/edict/internal/wire"
+)
+
+// HeaderMark is the mark of an event that a worker of the plane appended.
+const HeaderMark = "Edict-Mark"
+
+// markerKey names the marker's secret in the bucket of what workers agree on.
+const markerKey = "marker"
+
+// markSize is how much of a mark is kept with each event: 96 bits.
+const markSize = 12
+
+// Marker tells the events that workers of the plane appended from those of
+// other producers, whose headers say whatever they like. Its secret lies where
+// the plane's own account alone can read; all workers share it.
+type Marker struct {
+	secret []byte
+	from   uint64 // the last event of before: those have no marks
+}
+
+type markerRecord struct {
+	Secret []byte `json:"secret"`
+	From   uint64 `json:"from"`
+}
+
+// OpenMarker reads the plane's marker, or makes it: head is then the last
+// event that has no mark.
+func OpenMarker(ctx context.Context, b *Bucket, head uint64) (*Marker, error) {
+	value, _, err := b.Get(ctx, markerKey)
+	if errors.Is(err, ErrNotFound) {
+		made := markerRecord{make([]byte, sha256.Size), head}
+		rand.Read(made.Secret)        // never fails
+		value, _ = json.Marshal(made) // bytes and a number
+		_, err = b.Create(ctx, markerKey, value, 0)
+		if errors.Is(err, ErrWrongSequence) { // another worker was first
+			value, _, err = b.Get(ctx, markerKey)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r markerRecord
+	if err := json.Unmarshal(value, &r); err != nil || len(r.Secret) != sha256.Size {
+		return nil, fmt.Errorf("bucket %s, key %s: it holds no marker; delete the key, and events of before are shown as they name themselves", b.Name(), markerKey)
+	}
+	return &Marker{r.Secret, r.From}, nil
+}
+
+// mark covers all that an audit says of an event.
+func (v *Marker) mark(subject string, body []byte, principal, correlation string) string {
+	h := hmac.New(sha256.New, v.secret)
+	sum := sha256.Sum256(body)
+	for _, field := range [...]string{subject, principal, correlation, string(sum[:])} {
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(field))))
+		h.Write([]byte(field))
+	}
+	return base64.RawStdEncoding.EncodeToString(h.Sum(nil)[:markSize])
+}
+
+// Marked reports whether a worker of the plane appended an event with the
+// headers that it has. Of events of before it says yes: nobody can tell.
+func (v *Marker) Marked(m *Message) bool {
+	want := v.mark(m.Subject, m.Body, m.Get(wire.HeaderPrincipal), m.Get(wire.HeaderCorrelation))
+	return m.Seq <= v.from || hmac.Equal([]byte(want), []byte(m.Get(HeaderMark)))
+}
+
+// Mark has the log's events marked from now on. It is called before the first
+// is published.
+func (l *Log) Mark(v *Marker) { l.marker = v }
+
+// outgoing is the message that an event is published as, marked.
+func (l *Log) outgoing(a Append) Outgoing {
+	o := outgoing(a)
+	if l.marker != nil {
+		o.Header = append(o.Header, HeaderMark, l.marker.mark(o.Subject, o.Body, a.Principal, a.Correlation))
+	}
+	return o
+}

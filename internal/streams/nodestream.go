@@ -1,0 +1,95 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/wire"
+)
+
+// Names of streams over the subjects of nodes. Nothing of the plane reads them.
+const (
+	// NodeEventsStream is what CreateNodeStream makes.
+	NodeEventsStream = "EDICT_NODE_EVENTS"
+	// OldNodesStream is what the plane of older releases kept for itself.
+	OldNodesStream = "EDICT_NODES"
+)
+
+// nodeEventsDuplicates is how long the server drops the twin of a message that
+// two workers published while a partition went from one to the other.
+const nodeEventsDuplicates = 2 * time.Minute
+
+// NodeEvents is a stream over the subjects of nodes, as it is.
+type NodeEvents struct {
+	Created time.Time
+	State
+}
+
+// CreateNodeStream makes a stream that keeps the last message of each subject of
+// a node: for durable consumers, and for those who want to know what was said
+// last while the plane is down. made is false where it was there already.
+func CreateNodeStream(ctx context.Context, c *Conn) (n NodeEvents, made bool, err error) {
+	cfg := jetstream.StreamConfig{
+		Name:              NodeEventsStream,
+		Description:       "What Edict told its nodes last. Edict does not need it",
+		Subjects:          []string{wire.PrefixNode + ">"},
+		Storage:           jetstream.FileStorage,
+		Replicas:          c.Replicas(),
+		MaxMsgsPerSubject: 1,
+		Duplicates:        nodeEventsDuplicates,
+		AllowDirect:       true,
+		Metadata:          map[string]string{},
+	}
+	info, made, err := c.openStream(ctx, cfg, nodeEventsFaults)
+	if err != nil {
+		return n, false, fmt.Errorf("make the node stream: %w", err)
+	}
+	return NodeEvents{info.Created.UTC(), stateOf(info)}, made, nil
+}
+
+func nodeEventsFaults(cfg jetstream.StreamConfig) []Fault {
+	var f faults
+	f.subjects(cfg.Subjects, []string{wire.PrefixNode + ">"})
+	f.unless(cfg.MaxMsgsPerSubject == 1, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "1: it holds the last message of each subject")
+	f.unless(cfg.Duplicates >= nodeEventsDuplicates, "duplicate_window", cfg.Duplicates, "2m or more: what two workers publish is one message")
+	return f
+}
+
+// DeleteNodeStream deletes it; ErrNotFound when there is none.
+func DeleteNodeStream(ctx context.Context, c *Conn) error {
+	ctx, cancel := c.during(ctx, requestTimeout)
+	defer cancel()
+	err := c.js.DeleteStream(ctx, NodeEventsStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("stream %s: %w", NodeEventsStream, ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("delete the node stream: %w", err)
+	}
+	return nil
+}
+
+// HasOldNodes reports whether the stream of an older release is there still.
+func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
+	_, err := c.streamInfo(ctx, OldNodesStream)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// nodeStreams are the streams that take in messages of nodes, whatever their
+// names; the one of an older release does, too.
+func (c *Conn) nodeStreams(ctx context.Context) (names []string, err error) {
+	ctx, cancel := c.during(ctx, requestTimeout)
+	defer cancel()
+	list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(wire.PrefixNode+">"))
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	return names, list.Err()
+}

@@ -1,0 +1,275 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/wire"
+)
+
+func TestManyWritersAreCombinedAndEachLearnsItsOwnSequence(t *testing.T) {
+	t.Parallel()
+	const writers, each = 200, 10
+	c := connect(t, ConnectOptions{Server: startServer(t, ServerOptions{})}) // strict: groups form
+	l := openLog(t, c)
+	var mu sync.Mutex
+	subjects := map[uint64]string{}
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				e := node(fmt.Sprintf("w%d", w), i)
+				seq, dup, err := l.Publish(within(t), Append{Event: e})
+				assert.NoError(t, err)
+				assert.False(t, dup)
+				mu.Lock()
+				assert.Empty(t, subjects[seq], "sequence %d given twice", seq)
+				subjects[seq] = wire.Subject(e)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	assert.Zero(t, l.singles)
+	assert.False(t, l.grouped)
+	assert.Empty(t, l.queue)
+	grouped := 0
+	for _, m := range collect(t, l.Follow(within(t), 0), writers*each) {
+		require.Equal(t, subjects[m.Seq], m.Subject)
+		if m.Get(headerBatchID) != "" {
+			grouped++
+		}
+	}
+	assert.Positive(t, grouped, "no group was formed")
+}
+
+// held keeps requests from the server until it is opened, so that writers queue
+// up behind them.
+type held struct {
+	open  chan struct{}
+	count atomic.Int32
+}
+
+func hold(c *Conn) *held {
+	h := &held{open: make(chan struct{})}
+	request := c.request
+	c.request = func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+		h.count.Add(1)
+		<-h.open
+		return request(ctx, m)
+	}
+	return h
+}
+
+// publishAtOnce starts writers that all wait, then lets them go.
+func publishAtOnce(t *testing.T, l *Log, events []Append) []result {
+	t.Helper()
+	h := hold(l.c)
+	results := make([]result, len(events))
+	var group sync.WaitGroup
+	for i, a := range events {
+		group.Go(func() {
+			seq, dup, err := l.Publish(within(t), a)
+			results[i] = result{seq, dup, err}
+		})
+	}
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.singles+len(l.queue) == len(events)
+	}, within20s, tick)
+	close(h.open)
+	group.Wait()
+	return results
+}
+
+func TestUpTo32WritersGoSinglyAndTheRestAsOneBatch(t *testing.T) {
+	l := openLog(t, embedded(t))
+	var events []Append
+	for i := range 100 {
+		events = append(events, Append{Event: node("a", i)})
+	}
+	for _, r := range publishAtOnce(t, l, events) {
+		require.NoError(t, r.err)
+	}
+	batches := map[string]int{}
+	for _, m := range collect(t, l.Follow(within(t), 0), len(events)) {
+		batches[m.Get(headerBatchID)]++
+	}
+	assert.Equal(t, 32, batches[""])
+	assert.Len(t, batches, 2)
+}
+
+func TestAFewThatWaitGoSinglyTooBecauseASmallBatchIsSlower(t *testing.T) {
+	l := openLog(t, embedded(t))
+	var events []Append
+	for i := range 2 * groupAbove {
+		events = append(events, Append{Event: node("a", i)})
+	}
+	for _, r := range publishAtOnce(t, l, events) {
+		require.NoError(t, r.err)
+	}
+	for _, m := range collect(t, l.Follow(within(t), 0), len(events)) {
+		assert.Empty(t, m.Get(headerBatchID))
+	}
+}
+
+func TestAGroupWithADuplicateTellsEachWriterItsOwn(t *testing.T) {
+	l := openLog(t, embedded(t))
+	known, _, err := l.Publish(within(t), Append{Event: node("known", 0)})
+	require.NoError(t, err)
+	events := []Append{}
+	for i := range 99 {
+		events = append(events, Append{Event: node("a", i)})
+	}
+	// All the same event: at least one is in the group, wherever it lands.
+	for range 40 {
+		events = append(events, Append{Event: node("known", 0)})
+	}
+	seen := map[uint64]bool{}
+	for i, r := range publishAtOnce(t, l, events) {
+		require.NoError(t, r.err)
+		if i >= 99 {
+			assert.Equal(t, known, r.seq)
+			assert.True(t, r.duplicate)
+			continue
+		}
+		assert.False(t, seen[r.seq])
+		seen[r.seq] = true
+	}
+	s, err := l.State(within(t))
+	require.NoError(t, err)
+	assert.Equal(t, uint64(100), s.Last)
+}
+
+func TestAWriterThatGivesUpWhileItWaitsIsNotSent(t *testing.T) {
+	l := openLog(t, embedded(t))
+	h := hold(l.c)
+	var group sync.WaitGroup
+	for i := range 32 {
+		group.Go(func() {
+			_, _, err := l.Publish(within(t), Append{Event: node("a", i)})
+			assert.NoError(t, err)
+		})
+	}
+	require.Eventually(t, func() bool { return h.count.Load() == 32 }, within20s, tick)
+	ctx, cancel := context.WithCancel(t.Context())
+	group.Go(func() {
+		_, _, err := l.Publish(ctx, Append{Event: node("late", 0)})
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrUnknown)
+		close(h.open)
+	})
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.queue) == 1 }, within20s, tick)
+	cancel()
+	group.Wait()
+	s, err := l.State(within(t))
+	require.NoError(t, err)
+	assert.Equal(t, uint64(32), s.Last)
+}
+
+func TestALostAcknowledgementIsAskedForAgain(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	var lost atomic.Int32
+	loseAnswers(c, func(m *nats.Msg) bool { return lost.Add(1) <= 2 })
+	seq, dup, err := l.Publish(within(t), Append{Event: node("a", 1)})
+	require.NoError(t, err)
+	assert.Equal(t, uint64(1), seq)
+	assert.True(t, dup, "its own first attempt")
+
+	lost.Store(1)
+	_, _, err = l.Publish(within(t), Append{Event: node("a", 2), Bulk: true})
+	assert.ErrorIs(t, err, ErrUnknown, "without an id it cannot be asked again")
+}
+
+func TestPublishAllKeepsTheOrderAndGivesEverySequence(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	c.maxBatch = 100
+	var events []Append
+	for i := range 250 {
+		events = append(events, Append{Event: node(fmt.Sprintf("n%d", i), 0)})
+	}
+	check := func(seqs []uint64) {
+		for i, s := range seqs {
+			require.Equal(t, uint64(i+1), s)
+		}
+		require.Len(t, seqs, 250)
+	}
+	seqs, err := l.PublishAll(within(t), events)
+	require.NoError(t, err)
+	check(seqs)
+	for i, m := range collect(t, l.Follow(within(t), 0), 250) {
+		require.Equal(t, wire.Subject(events[i].Event), m.Subject)
+	}
+
+	seqs, err = l.PublishAll(within(t), events)
+	require.NoError(t, err)
+	check(seqs) // all known
+
+	seqs, err = l.PublishAll(within(t), nil)
+	require.NoError(t, err)
+	assert.Empty(t, seqs)
+}
+
+func TestPublishAllHalvesWhatIsTooLargeForTheServer(t *testing.T) {
+	t.Parallel()
+	c := embedded(t)
+	l := openLog(t, c)
+	c.maxBatch = 2 * embeddedMaxBatch
+	var events []Append
+	for i := range embeddedMaxBatch + 1 {
+		events = append(events, Append{Event: node(fmt.Sprintf("n%d", i), 0), Bulk: true})
+	}
+	seqs, err := l.PublishAll(within(t), events)
+	require.NoError(t, err)
+	assert.Equal(t, uint64(embeddedMaxBatch+1), seqs[embeddedMaxBatch])
+}
+
+func TestPublishAllSendsABatchAgainWhoseAnswerWasLost(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	var lost atomic.Bool
+	loseAnswers(c, func(m *nats.Msg) bool { return m.Header.Get(headerBatchCommit) != "" && !lost.Swap(true) })
+	events := []Append{{Event: node("a", 1)}, {Event: node("a", 2)}, {Event: node("a", 3)}}
+	seqs, err := l.PublishAll(within(t), events)
+	require.NoError(t, err)
+	assert.Equal(t, []uint64{1, 2, 3}, seqs)
+
+	lost.Store(false)
+	for i := range events {
+		events[i].Bulk = true
+	}
+	seqs, err = l.PublishAll(within(t), events)
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.Empty(t, seqs)
+}
+
+// What is published once is not published again when the server has long
+// forgotten its id, nor by another.
+func TestWhatIsPublishedOnceStandsAlone(t *testing.T) {
+	l := openLog(t, embedded(t))
+	e := node("web-1", 1)
+	there, err := l.Holds(t.Context(), e)
+	require.NoError(t, err)
+	require.False(t, there)
+	seq, _, err := l.Publish(t.Context(), Append{Event: e, Once: true})
+	require.NoError(t, err)
+	again := Append{Event: e, Once: true, Bulk: true} // without an id
+	_, _, err = l.Publish(t.Context(), again)
+	require.ErrorIs(t, err, ErrWrongSequence)
+	there, err = l.Holds(t.Context(), e)
+	require.NoError(t, err)
+	require.True(t, there)
+	state, err := l.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, seq, state.Last)
+}
