@@ -22,7 +22,7 @@ func TestAnOrdinaryBinaryHoldsNothingOfThis(t *testing.T) {
 		require.NoError(t, err)
 		var ours []string
 		for line := range strings.Lines(string(symbols)) {
-			if strings.Contains(line, "edict/fault") {
+			if strings.Contains(line, "edict/internal/fault") {
 				ours = append(ours, strings.TrimSpace(line))
 			}
 		}

@@ -1,7 +1,7 @@
 // Command struck calls everything of package fault.
 package main
 
-import "github.com/edictdev/edict/fault"
+import "github.com/edictdev/edict/internal/fault"
 
 func main() {
 	n := 0
