@@ -22,14 +22,14 @@ var caughtAt = []struct {
 	mutant     fault.Mutant
 	room, test string
 }{
-	{fault.Unacknowledged, "api", "TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess"},
-	{fault.StaleRead, "api", "TestAWorkerBehindTheLogNeverAnswers404"},
-	{fault.SharedKey, "api", "TestKeysOfTwoPrincipalsAndOfTwoWritesDoNotMeet"},
+	{fault.Unacknowledged, "internal/api", "TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess"},
+	{fault.StaleRead, "internal/api", "TestAWorkerBehindTheLogNeverAnswers404"},
+	{fault.SharedKey, "internal/api", "TestKeysOfTwoPrincipalsAndOfTwoWritesDoNotMeet"},
 	{fault.TakenID, "cmd/edict/internal/plane", "TestNobodyTakesTheIDOfAnothersWrite"},
-	{fault.AnyBody, "api", "TestAKeyWithAnotherBodyIsRefused"},
-	{fault.OpenDoor, "access", "TestRelationsOnlyAdd"},
-	{fault.CredulousWitness, "projector", "TestAMutationIsCaughtAtTheNextLink"},
-	{fault.AnyLog, "projector", "TestLateLinksOfAFarPastAreComparedAtThousands"},
+	{fault.AnyBody, "internal/api", "TestAKeyWithAnotherBodyIsRefused"},
+	{fault.OpenDoor, "internal/access", "TestRelationsOnlyAdd"},
+	{fault.CredulousWitness, "internal/projector", "TestAMutationIsCaughtAtTheNextLink"},
+	{fault.AnyLog, "internal/projector", "TestLateLinksOfAFarPastAreComparedAtThousands"},
 	{fault.Unverified, "node", "TestWhatDoesNotVerifyIsNeverPassed"},
 	{fault.Rollback, "cmd/edict/internal/agent", "TestAnAgentRefusesWhatItShouldAndSaysWhy"},
 	{fault.EarlyReport, "cmd/edict/internal/agent", "TestNothingIsReportedThatTheKernelRefused"},
