@@ -55,6 +55,21 @@ func TestLinksOfPagesLead(t *testing.T) {
 	}
 }
 
+// TestDecisionsAreListed holds that the table of contents of the decisions has all
+// of them. That its links lead, TestLinksOfPagesLead holds.
+func TestDecisionsAreListed(t *testing.T) {
+	text := pages(t)["docs/decisions.md"]
+	linked := map[string]bool{}
+	for _, m := range link.FindAllStringSubmatch(text, -1) {
+		linked[strings.TrimPrefix(m[2], "#")] = true
+	}
+	for section := range sections(text) {
+		if section != "decisions" && !linked[section] {
+			t.Errorf("docs/decisions.md: its table of contents lacks #%s", section)
+		}
+	}
+}
+
 // TestCommentsLeadToPages holds what a comment of the code says of a page.
 func TestCommentsLeadToPages(t *testing.T) {
 	pages := pages(t)
