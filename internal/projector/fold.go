@@ -32,16 +32,14 @@ type fold struct {
 
 // scratch is what one batch leaves to the next: room.
 type scratch struct {
-	fresh    map[nodeEvent]struct{}          // events of nodes applied in this batch
-	admitted map[admissionEvent]struct{}     // and of admission policies
-	granted  map[accessEvent]struct{}        // and of principals and relations
-	wrote    map[compiler.Fingerprint][]byte // payloads, while there is a teller
-	key      []byte                          // of one write; the batch copies what it is given
-	value    []byte                          // of one write
+	fresh map[appliedEvent]struct{}       // applied in this batch
+	wrote map[compiler.Fingerprint][]byte // payloads, while there is a teller
+	key   []byte                          // of one write; the batch copies what it is given
+	value []byte                          // of one write
 }
 
 func newScratch() scratch {
-	return scratch{fresh: map[nodeEvent]struct{}{}, admitted: map[admissionEvent]struct{}{}, granted: map[accessEvent]struct{}{}, wrote: map[compiler.Fingerprint][]byte{}}
+	return scratch{fresh: map[appliedEvent]struct{}{}, wrote: map[compiler.Fingerprint][]byte{}}
 }
 
 // reset keeps room for an ordinary batch; that of a rebuild would take longer
@@ -52,8 +50,6 @@ func (s *scratch) reset() {
 		*s = newScratch()
 	}
 	clear(s.fresh)
-	clear(s.admitted)
-	clear(s.granted)
 	clear(s.wrote)
 }
 

@@ -77,7 +77,7 @@ func (a *accessState) last() uint64 { return lastChange(a.changes) }
 
 func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
 	p := f.access.byID[ev.Principal]
-	if f.seenAccess(ev.Principal, ev.ID) {
+	if f.applied(toPrincipal(ev.Principal, ev.ID)) {
 		return duplicate
 	}
 	if fault != nil {
@@ -109,12 +109,12 @@ func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.Decode
 func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
 	p := f.access.byID[ev.Principal]
 	switch {
-	case f.seenAccess(ev.Principal, ev.ID):
+	case f.applied(toPrincipal(ev.Principal, ev.ID)):
 		return duplicate
 	case fault != nil:
 		return invalid(fault)
 	case p == nil || p.document == nil && len(p.relations) == 0:
-		f.rememberAccess(ev.Principal, ev.ID)
+		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
 		return duplicate
 	}
 	p.version, p.updated, p.createdBy, p.relations = f.seq, f.time, "", nil
@@ -127,12 +127,12 @@ func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeEr
 	relation := f.bind(ev.Relation)
 	p, at, found := f.findGrant(ev.Principal, relation)
 	switch {
-	case f.seenAccess(ev.Principal, ev.ID):
+	case f.applied(toPrincipal(ev.Principal, ev.ID)):
 		return duplicate
 	case fault != nil:
 		return invalid(fault)
 	case found:
-		f.rememberAccess(ev.Principal, ev.ID)
+		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
 		return duplicate
 	case p == nil:
 		p = &principal{id: ev.Principal}
@@ -146,12 +146,12 @@ func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeEr
 func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
 	p := f.access.byID[ev.Principal]
 	switch {
-	case f.seenAccess(ev.Principal, ev.ID):
+	case f.applied(toPrincipal(ev.Principal, ev.ID)):
 		return duplicate
 	case fault != nil:
 		return invalid(fault)
 	case p == nil || !p.take(ev.Relation):
-		f.rememberAccess(ev.Principal, ev.ID)
+		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
 		return duplicate
 	}
 	f.accessed(p, ev.ID)
@@ -204,25 +204,8 @@ func (f *fold) findGrant(id policy.PrincipalID, r policy.Relation) (p *principal
 func (f *fold) accessed(p *principal, event uuid.UUID) {
 	p.seq = f.seq
 	f.access.note(p)
-	f.rememberAccess(p.id, event)
+	f.noteApplied(toPrincipal(p.id, event))
 	f.set(principalKey(p.id), p.append(nil))
-}
-
-// accessEvent is one event about one principal. Each is known for ever: one met
-// again must not give back what was taken since.
-type accessEvent struct {
-	principal policy.PrincipalID
-	event     uuid.UUID
-}
-
-func (f *fold) rememberAccess(id policy.PrincipalID, event uuid.UUID) {
-	f.granted[accessEvent{id, event}] = struct{}{}
-	f.set(accessEventKey(id, event), nil)
-}
-
-func (f *fold) seenAccess(id policy.PrincipalID, event uuid.UUID) bool {
-	_, now := f.granted[accessEvent{id, event}]
-	return now || f.stored(accessEventKey(id, event))
 }
 
 func (p *principal) append(b []byte) []byte {

@@ -87,7 +87,7 @@ func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *p
 	switch {
 	case p != nil && p.event == ev.ID:
 		return duplicate
-	case f.seenAdmission(ev.Policy, ev.ID):
+	case f.applied(toAdmission(ev.Policy, ev.ID)):
 		return staleAdmission(ev.Policy, ev.ID)
 	case fault != nil:
 		return invalid(fault)
@@ -119,14 +119,14 @@ func (f *fold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *p
 	switch {
 	case p != nil && p.event == ev.ID:
 		return duplicate
-	case !gone && f.seenAdmission(ev.Policy, ev.ID):
+	case !gone && f.applied(toAdmission(ev.Policy, ev.ID)):
 		return staleAdmission(ev.Policy, ev.ID)
 	case fault != nil:
 		return invalid(fault)
 	case gone:
 		// Met again after the policy has come, this event must be known as an old
 		// one.
-		f.rememberAdmission(ev.Policy, ev.ID)
+		f.noteApplied(toAdmission(ev.Policy, ev.ID))
 		return duplicate
 	}
 	if ev.Expected != nil && *ev.Expected != p.seq {
@@ -165,24 +165,8 @@ func (f *fold) admit(p *admissionPolicy, event uuid.UUID, document *policy.Admis
 	p.seq, p.event, p.updated = f.seq, event, f.time
 	f.admission.put(p, document)
 	f.admission.note(p)
-	f.rememberAdmission(p.id, event)
+	f.noteApplied(toAdmission(p.id, event))
 	f.set(admissionKey(p.id), appendAdmission(nil, p))
-}
-
-// admissionEvent is one event of one admission policy.
-type admissionEvent struct {
-	policy policy.AdmissionPolicyID
-	event  uuid.UUID
-}
-
-func (f *fold) rememberAdmission(id policy.AdmissionPolicyID, event uuid.UUID) {
-	f.admitted[admissionEvent{id, event}] = struct{}{}
-	f.set(admissionEventKey(id, event), nil)
-}
-
-func (f *fold) seenAdmission(id policy.AdmissionPolicyID, event uuid.UUID) bool {
-	_, now := f.admitted[admissionEvent{id, event}]
-	return now || f.stored(admissionEventKey(id, event))
 }
 
 func appendAdmission(b []byte, p *admissionPolicy) []byte {

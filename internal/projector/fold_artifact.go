@@ -56,7 +56,7 @@ func (f *fold) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *no
 		return n, Verdict{}, false
 	case n.artifacts.event == event:
 		return n, duplicate, true
-	case f.appliedBefore(n.ordinal, n.artifacts.seen, event):
+	case f.appliedToNode(n.ordinal, n.artifacts.seen, event):
 		return n, reject(CodeStaleEvent, "event %s about the artifacts of node %s was applied before and a newer one followed: publish a new event", event, id), true
 	}
 	return n, Verdict{}, false
@@ -289,7 +289,7 @@ func (f *fold) rememberArtifacts(n *node, event uuid.UUID) {
 	s := n.artifacts
 	s.seq, s.time, s.event = f.seq, f.time, event
 	s.seen |= eventBits(event)
-	f.noteEvent(n.ordinal, event)
+	f.noteApplied(toNode(n.ordinal, event))
 	f.storeArtifacts(n)
 }
 

@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
@@ -19,58 +18,12 @@ func (f *fold) judge(id policy.NodeID, project, event uuid.UUID, fault *policy.D
 		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id), true
 	case n.event == event:
 		return n, duplicate, true
-	case f.seenBefore(n, event):
+	case f.appliedToNode(n.ordinal, n.seen, event):
 		return n, reject(CodeStaleEvent, "event %s of node %s was applied before and newer facts followed: publish a new event", event, id), true
 	case fault != nil:
 		return n, invalid(fault), true
 	}
 	return n, Verdict{}, false
-}
-
-// nodeEvent is one event of one node.
-type nodeEvent struct {
-	node  uint32 // ordinal
-	event uuid.UUID
-}
-
-// seenBefore is exact: the filter in memory spares the look-up, it never
-// answers yes by itself.
-func (f *fold) seenBefore(n *node, event uuid.UUID) bool {
-	return f.appliedBefore(n.ordinal, n.seen, event)
-}
-
-func (f *fold) appliedBefore(ordinal uint32, seen uint64, event uuid.UUID) bool {
-	if b := eventBits(event); seen&b != b {
-		return false
-	}
-	if _, ok := f.fresh[nodeEvent{ordinal, event}]; ok {
-		return true
-	}
-	f.key = appendNodeEventKey(f.key[:0], ordinal, event)
-	return f.stored(f.key)
-}
-
-// noteEvent remembers that an event of a node was applied.
-func (f *fold) noteEvent(ordinal uint32, event uuid.UUID) {
-	f.fresh[nodeEvent{ordinal, event}] = struct{}{}
-	f.key = appendNodeEventKey(f.key[:0], ordinal, event)
-	f.set(f.key, nil)
-}
-
-// stored reports whether an earlier batch wrote the key.
-func (f *fold) stored(key []byte) bool {
-	_, closer, err := f.store.Get(key)
-	if err == pebble.ErrNotFound {
-		return false
-	}
-	if err != nil {
-		if f.err == nil {
-			f.err = err
-		}
-		return false
-	}
-	closer.Close()
-	return true
 }
 
 // remember makes the event the one that gave the node its facts.
@@ -79,7 +32,7 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	f.touchNode(n, addresses)
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
-	f.noteEvent(n.ordinal, event)
+	f.noteApplied(toNode(n.ordinal, event))
 	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, seen: n.seen, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal

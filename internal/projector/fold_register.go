@@ -14,7 +14,7 @@ import (
 // fold answers the same. A later registration of the node takes the place of
 // the one before, whose bearer token ends with it.
 func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
-	if f.seenAccess(ev.Principal, ev.ID) {
+	if f.applied(toPrincipal(ev.Principal, ev.ID)) {
 		return duplicate
 	}
 	if fault != nil {
@@ -36,7 +36,7 @@ func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeErro
 	case f.time >= t.Expires.UnixNano():
 		return reject(CodeTokenExpired, "bootstrap token %s expired at %s: make another with edict access bootstrap", t.ID, t.Expires.Format(time.RFC3339))
 	}
-	if ev.Nonce != nil && f.seenAccess("", nonceID(*ev.Nonce)) {
+	if ev.Nonce != nil && f.applied(ofNonce(*ev.Nonce)) {
 		return reject(CodeNonceCollision, "the nonce was used in another registration: choose one at random")
 	}
 	document, full := registered(p.document, at, ev)
@@ -48,16 +48,13 @@ func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeErro
 		p.give(at, grant{relation, f.seq, p.createdBy})
 	}
 	if ev.Nonce != nil {
-		f.rememberAccess("", nonceID(*ev.Nonce))
+		f.noteApplied(ofNonce(*ev.Nonce))
 	}
 	p.version, p.updated = f.seq, f.time
 	f.access.put(p, document)
 	f.accessed(p, ev.ID)
 	return Verdict{}
 }
-
-// nonceID is what a nonce is remembered by.
-func nonceID(hash [32]byte) uuid.UUID { return uuid.UUID(hash[:16]) }
 
 func findBootstrap(p *policy.Principal, id uuid.UUID) int {
 	return slices.IndexFunc(p.Bootstrap, func(t policy.Bootstrap) bool { return t.ID == id })

@@ -15,35 +15,34 @@ import (
 // has admission policies; version 4 has artifacts; version 5 has no edges, but
 // says since when things are as they are, and keeps the past; version 6 has a
 // chain hash that names events by their bodies alone, and in relations to nodes
-// the project; version 7 counts what each project takes of the log.
-const SchemaVersion = 7
+// the project; version 7 counts what each project takes of the log; version 8 has
+// one place for the ids of applied events.
+const SchemaVersion = 8
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
-	keySchema         = 's' // -> version u32, partitions u32
-	keyCursor         = 'c' // -> cursor
-	keyNode           = 'n' // project, node id -> nodeRecord
-	keyNodeEvent      = 'e' // node ordinal, event id -> ; every node event ever applied
-	keyIdentity       = 'i' // ordinal -> project, labels
-	keyPolicy         = 'p' // project, policy -> policyRecord; deleted ones too
-	keyRevision       = 'v' // policy, sequence -> log time, event body verbatim
-	keyRevisionID     = 'w' // policy, revision -> sequence
-	keySelector       = 'q' // ordinal -> project, source text, destination text
-	keyMember         = 'm' // selector ordinal, identity ordinal ->
-	keyPayload        = 'y' // fingerprint -> rule payload, verbatim
-	keyLost           = 'o' // sequence -> lost
-	keyFormer         = 'f' // sequence -> former
-	keyWithdrawn      = 'x' // sequence, place u16 -> withdrawn
-	keyRejection      = 'j' // sequence -> rejection as JSON
-	keyAdmission      = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
-	keyAdmissionEvent = 'b' // admission policy, 0, event id -> ; every event ever applied
-	keyPrincipal      = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
-	keyAccessEvent    = 'h' // principal, 0, event id -> ; every event ever applied; without a principal, nonces of registrations
-	keyArtifacts      = 't' // project, node id -> artifactSet; of a node without any, too
-	keyRete           = 'u' // project, rete -> signers
-	keyRelease        = 'l' // project, node id, 0, version -> sequence; every release ever applied
-	keyUsage          = 'd' // project -> the last hour, bytes of the log by hours
-	keyReported       = 'k' // -> rejections up to this sequence are in their stream
+	keySchema     = 's' // -> version u32, partitions u32
+	keyCursor     = 'c' // -> cursor
+	keyNode       = 'n' // project, node id -> nodeRecord
+	keyApplied    = 'e' // kind of thing, thing, event id -> ; every event ever applied (see appliedEvent)
+	keyIdentity   = 'i' // ordinal -> project, labels
+	keyPolicy     = 'p' // project, policy -> policyRecord; deleted ones too
+	keyRevision   = 'v' // policy, sequence -> log time, event body verbatim
+	keyRevisionID = 'w' // policy, revision -> sequence
+	keySelector   = 'q' // ordinal -> project, source text, destination text
+	keyMember     = 'm' // selector ordinal, identity ordinal ->
+	keyPayload    = 'y' // fingerprint -> rule payload, verbatim
+	keyLost       = 'o' // sequence -> lost
+	keyFormer     = 'f' // sequence -> former
+	keyWithdrawn  = 'x' // sequence, place u16 -> withdrawn
+	keyRejection  = 'j' // sequence -> rejection as JSON
+	keyAdmission  = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
+	keyPrincipal  = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
+	keyArtifacts  = 't' // project, node id -> artifactSet; of a node without any, too
+	keyRete       = 'u' // project, rete -> signers
+	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied
+	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
+	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
 
 func schemaKey() []byte   { return []byte{keySchema} }
@@ -56,26 +55,12 @@ func appendNodeKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
 	return append(append(append(b, keyNode), project[:]...), id...)
 }
 
-func appendNodeEventKey(b []byte, ordinal uint32, event uuid.UUID) []byte {
-	return append(appendU32(append(b, keyNodeEvent), ordinal), event[:]...)
-}
-
 func admissionKey(id policy.AdmissionPolicyID) []byte {
 	return append([]byte{keyAdmission}, id...)
 }
 
-func admissionEventKey(id policy.AdmissionPolicyID, event uuid.UUID) []byte {
-	b := append(append([]byte{keyAdmissionEvent}, id...), 0)
-	return append(b, event[:]...)
-}
-
 func principalKey(id policy.PrincipalID) []byte {
 	return append([]byte{keyPrincipal}, id...)
-}
-
-func accessEventKey(id policy.PrincipalID, event uuid.UUID) []byte {
-	b := append(append([]byte{keyAccessEvent}, id...), 0)
-	return append(b, event[:]...)
 }
 
 func appendIdentityKey(b []byte, ordinal uint32) []byte {

@@ -128,13 +128,6 @@ func (s *state) enroll(n *node) {
 	s.nodes[n.id] = n
 }
 
-// eventBits are the two bits an event id sets in node.seen. After k events a
-// new id meets both set with probability about (2k/64)²; only then the store is
-// asked whether the id was really seen.
-func eventBits(id uuid.UUID) uint64 {
-	return 1<<(id[14]&63) | 1<<(id[15]&63)
-}
-
 // identity is one distinct label set of a project. It lives while a node has it.
 type identity struct {
 	ordinal    uint32

@@ -1,0 +1,98 @@
+package projector
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// appliedEvent is an event that was applied to one thing. The fold remembers each
+// for ever: one that is met again must not undo what newer events did.
+type appliedEvent struct {
+	kind  byte   // of the thing: one of the letters below
+	node  uint32 // ordinal of a node
+	id    string // of anything else; empty for a nonce
+	event uuid.UUID
+}
+
+// Kinds of things that events are applied to, in keys.
+const (
+	appliedNode      = 'n' // to a node, or to its artifacts
+	appliedAdmission = 'a' // to an admission policy
+	appliedPrincipal = 'p' // to a principal or its relations
+	appliedNonce     = 'r' // the id is that of a registration's nonce
+)
+
+func toNode(ordinal uint32, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedNode, node: ordinal, event: event}
+}
+
+func toAdmission(id policy.AdmissionPolicyID, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedAdmission, id: string(id), event: event}
+}
+
+func toPrincipal(id policy.PrincipalID, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedPrincipal, id: string(id), event: event}
+}
+
+// ofNonce is the use of a nonce, by its hash.
+func ofNonce(hash [32]byte) appliedEvent {
+	return appliedEvent{kind: appliedNonce, event: uuid.UUID(hash[:16])}
+}
+
+func (a appliedEvent) appendKey(b []byte) []byte {
+	b = append(b, keyApplied, a.kind)
+	if a.kind == appliedNode {
+		b = appendU32(b, a.node)
+	} else {
+		b = append(append(b, a.id...), 0)
+	}
+	return append(b, a.event[:]...)
+}
+
+// applied reports whether an event was applied before. It is exact.
+func (f *fold) applied(a appliedEvent) bool {
+	if _, ok := f.fresh[a]; ok {
+		return true
+	}
+	f.key = a.appendKey(f.key[:0])
+	return f.stored(f.key)
+}
+
+// noteApplied remembers that an event was applied.
+func (f *fold) noteApplied(a appliedEvent) {
+	f.fresh[a] = struct{}{}
+	f.key = a.appendKey(f.key[:0])
+	f.set(f.key, nil)
+}
+
+// appliedToNode asks the filter in memory first: it spares most look-ups, and
+// never answers yes by itself.
+func (f *fold) appliedToNode(ordinal uint32, seen uint64, event uuid.UUID) bool {
+	if b := eventBits(event); seen&b != b {
+		return false
+	}
+	return f.applied(toNode(ordinal, event))
+}
+
+// stored reports whether an earlier batch wrote the key.
+func (f *fold) stored(key []byte) bool {
+	_, closer, err := f.store.Get(key)
+	if err == pebble.ErrNotFound {
+		return false
+	}
+	if err != nil {
+		f.keep(err)
+		return false
+	}
+	closer.Close()
+	return true
+}
+
+// eventBits are the two bits an event id sets in the filter of a node. After k
+// events a new id meets both set with probability about (2k/64)²; only then the
+// store is asked whether the id was really seen.
+func eventBits(id uuid.UUID) uint64 {
+	return 1<<(id[14]&63) | 1<<(id[15]&63)
+}
