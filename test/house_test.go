@@ -31,6 +31,7 @@ var rooms = map[string][]string{
 	"disk":        {"streams", "wire", "policy"},
 	"datadir":     {"snapshot", "relay", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
+	"integrity":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"projector":   {"fault", "streams", "wire", "compiler", "artifact", "policy"},
 	"relay":       {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"snapshot":    {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
@@ -42,7 +43,7 @@ var rooms = map[string][]string{
 	"enforce":     {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"api", "node", "enforce", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "admission", "access",
+		"api", "node", "enforce", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"deploy": {},

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/keyring"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
@@ -65,14 +66,17 @@ func codeOfKind(err error) int {
 	var unreached *streams.ConnectError
 	var kept *node.StateFileError
 	var damaged *streams.DamagedError
-	var restored *plane.RestoredError
+	var restored *integrity.RestoredError
 	var corrupt *projector.CorruptError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return cli.BadUsage
 	case errors.As(err, &schema), errors.As(err, &kept), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return cli.Unreadable
-	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty):
+	case errors.Is(err, integrity.ErrNoLog):
+		return cli.NotFound
+	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty),
+		errors.Is(err, integrity.ErrWitnessInUse):
 		return cli.Conflict
 	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
 		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):

@@ -1,26 +1,17 @@
 package main
 
 import (
-	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
-	"github.com/edictdev/edict/policy"
 )
-
-// aboveLost is how far above the highest sequence known a log begins that is
-// made in the place of a lost one, and how far above the highest event id known
-// ids go on after any loss: what was told last, nobody may know any more.
-const aboveLost = 1_000_000
 
 func (a *app) logAcceptCommand() *cobra.Command {
 	var f logFlags
@@ -90,22 +81,16 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 	if err := conn.KeepReplicas(ctx, streams.ChainStream); err != nil {
 		return err
 	}
-	r, err := a.audit(ctx, conn)
+	r, err := a.verifyLog(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if r.Damage == nil && store.Seq > r.Last {
-		// No link was made of it yet, but the read model had it.
-		r.Damage = &damage{
-			Kind: streams.DamageTruncated, From: r.Last + 1, To: store.Seq, LinkBelow: r.Witnessed,
-			Detail: fmt.Sprintf("the log ends at %d, the read model in %s had folded it up to %d", r.Last, storeDir, store.Seq),
-		}
-	}
+	r.CompareReadModel(store, storeDir)
 	lossy := r.Damage != nil
 	if !lossy && !opt.restored || lossy && r.Damage.Kind == streams.DamageHole || !opt.yes {
 		return a.notAccepted(r, opt)
 	}
-	if err := a.settle(ctx, conn, r, store, opt.restored); err != nil {
+	if err := r.Accept(ctx, conn, store, opt.restored); err != nil {
 		return err
 	}
 	if lossy && store.Seq > 0 {
@@ -115,12 +100,12 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 		}
 		fmt.Fprintf(a.stderr, "the read model is at %s; the next start folds a new one\n", lost)
 	}
-	return a.tellAudit(r)
+	return a.printReport(r)
 }
 
 // notAccepted says what was found, and that nothing was changed.
-func (a *app) notAccepted(r *auditResult, opt acceptOptions) error {
-	if err := a.tellAudit(r); err != nil {
+func (a *app) notAccepted(r *integrity.Report, opt acceptOptions) error {
+	if err := a.printReport(r); err != nil {
 		return fmt.Errorf("%w%s", err, acceptHint(r.Damage.Kind))
 	}
 	if opt.restored {
@@ -135,66 +120,4 @@ func acceptHint(kind string) string {
 		return "; a log with a hole cannot be accepted: restore it"
 	}
 	return "; it was not accepted: say --yes to do so"
-}
-
-// settle makes the log as it is now the truth. The entry in the witness comes
-// last: after a crash before it, the same command does it all again.
-func (a *app) settle(ctx context.Context, conn *streams.Conn, r *auditResult, store projector.Identity, restored bool) (err error) {
-	high, id := max(r.high, r.Last, store.Seq), r.highID
-	if store.Seq > 0 {
-		id = max(id, store.LastID())
-	}
-	if place, _ := id.Seq(0); place > 0 {
-		id = policy.EndOf(place, aboveLost)
-	}
-	if r.log == nil {
-		if r.log, err = streams.OpenLog(ctx, conn, streams.LogOptions{Above: high + aboveLost, AboveID: id}); err != nil {
-			return err
-		}
-		r.Log, r.First = r.log.ID(), r.log.First()
-	} else {
-		if err := a.fill(ctx, r.log, high); err != nil {
-			return err
-		}
-		rebase := r.log.Rebase
-		if restored {
-			rebase = r.log.BeginAnew
-		}
-		if err := rebase(ctx, id); err != nil {
-			return err
-		}
-	}
-	state, err := r.log.State(ctx)
-	if err != nil {
-		return err
-	}
-	r.Last, r.links, r.Damage = state.Last, nil, nil
-	chain, err := a.readLog(ctx, r)
-	if err != nil {
-		return err
-	}
-	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
-	if r.chain == nil {
-		if r.chain, err = streams.OpenChain(ctx, conn); err != nil {
-			return err
-		}
-	}
-	l := streams.Link{Log: r.Log, Base: r.log.Base(), Seq: chain.Seq, Hash: chain.Hash, Accepted: true, Restored: restored}
-	if _, err := r.chain.Append(ctx, r.at, l); errors.Is(err, streams.ErrWrongSequence) {
-		return cli.Failed(cli.Conflict, "a worker writes to the witness: stop every worker, then accept again")
-	} else if err != nil {
-		return err
-	}
-	return r.readWitness(ctx, conn)
-}
-
-func (a *app) fill(ctx context.Context, log *streams.Log, to uint64) error {
-	state, err := log.State(ctx)
-	if err != nil || state.Last >= to {
-		return err
-	}
-	from := state.Last
-	bar := progress.Start(a.stderr, "filling the log", "sequences", int64(to-from))
-	defer bar.Stop()
-	return log.Fill(ctx, to, func(seq uint64) { bar.Set(int64(seq - from)) })
 }

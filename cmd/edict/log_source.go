@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sort"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -59,27 +59,13 @@ func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSo
 		src.close()
 		return nil, err
 	}
-	_, links, _, err := witnessed(ctx, src.conn)
+	_, links, _, err := integrity.FindLinks(ctx, src.conn)
 	if err != nil {
 		src.close()
 		return nil, err
 	}
-	src.links = streams.Standing(links)
+	src.links = streams.EffectiveLinks(links)
 	return src, nil
-}
-
-// witnessed reads what a server holds of the log's witness: all of its links, and
-// its last entry. chain is nil where nobody witnessed the log.
-func witnessed(ctx context.Context, conn *streams.Conn) (chain *streams.Chain, links []streams.Link, at uint64, err error) {
-	chain, err = streams.FindChain(ctx, conn)
-	if errors.Is(err, streams.ErrNotFound) {
-		return nil, nil, 0, nil
-	}
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	links, at, err = chain.Links(ctx)
-	return chain, links, at, err
 }
 
 // openConn connects to the server that has the log; that of a stopped plane is

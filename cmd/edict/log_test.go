@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -105,7 +106,7 @@ func edict(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 // verify is what `log verify` says of the ledger's data.
-func verify(t *testing.T, data string) (code int, r auditResult) {
+func verify(t *testing.T, data string) (code int, r integrity.Report) {
 	code, out, errs := edict(t, "log", "verify", "--log", data, "-o", "json")
 	require.NoError(t, json.Unmarshal([]byte(out), &r), "%s%s", out, errs)
 	if r.Damage != nil {
@@ -153,7 +154,7 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		harm func(t *testing.T, l *ledger)
-		want damage
+		want integrity.Damage
 	}{
 		{"a flipped byte cannot be read", func(t *testing.T, l *ledger) {
 			l.close()
@@ -161,27 +162,27 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 				from[13] ^= 1
 				return append(before, from...)
 			})
-		}, damage{Kind: streams.DamageHole, From: 15, To: 15, LinkBelow: 10, LinkAbove: ptr(20)}},
+		}, integrity.Damage{Kind: streams.DamageHole, From: 15, To: 15, LinkBelow: 10, LinkAbove: ptr(20)}},
 		{"a lost tail", func(t *testing.T, l *ledger) {
 			l.close()
 			cutFrom(t, l.data, 25)
-		}, damage{Kind: streams.DamageTruncated, From: 25, To: 30, LinkBelow: 20, LinkAbove: ptr(30)}},
+		}, integrity.Damage{Kind: streams.DamageTruncated, From: 25, To: 30, LinkBelow: 20, LinkAbove: ptr(30)}},
 		{"another event than the one that was witnessed", func(_ *testing.T, l *ledger) {
 			l.grow(10)
 			hash := l.run.Hash
 			hash[0] ^= 1
 			l.link(hash)
 			l.close()
-		}, damage{Kind: streams.DamageChanged, From: 31, To: 40, LinkBelow: 30, LinkAbove: ptr(40)}},
+		}, integrity.Damage{Kind: streams.DamageChanged, From: 31, To: 40, LinkBelow: 30, LinkAbove: ptr(40)}},
 		{"no log", func(_ *testing.T, l *ledger) {
 			l.lose()
 			l.close()
-		}, damage{Kind: streams.DamageGone, To: 30, LinkAbove: ptr(30)}},
+		}, integrity.Damage{Kind: streams.DamageGone, To: 30, LinkAbove: ptr(30)}},
 		{"another log", func(t *testing.T, l *ledger) {
 			l.lose()
 			l.close()
 			openLedger(t, l.data).close()
-		}, damage{Kind: streams.DamageOther, To: 30, LinkAbove: ptr(30)}},
+		}, integrity.Damage{Kind: streams.DamageOther, To: 30, LinkAbove: ptr(30)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := openLedger(t, t.TempDir())
@@ -201,7 +202,7 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 func ptr(n uint64) *uint64 { return &n }
 
 // accepted accepts a damaged log and returns what `log verify` says then.
-func accepted(t *testing.T, data string) auditResult {
+func accepted(t *testing.T, data string) integrity.Report {
 	code, _, errs := edict(t, "log", "accept", "--log", data)
 	require.Equal(t, cli.Differs, code)
 	require.Contains(t, errs, "say --yes")

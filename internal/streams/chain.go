@@ -240,26 +240,26 @@ func (w *Chain) Append(ctx context.Context, after uint64, l Link) (at uint64, er
 	return a.Seq, nil
 }
 
-// Standing is what of links, oldest first, is to be believed: those since the
+// EffectiveLinks are those of links, oldest first, that count: those since the
 // last acceptance, it included, that can be read.
-func Standing(links []Link) []Link {
-	standing := make([]Link, 0, len(links))
+func EffectiveLinks(links []Link) []Link {
+	effective := make([]Link, 0, len(links))
 	for _, l := range links {
 		if l.Accepted {
-			standing = standing[:0]
+			effective = effective[:0]
 		}
 		if l.Log != "" {
-			standing = append(standing, l)
+			effective = append(effective, l)
 		}
 	}
-	return standing
+	return effective
 }
 
-// Vouch holds what the server says of the log's birth, end and number of
-// events against what the witness says of them. links stand (Standing). It is a
-// *DamagedError when the log is another one, or gives event ids from a lower base, ends before the last link, or has
-// fewer events than sequences.
-func (l *Log) Vouch(ctx context.Context, links []Link) error {
+// VerifyExtent compares what the server says of the log's identity, end and number
+// of events with links of the witness, those that count (EffectiveLinks). It is a
+// *DamagedError when the log is another one, gives event ids from a lower base,
+// ends before the last link, or has fewer events than sequences.
+func (l *Log) VerifyExtent(ctx context.Context, links []Link) error {
 	last := uint64(0)
 	if len(links) > 0 {
 		w := links[len(links)-1]
@@ -293,7 +293,7 @@ func (l *Log) Vouch(ctx context.Context, links []Link) error {
 			return nil
 		}
 		// A leader that was just elected may not have read all of its own yet.
-		if l.replicas == 1 || try == vouchTries || pause(ctx, vouchPause) != nil {
+		if l.replicas == 1 || try == extentTries || pause(ctx, extentPause) != nil {
 			break
 		}
 	}
@@ -307,8 +307,8 @@ func (l *Log) Vouch(ctx context.Context, links []Link) error {
 }
 
 const (
-	vouchTries = 8
-	vouchPause = 100 * time.Millisecond
+	extentTries = 8
+	extentPause = 100 * time.Millisecond
 )
 
 // MissingLog says that there is no log, although the witness vouches for one;
@@ -329,11 +329,11 @@ func MissingLog(ctx context.Context, c *Conn) error {
 	if err != nil {
 		return err
 	}
-	standing := Standing(links)
-	if len(standing) == 0 {
+	effective := EffectiveLinks(links)
+	if len(effective) == 0 {
 		return nil
 	}
-	last := standing[len(standing)-1]
+	last := effective[len(effective)-1]
 	return &DamagedError{Damage: DamageGone, To: last.Seq, Detail: fmt.Sprintf("%s is gone; the witness %s vouches for log %s up to event %d",
 		LogStream, ChainStream, last.Log, last.Seq)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// fold keeps the read model up with the log. One that is far behind, as that of
+// catchUp keeps the read model up with the log. One that is far behind, as that of
 // a new worker is, is first rebuilt in bulk; caught is called when it has come
 // as far as the log went at the start. What nodes hear before would be
 // overtaken batch by batch, and compared anew each time.

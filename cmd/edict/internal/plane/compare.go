@@ -2,8 +2,8 @@ package plane
 
 import (
 	"encoding/hex"
-	"fmt"
 
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/relay"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -34,23 +34,8 @@ func heardLinks(told []relay.WorkerLink) []streams.Link {
 	return out
 }
 
-// compareWith holds another worker's links against the own ones. Of two workers
-// that differ neither knows who is wrong, so both stand still, but for one that
-// the witness has confirmed: it goes on.
+// compareWith holds another worker's links against the own ones.
 func (p *Plane) compareWith(other relay.Worker) {
-	seq, agreed := p.store.Differ(heardLinks(other.Links))
-	if seq == 0 {
-		return
-	}
-	if p.guard.raised() != nil {
-		return
-	}
-	if seq <= p.store.Agreed() {
-		p.log.Error("another worker folded another log; the witness agrees with this one", "worker", other.Name, "seq", seq)
-		return
-	}
-	p.guard.raise(&streams.DamagedError{
-		Damage: streams.DamageChanged, From: agreed + 1, To: seq,
-		Detail: fmt.Sprintf("workers %s and %s folded different events: their chain hashes differ at %d, and the witness does not say which is right", p.opt.Name, other.Name, seq),
-	})
+	c := integrity.Comparer{Alarm: p.alarm, Fold: p.store, Name: p.opt.Name, Log: p.log}
+	c.Compare(other.Name, heardLinks(other.Links))
 }

@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -59,7 +58,7 @@ func TestWorkersThatFoldedTheSameAgree(t *testing.T) {
 	told := append(toldLinks(p.store.Links()), relay.WorkerLink{Log: p.stream.ID(), Seq: 3000, Hash: "unread"},
 		relay.WorkerLink{Log: "another", Seq: 1000, Hash: strings.Repeat("0f", 32)})
 	p.meets(t, told)
-	require.NoError(t, p.guard.raised())
+	require.NoError(t, p.alarm.Raised())
 	self := p.workers.Self()
 	require.Len(t, self.Links, 2, "and tells them")
 	require.EqualValues(t, 2000, self.Links[1].Seq)
@@ -71,13 +70,5 @@ func TestAWorkerThatTheWitnessConfirmsGoesOn(t *testing.T) {
 	require.Eventually(t, func() bool { return p.store.Agreed() >= 2000 }, 20*time.Second, time.Millisecond)
 	p.meets(t, changed(toldLinks(p.store.Links()), 1))
 	require.Eventually(t, func() bool { return strings.Contains(out.text(), "another worker folded another log") }, 20*time.Second, time.Millisecond)
-	require.NoError(t, p.guard.raised())
-}
-
-func TestAnAlarmBeforeTheFoldBeginsEndsIt(t *testing.T) {
-	g := guard{log: slog.New(slog.DiscardHandler)}
-	g.raise(&streams.DamagedError{Damage: streams.DamageChanged, From: 1, To: 2})
-	ctx, cancel := context.WithCancel(t.Context())
-	g.watch(cancel)
-	require.Error(t, ctx.Err())
+	require.NoError(t, p.alarm.Raised())
 }

@@ -51,7 +51,7 @@ var whole = sync.OnceValues(func() (dir string, err error) {
 		return dir, err
 	}
 	// A stop in the middle of a link leaves its end to the next start.
-	for !p.leads() || p.witnessed() < folded/1000*1000 {
+	for !p.leads() || p.witness.Last() < folded/1000*1000 {
 		time.Sleep(time.Millisecond)
 	}
 	stop()
@@ -157,8 +157,8 @@ func runningUntil(t *testing.T, opt Options) (p *Plane, stop func()) {
 
 // alarmed waits for the alarm and returns it.
 func (p *Plane) alarmed(t *testing.T) error {
-	require.Eventually(t, func() bool { return p.guard.raised() != nil }, 20*time.Second, time.Millisecond)
-	return p.guard.raised()
+	require.Eventually(t, func() bool { return p.alarm.Raised() != nil }, 20*time.Second, time.Millisecond)
+	return p.alarm.Raised()
 }
 
 func requireDamage(t *testing.T, err error, kind string, from, to uint64) {
@@ -173,35 +173,22 @@ func TestAWholeLogRaisesNoAlarm(t *testing.T) {
 	for _, without := range [][]string{{}, {"store"}, {chainMessages}} {
 		p := running(t, Options{Data: data(t, without...), NATSListen: "none", witnessEvery: 5 * time.Millisecond})
 		require.NoError(t, p.store.Wait(t.Context(), folded))
-		require.Eventually(t, func() bool { return p.witnessed() == folded }, 20*time.Second, time.Millisecond)
-		require.True(t, p.auditOnce(t.Context()))
+		require.Eventually(t, func() bool { return p.witness.Last() == folded }, 20*time.Second, time.Millisecond)
+		require.True(t, p.monitor.Audit(t.Context()))
 		_, err := p.stream.PublishAll(t.Context(), nodes(folded+1, folded+10))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return p.witnessed() == folded+10 }, 20*time.Second, time.Millisecond, "the head is witnessed as it moves")
-		require.NoError(t, p.guard.raised())
+		require.Eventually(t, func() bool { return p.witness.Last() == folded+10 }, 20*time.Second, time.Millisecond, "the head is witnessed as it moves")
+		require.NoError(t, p.alarm.Raised())
 	}
 }
 
 func TestAStopIsWitnessed(t *testing.T) {
 	p := running(t, Options{Data: data(t), NATSListen: "none"})
 	var seqs []uint64
-	for _, l := range p.links {
+	for _, l := range p.witness.Links() {
 		seqs = append(seqs, l.Seq)
 	}
 	require.Equal(t, []uint64{1000, 2000, folded}, seqs)
-}
-
-// TestAStopReadsWhatLandedUnacknowledged: the last entry is there, and the
-// process does not know.
-func TestAStopReadsWhatLandedUnacknowledged(t *testing.T) {
-	p := running(t, Options{Data: data(t), NATSListen: "none", witnessEvery: time.Hour})
-	require.Eventually(t, func() bool { return p.leads() && p.ready(t.Context()) == nil }, 20*time.Second, time.Millisecond)
-	require.EqualValues(t, folded, p.witnessed())
-	p.witness.mu.Lock()
-	p.witness.at, p.witness.last = 0, streams.Link{}
-	p.witness.mu.Unlock()
-	p.endWitness(t.Context())
-	require.EqualValues(t, folded, p.witnessed())
 }
 
 // TestALogThatLostItsTailIsRefused: by the read model, which has seen the tail,
@@ -323,7 +310,7 @@ func TestATailThatGrewAgainIsFound(t *testing.T) {
 	e := startExternal(t, dir)
 	p := running(t, e.worker(t, dir))
 	p.serves(t)
-	require.Eventually(t, func() bool { return p.witnessed() == folded }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.witness.Last() == folded }, 20*time.Second, time.Millisecond)
 	e.server.Close()
 	cut(t, dir, 2550)
 	listen := e.opt.Listen
@@ -409,9 +396,9 @@ func TestAnEventOfTomorrowRaisesNoAlarm(t *testing.T) {
 			m.Header.Set(wire.HeaderDataSchema, "edict/v6")
 			ack, err := js.PublishMsg(ctx, m)
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return p.witnessed() == ack.Sequence }, 20*time.Second, time.Millisecond)
-			require.True(t, p.auditOnce(ctx))
-			require.NoError(t, p.guard.raised())
+			require.Eventually(t, func() bool { return p.witness.Last() == ack.Sequence }, 20*time.Second, time.Millisecond)
+			require.True(t, p.monitor.Audit(ctx))
+			require.NoError(t, p.alarm.Raised())
 			cancel()
 			require.NoError(t, <-ended)
 		}()

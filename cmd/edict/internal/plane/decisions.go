@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -25,7 +26,7 @@ func (p *Plane) openDecisions(ctx context.Context) (err error) {
 	}
 	opt := streams.DecisionsOptions{MaxAge: p.opt.Decisions.Age, MaxBytes: p.opt.Decisions.Bytes}
 	p.decisionStream, err = streams.OpenDecisions(ctx, p.conn, opt)
-	return advise(err)
+	return integrity.Advise(err)
 }
 
 // newAdmitter is the registry of admission policies, and the log of what they

@@ -29,7 +29,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 				return errors.New("not connected to NATS")
 			}
 			return nil
-		}}, {Name: "chain", Probe: func(context.Context) error { return p.guard.raised() }}},
+		}}, {Name: "chain", Probe: func(context.Context) error { return p.alarm.Raised() }}},
 		MetricsPage: page, Metrics: metrics, Trace: p.log,
 	}
 	d.LogURL, d.RotateKey, d.Past = p.logURL, p.rotateKey, p.store.PastStatus
@@ -49,7 +49,7 @@ func (p *Plane) deps(metrics *api.Metrics, page http.Handler) api.Deps {
 	d.Failures = p.entrance.failures
 	d.Event, d.NextOf, d.MaxMessage = p.stream.Get, p.stream.NextOf, p.conn.MaxPayload()
 	d.Convergence, d.Admission = p.tracker, p.admitter
-	d.Damaged, d.Held, d.Witnessed = p.guard.raised, p.held, p.witnessed
+	d.Damaged, d.Held, d.Witnessed = p.alarm.Raised, p.held, p.witness.Last
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing
 	}

@@ -21,7 +21,7 @@ func (p *Plane) keyFiles() keyring.Files {
 // openKeys loads this worker's keys and goes by the plane's record.
 func (p *Plane) openKeys(ctx context.Context) (err error) {
 	p.keys, err = keyring.Load(keyring.Options{
-		Files: p.keyFiles(), Log: p.stream, Stopped: p.guard.raised, LeastTransition: p.opt.leastTransition, Logger: p.log,
+		Files: p.keyFiles(), Log: p.stream, Stopped: p.alarm.Raised, LeastTransition: p.opt.leastTransition, Logger: p.log,
 		Open: func(ctx context.Context) (keyring.Bucket, error) {
 			b, err := streams.OpenMeta(ctx, p.conn)
 			if err != nil {

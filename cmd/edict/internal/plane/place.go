@@ -18,7 +18,7 @@ func (p *Plane) watchPlace(ctx context.Context) error {
 			return true
 		}
 		p.disk.Vanish()
-		p.guard.raise(err)
+		p.alarm.Raise(err)
 		return false
 	})
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -44,7 +45,7 @@ func TestEventIDsBeginAnewOnceWhereTheLogWasPutBack(t *testing.T) {
 	base := p.stream.Base()
 	require.Greater(t, base, was+folded)
 	require.Equal(t, base, p.store.Base())
-	links, _, err := witnessOf(p).Links(t.Context())
+	links, _, err := witnessOf(t, p).Links(t.Context())
 	p.Close()
 	require.NoError(t, err)
 	last := links[len(links)-1]
@@ -108,10 +109,10 @@ func TestAWorkerEndsWhenItsLogIsDeclaredPutBack(t *testing.T) {
 	require.NoError(t, log.BeginAnew(ctx, 0))
 	link := p.store.Head()
 	link.Base, link.Accepted, link.Restored = log.Base(), true, true
-	_, err = witnessOf(p).Append(ctx, 0, link)
+	_, err = witnessOf(t, p).Append(ctx, 0, link)
 	require.NoError(t, err)
 	err = <-ended
-	var restored *RestoredError
+	var restored *integrity.RestoredError
 	require.ErrorAs(t, err, &restored)
 	require.ErrorContains(t, err, "start this worker again")
 }
@@ -163,7 +164,8 @@ func TestALogThatVanishesIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-func witnessOf(p *Plane) *streams.Chain {
-	chain, _, _ := p.witness.end()
+func witnessOf(t *testing.T, p *Plane) *streams.Chain {
+	chain, err := streams.FindChain(t.Context(), p.conn)
+	require.NoError(t, err)
 	return chain
 }

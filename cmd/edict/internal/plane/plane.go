@@ -23,6 +23,7 @@ import (
 	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
+	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/keyring"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/relay"
@@ -77,7 +78,7 @@ type Options struct {
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing *tracing.Tracing
 
-	witnessEvery    time.Duration // 0: witnessPause
+	witnessEvery    time.Duration // 0: integrity.DefaultEvery
 	leastTransition time.Duration // of a rotation; 0: keyring.LeastTransition
 }
 
@@ -110,12 +111,11 @@ type Plane struct {
 	store     *projector.Projector
 	keys      *keyring.Manager
 	relay     *relay.Relay
-	owner     string        // of this process start
-	vouched   atomic.Uint64 // how often the connection had been lost when the log was asked last
+	owner     string // of this process start
 	tables    *snapshot.Tables
-	guard     guard
-	witness   witness
-	links     []streams.Link // of the witness, as the start found it
+	alarm     *integrity.Alarm
+	witness   *integrity.Witness
+	monitor   *integrity.Monitor
 	workers   *relay.Workers
 	caught    atomic.Bool // the fold is where the log was at the start
 	tracker   *convergence.Tracker
@@ -147,7 +147,7 @@ func Open(ctx context.Context, opt Options) (*Plane, error) {
 	if opt.Name == "" {
 		opt.Name, _ = os.Hostname() // shown to people only
 	}
-	p := &Plane{opt: opt, log: opt.Log, guard: guard{log: opt.Log}, dir: datadir.Dir(opt.Data)}
+	p := &Plane{opt: opt, log: opt.Log, alarm: integrity.NewAlarm(opt.Log), dir: datadir.Dir(opt.Data)}
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -259,7 +259,7 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if err := p.found.CheckFolded(ctx, p.conn); err != nil {
 		return err
 	}
-	if err := advise(streams.MissingLog(ctx, p.conn)); err != nil {
+	if err := integrity.Advise(streams.MissingLog(ctx, p.conn)); err != nil {
 		return err
 	}
 	if err := p.found.CheckExisting(ctx, p.conn, p.logURL()); err != nil {
@@ -285,10 +285,10 @@ func (p *Plane) openStreams(ctx context.Context) (err error) {
 	if err := p.openDecisions(ctx); err != nil {
 		return err
 	}
-	if err := p.openWitness(ctx); err != nil {
+	if p.witness, err = integrity.OpenWitness(ctx, p.conn, p.stream, p.found.Store == nil); err != nil {
 		return err
 	}
-	return p.found.Settle(ctx, p.stream, p)
+	return p.found.Settle(ctx, p.stream, p.witness)
 }
 
 // openMarker has the events of this worker marked as the plane's.
@@ -330,7 +330,7 @@ func (p *Plane) storeOptions() projector.Options {
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Base: p.stream.Base(), Past: p.opt.Past, PastBytes: p.opt.PastBytes,
 		Relaxed: p.opt.Relaxed, Log: p.log, Full: p.disk.WaitOut, Headroom: p.disk.HasHeadroom,
-		Links: p.links,
+		Links: p.witness.Links(),
 	}
 }
 
@@ -344,7 +344,7 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 	}
 	p.store, err = p.readModel.Open(ctx, p.foldMetrics(metrics))
 	if err != nil {
-		return advise(err)
+		return integrity.Advise(err)
 	}
 	p.onClose(func() {
 		p.saving.Lock() // a request for a checkpoint may have outlived its server
@@ -354,18 +354,23 @@ func (p *Plane) openStore(ctx context.Context) (err error) {
 		}
 	})
 	if err := p.led(func(ctx context.Context) error { return p.store.Verify(ctx, p.stream) })(ctx); err != nil {
-		return advise(err)
+		return integrity.Advise(err)
 	}
 	p.tables = snapshot.NewTables(p.store, snapshot.TableOptions{Capacity: p.opt.TableEntries})
 	ropt := relay.Options{
 		Partitions: p.stream.Partitions(), HubBytes: p.opt.HubBytes, Metrics: metrics, Log: p.log,
-		Head: p.stream.Head, Confirmed: p.confirmed,
+		Head:    p.stream.Head,
 		Dialect: p.dialect, Traced: p.told(), Tables: snapshot.NewWatch(p.store, p.tables, p.log),
 		Publish: relay.PublishOptions{Wire: p.wire},
 	}
 	if err := p.openWorkers(&ropt); err != nil {
 		return err
 	}
+	p.monitor = integrity.NewMonitor(integrity.Options{
+		Alarm: p.alarm, Witness: p.witness, Log: p.stream, Fold: p.store, Conn: p.conn, Leads: p.leads,
+		Every: p.opt.witnessEvery, Logger: p.log, Serving: !p.opt.NoAPI,
+	})
+	ropt.Confirmed = p.monitor.Confirmed
 	p.relay = relay.New(p.store, p.keys.Ring(), p.stream.Created(), ropt)
 	p.tracker = p.newTracker(metrics)
 	p.newAdmitter(metrics.Admission(), metrics.DecisionLogged)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
+	"github.com/edictdev/edict/internal/integrity"
 )
 
 // preflight finds what stands against a start, before anything is changed.
@@ -49,7 +50,7 @@ func (p *Plane) checkFound() (err error) {
 	if err != nil {
 		return err
 	}
-	return advise(p.found.CheckBlocks())
+	return integrity.Advise(p.found.CheckBlocks())
 }
 
 func (p *Plane) checkDisk() error {

@@ -30,7 +30,9 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.watchPlace(parts) })
 	caught, caughtUp := context.WithCancel(parts)
 	defer caughtUp()
-	g.Go(func() error { return p.fold(parts, caughtUp) })
+	g.Go(func() error {
+		return p.monitor.Run(parts, func(ctx context.Context) error { return p.catchUp(ctx, caughtUp) })
+	})
 	g.Go(func() error {
 		<-caught.Done()
 		p.caught.Store(parts.Err() == nil)
@@ -68,7 +70,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err := g.Wait(); !errors.Is(err, errStopped) {
 		return err
 	}
-	p.endWitness(ctx)
+	p.monitor.Finish(ctx)
 	return nil
 }
 

@@ -89,18 +89,18 @@ func TestAWorkerThatIsNotSureOfItsLogAnswersNoNode(t *testing.T) {
 	p := running(t, e.worker(t, dir))
 	p.serves(t)
 	require.NoError(t, p.store.Wait(t.Context(), enroll(t, p, 1))) // it follows the log
-	require.True(t, p.confirmed())
+	require.True(t, p.monitor.Confirmed())
 	require.NoError(t, p.relay.Ready())
 	e.server.Close()
-	require.Eventually(t, func() bool { return !p.confirmed() }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !p.monitor.Confirmed() }, 20*time.Second, time.Millisecond)
 	require.Error(t, p.relay.Ready())
 	status, _ := p.get(t, "/v1/nodes/node-1/events")
 	require.Equal(t, 503, status)
 	e.start(t)
-	require.Eventually(t, func() bool { return p.confirmed() && p.relay.Ready() == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.monitor.Confirmed() && p.relay.Ready() == nil }, 20*time.Second, time.Millisecond)
 	p.serves(t)
-	p.guard.raise(&streams.DamagedError{Damage: streams.DamageChanged, From: 1, To: 2})
-	require.False(t, p.confirmed())
+	p.alarm.Raise(&streams.DamagedError{Damage: streams.DamageChanged, From: 1, To: 2})
+	require.False(t, p.monitor.Confirmed())
 }
 
 // The stream of an older release is named once, and stays as it is.

@@ -25,8 +25,8 @@ func (p *Plane) takes(t *testing.T, node string) {
 	require.Equal(t, http.StatusCreated, res.StatusCode, node)
 	status, body := p.get(t, "/readyz")
 	require.Equal(t, http.StatusOK, status, body)
-	require.True(t, p.auditOnce(t.Context()), "the audit")
-	require.NoError(t, p.guard.raised())
+	require.True(t, p.monitor.Audit(t.Context()), "the audit")
+	require.NoError(t, p.alarm.Raised())
 }
 
 // Two workers meet an event that a producer appended whose release is ahead of

@@ -54,8 +54,8 @@ func TestALinkThatCannotBeReadIsDoneWithout(t *testing.T) {
 			require.NoError(t, p.store.Wait(t.Context(), folded))
 			_, err := p.stream.PublishAll(t.Context(), nodes(folded+1, folded+10))
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return p.witnessed() == folded+10 }, 20*time.Second, time.Millisecond, "links are written again")
-			require.NoError(t, p.guard.raised())
+			require.Eventually(t, func() bool { return p.witness.Last() == folded+10 }, 20*time.Second, time.Millisecond, "links are written again")
+			require.NoError(t, p.alarm.Raised())
 			require.Contains(t, out.text(), "links of the log's witness cannot be read")
 		})
 	}

@@ -33,7 +33,7 @@ func (p *Plane) openWorkers(opt *relay.Options) error {
 			self := self
 			self.Applied = p.store.Applied()
 			self.HTTP = p.Addresses().HTTP
-			able := p.caught.Load() && p.guard.raised() == nil // partitions are for who can publish them
+			able := p.caught.Load() && p.alarm.Raised() == nil // partitions are for who can publish them
 			self.Shares = p.opt.Announce == nil && able
 			if !able {
 				self.Partitions = nil

@@ -1,4 +1,4 @@
-package plane
+package integrity
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 // long ago are not looked at otherwise, until a worker without them needs them.
 const auditEvery = 24 * time.Hour
 
-// auditLog reads the log again and again, in the process that writes the
-// witness, and raises the alarm at the first fault. The first time is a minute
+// keepAudited reads the log again and again, in the process that lengthens the
+// witness, and raises the alarm at the first fault. The first time is a while
 // after the start, when whoever waited for it has what they need.
-func (p *Plane) auditLog(ctx context.Context) {
-	first := p.witnessEvery()
+func (m *Monitor) keepAudited(ctx context.Context) {
+	first := m.opt.Every
 	wait := time.NewTimer(first)
 	defer wait.Stop()
 	for {
@@ -25,26 +25,27 @@ func (p *Plane) auditLog(ctx context.Context) {
 			return
 		}
 		wait.Reset(first)
-		if p.leads() && p.auditOnce(ctx) {
+		if m.opt.Leads() && m.Audit(ctx) {
 			wait.Reset(max(first, auditEvery))
 		}
 	}
 }
 
-// auditOnce is false when the log could not be read whole.
-func (p *Plane) auditOnce(ctx context.Context) bool {
+// Audit reads the log once, up to where it is folded, and raises the alarm at the
+// first fault. It is false when the log could not be read whole.
+func (m *Monitor) Audit(ctx context.Context) bool {
 	// Links that were written since the start are compared as they come.
-	last := p.store.Applied()
+	last := m.opt.Fold.Applied()
 	worked := time.Now()
-	_, err := projector.Audit(ctx, p.stream, p.stream.First(), last, p.links, func(uint64) {
+	_, err := projector.Audit(ctx, m.opt.Log, m.opt.Log.First(), last, m.opt.Witness.Links(), func(uint64) {
 		select {
 		case <-time.After(auditRest(time.Since(worked))):
 		case <-ctx.Done():
 		}
 		worked = time.Now()
 	})
-	if damaged(err) {
-		p.guard.raise(err)
+	if Damaged(err) {
+		m.opt.Alarm.Raise(err)
 	}
 	return err == nil
 }
