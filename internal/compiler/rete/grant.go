@@ -1,8 +1,8 @@
 package rete
 
 import (
+	"encoding/binary"
 	"slices"
-	"strings"
 )
 
 // target is a service as those who may reach it see it.
@@ -21,8 +21,8 @@ type access struct {
 	targets []target         // in the order of artifacts: the reserved ones, then by name
 	inGroup map[string][]int // group → targets, ascending
 	granted map[string][]string
-	reach   map[string][]int    // roles, joined → targets, ascending
-	allowed map[string][]string // groups, joined → principals, ascending
+	reach   map[string][]int    // listKey of roles → targets, ascending
+	allowed map[string][]string // listKey of groups → principals, ascending
 }
 
 func newAccess(v *View) *access {
@@ -88,20 +88,20 @@ func (a *access) grant(id string, roles []string) {
 	}
 }
 
-// joined makes one text of names, which have no control characters that a list
-// of others could not have too: a cache key, so a clash must not be possible.
-func joined(names []string) string {
-	var b strings.Builder
+// listKey is a list of names as a cache key. Each name stands behind its length, so
+// two lists have one key only where they are equal, whatever the names hold.
+func listKey(names []string) string {
+	var key []byte
 	for _, n := range names {
-		b.WriteString(n)
-		b.WriteByte(0)
+		key = binary.AppendUvarint(key, uint64(len(n)))
+		key = append(key, n...)
 	}
-	return b.String()
+	return string(key)
 }
 
 // reachable are the targets that roles lead to. It is shared; do not change it.
 func (a *access) reachable(roles []string) []int {
-	key := joined(roles)
+	key := listKey(roles)
 	if have, ok := a.reach[key]; ok {
 		return have
 	}
@@ -117,7 +117,7 @@ func (a *access) reachable(roles []string) []int {
 
 // callers are the principals that may reach the target, but for itself.
 func (a *access) callers(t *target) []string {
-	key := joined(t.Value.Groups)
+	key := listKey(t.Value.Groups)
 	all, ok := a.allowed[key]
 	if !ok {
 		for _, g := range t.Value.Groups {

@@ -42,6 +42,9 @@ func SPIFFE(rete string, segments ...string) string {
 	return TrustDomain(rete) + "/" + strings.Join(segments, "/")
 }
 
+// notLabel says what a label is, of a name that is none.
+const notLabel = "must be 1 to 63 lower case letters, digits and hyphens, beginning and ending with a letter or digit"
+
 // isLabel tells DNS labels: lower case letters, digits and hyphens, 1 to 63.
 func isLabel(s string) bool {
 	const most = 63
@@ -66,7 +69,7 @@ var takenNames = append(strings.Fields(`agent manifest ca con prn aux nul
 func badName(name string) string {
 	switch {
 	case !isLabel(name):
-		return "must be 1 to 63 lower case letters, digits and hyphens, beginning and ending with a letter or digit"
+		return notLabel
 	case slices.Contains(takenNames, name):
 		return "is reserved; choose another name"
 	}

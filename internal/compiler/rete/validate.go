@@ -76,7 +76,8 @@ func (c *checker) ruleReferences() {
 	}
 }
 
-// ruleRegistry is rule 3: users, services and nodes share one name space.
+// ruleRegistry is rule 3: users, services and nodes share one name space, and all
+// names, of groups and roles too, are labels.
 func (c *checker) ruleRegistry() {
 	seen := map[string]place{}
 	title := map[string]string{}
@@ -98,6 +99,17 @@ func (c *checker) ruleRegistry() {
 	}
 	for _, e := range c.view.Users.All {
 		check(e.Name, e.title(), e.here())
+	}
+	label := func(name, what string, at place) {
+		if !isLabel(name) {
+			c.add("3", at, what, "the name of %s %s", what, notLabel)
+		}
+	}
+	for _, e := range c.view.Groups.All {
+		label(e.Name, e.title(), e.here())
+	}
+	for _, e := range c.view.Roles.All {
+		label(e.Name, e.title(), e.here())
 	}
 }
 
