@@ -82,17 +82,24 @@ func LoadSigner(path string) (*Signer, error) {
 }
 
 func readPrivate(path string) ([]byte, error) {
+	regular := func(info fs.FileInfo, err error) error {
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", path)
+		}
+		return err
+	}
+	// Looked at before it is opened: a pipe would wait for who writes to it.
+	if err := regular(os.Stat(path)); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
+	if err := regular(info, err); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if mode := info.Mode().Perm(); tooOpen(mode, ownerOf(info), os.Geteuid()) {
 		return nil, fmt.Errorf("%s has mode %04o, so others than its owner may use it; chmod 600 it, or make a new key", path, mode)

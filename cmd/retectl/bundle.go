@@ -73,7 +73,7 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 	if err != nil {
 		return err
 	}
-	if files["ca.crt"], err = fs.ReadFile(r.root.FS(), string(m.Rete.Value.CA.Cert)); err != nil {
+	if files["ca.crt"], err = rete.ReadFile(r.root.FS(), string(m.Rete.Value.CA.Cert), maxGiven); err != nil {
 		return err
 	}
 	if files[tree.PinFile], err = pin(m, o.node).JSON(); err != nil {
@@ -112,7 +112,7 @@ func kept(dir string, h rete.Holder) (cert, key []byte, err error) {
 		return nil, nil, fs.ErrNotExist
 	}
 	path := filepath.Join(dir, h.Leaf)
-	if cert, err = os.ReadFile(path + ".crt"); err != nil {
+	if cert, err = readGiven(path + ".crt"); err != nil {
 		return nil, nil, err
 	}
 	s, err := artifact.LoadSigner(path + ".key")

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/x509"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,7 +166,7 @@ where the repository expects it, others where --out says.`,
 				if err := cli.Required(cmd, "out"); err != nil && out == "" {
 					return err
 				}
-				text, err := os.ReadFile(csrFile)
+				text, err := readGiven(csrFile)
 				if err != nil {
 					return err
 				}
@@ -254,7 +253,7 @@ func rolesOf(v *rete.View, id string) string {
 // openCA pairs the certificate of the repository with a key.
 func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) {
 	path := string(v.Rete.Value.CA.Cert)
-	text, err := fs.ReadFile(r.root.FS(), path)
+	text, err := rete.ReadFile(r.root.FS(), path, maxGiven)
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "the CA's certificate %s: %v; make one with retectl ca init", filepath.Join(r.dir, path), bare(err))
 	}

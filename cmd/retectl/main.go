@@ -7,15 +7,19 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"time"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
+// grace is how long a command may go on after a signal. Whatever it writes is whole
+// or not there when it is cut off.
+const grace = time.Second
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(cli.Main(grace, func(ctx context.Context) int {
+		return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}))
 }
 
 // run is main without the process around it. It returns the exit code.

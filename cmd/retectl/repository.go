@@ -44,7 +44,21 @@ func bare(err error) error {
 // anywhere opens files as the command line names them.
 type anywhere struct{}
 
-func (anywhere) Open(name string) (fs.File, error) { return os.Open(name) }
+func (anywhere) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (anywhere) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// maxGiven is the most bytes of a certificate, a request or a pin that the command
+// line names.
+const maxGiven = 64 << 10
+
+// readGiven reads a file that the command line names.
+func readGiven(name string) ([]byte, error) {
+	text, err := rete.ReadFile(anywhere{}, name, maxGiven)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, bare(err))
+	}
+	return text, nil
+}
 
 // load reads and judges the repository, or the files of -f. The model is for
 // compiling only when no fault is a violation; it is nil when the rules could

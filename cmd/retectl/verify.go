@@ -65,7 +65,7 @@ func (a *app) pinOf(cmd *cobra.Command, dir, trustFile, repo string) (artifact.P
 
 // readPin reads a trust pin.
 func readPin(trustFile string) (artifact.Pin, error) {
-	text, err := os.ReadFile(trustFile)
+	text, err := readGiven(trustFile)
 	if err != nil {
 		return artifact.Pin{}, err
 	}

@@ -44,7 +44,7 @@ func ParseCertificate(text []byte) (*x509.Certificate, error) {
 }
 
 func readCertificate(repo fs.FS, path Path) (*x509.Certificate, error) {
-	text, err := readBounded(repo, string(path), maxCertificate)
+	text, err := ReadFile(repo, string(path), maxCertificate)
 	if err != nil {
 		return nil, bare(err)
 	}

@@ -75,7 +75,7 @@ func (e *Enrollments) Principal(fingerprint string) string {
 func ReadEnrollments(repo fs.FS) (*Enrollments, []Fault) {
 	e := &Enrollments{map[string]map[string]certificateState{}, map[string]int{}}
 	var r report
-	text, err := readBounded(repo, EnrollmentLog, maxLog)
+	text, err := ReadFile(repo, EnrollmentLog, maxLog)
 	if err != nil {
 		message := bare(err).Error()
 		if errors.Is(err, fs.ErrNotExist) {

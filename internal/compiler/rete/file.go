@@ -34,7 +34,7 @@ var collections = []string{"source", "rete", "nodes", "services", "groups", "rol
 // loadFile reads and decodes one file.
 func loadFile(fsys fs.FS, name string) *file {
 	f := &file{decoder: decoder{file: name}}
-	text, err := readBounded(fsys, name, MaxFile)
+	text, err := ReadFile(fsys, name, MaxFile)
 	var large *tooLargeError
 	switch {
 	case errors.As(err, &large):
@@ -48,29 +48,38 @@ func loadFile(fsys fs.FS, name string) *file {
 	return f
 }
 
-type tooLargeError struct{ most int }
+type tooLargeError struct{ max int }
 
-func (e *tooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.most) }
+func (e *tooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.max) }
 
-// readBounded reads a regular file of at most that many bytes.
-func readBounded(fsys fs.FS, name string, most int) ([]byte, error) {
+var errNotRegular = errors.New("not a regular file")
+
+// ReadFile reads a regular file of at most max bytes. Its kind is looked at before
+// it is opened: a pipe would wait for who writes to it.
+func ReadFile(fsys fs.FS, name string, max int) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
+	switch info, err = f.Stat(); {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("not a regular file")
-	case info.Size() > int64(most):
-		return nil, &tooLargeError{most}
+	case !info.Mode().IsRegular(): // it was replaced meanwhile
+		return nil, errNotRegular
+	case info.Size() > int64(max):
+		return nil, &tooLargeError{max}
 	}
-	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err == nil && len(text) > most { // it grew meanwhile
-		err = &tooLargeError{most}
+	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err == nil && len(text) > max { // it grew meanwhile
+		err = &tooLargeError{max}
 	}
 	return text, err
 }

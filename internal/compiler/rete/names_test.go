@@ -59,8 +59,12 @@ func TestNamesOfGroupsAndRolesAreLabels(t *testing.T) {
 // artifacts let in exactly whom a slow reader of the YAML would.
 func FuzzNames(f *testing.F) {
 	for _, s := range [][2]string{
-		{"web", "reader"}, {"db\x00admin", "developer\x00devops"}, {"db,admin", "developer,devops"}, {"db admin", "developer devops"},
-		{"dbadmin", "developerdevops"}, {"2db5admin", "9developer6devops"},
+		{"web", "reader"},
+		{"db\x00admin", "developer\x00devops"},
+		{"db,admin", "developer,devops"},
+		{"db admin", "developer devops"},
+		{"dbadmin", "developerdevops"},
+		{"2db5admin", "9developer6devops"},
 	} {
 		f.Add(s[0], s[1])
 	}

@@ -7,7 +7,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
@@ -38,7 +40,7 @@ func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
 	case JUnit:
 		return writeJUnit(stdout, faults)
 	}
-	for _, f := range faults {
+	for _, f := range visible(faults) {
 		warning := ""
 		if f.Warning {
 			warning = "warning: "
@@ -71,7 +73,7 @@ var (
 )
 
 func writeGitHub(w io.Writer, faults []rete.Fault) error {
-	for _, f := range faults {
+	for _, f := range visible(faults) {
 		level := "error"
 		if f.Warning {
 			level = "warning"
@@ -110,11 +112,12 @@ type failure struct {
 // judged, and one for what broke none.
 func writeJUnit(w io.Writer, faults []rete.Fault) error {
 	s := suite{Name: "retectl validate"}
+	faults = visible(faults)
 	add := func(title string, always bool, of func(rete.Fault) bool) {
 		c := testCase{Class: "retectl", Name: title}
 		for _, f := range rete.Violations(faults) {
 			if of(f) {
-				c.Failures = append(c.Failures, failure{printable(f.Message), printable(f.String())})
+				c.Failures = append(c.Failures, failure{f.Message, f.String()})
 			}
 		}
 		if always || len(c.Failures) > 0 {
@@ -139,12 +142,32 @@ func writeJUnit(w io.Writer, faults []rete.Fault) error {
 	return err
 }
 
-// printable leaves out what XML cannot say.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' {
-			return '?'
+// visible is faults as people and XML may read them: what a terminal would obey or
+// hide, in the names of files and entries, is written as Go escapes it.
+func visible(faults []rete.Fault) []rete.Fault {
+	all := make([]rete.Fault, len(faults))
+	for i, f := range faults {
+		f.Path, f.Message = escaped(f.Path), escaped(f.Message)
+		all[i] = f
+	}
+	return all
+}
+
+func escaped(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)) {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+			continue
 		}
-		return r
-	}, s)
+		quoted := strconv.QuoteRune(r)
+		if strconv.IsPrint(r) {
+			quoted = "'" + string(r) + "'" // without escapes of quotes and backslashes
+		}
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
