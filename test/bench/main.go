@@ -44,6 +44,7 @@ var measures = []measure{
 	{"admit", "a request through the admission policies that match it, in process", admit},
 	{"admit-http", "the same over HTTP on loopback", admitHTTP},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
+	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
 	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},

@@ -68,19 +68,19 @@ func difference(old, next *Table) ChangeSet {
 			c.compare("", was, old.anyone[n], now, next.anyone[n])
 		}
 		for i, j := 0, 0; i < len(old.ids) || j < len(next.ids); {
-			if same && i < len(old.ids) && j < len(next.ids) && old.ids[i] == next.ids[j] {
+			if same && i < len(old.ids) && j < len(next.ids) && old.ids[i].Identity == next.ids[j].Identity {
 				i, j = i+1, j+1
 				continue
 			}
 			switch {
 			case j == len(next.ids) || i < len(old.ids) && old.ids[i].Name < next.ids[j].Name:
-				c.compare(old.ids[i].Name, was, old.parts[i][n], now, nil)
+				c.compare(old.ids[i].Name, was, old.ids[i].entries[n], now, nil)
 				i++
 			case i == len(old.ids) || old.ids[i].Name > next.ids[j].Name:
-				c.compare(next.ids[j].Name, was, nil, now, next.parts[j][n])
+				c.compare(next.ids[j].Name, was, nil, now, next.ids[j].entries[n])
 				j++
 			default:
-				c.compare(old.ids[i].Name, was, old.parts[i][n], now, next.parts[j][n])
+				c.compare(old.ids[i].Name, was, old.ids[i].entries[n], now, next.ids[j].entries[n])
 				i, j = i+1, j+1
 			}
 		}

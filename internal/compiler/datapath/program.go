@@ -17,11 +17,12 @@ type program struct {
 	blocks map[netip.Prefix]int32
 	// bits4 and bits6 are the lengths of blocks of a family, longest first.
 	bits4, bits6 []int
+	steps        int // that it took to make
 }
 
 // compile orders rules, which have been checked.
 func compile(rules []Rule, levels int, w *Work) (*program, error) {
-	p := &program{rules: rules, blocks: map[netip.Prefix]int32{}}
+	p, before := &program{rules: rules, blocks: map[netip.Prefix]int32{}}, w.Steps()
 	if err := w.Rules(len(rules)); err != nil {
 		return nil, err
 	}
@@ -40,6 +41,7 @@ func compile(rules []Rule, levels int, w *Work) (*program, error) {
 		}
 		p.anyone[n] = slices.Clone(anyone)
 	}
+	p.steps = w.Steps() - before
 	return p, nil
 }
 

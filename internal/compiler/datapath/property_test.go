@@ -83,8 +83,9 @@ func live(t failing, c chance, flows int, count *tally) {
 	require.NoError(t, err)
 	for round := range 4 {
 		table := s.Table()
-		fresh := w.build(t)
+		fresh, steps := w.build(t)
 		require.Equal(t, string(fresh.AppendJSON(nil)), string(table.AppendJSON(nil)), "a state is what a build is")
+		require.Equal(t, steps, s.Steps(), "and takes what a build takes")
 		same(t, changes, before, table)
 		w.ask(t, table, before, round > 0, flows, count)
 		before = table
@@ -93,11 +94,12 @@ func live(t failing, c chance, flows int, count *tally) {
 	}
 }
 
-func (w *world) build(t failing) *datapath.Table {
+func (w *world) build(t failing) (*datapath.Table, int) {
 	rules, ids := w.all()
-	table, err := datapath.Build(rules, ids, datapath.Options{})
+	work := datapath.NewWork(datapath.Options{}.Budget(), nil)
+	table, err := datapath.Build(rules, ids, datapath.Options{Work: work})
 	require.NoError(t, err)
-	return table
+	return table, work.Steps()
 }
 
 // ask looks flows up and compares with the judge's answer, and with the table's

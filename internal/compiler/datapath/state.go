@@ -2,9 +2,9 @@ package datapath
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +18,8 @@ type Batch struct {
 	AddIdentities    []Identity
 	RemoveRules      []RuleName
 	AddRules         []Rule
+	// Work is what the batch spends; nil: what the state spends.
+	Work *Work
 }
 
 // RuleName names all rules of one Ref and direction.
@@ -27,22 +29,20 @@ type RuleName struct {
 }
 
 // State keeps a node's table current. The table after some batches is, byte for
-// byte, the one that Build makes of the rules and identities that are there then.
-// The plane makes every table by Build. Batches and their ChangeSet are for a
-// data plane that keeps a table beside it, as ordered policy is specified (001),
-// and how a table made in steps is held against one made at once.
+// byte, the one that Build makes of the rules and identities that are there then,
+// and so are the steps that it takes.
 type State struct {
 	capacity int
 	levels   int
+	budget   int // of the steps that a table takes
 	table    atomic.Pointer[Table]
 
 	mu      sync.Mutex // held by Apply
 	work    *Work
-	classes map[class]part
+	classes map[class]*part // of the table's identities
 	sweeps  [directions]resolver
 	holding []int32
 	key     []byte
-	made    int // entries computed for the batch at hand
 }
 
 // class is the digest of the peers that an identity is one of.
@@ -55,12 +55,14 @@ const patience = 4
 
 // NewState is a state without rules and identities: everything is allowed.
 func NewState(o Options) *State {
-	s := &State{capacity: o.capacity(), levels: o.levels(), work: o.Work}
+	s := &State{capacity: o.capacity(), levels: o.levels(), budget: math.MaxInt, work: o.Work, classes: map[class]*part{}}
+	if o.Work != nil {
+		s.budget = o.Budget()
+	}
 	p, err := compile(nil, levels, nil)
 	if err != nil {
 		panic(err) // no rules have no faults
 	}
-	s.restart(p)
 	t := &Table{program: p}
 	t.size, _ = t.count()
 	s.table.Store(t)
@@ -70,190 +72,69 @@ func NewState(o Options) *State {
 // Table is the present table. One that was taken stays as it was.
 func (s *State) Table() *Table { return s.table.Load() }
 
+// Steps are those that Build takes for the present table.
+func (s *State) Steps() int { return s.Table().takes }
+
 // Apply makes all changes of a batch visible at once and says what they did to
 // the table, or returns an error as Build does and changes nothing. An identity
 // is computed from all rules. Where rules change, every identity is.
 func (s *State) Apply(b Batch) (ChangeSet, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.table.Load()
-	if err := s.advance(&b); err != nil {
+	old, next, err := s.advance(&b)
+	if err != nil {
 		return ChangeSet{}, err
 	}
-	return difference(old, s.table.Load()), nil
+	return difference(old, next), nil
+}
+
+// Advance is Apply for who does not ask what became of entries, which takes a
+// look at each identity.
+func (s *State) Advance(b Batch) error {
+	_, _, err := s.advance(&b)
+	return err
 }
 
 // advance makes the table after a batch the present one, or returns an error and
 // leaves all as it was.
-func (s *State) advance(b *Batch) error {
-	old := s.table.Load()
-	next, err := s.next(old, b)
-	if err == nil {
-		err = s.admit(next)
-	}
+func (s *State) advance(b *Batch) (old, next *Table, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old = s.table.Load()
+	g, err := s.stage(old, b)
 	if err != nil {
-		s.settle(old)
-		return err
+		return nil, nil, err
 	}
-	s.settle(next)
-	s.table.Store(next)
-	return nil
+	if g.next.size, _ = g.next.count(); g.next.size > s.capacity {
+		return nil, nil, g.tooMany(false)
+	}
+	g.commit()
+	s.table.Store(g.next)
+	return old, g.next, nil
 }
 
-// next is the table after a batch, which is not yet visible.
-func (s *State) next(old *Table, b *Batch) (*Table, error) {
-	s.made = 0
+// stage computes the table after a batch, which is not yet visible.
+func (s *State) stage(old *Table, b *Batch) (*stage, error) {
 	rules, err1 := b.rules(old.rules)
 	gone, err2 := b.gone(old)
 	come, err3 := b.come(old, gone)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	if len(b.RemoveRules)+len(b.AddRules) == 0 {
-		return s.merged(old, gone, come)
+	w := s.work
+	if b.Work != nil {
+		w = b.Work
 	}
-	p, err := compile(rules, s.levels, s.work)
+	if w == nil {
+		w = NewWork(math.MaxInt, nil)
+	}
+	g := &stage{State: s, work: w, refs: map[*part]int{}}
+	if len(b.RemoveRules)+len(b.AddRules) == 0 {
+		return g, g.merge(old, gone, come)
+	}
+	p, err := compile(rules, s.levels, w)
 	if err != nil {
 		return nil, err
 	}
-	s.restart(p)
-	return s.rebuilt(old, p, gone, come)
-}
-
-// restart forgets what was computed from other rules.
-func (s *State) restart(p *program) {
-	s.classes = map[class]part{}
-	for n := range s.sweeps {
-		s.sweeps[n].list, s.sweeps[n].work = p.lists[n], s.work
-	}
-}
-
-// rebuilt is the table of new rules.
-func (s *State) rebuilt(old *Table, p *program, gone map[string]bool, come []*Identity) (*Table, error) {
-	t := &Table{program: p, ids: come}
-	for _, id := range old.ids {
-		if !id.Block && !gone[id.Name] {
-			t.ids = append(t.ids, id)
-		}
-	}
-	t.ids = append(t.ids, p.identities()...)
-	slices.SortFunc(t.ids, byName)
-	t.parts = make([]part, len(t.ids))
-	if s.made = len(p.anyone[0]) + len(p.anyone[1]); s.made > patience*s.capacity {
-		return nil, s.tooMany(t, true)
-	}
-	for i, id := range t.ids {
-		var err error
-		if t.parts[i], err = s.part(p, id); err != nil {
-			return nil, err
-		}
-		if s.made > patience*s.capacity {
-			return nil, s.tooMany(t, true)
-		}
-	}
-	return t, nil
-}
-
-// merged is old with some identities less and some, by name, more.
-func (s *State) merged(old *Table, gone map[string]bool, come []*Identity) (*Table, error) {
-	n := len(old.ids) - len(gone) + len(come)
-	t := &Table{program: old.program, ids: make([]*Identity, 0, n), parts: make([]part, 0, n)}
-	take := func(id *Identity, p part) {
-		t.ids, t.parts = append(t.ids, id), append(t.parts, p)
-	}
-	from := 0
-	for _, id := range come {
-		at, _ := old.find(id.Name)
-		from = old.copyTo(t, from, at, gone)
-		made, err := s.part(old.program, id)
-		if err != nil {
-			return nil, err
-		}
-		take(id, made)
-		if s.made > patience*s.capacity {
-			return nil, s.tooMany(t, true)
-		}
-	}
-	old.copyTo(t, from, len(old.ids), gone)
-	return t, nil
-}
-
-// copyTo appends the identities from..to, but those that are gone.
-func (t *Table) copyTo(into *Table, from, to int, gone map[string]bool) int {
-	if len(gone) == 0 {
-		into.ids = append(into.ids, t.ids[from:to]...)
-		into.parts = append(into.parts, t.parts[from:to]...)
-		return to
-	}
-	for i := from; i < to; i++ {
-		if !gone[t.ids[i].Name] {
-			into.ids, into.parts = append(into.ids, t.ids[i]), append(into.parts, t.parts[i])
-		}
-	}
-	return to
-}
-
-// part computes the entries of an identity from all rules, or finds those of
-// another that the same peers hold.
-func (s *State) part(p *program, id *Identity) (made part, err error) {
-	if s.holding, err = p.holding(id, s.holding[:0], s.work); err != nil {
-		return made, err
-	}
-	if len(s.holding) == 0 {
-		return made, nil
-	}
-	s.key = s.key[:0]
-	for _, i := range s.holding {
-		s.key = binary.BigEndian.AppendUint32(s.key, uint32(i))
-	}
-	at := class(sha256.Sum256(s.key))
-	if known, ok := s.classes[at]; ok {
-		return known, nil
-	}
-	for n := range s.sweeps {
-		entries, err := s.sweeps[n].of(s.holding, p.anyone[n])
-		if err != nil {
-			return made, err
-		}
-		made[n] = slices.Clone(entries)
-		s.made += len(entries)
-	}
-	s.classes[at] = made
-	return made, nil
-}
-
-// admit refuses a table that is too large.
-func (s *State) admit(t *Table) error {
-	if t.size, _ = t.count(); t.size > s.capacity {
-		return s.tooMany(t, false)
-	}
-	return nil
-}
-
-func (s *State) tooMany(t *Table, more bool) error {
-	all, per := t.count()
-	return &CapacityError{Entries: all, Capacity: s.capacity, Egress: per[0], Ingress: per[1], More: more}
-}
-
-func (t *Table) count() (all int, per [directions]int) {
-	for n := range per {
-		per[n] = len(t.anyone[n])
-		for i := range t.parts {
-			per[n] += len(t.parts[i][n])
-		}
-		all += per[n]
-	}
-	return all, per
-}
-
-// settle leaves the state as it has to be for the table that stays.
-func (s *State) settle(t *Table) {
-	if s.sweeps[0].list != t.lists[0] {
-		s.restart(t.program) // another's rules were tried and refused
-	}
-	if spare := 1024; len(s.classes) > 2*len(t.ids)+spare {
-		s.classes = map[class]part{} // most are of identities that went
-	}
+	return g, g.rebuild(old, p, gone, come)
 }
 
 // rules is what a batch makes of the rules.

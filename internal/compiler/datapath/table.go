@@ -2,7 +2,6 @@ package datapath
 
 import (
 	"net/netip"
-	"slices"
 	"sort"
 	"strings"
 )
@@ -74,17 +73,14 @@ type Entry struct {
 	Value
 }
 
-// part is the entries of one identity. Identities that the same peers hold share
-// theirs.
-type part [directions]lpm
-
 // Table answers for one node. It never changes and may be read from many
 // goroutines.
 type Table struct {
 	*program
-	ids   []*Identity // by name; number i+1
-	parts []part      // of ids
-	size  int         // entries
+	ids   []*known // by name; number i+1
+	size  int      // entries
+	takes int      // steps
+	made  int      // entries, those that identities share once
 }
 
 // Build makes the table of a node's rules and the identities its peers can have.
@@ -93,7 +89,7 @@ type Table struct {
 // what stopped the work.
 func Build(rules []Rule, identities []Identity, o Options) (*Table, error) {
 	s := NewState(o)
-	if err := s.advance(&Batch{AddRules: rules, AddIdentities: identities}); err != nil {
+	if err := s.Advance(Batch{AddRules: rules, AddIdentities: identities}); err != nil {
 		return nil, err
 	}
 	return s.Table(), nil
@@ -113,8 +109,8 @@ func (t *Table) Lookup(d Direction, id ID, p Protocol, port uint16) (Entry, bool
 	anyone := t.anyone[n]
 	var own lpm
 	i := int32(-1)
-	if id != AnyIdentity && int(id) <= len(t.parts) {
-		own = t.parts[id-1][n]
+	if id != AnyIdentity && int(id) <= len(t.ids) {
+		own = t.ids[id-1].entries[n]
 		i = own.at(p, port)
 	}
 	c := choose(own, i, anyone, anyone.at(p, port))
@@ -159,9 +155,9 @@ func (t *Table) Entries() []Entry {
 		for i := range t.anyone[n] {
 			all = append(all, l.entry(AnyIdentity, &t.anyone[n][i]))
 		}
-		for k := range t.parts {
-			for i := range t.parts[k][n] {
-				all = append(all, l.entry(ID(k+1), &t.parts[k][n][i]))
+		for k, own := range t.ids {
+			for i := range own.entries[n] {
+				all = append(all, l.entry(ID(k+1), &own.entries[n][i]))
 			}
 		}
 	}
@@ -170,7 +166,13 @@ func (t *Table) Entries() []Entry {
 
 // Identities are the table's identities by number: the first is 1. They are
 // shared: do not modify.
-func (t *Table) Identities() []*Identity { return slices.Clone(t.ids) }
+func (t *Table) Identities() []*Identity {
+	ids := make([]*Identity, len(t.ids))
+	for i, k := range t.ids {
+		ids[i] = k.Identity
+	}
+	return ids
+}
 
 // Identity is the identity of a number, nil for AnyIdentity and for numbers that
 // the table does not have.
@@ -178,7 +180,7 @@ func (t *Table) Identity(id ID) *Identity {
 	if id == AnyIdentity || int(id) > len(t.ids) {
 		return nil
 	}
-	return t.ids[id-1]
+	return t.ids[id-1].Identity
 }
 
 // ID is the number of an identity; AnyIdentity and false for a name that the
