@@ -22,6 +22,9 @@ type program struct {
 
 // compile orders rules, which have been checked.
 func compile(rules []Rule, levels int, w *Work) (*program, error) {
+	if len(rules) == 0 {
+		w = nil // no rules are no work, as those that a state begins with
+	}
 	p, before := &program{rules: rules, blocks: map[netip.Prefix]int32{}}, w.Steps()
 	if err := w.Rules(len(rules)); err != nil {
 		return nil, err
