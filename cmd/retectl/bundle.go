@@ -35,6 +35,14 @@ is made and issued when --ca-key is given.`,
 			if o.keys == "" && o.caKey == "" {
 				return cli.Usage(cmd, "give --keys, where keys and certificates are, or --ca-key, to make them, or both")
 			}
+			for _, place := range []string{o.out, o.keys} {
+				if place == "" {
+					continue
+				}
+				if err := outside(a.repo, place); err != nil {
+					return err
+				}
+			}
 			o.node = args[0]
 			r, err := a.open()
 			if err != nil {

@@ -109,6 +109,9 @@ func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authori
 	if _, err := r.root.Stat(path); err == nil {
 		return nil, cli.Failed(cli.Differs, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", filepath.Join(r.dir, path))
 	}
+	if err := outside(r.dir, keyFile); err != nil {
+		return nil, err
+	}
 	key, err := newKey(keyFile)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,17 @@ which is no part of the repository: keep it on the operator's machine.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])
 			if keys == "" {
-				keys = dir + "-keys"
+				full, err := filepath.Abs(dir)
+				if err != nil {
+					return err
+				}
+				keys = full + "-keys"
+				if filepath.IsLocal(dir) && dir != "." {
+					keys = dir + "-keys"
+				}
+			}
+			if err := notBelow(dir, keys); err != nil {
+				return err
 			}
 			for _, d := range []string{dir, keys} {
 				if left, err := os.ReadDir(d); !errors.Is(err, fs.ErrNotExist) && (err != nil || len(left) > 0) {

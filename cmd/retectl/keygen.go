@@ -24,6 +24,9 @@ made; the request may travel.`,
 			if err := cli.Required(cmd, "out-key", "out-csr"); err != nil {
 				return err
 			}
+			if err := outside(a.repo, keyFile); err != nil {
+				return err
+			}
 			name, err := a.reteName(name)
 			if err != nil {
 				return err

@@ -71,7 +71,7 @@ func validate(ts *testscript.TestScript) (code int, faults []rete.Fault) {
 	for _, f := range faults {
 		ts.Logf("%v", f)
 	}
-	return code, faults
+	return code, rete.Violations(faults)
 }
 
 // valid is "valid": the repository has no fault.

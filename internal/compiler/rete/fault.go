@@ -9,12 +9,13 @@ import (
 
 // Rule is one rule of the specification.
 type Rule struct {
-	Number string // "1" to "14" and "8a"
+	Number string // "1" to "15" and "8a"
 	Label  string
 }
 
-// Rules are all rules, in the order of reports. Number 14 is not in the
-// specification: two listeners on one port cannot both start.
+// Rules are all rules, in the order of reports. Numbers 14 and 15 are not in the
+// specification: two listeners on one port cannot both start, and a private key
+// that is committed is everybody's.
 var Rules = []Rule{
 	{"1", "schema"},
 	{"2", "cross-references"},
@@ -31,6 +32,7 @@ var Rules = []Rule{
 	{"12", "principal role coherence"},
 	{"13", "source merge integrity"},
 	{"14", "local-port uniqueness"},
+	{"15", "key custody"},
 }
 
 // Labels of faults that break no rule.
@@ -48,7 +50,7 @@ type Fault struct {
 	Column  int    `json:"column"`
 	Name    string `json:"name"` // the entry, such as services.api; empty: none
 	Message string `json:"message"`
-	Warning bool   `json:"-"` // harmless, but hardly meant
+	Warning bool   `json:"warning,omitempty"` // harmless, but hardly meant
 }
 
 // Unreadable says whether the source could not be read at all, so that nothing
@@ -100,6 +102,16 @@ func sortFaults(faults []Fault) []Fault {
 // Violations are the faults that are no mere warnings.
 func Violations(faults []Fault) []Fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f.Warning })
+}
+
+// Unjudged are the rules that could not be asked, because files cannot be read or
+// merged: until what breaks rules 1 and 13 is repaired, nobody knows what the
+// repository says.
+func Unjudged(faults []Fault) []Rule {
+	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.unjudged() || f.Rule == "13" }) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(Rules), func(r Rule) bool { return r.Number == "1" || r.Number == "13" })
 }
 
 // place is where something stands.

@@ -18,7 +18,7 @@ type Model struct {
 	Signers []Signer // in the order they are listed
 }
 
-// Validate holds a merged view against rules 2 to 12, 8a and 14. It reads the
+// Validate holds a merged view against rules 2 to 12, 8a, 14 and 15. It reads the
 // certificates and the enrollment log from the repository. The faults are all
 // there are, in the order of the rules; a model with violations is not to be
 // compiled.
@@ -29,7 +29,7 @@ func Validate(v *View, repo fs.FS) (*Model, []Fault) {
 	c.log = len(faults) == 0 || faults[0].Line > 0
 	for _, rule := range []func(){
 		c.ruleReferences, c.ruleRegistry, c.ruleEnrollment, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleOperator,
-		c.ruleSigners, c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts,
+		c.ruleSigners, c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts, c.ruleCustody,
 	} {
 		rule()
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +48,9 @@ func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "%s: %s[%s] %s\n", f.Place(), warning, f.Title(), f.Message)
 	}
+	if rules := rete.Unjudged(faults); len(rules) > 0 {
+		fmt.Fprintf(stderr, "rules %s were not judged; they need files that can be read and merged\n", numbers(rules))
+	}
 	if len(rete.Violations(faults)) == 0 {
 		_, err := fmt.Fprintln(stdout, "ok")
 		return err
@@ -54,10 +58,17 @@ func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// writeJSON prints violations alone: a warning fails nothing, and an empty list
-// means that all is well.
+func numbers(rules []rete.Rule) string {
+	all := make([]string, len(rules))
+	for i, r := range rules {
+		all[i] = r.Number
+	}
+	return strings.Join(all, ", ")
+}
+
+// writeJSON prints all faults; warnings, which fail nothing, say that they are.
 func writeJSON(w io.Writer, faults []rete.Fault) error {
-	b, err := json.MarshalIndent(append([]rete.Fault{}, rete.Violations(faults)...), "", "  ")
+	b, err := json.MarshalIndent(append([]rete.Fault{}, faults...), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -94,6 +105,7 @@ type suite struct {
 	Name     string     `xml:"name,attr"`
 	Tests    int        `xml:"tests,attr"`
 	Failures int        `xml:"failures,attr"`
+	Skipped  int        `xml:"skipped,attr"`
 	Cases    []testCase `xml:"testcase"`
 }
 
@@ -101,6 +113,11 @@ type testCase struct {
 	Class    string    `xml:"classname,attr"`
 	Name     string    `xml:"name,attr"`
 	Failures []failure `xml:"failure"`
+	Skipped  *skipped  `xml:"skipped"`
+}
+
+type skipped struct {
+	Message string `xml:"message,attr"`
 }
 
 type failure struct {
@@ -108,13 +125,18 @@ type failure struct {
 	Text    string `xml:",chardata"`
 }
 
-// writeJUnit prints a case for every rule, so that a run shows which were
-// judged, and one for what broke none.
+// writeJUnit prints a case for every rule, skipped where it was not judged, and one
+// for what broke none.
 func writeJUnit(w io.Writer, faults []rete.Fault) error {
 	s := suite{Name: "retectl validate"}
 	faults = visible(faults)
-	add := func(title string, always bool, of func(rete.Fault) bool) {
+	unjudged := rete.Unjudged(faults)
+	add := func(title string, always, skip bool, of func(rete.Fault) bool) {
 		c := testCase{Class: "retectl", Name: title}
+		if skip {
+			c.Skipped = &skipped{"not judged: it needs files that can be read and merged"}
+			s.Skipped++
+		}
 		for _, f := range rete.Violations(faults) {
 			if of(f) {
 				c.Failures = append(c.Failures, failure{f.Message, f.String()})
@@ -129,10 +151,10 @@ func writeJUnit(w io.Writer, faults []rete.Fault) error {
 		}
 	}
 	for _, label := range []string{rete.LabelSource, rete.LabelCompile} {
-		add(label, false, func(f rete.Fault) bool { return f.Rule == "" && f.Label == label })
+		add(label, false, false, func(f rete.Fault) bool { return f.Rule == "" && f.Label == label })
 	}
 	for _, r := range rete.Rules {
-		add("rule "+r.Number+" "+r.Label, true, func(f rete.Fault) bool { return f.Rule == r.Number })
+		add("rule "+r.Number+" "+r.Label, true, slices.Contains(unjudged, r), func(f rete.Fault) bool { return f.Rule == r.Number })
 	}
 	b, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {

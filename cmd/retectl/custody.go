@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/compiler/rete"
+)
+
+// outside refuses a place for private keys that is in the repository of dir, where it
+// would be committed with the rest. Links are followed; neither needs to exist
+// yet. A directory without rete.yaml is no repository.
+func outside(dir, path string) error {
+	if _, err := os.Stat(filepath.Join(dir, rete.Anchor)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return notBelow(dir, path)
+}
+
+// notBelow refuses a path that is dir, or below it, once links are followed.
+func notBelow(dir, path string) error {
+	root, err := resolved(dir)
+	if err != nil {
+		return err
+	}
+	place, err := resolved(path)
+	if err != nil {
+		return err
+	}
+	if below, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(below) {
+		return cli.Failed(cli.BadUsage, "%s is in the repository %s, and private keys never are: they would be committed with it; name a place outside", path, dir)
+	}
+	return nil
+}
+
+// resolved is the absolute path without links, of what need not exist yet.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+		above, err := resolved(filepath.Dir(path))
+		return filepath.Join(above, filepath.Base(path)), err
+	}
+	return real, err
+}
