@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/cmd/retectl/internal/report"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
@@ -60,6 +64,9 @@ is made and issued when --ca-key is given.`,
 	return cmd
 }
 
+// bundle writes the install root in steps that a crash leaves whole or undone: the
+// files beside their place, the sign-events of what is new, and then the rename.
+// A run after a crash goes on where the last one ended.
 func (a *app) bundle(r *repository, o bundleOptions) error {
 	view, err := a.named(r)
 	if err != nil {
@@ -71,47 +78,119 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 	if _, err := os.Lstat(o.out); err == nil {
 		return cli.Failed(cli.Differs, "%s exists already; name a new directory", o.out)
 	}
-	files, err := a.identities(r, view, o)
+	ids, err := a.identities(r, view, o)
 	if err != nil {
 		return err
 	}
-	// With everybody enrolled the repository can be judged, and its signers
-	// believed.
-	m, err := a.judged(r)
+	m, err := a.judgedWith(r, view, ids.events)
 	if err != nil {
 		return err
 	}
+	files := maps.Clone(ids.files)
 	if files["ca.crt"], err = rete.ReadFile(r.root.FS(), string(m.Rete.Value.CA.Cert), maxGiven); err != nil {
 		return err
 	}
 	if files[tree.PinFile], err = pin(m, o.node).JSON(); err != nil {
 		return err
 	}
-	if err := writeBundle(o.out, files); err != nil {
+	partial := partialOf(o.out)
+	if err := writeBundle(partial, files); err != nil {
+		return err
+	}
+	if err := a.record(r, ids.events...); err != nil {
+		return err
+	}
+	if err := ids.keep(o.keys); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, o.out); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %d files for node %s; they hold private keys, so carry them over a safe way\n", o.out, len(files), o.node)
 	return err
 }
 
-// identities are certificate and key of every principal of the node, by file
-// name.
-func (a *app) identities(r *repository, view *rete.View, o bundleOptions) (map[string][]byte, error) {
-	log, _ := rete.ReadEnrollments(r.root.FS()) // judged tells its faults
-	files := map[string][]byte{}
+// partialOf is where a bundle is written before it is whole.
+func partialOf(out string) string {
+	out = filepath.Clean(out)
+	return filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".partial")
+}
+
+// judgedWith judges the repository as it will be with more sign-events. That others
+// than those of the node are not enrolled yet does not matter: they come next.
+func (a *app) judgedWith(r *repository, view *rete.View, events []rete.Enrollment) (*rete.Model, error) {
+	m, faults := rete.ValidateWith(view, r.root.FS(), events)
+	faults = slices.DeleteFunc(faults, func(f rete.Fault) bool { return f.Rule == "4" && f.Path != rete.EnrollmentLog })
+	if len(rete.Violations(faults)) > 0 {
+		return nil, a.tell(r, report.Text, faults)
+	}
+	return m, nil
+}
+
+// identities are the principals of a node.
+type identities struct {
+	files  map[string][]byte // certificate and key of each, by file name
+	fresh  []string          // names of files that were made now, or by a run that was cut off
+	events []rete.Enrollment // that they lack in the log
+}
+
+// identities finds or makes certificate and key of every principal of the node.
+func (a *app) identities(r *repository, view *rete.View, o bundleOptions) (*identities, error) {
+	log, _ := rete.ReadEnrollments(r.root.FS()) // judgedWith tells its faults
+	ids := &identities{files: map[string][]byte{}}
 	for _, h := range view.Holders(o.node) {
 		cert, key, err := kept(o.keys, h)
-		if errors.Is(err, fs.ErrNotExist) && o.caKey != "" {
-			cert, key, err = a.enroll(r, view, h, o)
-		} else if err == nil {
+		switch {
+		case err == nil:
 			err = fits(log, h, cert, key)
+		case errors.Is(err, fs.ErrNotExist) && o.caKey != "":
+			cert, key, err = a.enrolled(r, view, log, h, o, ids)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", h.SPIFFE, err)
 		}
-		files[h.Leaf+".crt"], files[h.Leaf+".key"] = cert, key
+		ids.files[h.Leaf+".crt"], ids.files[h.Leaf+".key"] = cert, key
 	}
-	return files, nil
+	return ids, nil
+}
+
+// enrolled is an identity that the log has already, of a run that was cut off, or a
+// new one.
+func (a *app) enrolled(r *repository, view *rete.View, log *rete.Enrollments, h rete.Holder, o bundleOptions, ids *identities) (cert, key []byte, err error) {
+	ids.fresh = append(ids.fresh, h.Leaf+".crt", h.Leaf+".key")
+	if cert, key, err = kept(partialOf(o.out), h); err == nil && fits(log, h, cert, key) == nil {
+		return cert, key, nil
+	}
+	for _, name := range []string{h.Leaf + ".crt", h.Leaf + ".key"} {
+		path := filepath.Join(o.keys, name)
+		if _, err := os.Lstat(path); o.keys != "" && err == nil {
+			return nil, nil, cli.Failed(cli.Differs, "%s is there without the other half of the identity; a key is never replaced: complete it with retectl ca sign, or move it away", path)
+		}
+	}
+	cert, key, event, err := a.enroll(r, view, h, o)
+	ids.events = append(ids.events, event)
+	return cert, key, err
+}
+
+// keep writes what is new to the directory of keys, where one is named, so that the
+// bundle of another node finds it there.
+func (ids *identities) keep(dir string) error {
+	if dir == "" || len(ids.fresh) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range ids.fresh {
+		path := filepath.Join(dir, name)
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, ids.files[name]) {
+			continue // of the run that was cut off
+		}
+		if err := authority.WritePrivate(path, ids.files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kept reads what the directory of keys has of a principal.
@@ -158,44 +237,46 @@ func fits(log *rete.Enrollments, h rete.Holder, certPEM, keyPEM []byte) error {
 	return nil
 }
 
-// enroll makes a key for a principal and issues its certificate.
-func (a *app) enroll(r *repository, view *rete.View, h rete.Holder, o bundleOptions) (certPEM, keyPEM []byte, err error) {
+// enroll makes a key for a principal, its certificate, and the event that the log
+// must have before either counts.
+func (a *app) enroll(r *repository, view *rete.View, h rete.Holder, o bundleOptions) (certPEM, keyPEM []byte, event rete.Enrollment, err error) {
 	ca, err := openCA(r, view, o.caKey)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, event, err
 	}
 	who, err := operator(view, o.by)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, event, err
 	}
 	key, err := artifact.GenerateSigner()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, event, err
 	}
 	cert, err := ca.Issue(key.Crypto().Public(), h.Kind, h.SPIFFE, daysOf(view, h.Kind), time.Now())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, event, err
 	}
-	err = a.record(r, rete.Enrollment{
+	event = rete.Enrollment{
 		Event: rete.EventSign, Operator: who, SPIFFE: h.SPIFFE, Role: rolesOf(view, h.SPIFFE), Fingerprint: rete.Fingerprint(cert),
-	})
-	if err != nil {
-		return nil, nil, err
 	}
 	keyPEM, err = key.PEM()
-	return authority.PEM(cert), keyPEM, err
+	return authority.PEM(cert), keyPEM, event, err
 }
 
-// writeBundle writes files that only their owner may read, keys among them.
+// writeBundle writes files that only their owner may read, keys among them, anew, on
+// disk when it returns.
 func writeBundle(dir string, files map[string][]byte) error {
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		if err := authority.WritePrivate(filepath.Join(dir, name), content); err != nil {
 			return err
 		}
 	}

@@ -128,14 +128,23 @@ func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authori
 	})
 }
 
-// record appends an event of now to the log, and says so.
-func (a *app) record(r *repository, e rete.Enrollment) error {
-	e.Time = authority.At(time.Now())
-	if err := authority.Append(r.root, e); err != nil {
+// record appends events of now to the log, all of them or none, and says so.
+func (a *app) record(r *repository, events ...rete.Enrollment) error {
+	if len(events) == 0 {
+		return nil
+	}
+	for i := range events {
+		events[i].Time = authority.At(time.Now())
+	}
+	if err := authority.Append(r.root, events...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint)
-	return err
+	for _, e := range events {
+		if _, err := fmt.Fprintf(a.stdout, "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putCertificate writes a certificate, with the directories above it.

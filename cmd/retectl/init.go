@@ -54,12 +54,44 @@ which is no part of the repository: keep it on the operator's machine.`,
 					return cli.Failed(cli.Differs, "%s exists already and is not empty; name a new directory", d)
 				}
 			}
-			return a.begin(cmd.Context(), dir, keys, name)
+			if err := new(rete.ReteName).Set(name); err != nil {
+				return cli.Usage(cmd, "--rete: %v", err)
+			}
+			undo := remember(dir, keys)
+			err := a.begin(cmd.Context(), dir, keys, name)
+			if err != nil {
+				err = errors.Join(err, undo())
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&name, "rete", "demo-rete", "`name` of the rete, its SPIFFE trust domain")
 	cmd.Flags().StringVar(&keys, "keys", "", "`directory` for private keys (default DIR-keys)")
 	return cmd
+}
+
+// remember returns what removes all that comes into empty or missing directories
+// from now on.
+func remember(dirs ...string) (undo func() error) {
+	there := map[string]bool{}
+	for _, d := range dirs {
+		_, err := os.Stat(d)
+		there[d] = err == nil
+	}
+	return func() (err error) {
+		for _, d := range dirs {
+			if !there[d] {
+				err = errors.Join(err, os.RemoveAll(d))
+				continue
+			}
+			entries, failed := os.ReadDir(d)
+			err = errors.Join(err, failed)
+			for _, e := range entries {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(d, e.Name())))
+			}
+		}
+		return err
+	}
 }
 
 func (a *app) begin(ctx context.Context, dir, keys, name string) error {

@@ -180,6 +180,9 @@ func (g *Glob) set(text string) error {
 // ReteName is a SPIFFE trust domain made of DNS labels.
 type ReteName string
 
+// Set reads a name, and says what a name of a rete is where it is none.
+func (n *ReteName) Set(text string) error { return n.set(text) }
+
 func (n *ReteName) set(text string) error {
 	const most = 255
 	if len(text) > most {

@@ -22,8 +22,17 @@ type Model struct {
 // certificates and the enrollment log from the repository. The faults are all
 // there are, in the order of the rules; a model with violations is not to be
 // compiled.
-func Validate(v *View, repo fs.FS) (*Model, []Fault) {
+func Validate(v *View, repo fs.FS) (*Model, []Fault) { return ValidateWith(v, repo, nil) }
+
+// ValidateWith is Validate of the repository as it will be once its enrollment log
+// has more events.
+func ValidateWith(v *View, repo fs.FS, more []Enrollment) (*Model, []Fault) {
 	enrolled, faults := ReadEnrollments(repo)
+	for _, event := range more {
+		if err := enrolled.apply(event); err != nil {
+			faults = append(faults, Fault{Rule: "4", Label: labelOf("4"), Path: EnrollmentLog, Name: event.SPIFFE, Message: err.Error()})
+		}
+	}
 	c := &checker{view: v, repo: repo, enrolled: enrolled, rete: string(v.Rete.Value.Name)}
 	c.faults = faults
 	c.log = len(faults) == 0 || faults[0].Line > 0

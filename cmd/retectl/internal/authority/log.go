@@ -1,10 +1,10 @@
 package authority
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -12,55 +12,81 @@ import (
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
-// Append adds an event to the enrollment log of a repository, on disk when it
-// returns. The log must be sound, but for who is missing: appending to a broken
-// one would bury the place where it broke.
-func Append(repo *os.Root, event rete.Enrollment) error {
+// Append adds events to the enrollment log of a repository: all of them are on disk
+// when it returns, and none where it fails or is cut off. The log must be sound, but
+// for who is missing: appending to a broken one would bury the place where it broke.
+func Append(repo *os.Root, events ...rete.Enrollment) error {
 	_, faults := rete.ReadEnrollments(repo.FS())
 	for _, f := range faults {
 		if f.Line > 0 {
 			return fmt.Errorf("%s: %s; repair the log first", f.Place(), f.Message)
 		}
 	}
-	line, err := json.Marshal(event)
+	text, mode, err := readLog(repo)
 	if err != nil {
 		return err
 	}
-	f, err := repo.OpenFile(rete.EnrollmentLog, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, '\n')
 	}
-	defer f.Close()
-	whole, err := endsWithNewline(f)
-	if err != nil {
-		return err
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		text = append(append(text, line...), '\n')
 	}
-	if !whole {
-		line = append([]byte{'\n'}, line...)
-	}
-	if _, err := f.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	return f.Sync()
+	return replace(repo, rete.EnrollmentLog, text, mode)
 }
 
-// endsWithNewline is true of an empty file, too.
-func endsWithNewline(f *os.File) (bool, error) {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil || end == 0 {
-		return true, err
+// readLog reads the log as it is; one that is not there is empty.
+func readLog(repo *os.Root) ([]byte, fs.FileMode, error) {
+	info, err := repo.Lstat(rete.EnrollmentLog)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0o644, nil
+	case err != nil:
+		return nil, 0, err
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s is not a regular file; put the log itself there", rete.EnrollmentLog)
 	}
-	var last [1]byte
-	_, err = f.ReadAt(last[:], end-1)
-	return last[0] == '\n', err
+	text, err := repo.ReadFile(rete.EnrollmentLog)
+	return text, info.Mode().Perm(), err
+}
+
+// replace puts a file in the place of another, on disk when it returns: a crash
+// leaves the old one or the new one.
+func replace(repo *os.Root, name string, content []byte, mode fs.FileMode) error {
+	next := name + ".next"
+	f, err := repo.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = repo.Rename(next, name)
+	}
+	if err != nil {
+		return errors.Join(err, repo.Remove(next))
+	}
+	dir, err := repo.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // At is a time as the log has it.
 func At(now time.Time) string { return now.UTC().Format(time.RFC3339) }
 
 // WriteNew writes a file that must not exist, on disk when it returns.
-func WriteNew(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func WriteNew(path string, content []byte) error { return writeNew(path, content, 0o644) }
+
+// WritePrivate is WriteNew of a file that only its owner may read.
+func WritePrivate(path string, content []byte) error { return writeNew(path, content, 0o600) }
+
+func writeNew(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s exists already; remove it first if it is to be replaced", path)
