@@ -52,12 +52,12 @@ func (a appliedEvent) appendKey(b []byte) []byte {
 }
 
 // applied reports whether an event was applied before. It is exact.
-func (f *fold) applied(a appliedEvent) bool {
-	if _, ok := f.fresh[a]; ok {
+func (j *judge) applied(a appliedEvent) bool {
+	if _, ok := j.fresh[a]; ok {
 		return true
 	}
-	f.key = a.appendKey(f.key[:0])
-	return f.stored(f.key)
+	j.key = a.appendKey(j.key[:0])
+	return j.stored(j.key)
 }
 
 // noteApplied remembers that an event was applied.
@@ -67,23 +67,30 @@ func (f *fold) noteApplied(a appliedEvent) {
 	f.set(f.key, nil)
 }
 
+// noteDuplicate remembers an event that changed nothing, if it must be known later.
+func (f *fold) noteDuplicate(a appliedEvent, remember bool) {
+	if remember {
+		f.noteApplied(a)
+	}
+}
+
 // appliedToNode asks the filter in memory first: it spares most look-ups, and
 // never answers yes by itself.
-func (f *fold) appliedToNode(ordinal uint32, seen uint64, event uuid.UUID) bool {
+func (j *judge) appliedToNode(ordinal uint32, seen uint64, event uuid.UUID) bool {
 	if b := eventBits(event); seen&b != b {
 		return false
 	}
-	return f.applied(toNode(ordinal, event))
+	return j.applied(toNode(ordinal, event))
 }
 
 // stored reports whether an earlier batch wrote the key.
-func (f *fold) stored(key []byte) bool {
-	_, closer, err := f.store.Get(key)
+func (j *judge) stored(key []byte) bool {
+	_, closer, err := j.store.Get(key)
 	if err == pebble.ErrNotFound {
 		return false
 	}
 	if err != nil {
-		f.keep(err)
+		j.keep(err)
 		return false
 	}
 	closer.Close()

@@ -14,20 +14,17 @@ type sink interface {
 	Delete(key []byte, _ *pebble.WriteOptions) error
 }
 
-// fold applies events, one by one, to memory and to one batch.
+// fold applies events, one by one, to memory and to one batch. Its err means that
+// the batch must not be written.
 type fold struct {
-	*state
+	judge
 	batch sink
-	store *pebble.DB // what earlier batches wrote
 	base  uint64
 	bulk  bool    // a rebuild: nobody looks on
 	tell  *teller // nil: nobody is to be told what these events changed
 	cache *cache
-	scratch
 	seq   uint64
-	time  int64
 	trace streams.Trace
-	err   error // the store could not be read: the batch must not be written
 }
 
 // scratch is what one batch leaves to the next: room.
@@ -56,13 +53,6 @@ func (s *scratch) reset() {
 func (f *fold) set(key, value []byte) { f.keep(f.batch.Set(key, value, nil)) }
 
 func (f *fold) delete(key []byte) { f.keep(f.batch.Delete(key, nil)) }
-
-// keep notes the first error.
-func (f *fold) keep(err error) {
-	if f.err == nil {
-		f.err = err
-	}
-}
 
 // member stores that an identity matches a selector.
 func (f *fold) member(selector, identity uint32) {
@@ -113,8 +103,10 @@ func (f *fold) event(e *entry) Verdict {
 	case policy.KeyRotated:
 		return keyRotated(e.fault)
 	}
-	return reject(policy.UnknownType, "unknown event type")
+	return unknownType()
 }
+
+func unknownType() Verdict { return reject(policy.UnknownType, "unknown event type") }
 
 func invalid(fault *policy.DecodeError) Verdict {
 	v := reject(fault.Code, "%s", fault.Error())

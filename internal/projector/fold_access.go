@@ -75,28 +75,36 @@ func (a *accessState) since(seq uint64) []*principal { return changedSince(a.cha
 // last is the sequence of the last change.
 func (a *accessState) last() uint64 { return lastChange(a.changes) }
 
-func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
-	p := f.access.byID[ev.Principal]
-	if f.applied(toPrincipal(ev.Principal, ev.ID)) {
-		return duplicate
-	}
-	if fault != nil {
-		return invalid(fault)
-	}
+// judgePrincipal accepts a document for a principal that is at the version the
+// event expects. p is nil where there never was such a principal.
+func (j *judge) judgePrincipal(ev policy.PrincipalUpdated, fault *policy.DecodeError) (p *principal, v Verdict) {
+	p = j.access.byID[ev.Principal]
 	live := p != nil && p.document != nil
 	switch {
+	case j.applied(toPrincipal(ev.Principal, ev.ID)):
+		return p, duplicate
+	case fault != nil:
+		return p, invalid(fault)
 	case ev.Expected == nil:
 	case *ev.Expected == 0 && live:
-		return reject(CodeRevisionConflict, "there is a principal %s, at version %d: choose another id, or name its version", ev.Principal, p.version)
+		return p, reject(CodeRevisionConflict, "there is a principal %s, at version %d: choose another id, or name its version", ev.Principal, p.version)
 	case *ev.Expected != 0 && !live:
-		return reject(CodeRevisionConflict, "there is no principal %s: it was removed, or never made", ev.Principal)
+		return p, reject(CodeRevisionConflict, "there is no principal %s: it was removed, or never made", ev.Principal)
 	case *ev.Expected != 0 && p.version != *ev.Expected:
-		return reject(CodeRevisionConflict, "principal %s is at version %d, not %d: read it, then send the change again", ev.Principal, p.version, *ev.Expected)
+		return p, reject(CodeRevisionConflict, "principal %s is at version %d, not %d: read it, then send the change again", ev.Principal, p.version, *ev.Expected)
+	}
+	return p, Verdict{}
+}
+
+func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
+	p, v := f.judgePrincipal(ev, fault)
+	if !v.accepted() {
+		return v
 	}
 	if p == nil {
 		p = &principal{id: ev.Principal}
 	}
-	if !live {
+	if p.document == nil {
 		p.created = f.time
 	}
 	p.version, p.updated, p.createdBy = f.seq, f.time, ev.CreatedBy
@@ -106,16 +114,27 @@ func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.Decode
 	return Verdict{}
 }
 
-func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
-	p := f.access.byID[ev.Principal]
+// judgePrincipalRemoval accepts the removal of a principal. One that is not there
+// makes it a duplicate, which is remembered: met again after the principal has
+// come, it must be known as an old one.
+func (j *judge) judgePrincipalRemoval(ev policy.PrincipalRemoved, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+	p = j.access.byID[ev.Principal]
 	switch {
-	case f.applied(toPrincipal(ev.Principal, ev.ID)):
-		return duplicate
+	case j.applied(toPrincipal(ev.Principal, ev.ID)):
+		return p, duplicate, false
 	case fault != nil:
-		return invalid(fault)
+		return p, invalid(fault), false
 	case p == nil || p.document == nil && len(p.relations) == 0:
-		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
-		return duplicate
+		return p, duplicate, true
+	}
+	return p, Verdict{}, true
+}
+
+func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
+	p, v, remember := f.judgePrincipalRemoval(ev, fault)
+	if !v.accepted() {
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		return v
 	}
 	p.version, p.updated, p.createdBy, p.relations = f.seq, f.time, "", nil
 	f.access.put(p, nil)
@@ -123,66 +142,94 @@ func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.Decode
 	return Verdict{}
 }
 
-func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
-	relation := f.bind(ev.Relation)
-	p, at, found := f.findGrant(ev.Principal, relation)
+// judgeGrant accepts a relation that the principal does not have. One that it has
+// makes the event a duplicate, which is remembered.
+func (j *judge) judgeGrant(ev policy.RelationWritten, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+	p, _, found := j.findGrant(ev.Principal, j.bind(ev.Relation))
 	switch {
-	case f.applied(toPrincipal(ev.Principal, ev.ID)):
-		return duplicate
+	case j.applied(toPrincipal(ev.Principal, ev.ID)):
+		return p, duplicate, false
 	case fault != nil:
-		return invalid(fault)
+		return p, invalid(fault), false
 	case found:
-		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
-		return duplicate
-	case p == nil:
+		return p, duplicate, true
+	}
+	return p, Verdict{}, true
+}
+
+func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
+	p, v, remember := f.judgeGrant(ev, fault)
+	if !v.accepted() {
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		return v
+	}
+	if p == nil {
 		p = &principal{id: ev.Principal}
 		f.access.put(p, nil)
 	}
+	relation := f.bind(ev.Relation)
+	_, at, _ := f.findGrant(ev.Principal, relation)
 	p.give(at, grant{relation, f.seq, ev.CreatedBy})
 	f.accessed(p, ev.ID)
-	return Verdict{}
+	return v
+}
+
+// judgeRevocation accepts that a relation is taken back which the principal has.
+// One that it does not have makes the event a duplicate, which is remembered.
+func (j *judge) judgeRevocation(ev policy.RelationRemoved, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+	p = j.access.byID[ev.Principal]
+	switch {
+	case j.applied(toPrincipal(ev.Principal, ev.ID)):
+		return p, duplicate, false
+	case fault != nil:
+		return p, invalid(fault), false
+	case p == nil || !p.has(ev.Relation):
+		return p, duplicate, true
+	}
+	return p, Verdict{}, true
 }
 
 func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
-	p := f.access.byID[ev.Principal]
-	switch {
-	case f.applied(toPrincipal(ev.Principal, ev.ID)):
-		return duplicate
-	case fault != nil:
-		return invalid(fault)
-	case p == nil || !p.take(ev.Relation):
-		f.noteApplied(toPrincipal(ev.Principal, ev.ID))
-		return duplicate
+	p, v, remember := f.judgeRevocation(ev, fault)
+	if !v.accepted() {
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		return v
 	}
+	p.take(ev.Relation)
 	f.accessed(p, ev.ID)
-	return Verdict{}
+	return v
 }
 
 // bind gives a relation to a node that names no project the one that owns the
 // node now. Where nobody does it stays without, and allows nothing: whoever
 // named the node first later would come to it.
-func (f *fold) bind(r policy.Relation) policy.Relation {
+func (s *state) bind(r policy.Relation) policy.Relation {
 	if r.Whole() {
 		return r
 	}
-	if n := f.nodes[r.Node]; n != nil {
+	if n := s.nodes[r.Node]; n != nil {
 		r.ID = n.project.id
 	}
 	return r
 }
 
-// take takes a relation back; one to a node that names no project, whichever
-// project's it is. False: there is none.
-func (p *principal) take(r policy.Relation) bool {
-	had := len(p.relations)
-	p.relations = slices.DeleteFunc(slices.Clone(p.relations), func(g grant) bool {
-		have := g.relation
-		if !r.Whole() {
-			have.ID = uuid.Nil
-		}
-		return have == r
-	})
-	return len(p.relations) < had
+// is reports whether a grant is of a relation; of one to a node that names no
+// project, whichever project's it is.
+func (g grant) is(r policy.Relation) bool {
+	have := g.relation
+	if !r.Whole() {
+		have.ID = uuid.Nil
+	}
+	return have == r
+}
+
+func (p *principal) has(r policy.Relation) bool {
+	return slices.ContainsFunc(p.relations, func(g grant) bool { return g.is(r) })
+}
+
+// take takes a relation back.
+func (p *principal) take(r policy.Relation) {
+	p.relations = slices.DeleteFunc(slices.Clone(p.relations), func(g grant) bool { return g.is(r) })
 }
 
 // give inserts a relation where findGrant says.
@@ -191,8 +238,8 @@ func (p *principal) give(at int, g grant) {
 }
 
 // findGrant finds a principal's relation, or where it would stand.
-func (f *fold) findGrant(id policy.PrincipalID, r policy.Relation) (p *principal, at int, found bool) {
-	if p = f.access.byID[id]; p == nil {
+func (s *state) findGrant(id policy.PrincipalID, r policy.Relation) (p *principal, at int, found bool) {
+	if p = s.access.byID[id]; p == nil {
 		return nil, 0, false
 	}
 	text := r.String()

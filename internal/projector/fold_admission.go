@@ -82,25 +82,36 @@ func (a *admissionState) since(seq uint64) []*admissionPolicy {
 // last is the sequence of the last change.
 func (a *admissionState) last() uint64 { return lastChange(a.changes) }
 
-func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
-	p := f.admission.byID[ev.Policy]
+// judgeAdmission accepts a document for a policy that is at the version the event
+// expects, if nobody else has its name or priority. p is nil where there never was
+// such a policy.
+func (j *judge) judgeAdmission(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) (p *admissionPolicy, v Verdict) {
+	p = j.admission.byID[ev.Policy]
 	switch {
 	case p != nil && p.event == ev.ID:
-		return duplicate
-	case f.applied(toAdmission(ev.Policy, ev.ID)):
-		return staleAdmission(ev.Policy, ev.ID)
+		return p, duplicate
+	case j.applied(toAdmission(ev.Policy, ev.ID)):
+		return p, staleAdmission(ev.Policy, ev.ID)
 	case fault != nil:
-		return invalid(fault)
+		return p, invalid(fault)
 	}
 	if v, bad := expectedFault(p, ev.Policy, ev.Expected); bad {
-		return v
+		return p, v
 	}
 	name, priority := admissionTerms(&ev.Document)
-	if holder := f.admission.names[name]; holder != nil && holder != p {
-		return reject(CodeNameTaken, "the name %q is used by policy %s at this level: choose another", ev.Document.Name, holder.id)
+	if holder := j.admission.names[name]; holder != nil && holder != p {
+		return p, reject(CodeNameTaken, "the name %q is used by policy %s at this level: choose another", ev.Document.Name, holder.id)
 	}
-	if holder := f.admission.priorities[priority]; holder != nil && holder != p {
-		return reject(CodePriorityTaken, "priority %d is used by policy %s at this level: choose another", ev.Document.Priority, holder.id)
+	if holder := j.admission.priorities[priority]; holder != nil && holder != p {
+		return p, reject(CodePriorityTaken, "priority %d is used by policy %s at this level: choose another", ev.Document.Priority, holder.id)
+	}
+	return p, Verdict{}
+}
+
+func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
+	p, v := f.judgeAdmission(ev, fault)
+	if !v.accepted() {
+		return v
 	}
 	if p == nil {
 		p = &admissionPolicy{id: ev.Policy}
@@ -109,32 +120,41 @@ func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *p
 		p.created = f.time
 	}
 	p.createdBy = ev.CreatedBy
-	f.admit(p, ev.ID, &ev.Document)
-	return Verdict{}
+	f.putAdmission(p, ev.ID, &ev.Document)
+	return v
 }
 
-func (f *fold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
-	p := f.admission.byID[ev.Policy]
+// judgeAdmissionDeletion accepts the deletion of a policy that is at the version
+// the event expects. One of a policy that is not there is a duplicate, and is
+// remembered: met again after the policy has come, it must be known as an old one.
+func (j *judge) judgeAdmissionDeletion(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) (p *admissionPolicy, v Verdict, remember bool) {
+	p = j.admission.byID[ev.Policy]
 	gone := p == nil || p.document == nil
 	switch {
 	case p != nil && p.event == ev.ID:
-		return duplicate
-	case !gone && f.applied(toAdmission(ev.Policy, ev.ID)):
-		return staleAdmission(ev.Policy, ev.ID)
+		return p, duplicate, false
+	case !gone && j.applied(toAdmission(ev.Policy, ev.ID)):
+		return p, staleAdmission(ev.Policy, ev.ID), false
 	case fault != nil:
-		return invalid(fault)
+		return p, invalid(fault), false
 	case gone:
-		// Met again after the policy has come, this event must be known as an old
-		// one.
+		return p, duplicate, true
+	case ev.Expected != nil && *ev.Expected != p.seq:
+		return p, movedOn(p, *ev.Expected), false
+	}
+	return p, Verdict{}, true
+}
+
+func (f *fold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
+	p, v, remember := f.judgeAdmissionDeletion(ev, fault)
+	switch {
+	case v.accepted():
+		p.createdBy = ""
+		f.putAdmission(p, ev.ID, nil)
+	case remember:
 		f.noteApplied(toAdmission(ev.Policy, ev.ID))
-		return duplicate
 	}
-	if ev.Expected != nil && *ev.Expected != p.seq {
-		return movedOn(p, *ev.Expected)
-	}
-	p.createdBy = ""
-	f.admit(p, ev.ID, nil)
-	return Verdict{}
+	return v
 }
 
 // expectedFault is the compare-and-set of an admission policy.
@@ -160,8 +180,8 @@ func staleAdmission(id policy.AdmissionPolicyID, event uuid.UUID) Verdict {
 	return reject(CodeStaleEvent, "event %s of policy %s was applied before and a newer one followed: publish a new event", event, id)
 }
 
-// admit gives a policy its present document, nil for none.
-func (f *fold) admit(p *admissionPolicy, event uuid.UUID, document *policy.AdmissionPolicy) {
+// putAdmission gives a policy its present document, nil for none.
+func (f *fold) putAdmission(p *admissionPolicy, event uuid.UUID, document *policy.AdmissionPolicy) {
 	p.seq, p.event, p.updated = f.seq, event, f.time
 	f.admission.put(p, document)
 	f.admission.note(p)

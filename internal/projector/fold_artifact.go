@@ -45,8 +45,8 @@ type heldPart struct {
 
 // judgeArtifacts settles the cases that do not depend on what an artifact
 // event says.
-func (f *fold) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *node, v Verdict, settled bool) {
-	if n = f.nodes[id]; n == nil {
+func (j *judge) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *node, v Verdict, settled bool) {
+	if n = j.nodes[id]; n == nil {
 		return nil, Verdict{}, false
 	}
 	switch {
@@ -56,42 +56,55 @@ func (f *fold) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *no
 		return n, Verdict{}, false
 	case n.artifacts.event == event:
 		return n, duplicate, true
-	case f.appliedToNode(n.ordinal, n.artifacts.seen, event):
+	case j.appliedToNode(n.ordinal, n.artifacts.seen, event):
 		return n, reject(CodeStaleEvent, "event %s about the artifacts of node %s was applied before and a newer one followed: publish a new event", event, id), true
 	}
 	return n, Verdict{}, false
 }
 
-func (f *fold) artifactReleased(ev policy.ArtifactReleased, e *entry) Verdict {
-	n, v, settled := f.judgeArtifacts(ev.Node, ev.Project, ev.ID)
-	switch {
-	case settled:
-		return v
-	case e.fault != nil:
-		return invalid(e.fault)
+// judgeRelease accepts a newer set whose signatures count. r is what the event's
+// documents say, nil when they were not read yet; pinned is the rete, nil when this
+// event pins it.
+func (j *judge) judgeRelease(ev policy.ArtifactReleased, r *released, fault *policy.DecodeError) (n *node, pinned *rete, v Verdict) {
+	n, v, settled := j.judgeArtifacts(ev.Node, ev.Project, ev.ID)
+	if settled {
+		return n, nil, v
 	}
-	r := e.released
+	if r == nil && fault == nil {
+		r, fault = readReleased(ev)
+	}
+	if fault != nil {
+		return n, nil, invalid(fault)
+	}
 	if n != nil && n.artifacts != nil {
 		if v, stays := newerThan(n.artifacts, r, ev.Node); stays {
-			return v
+			return n, nil, v
 		}
 		if held := n.artifacts.rete; held != nil && held.name != r.rete {
-			return reject(CodeSignerNotTrusted, "node %s holds artifacts of rete %s, for which a signer of rete %s does not speak: withdraw them first", ev.Node, held.name, r.rete)
+			return n, nil, reject(CodeSignerNotTrusted, "node %s holds artifacts of rete %s, for which a signer of rete %s does not speak: withdraw them first", ev.Node, held.name, r.rete)
 		}
 	}
-	proj := f.project(ev.Project)
-	pinned := proj.retes[r.rete]
+	pinned = j.reteOf(ev.Project, r.rete)
 	trusted := ev.Trust
 	if pinned != nil {
 		trusted = pinned.signers
 	}
 	if v, bad := untrusted(r, trusted); bad {
+		return n, nil, v
+	}
+	return n, pinned, Verdict{}
+}
+
+func (f *fold) artifactReleased(ev policy.ArtifactReleased, e *entry) Verdict {
+	n, pinned, v := f.judgeRelease(ev, e.released, e.fault)
+	if !v.accepted() {
 		return v
 	}
+	proj := f.project(ev.Project)
 	if n == nil {
 		n = f.claim(ev.Node, proj)
 	}
-	f.applyRelease(n, f.pin(proj, pinned, ev, r), ev.ID, r)
+	f.applyRelease(n, f.pin(proj, pinned, ev, e.released), ev.ID, e.released)
 	return Verdict{}
 }
 
@@ -192,35 +205,52 @@ func (f *fold) applyRelease(n *node, t *rete, event uuid.UUID, r *released) {
 	f.rememberArtifacts(n, event)
 }
 
-func (f *fold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) Verdict {
-	n, v, settled := f.judgeArtifacts(ev.Node, ev.Project, ev.ID)
+// Where the artifact that is withdrawn is not among those of its node.
+const (
+	nothingHeld = -1 // the event is remembered: met again after a release, it must be known as an old one
+	notAsked    = -2 // the event was decided without asking, and changes nothing
+)
+
+// judgeWithdrawal accepts the withdrawal of an artifact that its node holds, at
+// that place of its set.
+func (j *judge) judgeWithdrawal(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) (n *node, at int, v Verdict) {
+	n, v, settled := j.judgeArtifacts(ev.Node, ev.Project, ev.ID)
 	switch {
 	case settled:
-		return v
+		return n, notAsked, v
 	case fault != nil:
-		return invalid(fault)
+		return n, notAsked, invalid(fault)
 	case n == nil || n.artifacts == nil:
-		// Met again after a release, this event must be known as an old one.
-		if n == nil {
-			n = f.claim(ev.Node, f.project(ev.Project))
-		}
+		return n, nothingHeld, duplicate
+	}
+	at = slices.IndexFunc(n.artifacts.parts, func(p heldPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
+	if at < 0 {
+		return n, nothingHeld, duplicate
+	}
+	return n, at, Verdict{}
+}
+
+func (f *fold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) Verdict {
+	n, at, v := f.judgeWithdrawal(ev, fault)
+	if at == notAsked {
+		return v
+	}
+	if n == nil {
+		n = f.claim(ev.Node, f.project(ev.Project))
+	}
+	if n.artifacts == nil {
 		n.artifacts = &artifactSet{}
 	}
-	s := n.artifacts
-	gone := slices.IndexFunc(s.parts, func(p heldPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
-	if gone >= 0 {
-		f.recordArtifact(n, s.parts[gone].artifactPart, gone, false)
-		f.release(s.parts[gone].fingerprint)
-		s.parts = slices.Delete(s.parts, gone, gone+1)
+	if s := n.artifacts; at >= 0 {
+		f.recordArtifact(n, s.parts[at].artifactPart, at, false)
+		f.release(s.parts[at].fingerprint)
+		s.parts = slices.Delete(s.parts, at, at+1)
 		if len(s.parts) == 0 {
 			f.detachTrust(s)
 		}
 	}
 	f.rememberArtifacts(n, ev.ID)
-	if gone < 0 {
-		return duplicate
-	}
-	return Verdict{}
+	return v
 }
 
 // detachTrust takes a node without artifacts off its rete, and ends the rete with

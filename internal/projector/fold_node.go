@@ -6,24 +6,39 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// judge settles the cases that do not depend on what a node event says.
-func (f *fold) judge(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict, settled bool) {
-	n = f.nodes[id]
+// judgeNode accepts the facts of a node from the project that named it first,
+// unless the event was applied before. n is nil where nobody has named it.
+func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict) {
+	n = j.nodes[id]
 	switch {
 	case n == nil && fault != nil:
-		return nil, invalid(fault), true
+		return n, invalid(fault)
 	case n == nil:
-		return f.newNode(id, f.project(project)), Verdict{}, false
+		return n, Verdict{}
 	case n.project.id != project:
-		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id), true
+		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id)
 	case n.event == event:
-		return n, duplicate, true
-	case f.appliedToNode(n.ordinal, n.seen, event):
-		return n, reject(CodeStaleEvent, "event %s of node %s was applied before and newer facts followed: publish a new event", event, id), true
+		return n, duplicate
+	case j.appliedToNode(n.ordinal, n.seen, event):
+		return n, reject(CodeStaleEvent, "event %s of node %s was applied before and newer facts followed: publish a new event", event, id)
 	case fault != nil:
-		return n, invalid(fault), true
+		return n, invalid(fault)
 	}
-	return n, Verdict{}, false
+	return n, Verdict{}
+}
+
+// judgeRemoval is judgeNode of a removal. One of a node that is not there is a
+// duplicate, whatever its body says, and is remembered: met again after the node
+// has come back, it must be known as an old one.
+func (j *judge) judgeRemoval(ev policy.NodeRemoved, fault *policy.DecodeError) (n *node, v Verdict, remember bool) {
+	n, v = j.judgeNode(ev.Node, ev.Project, ev.ID, fault)
+	switch {
+	case n == nil && !v.accepted(), n != nil && n.project.id != ev.Project:
+		return n, v, false
+	case n == nil || n.identity == nil:
+		return n, duplicate, true
+	}
+	return n, v, v.accepted()
 }
 
 // remember makes the event the one that gave the node its facts.
@@ -42,9 +57,12 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 }
 
 func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Verdict {
-	n, v, settled := f.judge(ev.Node, ev.Project, ev.ID, fault)
-	if settled {
+	n, v := f.judgeNode(ev.Node, ev.Project, ev.ID, fault)
+	if !v.accepted() {
 		return v
+	}
+	if n == nil {
+		n = f.newNode(ev.Node, f.project(ev.Project))
 	}
 	before := n.identity
 	if before == nil {
@@ -63,24 +81,21 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 }
 
 func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Verdict {
-	n, v, settled := f.judge(ev.Node, ev.Project, ev.ID, fault)
-	gone := n != nil && n.project.id == ev.Project && n.identity == nil
-	if settled && !gone {
+	n, v, remember := f.judgeRemoval(ev, fault)
+	if !remember {
 		return v
 	}
-	if !gone {
+	if n == nil {
+		n = f.newNode(ev.Node, f.project(ev.Project))
+	}
+	if v.accepted() {
 		f.live.nodes--
 		f.roster = f.seq
 		f.tellArtifacts(n, false)
 		f.move(n, nil)
 	}
-	// Even when nothing was there: met again after the node has come back,
-	// this event must be known as an old one.
 	f.remember(n, ev.ID, nil)
-	if gone {
-		return duplicate
-	}
-	return Verdict{}
+	return v
 }
 
 // move gives a node another identity (nil: none) and tells, policy by policy,

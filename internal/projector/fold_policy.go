@@ -9,33 +9,38 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// revisionCreated makes a revision the head of its policy, unless it has been
-// applied before, or its parent is not the head it meets.
+// judgeRevision accepts a revision unless it has been applied before, or its
+// parent is not the head it meets. p is its policy, nil if this is the first.
+func (j *judge) judgeRevision(ev policy.RevisionCreated, fault *policy.DecodeError) (p *policyState, v Verdict) {
+	p = j.policies[ev.Policy]
+	switch {
+	case p != nil && p.project.id != ev.Project:
+		return p, reject(CodePolicyNotOwned, "policy %s belongs to another project: choose a new id", ev.Policy)
+	case p != nil && p.revisions.has(ev.Revision.ID):
+		return p, duplicate
+	case fault != nil:
+		return p, invalid(fault)
+	}
+	if v, bad := parentFault(p, ev); bad {
+		return p, v
+	}
+	if holder := j.slugHolder(ev.Project, ev.Slug); holder != nil && holder != p {
+		return p, reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
+	}
+	if p == nil && j.accepted >= policy.MaxPolicies {
+		return p, reject(CodePolicyLimit, "the plane has accepted %d policies in its life, and has no number for another: revise a policy that lives", j.accepted)
+	}
+	return p, Verdict{}
+}
+
+// revisionCreated makes a revision the head of its policy.
 func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
-	p := f.policies[ev.Policy]
-	if p != nil && p.project.id != ev.Project {
-		return reject(CodePolicyNotOwned, "policy %s belongs to another project: choose a new id", ev.Policy)
-	}
-	if p != nil {
-		if p.revisions.has(ev.Revision.ID) {
-			return duplicate
-		}
-	}
-	if e.fault != nil {
-		return invalid(e.fault)
-	}
-	if v, bad := f.parentFault(p, ev); bad {
+	p, v := f.judgeRevision(ev, e.fault)
+	if !v.accepted() {
 		return v
 	}
-	proj := f.project(ev.Project)
-	if holder := proj.slugs[ev.Slug]; holder != nil && holder != p {
-		return reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
-	}
 	if p == nil {
-		if f.accepted >= policy.MaxPolicies {
-			return reject(CodePolicyLimit, "the plane has accepted %d policies in its life, and has no number for another: revise a policy that lives", f.accepted)
-		}
-		p = &policyState{id: ev.Policy, number: f.accepted, project: proj, created: f.time}
+		p = &policyState{id: ev.Policy, number: f.accepted, project: f.project(ev.Project), created: f.time}
 		f.accepted++
 		f.policies[ev.Policy] = p
 		f.live.policies++
@@ -45,7 +50,7 @@ func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 }
 
 // parentFault is the compare-and-set of docs/design.md#the-fold-is-the-judge.
-func (f *fold) parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
+func parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 	parent := ev.Revision.Parent
 	switch {
 	case p == nil && parent == uuid.Nil:
@@ -129,17 +134,25 @@ func (f *fold) rename(p *policyState, slug string) {
 	p.project.slugs[slug] = p
 }
 
-func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
-	p := f.policies[ev.Policy]
+func (j *judge) judgeDeletion(ev policy.PolicyDeleted, fault *policy.DecodeError) (p *policyState, v Verdict) {
+	p = j.policies[ev.Policy]
 	switch {
 	case p != nil && p.project.id != ev.Project:
-		return reject(CodePolicyNotOwned, "policy %s belongs to another project", ev.Policy)
+		return p, reject(CodePolicyNotOwned, "policy %s belongs to another project", ev.Policy)
 	case p != nil && p.deleted():
-		return duplicate
+		return p, duplicate
 	case fault != nil:
-		return invalid(fault)
+		return p, invalid(fault)
 	case p == nil:
-		return duplicate
+		return p, duplicate
+	}
+	return p, Verdict{}
+}
+
+func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
+	p, v := f.judgeDeletion(ev, fault)
+	if !v.accepted() {
+		return v
 	}
 	f.gather(f.lost, &p.selector.identities, &set{})
 	f.keepLost(p)

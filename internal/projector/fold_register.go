@@ -9,41 +9,59 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// nodeRegistered lets a bootstrap token be used once: the first registration in
+// enrollment is what a registration makes of a principal.
+type enrollment struct {
+	*principal
+	bootstrap *policy.Bootstrap
+	document  *policy.Principal
+}
+
+// judgeRegistration lets a bootstrap token be used once: the first registration in
 // the log has it. Whether it has expired is asked of the log's time, so every
-// fold answers the same. A later registration of the node takes the place of
-// the one before, whose bearer token ends with it.
-func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
-	if f.applied(toPrincipal(ev.Principal, ev.ID)) {
-		return duplicate
+// fold answers the same.
+func (j *judge) judgeRegistration(ev policy.NodeRegistered, fault *policy.DecodeError) (to enrollment, v Verdict) {
+	if j.applied(toPrincipal(ev.Principal, ev.ID)) {
+		return to, duplicate
 	}
 	if fault != nil {
-		return invalid(fault)
+		return to, invalid(fault)
 	}
-	p := f.access.byID[ev.Principal]
+	p := j.access.byID[ev.Principal]
 	at := -1
 	if p != nil && p.document != nil {
 		at = findBootstrap(p.document, ev.Bootstrap)
 	}
 	if at < 0 {
-		return reject(CodeTokenRevoked, "node %s has no such bootstrap token: it was taken back; make another with edict access bootstrap", ev.Principal)
+		return to, reject(CodeTokenRevoked, "node %s has no such bootstrap token: it was taken back; make another with edict access bootstrap", ev.Principal)
 	}
-	switch t := p.document.Bootstrap[at]; {
+	t := &p.document.Bootstrap[at]
+	switch {
 	case t.State == policy.BootstrapConsumed:
-		return reject(CodeTokenConsumed, "bootstrap token %s was used already: make another with edict access bootstrap", t.ID)
+		return to, reject(CodeTokenConsumed, "bootstrap token %s was used already: make another with edict access bootstrap", t.ID)
 	case t.State == policy.BootstrapRevoked:
-		return reject(CodeTokenRevoked, "bootstrap token %s was revoked: make another with edict access bootstrap", t.ID)
-	case f.time >= t.Expires.UnixNano():
-		return reject(CodeTokenExpired, "bootstrap token %s expired at %s: make another with edict access bootstrap", t.ID, t.Expires.Format(time.RFC3339))
+		return to, reject(CodeTokenRevoked, "bootstrap token %s was revoked: make another with edict access bootstrap", t.ID)
+	case j.time >= t.Expires.UnixNano():
+		return to, reject(CodeTokenExpired, "bootstrap token %s expired at %s: make another with edict access bootstrap", t.ID, t.Expires.Format(time.RFC3339))
 	}
-	if ev.Nonce != nil && f.applied(ofNonce(*ev.Nonce)) {
-		return reject(CodeNonceCollision, "the nonce was used in another registration: choose one at random")
+	if ev.Nonce != nil && j.applied(ofNonce(*ev.Nonce)) {
+		return to, reject(CodeNonceCollision, "the nonce was used in another registration: choose one at random")
 	}
 	document, full := registered(p.document, at, ev)
 	if full {
-		return reject(policy.Invalid, "node %s has %d tokens: revoke some", ev.Principal, policy.MaxTokens)
+		return to, reject(policy.Invalid, "node %s has %d tokens: revoke some", ev.Principal, policy.MaxTokens)
 	}
-	relation := policy.Relation{Kind: policy.ObjectNode, ID: p.document.Bootstrap[at].Project, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
+	return enrollment{p, t, document}, Verdict{}
+}
+
+// nodeRegistered gives a node its bearer token, in the place of that of an earlier
+// registration, and the relation of its agent.
+func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
+	to, v := f.judgeRegistration(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	p := to.principal
+	relation := policy.Relation{Kind: policy.ObjectNode, ID: to.bootstrap.Project, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
 	if _, at, found := f.findGrant(ev.Principal, relation); !found {
 		p.give(at, grant{relation, f.seq, p.createdBy})
 	}
@@ -51,7 +69,7 @@ func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeErro
 		f.noteApplied(ofNonce(*ev.Nonce))
 	}
 	p.version, p.updated = f.seq, f.time
-	f.access.put(p, document)
+	f.access.put(p, to.document)
 	f.accessed(p, ev.ID)
 	return Verdict{}
 }

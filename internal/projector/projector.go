@@ -387,7 +387,7 @@ func (w written) abandon() {
 func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
 	p.room.reset()
 	c := p.cursor
-	f := fold{state: p.state, batch: b, store: p.db, base: c.base, bulk: m == bulkFold, cache: &p.payloads, scratch: p.room}
+	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.room}, batch: b, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
 	if m == toldFold {
 		f.tell = &teller{counts: map[compiler.Fingerprint]struct{}{}}
 	}

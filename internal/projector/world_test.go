@@ -123,11 +123,16 @@ func openFresh(t testing.TB) *Projector {
 	return p
 }
 
-// verdict applies one message and says what became of it, as a word.
+// verdict applies one message and says what became of it, as a word, which a view
+// must have said before.
 func verdict(t *testing.T, p *Projector, m streams.Message) string {
+	expected := foretold(p, m)
 	require.NoError(t, p.Apply([]streams.Message{m}))
 	v, err := p.Verdict(context.Background(), m.Seq)
 	require.NoError(t, err)
+	if expected != nil {
+		requireSameVerdict(t, *expected, v)
+	}
 	return word(v)
 }
 
