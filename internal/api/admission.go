@@ -156,7 +156,9 @@ func (p *plane) writeAdmission(c *call, w admissionWrite) (stored projector.Admi
 	if c.key != "" && !dry {
 		seen = nil // a retry of a write that was made finds its own version
 	}
-	err = p.settled(c, func(v *projector.View) error { return admissionTaken(v, id, d, seen) })
+	err = p.settled(c, func(v *projector.View) error {
+		return p.admissionTaken(v, policy.AdmissionPolicyUpdated{Policy: id, Document: d, Expected: seen})
+	})
 	if err != nil || dry {
 		return stored, err
 	}
@@ -226,27 +228,30 @@ func uncompiled(err error) error {
 	return pr
 }
 
-// admissionTaken foretells the fold's verdict, so that what cannot be is not
+// admissionTaken asks for the fold's verdict, so that what cannot be is not
 // written. The fold judges all the same.
-func admissionTaken(v *projector.View, id policy.AdmissionPolicyID, d policy.AdmissionPolicy, expected *uint64) error {
-	now, live := v.AdmissionPolicy(id)
-	switch {
-	case expected == nil:
-	case *expected == 0 && live:
-		return problem(http.StatusConflict, projector.CodePolicyIDUsed, "policy id %s is in use: choose another", id)
-	case *expected != 0 && !live:
-		return admissionNotFound(id)
-	case *expected != 0 && now.Version != *expected:
-		return problem(http.StatusConflict, projector.CodeRevisionConflict, "policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, *expected)
-	}
-	name, priority := v.AdmissionHolders(d)
-	switch {
-	case name != "" && name != id:
-		return problem(http.StatusConflict, projector.CodeNameTaken, "the name %q belongs to policy %s of this level and owner; choose another", d.Name, name)
-	case priority != "" && priority != id:
-		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to policy %s of this level and owner; choose another", d.Priority, priority)
+func (p *plane) admissionTaken(v *projector.View, e policy.AdmissionPolicyUpdated) error {
+	name, priority := v.AdmissionHolders(e.Document)
+	switch refusal(v, p.Clock(), e) {
+	case projector.CodePolicyIDUsed:
+		return problem(http.StatusConflict, projector.CodePolicyIDUsed, "policy id %s is in use: choose another", e.Policy)
+	case projector.CodeRevisionConflict:
+		return admissionMoved(v, e.Policy, *e.Expected)
+	case projector.CodeNameTaken:
+		return problem(http.StatusConflict, projector.CodeNameTaken, "the name %q belongs to policy %s of this level and owner; choose another", e.Document.Name, name)
+	case projector.CodePriorityTaken:
+		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to policy %s of this level and owner; choose another", e.Document.Priority, priority)
 	}
 	return nil
+}
+
+// admissionMoved says what a policy is that is not at the version expected of it.
+func admissionMoved(v *projector.View, id policy.AdmissionPolicyID, expected uint64) error {
+	now, live := v.AdmissionPolicy(id)
+	if !live {
+		return admissionNotFound(id)
+	}
+	return problem(http.StatusConflict, projector.CodeRevisionConflict, "policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, expected)
 }
 
 func admissionNotFound(id policy.AdmissionPolicyID) error {
@@ -379,11 +384,13 @@ func (p *plane) deleteAdmission(c *call) error {
 		return err
 	}
 	return p.remove(c, e, func(v *projector.View) error {
-		now, ok := v.AdmissionPolicy(id)
-		if !ok {
+		if _, ok := v.AdmissionPolicy(id); !ok {
 			return admissionNotFound(id)
 		}
-		return admissionTaken(v, id, *now.Document, match)
+		if refusal(v, p.Clock(), policy.AdmissionPolicyDeleted{Policy: id, Expected: match}) == projector.CodeRevisionConflict {
+			return admissionMoved(v, id, *match)
+		}
+		return nil
 	})
 }
 

@@ -191,8 +191,13 @@ func (b *batch) take(line []byte) error {
 	case !pending:
 		var had projector.NodeInfo
 		var known bool
-		b.p.Model.Read(func(v *projector.View) { had, known = v.Node(id) })
-		if err := owned(had, known, b.project); err != nil {
+		var err error
+		b.p.Model.Read(func(v *projector.View) {
+			if had, known = v.Node(id); known {
+				err = b.p.owned(v, policy.NodeUpdated{Project: b.project, Node: id})
+			}
+		})
+		if err != nil {
 			b.reject(b.lines, id, projector.CodeNodeIDTaken, err.Error())
 			return nil
 		}

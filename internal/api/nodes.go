@@ -197,7 +197,7 @@ func (p *plane) putNode(c *call) error {
 		case had.Project == project && sameFacts(had, facts):
 			return errUnchanged
 		}
-		return owned(had, known, project)
+		return p.owned(v, e)
 	})
 	if errors.Is(err, errUnchanged) {
 		return c.json(http.StatusOK, showNode(had))
@@ -231,9 +231,9 @@ func (p *plane) answerNode(c *call, e policy.NodeUpdated, seq uint64, created bo
 }
 
 // owned refuses to write about another project's node.
-func owned(n projector.NodeInfo, known bool, project uuid.UUID) error {
-	if known && n.Project != project {
-		return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project", n.ID)
+func (p *plane) owned(v *projector.View, e policy.NodeUpdated) error {
+	if refusal(v, p.Clock(), e) == projector.CodeNodeIDTaken {
+		return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project", e.Node)
 	}
 	return nil
 }

@@ -96,7 +96,8 @@ func (p *plane) createPolicy(c *call) error {
 		if published, err = p.published(v, c, e); published || err != nil {
 			return err
 		}
-		if other, taken := v.PolicyBySlug(project, e.Slug); taken {
+		if refusal(v, p.Clock(), asNew(e)) == projector.CodePolicySlugTaken {
+			other, _ := v.PolicyBySlug(project, e.Slug)
 			return problem(http.StatusConflict, projector.CodePolicySlugTaken,
 				"slug %q belongs to policy %s of this project", e.Slug, other)
 		}
@@ -118,6 +119,13 @@ func (p *plane) createPolicy(c *call) error {
 	}
 	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", project, e.Policy))
 	return p.answerRevision(c, http.StatusCreated, e)
+}
+
+// asNew is a first revision under ids that nothing has: whether one like it could be
+// published, whatever became of a write before under the same key.
+func asNew(e policy.RevisionCreated) policy.RevisionCreated {
+	e.Policy, e.Revision.ID = uuid.Nil, uuid.Nil
+	return e
 }
 
 // sign fills in what every revision gets from its call: ids, author, time.
@@ -296,7 +304,7 @@ func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.
 		if pol, err = livePolicy(v, e.Project, e.Policy); err != nil {
 			return err
 		}
-		if patch.Expected != nil && *patch.Expected != pol.Head.ID {
+		if patch.Expected != nil && refusal(v, p.Clock(), after(e, pol, *patch.Expected)) != "" {
 			return problem(http.StatusConflict, projector.CodeRevisionConflict,
 				"the head is revision %s, not %s; read it, then send the change again", pol.Head.ID, *patch.Expected)
 		}
@@ -323,6 +331,12 @@ func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.
 		return err
 	}
 	return p.answerRevision(c, http.StatusOK, e)
+}
+
+// after is a revision of a policy, in name as it is, behind that parent.
+func after(e policy.RevisionCreated, pol policy.Policy, parent uuid.UUID) policy.RevisionCreated {
+	e.Slug, e.Revision.Parent = pol.Slug, parent
+	return e
 }
 
 // revise fills e with pol's head under patch, and reports whether that changes

@@ -242,15 +242,18 @@ func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t pol
 func (p *plane) registrable(v *projector.View, id policy.PrincipalID, t policy.Bootstrap, reg registration) error {
 	n, known := v.Node(policy.NodeID(id))
 	_, isID := parseID(string(id))
-	switch {
-	case !isID:
+	if !isID {
 		return problem(http.StatusForbidden, CodeKindMismatch, "%s is no node that an agent registers as: its id is not a UUID", id)
-	case t.State == policy.BootstrapRevoked:
+	}
+	switch refusal(v, p.Clock(), policy.NodeRegistered{Principal: id, Bootstrap: t.ID}) {
+	case projector.CodeTokenRevoked:
 		return problem(http.StatusForbidden, projector.CodeTokenRevoked, "the bootstrap token was revoked; make another with edict access bootstrap")
-	case t.State == policy.BootstrapConsumed:
+	case projector.CodeTokenConsumed:
 		return problem(http.StatusForbidden, projector.CodeTokenConsumed, "the bootstrap token was used already; make another with edict access bootstrap")
-	case !p.Clock().Before(t.Expires):
+	case projector.CodeTokenExpired:
 		return problem(http.StatusForbidden, projector.CodeTokenExpired, "the bootstrap token has expired; make another with edict access bootstrap")
+	}
+	switch {
 	case reg.project != uuid.Nil && reg.project != t.Project:
 		return problem(http.StatusForbidden, CodeProjectMismatch, "the bootstrap token is for a node of another project than %s", reg.project)
 	case t.Resource != "" && reg.dialect == policy.DialectCurrent && reg.resource != t.Resource,

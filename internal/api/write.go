@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -150,6 +151,15 @@ func unpublished(err error) *resource.Problem {
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
 		"the log did not acknowledge the write, which may be stored or not (%v); "+
 			"a retry with the same Idempotency-Key is the same write", err)
+}
+
+// refusal is the code with which the fold would reject an event now; "": it would
+// not. The fold's own detail is for whoever reads its rejections.
+func refusal(v *projector.View, now time.Time, e policy.Event) string {
+	if r := v.WouldAccept(e, now).Rejection; r != nil {
+		return r.Code
+	}
+	return ""
 }
 
 // settled runs check, which says from a view why nothing is to be written: the
