@@ -2,12 +2,15 @@ package test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/policy"
@@ -180,4 +184,81 @@ func (p *process) artifacts(node string) (docs []string) {
 		docs = append(docs, node+"/"+x.Kind+"."+x.Name+": "+x.Document)
 	}
 	return docs
+}
+
+// retectl is the author's command line, run in a directory.
+func retectl(t *testing.T) func(args ...string) string {
+	t.Helper()
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	const program = "./cmd/retectl"
+	require.NoError(t, gen.Sources(program))
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "retectl")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, program)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(bin, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "retectl %q: %s", args, out)
+		return string(out)
+	}
+}
+
+// Release, rollback, compile, release: each as the one before says.
+func TestAfterARollbackTheRepositoryIsReleasedAgain(t *testing.T) {
+	author := retectl(t)
+	repo := filepath.Join(t.TempDir(), "repo")
+	key := repo + "-keys/primary.key"
+	author("init", repo, "--rete", "circle")
+	p := serve(t, "--durability=relaxed")
+	for _, node := range []string{"mgmt", "laptop"} {
+		p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/"+node, map[string]any{"labels": map[string]string{}}, 201)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(p.bin, args...)
+		cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "edict %q: %s", args, out)
+		return string(out)
+	}
+	run("release", "--repo", repo, "--trust", filepath.Join(repo, "certs/management-planes/primary.crt"))
+	first := p.artifacts("laptop")
+
+	access := filepath.Join(repo, "access.yaml")
+	text, err := os.ReadFile(access)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "allow: [docs]")
+	require.NoError(t, os.WriteFile(access, bytes.Replace(text, []byte("allow: [docs]"), []byte("allow: []"), 1), 0o600))
+	author("compile", "--repo", repo, "--signing-key", key)
+	run("release", "--repo", repo)
+	second := p.artifacts("laptop")
+	require.NotEqual(t, contents(t, first), contents(t, second))
+
+	said := run("rollback", "--to", "1", "--signing-key", key)
+	require.Equal(t, contents(t, first), contents(t, p.artifacts("laptop")))
+	next := regexp.MustCompile(`compile next with (.*)`).FindStringSubmatch(said)
+	require.Len(t, next, 2, said)
+	author(append([]string{"compile", "--repo", repo, "--signing-key", key}, strings.Fields(next[1])...)...)
+	run("release", "--repo", repo)
+	require.Equal(t, contents(t, second), contents(t, p.artifacts("laptop")), "what the sources say is back")
+	require.Contains(t, run("release", "list"), "circle")
+	author("verify", filepath.Join(repo, ".flor/compiled"), "--repo", repo)
+}
+
+// contents are the payloads of documents that artifacts returned.
+func contents(t *testing.T, docs []string) (payloads []string) {
+	t.Helper()
+	for _, d := range docs {
+		name, text, _ := strings.Cut(d, ": ")
+		var e struct{ Payload json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(text), &e))
+		payloads = append(payloads, name+": "+string(e.Payload))
+	}
+	return payloads
 }

@@ -116,7 +116,7 @@ func (a *app) rollback(cmd *cobra.Command, f rollbackFlags, nodes []string) erro
 		return err
 	}
 	if result.Applied > 0 {
-		fmt.Fprintf(a.stderr, "version %d holds the content of version %d; the repository does not know it: compile next with --version %d\n", r.version, r.to, r.version+1)
+		fmt.Fprintf(a.stderr, "version %d holds the content of version %d; the repository does not know it: compile next with --version %d --renew\n", r.version, r.to, r.version+1)
 	}
 	if len(result.Rejected)+len(r.problems) > 0 {
 		return cli.Exit(cli.Differs)

@@ -27,7 +27,7 @@ var compiledDir = filepath.Join(".flor", "compiled")
 // compileOptions are the flags of compile.
 type compileOptions struct {
 	out, key, signer, generatedAt string
-	version                       uint64
+	versioning                    tree.Versioning
 }
 
 func (a *app) compileCommand() *cobra.Command {
@@ -45,7 +45,7 @@ else of SOURCE_DATE_EPOCH, else that of the newest source file.`,
 			if err := cli.Required(cmd, "signing-key"); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("version") && o.version == 0 {
+			if cmd.Flags().Changed("version") && o.versioning.Asked == 0 {
 				return cli.Usage(cmd, "--version 0: versions begin at 1")
 			}
 			at, err := parseTime(cmd, o.generatedAt)
@@ -66,7 +66,8 @@ else of SOURCE_DATE_EPOCH, else that of the newest source file.`,
 	f.StringVar(&o.out, "out", "", "`directory` of the tree (default .flor/compiled in the repository)")
 	f.StringVar(&o.key, "signing-key", "", "`file` of the signer's private key, PKCS#8 PEM")
 	f.StringVar(&o.signer, "signer", "", "`name` of the signer in rete.signers.mgmt.keys (default the first)")
-	f.Uint64Var(&o.version, "version", 0, "version of what changes (default 1 + the highest of the tree; required when there is no tree)")
+	f.BoolVar(&o.versioning.Renew, "renew", false, "give the new version to every node, also to those whose artifacts say what they said: after a rollback, which the tree does not know of")
+	f.Uint64Var(&o.versioning.Asked, "version", 0, "version of what changes (default 1 + the highest of the tree; required when there is no tree)")
 	f.StringVar(&o.generatedAt, "generated-at", "", "RFC 3339 `time` that the artifacts carry")
 	return cmd
 }
@@ -110,7 +111,7 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
-	plan, err := tree.NewPlan(sets, held, trusted, o.version)
+	plan, err := tree.NewPlan(sets, held, trusted, o.versioning)
 	if err != nil {
 		return err
 	}

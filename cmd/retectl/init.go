@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
@@ -115,7 +116,7 @@ func (a *app) begin(ctx context.Context, dir, keys, name string) error {
 		return err
 	}
 	signer := view.Rete.Value.Signers.Mgmt.Keys[0].Name
-	err = a.compile(ctx, r, compileOptions{key: filepath.Join(keys, signer+".key"), version: 1}, time.Time{})
+	err = a.compile(ctx, r, compileOptions{key: filepath.Join(keys, signer+".key"), versioning: tree.Versioning{Asked: 1}}, time.Time{})
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (w *world) compile(m *crashfs.FS, sets []rete.NodeSet, version uint64) erro
 	if err != nil {
 		return err
 	}
-	plan, err := tree.NewPlan(sets, held, w.trust, version)
+	plan, err := tree.NewPlan(sets, held, w.trust, tree.Versioning{Asked: version})
 	if err != nil || plan.Empty() {
 		return err
 	}
@@ -118,7 +118,7 @@ func (w *world) crashEverywhere(t *testing.T, exchange bool, left crashfs.After)
 func TestOnDiskTheNewTreeReplacesTheOldWhole(t *testing.T) {
 	w := newWorld(t)
 	dir := path.Join(t.TempDir(), ".flor", "compiled")
-	plan, err := tree.NewPlan(w.before, &tree.Tree{}, w.trust, 1)
+	plan, err := tree.NewPlan(w.before, &tree.Tree{}, w.trust, tree.Versioning{Asked: 1})
 	require.NoError(t, err)
 	require.NoError(t, plan.Write(t.Context(), tree.Disk{}, dir, w.signer, time.Unix(0, 0)))
 	require.NoError(t, plan.Write(t.Context(), tree.Disk{}, dir, w.signer, time.Unix(0, 0)), "over the tree that is there")
@@ -132,7 +132,7 @@ func TestOnDiskTheNewTreeReplacesTheOldWhole(t *testing.T) {
 	// A compile that is given up leaves the tree as it is.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	plan, err = tree.NewPlan(w.after, &tree.Tree{}, w.trust, 2)
+	plan, err = tree.NewPlan(w.after, &tree.Tree{}, w.trust, tree.Versioning{Asked: 2})
 	require.NoError(t, err)
 	require.ErrorIs(t, plan.Write(ctx, tree.Disk{}, dir, w.signer, time.Unix(0, 0)), context.Canceled)
 	held, err := tree.Read(os.DirFS(dir))

@@ -33,18 +33,24 @@ type VersionError struct{ text string }
 
 func (e *VersionError) Error() string { return e.text }
 
+// Versioning is how the nodes that change are numbered.
+type Versioning struct {
+	Asked uint64 // the version; 0: 1 + the highest of the tree
+	Renew bool   // nodes whose artifacts say what they said get it, too
+}
+
 // NewPlan compares what was compiled with the tree that is there. A node whose
-// artifacts say what they said, under signatures that hold, keeps them; all
-// others get one new version: the asked one, or 1 + the highest of the tree.
-// With an empty tree there is nothing to count from, so a version must be asked
-// for. It must be above the highest in the tree. The error is a VersionError.
-func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, asked uint64) (*Plan, error) {
+// artifacts say what they said, under signatures that hold, keeps them unless all
+// are renewed; the others get one new version. With an empty tree there is nothing to
+// count from, so a version must be asked for. It must be above the highest in the
+// tree. The error is a VersionError.
+func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, v Versioning) (*Plan, error) {
 	p := &Plan{held: held, sets: make([]planned, len(sets))}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range sets {
 		p.sets[i].NodeSet = s
-		if len(held.Nodes[s.Node]) == 0 {
+		if v.Renew || len(held.Nodes[s.Node]) == 0 {
 			continue // nothing to compare
 		}
 		g.Go(func() error {
@@ -63,7 +69,7 @@ func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, asked ui
 		}
 	}
 	p.Removed = slices.DeleteFunc(held.names(), func(n string) bool { return present[n] })
-	return p, p.number(asked)
+	return p, p.number(v.Asked)
 }
 
 func (p *Plan) number(asked uint64) error {

@@ -181,7 +181,7 @@ func (w *reteWork) compile(ctx context.Context, nodes int) (time.Duration, error
 	if len(faults) > 0 {
 		return 0, fmt.Errorf("%v", faults[0])
 	}
-	plan, err := tree.NewPlan(sets, &tree.Tree{}, w.trust, 1)
+	plan, err := tree.NewPlan(sets, &tree.Tree{}, w.trust, tree.Versioning{Asked: 1})
 	if err == nil {
 		err = plan.Write(ctx, tree.Disk{}, w.out(), w.key, time.Unix(1776686400, 0))
 	}
@@ -281,7 +281,7 @@ func (w *reteWork) change(ctx context.Context, repo fstest.MapFS) (time.Duration
 	if err != nil {
 		return 0, err
 	}
-	plan, err := tree.NewPlan(sets, held, w.trust, 0)
+	plan, err := tree.NewPlan(sets, held, w.trust, tree.Versioning{})
 	if err == nil {
 		err = plan.Write(ctx, tree.Disk{}, w.out(), w.key, time.Unix(1776690000, 0))
 	}
