@@ -121,7 +121,7 @@ func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) 
 	if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
 		err = fmt.Errorf("it is artifact %.40s %.80s, but tells of %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
 	}
-	return e, "artifact." + env.Kind + "." + env.Name, err
+	return e, wire.PrefixArtifact + env.Kind + "." + env.Name, err
 }
 
 func decodeRow(id policy.NodeID, e Event) (Event, string, error) {

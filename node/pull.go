@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,8 +80,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 		return s, nil
 	}
 	s.Merged = compiler.Block{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
-	s.Merged.Fingerprint, err = parseFingerprint(doc.Policy.Fingerprint)
-	return s, err
+	return s, s.Merged.Fingerprint.UnmarshalText([]byte(doc.Policy.Fingerprint))
 }
 
 // standsAt is the event id that what was pulled stands at.
@@ -113,18 +110,16 @@ func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
 	}
 	out := make([]Row, 0, len(doc.Items))
 	for _, item := range doc.Items {
-		fp, err := parseFingerprint(item.Fingerprint)
-		if err != nil {
+		var fp compiler.Fingerprint
+		if err := fp.UnmarshalText([]byte(item.Fingerprint)); err != nil {
 			return nil, err
 		}
-		rules := json.RawMessage(item.RulePayload)
-		if sha256.Sum256(rules) != fp || len(rules) < 2 || rules[0] != '[' {
+		rules := []byte(item.RulePayload)
+		if compiler.FingerprintOf(rules) != fp || len(rules) < 2 || rules[0] != '[' {
 			return nil, fmt.Errorf("the rules of policy %s are not those of its fingerprint", item.PolicyID)
 		}
-		if plain, omitted := compiler.Plain(rules); omitted > 0 {
-			rules, fp = plain, compiler.FingerprintOf(plain)
-		}
-		out = append(out, Row{item.PolicyID, item.RevisionID, fp, rules})
+		plain := compiler.Plain(rules, fp)
+		out = append(out, Row{item.PolicyID, item.RevisionID, plain.Fingerprint, plain.Payload})
 	}
 	return out, nil
 }
@@ -174,14 +169,6 @@ func addKeys(trust *artifact.TrustSet, body []byte) error {
 		}
 	}
 	return nil
-}
-
-func parseFingerprint(s string) (fp [sha256.Size]byte, err error) {
-	raw, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err != nil || len(raw) != len(fp) {
-		return fp, fmt.Errorf("fingerprint %.60q is not the base64 of 32 bytes", s)
-	}
-	return [sha256.Size]byte(raw), nil
 }
 
 // get fetches a document of at most maxFrame bytes.

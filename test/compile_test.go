@@ -58,16 +58,14 @@ func (p *plane) apply(body []byte) error {
 func (p *plane) block(id policy.NodeID, match func(policy.Selector, policy.Labels) bool) string {
 	n := p.nodes[id]
 	var rows []compiler.Row
-	omitted, counted := 0, ""
+	counted := ""
 	for _, h := range p.heads {
 		if h.Project == n.Project && match(h.Revision.Selector, n.Labels) {
 			rs := p.rules[h.Revision.ID]
-			plain, left := compiler.Plain(rs.Payload)
-			omitted += left
-			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: plain})
+			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: rs.Payload})
 		}
 	}
-	b, ok := compiler.Merge(rows)
+	b, omitted, ok := compiler.MergePlain(rows)
 	if !ok {
 		return "null"
 	}

@@ -58,3 +58,17 @@ func Merge(rows []Row) (b Block, ok bool) {
 	hash.Sum(b.Fingerprint[:0])
 	return b, true
 }
+
+// MergePlain is Merge of the plain part of each row (Plain): what a node's state
+// shows. omitted counts the rules that this leaves out.
+func MergePlain(rows []Row) (b Block, omitted int, ok bool) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		r := &rows[i]
+		plain := Plain(r.Payload, r.Fingerprint)
+		r.Payload, r.Fingerprint = plain.Payload, plain.Fingerprint
+		omitted += plain.Omitted
+	}
+	b, ok = Merge(rows)
+	return b, omitted, ok
+}

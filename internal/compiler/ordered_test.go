@@ -2,6 +2,7 @@ package compiler_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,15 +69,21 @@ func TestGoldenBytesOfOrderedPolicy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rs := compiler.Compile(c.rules)
 			require.Equal(t, c.payload, string(rs.Payload))
-			plain, omitted := compiler.Plain(rs.Payload)
-			require.Equal(t, "[]", string(plain))
-			require.Equal(t, len(c.rules), omitted)
+			want := compiler.PlainRules{Payload: []byte("[]"), Fingerprint: compiler.Empty.Fingerprint, Omitted: len(c.rules)}
+			require.Equal(t, want, compiler.Plain(rs.Payload, rs.Fingerprint))
 		})
 	}
 }
 
-// What a node is told of a payload is what compiling the plain rules alone
-// gives, and the rest is counted.
+// A node pulls its rows from a server that may send anything.
+func TestPlainReadsWhatNoCompilerWrote(t *testing.T) {
+	for _, payload := range []string{``, `[`, `["sourc"]`, `["desti"]`, `["destination_`, `[}{}]`} {
+		compiler.Plain([]byte(payload), compiler.Fingerprint{})
+	}
+}
+
+// The plain form of a payload is what compiling the plain rules alone gives, and
+// the rest is counted.
 func TestAPlainPayloadIsThatOfThePlainRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := anyRules(t)
@@ -87,9 +94,28 @@ func TestAPlainPayloadIsThatOfThePlainRules(t *testing.T) {
 			}
 		}
 		whole, part := compiler.Compile(all), compiler.Compile(some)
-		plain, omitted := compiler.Plain(whole.Payload)
-		if !bytes.Equal(part.Payload, plain) || omitted != whole.Rules-part.Rules {
-			t.Fatalf("%s\nwant %s and %d\n got %s and %d", whole.Payload, part.Payload, whole.Rules-part.Rules, plain, omitted)
+		plain := compiler.Plain(whole.Payload, whole.Fingerprint)
+		if !bytes.Equal(part.Payload, plain.Payload) || plain.Omitted != whole.Rules-part.Rules || plain.Fingerprint != part.Fingerprint {
+			t.Fatalf("%s\nwant %s and %d\n got %s and %d", whole.Payload, part.Payload, whole.Rules-part.Rules, plain.Payload, plain.Omitted)
 		}
+	})
+}
+
+func TestAPlainMergeIsTheMergeOfThePlainRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := make([]compiler.Row, rapid.IntRange(0, 5).Draw(t, "rows"))
+		plain, omitted := make([]compiler.Row, len(rows)), 0
+		for i := range rows {
+			all := anyRules(t)
+			whole := compiler.Compile(all)
+			part := compiler.Compile(slices.DeleteFunc(all, func(r policy.Rule) bool { return !r.Plain() }))
+			rows[i], plain[i] = row(byte(i), string(whole.Payload)), row(byte(i), string(part.Payload))
+			omitted += whole.Rules - part.Rules
+		}
+		want, wantOK := compiler.Merge(plain)
+		got, left, ok := compiler.MergePlain(rows)
+		require.Equal(t, want, got)
+		require.Equal(t, omitted, left)
+		require.Equal(t, wantOK, ok)
 	})
 }

@@ -1,16 +1,28 @@
 package compiler
 
-import "github.com/edictdev/edict/policy"
+import (
+	"bytes"
 
-// Plain is the part of a rule payload that the node contract
-// (docs/design.md#http) can express, in the same order, and how many rules it leaves out: it
-// keeps those for which policy.Rule.Plain holds. It works on the payload's bytes; a
-// payload of plain rules alone is returned itself.
-func Plain(payload []byte) (plain []byte, omitted int) {
+	"github.com/edictdev/edict/policy"
+)
+
+// PlainRules is the part of a rule payload that the node contract
+// (docs/design.md#http) can express: the rules for which policy.Rule.Plain holds, in
+// the same order.
+type PlainRules struct {
+	Payload     []byte // a compact JSON array; shared, do not modify
+	Fingerprint Fingerprint
+	Omitted     int // rules that Payload leaves out
+}
+
+// Plain makes the plain part of a payload that has this fingerprint. It works on
+// the payload's bytes; of a payload that has only plain rules it is the payload
+// itself.
+func Plain(payload []byte, fp Fingerprint) PlainRules {
 	if !extended(payload) {
-		return payload, 0
+		return PlainRules{payload, fp, 0}
 	}
-	plain = append(make([]byte, 0, len(payload)), '[')
+	plain, omitted := append(make([]byte, 0, len(payload)), '['), 0
 	for rule := range elements(payload) {
 		if extended(rule) {
 			omitted++
@@ -21,12 +33,14 @@ func Plain(payload []byte) (plain []byte, omitted int) {
 		}
 		plain = append(plain, rule...)
 	}
-	return append(plain, ']'), omitted
+	plain = append(plain, ']')
+	return PlainRules{plain, FingerprintOf(plain), omitted}
 }
 
 // extended reports whether a payload has something of ordered policy, in one
-// pass: no text of a payload holds a quote, and the first letters after one tell
-// names and words apart, but for a CIDR's and a selector's.
+// pass. No string in a payload contains a quote, so the first four letters after a
+// quote show which name or value begins there; only source_cidr and
+// source_selector, and the two of the destination, need one letter more.
 func extended(b []byte) bool {
 	for i := 0; i+5 < len(b); i++ {
 		if b[i] != '"' {
@@ -36,11 +50,11 @@ func extended(b []byte) bool {
 		case "auth", string(policy.SCTP), string(policy.Pass), string(policy.Redirect[:4]):
 			return true
 		case "sour":
-			if b[i+len(`"source_`)] == 's' {
+			if bytes.HasPrefix(b[i:], []byte(`"source_s`)) {
 				return true
 			}
 		case "dest":
-			if b[i+len(`"destination_`)] == 's' {
+			if bytes.HasPrefix(b[i:], []byte(`"destination_s`)) {
 				return true
 			}
 		}
@@ -48,8 +62,8 @@ func extended(b []byte) bool {
 	return false
 }
 
-// elements yields the rules of a payload. A brace closes a rule when no other is
-// open: a rule's only inner object is its ports, and no text holds a brace.
+// elements yields the rules of a payload. It counts open braces: the only object
+// inside a rule is its ports, and no string in a payload contains a brace.
 func elements(payload []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		depth, from := 0, 0

@@ -107,14 +107,15 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 	if len(rows) == 0 {
 		return compiler.Empty.Fingerprint, i.rowsGeneration(), true, nil
 	}
-	payloads := make([][]byte, len(rows))
+	in := make([]compiler.Row, len(rows))
 	for n, r := range rows {
-		if payloads[n], err = v.Payload(r.Fingerprint); err != nil {
+		in[n].Policy = r.Policy
+		if in[n].Payload, err = v.Payload(r.Fingerprint); err != nil {
 			return fp, 0, false, fmt.Errorf("policy %s: %w", r.Policy, err)
 		}
-		payloads[n], _ = compiler.Plain(payloads[n])
 	}
-	return compiler.FingerprintOf(payloads...), i.rowsGeneration(), true, nil
+	b, _, _ := compiler.MergePlain(in)
+	return b.Fingerprint, i.rowsGeneration(), true, nil
 }
 
 // Head is a policy in force and the place of its head in the log.

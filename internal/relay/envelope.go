@@ -106,8 +106,8 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 	if r != nil {
 		return r, nil
 	}
-	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
-	r, err := artifact.PrepareRules(compiler.Plain(payload))
+	plain := compiler.Plain(payload, fp)
+	r, err := artifact.PrepareRules(plain.Payload, plain.Omitted)
 	if got := compiler.FingerprintOf(payload); err == nil && got != fp {
 		err = fmt.Errorf("the read model gives %s for it: rebuild it", got)
 	}

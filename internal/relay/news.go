@@ -52,15 +52,12 @@ func newsOf(item *projector.Item, gone bool) *news {
 	if fault.Sometimes(fault.WrongID) {
 		id++
 	}
-	// Told is what the node contract can express of the row (docs/design.md#ordered-policy).
-	plain, omitted := compiler.Plain(payload)
+	plain := compiler.Plain(payload, fingerprint)
 	p := artifact.PolicyPayload{
-		PolicyID: item.Policy, RevisionID: item.Revision, Fingerprint: fingerprint, Rules: plain, RulesOmitted: omitted,
+		PolicyID: item.Policy, RevisionID: item.Revision,
+		Fingerprint: plain.Fingerprint, Rules: plain.Payload, RulesOmitted: plain.Omitted,
 	}
-	if omitted > 0 {
-		p.Fingerprint = compiler.FingerprintOf(plain)
-	}
-	b := p.Append(make([]byte, 0, len(plain)+256))
+	b := p.Append(make([]byte, 0, len(plain.Payload)+256))
 	return &news{id: id, about: subject{policy: item.Policy}, kind: wire.TypePolicyUpdated, tail: tailOf(b)}
 }
 

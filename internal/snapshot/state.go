@@ -77,8 +77,8 @@ func (c *Composer) State(v View, id policy.NodeID) (s State, ok bool, err error)
 	return s, true, nil
 }
 
-// merge reduces the rows to what the node contract can express of them, and
-// counts the rules that this leaves out.
+// merge reads the payloads of the rows and reduces them to the block that the node
+// contract can express; omitted counts the rules that this leaves out.
 func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitted int, err error) {
 	in := make([]compiler.Row, 0, len(rows))
 	for _, r := range rows {
@@ -86,17 +86,15 @@ func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitte
 		if err != nil {
 			return compiler.Block{}, false, 0, fmt.Errorf("policy %s: %w", r.Policy, err)
 		}
-		plain, left := compiler.Plain(payload)
-		omitted += left
 		in = append(in, compiler.Row{
 			Policy:      r.Policy,
 			Revision:    r.Revision,
 			Fingerprint: r.Fingerprint,
-			Payload:     plain,
+			Payload:     payload,
 			CompiledAt:  r.CompiledAt,
 		})
 	}
-	b, matched = compiler.Merge(in)
+	b, omitted, matched = compiler.MergePlain(in)
 	return b, matched, omitted, nil
 }
 
