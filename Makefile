@@ -30,7 +30,7 @@ STRUCK := $(GO) test -tags faults
 
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
 # rooms, and need a third of the time without; make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-DRIVERS := ./test ./cmd/edict ./cmd/edict/internal/plane ./cmd/retectl
+DRIVERS := ./test ./cmd/edict ./internal/plane ./cmd/retectl
 export RAPID_CHECKS ?= 30
 
 # The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main

@@ -10,13 +10,13 @@ import (
 	"syscall"
 
 	"github.com/edictdev/edict/api/client"
-	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
 	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/keyring"
+	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
@@ -54,7 +54,7 @@ func codeOf(err error) int {
 func codeOfKind(err error) int {
 	var away *client.UnavailableError
 	var exposed *api.ExposedError
-	var address *plane.AddressError
+	var address *listener.AddressError
 	var locked *projector.LockedError
 	var used *datadir.InUseError
 	var schema *projector.SchemaError

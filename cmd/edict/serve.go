@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/plane"
 	"github.com/edictdev/edict/internal/relay"
 )
 

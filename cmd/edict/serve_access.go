@@ -3,13 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/listener"
+	"github.com/edictdev/edict/internal/plane"
 )
 
 // accessFlags are those that say who may reach the plane.
-func accessFlags(cmd *cobra.Command, o *plane.AccessOptions) {
+func accessFlags(cmd *cobra.Command, o *listener.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.File, "access", "", "`file` of principals, the first administrator among them; turns access control on (default off: loopback alone)")
 	f.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of the listeners, PEM; read again when it changes")
@@ -31,7 +32,7 @@ func natsFlags(cmd *cobra.Command, o *plane.Options) {
 }
 
 // settleAccess checks these flags against each other.
-func settleAccess(cmd *cobra.Command, o *plane.AccessOptions) error {
+func settleAccess(cmd *cobra.Command, o *listener.Options) error {
 	switch {
 	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
 		return cli.Usage(cmd, "--tls-cert and --tls-key go together")

@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/edictdev/edict/cmd/edict/internal/plane"
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/internal/plane"
 )
 
 // tracePatience is how long a stop waits for the last spans to be sent.

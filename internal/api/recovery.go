@@ -104,9 +104,6 @@ func (p *plane) asked(c *call) {
 	p.Trace.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
 }
 
-// ErrSnapshotRunning means that this worker is making a checkpoint already.
-var ErrSnapshotRunning = errors.New("this worker is making a checkpoint already")
-
 var errNoSnapshots = errors.New("it keeps no checkpoints")
 
 func (p *plane) createSnapshot(c *call) error {
@@ -119,7 +116,7 @@ func (p *plane) createSnapshot(c *call) error {
 	p.asked(c)
 	m, err := p.SaveSnapshot(c.r.Context())
 	switch {
-	case errors.Is(err, ErrSnapshotRunning):
+	case errors.Is(err, snapshot.ErrRunning):
 		return problem(http.StatusConflict, CodeSnapshotRunning, "%v; wait for it, then list", err)
 	case err != nil:
 		return snapshotsAway(err)

@@ -16,7 +16,7 @@ func TestFactsOfWhatIsNoNodeIdAreRefused(t *testing.T) {
 
 func TestOneCheckpointIsMadeAtATime(t *testing.T) {
 	p := newPlane(t, func(d *api.Deps) {
-		d.SaveSnapshot = func(context.Context) (snapshot.Manifest, error) { return snapshot.Manifest{}, api.ErrSnapshotRunning }
+		d.SaveSnapshot = func(context.Context) (snapshot.Manifest, error) { return snapshot.Manifest{}, snapshot.ErrRunning }
 	})
 	p.want(http.StatusConflict, "snapshot_running", p.do("POST", "/v1/snapshots", ""))
 }

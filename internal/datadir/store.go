@@ -96,6 +96,38 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
+// CatchUp keeps store, the open read model, up with the log until ctx ends. One
+// that is farBehind events behind or more, as that of a new worker is, is first
+// rebuilt in bulk; caught is called when it has come as far as the log went at
+// the start. What nodes hear before would be overtaken batch by batch, and
+// compared anew each time.
+func (s *Store) CatchUp(ctx context.Context, store *projector.Projector, farBehind uint64, caught func()) error {
+	var state streams.State
+	err := streams.UntilAnswered(ctx, func() (err error) {
+		state, err = s.opt.Log.State(ctx)
+		return err
+	})
+	if err == nil && state.Last >= store.Applied()+farBehind {
+		err = s.rebuildInPlace(ctx, store, state.Last)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("fold the log: %w", err)
+	}
+	caught()
+	return store.Run(ctx, s.opt.Fold)
+}
+
+func (s *Store) rebuildInPlace(ctx context.Context, store *projector.Projector, last uint64) error {
+	s.log.Info("rebuilding the read model", "folded", store.Applied(), "of", last)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return store.Rebuild(ctx, s.opt.Fold, last) })
+	g.Go(func() error { return logProgress(ctx, store, last, s.log) })
+	return g.Wait()
+}
+
 // restore gives a worker that has no read model the newest checkpoint that is
 // sound, so that it folds only what came after; a read model that is damaged is
 // moved aside before. Where there is no checkpoint, or anything is wrong with all
@@ -228,14 +260,14 @@ func (s *Store) foldInto(ctx context.Context, dir string) error {
 	g.Go(func() error { return store.Rebuild(run, s.opt.Fold, state.Last) })
 	g.Go(func() error {
 		defer done()
-		return TellProgress(gctx, store, last, s.log)
+		return logProgress(gctx, store, last, s.log)
 	})
 	return errors.Join(g.Wait(), store.Close())
 }
 
-// TellProgress waits until store has folded the log up to last, and says now and
+// logProgress waits until store has folded the log up to last, and says now and
 // then how far it is.
-func TellProgress(ctx context.Context, store *projector.Projector, last uint64, log *slog.Logger) error {
+func logProgress(ctx context.Context, store *projector.Projector, last uint64, log *slog.Logger) error {
 	const tell = 5 * time.Second
 	for {
 		step, cancel := context.WithTimeout(ctx, tell)

@@ -71,6 +71,9 @@ func (a *Alarm) Raised() error {
 	return a.damage
 }
 
+// Check is Raised, for who checks whether a process is ready.
+func (a *Alarm) Check(context.Context) error { return a.Raised() }
+
 // requireRestart ends the fold, and with it the process.
 func (a *Alarm) requireRestart(err error) {
 	a.mu.Lock()

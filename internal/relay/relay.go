@@ -36,10 +36,12 @@ type Options struct {
 	// does not ask for one; nil: all read the current one.
 	Dialect func(node policy.NodeID) policy.Dialect
 	Publish PublishOptions // what is published on NATS
-	Tables  TableWatch     // nil: changes of tables alone are not told
-	Traced  func(Traced)   // told of rounds that tell what a traced request caused; nil: nobody is
-	Metrics Metrics
-	Log     *slog.Logger
+	// Progress is told up to where this process publishes; nil: nobody asks.
+	Progress *Progress
+	Tables   TableWatch   // nil: changes of tables alone are not told
+	Traced   func(Traced) // told of rounds that tell what a traced request caused; nil: nobody is
+	Metrics  Metrics
+	Log      *slog.Logger
 
 	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
 	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
@@ -110,6 +112,9 @@ func New(store Store, keys *artifact.Keyring, created time.Time, opt Options) *R
 	}
 	r.hub = newHub(r)
 	r.publisher = newPublisher(r)
+	if r.opt.Progress != nil {
+		r.opt.Progress.publisher.Store(r.publisher)
+	}
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -259,6 +260,25 @@ func UntilAnswered(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
 		if !Leaderless(err) || b.pause(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// leaderPause is how soon servers without a leader are asked again at a start.
+const leaderPause = time.Second
+
+// AwaitLeader takes a step of a start again while the servers' JetStream has no
+// leader, and says so in the log: a process that ended would only be started
+// again. It returns what step returned last.
+func AwaitLeader(ctx context.Context, log *slog.Logger, step func() error) error {
+	for {
+		err := step()
+		if !Leaderless(err) || ctx.Err() != nil {
+			return err
+		}
+		log.Warn("JetStream does not answer, and the start waits for it: do most of its servers run?", "error", err)
+		if pause(ctx, leaderPause) != nil {
 			return err
 		}
 	}

@@ -81,6 +81,20 @@ func (v *Marker) Marked(m *Message) bool {
 // is published.
 func (l *Log) Mark(v *Marker) { l.marker = v }
 
+// MarkFrom opens the plane's marker, of which last is the last event without a
+// mark where it is made now, and has events marked by it.
+func (l *Log) MarkFrom(ctx context.Context, last uint64) (*Marker, error) {
+	meta, err := OpenMeta(ctx, l.c)
+	if err != nil {
+		return nil, err
+	}
+	marker, err := OpenMarker(ctx, meta, last)
+	if err == nil {
+		l.Mark(marker)
+	}
+	return marker, err
+}
+
 // outgoing is the message that an event is published as, marked.
 func (l *Log) outgoing(a Append) Outgoing {
 	o := outgoing(a)

@@ -82,6 +82,16 @@ func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
 	return err == nil, err
 }
 
+// WarnOldNodes says once that it is. It is left alone.
+func WarnOldNodes(ctx context.Context, c *Conn) error {
+	there, err := HasOldNodes(ctx, c)
+	if err == nil && there {
+		c.log.Warn("the stream of an older edict is not used any more, and takes room and messages: delete it when no worker of that release runs",
+			"stream", OldNodesStream)
+	}
+	return err
+}
+
 // nodeStreams are the streams that take in messages of nodes, whatever their
 // names; the one of an older release does, too.
 func (c *Conn) nodeStreams(ctx context.Context) (names []string, err error) {

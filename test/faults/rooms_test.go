@@ -25,7 +25,7 @@ var caughtAt = []struct {
 	{fault.Unacknowledged, "internal/api", "TestAWriteThatTheLogDidNotAcknowledgeIsNoSuccess"},
 	{fault.StaleRead, "internal/api", "TestAWorkerBehindTheLogNeverAnswers404"},
 	{fault.SharedKey, "internal/api", "TestKeysOfTwoPrincipalsAndOfTwoWritesDoNotMeet"},
-	{fault.TakenID, "cmd/edict/internal/plane", "TestNobodyTakesTheIDOfAnothersWrite"},
+	{fault.TakenID, "internal/plane", "TestNobodyTakesTheIDOfAnothersWrite"},
 	{fault.AnyBody, "internal/api", "TestAKeyWithAnotherBodyIsRefused"},
 	{fault.OpenDoor, "internal/access", "TestRelationsOnlyAdd"},
 	{fault.CredulousWitness, "internal/projector", "TestAMutationIsCaughtAtTheNextLink"},

@@ -1,0 +1,18 @@
+package keyring
+
+import (
+	"context"
+
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// BucketOn opens the bucket of the plane's record on conn, for Options.Open.
+func BucketOn(conn *streams.Conn) func(ctx context.Context) (Bucket, error) {
+	return func(ctx context.Context) (Bucket, error) {
+		b, err := streams.OpenMeta(ctx, conn)
+		if err != nil {
+			return nil, err // not a nil bucket in an interface
+		}
+		return b, nil
+	}
+}

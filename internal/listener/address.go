@@ -1,0 +1,128 @@
+package listener
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/datadir"
+)
+
+// defaultAdmin is where operators' routes are once others leave loopback.
+const defaultAdmin = "127.0.0.1:8081"
+
+// Address is one that a plane listens on, and the flag that names it.
+type Address struct{ Flag, HostPort string }
+
+// Addresses are what a plane listens on; an empty one is not served.
+type Addresses struct {
+	HTTP  string // of the API
+	Admin string // of operators' routes; empty: with the rest
+	NATS  string // of the embedded server
+}
+
+// WithAdmin gives operators' routes an address of their own where the API leaves
+// this machine and nobody said which.
+func (a Addresses) WithAdmin() Addresses {
+	if a.Admin == "" && a.HTTP != "" && !loopback(a.HTTP) {
+		a.Admin = defaultAdmin
+	}
+	return a
+}
+
+func (a Addresses) all() []Address {
+	var out []Address
+	for _, x := range []Address{{"--http", a.HTTP}, {"--admin", a.Admin}, {"--nats-listen", a.NATS}} {
+		if x.HostPort != "" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// CheckLoopback refuses to serve whoever is not on this machine: *AddressError.
+func (a Addresses) CheckLoopback() error {
+	for _, x := range a.all() {
+		if err := checkLoopback(x.HostPort); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckFree is a *datadir.InUseError where somebody listens already.
+func (a Addresses) CheckFree() error {
+	for _, x := range a.all() {
+		l, err := net.Listen("tcp", x.HostPort)
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			return datadir.InUse(err, x.Flag, x.HostPort)
+		}
+	}
+	return nil
+}
+
+// Listeners are open addresses of the API; nil: it is not served there.
+type Listeners struct{ HTTP, Admin net.Listener }
+
+// Listen opens the addresses of the API; exposed: they may leave this machine.
+func (a Addresses) Listen(exposed bool) (l Listeners, err error) {
+	open := api.Listen
+	if exposed {
+		open = api.Expose
+	}
+	for _, x := range []struct {
+		Address
+		to *net.Listener
+	}{{Address{"--http", a.HTTP}, &l.HTTP}, {Address{"--admin", a.Admin}, &l.Admin}} {
+		if x.HostPort == "" {
+			continue
+		}
+		if *x.to, err = open(x.HostPort); err != nil {
+			l.Close()
+			return Listeners{}, datadir.InUse(err, x.Flag, x.HostPort)
+		}
+	}
+	return l, nil
+}
+
+// Close closes those that are not closed already, as they are once served.
+func (l Listeners) Close() {
+	for _, x := range []net.Listener{l.HTTP, l.Admin} {
+		if x != nil {
+			_ = x.Close()
+		}
+	}
+}
+
+// Addr is where l answers; "": nowhere.
+func Addr(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
+}
+
+func checkLoopback(addr string) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return &AddressError{fmt.Sprintf("listen address %q: want host:port, such as 127.0.0.1:8080", addr)}
+	}
+	if !loopback(addr) {
+		return &AddressError{(&api.ExposedError{Addr: addr}).Error()}
+	}
+	return nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// AddressError is an address the plane does not listen on.
+type AddressError struct{ Detail string }
+
+// Error says what to give instead.
+func (e *AddressError) Error() string { return e.Detail }

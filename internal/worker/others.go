@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"encoding/hex"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/keyring"
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// Live are the workers whose lease stands, this one included.
+func (w *Worker) Live() []relay.Worker { return w.leases.Live() }
+
+// Self is this process, as it is about to tell the others.
+func (w *Worker) Self() relay.Worker { return w.leases.Self() }
+
+// Others are the workers that are alive beside this one, and their keys.
+func (w *Worker) Others() (others []keyring.Worker, err error) {
+	err = errOthersUnknown
+	for _, x := range w.leases.Live() {
+		if x.Owner == w.owner {
+			err = nil
+			continue
+		}
+		others = append(others, keyring.Worker{Name: x.Name, Keys: x.Keys})
+	}
+	return others, err
+}
+
+// List are the workers that are alive, as their leases say, and how far each is
+// behind head; of this one what is so now.
+func (w *Worker) List(head uint64) []resource.Worker {
+	live := w.leases.Live()
+	out := make([]resource.Worker, 0, len(live)+1)
+	met := false
+	add := func(x relay.Worker) {
+		if x.Owner == w.owner {
+			met = true
+			x.Applied = w.opt.Fold.Applied()
+		}
+		r := resource.Worker{Name: x.Name, Owner: x.Owner, HTTP: x.HTTP, Started: x.Started, Applied: x.Applied}
+		r.Lag = head - min(head, x.Applied)
+		out = append(out, r)
+	}
+	for _, x := range live {
+		add(x)
+	}
+	if !met {
+		add(w.leases.Self())
+	}
+	return out
+}
+
+// Partitions are who publishes each, and up to where.
+func (w *Worker) Partitions() ([]resource.Partition, error) {
+	names := map[string]string{w.owner: w.opt.Name}
+	for _, x := range w.leases.Live() {
+		names[x.Owner] = x.Name
+	}
+	own := w.opt.Progress.Published()
+	all := w.leases.Publishing()
+	out := make([]resource.Partition, len(all))
+	for i, x := range all {
+		out[i] = resource.Partition{ID: x.Partition, Publisher: names[x.Owner], UpTo: max(x.UpTo, own[x.Partition])}
+	}
+	return out, nil
+}
+
+// maxLinks is how many links a worker tells the others, the last ones. One
+// that is ahead holds older ones, too, to compare with them.
+const maxLinks = 8
+
+func formatLinks(links []streams.Link) []relay.WorkerLink {
+	links = links[max(0, len(links)-maxLinks):]
+	out := make([]relay.WorkerLink, len(links))
+	for i, l := range links {
+		out[i] = relay.WorkerLink{Log: l.Log, Seq: l.Seq, Hash: hex.EncodeToString(l.Hash[:])}
+	}
+	return out
+}
+
+// parseLinks reads what another worker tells. A link that cannot be read, as one
+// of another version, is left out.
+func parseLinks(links []relay.WorkerLink) []streams.Link {
+	var out []streams.Link
+	for _, t := range links {
+		l := streams.Link{Log: t.Log, Seq: t.Seq}
+		if n, err := hex.Decode(l.Hash[:], []byte(t.Hash)[:min(len(t.Hash), hex.EncodedLen(len(l.Hash)))]); err == nil && n == len(l.Hash) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
