@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
-	"github.com/edictdev/edict/cmd/retectl/internal/stamp"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
@@ -40,7 +40,7 @@ what they said keeps its files, byte for byte; the others get one new version. A
 compile that fails leaves the old tree as it was.
 
 The same sources make the same bytes: generated_at is the time of --generated-at,
-else of SOURCE_DATE_EPOCH, else that of the newest source file.`,
+else of SOURCE_DATE_EPOCH, else that of the newest event of the enrollment log.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Required(cmd, "signing-key"); err != nil {
 				return err
@@ -96,7 +96,7 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
-	if at, err = a.generatedAt(ctx, r, m, at); err != nil {
+	if at, err = generatedAt(r, at); err != nil {
 		return err
 	}
 	out := o.out
@@ -171,21 +171,26 @@ func openSigner(m *rete.Model, o compileOptions) (*artifact.Signer, error) {
 	return s.As(m.Signers[i].SPIFFE), nil
 }
 
-// generatedAt is the time of a compilation, which is never now.
-func (a *app) generatedAt(ctx context.Context, r *repository, m *rete.Model, flag time.Time) (time.Time, error) {
+// epochVariable names the environment variable by which reproducible builds are told
+// the time, in seconds since 1970.
+const epochVariable = "SOURCE_DATE_EPOCH"
+
+// generatedAt is the time that artifacts carry: that of the flag, else of the
+// environment, else of the newest event of the enrollment log. It is never now, nor
+// that of a file or a commit: a copy and a shallow clone have others, and equal
+// sources make equal bytes.
+func generatedAt(r *repository, flag time.Time) (time.Time, error) {
 	if !flag.IsZero() {
 		return flag, nil
 	}
-	at, err := stamp.Epoch()
-	if err != nil {
-		return at, cli.Failed(cli.BadUsage, "%v", err)
+	text := os.Getenv(epochVariable)
+	if text == "" {
+		log, _ := rete.ReadEnrollments(r.root.FS()) // judged by rule 4
+		return log.Newest(), nil
 	}
-	if !at.IsZero() {
-		return at, nil
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, cli.Failed(cli.BadUsage, "%s is %q; want seconds since 1970", epochVariable, text)
 	}
-	dir, names := r.dir, slices.Clone(m.Files)
-	if len(a.files) > 0 {
-		dir = "."
-	}
-	return stamp.Newest(ctx, dir, names)
+	return time.Unix(seconds, 0).UTC(), nil
 }

@@ -47,9 +47,13 @@ const (
 
 // Enrollments is what a log adds up to.
 type Enrollments struct {
-	byID  map[string]map[string]certificateState // SPIFFE ID → fingerprint
-	alive map[string]int                         // SPIFFE ID → live certificates
+	byID   map[string]map[string]certificateState // SPIFFE ID → fingerprint
+	alive  map[string]int                         // SPIFFE ID → live certificates
+	newest time.Time
 }
+
+// Newest is the latest time of an event, in UTC; zero: there is none.
+func (e *Enrollments) Newest() time.Time { return e.newest }
 
 // Live says whether a principal has a certificate that was not revoked.
 func (e *Enrollments) Live(spiffe string) bool { return e.alive[spiffe] > 0 }
@@ -73,7 +77,7 @@ func (e *Enrollments) Principal(fingerprint string) string {
 // ReadEnrollments reads the log of a repository. Faults break rule 4. No log at
 // all is one fault, and enrolls nobody.
 func ReadEnrollments(repo fs.FS) (*Enrollments, []Fault) {
-	e := &Enrollments{map[string]map[string]certificateState{}, map[string]int{}}
+	e := &Enrollments{byID: map[string]map[string]certificateState{}, alive: map[string]int{}}
 	var r report
 	text, err := ReadFile(repo, EnrollmentLog, maxLog)
 	if err != nil {
@@ -137,6 +141,9 @@ func validFingerprint(text string) bool {
 
 // apply is the next event of the log.
 func (e *Enrollments) apply(event Enrollment) error {
+	if at, err := time.Parse(time.RFC3339, event.Time); err == nil && at.After(e.newest) {
+		e.newest = at.UTC().Truncate(time.Second)
+	}
 	all := e.byID[event.SPIFFE]
 	state, known := all[event.Fingerprint]
 	switch {
