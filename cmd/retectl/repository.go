@@ -161,7 +161,7 @@ func (a *app) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate", Short: "Hold the repository against every rule", Args: cli.Args(0, 0),
 		Long: `Hold the repository against every rule and tell each fault with rule, file, line
-and column. Nothing stops at the first.`,
+and column. Nothing stops at the first, and what compile would refuse is found here.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !known(a.format) {
 				return cli.Usage(cmd, "-o %q: want one of %v", a.format, report.Formats)
@@ -171,7 +171,11 @@ and column. Nothing stops at the first.`,
 				return err
 			}
 			defer r.close()
-			_, faults := a.load(r)
+			m, faults := a.load(r)
+			if m != nil && len(rete.Violations(faults)) == 0 {
+				_, more := rete.Compile(m) // what only shows there
+				faults = append(faults, more...)
+			}
 			return a.tell(r, a.format, faults)
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"regexp"
 	"slices"
 	"testing"
@@ -229,7 +230,10 @@ func anyRepository(t *rapid.T) fstest.MapFS {
 	for i := range users {
 		var devices []any
 		for range rapid.IntRange(0, 2).Draw(t, "devices") {
-			devices = append(devices, via(anyNode(), map[string]any{}))
+			d := via(anyNode(), map[string]any{})
+			if !slices.ContainsFunc(devices, func(other any) bool { return reflect.DeepEqual(other, d) }) {
+				devices = append(devices, d)
+			}
 		}
 		u := map[string]any{"roles": some("user roles", "r", roles, 2)}
 		if devices != nil {

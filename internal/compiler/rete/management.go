@@ -57,6 +57,36 @@ func (c *checker) ruleReserved() {
 	}
 }
 
+// ruleReservedMembers is the other half of rule 7: nobody else is in the reserved
+// groups, grants them, or has the role of nodes.
+func (c *checker) ruleReservedMembers() {
+	for _, r := range reserved {
+		for _, s := range c.view.Services.All {
+			if i := slices.Index(s.Value.Groups, r.group); i >= 0 && s.Name != r.service {
+				c.add("7", s.at("groups", i), s.title(), "%s is in the reserved group %q, which is that of %s alone; put it in a group of its own", s.title(), r.group, r.service)
+			}
+		}
+		for _, role := range c.view.Roles.All {
+			if i := slices.Index(role.Value.Allow, r.group); i >= 0 && role.Name != r.role {
+				c.add("7", role.at("allow", i), role.title(), "%s grants the reserved group %q, which the role %s alone does; give that role instead", role.title(), r.group, r.role)
+			}
+		}
+	}
+	mine := func(at place, title string) {
+		c.add("7", at, title, "%s has the role %s, which nodes have and nobody else; remove it", title, RoleNode)
+	}
+	for _, u := range c.view.Users.All {
+		if i := slices.Index(u.Value.Roles, RoleNode); i >= 0 {
+			mine(u.at("roles", i), u.title())
+		}
+	}
+	for _, s := range c.view.Services.All {
+		if i := slices.Index(s.Value.Roles, RoleNode); i >= 0 {
+			mine(s.at("roles", i), s.title())
+		}
+	}
+}
+
 // ruleOperator is rule 8.
 func (c *checker) ruleOperator() {
 	for _, u := range c.view.Users.All {

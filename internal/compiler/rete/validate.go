@@ -3,6 +3,8 @@ package rete
 import (
 	"crypto/ed25519"
 	"io/fs"
+	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +39,7 @@ func ValidateWith(v *View, repo fs.FS, more []Enrollment) (*Model, []Fault) {
 	c.faults = faults
 	c.log = len(faults) == 0 || faults[0].Line > 0
 	for _, rule := range []func(){
-		c.ruleReferences, c.ruleRegistry, c.ruleEnrollment, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleOperator,
+		c.ruleReferences, c.ruleRegistry, c.ruleEnrollment, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleReservedMembers, c.ruleOperator,
 		c.ruleSigners, c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts, c.ruleCustody,
 	} {
 		rule()
@@ -78,10 +80,27 @@ func (c *checker) ruleReferences() {
 	for _, u := range c.view.Users.All {
 		for i, role := range u.Value.Roles {
 			undefined(c, "2", u.at("roles", i), u.title(), "role", role, &c.view.Roles)
+			c.once("2", u.at("roles", i), u.title(), "role", u.Value.Roles, i)
 		}
 		for i, device := range u.Value.Nodes {
 			undefined(c, "2", u.at("nodes", i, "at"), u.title(), "node", device.At, &c.view.Nodes)
+			if slices.ContainsFunc(u.Value.Nodes[:i], func(d Device) bool { return c.sameVertex(d, device) }) {
+				c.add("2", u.at("nodes", i), u.title(), "%s lists the device at node %q twice; remove one", u.title(), device.At)
+			}
 		}
+	}
+}
+
+// sameVertex says whether two devices of a user are one.
+func (c *checker) sameVertex(a, b Device) bool {
+	n := c.view.Nodes.Get(a.At)
+	return a.At == b.At && (a.Via == b.Via || n != nil && n.Value.bind(a.Via) == n.Value.bind(b.Via))
+}
+
+// once refuses a name that a list has already.
+func (c *checker) once(rule string, at place, title, what string, names []string, i int) {
+	if slices.Contains(names[:i], names[i]) {
+		c.add(rule, at, title, "%s lists the %s %q twice; remove one", title, what, names[i])
 	}
 }
 
@@ -171,14 +190,17 @@ func (c *checker) ruleAccess() {
 	for _, s := range c.view.Services.All {
 		for i, group := range s.Value.Groups {
 			undefined(c, "11", s.at("groups", i), s.title(), "group", group, &c.view.Groups)
+			c.once("11", s.at("groups", i), s.title(), "group", s.Value.Groups, i)
 		}
 		for i, role := range s.Value.Roles {
 			undefined(c, "11", s.at("roles", i), s.title(), "role", role, &c.view.Roles)
+			c.once("11", s.at("roles", i), s.title(), "role", s.Value.Roles, i)
 		}
 	}
 	for _, r := range c.view.Roles.All {
 		for i, group := range r.Value.Allow {
 			undefined(c, "11", r.at("allow", i), r.title(), "group", group, &c.view.Groups)
+			c.once("11", r.at("allow", i), r.title(), "group", r.Value.Allow, i)
 		}
 	}
 }
@@ -199,18 +221,16 @@ func (c *checker) ruleCoherence() {
 // rulePorts is rule 14: no two listeners that flor opens on a node share an
 // address, and none is a service's own.
 func (c *checker) rulePorts() {
-	type socket struct{ node, address string }
-	claimed := map[socket]string{}
+	claimed := listeners{}
 	claim := func(node string, a Address, title string, at place) {
 		if !a.IsValid() {
 			return
 		}
-		k := socket{node, a.String()}
-		if other, taken := claimed[k]; taken {
-			c.add("14", at, title, "the listener %s on node %q is claimed by both %s and %s; give one another port", a, node, other, title)
+		if other := claimed.meets(node, a); other != nil {
+			c.add("14", at, title, "the listener %s on node %q is claimed by both %s and %s%s; give one another port", a, node, other.title, title, other.also(a))
 			return
 		}
-		claimed[k] = title
+		claimed.add(node, a, title)
 	}
 	for _, s := range c.view.Services.All {
 		claim(s.Value.At, s.Value.Socks5, s.title(), s.at("socks5_proxy"))
@@ -221,11 +241,55 @@ func (c *checker) rulePorts() {
 		}
 	}
 	for _, s := range c.view.Services.All {
-		if other, taken := claimed[socket{s.Value.At, s.Value.Addr.String()}]; taken {
-			c.add("14", s.at("addr"), s.title(), "%s listens at %s on node %q, where a listener of %s is opened; give one another port",
-				s.title(), s.Value.Addr, s.Value.At, other)
+		if other := claimed.meets(s.Value.At, s.Value.Addr); other != nil {
+			c.add("14", s.at("addr"), s.title(), "%s listens at %s on node %q, where a listener of %s is opened%s; give one another port",
+				s.title(), s.Value.Addr, s.Value.At, other.title, other.also(s.Value.Addr))
 		}
 	}
+}
+
+// listeners are those of all nodes, by node and port.
+type (
+	listeners map[socket][]listener
+	socket    struct {
+		node string
+		port uint16
+	}
+	listener struct {
+		address Address
+		title   string
+	}
+)
+
+func (l listeners) add(node string, a Address, title string) {
+	k := socket{node, a.Port()}
+	l[k] = append(l[k], listener{a, title})
+}
+
+// meets finds a listener of the node that cannot be open beside that address; nil:
+// there is none.
+func (l listeners) meets(node string, a Address) *listener {
+	of := l[socket{node, a.Port()}]
+	i := slices.IndexFunc(of, func(o listener) bool { return overlaps(o.address.Addr(), a.Addr()) })
+	if i < 0 {
+		return nil
+	}
+	return &of[i]
+}
+
+// also names the address of a listener where it is written otherwise.
+func (l *listener) also(a Address) string {
+	if l.address == a {
+		return ""
+	}
+	return ", at " + l.address.String()
+}
+
+// overlaps says whether two listeners of one port get in each other's way: 0.0.0.0
+// takes every IPv4 address, and [::] takes all.
+func overlaps(a, b netip.Addr) bool {
+	takes := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return a == b || takes(a, b) || takes(b, a)
 }
 
 func quoted(all []string) string { return "[" + strings.Join(all, ", ") + "]" }

@@ -1,6 +1,7 @@
 package rete
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -49,10 +50,47 @@ func (c *checker) ruleVertices() {
 			hosts[s.Value.At] = s
 		}
 	}
+	dialled := map[netip.AddrPort]string{}
 	for _, n := range c.view.Nodes.All {
 		c.vertexNames(n)
 		c.graph(n, hosts[n.Name])
+		c.addresses(n, dialled)
 	}
+}
+
+// addresses checks that others can dial the vertices of a node; dialled are the
+// addresses met so far, and whose they are.
+func (c *checker) addresses(n *Entry[Node], dialled map[netip.AddrPort]string) {
+	for i, v := range n.Value.Vertices {
+		if !v.Address.IsValid() {
+			continue
+		}
+		at := n.at("vertices", i, "address")
+		if why := undiallable(v.Address.Addr()); why != "" {
+			c.add("9", at, n.title(), "%s has the address %s, which %s, so no other node can dial it; give the address that others reach it by, or leave it out on a node that only initiates",
+				n.title(), v.Address, why)
+		}
+		if other, taken := dialled[v.Address.AddrPort]; taken {
+			c.add("9", at, n.title(), "%s has the address %s, and so has %s; whoever dials it reaches one of them only", n.title(), v.Address, other)
+			continue
+		}
+		dialled[v.Address.AddrPort] = n.title()
+	}
+}
+
+// undiallable says why no other machine can dial an address; empty: one may.
+func undiallable(ip netip.Addr) string {
+	switch {
+	case ip.IsLoopback():
+		return "is the machine itself"
+	case ip.IsUnspecified():
+		return "is any address"
+	case ip.IsMulticast(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "is that of a group of machines"
+	case ip.IsLinkLocalUnicast():
+		return "counts on one link only"
+	}
+	return ""
 }
 
 func (c *checker) vertexNames(n *Entry[Node]) {
