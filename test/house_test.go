@@ -223,6 +223,63 @@ func TestExamplesImportWhatOthersMay(t *testing.T) {
 	}
 }
 
+// TestTheDoorShowsNothingOfTheInside keeps types of internal/ out of what package
+// plane exports: nobody outside could name them.
+func TestTheDoorShowsNothingOfTheInside(t *testing.T) {
+	for _, s := range house(t) {
+		if s.dir() != "plane" || s.test() {
+			continue
+		}
+		inside := map[string]bool{}
+		for _, path := range s.imports() {
+			if strings.HasPrefix(path, module+"/internal/") {
+				inside[path[strings.LastIndex(path, "/")+1:]] = true
+			}
+		}
+		for _, shown := range s.exported() {
+			ast.Inspect(shown, func(n ast.Node) bool {
+				if x, ok := n.(*ast.SelectorExpr); ok {
+					if of, ok := x.X.(*ast.Ident); ok && inside[of.Name] {
+						t.Errorf("%s exports %s.%s", s.path, of.Name, x.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// exported is what another package sees of a file: signatures, and types with
+// their exported fields.
+func (s source) exported() (shown []ast.Node) {
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() {
+				shown = append(shown, d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				x, ok := spec.(*ast.TypeSpec)
+				if !ok || !x.Name.IsExported() {
+					continue
+				}
+				fields, ok := x.Type.(*ast.StructType)
+				if !ok {
+					shown = append(shown, x.Type)
+					continue
+				}
+				for _, f := range fields.Fields.List {
+					if len(f.Names) == 0 || f.Names[0].IsExported() {
+						shown = append(shown, f.Type)
+					}
+				}
+			}
+		}
+	}
+	return shown
+}
+
 func TestLibrariesHaveTheirKeepers(t *testing.T) {
 	for _, s := range house(t) {
 		free := s.test() || s.room == "test" || s.room == "docs"

@@ -1,0 +1,93 @@
+package plane
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestAPlaneRunsUntilItsContextEnds(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	p, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Relaxed: true})
+	require.NoError(t, err)
+	defer p.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	<-p.Ready()
+	resp, err := http.Get(p.URL() + "/readyz")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Contains(t, p.NATSURL(), "nats://127.0.0.1:")
+	require.Empty(t, p.AdminURL())
+	stop()
+	require.NoError(t, <-ended)
+	p.Close()
+	p.Close() // once more does no harm
+}
+
+// TestAPlaneThatNeverRanIsClosed, and its directory is free again.
+func TestAPlaneThatNeverRanIsClosed(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir := t.TempDir()
+	for range 2 {
+		p, err := Open(t.Context(), Config{Data: dir, HTTP: None, Relaxed: true})
+		require.NoError(t, err)
+		require.Empty(t, p.URL())
+		p.Close()
+	}
+}
+
+func TestAFieldThatCannotBeIsNamed(t *testing.T) {
+	data := Config{Data: t.TempDir()}
+	with := func(f func(*Config)) Config {
+		c := data
+		f(&c)
+		return c
+	}
+	for field, c := range map[string]Config{
+		"Data":                {},
+		"SigningKey":          with(func(c *Config) { c.NATS = "nats://a" }),
+		"NATSListen":          with(func(c *Config) { c.NATS, c.SigningKey, c.NATSListen = "nats://a", "k", "127.0.0.1:0" }),
+		"NATSCreds":           with(func(c *Config) { c.NATSCA = "ca.pem" }),
+		"NextSigningKey":      with(func(c *Config) { c.NextSigningKey = "k" }),
+		"Replicas":            with(func(c *Config) { c.Replicas = 3 }),
+		"LeaseTTL":            with(func(c *Config) { c.LeaseTTL = time.Second }),
+		"Access.TLSCert":      with(func(c *Config) { c.Access.TLSKey = "k" }),
+		"Access.SPIFFESocket": with(func(c *Config) { c.Access.SPIFFESocket, c.Access.ClientCA = "unix:///a", "ca" }),
+		"Access.ClientCA":     with(func(c *Config) { c.Access.ClientCA = "ca" }),
+		"Access.Issuer":       with(func(c *Config) { c.Access.Issuer = "https://a" }),
+		"Decisions.Mask":      with(func(c *Config) { c.Decisions.Mask = []string{"no pointer"} }),
+	} {
+		_, err := Open(t.Context(), c)
+		var refused *ConfigError
+		require.ErrorAs(t, err, &refused, field)
+		require.Equal(t, field, refused.Field)
+		require.NotEmpty(t, refused.Detail)
+	}
+}
+
+func TestZeroStandsForWhatIsDocumented(t *testing.T) {
+	o, err := Config{Data: "data"}.options()
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8080", o.HTTP)
+	require.Equal(t, None, o.NATSListen)
+	require.EqualValues(t, 256<<20, o.MinFree)
+	require.EqualValues(t, 4<<30, o.ProjectBytes)
+	require.Equal(t, 200, o.Access.Rate)
+	require.Equal(t, 1, o.Replicas)
+	require.Nil(t, o.Announce)
+
+	o, err = Config{Data: "data", HTTP: None, MinFree: -1, ProjectBytes: -1, Access: Access{Rate: -1}}.options()
+	require.NoError(t, err)
+	require.True(t, o.NoAPI)
+	require.Zero(t, o.MinFree)
+	require.Zero(t, o.ProjectBytes)
+	require.Zero(t, o.Access.Rate)
+}
