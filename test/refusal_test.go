@@ -178,7 +178,7 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 		"its own key, which others may read":   {change: func(data string) { require.NoError(t, os.Chmod(filepath.Join(data, "signing.key"), 0o640)) }, code: 3, says: []string{"signing.key has mode 0640", "chmod 600"}},
 		"a ready file in no directory":         {args: with("--ready-file", filepath.Join(elsewhere, "none", "ready")), code: 3, says: []string{"--ready-file: ", "none"}},
 		"a ready file that is a directory":     {args: with("--ready-file", elsewhere), code: 3, says: []string{elsewhere + " is a directory"}},
-		"a disk without room for a first byte": {args: with("--min-free", "1073741824GiB"), code: 7, says: []string{"of disk are free below", "make room"}},
+		"a disk without room for a first byte": {args: with("--min-free", "1073741824GiB"), code: 7, says: []string{"of disk are free below", "free some"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := c.data

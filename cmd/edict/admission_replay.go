@@ -94,7 +94,7 @@ type redecision struct {
 }
 
 func (a *app) admissionReplay(cmd *cobra.Command, f admissionReplayFlags) error {
-	if err := f.settle(cmd); err != nil {
+	if err := f.override(cmd); err != nil {
 		return err
 	}
 	ctx := cmd.Context()

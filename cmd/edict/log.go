@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Verify the log, and settle what it lost", a.logVerifyCommand(), a.logAcceptCommand())
+	return group("log", "Verify the log, and accept what it lost", a.logVerifyCommand(), a.logAcceptCommand())
 }
 
 func (a *app) logVerifyCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) damagedLogFlags(cmd *cobra.Command, f *logFlags) {
 // openDamaged reaches the server that has the log, but not the log, which may be
 // beyond opening.
 func (a *app) openDamaged(cmd *cobra.Command, f logFlags) (*logSource, error) {
-	if err := f.settle(cmd); err != nil {
+	if err := f.override(cmd); err != nil {
 		return nil, err
 	}
 	c, err := a.client(cmd)

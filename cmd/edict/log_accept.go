@@ -25,7 +25,7 @@ is one. Stop every worker first.
 
 It fills the log with events that mean nothing up to the highest sequence that
 was witnessed or folded, so that no sequence ever means two things; makes a log
-that is gone anew, above that; puts every event id that was told so far below
+that is gone anew, above that; puts every event id that was given out so far below
 those to come, so that each node pulls once; and notes all this in the witness.
 With --log the read model beside the log is moved away; other workers' are to be
 moved by hand.
@@ -33,7 +33,7 @@ moved by hand.
 A log with a hole cannot be accepted, because no fold can pass it.
 
 With --restored a log that is whole is accepted, too: it was put back from a
-backup, so nodes were told what it does not know, under ids that it would give
+backup, so nodes have received what it does not know, under ids that it would give
 again. A plane with an embedded server notices by itself when the files of its
 log were copied or put back; declare it after a snapshot of the disk was put back,
 or a stream of an external server. Workers that still run end then, to be
@@ -55,7 +55,7 @@ is damaged, and it was not accepted.`,
 	return cmd
 }
 
-// acceptOptions are what `log accept` was told beside where the log is.
+// acceptOptions are the flags of `log accept` beside where the log is.
 type acceptOptions struct {
 	yes      bool
 	restored bool // the log was put back from a backup
@@ -66,7 +66,7 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 	var store projector.Identity
 	storeDir := datadir.Dir(f.log).Store()
 	if f.log != "" {
-		// Before the server has the log: whoever runs on the data is told so.
+		// Before the server has the log: whoever runs on the data is named.
 		var err error
 		if store, _, err = projector.Inspect(storeDir); err != nil {
 			return err

@@ -29,8 +29,8 @@ func (a *app) logSourceFlags(cmd *cobra.Command, f *logFlags) {
 	a.natsCredsFlag(cmd)
 }
 
-// settle has --log stand above EDICT_NATS.
-func (f *logFlags) settle(cmd *cobra.Command) error {
+// override has --log win over EDICT_NATS.
+func (f *logFlags) override(cmd *cobra.Command) error {
 	if f.log == "" {
 		return nil
 	}

@@ -101,7 +101,7 @@ func (a *app) nodeStreamDeleteCommand() *cobra.Command {
 
 // withServer gives do a connection to the server that has the log.
 func (a *app) withServer(cmd *cobra.Command, f logFlags, do func(*streams.Conn) error) error {
-	if err := f.settle(cmd); err != nil {
+	if err := f.override(cmd); err != nil {
 		return err
 	}
 	c, err := a.client(cmd)

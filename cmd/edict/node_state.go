@@ -81,7 +81,7 @@ func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name
 	if err != nil {
 		return cli.Usage(cmd, "--at %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", at)
 	}
-	if err := f.settle(cmd); err != nil {
+	if err := f.override(cmd); err != nil {
 		return err
 	}
 	ctx := cmd.Context()

@@ -59,7 +59,7 @@ differ, and the first fact or row that does is named.`,
 }
 
 func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
-	if err := f.settle(cmd); err != nil {
+	if err := f.override(cmd); err != nil {
 		return err
 	}
 	if f.verify && cmd.Flags().Changed("until") {

@@ -74,7 +74,7 @@ log; one that turns out to be while the plane runs ends it with exit code 7, and
 the next start does so.
 
 When the disk gets full, writes are refused (507) while reads go on, and taken
-again once there is room: nothing needs to be restarted.`,
+again once enough is free: nothing needs to be restarted.`,
 		Example: `  edict serve --data ./data
   edict serve --data ./data --http 127.0.0.1:0 --nats-listen none --ready-file ready.json
   edict serve --data ./w1 --nats nats://10.0.0.1:4222 --signing-key plane.pem

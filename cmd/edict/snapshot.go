@@ -114,7 +114,7 @@ that is there is kept beside the restored one, unless --yes-delete is given.`,
 			if len(args) > 0 {
 				which = args[0]
 			}
-			if err := f.settle(cmd); err != nil {
+			if err := f.override(cmd); err != nil {
 				return err
 			}
 			if f.nats == "" && f.log == "" {

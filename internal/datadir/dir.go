@@ -87,7 +87,7 @@ func writable(dir string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &UnusableError{"--data", fmt.Errorf("this user may not write to %s; give it the directory, or name another: %w", dir, err)}
 	}
-	return nil // a full disk is told by its measure
+	return nil // a full disk is found by its free bytes
 }
 
 // CheckLock says whether another process serves the log in the directory:
@@ -137,7 +137,7 @@ type InUseError struct{ Detail string }
 // Error says what is in use and what to do.
 func (e *InUseError) Error() string { return e.Detail }
 
-// InUse makes the system's word for a taken address or directory, which flag
+// InUse makes the system's error of a taken address or directory, which flag
 // gave, an *InUseError that says what to do; any other error it passes on.
 func InUse(err error, flag, what string) error {
 	switch {

@@ -183,16 +183,16 @@ func (f *Found) LeastID() policy.EventID {
 
 // Witness is what is asked of the log's witness where the log was put back.
 type Witness interface {
-	// LastID is the highest event id that it knows to have been told.
+	// LastID is the highest event id that it knows to have been given out.
 	LastID() policy.EventID
 	// NotePutBack notes that the log was put back, and counts ids from base now.
 	NotePutBack(ctx context.Context, base uint64) error
 }
 
-// Settle has event ids begin anew where the log was put back, so that each node
+// FinishRestore has event ids begin anew where the log was put back, so that each node
 // pulls once, and marks where the log is now. After a crash in between the next
 // start does it again.
-func (f *Found) Settle(ctx context.Context, log *streams.Log, w Witness) error {
+func (f *Found) FinishRestore(ctx context.Context, log *streams.Log, w Witness) error {
 	if f.opt.External {
 		return nil
 	}

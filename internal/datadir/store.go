@@ -268,9 +268,9 @@ func (s *Store) foldInto(ctx context.Context, dir string) error {
 // logProgress waits until store has folded the log up to last, and says now and
 // then how far it is.
 func logProgress(ctx context.Context, store *projector.Projector, last uint64, log *slog.Logger) error {
-	const tell = 5 * time.Second
+	const logEvery = 5 * time.Second
 	for {
-		step, cancel := context.WithTimeout(ctx, tell)
+		step, cancel := context.WithTimeout(ctx, logEvery)
 		err := store.Wait(step, last)
 		cancel()
 		if err == nil || ctx.Err() != nil {

@@ -87,7 +87,7 @@ type FullError struct {
 
 // Error says how much is missing.
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%d KiB of disk are free below %s, a start needs %d MiB; make room and start again", e.Free/1024, e.Dir, e.Need/mib)
+	return fmt.Sprintf("%d KiB of disk are free below %s, a start needs %d MiB; free some and start again", e.Free/1024, e.Dir, e.Need/mib)
 }
 
 // floor is what a start needs, and what there must be again before anything
@@ -127,7 +127,7 @@ func (g *Guard) Run(ctx context.Context) error {
 // look measures once and does what follows from it.
 func (g *Guard) look() {
 	if g.isGone() {
-		g.tellLog(true)
+		g.refuseWrites(true)
 		return
 	}
 	left := g.headroom()
@@ -150,9 +150,9 @@ func (g *Guard) look() {
 	case low && !was:
 		g.log.Warn("writes are refused: the disk is nearly full", "free_mib", left/mib, "min_free_mib", g.opt.MinFree/mib, "dir", g.opt.Dir)
 	case was && !low:
-		g.log.Info("writes are taken again: there is room on the disk", "free_mib", left/mib, "dir", g.opt.Dir)
+		g.log.Info("writes are accepted again: enough disk is free", "free_mib", left/mib, "dir", g.opt.Dir)
 	}
-	g.tellLog(failed != nil || low && (left < g.opt.MinFree/2 || g.refused))
+	g.refuseWrites(failed != nil || low && (left < g.opt.MinFree/2 || g.refused))
 }
 
 // Vanish has the log refuse everybody for good, because its files are gone. A
@@ -169,14 +169,14 @@ func (g *Guard) isGone() bool {
 	return g.gone
 }
 
-// tellLog has the log refuse producers that do not ask us first. A store that
+// refuseWrites has the log refuse producers that do not ask us first. A store that
 // failed would leave them without any answer.
-func (g *Guard) tellLog(refuse bool) {
+func (g *Guard) refuseWrites(refuse bool) {
 	if g.opt.Server == nil || refuse == g.refused {
 		return
 	}
 	if err := g.opt.Server.Refuse(refuse); err != nil {
-		g.log.Debug("the log was not told of the disk", "error", err) // told again at the next look
+		g.log.Debug("the server does not refuse or accept writes as the disk asks", "error", err) // asked again at the next look
 		return
 	}
 	g.refused = refuse
@@ -189,7 +189,7 @@ func (g *Guard) failure() error {
 	}
 	err := g.opt.Server.Failed()
 	if err != nil && g.failed == nil {
-		g.log.Error("the log's store failed; its server is restarted when there is room on the disk", "error", err, "dir", g.opt.Dir)
+		g.log.Error("the log's store failed; its server is restarted once enough disk is free", "error", err, "dir", g.opt.Dir)
 	}
 	return err
 }
@@ -197,7 +197,7 @@ func (g *Guard) failure() error {
 // heal restarts the log's server.
 func (g *Guard) heal(failed error) error {
 	g.mu.Lock()
-	g.failed = failed // told to authors while it lasts
+	g.failed = failed // authors are answered with it while it lasts
 	g.mu.Unlock()
 	if err := g.opt.Server.Restart(); err != nil {
 		g.log.Warn("the log's server could not be restarted; trying again", "error", err)
@@ -213,9 +213,9 @@ func (g *Guard) Writable() error {
 	defer g.mu.Unlock()
 	switch {
 	case g.failed != nil:
-		return fmt.Errorf("the log's store met a full disk; it takes events again once there is room below %s", g.opt.Dir)
+		return fmt.Errorf("the log's store met a full disk; it takes events again once enough disk is free below %s", g.opt.Dir)
 	case g.waiting():
-		return fmt.Errorf("the read model met a full disk; it goes on once there is room below %s", g.opt.Dir)
+		return fmt.Errorf("the read model met a full disk; it goes on once enough disk is free below %s", g.opt.Dir)
 	case g.low:
 		return fmt.Errorf("%d MiB of disk are free below %s; writes are taken again at %d MiB (--min-free %dMiB)",
 			g.left/mib, g.opt.Dir, (g.enough()+mib-1)/mib, g.opt.MinFree/mib)
@@ -268,7 +268,7 @@ func (g *Guard) WaitOut() {
 			return
 		}
 	}
-	g.log.Info("there is room on the disk: the read model goes on", "dir", g.opt.Dir)
+	g.log.Info("enough disk is free: the read model goes on", "dir", g.opt.Dir)
 }
 
 // HasHeadroom says whether there is space for more than what must be written.

@@ -170,7 +170,7 @@ func (m *Monitor) followChain(ctx context.Context) bool {
 	return true
 }
 
-// rebased is a *RestoredError if links tell of a higher base than this process
+// rebased is a *RestoredError if links have a higher base than this process
 // gives ids from.
 func (m *Monitor) rebased(links []streams.Link) error {
 	for _, l := range links {

@@ -16,8 +16,8 @@ import (
 // ErrNoLog means that a server has no log, and nobody witnessed one.
 var ErrNoLog = errors.New("there is no log: " + streams.LogStream + " is not on that server")
 
-// Progress is told that something long begins, of total units in all. at is
-// told how many are done, end that it is over.
+// Progress is called when something long begins, of total units in all. at is
+// called with how many are done, end when it is over.
 type Progress func(what, unit string, total int64) (at func(done int64), end func())
 
 // Report is what Verify found of a log.
@@ -105,7 +105,7 @@ func (r *Report) verify(ctx context.Context) error {
 	err := r.read(ctx)
 	var other *streams.DamagedError
 	if errors.As(extent, &other) && other.Damage == streams.DamageOther {
-		// The birth tells more than what follows from it; but a log that was
+		// The identity says more than what follows from it; but a log that was
 		// restored has the same events.
 		if err == nil && r.Last >= r.Witnessed {
 			other.Detail += "; but its events are the ones that were witnessed: it was copied or restored"
@@ -160,7 +160,7 @@ func (r *Report) begin(what, unit string, total int64) (at func(int64), end func
 	return r.progress(what, unit, total)
 }
 
-// found notes the damage that err tells of, and passes on any other error.
+// found notes the damage that err names, and passes on any other error.
 func (r *Report) found(err error) error {
 	var d *streams.DamagedError
 	if !errors.As(err, &d) {

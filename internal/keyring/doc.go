@@ -8,6 +8,6 @@
 // the record names ends: what it signed would be refused. Nobody signs with a
 // new key before the log shows who replaced the one before.
 //
-// How nodes are told of a rotation is package artifact's business, who may ask
+// How nodes learn of a rotation is package artifact's business, who may ask
 // for one package api's.
 package keyring

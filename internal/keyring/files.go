@@ -130,7 +130,7 @@ type OtherKeyError struct {
 // Error names them and says what to do.
 func (e *OtherKeyError) Error() string {
 	if !e.Expiry.IsZero() {
-		return fmt.Sprintf("the plane's key was replaced, and until %s nodes are told so under the one before, %s, and %s holds %s: "+
+		return fmt.Sprintf("the plane's key was replaced, and until %s nodes hear so under the one before, %s, and %s holds %s: "+
 			"give the worker both, with --signing-key and --next-signing-key", e.Expiry.Format(time.RFC3339), e.Want, e.File, strings.Join(e.Have, " and "))
 	}
 	return fmt.Sprintf("the plane signs with key %s, and %s holds %s: every worker of a plane needs the same key; "+

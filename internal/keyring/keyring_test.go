@@ -93,7 +93,7 @@ func TestAKeyDoesNotSignBeforeTheLogShowsIt(t *testing.T) {
 	require.NotEqual(t, before.KeyID(), recorded.KeyID)
 
 	log.refuse = false
-	require.NoError(t, m.adopt(t.Context(), recorded))
+	require.NoError(t, m.apply(t.Context(), recorded))
 	require.Equal(t, recorded.KeyID, m.Ring().Current().KeyID())
 	there, err := p.log.Holds(t.Context(), recorded.event())
 	require.NoError(t, err)

@@ -104,20 +104,20 @@ func (m *Manager) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.adopt(ctx, r)
+	return m.apply(ctx, r)
 }
 
-// adopt goes by a record: it signs with the record's key from now on, and keeps
+// apply goes by a record: it signs with the record's key from now on, and keeps
 // the files of the keys that are needed. The error is *OtherKeyError, or that
 // the log does not hold the rotation yet.
-func (m *Manager) adopt(ctx context.Context, r record) error {
+func (m *Manager) apply(ctx context.Context, r record) error {
 	m.change.Lock()
 	defer m.change.Unlock()
-	return m.adoptLocked(ctx, r)
+	return m.applyLocked(ctx, r)
 }
 
-// adoptLocked is adopt for a caller that holds m.change.
-func (m *Manager) adoptLocked(ctx context.Context, r record) error {
+// applyLocked is apply for a caller that holds m.change.
+func (m *Manager) applyLocked(ctx context.Context, r record) error {
 	if err := m.logRotation(ctx, r); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (m *Manager) followRecord(ctx context.Context) error {
 	return nil
 }
 
-// watchRecord adopts every record that comes.
+// watchRecord applies every record that comes.
 func (m *Manager) watchRecord(ctx context.Context) error {
 	bucket, r := m.kept()
 	for entries, err := range bucket.Watch(ctx, r.revision) {
@@ -307,7 +307,7 @@ func (m *Manager) watchRecord(ctx context.Context) error {
 			}
 			r, err := parseRecord(e.Value, e.Revision)
 			if err == nil {
-				err = m.adopt(ctx, r)
+				err = m.apply(ctx, r)
 			}
 			if err != nil {
 				return err
@@ -330,7 +330,7 @@ func (m *Manager) endTransitions(ctx context.Context) error {
 		}
 		r := m.now()
 		if k, _ := m.ring.Now(); m.untidy.Load() || k.Previous != nil && r.transition(time.Now()).IsZero() {
-			if err := m.adopt(ctx, r); errors.As(err, new(*OtherKeyError)) {
+			if err := m.apply(ctx, r); errors.As(err, new(*OtherKeyError)) {
 				return err
 			}
 		}

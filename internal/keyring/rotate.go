@@ -91,7 +91,7 @@ func (m *Manager) Rotate(ctx context.Context, ask Rotation) ([]Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.adoptLocked(ctx, stands); err != nil {
+	if err := m.applyLocked(ctx, stands); err != nil {
 		return nil, err
 	}
 	return m.Trusted(), nil

@@ -127,7 +127,7 @@ func openLogs(ctx context.Context, opt Options, found *datadir.Found, s servers)
 		return l, err
 	}
 	if opt.Decisions.On {
-		// Who asked for them is told at once when they cannot be kept.
+		// Who asked for them gets an error at once when they cannot be kept.
 		bounds := streams.DecisionsOptions{MaxAge: opt.Decisions.Age, MaxBytes: opt.Decisions.Bytes}
 		if l.decisions, err = streams.OpenDecisions(ctx, s.conn, bounds); err != nil {
 			return l, integrity.Advise(err)
@@ -136,5 +136,5 @@ func openLogs(ctx context.Context, opt Options, found *datadir.Found, s servers)
 	if l.witness, err = integrity.OpenWitness(ctx, s.conn, l.stream, found.Store == nil); err != nil {
 		return l, err
 	}
-	return l, found.Settle(ctx, l.stream, l.witness)
+	return l, found.FinishRestore(ctx, l.stream, l.witness)
 }

@@ -198,8 +198,8 @@ func (p *Plane) storeOptions() projector.Options {
 	}
 }
 
-// openDelivery makes what tells nodes and what keeps the workers apart, and
-// listens: others learn where this worker answers.
+// openDelivery makes what serves nodes and what divides the work among workers, and
+// listens: the lease says where this worker answers.
 func (p *Plane) openDelivery(context.Context) (err error) {
 	if !p.opt.NoAPI {
 		p.opt.Access.WarnExposed(p.log)

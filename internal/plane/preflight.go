@@ -49,7 +49,7 @@ func preflight(ctx context.Context, opt Options, onClose func(func())) (auth *li
 
 func (o Options) checkLock() error {
 	if o.external() {
-		return nil // the store's own lock tells
+		return nil // the store has a lock of its own
 	}
 	return o.dir().CheckLock()
 }

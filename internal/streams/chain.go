@@ -66,7 +66,7 @@ func parseLink(m *Message) (Link, error) {
 	return l, nil
 }
 
-// LastID is the highest event id that may have been told when the link was made.
+// LastID is the highest event id that may have been given out when the link was made.
 func (l Link) LastID() policy.EventID {
 	base := l.Base
 	if base == 0 {
@@ -164,7 +164,7 @@ func (w *Chain) Links(ctx context.Context) (links []Link, last uint64, err error
 	}
 	links = lacking(links, last+1)
 	if n := Unreadable(links); n > 0 {
-		w.c.log.Warn("links of the log's witness cannot be read: the others vouch for the log", "stream", ChainStream, "entries", n, "of", len(links))
+		w.c.log.Warn("links of the log's witness cannot be read: the log is verified by the others", "stream", ChainStream, "entries", n, "of", len(links))
 	}
 	return links, last, nil
 }
@@ -195,7 +195,7 @@ func Unwitnessed(links []Link) error {
 		return nil
 	}
 	return &DamagedError{Damage: DamageUnwitnessed, Detail: fmt.Sprintf(
-		"none of the %d links of %s can be read, so nothing says that %s is the log that was folded; if nobody exchanged it, 'edict log accept' vouches for it anew",
+		"none of the %d links of %s can be read, so nothing says that %s is the log that was folded; if nobody exchanged it, 'edict log accept' takes it for the log",
 		len(links), ChainStream, LogStream)}
 }
 
@@ -264,7 +264,7 @@ func (l *Log) VerifyExtent(ctx context.Context, links []Link) error {
 	if len(links) > 0 {
 		w := links[len(links)-1]
 		if w.Log != l.ID() {
-			return &DamagedError{Damage: DamageOther, To: w.Seq, Detail: fmt.Sprintf("%s has identity %s, the witness %s vouches for %s, up to event %d",
+			return &DamagedError{Damage: DamageOther, To: w.Seq, Detail: fmt.Sprintf("%s has identity %s, the witness %s is of %s, up to event %d",
 				LogStream, l.ID(), ChainStream, w.Log, w.Seq)}
 		}
 		if w.Base > l.base {
@@ -311,7 +311,7 @@ const (
 	extentPause = 100 * time.Millisecond
 )
 
-// MissingLog says that there is no log, although the witness vouches for one;
+// MissingLog says that there is no log, although the witness knows one;
 // nil: there is a log, or there never was one.
 func MissingLog(ctx context.Context, c *Conn) error {
 	_, there, err := LogCreated(ctx, c)
@@ -334,17 +334,17 @@ func MissingLog(ctx context.Context, c *Conn) error {
 		return nil
 	}
 	last := effective[len(effective)-1]
-	return &DamagedError{Damage: DamageGone, To: last.Seq, Detail: fmt.Sprintf("%s is gone; the witness %s vouches for log %s up to event %d",
+	return &DamagedError{Damage: DamageGone, To: last.Seq, Detail: fmt.Sprintf("%s is gone; the witness %s is of log %s, up to event %d",
 		LogStream, ChainStream, last.Log, last.Seq)}
 }
 
 // Lost is the type of the events that Fill appends. No fold knows it, so they
-// are rejected, and tell who lists rejected events which sequences were lost.
+// are rejected, so the list of rejected events has the sequences that were lost.
 const Lost = "sequence_lost"
 
 // Fill appends events that mean nothing, until the log ends at sequence to: what
-// comes then is above every version that was told before a loss. progress is
-// told the log's end as it rises.
+// comes then is above every version that was given out before a loss. progress is
+// called with the log's end as it rises.
 func (l *Log) Fill(ctx context.Context, to uint64, progress func(seq uint64)) error {
 	s, err := l.State(ctx)
 	if err != nil {

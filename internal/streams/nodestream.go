@@ -86,7 +86,7 @@ func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
 func WarnOldNodes(ctx context.Context, c *Conn) error {
 	there, err := HasOldNodes(ctx, c)
 	if err == nil && there {
-		c.log.Warn("the stream of an older edict is not used any more, and takes room and messages: delete it when no worker of that release runs",
+		c.log.Warn("the stream of an older edict is not used any more, but takes disk and messages: delete it when no worker of that release runs",
 			"stream", OldNodesStream)
 	}
 	return err

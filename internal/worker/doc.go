@@ -1,5 +1,5 @@
 // Package worker is this process among the workers of a plane: what its lease
-// tells the others, which of them are alive, which partitions each publishes,
+// says of it, which of them are alive, which partitions each publishes,
 // and which of them does what only one does.
 //
 // How leases are kept and partitions divided is the business of package relay;

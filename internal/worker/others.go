@@ -12,7 +12,7 @@ import (
 // Live are the workers whose lease stands, this one included.
 func (w *Worker) Live() []relay.Worker { return w.leases.Live() }
 
-// Self is this process, as it is about to tell the others.
+// Self is this process, as its lease is about to say.
 func (w *Worker) Self() relay.Worker { return w.leases.Self() }
 
 // Others are the workers that are alive beside this one, and their keys.
@@ -67,7 +67,7 @@ func (w *Worker) Partitions() ([]resource.Partition, error) {
 	return out, nil
 }
 
-// maxLinks is how many links a worker tells the others, the last ones. One
+// maxLinks is how many links a lease carries, the last ones. One
 // that is ahead holds older ones, too, to compare with them.
 const maxLinks = 8
 
@@ -80,7 +80,7 @@ func formatLinks(links []streams.Link) []relay.WorkerLink {
 	return out
 }
 
-// parseLinks reads what another worker tells. A link that cannot be read, as one
+// parseLinks reads those of another worker. A link that cannot be read, as one
 // of another version, is left out.
 func parseLinks(links []relay.WorkerLink) []streams.Link {
 	var out []streams.Link

@@ -55,7 +55,7 @@ type Options struct {
 	Open func(ctx context.Context) (relay.Leases, error)
 	// Damaged is why the fold stands: the worker publishes nothing then; nil: it does not.
 	Damaged func() error
-	// Compare is given the chain hashes that another worker tells.
+	// Compare is given the chain hashes that another worker sends.
 	Compare func(worker string, links []streams.Link)
 	Logger  *slog.Logger
 }
@@ -182,7 +182,7 @@ func (w *Worker) keepMarks(ctx context.Context) {
 		}
 		err := w.opt.Dir.KeepPublished(w.published(now))
 		if err != nil && !failed {
-			w.log.Warn("up to where nodes were told cannot be kept; after a restart some are told again", "error", err)
+			w.log.Warn("how far was published cannot be kept; after a restart some messages are published again", "error", err)
 		}
 		if failed = err != nil; !failed {
 			kept = now
