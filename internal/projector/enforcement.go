@@ -25,6 +25,7 @@ type Enforcement struct {
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef
 
+	of   *Projector
 	snap *pebble.Snapshot
 }
 
@@ -46,7 +47,7 @@ func (p *Projector) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
 	n := p.state.nodes[id]
 	e := &Enforcement{
 		Node: info.Node, Seq: p.cursor.seq, Generation: n.project.changed,
-		snap: p.db.NewSnapshot(),
+		of: p, snap: p.db.NewSnapshot(),
 	}
 	e.Matched = n.identity.heads()
 	return e, true, nil
@@ -66,6 +67,20 @@ func (i *identity) heads() []HeadRef {
 
 // Close releases what the enforcement holds.
 func (e *Enforcement) Close() error { return e.snap.Close() }
+
+// Touched are the events above a sequence, up to that of the moment, that changed
+// a node or a policy of the project. Not whole: some of them are forgotten.
+func (e *Enforcement) Touched(above uint64) (list []Touch, whole bool) {
+	e.of.mu.RLock()
+	defer e.of.mu.RUnlock()
+	all, whole := e.of.state.touches.above(above)
+	for _, t := range all {
+		if t.Project == e.Node.Project && t.Seq <= e.Seq {
+			list = append(list, t)
+		}
+	}
+	return list, whole
+}
 
 // Revision reads a head, whole.
 func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {

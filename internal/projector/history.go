@@ -151,6 +151,7 @@ type Muster struct {
 	Generation uint64 // as Enforcement has it
 
 	matched map[policy.NodeID][]HeadRef
+	of      *Projector
 	snap    *pebble.Snapshot
 }
 
@@ -167,7 +168,7 @@ func (p *Projector) Muster(project uuid.UUID, above uint64, pick Pick) (*Muster,
 	if proj == nil {
 		return nil, false
 	}
-	m := &Muster{Project: project, Seq: p.cursor.seq, Generation: proj.changed}
+	m := &Muster{Project: project, Seq: p.cursor.seq, Generation: proj.changed, of: p}
 	var all []Touch
 	all, m.Whole = p.state.touches.above(above)
 	for _, t := range all {
@@ -216,7 +217,7 @@ func (m *Muster) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
 // Enforcement is that of a node with the facts and heads that it has at this
 // moment. It must not be closed nor outlive the muster.
 func (m *Muster) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
-	return &Enforcement{Node: n, Seq: m.Seq, Generation: m.Generation, Matched: heads, snap: m.snap}
+	return &Enforcement{Node: n, Seq: m.Seq, Generation: m.Generation, Matched: heads, of: m.of, snap: m.snap}
 }
 
 // Home is the project of a node that exists now, and the sequence of the last

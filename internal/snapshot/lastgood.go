@@ -17,14 +17,15 @@ const searched = 4
 // The search takes tables to grow with the log: it doubles its step back until
 // one fits, and then halves it. Where tables shrank meanwhile, it may find one
 // that is older than it need be; so it may where tables take so many steps that
-// the search ends before. Steps are those that a table takes to make, whether it
+// the search ends before. steps are those that the refused one took; they are those that a table takes to make, whether it
 // is still in memory or not.
-func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, refused madeTable) (good found, err error) {
+func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, steps int) (good found, err error) {
+	good.standing = &standing{}
 	changes, err := e.Changes(j.proceed)
 	if err != nil {
 		return good, err
 	}
-	bad, step, steps := -1, 1, refused.steps
+	bad, step := -1, 1
 	for end := len(changes); bad+1 < end && steps < searched*t.opt.Budget(); {
 		i := bad + step
 		if step == 0 || i >= end {
@@ -35,28 +36,26 @@ func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, re
 		if err != nil {
 			return good, err
 		}
-		made, key, _, err := t.at(j, p, e, refs, seq)
+		s, took, _, err := t.at(j, p, e, refs, seq)
 		if err != nil {
 			return good, err
 		}
-		if steps += made.steps; made.err != nil {
+		if steps += took; s.err != nil {
 			bad = i
 			step *= 2
 			continue
 		}
-		good, end, step = found{AsOf: seq, table: made.Table, key: key, rules: made.rules}, i, 0
+		good, end, step = found{AsOf: seq, standing: s}, i, 0
 	}
-	if good.table != nil {
+	if good.AsOf > 0 {
 		good.roster = p.roster.at(good.AsOf)
 	}
 	return good, nil
 }
 
-// found is a table of an earlier moment.
+// found is what a list came to at an earlier moment.
 type found struct {
+	*standing
 	AsOf   uint64 // the log sequence of its facts; 0: there is none
-	table  *Table
-	key    tableKey
 	roster *roster
-	rules  int
 }

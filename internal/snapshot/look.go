@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -81,12 +80,10 @@ func (l *look) project(id uuid.UUID) (err error) {
 		return l.plain(p, m)
 	}
 	by := p.touches(m.Touched, p.known)
-	if !p.known {
-		if err := p.learn(m); err != nil {
-			return err
-		}
+	if err := l.meet(p, m); err != nil {
+		return err
 	}
-	l.place, l.allowed = nil, l.tables.opt.Budget()/2
+	l.allowed = l.tables.opt.Budget() / 2
 	for _, list := range p.lists {
 		if list.count(by.moves); list.moves.n > 0 {
 			picked = slices.AppendSeq(picked, maps.Keys(list.nodes))
@@ -126,22 +123,24 @@ func (l *look) plain(p *watched, m *projector.Muster) error {
 	return nil
 }
 
-// learn reads the facts of all nodes.
-func (p *watched) learn(m *projector.Muster) error {
-	clear(p.facts)
-	for n, err := range m.Nodes() {
-		if err != nil {
-			return err
-		}
-		p.facts[n.ID] = n.Node
+// meet shares the facts of all nodes with who makes tables, or reads them. The
+// place is taken once: a muster must not lose what it made of it when others are
+// ahead.
+func (l *look) meet(p *watched, m *projector.Muster) error {
+	e := m.Enforcement(policy.Node{Project: m.Project}, nil)
+	if l.place = l.tables.place(e); p.known {
+		p.roster = l.tables.adopt(l.place, p.roster)
+		return nil
 	}
-	return nil
+	err := l.tables.nodes(l.place, e, l.ctx.Err)
+	p.roster = l.place.roster
+	return err
 }
 
 // one looks at one node, if it still exists.
 func (l *look) one(p *watched, by *touchedBy, m *projector.Muster, id policy.NodeID) error {
-	n, exists := p.facts[id]
-	if !exists {
+	n := p.roster.get(id)
+	if n == nil {
 		p.drop(id)
 		l.tables.gone(id)
 		return nil
@@ -150,7 +149,7 @@ func (l *look) one(p *watched, by *touchedBy, m *projector.Muster, id policy.Nod
 	if !picked { // it has the policies that it had
 		heads = p.nodes[id].rows
 	}
-	return l.node(p, by, m.Enforcement(n, heads))
+	return l.node(p, by, m.Enforcement(n.Node, heads))
 }
 
 // touches takes up what happened and brings the facts of nodes up to date. Of a
@@ -162,19 +161,15 @@ func (p *watched) touches(list []projector.Touch, known bool) touchedBy {
 			e := by.policies[t.Policy]
 			e.add(events{1, t.Seq, t.Rewrote})
 			by.policies[t.Policy] = e
-			continue
 		}
-		id := t.Node.ID
-		before, was := p.facts[id]
-		e := by.nodes[id]
-		e.add(events{1, t.Seq, false})
-		by.nodes[id] = e
-		by.moves = append(by.moves, move{t.Seq, before, t.Node, was, !t.Gone, !known && !was && e.n == 1})
-		if t.Gone {
-			delete(p.facts, id)
-		} else {
-			p.facts[id] = t.Node
-		}
+	}
+	p.roster, by.moves = p.roster.follow(list)
+	for i := range by.moves {
+		m := &by.moves[i]
+		e := by.nodes[m.after.ID]
+		e.add(events{1, m.seq, false})
+		by.nodes[m.after.ID] = e
+		m.unknown = !known && !m.was && e.n == 1
 	}
 	return by
 }
@@ -232,21 +227,13 @@ func (l *look) tell(id policy.NodeID, yes, ordered bool) {
 	}
 }
 
-// at is where the tables of the project at hand are, taken once: a muster must
-// not lose what it made of it when others are ahead.
-func (l *look) at(e *projector.Enforcement) *projectTables {
-	if l.place == nil {
-		l.place = l.tables.place(e)
-	}
-	return l.place
-}
-
 // enforcing is what a node enforces now, and the events that may have changed
 // that. Its table is made only where one of them may.
 func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projector.Enforcement) (now *enforcing, met events, err error) {
 	now = &enforcing{rows: e.Matched}
 	own := by.nodes[e.Node.ID]
-	if base != nil && own.n == 0 && !base.unseen && (len(by.policies) == 0 || slices.Equal(base.rows, e.Matched)) {
+	stayed := base != nil && own.n == 0 && !base.unseen && (len(by.policies) == 0 || slices.Equal(base.rows, e.Matched))
+	if stayed {
 		now.list = base.list
 	} else if now.list, err = l.list(p, by, e); errors.Is(err, errAllowance) {
 		now.list, now.unseen, err = p.unseen(by), true, nil
@@ -268,11 +255,21 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 	}
 	met.add(policies)
 	if base != nil && (base.list == now.list && met.n == 0 || now.unseen) {
-		now.fingerprint, now.refused, now.unseen = base.fingerprint, base.refused, base.unseen || now.unseen
+		now.sum, now.refused, now.unseen = base.sum, base.refused, base.unseen || now.unseen
 		return now, met, nil
 	}
+	if stayed && !base.refused {
+		s, err := l.stands(list, now.list)
+		if err != nil {
+			return nil, met, err
+		}
+		if s != nil {
+			now.sum = s.sum
+			return now, met, nil
+		}
+	}
 	if !now.unseen {
-		if now.fingerprint, now.refused, err = l.tableOf(l.at(e), e); errors.Is(err, errAllowance) {
+		if now.sum, now.refused, err = l.tableOf(e); errors.Is(err, errAllowance) {
 			now.unseen, err = true, nil
 		}
 	}
@@ -315,6 +312,8 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 		list.count(by.moves)
 		p.lists[key] = list
 	}
+	list := p.lists[key]
+	list.listed = max(list.listed, w.Steps())
 	return key, nil
 }
 
@@ -353,7 +352,7 @@ func owed(by *touchedBy, base, now *enforcing, id policy.NodeID, met events) boo
 		return false
 	case base != nil && (base.unseen || now.unseen):
 		return met.n > 0
-	case base != nil && base.fingerprint == now.fingerprint:
+	case base != nil && base.sum == now.sum:
 		return met.n > 1 // it may have been another in between
 	case met.n > 1:
 		return true // a row may tell of one of them, and the node may have looked before the others
@@ -404,21 +403,40 @@ func (l *look) report() {
 	}
 }
 
-// tableOf is the fingerprint of what a node enforces.
-func (l *look) tableOf(p *projectTables, e *projector.Enforcement) (fp compiler.Fingerprint, refused bool, err error) {
-	j, err := l.job()
-	if err != nil {
-		return fp, false, err
+// stands is what a list of nodes comes to now, where that is in memory or soon
+// found, and none of them is refused it; nil: ask for each.
+func (l *look) stands(list *watchedList, key listKey) (*standing, error) {
+	if list.place != l.place {
+		j, err := l.job()
+		if err != nil {
+			return nil, err
+		}
+		defer j.end()
+		list.place, list.stands = l.place, l.tables.stands(j, l.place, key, present)
+		l.allowed = j.allowed
 	}
-	defer j.end()
-	a, err := l.tables.answer(j, p, e)
-	l.allowed = j.allowed
-	var none *TableError
-	switch {
-	case errors.As(err, &none):
-		return fp, true, nil
-	case err != nil:
-		return fp, false, err
+	if s := list.stands; s != nil && s.err == nil && list.listed+s.sorting <= l.tables.opt.Budget() {
+		return s, nil
 	}
-	return a.Fingerprint, a.Refused != nil, nil
+	return nil, nil
+}
+
+// tableOf is the contents of what a node enforces.
+func (l *look) tableOf(e *projector.Enforcement) (sum contents, refused bool, err error) {
+	x, known := l.tables.answered(l.place, e.Node.ID)
+	if !known {
+		j, err := l.job()
+		if err != nil {
+			return sum, false, err
+		}
+		defer j.end()
+		_, x, _, err = l.tables.decide(j, l.place, e)
+		if l.allowed = j.allowed; err != nil {
+			return sum, false, err
+		}
+	}
+	if x.none != nil {
+		return sum, true, nil
+	}
+	return x.sum, x.refused != nil, nil
 }

@@ -26,65 +26,9 @@ type Table struct {
 	kinds *datapath.Kinds
 }
 
-// roster is the nodes of a project, by id, and who has which address.
-type roster struct {
-	nodes  []policy.Node
-	seqs   []uint64           // of the events that gave their facts
-	owners map[netip.Addr]int // index of the first node that has it
-	index  map[policy.NodeID]int
-}
-
-// newRoster reads the nodes. proceed is asked now and then whether to go on.
-func newRoster(e *projector.Enforcement, proceed func() error) (*roster, error) {
-	r := emptyRoster()
-	for n, err := range e.Nodes() {
-		if err != nil {
-			return nil, err
-		}
-		if r.add(n.Node, n.Seq); len(r.nodes)%1024 == 0 {
-			if err := proceed(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return r, nil
-}
-
-func emptyRoster() *roster {
-	return &roster{owners: map[netip.Addr]int{}, index: map[policy.NodeID]int{}}
-}
-
-func (r *roster) add(n policy.Node, seq uint64) {
-	at := len(r.nodes)
-	r.nodes, r.seqs = append(r.nodes, n), append(r.seqs, seq)
-	r.index[n.ID] = at
-	for _, a := range n.Addresses {
-		if _, taken := r.owners[a]; !taken {
-			r.owners[a] = at
-		}
-	}
-}
-
-// at is the roster without the nodes whose facts changed since seq.
-func (r *roster) at(seq uint64) *roster {
-	if seq == present {
-		return r
-	}
-	then := emptyRoster()
-	for i, n := range r.nodes {
-		if r.seqs[i] <= seq {
-			then.add(n, r.seqs[i])
-		}
-	}
-	return then
-}
-
-func newTable(kinds *datapath.Kinds, population datapath.Population, rules []datapath.Rule, opt datapath.Options) (*Table, error) {
-	t := &Table{kinds: kinds}
-	var err error
-	if t.Table, err = datapath.Build(rules, population.Identities, opt); err != nil {
-		return nil, err
-	}
+// newTable writes the table that a list comes to.
+func newTable(s *standing) *Table {
+	t, population := &Table{Table: s.table, kinds: s.kinds}, s.population()
 	for _, id := range population.Identities {
 		for _, n := range population.Members[id.Name] {
 			if len(id.CIDRs) > 0 && len(n.Addresses) == 0 {
@@ -96,7 +40,7 @@ func newTable(kinds *datapath.Kinds, population datapath.Population, rules []dat
 	t.Body = doc[1:len(doc):len(doc)]
 	t.Fingerprint = compiler.FingerprintOf(append(doc, '}'))
 	t.ETag = `"` + hex.EncodeToString(t.Fingerprint[:]) + `"`
-	return t, nil
+	return t
 }
 
 func (t *Table) appendBody(b []byte, population datapath.Population) []byte {
@@ -147,26 +91,24 @@ type Peer struct {
 // Find reads a peer: a node of the project, or an address. An address that a
 // node owns is that node. ok is false for what is neither.
 func (a Answer) Find(text string) (p Peer, ok bool) {
-	at := 0
+	var at *projector.Placed
 	addr, err := netip.ParseAddr(text)
 	if err == nil {
 		addr = addr.Unmap().WithZone("")
-		if at, ok = a.roster.owners[addr]; !ok {
+		if at = a.roster.owner(addr); at == nil {
 			return Peer{ID: a.Resolve(addr)}, true
 		}
-	} else if at, ok = a.roster.index[policy.NodeID(text)]; !ok {
+	} else if at = a.roster.get(policy.NodeID(text)); at == nil {
 		return Peer{}, false
 	}
-	n := a.roster.nodes[at]
+	n := at.Node
 	p.Node = n.ID
-	if a.then != nil {
-		if _, known := a.then.index[n.ID]; !known { // what changed since is an address like any other
-			if !addr.IsValid() && len(n.Addresses) > 0 {
-				addr = n.Addresses[0]
-			}
-			p.ID = a.Resolve(addr)
-			return p, true
+	if a.then != nil && a.then.get(n.ID) == nil { // what changed since is an address like any other
+		if !addr.IsValid() && len(n.Addresses) > 0 {
+			addr = n.Addresses[0]
 		}
+		p.ID = a.Resolve(addr)
+		return p, true
 	}
 	if id, known := a.kinds.Of(n); known {
 		p.ID, _ = a.ID(id.Name)

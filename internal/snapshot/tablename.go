@@ -4,84 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/internal/compiler/datapath"
 )
 
-// named is what a list comes to, and the steps that it took to find out.
-type named struct {
-	key   tableKey
-	steps int
-}
-
-// tableKey names what a table is made of: the rules of a list, and the peers that
-// they can tell apart.
+// tableKey names a table among those of all projects.
 type tableKey [sha256.Size]byte
-
-// sorted are the nodes of a project by what a list can tell apart.
-type sorted struct {
-	kinds      *datapath.Kinds
-	population datapath.Population
-}
-
-// sort sorts nodes as they stood at a sequence.
-func (p *projectTables) sort(w *datapath.Work, rules []datapath.Rule, seq uint64) (*sorted, error) {
-	s := &sorted{kinds: datapath.NewKinds(rules)}
-	var err error
-	s.population, err = s.kinds.Sort(p.roster.at(seq).nodes, w)
-	return s, err
-}
-
-// name finds out what a list comes to, as nodes stood at a sequence. Once it is
-// known in a generation, nodes are not sorted again for it.
-func (t *Tables) name(w *datapath.Work, p *projectTables, rules []datapath.Rule, seq uint64) (name named, s *sorted, err error) {
-	list := keyOf(rules, seq)
-	t.mu.Lock()
-	name, known := p.keys[list]
-	t.mu.Unlock()
-	if known {
-		return name, nil, nil
-	}
-	if s, err = p.sort(w, rules, seq); err != nil {
-		return name, nil, err
-	}
-	name = named{nameOf(p.project, rules, s.population), w.Steps()}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.keys[list] = name
-	return name, s, nil
-}
-
-// nameOf is equal for equal tables of one project: those of equal rules and equal
-// peers.
-func nameOf(project uuid.UUID, rules []datapath.Rule, population datapath.Population) (key tableKey) {
-	h := sha256.New()
-	list := keyOf(rules, present)
-	h.Write(project[:])
-	h.Write(list[:])
-	var line []byte
-	for _, id := range population.Identities {
-		line = append(binary.AppendUvarint(line[:0], uint64(len(id.Name))), id.Name...)
-		members := population.Members[id.Name]
-		line = binary.AppendUvarint(line, uint64(len(members)))
-		for _, n := range members {
-			line = append(binary.AppendUvarint(line, uint64(len(n.ID))), n.ID...)
-			line = binary.AppendUvarint(line, uint64(len(n.Addresses)))
-			for _, a := range n.Addresses {
-				b := a.As16()
-				line = append(line, b[:]...)
-			}
-			if len(line) > 1<<14 {
-				h.Write(line)
-				line = line[:0]
-			}
-		}
-		h.Write(line)
-	}
-	h.Sum(key[:0])
-	return key
-}
 
 // listKey names a list of rules and the moment of the nodes.
 type listKey [sha256.Size]byte

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/google/uuid"
@@ -45,11 +44,14 @@ type Tables struct {
 	waiting int
 	turns   *turns
 
+	bytes int // that each of the keepers may hold
+
 	mu       sync.Mutex
 	projects map[uuid.UUID]*projectTables
 	flights  map[policy.NodeID]*flight
 	waits    map[uuid.UUID]int // requests that wait, by project
-	made     *keeper[tableKey, madeTable]
+	lists    *keeper[inProject, *follower]
+	made     *keeper[tableKey, *Table]
 	heads    *keeper[projector.HeadRef, policy.Revision]
 	refused  map[policy.NodeID]Refusal
 	spent    uint64            // steps
@@ -78,28 +80,23 @@ func tooLarge(err error) bool {
 type projectTables struct {
 	project    uuid.UUID
 	generation uint64
-	answers    map[policy.NodeID]answered
-	keys       map[listKey]named
-	then       map[uint64]*roster // of older moments
-
-	reading sync.Mutex // held by who reads the roster
-	roster  *roster
+	roster     *roster // nil: not yet known
+	// before is the roster of an earlier generation, from which this one's follows;
+	// nil: there is none.
+	before  *roster
+	since   uint64 // the generation of before
+	answers map[policy.NodeID]answered
+	older   *keeper[listKey, *standing] // of older moments
+	then    map[uint64]*roster          // of older moments
 }
 
 // answered is what a node was answered in a generation.
 type answered struct {
 	table   tableKey
+	sum     contents
 	assumed []datapath.Assumption
 	refused *Refusal
 	none    error // a *TableError
-}
-
-// madeTable is a table, or why there is none, and the steps that it took.
-type madeTable struct {
-	*Table
-	err   error
-	rules int
-	steps int
 }
 
 // NewTables keeps tables within the limits of opt.
@@ -111,9 +108,9 @@ func NewTables(model Enforcer, opt TableOptions) *Tables {
 		opt.CacheBytes = 64 << 20
 	}
 	return &Tables{
-		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: newTurns(opt.Workers),
+		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: newTurns(opt.Workers), bytes: opt.CacheBytes,
 		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{}, waits: map[uuid.UUID]int{},
-		made: newKeeper[tableKey, madeTable](opt.CacheBytes), heads: newKeeper[projector.HeadRef, policy.Revision](opt.CacheBytes),
+		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, policy.Revision](opt.CacheBytes),
 		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}
 }
@@ -175,11 +172,7 @@ var errAllowance = errors.New("the table takes more work than is allowed here")
 
 // work is that of one table.
 func (t *Tables) work(j *job) *datapath.Work {
-	steps := t.opt.Budget()
-	if j.allowed >= 0 {
-		steps = min(steps, j.allowed)
-	}
-	return datapath.NewWork(steps, j.proceed)
+	return datapath.NewWork(t.steps(j), j.proceed)
 }
 
 // worked takes what a table took from what its job may.
@@ -212,8 +205,8 @@ func (t *Tables) known(e *projector.Enforcement) (a Answer, ok bool, err error) 
 	if !ok || x.none != nil {
 		return Answer{}, ok, x.none
 	}
-	made, ok := t.made.get(x.table)
-	a = Answer{Table: made.Table, Node: e.Node, Seq: e.Seq, Refused: x.refused, Assumed: x.assumed, roster: p.roster}
+	table, ok := t.made.get(x.table)
+	a = Answer{Table: table, Node: e.Node, Seq: e.Seq, Refused: x.refused, Assumed: x.assumed, roster: p.roster}
 	if ok && x.refused != nil {
 		a.then, ok = p.then[x.refused.AsOf]
 	}
@@ -226,36 +219,74 @@ func (t *Tables) answer(j *job, p *projectTables, e *projector.Enforcement) (a A
 	if a, ok, err := t.known(e); ok || err != nil {
 		return a, err
 	}
-	nodes, err := p.nodes(j, e)
+	s, x, then, err := t.decide(j, p, e)
 	if err != nil {
 		return Answer{}, err
 	}
-	a = Answer{Node: e.Node, Seq: e.Seq, roster: nodes}
-	made, key, assumed, err := t.at(j, p, e, e.Matched, present)
-	if err != nil {
-		return a, err
+	a = Answer{Node: e.Node, Seq: e.Seq, roster: p.roster, Refused: x.refused, Assumed: x.assumed, then: then}
+	if s.table != nil {
+		a.Table = t.written(x.table, s)
 	}
-	x := answered{table: key, assumed: assumed}
-	if a.Table, a.Assumed = made.Table, assumed; made.err != nil {
-		good, err := t.lastGood(j, p, e, made)
+	return a, x.none
+}
+
+// decide finds what a node is to be answered: what its list comes to, or what it
+// came to last, with the roster of then.
+func (t *Tables) decide(j *job, p *projectTables, e *projector.Enforcement) (s *standing, x answered, then *roster, err error) {
+	if err := t.nodes(p, e, j.proceed); err != nil {
+		return nil, x, nil, err
+	}
+	s, steps, assumed, err := t.at(j, p, e, e.Matched, present)
+	if err != nil {
+		return nil, x, nil, err
+	}
+	if x.assumed = assumed; s.err != nil {
+		refused := s.err
+		good, err := t.lastGood(j, p, e, steps)
 		if err != nil {
-			return a, err
+			return nil, x, nil, err
 		}
-		a.Refused = &Refusal{Node: e.Node.ID, Err: made.err, AsOf: good.AsOf}
-		a.Table, a.then = good.table, good.roster
-		if x.table, x.refused = good.key, a.Refused; good.table == nil || good.rules == 0 {
-			x.none = &TableError{Node: e.Node.ID, Err: made.err}
+		x.refused = &Refusal{Node: e.Node.ID, Err: refused, AsOf: good.AsOf}
+		if s, then = good.standing, good.roster; s.rules == 0 {
+			x.none = &TableError{Node: e.Node.ID, Err: refused}
 		}
+	}
+	if s.table != nil {
+		x.table, x.sum = s.key(p.project), s.sum
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p.answers[e.Node.ID] = x; a.Refused != nil {
-		t.refused[e.Node.ID] = *a.Refused
-		p.keepThen(a.Refused.AsOf, a.then)
+	if p.answers[e.Node.ID] = x; x.refused != nil {
+		t.refused[e.Node.ID] = *x.refused
+		p.keepThen(x.refused.AsOf, then)
 	} else {
 		delete(t.refused, e.Node.ID)
 	}
-	return a, x.none
+	return s, x, then, nil
+}
+
+// answered is what a node was answered in the generation of a place, by whoever
+// asked.
+func (t *Tables) answered(p *projectTables, id policy.NodeID) (x answered, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x, ok = p.answers[id]
+	return x, ok
+}
+
+// written is a table with its bytes.
+func (t *Tables) written(key tableKey, s *standing) *Table {
+	t.mu.Lock()
+	table, known := t.made.get(key)
+	t.mu.Unlock()
+	if known {
+		return table
+	}
+	table = newTable(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made.put(key, table, len(table.Body)+bytesPerRule*s.rules+bytesPerEntry*s.table.Len())
+	return table
 }
 
 // keepThen keeps a roster of an older moment, and few of them.
@@ -264,29 +295,6 @@ func (p *projectTables) keepThen(seq uint64, r *roster) {
 		clear(p.then)
 	}
 	p.then[seq] = r
-}
-
-// at is a node's table as some policies and the nodes stood at a moment. The
-// error is not of the table: it could not be looked at.
-//
-// What it is made of and the table are work of their own, each within the budget:
-// so whether a table is too much work does not hang on whether it is in memory.
-func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []projector.HeadRef, seq uint64) (made madeTable, key tableKey, assumed []datapath.Assumption, err error) {
-	w := t.work(j)
-	rules, assumed, err := t.list(w, e, refs)
-	var name named
-	var sorted *sorted
-	if err == nil {
-		name, sorted, err = t.name(w, p, rules, seq)
-	}
-	if err = t.worked(j, w, err); tooLarge(err) {
-		return madeTable{err: err, steps: w.Steps()}, key, assumed, nil
-	}
-	if err == nil {
-		made, err = t.table(j, p, name.key, rules, seq, sorted)
-		made.steps += name.steps
-	}
-	return made, name.key, assumed, err
 }
 
 // list is what a node enforces of some policies.
@@ -334,65 +342,54 @@ func (t *Tables) place(e *projector.Enforcement) *projectTables {
 		return p
 	}
 	next := &projectTables{
-		project: e.Node.Project, generation: e.Generation,
-		answers: map[policy.NodeID]answered{}, keys: map[listKey]named{}, then: map[uint64]*roster{},
+		project: e.Node.Project, generation: e.Generation, answers: map[policy.NodeID]answered{},
+		older: newKeeper[listKey, *standing](t.bytes), then: map[uint64]*roster{},
 	}
-	if p == nil || p.generation < e.Generation {
-		t.projects[e.Node.Project] = next
+	if p != nil && p.generation > e.Generation {
+		return next
 	}
+	if p != nil {
+		if next.before, next.since = p.roster, p.generation; p.roster == nil {
+			next.before, next.since = p.before, p.since
+		}
+	}
+	t.projects[e.Node.Project] = next
 	return next
 }
 
-// nodes are read once a generation.
-func (p *projectTables) nodes(j *job, e *projector.Enforcement) (*roster, error) {
-	p.reading.Lock()
-	defer p.reading.Unlock()
-	if p.roster == nil {
-		r, err := newRoster(e, j.proceed)
-		if err != nil {
-			return nil, err
-		}
-		p.roster = r
-	}
-	return p.roster, nil
-}
-
-// present is the moment of a table that leaves out nothing.
-const present = math.MaxUint64
-
-// table is the one of a name: in memory, or made of what the name was found by.
-func (t *Tables) table(j *job, p *projectTables, key tableKey, rules []datapath.Rule, seq uint64, s *sorted) (made madeTable, err error) {
+// nodes finds out who the nodes of a generation are: from those of the one before
+// and what happened since, or else from the read model.
+func (t *Tables) nodes(p *projectTables, e *projector.Enforcement, proceed func() error) error {
 	t.mu.Lock()
-	made, known := t.made.get(key)
+	known, r := p.roster != nil, p.before
 	t.mu.Unlock()
 	if known {
-		return made, nil
+		return nil
 	}
-	if s == nil { // it was let go since
-		if s, err = p.sort(datapath.NewWork(math.MaxInt, j.proceed), rules, seq); err != nil {
-			return made, err
+	if r != nil {
+		list, whole := e.Touched(p.since)
+		if r = r.with(list); !whole {
+			r = nil
 		}
 	}
-	opt := t.opt
-	opt.Work = t.work(j)
-	made.Table, err = newTable(s.kinds, s.population, rules, opt)
-	made.rules, made.steps = len(rules), opt.Work.Steps()
-	if err = t.worked(j, opt.Work, err); err != nil && !tooLarge(err) {
-		return made, err
+	if r == nil {
+		var err error
+		if r, err = newRoster(e.Nodes(), e.Generation, proceed); err != nil {
+			return err
+		}
 	}
-	made.err = err
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.made.put(key, made, made.bytes())
-	return made, nil
+	t.adopt(p, r)
+	return nil
 }
 
-// bytes is about what a table takes in memory.
-func (m madeTable) bytes() int {
-	if m.Table == nil {
-		return 0
+// adopt is the roster of a generation: the first that somebody had.
+func (t *Tables) adopt(p *projectTables, r *roster) *roster {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.roster == nil {
+		p.roster, p.before = r, nil
 	}
-	return len(m.Body) + bytesPerRule*m.rules + bytesPerEntry*m.Len()
+	return p.roster
 }
 
 // bytesPerEntry is about what an entry takes, with its share of an identity.

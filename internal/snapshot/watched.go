@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -19,21 +18,21 @@ type watched struct {
 	fresh map[policy.NodeID]uint64 // who came since the Look before, and what he knows
 
 	// What follows is empty while nobody here is looked at.
-	known bool
-	seq   uint64 // the moment of all below
-	facts map[policy.NodeID]policy.Node
-	nodes map[policy.NodeID]*enforcing
-	lists map[listKey]*watchedList
+	known  bool
+	seq    uint64 // the moment of all below
+	roster *roster
+	nodes  map[policy.NodeID]*enforcing
+	lists  map[listKey]*watchedList
 }
 
 // enforcing is a node that is looked at.
 type enforcing struct {
-	list        listKey
-	rows        []projector.HeadRef  // by policy id
-	fingerprint compiler.Fingerprint // of the table; zero: there is none
-	refused     bool
-	unseen      bool // its list and table were not looked at
-	ordered     bool // a policy of it has anything of ordered policy
+	list    listKey
+	rows    []projector.HeadRef // by policy id
+	sum     contents            // of the table; zero: there is none
+	refused bool
+	unseen  bool // its list and table were not looked at
+	ordered bool // a policy of it has anything of ordered policy
 }
 
 // watchedList is what nodes of equal lists have in common.
@@ -44,6 +43,10 @@ type watchedList struct {
 	moves events
 	own   map[policy.NodeID]int // how many, by node
 	nodes map[policy.NodeID]bool
+
+	listed int            // the most steps that the list takes, of its nodes
+	place  *projectTables // where stands was asked for
+	stands *standing      // nil: it is to be made
 }
 
 func newWatched() *watched {
@@ -54,11 +57,11 @@ func newWatched() *watched {
 
 // forget forgets what nodes enforce.
 func (p *watched) forget() {
-	if p.facts != nil && !p.known {
+	if p.roster != nil && !p.known {
 		return
 	}
 	p.known, p.seq = false, 0
-	p.facts, p.nodes, p.lists = map[policy.NodeID]policy.Node{}, map[policy.NodeID]*enforcing{}, map[listKey]*watchedList{}
+	p.roster, p.nodes, p.lists = laid(nil, 0), map[policy.NodeID]*enforcing{}, map[listKey]*watchedList{}
 }
 
 // follow notes that a node is followed, and whether somebody enforces its table.

@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -72,4 +73,20 @@ func (t *Table) AppendJSON(b []byte) []byte {
 // Fingerprint is the SHA-256 of the canonical bytes.
 func (t *Table) Fingerprint() compiler.Fingerprint {
 	return compiler.FingerprintOf(t.AppendJSON(nil))
+}
+
+// Sum is the SHA-256 of an identity's entries in some canonical form, without
+// its number: those of equal sums are equal.
+func (t *Table) Sum(id ID) [sha256.Size]byte {
+	entries := t.anyone
+	if id != AnyIdentity {
+		entries = t.ids[id-1].entries
+	}
+	var b []byte
+	for n, l := range t.lists {
+		for i := range entries[n] {
+			b = append(l.entry(AnyIdentity, &entries[n][i]).AppendJSON(b), '\n')
+		}
+	}
+	return sha256.Sum256(b)
 }

@@ -47,7 +47,8 @@ func (c *Census) Steps() int { return c.steps }
 func (c *Census) Kind(name string) *Kind { return c.kinds[name] }
 
 // Come takes up a node and is its kind, nil where no rule's peer holds it. The
-// kind of nodes is shared: do not modify. The error is that of the work.
+// kind is shared: do not modify. The error is that of the work; after one, the
+// census is of no use.
 func (c *Census) Come(n policy.Node, w *Work) (*Kind, error) {
 	s, err := c.set(n.Labels, w)
 	if err != nil {
@@ -78,7 +79,7 @@ func (c *Census) Come(n policy.Node, w *Work) (*Kind, error) {
 
 // Go lets go of a node of a kind, nil where no peer held it.
 func (c *Census) Go(n policy.Node, kind *Kind) {
-	c.near = nil
+	c.near = nil // it may hold sets that nobody has any more
 	c.key = n.Labels.AppendKey(c.key[:0])
 	s := c.sets[string(c.key)]
 	c.steps -= c.ofAddresses(n)
@@ -89,7 +90,8 @@ func (c *Census) Go(n policy.Node, kind *Kind) {
 		if len(n.Addresses) > 0 || s.anywhere == 0 {
 			c.steps -= stepsPerBlock * len(kind.CIDRs)
 		}
-		if kind.Nodes--; kind.Nodes == 0 {
+		there := c.kinds[kind.Name]
+		if there.Nodes--; there.Nodes == 0 {
 			delete(c.kinds, kind.Name)
 		}
 	}
@@ -99,8 +101,8 @@ func (c *Census) Go(n policy.Node, kind *Kind) {
 	}
 }
 
-// Settled lets go of what only helps while many nodes come that share label sets
-// in memory.
+// Settled says that no crowd comes any more: what helps with nodes that share
+// label sets in memory is let go.
 func (c *Census) Settled() { c.near = nil }
 
 func (c *Census) ofAddresses(n policy.Node) int {

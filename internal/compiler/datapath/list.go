@@ -167,6 +167,9 @@ func NewKinds(rules []Rule) *Kinds {
 	return k
 }
 
+// Looks is about how many looks it takes to find a node's identity.
+func (k *Kinds) Looks() int { return 1 + len(k.named) + len(k.bits4) + len(k.bits6) }
+
 // Of is the identity of a node. Its labels are the node's own.
 func (k *Kinds) Of(n policy.Node) (Identity, bool) {
 	id, ok := k.of(n, k.selects(n.Labels))

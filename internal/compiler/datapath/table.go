@@ -164,6 +164,9 @@ func (t *Table) Entries() []Entry {
 	return all
 }
 
+// Kinds is the number of identities.
+func (t *Table) Kinds() int { return len(t.ids) }
+
 // Identities are the table's identities by number: the first is 1. They are
 // shared: do not modify.
 func (t *Table) Identities() []*Identity {

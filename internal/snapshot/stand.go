@@ -1,0 +1,165 @@
+package snapshot
+
+import (
+	"math"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/projector"
+)
+
+// inProject is a list of one project.
+type inProject struct {
+	project uuid.UUID
+	list    listKey
+}
+
+// at is what a node's list comes to as some policies and the nodes stood at a
+// moment, and the steps that it takes to make from the start. The error is not of
+// the table: it could not be looked at.
+//
+// What a table is made of and the table are work of their own, each within the
+// budget. What it came to before is brought up to date where a few nodes moved
+// since; whether it is too much work does not hang on that.
+func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []projector.HeadRef, seq uint64) (s *standing, steps int, assumed []datapath.Assumption, err error) {
+	w := t.work(j)
+	rules, assumed, err := t.list(w, e, refs)
+	listed, f := w.Steps(), (*follower)(nil)
+	if err == nil {
+		key := keyOf(rules, seq)
+		if s = t.stands(j, p, key, seq); s == nil {
+			f, err = sortNodes(j, w, p.roster.at(seq), rules, key)
+		} else if listed+s.sorting > t.opt.Budget() {
+			err = &datapath.WorkError{Steps: t.opt.Budget()}
+		}
+	}
+	if err = t.worked(j, w, err); tooLarge(err) {
+		return &standing{err: err}, w.Steps(), assumed, nil
+	}
+	if err == nil && s == nil {
+		s, err = t.begin(j, p, f, rules, seq)
+	}
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return s, listed + s.sorting + s.building, assumed, nil
+}
+
+// stands is what is in memory of a list and can be brought up to date; nil: it is
+// to be made.
+func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *standing {
+	at := inProject{p.project, key}
+	t.mu.Lock()
+	if seq != present {
+		s, _ := p.older.get(key)
+		t.mu.Unlock()
+		return s
+	}
+	f, known := t.lists.get(at)
+	t.mu.Unlock()
+	if !known {
+		return nil
+	}
+	w := datapath.NewWork(t.steps(j), nil)
+	s, ok := f.to(p.roster, w)
+	_ = t.worked(j, w, nil)
+	if !ok {
+		return nil
+	}
+	if w.Steps() > 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.lists.put(at, f, s.bytes())
+	}
+	return s
+}
+
+// sortNodes begins to follow a list: its members are there, and no table.
+func sortNodes(j *job, w *datapath.Work, r *roster, rules []datapath.Rule, key listKey) (*follower, error) {
+	s := &standing{list: key, rules: len(rules), kinds: datapath.NewKinds(rules), roster: r, members: make([]*memberPage, len(r.pages))}
+	f := &follower{census: s.kinds.Census(), now: s}
+	seen := 0
+	for i, page := range r.pages {
+		var members []member
+		for _, x := range page {
+			kind, err := f.census.Come(x.Node, w)
+			if err != nil {
+				return nil, err
+			}
+			if kind != nil {
+				members = append(members, member{x, kind})
+			}
+		}
+		if len(members) > 0 {
+			s.members[i] = &memberPage{members: members}
+		}
+		if seen += len(page); seen >= 1024 {
+			seen = 0
+			if err := j.proceed(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f.census.Settled()
+	s.sorting = f.census.Steps()
+	return f, nil
+}
+
+// begin makes the table of a list whose nodes are sorted, and keeps it.
+func (t *Tables) begin(j *job, p *projectTables, f *follower, rules []datapath.Rule, seq uint64) (*standing, error) {
+	s, opt := f.now, t.opt
+	opt.Work = t.work(j)
+	state := datapath.NewState(opt)
+	err := state.Advance(datapath.Batch{AddRules: rules, AddIdentities: f.census.Identities()})
+	s.building = opt.Work.Steps()
+	if err = t.worked(j, opt.Work, err); err != nil && !tooLarge(err) {
+		return nil, err
+	}
+	if s.err = err; err != nil {
+		f.census, s.members = nil, make([]*memberPage, len(s.members))
+	} else {
+		f.state, s.table, f.base = state, state.Table(), baseOf(state.Table())
+		sums := summer{table: s.table, of: map[string]contents{}}
+		for _, page := range s.members {
+			if page != nil {
+				page.sum = sums.page(page.members)
+			}
+		}
+		s.sum = s.summed(f.base)
+	}
+	t.keep(p, f, s, seq)
+	return s, nil
+}
+
+// keep keeps what a list comes to, unless somebody has it of a later moment.
+func (t *Tables) keep(p *projectTables, f *follower, s *standing, seq uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq != present {
+		p.older.put(s.list, s, s.bytes())
+		return
+	}
+	at := inProject{p.project, s.list}
+	if other, known := t.lists.get(at); !known || other.seq() <= s.roster.seq {
+		t.lists.put(at, f, s.bytes())
+	}
+}
+
+// seq is that of the roster that the list is followed to.
+func (f *follower) seq() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now.roster.seq
+}
+
+// steps is how many one table may take.
+func (t *Tables) steps(j *job) int {
+	if j.allowed < 0 {
+		return t.opt.Budget()
+	}
+	return min(t.opt.Budget(), j.allowed)
+}
+
+// present is the moment of a table that leaves out nothing.
+const present = math.MaxUint64
