@@ -52,9 +52,10 @@ type follower struct {
 	state  *datapath.State // nil: the list is refused
 	base   contents        // of what follows from the rules alone
 	now    *standing
+	times  int // that it was brought up to date
 }
 
-// stepsOfMoves bounds what is brought up to date in one go, nodes and, of each,
+// These bound what is brought up to date in one go, nodes and, of each,
 // looks at a peer: what is more is made anew, and lets others have their turn.
 const (
 	movesAtOnce = 256
@@ -89,6 +90,7 @@ func (f *follower) to(r *roster, w *datapath.Work) (s *standing, ok bool) {
 	next.table, next.sorting, next.building = f.state.Table(), f.census.Steps(), f.state.Steps()
 	next.move(list, kinds, f.base)
 	f.now = next
+	f.times++
 	return next, true
 }
 
