@@ -156,8 +156,8 @@ type Muster struct {
 }
 
 // Pick names nodes of a project. It is called under the fold's lock and returns
-// at once. matches reports whether a policy matches a node at that moment.
-type Pick func(m *Muster, matches func(id uuid.UUID, n policy.NodeID) bool) []policy.NodeID
+// at once. matching are the nodes that a policy matches at that moment.
+type Pick func(m *Muster, matching func(id uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID
 
 // Muster takes one of a project that anybody named: what changed in it above a
 // sequence, and what the nodes that pick names enforce.
@@ -176,7 +176,7 @@ func (p *Projector) Muster(project uuid.UUID, above uint64, pick Pick) (*Muster,
 			m.Touched = append(m.Touched, t)
 		}
 	}
-	picked := pick(m, p.state.matches)
+	picked := pick(m, p.state.matchedBy)
 	m.matched = make(map[policy.NodeID][]HeadRef, len(picked))
 	heads := map[*identity][]HeadRef{}
 	for _, id := range picked {
@@ -195,10 +195,21 @@ func (p *Projector) Muster(project uuid.UUID, above uint64, pick Pick) (*Muster,
 	return m, true
 }
 
-// matches reports whether a policy matches a node now.
-func (s *state) matches(id uuid.UUID, node policy.NodeID) bool {
-	p, n := s.policies[id], s.nodes[node]
-	return p != nil && p.selector != nil && n != nil && n.identity != nil && p.selector.identities.has(n.identity.ordinal)
+// matchedBy are the nodes that a policy matches now.
+func (s *state) matchedBy(id uuid.UUID) iter.Seq[policy.NodeID] {
+	return func(yield func(policy.NodeID) bool) {
+		p, goOn := s.policies[id], true
+		if p == nil || p.selector == nil {
+			return
+		}
+		p.selector.identities.each(func(o uint32) bool {
+			s.identities[o].nodes.each(&s.layout, func(n uint32) bool {
+				goOn = yield(s.nodeAt(n).id)
+				return goOn
+			})
+			return goOn
+		})
+	}
 }
 
 // Close releases what the muster holds.

@@ -43,6 +43,13 @@ func (s *keeper[K, V]) put(key K, v V, bytes int) {
 	}
 }
 
+// drop lets go of a value, if it is there.
+func (s *keeper[K, V]) drop(key K) {
+	if el, ok := s.at[key]; ok {
+		s.remove(el)
+	}
+}
+
 func (s *keeper[K, V]) remove(el *list.Element) {
 	x := el.Value.(*kept[K, V])
 	s.order.Remove(el)

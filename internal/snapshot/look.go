@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 
@@ -64,8 +65,8 @@ func (l *look) project(id uuid.UUID) (err error) {
 	}
 	var picked []policy.NodeID
 	all := !p.known && (!p.idle() || l.extended[id] != nil)
-	m, ok := l.model.Muster(id, max(p.seq, l.seq), func(m *projector.Muster, matches func(uuid.UUID, policy.NodeID) bool) []policy.NodeID {
-		picked = p.pick(m, matches, all)
+	m, ok := l.model.Muster(id, max(p.seq, l.seq), func(m *projector.Muster, matching func(uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID {
+		picked = p.pick(m, matching, all)
 		return picked
 	})
 	if !ok {
@@ -98,7 +99,7 @@ func (l *look) project(id uuid.UUID) (err error) {
 			return err
 		}
 	}
-	p.sweep()
+	l.tables.let(l.place, p.sweep())
 	p.known, p.seq = true, m.Seq
 	return nil
 }
@@ -321,23 +322,13 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 // several may have matched in between. stayed: the node has the facts that it had,
 // so that it was the policy that let go of it.
 func (by *touchedBy) of(base, now *enforcing, stayed bool) (met events) {
-	matched, gone := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
-	if base != nil {
-		for _, h := range base.rows {
-			gone[h.Policy] = true
-		}
-	}
-	for _, h := range now.rows {
-		matched[h.Policy] = true
-		delete(gone, h.Policy)
-	}
 	for id, e := range by.policies {
-		switch {
-		case gone[id]:
+		switch matched, had := now.has(id), base.has(id); {
+		case had && !matched:
 			e.told = e.n == 1 && stayed
-		case !matched[id] && e.n == 1:
+		case !matched && e.n == 1:
 			continue
-		case !matched[id]:
+		case !matched:
 			e.told = false
 		}
 		met.add(e)

@@ -146,6 +146,15 @@ func (t *Tables) keep(p *projectTables, f *follower, s *standing, seq uint64) {
 	}
 }
 
+// let lets go of lists that nobody has any more who is looked after.
+func (t *Tables) let(p *projectTables, lists []listKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range lists {
+		t.lists.drop(inProject{p.project, key})
+	}
+}
+
 // seq is that of the roster that the list is followed to.
 func (f *follower) seq() uint64 {
 	f.mu.Lock()
