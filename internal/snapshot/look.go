@@ -259,7 +259,7 @@ func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projecto
 		now.sum, now.refused, now.unseen = base.sum, base.refused, base.unseen || now.unseen
 		return now, met, nil
 	}
-	if stayed && !base.refused {
+	if base != nil && !base.refused && !base.unseen && !now.unseen {
 		s, err := l.stands(list, now.list)
 		if err != nil {
 			return nil, met, err
@@ -397,7 +397,7 @@ func (l *look) report() {
 // stands is what a list of nodes comes to now, where that is in memory or soon
 // found, and none of them is refused it; nil: ask for each.
 func (l *look) stands(list *watchedList, key listKey) (*standing, error) {
-	if list.place != l.place {
+	if list.place != l.place || list.stands == nil {
 		j, err := l.job()
 		if err != nil {
 			return nil, err
