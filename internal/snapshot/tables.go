@@ -28,16 +28,16 @@ type TableOptions struct {
 	Workers int
 	// Waiting is how many requests of one project may wait for a table; 0: 64.
 	Waiting int
-	// CacheBytes bounds the tables kept in memory, and again the revisions that they
-	// are made of; 0: 64 MiB.
+	// CacheBytes bounds the tables kept in memory, again what lists come to, and again
+	// the revisions that they are made of; 0: 64 MiB.
 	CacheBytes int
 }
 
 // Tables makes the tables of nodes (docs/design.md#ordered-policy) and keeps those used last.
-// Nodes that enforce the same list share one. A table is made again when a node
-// or a policy of the project has changed since what it is made of, and only then;
-// who asks for it meanwhile waits for the same. Projects share the workers that
-// make them. Safe for concurrent use.
+// Nodes that enforce the same list share one, and what the list comes to is brought
+// up to date with what happened since. Who asks for a table that is being made
+// waits for the same. Projects share the workers that make them. Safe for
+// concurrent use.
 type Tables struct {
 	model   Enforcer
 	opt     datapath.Options
