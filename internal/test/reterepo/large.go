@@ -89,9 +89,13 @@ func (g *generator) services() {
 
 func (g *generator) users() {
 	for i := range g.Users {
-		role := fmt.Sprintf("role-%04d, role-%04d", i%g.groups(), (i*7)%g.groups())
-		if i == 0 {
+		one, two := i%g.groups(), (i*7)%g.groups()
+		role := fmt.Sprintf("role-%04d, role-%04d", one, two)
+		switch {
+		case i == 0:
 			role = "operator"
+		case one == two: // a role is listed once
+			role = fmt.Sprintf("role-%04d", one)
 		}
 		g.add("users", "  user-%05d:\n    roles: [%s]\n    nodes:\n      - at: node-%05d\n", i, role, g.hosts()+i%(g.Nodes-g.hosts()))
 	}
