@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,9 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	out := o.out
 	if out == "" {
 		out = filepath.Join(r.dir, compiledDir)
+		if inside, err := below(r.dir, out); err != nil || !inside {
+			return cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name the directory with --out", out))
+		}
 	}
 	held, err := readTree(out)
 	if err != nil {

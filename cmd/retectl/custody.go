@@ -22,18 +22,26 @@ func outside(dir, path string) error {
 
 // notBelow refuses a path that is dir, or below it, once links are followed.
 func notBelow(dir, path string) error {
+	in, err := below(dir, path)
+	if err == nil && in {
+		err = cli.Failed(cli.BadUsage, "%s is in the repository %s, and private keys never are: they would be committed with it; name a place outside", path, dir)
+	}
+	return err
+}
+
+// below says whether a path is dir, or below it, once links are followed. Neither
+// needs to exist.
+func below(dir, path string) (bool, error) {
 	root, err := resolved(dir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	place, err := resolved(path)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if below, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(below) {
-		return cli.Failed(cli.BadUsage, "%s is in the repository %s, and private keys never are: they would be committed with it; name a place outside", path, dir)
-	}
-	return nil
+	rel, err := filepath.Rel(root, place)
+	return err == nil && filepath.IsLocal(rel), nil
 }
 
 // resolved is the absolute path without links, of what need not exist yet.

@@ -65,10 +65,11 @@ func readGiven(name string) ([]byte, error) {
 // not be asked.
 func (a *app) load(r *repository) (*rete.Model, []rete.Fault) {
 	view, faults := a.view(r)
-	if len(faults) > 0 {
+	if len(rete.Violations(faults)) > 0 {
 		return nil, faults
 	}
-	return rete.Validate(view, r.root.FS())
+	m, more := rete.Validate(view, r.root.FS())
+	return m, append(faults, more...)
 }
 
 // view reads and merges without judging.
@@ -78,10 +79,10 @@ func (a *app) view(r *repository) (*rete.View, []rete.Fault) {
 	}
 	names, faults := rete.Discover(r.root.FS())
 	view, more := rete.Load(r.root.FS(), names)
-	if len(faults) > 0 { // then what is missing is said already
+	if len(rete.Violations(faults)) > 0 { // then what is missing is said already
 		return nil, faults
 	}
-	return view, more
+	return view, append(faults, more...)
 }
 
 // selected are the files of -f. A pattern that matches nothing is taken
@@ -139,7 +140,7 @@ func (a *app) judged(r *repository) (*rete.Model, error) {
 // that issue what it lacks.
 func (a *app) named(r *repository) (*rete.View, error) {
 	view, faults := a.view(r)
-	if len(faults) > 0 {
+	if len(rete.Violations(faults)) > 0 {
 		return nil, a.tell(r, report.Text, faults)
 	}
 	return view, nil

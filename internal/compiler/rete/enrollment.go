@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -57,6 +58,18 @@ func (e *Enrollments) Newest() time.Time { return e.newest }
 
 // Live says whether a principal has a certificate that was not revoked.
 func (e *Enrollments) Live(spiffe string) bool { return e.alive[spiffe] > 0 }
+
+// Principals are those with a certificate that was not revoked, sorted.
+func (e *Enrollments) Principals() []string {
+	var all []string
+	for id, n := range e.alive {
+		if n > 0 {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
 
 // LiveCertificate says whether this certificate of a principal was signed and
 // not revoked.

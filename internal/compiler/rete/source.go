@@ -26,7 +26,9 @@ func validGlob(pattern string) bool {
 // Discover lists the files of a repository, sorted: every YAML file below its
 // root, but for dotted names and certs; or what the anchor's source block says.
 // A repository without the anchor, or one that cannot be walked, is a fault. A
-// broken anchor is not: Load will tell, and meanwhile the others are found.
+// broken anchor is not: Load will tell, and meanwhile the others are found. A
+// link to a directory, which is not followed, and a pattern that matches nothing
+// are warnings.
 func Discover(repo fs.FS) ([]string, []Fault) {
 	var r report
 	source, err := readSource(repo)
@@ -45,12 +47,33 @@ func Discover(repo fs.FS) ([]string, []Fault) {
 		case d.IsDir() && skipped:
 			return fs.SkipDir
 		case d.IsDir() || skipped:
+		case d.Type()&fs.ModeSymlink != 0 && !source.wants(name) && notAFile(repo, name):
+			r.warn("13", place{file: name}, "", "a link to a directory, or out of the repository, which is not followed; files below it are not read")
 		case source.wants(name):
 			files = append(files, name)
 		}
 		return nil
 	})
+	for _, g := range source.idle(files) {
+		r.warn("13", place{file: Anchor}, "source", "the pattern %q of the source block matches no file", g)
+	}
 	return files, r.faults
+}
+
+// notAFile says whether a link leads to a directory, or nowhere inside.
+func notAFile(repo fs.FS, name string) bool {
+	info, err := fs.Stat(repo, name)
+	return err != nil || info.IsDir()
+}
+
+// idle are the patterns of include that match none of the files.
+func (s Source) idle(files []string) (idle []Glob) {
+	for _, g := range s.Include {
+		if !slices.ContainsFunc(files, func(name string) bool { return doublestar.MatchUnvalidated(string(g), name) }) {
+			idle = append(idle, g)
+		}
+	}
+	return idle
 }
 
 // readSource reads the source block of the anchor; a broken one is empty. The

@@ -161,6 +161,35 @@ func (c *checker) ruleEnrollment() {
 	for _, e := range c.view.Users.All {
 		check(c.view.userID(e.Name), e.title(), e.here())
 	}
+	c.strayCertificates()
+}
+
+// strayCertificates warns of certificates that still count, of those the repository
+// does not have any more.
+func (c *checker) strayCertificates() {
+	v, rete := c.view, string(c.view.Rete.Value.Name)
+	known := map[string]bool{TrustDomain(rete): true}
+	for _, n := range v.Nodes.All {
+		known[v.nodeID(n.Name)] = true
+		for _, vertex := range n.Value.vertexNames() {
+			known[SPIFFE(rete, PrincipalVertex, n.Name, vertex)] = true
+		}
+	}
+	for _, s := range v.Services.All {
+		known[v.serviceID(s)] = true
+	}
+	for _, u := range v.Users.All {
+		known[v.userID(u.Name)] = true
+	}
+	for _, k := range v.Rete.Value.Signers.Mgmt.Keys {
+		known[SPIFFE(rete, PrincipalMgmt, k.Name)] = true
+	}
+	control := SPIFFE(rete, PrincipalCtrl, "") // the repository does not list them
+	for _, id := range c.enrolled.Principals() {
+		if !known[id] && !strings.HasPrefix(id, control) {
+			c.warn("4", place{file: EnrollmentLog}, id, "%s has a certificate that was not revoked, but the repository does not have it; revoke it with retectl ca revoke, or add the entry", id)
+		}
+	}
 }
 
 func (v *View) nodeID(name string) string {
