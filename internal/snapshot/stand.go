@@ -61,7 +61,7 @@ func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *stan
 	if !known {
 		return nil
 	}
-	w := datapath.NewWork(t.steps(j), nil)
+	w := datapath.NewWork(min(t.steps(j), stepsAtOnce), nil)
 	s, ok := f.to(p.roster, w)
 	_ = t.worked(j, w, nil)
 	if !ok {

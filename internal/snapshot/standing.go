@@ -55,11 +55,13 @@ type follower struct {
 	times  int // that it was brought up to date
 }
 
-// These bound what is brought up to date in one go, nodes and, of each,
-// looks at a peer: what is more is made anew, and lets others have their turn.
+// These bound what is brought up to date in one go: nodes, looks at a peer, and
+// steps of entries, of about a slice in all. What is more is made anew, and lets
+// others have their turn.
 const (
 	movesAtOnce = 256
 	looksAtOnce = 1 << 17
+	stepsAtOnce = 1 << 20
 )
 
 // to brings what the list comes to up to a roster. ok is false where that takes
