@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -30,36 +31,50 @@ const (
 	CodeTooManyRequests = "too_many_requests"
 )
 
+// authorizer lets those requests pass that their principal may make.
+type authorizer struct {
+	access  Access // nil: everybody may do anything
+	limiter *access.Limiter
+	model   interface {
+		views
+		Applied() uint64
+	}
+	reads    *reads
+	failures failureLimit
+	clock    func() time.Time
+	streams  revalidator
+}
+
 // authorize lets a request pass, or says why not: who it is first (401), then
 // whether that principal has requests left (429), then whether it may (403), or
 // may not even see what it asks for (404). Without Access everybody may.
-func (p *plane) authorize(c *call) error {
-	if p.Access == nil || c.route.Needs == access.Anyone {
+func (a *authorizer) authorize(c *call) error {
+	if a.access == nil || c.route.Needs == access.Anyone {
 		return nil
 	}
-	who, err := p.authenticate(c)
+	who, err := a.authenticate(c)
 	if err != nil {
 		return err
 	}
 	c.who, c.principal = who, string(who.ID)
-	if wait, ok := p.Limiter.Take(who.ID, time.Now()); !ok {
+	if wait, ok := a.limiter.Take(who.ID, time.Now()); !ok {
 		c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 		return problem(http.StatusTooManyRequests, CodeTooManyRequests, "%s sends more requests than it may; wait, then send fewer", who.ID)
 	}
-	o := p.object(c)
+	o := a.object(c)
 	decision := who.Decide(c.route.Needs, o)
 	if decision == access.Allow {
 		return nil
 	}
 	// A relation that was given elsewhere may not have been folded here yet.
-	if err := p.catchUp(c, 0); err != nil {
+	if err := a.reads.catchUp(c, 0); err != nil {
 		return err
 	}
-	if who, err = p.authenticate(c); err != nil {
+	if who, err = a.authenticate(c); err != nil {
 		return err
 	}
 	c.who = who
-	switch who.Decide(c.route.Needs, p.object(c)) {
+	switch who.Decide(c.route.Needs, a.object(c)) {
 	case access.Allow:
 		return nil
 	case access.Hide:
@@ -71,7 +86,7 @@ func (p *plane) authorize(c *call) error {
 // authenticate finds the principal of a request. One that was made elsewhere a
 // moment ago is looked for again once the fold has caught up: agents give up
 // for good on a 401.
-func (p *plane) authenticate(c *call) (*access.Principal, error) {
+func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
 	given, err := credentials(c.r)
 	if err == nil && given.None() {
 		err = problem(http.StatusUnauthorized, CodeUnauthenticated, "this needs credentials: a bearer token or a client certificate")
@@ -81,18 +96,18 @@ func (p *plane) authenticate(c *call) (*access.Principal, error) {
 		return nil, err
 	}
 	ctx := c.r.Context()
-	who, err := p.Access.Authenticate(ctx, given)
+	who, err := a.access.Authenticate(ctx, given)
 	if errors.Is(err, access.ErrUnknown) {
-		if wait := p.blocked(c); wait != nil {
+		if wait := a.failures.blocked(c); wait != nil {
 			return nil, wait
 		}
-		if lag := p.catchUp(c, 0); lag != nil {
+		if lag := a.reads.catchUp(c, 0); lag != nil {
 			return nil, lag
 		}
-		who, err = p.Access.Authenticate(ctx, given)
+		who, err = a.access.Authenticate(ctx, given)
 	}
 	if err != nil {
-		p.failed(c)
+		a.failures.failed(c)
 		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		return nil, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v", err)
 	}
@@ -114,12 +129,12 @@ func credentials(r *http.Request) (c access.Credentials, err error) {
 
 // object is what a request's path is about. A part that cannot be read is
 // nobody's.
-func (p *plane) object(c *call) (o access.Object) {
+func (a *authorizer) object(c *call) (o access.Object) {
 	o.Project, _ = parseID(c.r.PathValue("project"))
 	o.Policy, _ = parseID(c.r.PathValue("policy"))
 	o.Node = policy.NodeID(c.r.PathValue("node"))
 	if n := c.route.Needs; n == access.ReadNode || n == access.ActAsNode {
-		p.Model.Read(func(v *projector.View) { o.Project, _ = v.ProjectOfNode(o.Node) })
+		a.model.Read(func(v *projector.View) { o.Project, _ = v.ProjectOfNode(o.Node) })
 	}
 	return o
 }
@@ -167,4 +182,31 @@ func accessCodes() map[string]meaning {
 		CodeTooManyRequests: {http.StatusTooManyRequests, "the principal sends more requests than it may"},
 		CodeTooManyFailures: {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
 	}
+}
+
+// CodeTooManyFailures means that too much was tried in vain from one address.
+const CodeTooManyFailures = "too_many_failures"
+
+// failureLimit slows down addresses that show wrong credentials again and again.
+type failureLimit struct{ of *access.Failures }
+
+// blocked refuses a request whose address has failed so often that credentials
+// which are not known at once are not looked for.
+func (f failureLimit) blocked(c *call) error {
+	wait := f.of.Blocked(remote(c.r), time.Now())
+	if wait <= 0 {
+		return nil
+	}
+	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
+	return problem(http.StatusTooManyRequests, CodeTooManyFailures, "too many credentials that are not known here came from this address; wait, then show good ones")
+}
+
+// failed counts one failure of the sender's address.
+func (f failureLimit) failed(c *call) { f.of.Note(remote(c.r), time.Now()) }
+
+// remote is the address that the connection comes from. Headers that name one
+// are not read, because anybody may write them.
+func remote(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr()
 }

@@ -31,7 +31,14 @@ const (
 	mediaMergePatch      = "application/merge-patch+json"
 )
 
-func alphaRoutes() []Route {
+// alphaHandlers serve admission policies to clients of v1alpha1.
+type alphaHandlers struct {
+	model    views
+	writes   *writes
+	policies *admissionPolicies
+}
+
+func (h *alphaHandlers) routes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.AlphaPolicy{})
 	return []Route{
 		{
@@ -45,7 +52,7 @@ func alphaRoutes() []Route {
 				{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.AlphaPolicy{}, Headers: []string{"Location"}},
 				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AlphaPolicy{}},
 			},
-			fault: alphaFault, serve: (*plane).alphaCreate,
+			fault: alphaFault, serve: h.create,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternAlphas, ID: "alphaListPolicies", Tag: tagAlpha, Needs: access.ReadPlane,
@@ -59,32 +66,32 @@ func alphaRoutes() []Route {
 					Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(alphaMaxPage), Default: alphaPage},
 				},
 			},
-			Answers: jsonAnswer(http.StatusOK, resource.AlphaPolicies{}), fault: alphaFault, serve: (*plane).alphaList,
+			Answers: jsonAnswer(http.StatusOK, resource.AlphaPolicies{}), fault: alphaFault, serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternAlpha, ID: "alphaGetPolicy", Tag: tagAlpha, Needs: access.ReadPlane,
-			Summary: "Read a policy", Answers: show, fault: alphaFault, serve: (*plane).alphaGet,
+			Summary: "Read a policy", Answers: show, fault: alphaFault, serve: h.get,
 		},
 		{
 			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Change a policy by a merge patch (RFC 7396)",
 			Params:  writeParams(dryRunParam, ifMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
-			Answers: show, fault: alphaFault, serve: (*plane).alphaUpdate,
+			Answers: show, fault: alphaFault, serve: h.update,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternAlpha, ID: "alphaDeletePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
-			Summary: "Delete a policy", Params: writeParams(ifMatchParam), Answers: noContent(), fault: alphaFault, serve: (*plane).alphaDelete,
+			Summary: "Delete a policy", Params: writeParams(ifMatchParam), Answers: noContent(), fault: alphaFault, serve: h.delete,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternAlphaEvaluate, ID: "alphaEvaluateRequest", Tag: tagAlpha, Needs: access.Evaluate,
 			Summary: "Run a service instance through the policies that match it", Params: []Param{explainParam},
 			BodyType: mediaJSON, Body: resource.AlphaEvaluation{}, Answers: jsonAnswer(http.StatusOK, resource.AlphaAdmitted{}),
-			fault: alphaEngineFault, serve: (*plane).alphaEvaluate,
+			fault: alphaEngineFault, serve: h.evaluate,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha, Needs: access.Anyone, early: true,
 			Summary: "Say that the API answers", Answers: jsonAnswer(http.StatusOK, resource.AlphaHealth{}), fault: alphaFault,
-			serve: func(_ *plane, c *call) error {
+			serve: func(c *call) error {
 				return c.json(http.StatusOK, resource.AlphaHealth{Status: "ok", Path: "health"})
 			},
 		},
@@ -182,14 +189,14 @@ func deref[T any](p *T) (zero T) {
 	return *p
 }
 
-func (p *plane) alphaCreate(c *call) error {
+func (h *alphaHandlers) create(c *call) error {
 	f, err := c.alphaBody()
 	if err != nil {
 		return err
 	}
 	id := policy.AdmissionPolicyID(c.r.URL.Query().Get("id"))
 	if id == "" {
-		made, err := p.id(c, uuid.Nil, "create:admission policy")
+		made, err := h.writes.id(c, uuid.Nil, "create:admission policy")
 		if err != nil {
 			return err
 		}
@@ -206,7 +213,7 @@ func (p *plane) alphaCreate(c *call) error {
 	if err := f.apply(&d); err != nil {
 		return err
 	}
-	stored, err := p.writeAdmission(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
+	stored, err := h.policies.write(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
 	if err != nil {
 		return err
 	}
@@ -229,29 +236,29 @@ func (c *call) alphaBody() (alphaFields, error) {
 	return readAlpha(body)
 }
 
-// alphaOf reads the policy of the path, if the surface knows its level.
-func (p *plane) alphaOf(c *call) (projector.AdmissionPolicy, error) {
-	stored, err := p.admissionOf(c)
+// read finds the policy of the path, if the surface knows its level.
+func (h *alphaHandlers) read(c *call) (projector.AdmissionPolicy, error) {
+	stored, err := h.policies.read(c)
 	if err == nil && !alphaShows(stored) {
 		err = admissionNotFound(stored.ID)
 	}
 	return stored, err
 }
 
-func (p *plane) alphaGet(c *call) error {
-	stored, err := p.alphaOf(c)
+func (h *alphaHandlers) get(c *call) error {
+	stored, err := h.read(c)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, showAlpha(stored))
 }
 
-func (p *plane) alphaUpdate(c *call) error {
+func (h *alphaHandlers) update(c *call) error {
 	f, err := c.alphaBody()
 	if err != nil {
 		return err
 	}
-	stored, err := p.alphaOf(c)
+	stored, err := h.read(c)
 	if err != nil {
 		return err
 	}
@@ -275,20 +282,20 @@ func (p *plane) alphaUpdate(c *call) error {
 			return alphaInvalid("%s is %s and never changes", same.field, is)
 		}
 	}
-	if stored, err = p.changeAdmission(c, f.apply); err != nil {
+	if stored, err = h.policies.change(c, f.apply); err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, showAlpha(stored))
 }
 
-func (p *plane) alphaDelete(c *call) error {
-	if _, err := p.alphaOf(c); err != nil && c.key == "" {
+func (h *alphaHandlers) delete(c *call) error {
+	if _, err := h.read(c); err != nil && c.key == "" {
 		return err
 	}
-	return p.deleteAdmission(c)
+	return h.policies.delete(c)
 }
 
-func (p *plane) alphaEvaluate(c *call) error {
+func (h *alphaHandlers) evaluate(c *call) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -305,7 +312,7 @@ func (p *plane) alphaEvaluate(c *call) error {
 	if !ok {
 		return alphaInvalid("service type is required")
 	}
-	result, explain, err := p.judge(c, inAlphaEvaluation, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
+	result, explain, err := h.policies.judge(c, inAlphaEvaluation, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ type alphaToken struct {
 	After           alphaKey
 }
 
-func (p *plane) alphaList(c *call) error {
+func (h *alphaHandlers) list(c *call) error {
 	q := c.r.URL.Query()
 	size := alphaPage
 	if text := q.Get("max_page_size"); text != "" {
@@ -144,7 +144,7 @@ func (p *plane) alphaList(c *call) error {
 		list = at
 	}
 	var items []projector.AdmissionPolicy
-	p.Model.Read(func(v *projector.View) {
+	h.model.Read(func(v *projector.View) {
 		items = v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool {
 			return keep(x) && (token == "" || order(alphaKeyOf(x), list.After) > 0)
 		})

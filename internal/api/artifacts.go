@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -27,7 +29,20 @@ const (
 // eventRoom is more than an event has beside its artifacts and its pin.
 const eventRoom = 4 << 10
 
-func artifactRoutes() []Route {
+// artifactHandlers serve releases, and the signed artifacts that nodes hold.
+type artifactHandlers struct {
+	model views
+	reads *reads
+	relay interface {
+		Position() policy.EventID
+		Ready() error
+	}
+	writes     *writes
+	event      func(ctx context.Context, seq uint64) (streams.Message, error)
+	maxMessage int
+}
+
+func (h *artifactHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternNodeArtifacts, ID: "listNodeArtifacts", Tag: "node", Needs: access.ReadNode,
@@ -37,7 +52,7 @@ func artifactRoutes() []Route {
 				Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Items[resource.Artifact]{},
 				Headers: []string{HeaderEventID, HeaderLogSeq},
 			}},
-			Problems: readProblems(CodeNodeNotFound, CodeStarting), serve: (*plane).getNodeArtifacts,
+			Problems: readProblems(CodeNodeNotFound, CodeStarting), serve: h.ofNode,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternRelease, ID: "releaseArtifacts", Tag: "artifacts", Needs: access.OperateProject,
@@ -46,52 +61,52 @@ func artifactRoutes() []Route {
 			BodyType: mediaNDJSON, Body: resource.ReleaseLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
 			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
-			serve:    (*plane).releaseArtifacts,
+			serve:    h.release,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternReleases, ID: "listReleases", Tag: "artifacts", Needs: access.SeeProject,
 			Summary:  "List what a project released, by node",
 			Params:   []Param{limitParam, cursorParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Release]{}),
-			Problems: []string{CodeBadCursor}, serve: (*plane).listReleases,
+			Problems: []string{CodeBadCursor}, serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternReleased, ID: "getRelease", Tag: "artifacts", Needs: access.SeeProject,
 			Summary: "Read the artifacts that a project released for a node, now or at an older version",
 			Params:  []Param{querySeq("version", "The newest release whose version is at most this; what the node holds when absent.")},
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Artifact]{}), Problems: readProblems(CodeReleaseNotFound),
-			serve: (*plane).getRelease,
+			serve: h.get,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts", Needs: access.OperateProject,
 			Summary: "Withdraw one artifact of a node",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodeArtifactNotFound),
-			serve:    (*plane).withdrawArtifact,
+			serve:    h.withdraw,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRetes, ID: "listRetes", Tag: "artifacts", Needs: access.SeeProject,
 			Summary: "List a project's retes and whose signatures count for them",
-			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Rete]{}), serve: (*plane).listRetes,
+			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Rete]{}), serve: h.retes,
 		},
 	}
 }
 
-func (p *plane) getNodeArtifacts(c *call) error {
+func (h *artifactHandlers) ofNode(c *call) error {
 	id, err := c.pathNode()
 	if err != nil {
 		return err
 	}
-	if err := p.fresh(c); err != nil {
+	if err := h.reads.fresh(c); err != nil {
 		return err
 	}
-	if err := p.Relay.Ready(); err != nil {
+	if err := h.relay.Ready(); err != nil {
 		return starting(err)
 	}
-	position := p.Relay.Position() // before the rows, see getState
+	position := h.relay.Position() // before the rows, see getState
 	var at uint64
 	out := resource.Items[resource.Artifact]{}
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		at = v.Seq()
 		r, ok := v.Artifacts(id)
 		if !ok {
@@ -103,9 +118,9 @@ func (p *plane) getNodeArtifacts(c *call) error {
 	if err != nil {
 		return err
 	}
-	h := c.w.Header()
-	h.Set(HeaderEventID, position.String())
-	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
+	header := c.w.Header()
+	header.Set(HeaderEventID, position.String())
+	header.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	return c.json(http.StatusOK, out)
 }
 
@@ -122,8 +137,8 @@ func documents(v *projector.View, r projector.ReleaseInfo) ([]resource.Artifact,
 	return out, nil
 }
 
-func (p *plane) releaseArtifacts(c *call) error {
-	b := &batch{p: p, c: c, maxLine: 2 * p.MaxMessage, kind: policy.TypeArtifactReleased}
+func (h *artifactHandlers) release(c *call) error {
+	b := &batch{model: h.model, reads: h.reads, writes: h.writes, c: c, maxLine: 2 * h.maxMessage, maxMessage: h.maxMessage, kind: policy.TypeArtifactReleased}
 	b.one = b.release
 	return b.serve()
 }
@@ -142,16 +157,16 @@ func (b *batch) release(line []byte) error {
 	for _, doc := range e.Artifacts {
 		size += len(doc) + 1
 	}
-	if size > b.p.MaxMessage {
+	if size > b.maxMessage {
 		b.reject(b.lines, e.Node, CodeArtifactTooLarge,
 			fmt.Sprintf("the node's artifacts have %d bytes together, and a message of this plane has room for %d: raise max_payload of the NATS server, or divide the node",
-				size-eventRoom, b.p.MaxMessage-eventRoom))
+				size-eventRoom, b.maxMessage-eventRoom))
 		return nil
 	}
 	if _, pending := b.pending(e.Node); !pending {
 		var had, taken bool
 		var now projector.ReleaseInfo
-		b.p.Model.Read(func(v *projector.View) { now, had, taken = v.Release(b.project, e.Node) })
+		b.model.Read(func(v *projector.View) { now, had, taken = v.Release(b.project, e.Node) })
 		if taken {
 			b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
 			return nil
@@ -162,14 +177,14 @@ func (b *batch) release(line []byte) error {
 		}
 	}
 	e.Project = b.project
-	if e.ID, err = b.p.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
+	if e.ID, err = b.writes.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
 		return err
 	}
 	b.append(line, &lineWrite{line: b.lines, node: e.Node}, e, size)
 	return nil
 }
 
-func (p *plane) listReleases(c *call) error {
+func (h *artifactHandlers) list(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -179,7 +194,7 @@ func (p *plane) listReleases(c *call) error {
 		return err
 	}
 	var items []projector.ReleaseInfo
-	p.Model.Read(func(v *projector.View) { items, err = v.Releases(project, policy.NodeID(after), limit+1) })
+	h.model.Read(func(v *projector.View) { items, err = v.Releases(project, policy.NodeID(after), limit+1) })
 	if err != nil {
 		return err
 	}
@@ -198,7 +213,7 @@ func showRelease(r projector.ReleaseInfo) resource.Release {
 	return out
 }
 
-func (p *plane) getRelease(c *call) error {
+func (h *artifactHandlers) get(c *call) error {
 	project, id, err := c.pathProjectNode()
 	if err != nil {
 		return err
@@ -209,7 +224,7 @@ func (p *plane) getRelease(c *call) error {
 	}
 	var seq uint64
 	out := resource.Items[resource.Artifact]{}
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		r, ok, _ := v.Release(project, id)
 		switch {
 		case !ok:
@@ -224,7 +239,7 @@ func (p *plane) getRelease(c *call) error {
 		return err
 	})
 	if err == nil && seq > 0 {
-		out.Items, err = p.releasedAt(c, seq)
+		out.Items, err = h.releasedAt(c, seq)
 	}
 	if err != nil {
 		return err
@@ -233,11 +248,11 @@ func (p *plane) getRelease(c *call) error {
 }
 
 // releasedAt reads the artifacts of a release out of the log.
-func (p *plane) releasedAt(c *call, seq uint64) ([]resource.Artifact, error) {
-	if p.Event == nil {
+func (h *artifactHandlers) releasedAt(c *call, seq uint64) ([]resource.Artifact, error) {
+	if h.event == nil {
 		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker cannot read the log")
 	}
-	m, err := p.Event(c.r.Context(), seq)
+	m, err := h.event(c.r.Context(), seq)
 	if err != nil {
 		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not give event %d: %v", seq, err)
 	}
@@ -259,7 +274,7 @@ func (p *plane) releasedAt(c *call, seq uint64) ([]resource.Artifact, error) {
 
 var errNoRelease = errors.New("the read model is not of this log")
 
-func (p *plane) withdrawArtifact(c *call) error {
+func (h *artifactHandlers) withdraw(c *call) error {
 	project, id, err := c.pathProjectNode()
 	if err != nil {
 		return err
@@ -270,10 +285,10 @@ func (p *plane) withdrawArtifact(c *call) error {
 			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidArtifactName, "/"+field, "the %s of an artifact is a DNS label", field)
 		}
 	}
-	if e.ID, err = p.id(c, project, "withdraw:"+strings.Join([]string{string(id), e.Kind, e.Name}, ".")); err != nil {
+	if e.ID, err = h.writes.id(c, project, "withdraw:"+strings.Join([]string{string(id), e.Kind, e.Name}, ".")); err != nil {
 		return err
 	}
-	return p.remove(c, e, func(v *projector.View) error {
+	return h.writes.remove(c, e, func(v *projector.View) error {
 		r, _, _ := v.Release(project, id)
 		for _, a := range r.Artifacts {
 			if a.Kind == e.Kind && a.Name == e.Name {
@@ -284,13 +299,13 @@ func (p *plane) withdrawArtifact(c *call) error {
 	})
 }
 
-func (p *plane) listRetes(c *call) error {
+func (h *artifactHandlers) retes(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
 	}
 	out := resource.Items[resource.Rete]{Items: []resource.Rete{}}
-	p.Model.Read(func(v *projector.View) {
+	h.model.Read(func(v *projector.View) {
 		for _, r := range v.Retes(project) {
 			rete := resource.Rete{Name: r.Name, Version: r.Version, Nodes: r.Nodes}
 			for _, s := range r.Signers {

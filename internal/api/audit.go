@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/edictdev/edict/api/resource"
@@ -10,7 +11,18 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func auditRoutes() []Route {
+// auditHandlers serve the log's events with who wrote them.
+type auditHandlers struct {
+	model rejections
+	trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
+}
+
+// rejections lists the events that the fold rejected.
+type rejections interface {
+	Rejections(after uint64, limit int) ([]streams.Rejection, error)
+}
+
+func (h *auditHandlers) routes() []Route {
 	return []Route{{
 		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane, early: true,
 		Summary: "List the events of the log with who wrote them, oldest first",
@@ -19,7 +31,7 @@ func auditRoutes() []Route {
 			querySeq("after", "Those above this log sequence; next_cursor is one."),
 		},
 		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable},
-		serve: (*plane).listAudit,
+		serve: h.list,
 	}}
 }
 
@@ -31,9 +43,9 @@ type Trailed struct {
 	Direct bool
 }
 
-// listAudit reads the log itself: nothing between it and the answer could leave
+// list goes to the log itself: nothing between it and the answer could leave
 // an event out.
-func (p *plane) listAudit(c *call) error {
+func (h *auditHandlers) list(c *call) error {
 	limit, err := c.limit()
 	if err != nil {
 		return err
@@ -42,14 +54,14 @@ func (p *plane) listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	if p.Trail == nil {
+	if h.trail == nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker does not read the log for others")
 	}
-	items, err := p.Trail(c.r.Context(), after, limit+1)
+	items, err := h.trail(c.r.Context(), after, limit+1)
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log cannot be read: %v", err)
 	}
-	refused, err := p.refusedAmong(items)
+	refused, err := h.refusedAmong(items)
 	if err != nil {
 		return err
 	}
@@ -65,11 +77,11 @@ func (p *plane) listAudit(c *call) error {
 
 // refusedAmong are the codes of those events that the fold rejected, by log
 // sequence.
-func (p *plane) refusedAmong(items []Trailed) (map[uint64]string, error) {
+func (h *auditHandlers) refusedAmong(items []Trailed) (map[uint64]string, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	all, err := p.Model.Rejections(items[0].Seq-1, len(items))
+	all, err := h.model.Rejections(items[0].Seq-1, len(items))
 	codes := make(map[uint64]string, len(all))
 	for _, r := range all {
 		codes[r.Seq] = r.Code

@@ -32,16 +32,19 @@ const (
 // events; while the log and the fold take one chunk, the next is read, so
 // memory holds two chunks however long the body is.
 type batch struct {
-	p       *plane
-	c       *call
-	maxLine int                     // bytes of a line without its end
-	kind    string                  // of the events
-	one     func(line []byte) error // takes a line
-	project uuid.UUID
-	lines   int
-	result  resource.BatchResult
-	before  *chunk // published, verdicts not collected
-	now     *chunk // being read
+	model      views
+	reads      *reads
+	writes     *writes
+	c          *call
+	maxLine    int                     // bytes of a line without its end
+	maxMessage int                     // bytes of an event, where events are large
+	kind       string                  // of the events
+	one        func(line []byte) error // takes a line
+	project    uuid.UUID
+	lines      int
+	result     resource.BatchResult
+	before     *chunk // published, verdicts not collected
+	now        *chunk // being read
 }
 
 // chunk is a run of lines that change something.
@@ -73,15 +76,15 @@ type repeat struct {
 
 func newChunk() *chunk { return &chunk{last: map[policy.NodeID]*lineWrite{}} }
 
-func (p *plane) putNodes(c *call) error {
-	b := &batch{p: p, c: c, maxLine: maxLine, kind: policy.TypeNodeUpdated}
+func (h *nodeHandlers) putAll(c *call) error {
+	b := &batch{model: h.model, reads: h.reads, writes: h.writes, c: c, maxLine: maxLine, kind: policy.TypeNodeUpdated}
 	b.one = b.take
 	return b.serve()
 }
 
 // serve reads the lines of the request and answers what became of them.
 func (b *batch) serve() error {
-	p, c := b.p, b.c
+	c := b.c
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func (b *batch) serve() error {
 	}
 	// Unchanged is said of a node as it is at some moment after the request
 	// came, so the view must hold what was written before it.
-	if err := p.catchUp(c, 0); err != nil {
+	if err := b.reads.catchUp(c, 0); err != nil {
 		return err
 	}
 	b.project, b.before, b.now = project, newChunk(), newChunk()
@@ -192,9 +195,9 @@ func (b *batch) take(line []byte) error {
 		var had projector.NodeInfo
 		var known bool
 		var err error
-		b.p.Model.Read(func(v *projector.View) {
+		b.model.Read(func(v *projector.View) {
 			if had, known = v.Node(id); known {
-				err = b.p.owned(v, policy.NodeUpdated{Project: b.project, Node: id})
+				err = b.writes.owned(v, policy.NodeUpdated{Project: b.project, Node: id})
 			}
 		})
 		if err != nil {
@@ -219,7 +222,7 @@ func (b *batch) pending(id policy.NodeID) (*lineWrite, bool) {
 }
 
 func (b *batch) add(line []byte, id policy.NodeID, facts policy.Facts) error {
-	event, err := b.p.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
+	event, err := b.writes.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
 	if err != nil {
 		return err
 	}
@@ -272,26 +275,9 @@ func (b *batch) publish(k *chunk) error {
 	if len(k.events) == 0 {
 		return nil
 	}
-	if err := b.p.writable(); err != nil {
-		return err
-	}
-	if err := b.p.affordable(b.c, k.events[0].Event); err != nil { // all are of one project
-		return err
-	}
-	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
-	defer cancel()
-	trace, done := b.p.publishing(b.c, b.kind, len(k.events))
-	for i := range k.events {
-		k.events[i].Traceparent = trace.String()
-	}
-	seqs, err := b.p.Log.PublishAll(ctx, k.events)
-	var last uint64
-	if len(seqs) > 0 {
-		last = seqs[len(seqs)-1]
-	}
-	done(last, err)
+	seqs, err := b.writes.appendAll(b.c, b.kind, k.events)
 	if err != nil {
-		return unpublished(err)
+		return err
 	}
 	k.seqs, k.events = seqs, nil
 	return nil
@@ -299,10 +285,10 @@ func (b *batch) publish(k *chunk) error {
 
 // collect waits for the verdicts of a chunk and counts them.
 func (b *batch) collect(k *chunk) error {
-	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.p.WritePatience)
+	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.writes.patience)
 	defer cancel()
 	for i, seq := range k.seqs {
-		v, err := b.p.verdict(ctx, seq)
+		v, err := b.writes.verdict(ctx, seq)
 		switch {
 		case v.Rejection != nil:
 			w := k.writes[i]
@@ -330,7 +316,7 @@ func (b *batch) collect(k *chunk) error {
 
 // repeated counts a line whose event the fold has met before.
 func (b *batch) repeated(ctx context.Context, w *lineWrite) error {
-	err := b.p.sameBody(ctx, w.event, w.asked)
+	err := b.writes.sameBody(ctx, w.event, w.asked)
 	var pr *resource.Problem
 	switch {
 	case err == nil:

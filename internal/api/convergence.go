@@ -40,7 +40,16 @@ var laggingParam = Param{
 	Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLagging},
 }
 
-func convergenceRoutes() []Route {
+// convergenceHandlers take and serve what nodes applied.
+type convergenceHandlers struct {
+	model       interface{ Base() uint64 }
+	reads       *reads
+	gate        *writeGate
+	convergence Convergence
+	refusals    *tableRefusals
+}
+
+func (h *convergenceHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternApplied, ID: "reportApplied", Tag: "node", Needs: access.ActAsNode,
@@ -49,19 +58,19 @@ func convergenceRoutes() []Route {
 			Answers: []Answer{{Status: http.StatusAccepted}},
 			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeVersionAhead,
 				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint)...),
-			serve: (*plane).reportApplied,
+			serve: h.reportApplied,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Say how many nodes have applied a policy's head, or let go of a policy, and who lags",
 			Params:  []Param{laggingParam},
 			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting, CodeTooManyAtOnce),
-			serve: (*plane).getRollout,
+			serve: h.rollout,
 		},
 	}
 }
 
-func (p *plane) reportApplied(c *call) error {
+func (h *convergenceHandlers) reportApplied(c *call) error {
 	id, err := c.pathNode()
 	if err != nil {
 		return err
@@ -74,15 +83,15 @@ func (p *plane) reportApplied(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
-	if p.Convergence == nil {
+	if h.convergence == nil {
 		return starting(errors.New("nobody follows reports here"))
 	}
 	ctx := c.r.Context()
-	err = p.settled(c, func(v *projector.View) error {
+	err = h.reads.check(c, func(v *projector.View) error {
 		if _, ok := v.Seat(id); !ok {
 			return nodeNotFound(id)
 		}
-		if at := p.reported(rep); at > v.Seq() {
+		if at := h.reported(rep); at > v.Seq() {
 			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
 				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
 		}
@@ -91,10 +100,10 @@ func (p *plane) reportApplied(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := p.writable(); err != nil {
+	if err := h.gate.check(); err != nil {
 		return err
 	}
-	if err := p.Convergence.Report(ctx, id, rep); err != nil {
+	if err := h.convergence.Report(ctx, id, rep); err != nil {
 		return unreported(err)
 	}
 	c.w.WriteHeader(http.StatusAccepted)
@@ -102,11 +111,11 @@ func (p *plane) reportApplied(c *call) error {
 }
 
 // reported is the log sequence that a report names.
-func (p *plane) reported(rep policy.Report) uint64 {
+func (h *convergenceHandlers) reported(rep policy.Report) uint64 {
 	if rep.Event == 0 {
 		return rep.Version
 	}
-	return rep.Seq(p.Model.Base())
+	return rep.Seq(h.model.Base())
 }
 
 // farField points to what a report names it with.
@@ -128,7 +137,7 @@ func unreported(err error) error {
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the report was not acknowledged (%v); send it again", err)
 }
 
-func (p *plane) getRollout(c *call) error {
+func (h *convergenceHandlers) rollout(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
@@ -137,10 +146,10 @@ func (p *plane) getRollout(c *call) error {
 	if err != nil {
 		return err
 	}
-	if p.Convergence == nil {
+	if h.convergence == nil {
 		return starting(errors.New("nobody follows reports here"))
 	}
-	err = p.settled(c, func(v *projector.View) error {
+	err = h.reads.check(c, func(v *projector.View) error {
 		_, ok, err := v.Steps(project, id, 1)
 		if err == nil && !ok {
 			err = policyNotFound(id)
@@ -150,7 +159,7 @@ func (p *plane) getRollout(c *call) error {
 	if err != nil {
 		return err
 	}
-	r, ok, err := p.Convergence.Rollout(c.r.Context(), project, id, limit)
+	r, ok, err := h.convergence.Rollout(c.r.Context(), project, id, limit)
 	var early *convergence.NotReadyError
 	switch {
 	case errors.As(err, &early):
@@ -160,7 +169,7 @@ func (p *plane) getRollout(c *call) error {
 	case !ok:
 		return policyNotFound(id)
 	}
-	refused, err := p.refusedTables(c.r.Context(), project, id, limit)
+	refused, err := h.refusals.of(c.r.Context(), project, id, limit)
 	if err != nil {
 		return busy(err)
 	}
@@ -168,22 +177,6 @@ func (p *plane) getRollout(c *call) error {
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
 		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused,
 	})
-}
-
-// convergence is how far all nodes have come; nil while nobody knows.
-func (p *plane) convergence(ctx context.Context, limit int) (*resource.Convergence, error) {
-	if p.Convergence == nil {
-		return nil, nil
-	}
-	f, err := p.Convergence.Fleet(ctx, limit)
-	var early *convergence.NotReadyError
-	if errors.As(err, &early) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &resource.Convergence{Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging)}, nil
 }
 
 func showLagging(list []convergence.Lagging) []resource.Lagging {

@@ -282,8 +282,8 @@ func (d *describer) params(r Route) []openapi.Parameter {
 }
 
 // getDocument serves the document, made when it is first asked for.
-func (p *plane) getDocument(c *call) error {
-	b, err := p.document()
+func (h *healthHandlers) getDocument(c *call) error {
+	b, err := h.document()
 	if err != nil {
 		return fmt.Errorf("describe the API: %w", err)
 	}

@@ -2,21 +2,17 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/fault"
-	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
-	"github.com/edictdev/edict/policy"
 )
 
 // Headers of requests and answers.
@@ -32,42 +28,33 @@ const (
 	HeaderTraceparent = "traceparent"
 )
 
-// anonymous writes when nobody said who does.
-const anonymous = "anonymous"
-
-// call is one request on its way through a route.
-type call struct {
-	w           *response
-	r           *http.Request
-	route       *Route
-	correlation string // echoed; made here when the client gave none
-	given       string // the client's own, empty when it gave none
-	principal   string
-	who         *access.Principal // nil: access is not configured
-	key         string            // Idempotency-Key, empty when there is none
-	digest      string            // of the body, where there are both a key and a body
-	asked       string            // digest, once the key has given ids
-	trace       streams.Trace     // of the request
-}
-
 // dispatcher finds the route of a request, and answers with a problem when
 // there is none.
 type dispatcher struct {
-	plane *plane
-	mux   *http.ServeMux
+	pipeline *pipeline
+	mux      *http.ServeMux
 	// elsewhere serves, at another address, the routes that are not here.
 	elsewhere *dispatcher
 	address   string // the flag that says where this one serves
 }
 
-// endpoint is a route with its plane.
+// pipeline is what every request passes through, whatever its route.
+type pipeline struct {
+	auth    *authorizer
+	reads   *reads
+	tracing *tracing
+	metrics *Metrics
+	log     *slog.Logger
+}
+
+// endpoint is a route in its pipeline.
 type endpoint struct {
-	plane *plane
+	*pipeline
 	route Route
 }
 
-func newDispatcher(p *plane, routes []Route) *dispatcher {
-	d := &dispatcher{plane: p, mux: http.NewServeMux()}
+func newDispatcher(p *pipeline, routes []Route) *dispatcher {
+	d := &dispatcher{pipeline: p, mux: http.NewServeMux()}
 	for _, r := range routes {
 		d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, r})
 	}
@@ -84,7 +71,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// which to a writer that keeps headers alone.
 	probe := &headerProbe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
-	none := endpoint{d.plane, Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(_ *plane, c *call) error {
+	none := endpoint{d.pipeline, Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(c *call) error {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
 		}
@@ -108,19 +95,19 @@ func (d *dispatcher) has(r *http.Request) bool {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{w: &response{ResponseWriter: w}, r: r, route: &e.route}
 	began := time.Now()
-	done := e.plane.tracing(c)
+	done := e.tracing.request(c)
 	defer func() { done(c.w.status) }()
 	err := e.serve(c)
-	left := err != nil && !c.w.wrote() && e.plane.left(c, err)
+	left := err != nil && !c.w.wrote() && e.left(c, err)
 	if err != nil && !c.w.wrote() && !left {
-		e.plane.writeProblem(c, err)
+		e.writeProblem(c, err)
 	}
 	if fault.On && r.Method != http.MethodGet {
 		_ = http.NewResponseController(w).Flush() // it is there to be read
 		fault.Pass(fault.AcknowledgeAfter)
 	}
 	if e.route.Pattern != patternEvents { // lasts as long as its client likes
-		e.plane.Metrics.answered(&e.route, c.w.status, time.Since(began))
+		e.metrics.answered(&e.route, c.w.status, time.Since(began))
 	}
 	if left {
 		panic(http.ErrAbortHandler) // or net/http answers that all is well
@@ -134,7 +121,7 @@ const statusLeft = 499
 // left reports whether nobody is to be told of an error: the client has gone, or
 // the server stops and nothing else is wrong. The request counts as such. What is
 // wrong with the request itself is its answer all the same.
-func (p *plane) left(c *call, err error) bool {
+func (p *pipeline) left(c *call, err error) bool {
 	ended := context.Cause(c.r.Context())
 	if ended == nil {
 		return false
@@ -172,82 +159,13 @@ func (e *endpoint) serve(c *call) (err error) {
 	if err := c.readHeaders(); err != nil {
 		return err
 	}
-	if err := e.plane.authorize(c); err != nil {
+	if err := e.auth.authorize(c); err != nil {
 		return err
 	}
-	if err := e.plane.begun(c); err != nil {
+	if err := e.reads.afterStart(c); err != nil {
 		return err
 	}
-	return e.route.serve(e.plane, c)
-}
-
-// readHeaders takes what every route may be told in headers.
-func (c *call) readHeaders() error {
-	given := c.r.Header.Get(HeaderCorrelation)
-	c.correlation = given
-	if given == "" || !printable(given) {
-		c.correlation = uuid.NewString()
-	}
-	c.w.Header().Set(HeaderCorrelation, c.correlation)
-	c.given = given
-	c.key = c.r.Header.Get(HeaderIdempotency)
-	c.principal = c.r.Header.Get(HeaderPrincipal)
-	if c.principal == "" {
-		c.principal = anonymous
-	}
-	for _, h := range [...]struct{ name, value string }{
-		{HeaderCorrelation, given}, {HeaderIdempotency, c.key}, {HeaderPrincipal, c.principal},
-	} {
-		if !printable(h.value) {
-			return problem(http.StatusBadRequest, CodeBadHeader,
-				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
-		}
-	}
-	if err := ownPages.Check(c.r); err != nil {
-		return problem(http.StatusBadRequest, CodeBadHeader, "the request comes from a web page of another origin, which may not write here: %v", err)
-	}
-	return nil
-}
-
-// ownPages lets a browser write for no page but the plane's own: on loopback,
-// and with a client certificate, it would lend every page what its user may do.
-var ownPages http.CrossOriginProtection
-
-// author is who writes, as the log is told; empty when nobody said.
-func (c *call) author() string {
-	if c.principal == anonymous {
-		return ""
-	}
-	return c.principal
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return len(s) <= policy.MaxCreatedBy
-}
-
-// json answers with a body.
-func (c *call) json(status int, body any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	c.bytes(status, mediaJSON, append(b, '\n'))
-	return nil
-}
-
-func (c *call) bytes(status int, media string, body []byte) {
-	h := c.w.Header()
-	h.Set("Content-Type", media)
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-store")
-	}
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // the client may be gone
+	return e.route.serve(c)
 }
 
 // response remembers the status that was sent.
@@ -281,6 +199,8 @@ type headerProbe struct {
 	status int
 }
 
-func (p *headerProbe) Header() http.Header         { return p.header }
+func (p *headerProbe) Header() http.Header { return p.header }
+
 func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
-func (p *headerProbe) WriteHeader(status int)      { p.status = status }
+
+func (p *headerProbe) WriteHeader(status int) { p.status = status }

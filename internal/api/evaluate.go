@@ -27,7 +27,7 @@ func decodeOne(d *json.Decoder, v any) error {
 	return problem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: %v", err)
 }
 
-func (p *plane) evaluate(c *call) error {
+func (h *admissionHandlers) evaluate(c *call) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (p *plane) evaluate(c *call) error {
 		return unadmitted(err, inEvaluation)
 	}
 	service, _ := admission.ServiceTypeOf(payload)
-	result, explain, err := p.judge(c, inEvaluation, admission.Request{
+	result, explain, err := h.policies.judge(c, inEvaluation, admission.Request{
 		ServiceType: service, Labels: admission.LabelsOf(payload), Payload: payload, UserID: in.User, TenantID: in.Tenant,
 	})
 	if err != nil {
@@ -61,41 +61,6 @@ const (
 	inEvaluation      = "/request_payload"
 	inAlphaEvaluation = "/service_instance/spec"
 )
-
-// judge runs a request through the chain, of which the body has the payload at
-// a JSON pointer. The error is a problem; with ?explain=full both have the
-// explanation.
-func (p *plane) judge(c *call, payload string, r admission.Request) (admission.Result, *resource.Explanation, error) {
-	full := false
-	switch text := c.r.URL.Query().Get("explain"); text {
-	case "":
-	case "full":
-		full = true
-	default:
-		return admission.Result{}, nil, broken(http.StatusBadRequest, CodeBadParameter, "/explain", "explain is full or absent, not %q", text)
-	}
-	result, err := p.Admission.Evaluate(c.r.Context(), r, admission.Options{Explain: full})
-	var explain *resource.Explanation
-	if full && result.Steps != nil {
-		explain = &resource.Explanation{SnapshotVersion: result.SnapshotVersion, Steps: make([]json.RawMessage, len(result.Steps))}
-		for i, step := range result.Steps {
-			b, err := json.Marshal(step)
-			if err != nil {
-				return result, nil, fmt.Errorf("encode step %d: %w", i, err)
-			}
-			explain.Steps[i] = b
-		}
-	}
-	if err == nil {
-		return result, explain, nil
-	}
-	err = unadmitted(err, payload)
-	var pr *resource.Problem
-	if errors.As(err, &pr) {
-		pr.Explain = explain
-	}
-	return result, explain, err
-}
 
 // unadmitted makes a problem of what the engine says against a request, of
 // which the body has the payload at a JSON pointer.

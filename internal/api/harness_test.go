@@ -287,9 +287,10 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	var mu sync.Mutex
 	next := uint64(0)
 	p.deps = api.Deps{
-		Log: p.log, Model: fold, Relay: p.relay, Name: "w1",
-		Durability: func() string { return "strict" }, Signer: planeKey(t), RotateKey: rotated,
-		Clock: func() time.Time { return epoch.Add(500 * time.Millisecond) },
+		Log: p.log, Model: fold, Relay: p.relay,
+		StatusDeps: api.StatusDeps{Name: "w1", Durability: func() string { return "strict" }},
+		KeyDeps:    api.KeyDeps{Signer: planeKey(t), RotateKey: rotated},
+		Clock:      func() time.Time { return epoch.Add(500 * time.Millisecond) },
 		NewID: func() (uuid.UUID, error) {
 			mu.Lock()
 			defer mu.Unlock()

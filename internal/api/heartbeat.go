@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -29,9 +30,25 @@ const (
 	patternReport    = "/v1/nodes/{node}/state/reports/{key}"
 )
 
+// heartbeatHandlers take what an agent says about itself. Edict keeps none of it,
+// except that a node which reports after it pulled has applied what it pulled.
+type heartbeatHandlers struct {
+	model       views
+	reads       *reads
+	relay       interface{ Ready() error }
+	composer    *snapshot.Composer
+	convergence Convergence
+	gate        *writeGate
+	checks      *checks
+	health      healthCache
+	pulled      *lastPulled
+	clock       func() time.Time
+	log         *slog.Logger
+}
+
 // heartbeatRoutes are what an agent tells of itself. Edict keeps none of it, but
 // that a node which reports after it pulled has applied what it pulled.
-func heartbeatRoutes() []Route {
+func (h *heartbeatHandlers) routes() []Route {
 	lags := readProblems(CodeNodeNotFound)
 	takes := append(lags, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType, CodeBodyTooLarge, CodeUnsupportedMedia)
 	all := []Route{
@@ -39,19 +56,19 @@ func heartbeatRoutes() []Route {
 			Method: http.MethodPost, Pattern: patternHeartbeat, ID: "heartbeat", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Say that a node's agent lives, and hear whether it must pull its state",
 			BodyType: mediaJSON, Body: resource.Heartbeat{},
-			Answers: jsonAnswer(http.StatusOK, resource.HeartbeatAccepted{}), Problems: append(takes, CodeClockSkew), serve: (*plane).heartbeat,
+			Answers: jsonAnswer(http.StatusOK, resource.HeartbeatAccepted{}), Problems: append(takes, CodeClockSkew), serve: h.heartbeat,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternDrift, ID: "reportDrift", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Report what a node put right; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.Drift{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: (*plane).drift,
+			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: h.drift,
 		},
 		{
 			Method: http.MethodPut, Pattern: patternReport, ID: "putStateReport", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Report a value of a node's state, which is not kept; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.StateReport{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.StateReported{}), Problems: append(takes, policy.CodeTextTooLong), serve: (*plane).stateReport,
+			Answers: jsonAnswer(http.StatusAccepted, resource.StateReported{}), Problems: append(takes, policy.CodeTextTooLong), serve: h.stateReport,
 		},
 	}
 	for _, r := range []struct{ method, name, id, summary, media string }{
@@ -64,19 +81,19 @@ func heartbeatRoutes() []Route {
 		all = append(all, Route{
 			Method: r.method, Pattern: "/v1/nodes/{node}/" + r.name, ID: r.id, Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary: r.summary, BodyType: r.media, Body: json.RawMessage{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: (*plane).dropped,
+			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: h.dropped,
 		})
 	}
 	return all
 }
 
 // agentOf reads which node an agent speaks for, and whether there is one.
-func (p *plane) agentOf(c *call) (policy.NodeID, error) {
+func (h *heartbeatHandlers) agentOf(c *call) (policy.NodeID, error) {
 	id, err := c.pathNode()
 	if err != nil {
 		return "", err
 	}
-	return id, p.settled(c, func(v *projector.View) error {
+	return id, h.reads.check(c, func(v *projector.View) error {
 		if _, ok := v.Node(id); !ok {
 			return nodeNotFound(id)
 		}
@@ -84,8 +101,8 @@ func (p *plane) agentOf(c *call) (policy.NodeID, error) {
 	})
 }
 
-func (p *plane) heartbeat(c *call) error {
-	id, err := p.agentOf(c)
+func (h *heartbeatHandlers) heartbeat(c *call) error {
+	id, err := h.agentOf(c)
 	if err != nil {
 		return err
 	}
@@ -93,26 +110,26 @@ func (p *plane) heartbeat(c *call) error {
 	if err := c.lenient(&body); err != nil {
 		return err
 	}
-	now := p.Clock()
+	now := h.clock()
 	if t := body.ClientNow; t != nil && !t.IsZero() {
 		if skew := t.Sub(now).Abs(); skew > maxSkew {
 			return broken(http.StatusBadRequest, CodeClockSkew, "/client_now", "the agent's clock is %s from the plane's; set it, to within %s", skew.Round(time.Second), maxSkew)
 		}
 	}
-	return c.json(http.StatusOK, resource.HeartbeatAccepted{AcceptedAt: now.UTC(), Reconcile: p.mustPull(c.r.Context(), id)})
+	return c.json(http.StatusOK, resource.HeartbeatAccepted{AcceptedAt: now.UTC(), Reconcile: h.mustPull(c.r.Context(), id)})
 }
 
 // mustPull reports whether a node should not rely on being told: what tells it
 // is degraded, or it did not pull what is so now.
-func (p *plane) mustPull(ctx context.Context, id policy.NodeID) bool {
-	if p.Relay.Ready() != nil || !p.health.healthy(ctx, p.check) {
+func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool {
+	if h.relay.Ready() != nil || !h.health.healthy(ctx, h.checks.run) {
 		return true
 	}
-	last, ok := p.pulled.get(id)
+	last, ok := h.pulled.get(id)
 	if !ok {
 		// It pulled elsewhere, or before this process began: what it has is not
 		// known, so it is told once.
-		p.pulled.put(id, pulledState{unseen: true, reported: true})
+		h.pulled.put(id, pulledState{unseen: true, reported: true})
 		return true
 	}
 	if last.unseen {
@@ -120,12 +137,12 @@ func (p *plane) mustPull(ctx context.Context, id policy.NodeID) bool {
 	}
 	var s snapshot.State
 	var err error
-	p.Model.Read(func(v *projector.View) { s, ok, err = p.Composer.State(v, id) })
+	h.model.Read(func(v *projector.View) { s, ok, err = h.composer.State(v, id) })
 	return err != nil || ok && s.ETag != last.etag
 }
 
-func (p *plane) drift(c *call) error {
-	id, err := p.agentOf(c)
+func (h *heartbeatHandlers) drift(c *call) error {
+	id, err := h.agentOf(c)
 	if err != nil {
 		return err
 	}
@@ -133,12 +150,12 @@ func (p *plane) drift(c *call) error {
 	if err := c.lenient(&body); err != nil {
 		return err
 	}
-	p.applied(c.r.Context(), id)
-	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: p.Clock().UTC()})
+	h.applied(c.r.Context(), id)
+	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: h.clock().UTC()})
 }
 
-func (p *plane) stateReport(c *call) error {
-	id, err := p.agentOf(c)
+func (h *heartbeatHandlers) stateReport(c *call) error {
+	id, err := h.agentOf(c)
 	if err != nil {
 		return err
 	}
@@ -150,13 +167,13 @@ func (p *plane) stateReport(c *call) error {
 	if err := c.lenient(&body); err != nil {
 		return err
 	}
-	p.applied(c.r.Context(), id)
-	return c.json(http.StatusAccepted, resource.StateReported{AcceptedAt: p.Clock().UTC(), Key: key})
+	h.applied(c.r.Context(), id)
+	return c.json(http.StatusAccepted, resource.StateReported{AcceptedAt: h.clock().UTC(), Key: key})
 }
 
 // dropped takes what nobody reads, within the limits of any body.
-func (p *plane) dropped(c *call) error {
-	if _, err := p.agentOf(c); err != nil {
+func (h *heartbeatHandlers) dropped(c *call) error {
+	if _, err := h.agentOf(c); err != nil {
 		return err
 	}
 	if c.route.BodyType == mediaJSON {
@@ -167,22 +184,22 @@ func (p *plane) dropped(c *call) error {
 	} else if _, err := c.body(); err != nil {
 		return err
 	}
-	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: p.Clock().UTC()})
+	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: h.clock().UTC()})
 }
 
 // applied takes an agent's report for the word that it has applied what it
 // pulled: agents pull, apply and report one after the other. It is a
 // convenience, so what goes wrong with it is not the agent's to hear.
-func (p *plane) applied(ctx context.Context, id policy.NodeID) {
-	if p.Convergence == nil || p.writable() != nil {
+func (h *heartbeatHandlers) applied(ctx context.Context, id policy.NodeID) {
+	if h.convergence == nil || h.gate.check() != nil {
 		return
 	}
-	s, ok := p.pulled.report(id)
+	s, ok := h.pulled.report(id)
 	if !ok {
 		return
 	}
-	if err := p.Convergence.Report(ctx, id, policy.Report{Version: s.seq, Fingerprint: s.fingerprint}); err != nil {
-		p.Trace.Debug("a node's report is not kept", "node", id, "error", err)
-		p.pulled.forget(id)
+	if err := h.convergence.Report(ctx, id, policy.Report{Version: s.seq, Fingerprint: s.fingerprint}); err != nil {
+		h.log.Debug("a node's report is not kept", "node", id, "error", err)
+		h.pulled.forget(id)
 	}
 }

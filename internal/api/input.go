@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -214,4 +215,20 @@ func (c *call) queryFlag(name string) (bool, error) {
 		return false, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%s is neither true nor false", name)
 	}
 	return on, nil
+}
+
+// unseen are characters that a reader does not see, or that move what is around
+// them: a name with one can look like another's. Joiners are among them.
+var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point}
+
+// checkName refuses a display name that does not look like what it is. The fold
+// takes it: who appends to the log by himself is shown quoted.
+func checkName(pointer, name string) error {
+	for i, r := range name {
+		if unicode.In(r, unseen...) {
+			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidDisplayName, pointer,
+				"%U at byte %d is not seen, or moves the text around it; remove it", r, i)
+		}
+	}
+	return nil
 }

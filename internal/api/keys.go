@@ -43,13 +43,20 @@ func (e *RotationError) Error() string { return e.Detail }
 
 var errNoKeys = errors.New("it has no keys")
 
-func keyRoutes() []Route {
+// keyHandlers serve the plane's keys.
+type keyHandlers struct {
+	keys    func() []resource.Key
+	rotator Rotator
+	gate    *writeGate
+}
+
+func (h *keyHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/keys", ID: "listKeys", Tag: "plane", Needs: access.Known, early: true,
 			Summary: "List the plane's public keys, current and still trusted",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
-			serve:   (*plane).listKeys,
+			serve:   h.list,
 		},
 		{
 			Method: http.MethodPost, Pattern: "/v1/keys:rotate", ID: "rotateKey", Tag: "plane", Needs: access.AdminPlane,
@@ -60,24 +67,24 @@ func keyRoutes() []Route {
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Key]{}),
 			Problems: []string{CodeKeyInTransition, CodeNextKeyMissing, CodeInvalidTransition, CodeStarting, CodeStorageLow},
-			serve:    (*plane).rotateKey,
+			serve:    h.rotate,
 		},
 	}
 }
 
-func (p *plane) listKeys(c *call) error {
+func (h *keyHandlers) list(c *call) error {
 	out := resource.Items[resource.Key]{Items: []resource.Key{}}
-	if p.Keys != nil {
-		out.Items = append(out.Items, p.Keys()...)
+	if h.keys != nil {
+		out.Items = append(out.Items, h.keys()...)
 	}
 	return c.json(http.StatusOK, out)
 }
 
-func (p *plane) rotateKey(c *call) error {
-	if p.RotateKey == nil {
+func (h *keyHandlers) rotate(c *call) error {
+	if h.rotator == nil {
 		return starting(errNoKeys)
 	}
-	if err := p.writable(); err != nil {
+	if err := h.gate.check(); err != nil {
 		return err
 	}
 	r := Rotation{Transition: DefaultTransition, Principal: c.author(), CorrelationID: c.correlation}
@@ -87,7 +94,7 @@ func (p *plane) rotateKey(c *call) error {
 			return broken(http.StatusUnprocessableEntity, CodeInvalidTransition, "/transition", "transition is no time; want one such as 24h")
 		}
 	}
-	keys, err := p.RotateKey(c.r.Context(), r)
+	keys, err := h.rotator(c.r.Context(), r)
 	var refused *RotationError
 	switch {
 	case errors.As(err, &refused) && refused.Code == CodeInvalidTransition:

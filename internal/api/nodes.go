@@ -21,7 +21,14 @@ const (
 	cursorNodes  = "n"
 )
 
-func nodeRoutes() []Route {
+// nodeHandlers serve the facts of nodes.
+type nodeHandlers struct {
+	model  views
+	reads  *reads
+	writes *writes
+}
+
+func (h *nodeHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
@@ -32,13 +39,13 @@ func nodeRoutes() []Route {
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
 			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax},
-			serve:    (*plane).listNodes,
+			serve:    h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "Read a node's facts",
 			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
-			serve: (*plane).getNode,
+			serve: h.get,
 		},
 		{
 			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes", Needs: access.OperateProject,
@@ -48,14 +55,14 @@ func nodeRoutes() []Route {
 			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
 				jsonAnswer(http.StatusOK, resource.Node{})...),
 			Problems: projectProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
-			serve:    (*plane).putNode,
+			serve:    h.put,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes", Needs: access.OperateProject,
 			Summary: "Remove a node",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodeNodeNotFound),
-			serve:    (*plane).deleteNode,
+			serve:    h.delete,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes", Needs: access.OperateProject,
@@ -64,7 +71,7 @@ func nodeRoutes() []Route {
 			BodyType: mediaNDJSON, Body: resource.NodeLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
 			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
-			serve:    (*plane).putNodes,
+			serve:    h.putAll,
 		},
 	}
 }
@@ -73,7 +80,7 @@ func nodeNotFound(id policy.NodeID) error {
 	return problem(http.StatusNotFound, CodeNodeNotFound, "there is no node %s here", id)
 }
 
-func (p *plane) listNodes(c *call) error {
+func (h *nodeHandlers) list(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -86,7 +93,7 @@ func (p *plane) listNodes(c *call) error {
 	if err != nil {
 		return err
 	}
-	items, err := p.nodesAbove(c.r.Context(), project, expr, policy.NodeID(after), limit+1)
+	items, err := h.above(c.r.Context(), project, expr, policy.NodeID(after), limit+1)
 	if err != nil {
 		return err
 	}
@@ -94,15 +101,15 @@ func (p *plane) listNodes(c *call) error {
 	return c.json(http.StatusOK, cut(items, limit, cursorNodes, end, showNode))
 }
 
-// nodesAbove are the first nodes of a project above an id that satisfy expr. It
+// above returns the first nodes of a project above an id that satisfy expr. It
 // looks at them a part at a time, so that the fold waits for none of its lists.
-func (p *plane) nodesAbove(ctx context.Context, project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
+func (h *nodeHandlers) above(ctx context.Context, project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
 	for more := true; more && len(items) < limit; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var part []projector.NodeInfo
-		p.Model.Read(func(v *projector.View) { part, above, more, err = v.Nodes(project, expr, above, limit-len(items)) })
+		h.model.Read(func(v *projector.View) { part, above, more, err = v.Nodes(project, expr, above, limit-len(items)) })
 		if err != nil {
 			return nil, err
 		}
@@ -148,13 +155,13 @@ func (c *call) pathProjectNode() (project uuid.UUID, id policy.NodeID, err error
 	return project, id, err
 }
 
-func (p *plane) getNode(c *call) error {
+func (h *nodeHandlers) get(c *call) error {
 	project, id, err := c.pathProjectNode()
 	if err != nil {
 		return err
 	}
 	var n projector.NodeInfo
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		n, err = ownNode(v, project, id)
 		return err
 	})
@@ -164,7 +171,7 @@ func (p *plane) getNode(c *call) error {
 	return c.json(http.StatusOK, showNode(n))
 }
 
-func (p *plane) putNode(c *call) error {
+func (h *nodeHandlers) put(c *call) error {
 	project, id, err := c.pathProjectNode()
 	if err != nil {
 		return err
@@ -178,18 +185,18 @@ func (p *plane) putNode(c *call) error {
 		return invalid(err)
 	}
 	e := policy.NodeUpdated{Project: project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}
-	if e.ID, err = p.id(c, project, "put:"+string(id)); err != nil {
+	if e.ID, err = h.writes.id(c, project, "put:"+string(id)); err != nil {
 		return err
 	}
-	if seq, created, ok := p.madeBefore(c, e); ok {
-		if _, err := p.await(c, e, seq); err != nil {
+	if seq, created, ok := h.writes.madeBefore(c, e); ok {
+		if _, err := h.writes.await(c, e, seq); err != nil {
 			return err
 		}
-		return p.answerNode(c, e, seq, created)
+		return h.answer(c, e, seq, created)
 	}
 	var had projector.NodeInfo
 	var known bool
-	err = p.settled(c, func(v *projector.View) error {
+	err = h.reads.check(c, func(v *projector.View) error {
 		had, known = v.Node(id)
 		switch {
 		case !known:
@@ -197,7 +204,7 @@ func (p *plane) putNode(c *call) error {
 		case had.Project == project && sameFacts(had, facts):
 			return errUnchanged
 		}
-		return p.owned(v, e)
+		return h.writes.owned(v, e)
 	})
 	if errors.Is(err, errUnchanged) {
 		return c.json(http.StatusOK, showNode(had))
@@ -205,20 +212,20 @@ func (p *plane) putNode(c *call) error {
 	if err != nil && !errors.Is(err, errUnknown) {
 		return err
 	}
-	v, err := p.commit(c, e, !known)
+	v, err := h.writes.commit(c, e, !known)
 	if err != nil {
 		return err
 	}
-	return p.answerNode(c, e, v.Seq, !known)
+	return h.answer(c, e, v.Seq, !known)
 }
 
-// answerNode answers with the facts that e gave at seq, whatever came after.
-func (p *plane) answerNode(c *call, e policy.NodeUpdated, seq uint64, created bool) error {
+// answer shows the facts that e gave at seq, whatever came after.
+func (h *nodeHandlers) answer(c *call, e policy.NodeUpdated, seq uint64, created bool) error {
 	n := projector.NodeInfo{
 		Node:    policy.Node{ID: e.Node, Project: e.Project, Labels: e.Labels, Addresses: e.Addresses},
 		Version: seq,
 	}
-	p.Model.Read(func(v *projector.View) {
+	h.model.Read(func(v *projector.View) {
 		if now, ok := v.Node(e.Node); ok && now.Version == seq {
 			n = now
 		}
@@ -231,8 +238,8 @@ func (p *plane) answerNode(c *call, e policy.NodeUpdated, seq uint64, created bo
 }
 
 // owned refuses to write about another project's node.
-func (p *plane) owned(v *projector.View, e policy.NodeUpdated) error {
-	if refusal(v, p.Clock(), e) == projector.CodeNodeIDTaken {
+func (w *writes) owned(v *projector.View, e policy.NodeUpdated) error {
+	if w.refusal(v, e) == projector.CodeNodeIDTaken {
 		return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project", e.Node)
 	}
 	return nil
@@ -242,16 +249,16 @@ func sameFacts(n projector.NodeInfo, f policy.Facts) bool {
 	return n.Labels.Equal(f.Labels) && n.Addresses.Equal(f.Addresses)
 }
 
-func (p *plane) deleteNode(c *call) error {
+func (h *nodeHandlers) delete(c *call) error {
 	project, id, err := c.pathProjectNode()
 	if err != nil {
 		return err
 	}
 	e := policy.NodeRemoved{Project: project, Node: id}
-	if e.ID, err = p.id(c, project, "remove:"+string(id)); err != nil {
+	if e.ID, err = h.writes.id(c, project, "remove:"+string(id)); err != nil {
 		return err
 	}
-	return p.remove(c, e, func(v *projector.View) error {
+	return h.writes.remove(c, e, func(v *projector.View) error {
 		_, err := ownNode(v, project, id)
 		return err
 	})

@@ -93,11 +93,13 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 		d.MetricsPage = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	})
 	m.Watch(api.Deps{
-		Log: p.log, Model: p.fold, Writable: func() error { return errDown },
-		Partitions: func() ([]resource.Partition, error) {
-			return []resource.Partition{{Publisher: "w", UpTo: 1}, {Publisher: "w"}, {}}, nil
+		Log: p.log, Model: p.fold, LimitDeps: api.LimitDeps{Writable: func() error { return errDown }},
+		StatusDeps: api.StatusDeps{
+			Partitions: func() ([]resource.Partition, error) {
+				return []resource.Partition{{Publisher: "w", UpTo: 1}, {Publisher: "w"}, {}}, nil
+			},
+			Past: func() projector.PastStatus { return projector.PastStatus{From: 7, Records: 8, Bytes: 9, Dropped: 10} },
 		},
-		Past: func() projector.PastStatus { return projector.PastStatus{From: 7, Records: 8, Bytes: 9, Dropped: 10} },
 	})
 	m.Build("v1.2.3")
 	m.Durability("strict")

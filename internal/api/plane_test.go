@@ -59,10 +59,15 @@ func newRealPlane(t *testing.T) *realPlane {
 		return streams.OpenReports(ctx, conn)
 	}})
 	h := judged(t, api.New(api.Deps{
-		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Durability: conn.Durability, Event: log.Get, MaxMessage: conn.MaxPayload(), Convergence: tracker,
-		SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
-		ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
-		RotateKey:     rotated,
+		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Convergence: tracker,
+		StatusDeps:  api.StatusDeps{Durability: conn.Durability},
+		HistoryDeps: api.HistoryDeps{Event: log.Get},
+		LimitDeps:   api.LimitDeps{MaxMessage: conn.MaxPayload()},
+		KeyDeps:     api.KeyDeps{RotateKey: rotated},
+		CheckpointDeps: api.CheckpointDeps{
+			SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
+			ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
+		},
 	}))
 	mux := http.NewServeMux()
 	for _, r := range api.Routes() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,7 +23,16 @@ const (
 	cursorPolicies  = "p"
 )
 
-func policyRoutes() []Route {
+// policyHandlers serve policies as authors write and read them.
+type policyHandlers struct {
+	model     views
+	reads     *reads
+	writes    *writes
+	admission *draftAdmission
+	clock     func() time.Time
+}
+
+func (h *policyHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternPolicies, ID: "createPolicy", Tag: "policies", Needs: access.ManagePolicy,
@@ -32,20 +42,20 @@ func policyRoutes() []Route {
 			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
 				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
-			serve: (*plane).createPolicy,
+			serve: h.create,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
 			Summary: "List a project's policies by id, without their heads",
 			Params:  []Param{limitParam, cursorParam},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Policy]{}), Problems: []string{CodeBadCursor},
-			serve: (*plane).listPolicies,
+			serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Read a policy and its head revision",
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: readProblems(CodePolicyNotFound),
-			serve: (*plane).getPolicy,
+			serve: h.get,
 		},
 		{
 			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies", Needs: access.ManagePolicy,
@@ -55,19 +65,19 @@ func policyRoutes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
-			serve: (*plane).revisePolicy,
+			serve: h.revise,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternPolicy, ID: "deletePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary: "Delete a policy; its id stays used, its slug is free again",
 			Params:  writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodePolicyNotFound),
-			serve:    (*plane).deletePolicy,
+			serve:    h.delete,
 		},
 	}
 }
 
-func (p *plane) createPolicy(c *call) error {
+func (h *policyHandlers) create(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -85,18 +95,18 @@ func (p *plane) createPolicy(c *call) error {
 	}
 	e := policy.RevisionCreated{Project: project, Slug: draft.Slug, DisplayName: draft.DisplayName}
 	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
-	if e.Policy, err = p.id(c, project, "create:policy"); err != nil {
+	if e.Policy, err = h.writes.id(c, project, "create:policy"); err != nil {
 		return err
 	}
-	if err := p.sign(c, &e, "create"); err != nil {
+	if err := h.sign(c, &e, "create"); err != nil {
 		return err
 	}
 	published := false
-	err = p.settled(c, func(v *projector.View) error {
-		if published, err = p.published(v, c, e); published || err != nil {
+	err = h.reads.check(c, func(v *projector.View) error {
+		if published, err = h.published(v, c, e); published || err != nil {
 			return err
 		}
-		if refusal(v, p.Clock(), asNew(e)) == projector.CodePolicySlugTaken {
+		if h.writes.refusal(v, asNew(e)) == projector.CodePolicySlugTaken {
 			other, _ := v.PolicyBySlug(project, e.Slug)
 			return problem(http.StatusConflict, projector.CodePolicySlugTaken,
 				"slug %q belongs to policy %s of this project", e.Slug, other)
@@ -104,21 +114,21 @@ func (p *plane) createPolicy(c *call) error {
 		return nil
 	})
 	if err == nil && published {
-		err = p.sameBody(c.r.Context(), e, c.asked)
+		err = h.writes.sameBody(c.r.Context(), e, c.asked)
 	}
 	if err != nil {
 		return err
 	}
 	if !published {
-		if err := p.admitRevision(c, &e); err != nil {
+		if err := h.admission.revision(c, &e); err != nil {
 			return err
 		}
-		if _, err := p.commit(c, e, true); err != nil {
+		if _, err := h.writes.commit(c, e, true); err != nil {
 			return err
 		}
 	}
 	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", project, e.Policy))
-	return p.answerRevision(c, http.StatusCreated, e)
+	return h.answer(c, http.StatusCreated, e)
 }
 
 // asNew is a first revision under ids that nothing has: whether one like it could be
@@ -129,14 +139,14 @@ func asNew(e policy.RevisionCreated) policy.RevisionCreated {
 }
 
 // sign fills in what every revision gets from its call: ids, author, time.
-func (p *plane) sign(c *call, e *policy.RevisionCreated, role string) (err error) {
-	if e.ID, err = p.id(c, e.Project, role+":event"); err != nil {
+func (h *policyHandlers) sign(c *call, e *policy.RevisionCreated, role string) (err error) {
+	if e.ID, err = h.writes.id(c, e.Project, role+":event"); err != nil {
 		return err
 	}
-	if e.Revision.ID, err = p.id(c, e.Project, role+":revision"); err != nil {
+	if e.Revision.ID, err = h.writes.id(c, e.Project, role+":revision"); err != nil {
 		return err
 	}
-	e.Revision.CreatedAt = p.Clock().UTC()
+	e.Revision.CreatedAt = h.clock().UTC()
 	e.Revision.CreatedBy = c.principal
 	e.Revision.CorrelationID = c.given
 	return nil
@@ -144,7 +154,7 @@ func (p *plane) sign(c *call, e *policy.RevisionCreated, role string) (err error
 
 // published reports whether a keyed write has been made before: its revision
 // id is then a revision of its policy.
-func (p *plane) published(v *projector.View, c *call, e policy.RevisionCreated) (bool, error) {
+func (h *policyHandlers) published(v *projector.View, c *call, e policy.RevisionCreated) (bool, error) {
 	if c.key == "" {
 		return false, nil
 	}
@@ -152,12 +162,12 @@ func (p *plane) published(v *projector.View, c *call, e policy.RevisionCreated) 
 	return ok, err
 }
 
-// answerRevision answers a write with the policy as that write left it, also
+// answer shows the policy as a write left it, also
 // when it was revised since: a retry gets what the first try got.
-func (p *plane) answerRevision(c *call, status int, e policy.RevisionCreated) error {
+func (h *policyHandlers) answer(c *call, status int, e policy.RevisionCreated) error {
 	var out resource.Policy
 	var err error
-	p.Model.Read(func(v *projector.View) { out, err = policyAt(v, e) })
+	h.model.Read(func(v *projector.View) { out, err = policyAt(v, e) })
 	if err != nil {
 		return err
 	}
@@ -203,7 +213,7 @@ func livePolicy(v *projector.View, project, id uuid.UUID) (policy.Policy, error)
 	return pol, err
 }
 
-func (p *plane) listPolicies(c *call) error {
+func (h *policyHandlers) list(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
@@ -219,7 +229,7 @@ func (p *plane) listPolicies(c *call) error {
 			return badCursor()
 		}
 	}
-	items, err := p.visiblePolicies(c.r.Context(), c.who, project, after, limit+1)
+	items, err := h.visible(c.r.Context(), c.who, project, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -227,15 +237,15 @@ func (p *plane) listPolicies(c *call) error {
 	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, listPolicy))
 }
 
-// visiblePolicies are the first policies above an id that who may read. It looks
+// visible returns the first policies above an id that who may read. It looks
 // at them a part at a time, so that the fold waits for none of its lists.
-func (p *plane) visiblePolicies(ctx context.Context, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
+func (h *policyHandlers) visible(ctx context.Context, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
 	for more := true; more && len(visible) < limit; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var part []policy.Policy
-		p.Model.Read(func(v *projector.View) { part, above, more, err = v.Policies(project, above, limit) })
+		h.model.Read(func(v *projector.View) { part, above, more, err = v.Policies(project, above, limit) })
 		if err != nil {
 			return nil, err
 		}
@@ -248,13 +258,13 @@ func (p *plane) visiblePolicies(ctx context.Context, who *access.Principal, proj
 	return visible[:min(limit, len(visible))], nil
 }
 
-func (p *plane) getPolicy(c *call) error {
+func (h *policyHandlers) get(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
 	}
 	var pol policy.Policy
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		pol, err = livePolicy(v, project, id)
 		return err
 	})
@@ -264,7 +274,7 @@ func (p *plane) getPolicy(c *call) error {
 	return c.json(http.StatusOK, showPolicy(pol))
 }
 
-func (p *plane) revisePolicy(c *call) error {
+func (h *policyHandlers) revise(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
@@ -283,28 +293,28 @@ func (p *plane) revisePolicy(c *call) error {
 		}
 	}
 	e := policy.RevisionCreated{Project: project, Policy: id}
-	if err := p.sign(c, &e, "revise:"+id.String()); err != nil {
+	if err := h.sign(c, &e, "revise:"+id.String()); err != nil {
 		return err
 	}
 	if patch.Expected != nil {
-		return p.publishRevision(c, e, patch, false)
+		return h.publishRevision(c, e, patch, false)
 	}
-	return p.insist(c, func(again bool) error { return p.publishRevision(c, e, patch, again) })
+	return h.writes.insist(c, func(again bool) error { return h.publishRevision(c, e, patch, again) })
 }
 
 // publishRevision makes of e what patch makes of the policy's head, publishes
 // it, and answers. again says that the log has e, and refused it.
-func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
+func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
 	var pol policy.Policy
 	published := false
-	err := p.settled(c, func(v *projector.View) (err error) {
-		if published, err = p.published(v, c, e); published || err != nil {
+	err := h.reads.check(c, func(v *projector.View) (err error) {
+		if published, err = h.published(v, c, e); published || err != nil {
 			return err
 		}
 		if pol, err = livePolicy(v, e.Project, e.Policy); err != nil {
 			return err
 		}
-		if patch.Expected != nil && refusal(v, p.Clock(), after(e, pol, *patch.Expected)) != "" {
+		if patch.Expected != nil && h.writes.refusal(v, after(e, pol, *patch.Expected)) != "" {
 			return problem(http.StatusConflict, projector.CodeRevisionConflict,
 				"the head is revision %s, not %s; read it, then send the change again", pol.Head.ID, *patch.Expected)
 		}
@@ -319,18 +329,18 @@ func (p *plane) publishRevision(c *call, e policy.RevisionCreated, patch policy.
 	case err != nil:
 		return err
 	case published:
-		if err := p.sameBody(c.r.Context(), e, c.asked); err != nil {
+		if err := h.writes.sameBody(c.r.Context(), e, c.asked); err != nil {
 			return err
 		}
-		return p.answerRevision(c, http.StatusOK, e)
+		return h.answer(c, http.StatusOK, e)
 	}
-	if err := p.admitRevision(c, &e); err != nil {
+	if err := h.admission.revision(c, &e); err != nil {
 		return err
 	}
-	if _, err := p.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
+	if _, err := h.writes.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
 		return err
 	}
-	return p.answerRevision(c, http.StatusOK, e)
+	return h.answer(c, http.StatusOK, e)
 }
 
 // after is a revision of a policy, in name as it is, behind that parent.
@@ -374,37 +384,17 @@ func reorder(o *policy.Order, patch policy.Patch) {
 	}
 }
 
-func (p *plane) deletePolicy(c *call) error {
+func (h *policyHandlers) delete(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
 	}
 	e := policy.PolicyDeleted{Project: project, Policy: id}
-	if e.ID, err = p.id(c, project, "delete:"+id.String()); err != nil {
+	if e.ID, err = h.writes.id(c, project, "delete:"+id.String()); err != nil {
 		return err
 	}
-	return p.remove(c, e, func(v *projector.View) error {
+	return h.writes.remove(c, e, func(v *projector.View) error {
 		_, err := livePolicy(v, project, id)
 		return err
 	})
-}
-
-// remove ends what e is about: 204 when it was there, and again for a retry
-// under the same key.
-func (p *plane) remove(c *call, e policy.Event, exists func(v *projector.View) error) error {
-	if seq, _, ok := p.madeBefore(c, e); ok {
-		if _, err := p.await(c, e, seq); err != nil {
-			return err
-		}
-		c.w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-	if err := p.settled(c, exists); err != nil {
-		return err
-	}
-	if _, err := p.commit(c, e, false); err != nil {
-		return err
-	}
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
 }

@@ -8,23 +8,56 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/lint"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
 )
 
 // sides are the nodes that each side of a selector matches, ascending by id.
 type sides struct{ source, destination []projector.Member }
 
+// previewHandlers say what a revision would do.
+type previewHandlers struct {
+	model interface {
+		Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
+	}
+	reads     *reads
+	admission *draftAdmission
+	tables    *snapshot.Tables
+}
+
+func (h *previewHandlers) routes() []Route {
+	return []Route{
+		{
+			Method: http.MethodPost, Pattern: patternPolicy + "/dry-run", ID: "dryRunPolicy", Tag: "revisions", Needs: access.EditPolicy,
+			Summary:  "Say what a revision would do, and write nothing",
+			BodyType: mediaJSON, Body: resource.Preview{},
+			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
+			Problems: readProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound)...)...)...),
+			serve:    h.dryRun,
+		},
+		{
+			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions", Needs: access.EditPolicy,
+			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
+			BodyType: mediaJSON, Body: resource.Preview{},
+			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
+			Problems: bodyProblems(ruleFaults(authorFaults()...)...),
+			serve:    h.dryRunNew,
+		},
+	}
+}
+
 // dryRun compares with the head of a policy.
-func (p *plane) dryRun(c *call) error {
+func (h *previewHandlers) dryRun(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
 	}
 	var named policy.Draft // admission policies judge it as they would the change
-	err = p.settled(c, func(v *projector.View) error {
+	err = h.reads.check(c, func(v *projector.View) error {
 		pol, err := livePolicy(v, project, id)
 		named.Slug, named.DisplayName = pol.Slug, pol.DisplayName
 		return err
@@ -32,25 +65,25 @@ func (p *plane) dryRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, id, named, func(v *projector.View) (policy.Revision, error) {
+	return h.preview(c, project, id, named, func(v *projector.View) (policy.Revision, error) {
 		pol, err := livePolicy(v, project, id)
 		return pol.Head, err
 	})
 }
 
 // dryRunNew compares with nothing: the policy does not exist yet.
-func (p *plane) dryRunNew(c *call) error {
+func (h *previewHandlers) dryRunNew(c *call) error {
 	project, err := c.pathID("project")
 	if err != nil {
 		return err
 	}
-	return p.preview(c, project, uuid.Nil, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+	return h.preview(c, project, uuid.Nil, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
 }
 
 // preview answers what would change if the body came after the revision that
 // before reads. That of a policy which does not exist is without rules, and
 // matches nobody.
-func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
+func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
 	body, err := c.document()
 	if err != nil {
 		return err
@@ -59,14 +92,14 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 	if err != nil {
 		return invalid(err)
 	}
-	d, result, err := p.admitDraft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
+	d, result, err := h.admission.draft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
 	if err != nil {
 		return err
 	}
 	content = d.Content
 	var head policy.Revision
 	var had, has sides
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		if head, err = before(v); err != nil {
 			return err
 		}
@@ -79,7 +112,7 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 	if err != nil {
 		return err
 	}
-	warnings, err := p.warnings(c.r.Context(), project, id, content)
+	warnings, err := h.warnings(c.r.Context(), project, id, content)
 	if err != nil {
 		return err
 	}
@@ -104,9 +137,9 @@ func (p *plane) preview(c *call, project, id uuid.UUID, named policy.Draft, befo
 // warnings are what a content says and likely does not mean, by itself and beside
 // the other policies of the nodes that it matches. There may be many of them, so a
 // project takes its turn.
-func (p *plane) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
-	err = p.Tables.Share(ctx, project, func(proceed func() error) error {
-		beside, err := p.Model.Beside(project, content.Selector, id)
+func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
+	err = h.tables.Share(ctx, project, func(proceed func() error) error {
+		beside, err := h.model.Beside(project, content.Selector, id)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,17 @@ const (
 	CodeCredentialTaken   = "credential_taken"
 )
 
-func accessRoutes() []Route {
+// principalHandlers serve principals and their relations.
+type principalHandlers struct {
+	model  views
+	reads  *reads
+	writes *writes
+	access interface { // nil: access is not configured
+		Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
+	}
+}
+
+func (h *principalHandlers) routes() []Route {
 	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Principal{}, Headers: []string{"ETag"}}}
 	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
 		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
@@ -39,42 +49,42 @@ func accessRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: "/v1/access/self", ID: "getSelf", Tag: tagAccess, Needs: access.Known, early: true,
 			Summary: "Say whom the plane takes the caller for",
-			Answers: jsonAnswer(http.StatusOK, resource.Self{}), serve: (*plane).getSelf,
+			Answers: jsonAnswer(http.StatusOK, resource.Self{}), serve: h.self,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPrincipals, ID: "listPrincipals", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "List the principals of the log by id", Params: []Param{limitParam, cursorParam},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Principal]{}), Problems: []string{CodeBadCursor},
-			serve: (*plane).listPrincipals,
+			serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPrincipal, ID: "getPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Read a principal and its relations", Answers: show, Problems: readProblems(CodePrincipalNotFound),
-			serve: (*plane).getPrincipal,
+			serve: h.get,
 		},
 		{
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
 			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
 			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, projector.CodeRevisionConflict)...),
-			serve:    (*plane).putPrincipal,
+			serve:    h.put,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternPrincipal, ID: "deletePrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodePrincipalNotFound), serve: (*plane).deletePrincipal,
+			Problems: writeProblems(CodePrincipalNotFound), serve: h.delete,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternRelations, ID: "writeRelation", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Give a principal a relation; one that it has already writes nothing", Params: writeParams(),
 			BodyType: mediaJSON, Body: resource.Relation{}, Answers: show,
-			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: (*plane).writeRelation,
+			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: h.writeRelation,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Take a relation back; one that it does not have writes nothing",
 			Params:  writeParams(Param{Name: "relation", In: "query", Summary: "The relation, as object#name.", Required: true, Schema: &openapi.Schema{Type: "string"}}),
-			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: (*plane).removeRelation,
+			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: h.removeRelation,
 		},
 	}
 }
@@ -91,7 +101,7 @@ func principalNotFound(id policy.PrincipalID) error {
 	return problem(http.StatusNotFound, CodePrincipalNotFound, "the log knows no principal %s", id)
 }
 
-func (p *plane) getSelf(c *call) error {
+func (h *principalHandlers) self(c *call) error {
 	out := resource.Self{ID: c.principal, Relations: []string{}}
 	if c.who != nil {
 		out.Kind = string(c.who.Kind)
@@ -102,20 +112,20 @@ func (p *plane) getSelf(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-func (p *plane) listPrincipals(c *call) error {
+func (h *principalHandlers) list(c *call) error {
 	limit, after, err := c.pageOf(cursorPrincipals)
 	if err != nil {
 		return err
 	}
 	var items []projector.Principal
-	p.Model.Read(func(v *projector.View) { items = v.Principals(policy.PrincipalID(after), limit+1) })
+	h.model.Read(func(v *projector.View) { items = v.Principals(policy.PrincipalID(after), limit+1) })
 	end := func(x projector.Principal) string { return string(x.ID) }
 	return c.json(http.StatusOK, cut(items, limit, cursorPrincipals, end, showPrincipal))
 }
 
-// principalOf reads a principal, or says that there is none.
-func (p *plane) principalOf(c *call, id policy.PrincipalID) (found projector.Principal, err error) {
-	err = p.settled(c, func(v *projector.View) error {
+// read finds a principal, or says that there is none.
+func (h *principalHandlers) read(c *call, id policy.PrincipalID) (found projector.Principal, err error) {
+	err = h.reads.check(c, func(v *projector.View) error {
 		var ok bool
 		if found, ok = v.Principal(id); !ok {
 			return principalNotFound(id)
@@ -125,16 +135,16 @@ func (p *plane) principalOf(c *call, id policy.PrincipalID) (found projector.Pri
 	return found, err
 }
 
-func (p *plane) getPrincipal(c *call) error {
+func (h *principalHandlers) get(c *call) error {
 	id, err := c.pathPrincipal()
 	if err != nil {
 		return err
 	}
-	return p.answerPrincipal(c, id)
+	return h.answer(c, id)
 }
 
-func (p *plane) answerPrincipal(c *call, id policy.PrincipalID) error {
-	found, err := p.principalOf(c, id)
+func (h *principalHandlers) answer(c *call, id policy.PrincipalID) error {
+	found, err := h.read(c, id)
 	if err != nil {
 		return err
 	}
@@ -142,7 +152,7 @@ func (p *plane) answerPrincipal(c *call, id policy.PrincipalID) error {
 	return c.json(http.StatusOK, showPrincipal(found))
 }
 
-func (p *plane) putPrincipal(c *call) error {
+func (h *principalHandlers) put(c *call) error {
 	id, err := c.pathPrincipal()
 	if err != nil {
 		return err
@@ -155,7 +165,7 @@ func (p *plane) putPrincipal(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
-	if !p.named(id, doc.DisplayName) {
+	if !h.named(id, doc.DisplayName) {
 		if err := checkName("/display_name", doc.DisplayName); err != nil {
 			return err
 		}
@@ -167,28 +177,28 @@ func (p *plane) putPrincipal(c *call) error {
 	if c.r.Header.Get("If-None-Match") == "*" {
 		expected = new(uint64)
 	}
-	if p.checkTaken(id, doc) != nil {
+	if h.checkTaken(id, doc) != nil {
 		// Another worker may have taken it from whoever had it.
-		if err := p.catchUp(c, 0); err != nil {
+		if err := h.reads.catchUp(c, 0); err != nil {
 			return err
 		}
-		if err := p.checkTaken(id, doc); err != nil {
+		if err := h.checkTaken(id, doc); err != nil {
 			return err
 		}
 	}
 	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
-	if e.ID, err = p.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
+	if e.ID, err = h.writes.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
 		return err
 	}
-	if _, err := p.commit(c, e, false); err != nil {
+	if _, err := h.writes.commit(c, e, false); err != nil {
 		return err
 	}
-	return p.answerPrincipal(c, id)
+	return h.answer(c, id)
 }
 
 // named reports whether a principal has the name already: it may keep it.
-func (p *plane) named(id policy.PrincipalID, name string) (so bool) {
-	p.Model.Read(func(v *projector.View) {
+func (h *principalHandlers) named(id policy.PrincipalID, name string) (so bool) {
+	h.model.Read(func(v *projector.View) {
 		who, ok := v.Principal(id)
 		so = ok && who.Document != nil && who.Document.DisplayName == name
 	})
@@ -197,44 +207,44 @@ func (p *plane) named(id policy.PrincipalID, name string) (so bool) {
 
 // checkTaken refuses a credential that another principal lists. The fold takes
 // it, and whoever shows it is nobody then.
-func (p *plane) checkTaken(id policy.PrincipalID, doc policy.Principal) error {
-	if p.Access == nil {
+func (h *principalHandlers) checkTaken(id policy.PrincipalID, doc policy.Principal) error {
+	if h.access == nil {
 		return nil
 	}
-	by, pointer := p.Access.Taken(id, doc)
+	by, pointer := h.access.Taken(id, doc)
 	if by == "" {
 		return nil
 	}
 	return problem(http.StatusConflict, CodeCredentialTaken, "%s lists what is at %s; it would prove neither of them: take it from %s first", by, pointer, by)
 }
 
-func (p *plane) deletePrincipal(c *call) error {
+func (h *principalHandlers) delete(c *call) error {
 	id, err := c.pathPrincipal()
 	if err != nil {
 		return err
 	}
 	e := policy.PrincipalRemoved{Principal: id, CreatedBy: c.principal}
-	if e.ID, err = p.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {
+	if e.ID, err = h.writes.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {
 		return err
 	}
-	if seq, _, made := p.madeBefore(c, e); made {
-		if _, err := p.await(c, e, seq); err != nil {
+	if seq, _, made := h.writes.madeBefore(c, e); made {
+		if _, err := h.writes.await(c, e, seq); err != nil {
 			return err
 		}
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if _, err := p.principalOf(c, id); err != nil {
+	if _, err := h.read(c, id); err != nil {
 		return err
 	}
-	if _, err := p.commit(c, e, false); err != nil {
+	if _, err := h.writes.commit(c, e, false); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (p *plane) writeRelation(c *call) error {
+func (h *principalHandlers) writeRelation(c *call) error {
 	id, err := c.pathPrincipal()
 	if err != nil {
 		return err
@@ -247,22 +257,22 @@ func (p *plane) writeRelation(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
-	if err := p.checkNode(c, rel); err != nil {
+	if err := h.checkNode(c, rel); err != nil {
 		return err
 	}
 	e := policy.RelationWritten{Principal: id, Relation: rel, CreatedBy: c.principal}
-	if e.ID, err = p.id(c, uuid.Nil, fmt.Sprintf("write:relation:%s:%s", id, rel)); err != nil {
+	if e.ID, err = h.writes.id(c, uuid.Nil, fmt.Sprintf("write:relation:%s:%s", id, rel)); err != nil {
 		return err
 	}
-	if _, err := p.commit(c, e, false); err != nil {
+	if _, err := h.writes.commit(c, e, false); err != nil {
 		return err
 	}
-	return p.answerPrincipal(c, id)
+	return h.answer(c, id)
 }
 
 // checkNode refuses a relation to a node that names no project, or one that the
 // node is not of. A node that is not there yet may be named.
-func (p *plane) checkNode(c *call, rel policy.Relation) error {
+func (h *principalHandlers) checkNode(c *call, rel policy.Relation) error {
 	if !rel.Whole() {
 		return broken(http.StatusUnprocessableEntity, policy.CodeInvalidRelation, "/relation",
 			"%s names no project, and whoever names the node first would give its agent policies; write node:<project>/%s#%s", rel, rel.Node, rel.Name)
@@ -270,7 +280,7 @@ func (p *plane) checkNode(c *call, rel policy.Relation) error {
 	if rel.Kind != policy.ObjectNode {
 		return nil
 	}
-	return p.settled(c, func(v *projector.View) error {
+	return h.reads.check(c, func(v *projector.View) error {
 		if owner, known := v.ProjectOfNode(rel.Node); known && owner != rel.ID {
 			return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project than %s; choose another id for the node", rel.Node, rel.ID)
 		}
@@ -278,7 +288,7 @@ func (p *plane) checkNode(c *call, rel policy.Relation) error {
 	})
 }
 
-func (p *plane) removeRelation(c *call) error {
+func (h *principalHandlers) removeRelation(c *call) error {
 	id, err := c.pathPrincipal()
 	if err != nil {
 		return err
@@ -288,10 +298,10 @@ func (p *plane) removeRelation(c *call) error {
 		return invalid(err)
 	}
 	e := policy.RelationRemoved{Principal: id, Relation: rel, CreatedBy: c.principal}
-	if e.ID, err = p.id(c, uuid.Nil, fmt.Sprintf("remove:relation:%s:%s", id, rel)); err != nil {
+	if e.ID, err = h.writes.id(c, uuid.Nil, fmt.Sprintf("remove:relation:%s:%s", id, rel)); err != nil {
 		return err
 	}
-	if _, err := p.commit(c, e, false); err != nil {
+	if _, err := h.writes.commit(c, e, false); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)

@@ -123,13 +123,13 @@ func behind(seq, applied uint64) *resource.Problem {
 }
 
 // atFault says what went wrong in a request and is ours to mend.
-func (p *plane) atFault(c *call, err error) {
-	c.log(p.Trace).Error("request failed", "method", c.r.Method, "route", c.route.Pattern, "correlation_id", c.correlation, "error", err.Error())
+func (p *pipeline) atFault(c *call, err error) {
+	c.log(p.log).Error("request failed", "method", c.r.Method, "route", c.route.Pattern, "correlation_id", c.correlation, "error", err.Error())
 }
 
 // writeProblem answers with err. What is no problem yet is a fault of ours and
 // tells the client nothing but where to look.
-func (p *plane) writeProblem(c *call, err error) {
+func (p *pipeline) writeProblem(c *call, err error) {
 	var pr *resource.Problem
 	if !errors.As(err, &pr) {
 		p.atFault(c, err)
@@ -155,7 +155,7 @@ func (p *plane) writeProblem(c *call, err error) {
 	}
 	body, bad := json.Marshal(document)
 	if bad != nil { // strings and numbers alone: cannot happen
-		c.log(p.Trace).Error("a problem could not be encoded", "error", bad)
+		c.log(p.log).Error("a problem could not be encoded", "error", bad)
 	}
 	c.w.WriteHeader(out.Status)
 	_, _ = c.w.Write(append(body, '\n')) // the client may be gone

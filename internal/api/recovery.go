@@ -1,14 +1,18 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
 )
@@ -21,8 +25,19 @@ const factsPatience = 30 * time.Second
 // whether anybody waits.
 const factsAtOnce = 1024
 
+// recoveryHandlers serve operators who compare a plane with its log.
+type recoveryHandlers struct {
+	model interface {
+		Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[projector.Fact, error])
+	}
+	gate  *writeGate
+	save  func(ctx context.Context) (snapshot.Manifest, error)
+	saved func(ctx context.Context) ([]snapshot.Manifest, error)
+	log   *slog.Logger
+}
+
 // recoveryRoutes are for operators who hold a plane against its log.
-func recoveryRoutes() []Route {
+func (h *recoveryHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/facts", ID: "listFacts", Tag: "plane", Needs: access.ReadPlane,
@@ -32,25 +47,25 @@ func recoveryRoutes() []Route {
 				Status: http.StatusOK, MediaType: mediaNDJSON, Body: resource.Fact{}, Headers: []string{HeaderLogSeq},
 			}},
 			Problems: []string{policy.CodeInvalidNodeID},
-			serve:    (*plane).listFacts,
+			serve:    h.facts,
 		},
 		{
 			Method: http.MethodPost, Pattern: "/v1/snapshots", ID: "createSnapshot", Tag: "plane", Needs: access.AdminPlane,
 			Summary:  "Make a checkpoint of this worker's read model, for new workers to start from",
 			Answers:  jsonAnswer(http.StatusCreated, resource.Snapshot{}),
 			Problems: []string{CodeSnapshotRunning, CodeLogUnavailable, CodeStorageLow},
-			serve:    (*plane).createSnapshot,
+			serve:    h.createSnapshot,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/v1/snapshots", ID: "listSnapshots", Tag: "plane", Needs: access.ReadPlane, early: true,
 			Summary: "List the checkpoints of the log, newest first",
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
-			serve: (*plane).listSnapshots,
+			serve: h.listSnapshots,
 		},
 	}
 }
 
-func (p *plane) listFacts(c *call) error {
+func (h *recoveryHandlers) facts(c *call) error {
 	var node policy.NodeID
 	if text := c.r.URL.Query().Get("node"); text != "" {
 		id, err := policy.ParseNodeID(text)
@@ -59,11 +74,11 @@ func (p *plane) listFacts(c *call) error {
 		}
 		node = id
 	}
-	seq, facts := p.Model.Facts(node)
-	h := c.w.Header()
-	h.Set(HeaderLogSeq, strconv.FormatUint(seq, 10))
-	h.Set("Content-Type", mediaNDJSON)
-	h.Set("Cache-Control", "no-store")
+	seq, facts := h.model.Facts(node)
+	header := c.w.Header()
+	header.Set(HeaderLogSeq, strconv.FormatUint(seq, 10))
+	header.Set("Content-Type", mediaNDJSON)
+	header.Set("Cache-Control", "no-store")
 	deadline := http.NewResponseController(c.w)
 	enc := json.NewEncoder(c.w)
 	n := 0
@@ -98,23 +113,23 @@ func cutOff(c *call, err error) error {
 	return err
 }
 
-// asked says who has the plane do something of which its log shows nothing,
-// because nothing that is so changes by it.
-func (p *plane) asked(c *call) {
-	p.Trace.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
+// logRequest logs who asked for work that leaves no event in the plane's log,
+// because it changes no fact.
+func (h *recoveryHandlers) logRequest(c *call) {
+	h.log.Info("an operator asked for work", "route", c.route.Pattern, "principal", c.author(), "correlation_id", c.correlation)
 }
 
 var errNoSnapshots = errors.New("it keeps no checkpoints")
 
-func (p *plane) createSnapshot(c *call) error {
-	if p.SaveSnapshot == nil {
+func (h *recoveryHandlers) createSnapshot(c *call) error {
+	if h.save == nil {
 		return snapshotsAway(errNoSnapshots)
 	}
-	if err := p.writable(); err != nil {
+	if err := h.gate.check(); err != nil {
 		return err
 	}
-	p.asked(c)
-	m, err := p.SaveSnapshot(c.r.Context())
+	h.logRequest(c)
+	m, err := h.save(c.r.Context())
 	switch {
 	case errors.Is(err, snapshot.ErrRunning):
 		return problem(http.StatusConflict, CodeSnapshotRunning, "%v; wait for it, then list", err)
@@ -124,11 +139,11 @@ func (p *plane) createSnapshot(c *call) error {
 	return c.json(http.StatusCreated, showSnapshot(m))
 }
 
-func (p *plane) listSnapshots(c *call) error {
-	if p.ListSnapshots == nil {
+func (h *recoveryHandlers) listSnapshots(c *call) error {
+	if h.saved == nil {
 		return snapshotsAway(errNoSnapshots)
 	}
-	all, err := p.ListSnapshots(c.r.Context())
+	all, err := h.saved(c.r.Context())
 	if err != nil {
 		return snapshotsAway(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -45,7 +46,17 @@ const (
 	noMeshCIDR = noMeshIP + "/32"
 )
 
-func registerRoutes() []Route {
+// registerHandlers let agents register.
+type registerHandlers struct {
+	model    views
+	reads    *reads
+	writes   *writes
+	failures failureLimit
+	signer   func() (current, previous Signer)
+	clock    func() time.Time
+}
+
+func (h *registerHandlers) routes() []Route {
 	return []Route{{
 		Method: http.MethodPost, Pattern: patternRegister, ID: "registerNode", Tag: "node", Needs: access.Anyone,
 		Summary:  "Trade a bootstrap token for the bearer token of a node",
@@ -55,7 +66,7 @@ func registerRoutes() []Route {
 			projector.CodeTokenExpired, projector.CodeTokenRevoked, projector.CodeNonceCollision, CodePublicKeyInvalid, CodeResourceNotFound,
 			policy.CodeMissing, policy.CodeTextTooLong, policy.CodeInvalidUUID, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType,
 			CodeBodyTooLarge, CodeUnsupportedMedia, CodeStarting),
-		serve: (*plane).register,
+		serve: h.register,
 	}}
 }
 
@@ -87,11 +98,11 @@ type registration struct {
 // register is the one write that needs no credentials but its body. Nobody gets
 // an event into the log without a bootstrap token that is good as far as this
 // worker knows; that it is used once is the fold's to say.
-func (p *plane) register(c *call) error {
-	if p.Signer == nil {
+func (h *registerHandlers) register(c *call) error {
+	if h.signer == nil {
 		return starting(errors.New("it has no key to register nodes with"))
 	}
-	signer, previous := p.Signer()
+	signer, previous := h.signer()
 	var body resource.RegisterRequest
 	if err := c.lenient(&body); err != nil {
 		return err
@@ -100,34 +111,34 @@ func (p *plane) register(c *call) error {
 	if err != nil {
 		return err
 	}
-	who, t, err := p.bootstrap(c, reg.token)
+	who, t, err := h.bootstrap(c, reg.token)
 	if err != nil {
 		return err
 	}
-	err = p.settled(c, func(v *projector.View) error {
+	err = h.reads.check(c, func(v *projector.View) error {
 		if now, found, ok := v.Bootstrap(sha256.Sum256([]byte(reg.token))); ok {
 			who, t = now, found // a retry looks again
 		}
-		return p.registrable(v, who.ID, t, reg)
+		return h.registrable(v, who.ID, t, reg)
 	})
 	node, _ := parseID(string(who.ID)) // registrable has seen to it
 	secret, bearer := reg.secret(signer, node)
 	if err == nil {
-		err = p.enroll(c, who.ID, t.ID, reg, bearer)
+		err = h.enroll(c, who.ID, t.ID, reg, bearer)
 	}
 	var consumed *resource.Problem
-	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && p.Clock().Before(t.Expires) {
+	if errors.As(err, &consumed) && consumed.Code == projector.CodeTokenConsumed && h.clock().Before(t.Expires) {
 		// By this very request, maybe, sent before: then, too, when the plane had
 		// another key.
-		if previous != nil && !p.registeredSo(who.ID, bearer) {
+		if previous != nil && !h.registeredSo(who.ID, bearer) {
 			secret, bearer = reg.secret(previous, node)
 		}
-		if p.registeredSo(who.ID, bearer) {
+		if h.registeredSo(who.ID, bearer) {
 			err = nil
 		}
 	}
 	if err != nil {
-		p.failed(c)
+		h.failures.failed(c)
 		return err
 	}
 	return c.json(http.StatusCreated, resource.Registered{
@@ -202,18 +213,18 @@ func agrees(key []byte) bool {
 
 // bootstrap finds whose token it is. One made elsewhere a moment ago is looked
 // for again once the fold has caught up.
-func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t policy.Bootstrap, err error) {
+func (h *registerHandlers) bootstrap(c *call, token string) (who projector.Principal, t policy.Bootstrap, err error) {
 	kind, ok := access.BootstrapKind(token)
 	if ok {
 		find := func() (ok bool) {
-			p.Model.Read(func(v *projector.View) { who, t, ok = v.Bootstrap(sha256.Sum256([]byte(token))) })
+			h.model.Read(func(v *projector.View) { who, t, ok = v.Bootstrap(sha256.Sum256([]byte(token))) })
 			return ok
 		}
 		if ok = find(); !ok {
-			if err := p.blocked(c); err != nil {
+			if err := h.failures.blocked(c); err != nil {
 				return who, t, err
 			}
-			if err := p.catchUp(c, 0); err != nil {
+			if err := h.reads.catchUp(c, 0); err != nil {
 				return who, t, err
 			}
 			ok = find()
@@ -227,10 +238,10 @@ func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t pol
 	default:
 		return who, t, nil
 	}
-	if wait := p.blocked(c); wait != nil {
+	if wait := h.failures.blocked(c); wait != nil {
 		return who, t, wait
 	}
-	p.failed(c)
+	h.failures.failed(c)
 	if !ok {
 		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 	}
@@ -239,13 +250,13 @@ func (p *plane) bootstrap(c *call, token string) (who projector.Principal, t pol
 
 // registrable says why a node may not be registered with a token. What it says
 // of the token's state is as new as this fold.
-func (p *plane) registrable(v *projector.View, id policy.PrincipalID, t policy.Bootstrap, reg registration) error {
+func (h *registerHandlers) registrable(v *projector.View, id policy.PrincipalID, t policy.Bootstrap, reg registration) error {
 	n, known := v.Node(policy.NodeID(id))
 	_, isID := parseID(string(id))
 	if !isID {
 		return problem(http.StatusForbidden, CodeKindMismatch, "%s is no node that an agent registers as: its id is not a UUID", id)
 	}
-	switch refusal(v, p.Clock(), policy.NodeRegistered{Principal: id, Bootstrap: t.ID}) {
+	switch h.writes.refusal(v, policy.NodeRegistered{Principal: id, Bootstrap: t.ID}) {
 	case projector.CodeTokenRevoked:
 		return problem(http.StatusForbidden, projector.CodeTokenRevoked, "the bootstrap token was revoked; make another with edict access bootstrap")
 	case projector.CodeTokenConsumed:
@@ -267,7 +278,7 @@ func (p *plane) registrable(v *projector.View, id policy.PrincipalID, t policy.B
 
 // enroll appends the registration and waits for the fold's verdict. The event's
 // id follows from what it says, so a request sent twice is one event.
-func (p *plane) enroll(c *call, id policy.PrincipalID, bootstrap uuid.UUID, reg registration, bearer string) error {
+func (h *registerHandlers) enroll(c *call, id policy.PrincipalID, bootstrap uuid.UUID, reg registration, bearer string) error {
 	c.principal = string(id) // the token says so, and no header
 	e := policy.NodeRegistered{
 		ID: derivedID(string(id), uuid.Nil, bearer, "register"), Principal: id, Bootstrap: bootstrap,
@@ -277,7 +288,7 @@ func (p *plane) enroll(c *call, id policy.PrincipalID, bootstrap uuid.UUID, reg 
 		nonce := sha256.Sum256([]byte(reg.nonce))
 		e.Nonce = &nonce
 	}
-	_, err := p.commit(c, e, false)
+	_, err := h.writes.commit(c, e, false)
 	var pr *resource.Problem
 	if errors.As(err, &pr) {
 		switch pr.Code {
@@ -290,9 +301,9 @@ func (p *plane) enroll(c *call, id policy.PrincipalID, bootstrap uuid.UUID, reg 
 
 // registeredSo reports whether the node's registration, as it stands, gave this
 // bearer token.
-func (p *plane) registeredSo(id policy.PrincipalID, bearer string) (so bool) {
+func (h *registerHandlers) registeredSo(id policy.PrincipalID, bearer string) (so bool) {
 	hash := sha256.Sum256([]byte(bearer))
-	p.Model.Read(func(v *projector.View) {
+	h.model.Read(func(v *projector.View) {
 		who, ok := v.Principal(id)
 		if !ok || who.Document == nil || who.Document.Registration == nil {
 			return

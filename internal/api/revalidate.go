@@ -11,12 +11,12 @@ import (
 
 // revalidate has end called once the principal of a stream may have it no longer,
 // because a token or a relation was taken back or is over.
-func (p *plane) revalidate(c *call, end func()) (stop func()) {
-	if p.Access == nil {
+func (a *authorizer) revalidate(c *call, end func()) (stop func()) {
+	if a.access == nil {
 		return func() {}
 	}
-	s := cachedDecision{plane: p, c: c}
-	return p.streams.join(func() bool {
+	s := cachedDecision{auth: a, c: c}
+	return a.streams.join(func() bool {
 		if c.r.Context().Err() != nil {
 			return false // it ended by itself
 		}
@@ -31,7 +31,7 @@ func (p *plane) revalidate(c *call, end func()) (stop func()) {
 // cachedDecision is what was decided about a stream's principal last. It changes with the
 // log and with the end of a credential, and with nothing else.
 type cachedDecision struct {
-	plane *plane
+	auth  *authorizer
 	c     *call
 	seq   uint64    // folded when it was found
 	until time.Time // zero: for ever
@@ -40,20 +40,20 @@ type cachedDecision struct {
 
 // holds reports whether deciding again would find what the last one did.
 func (s *cachedDecision) holds() bool {
-	return s.sure && s.plane.Model.Applied() == s.seq && (s.until.IsZero() || s.plane.Clock().Before(s.until))
+	return s.sure && s.auth.model.Applied() == s.seq && (s.until.IsZero() || s.auth.clock().Before(s.until))
 }
 
 // decide reports whether the principal may still have the stream.
 func (s *cachedDecision) decide() bool {
-	p, ctx := s.plane, s.c.r.Context()
-	s.seq = p.Model.Applied()        // before: what is folded meanwhile is looked at again
+	a, ctx := s.auth, s.c.r.Context()
+	s.seq = a.model.Applied()        // before: what is folded meanwhile is looked at again
 	given, err := credentials(s.c.r) // a certificate may be over by now
 	if err != nil {
 		return false
 	}
-	s.until, s.sure = p.Access.Until(given)
-	who, err := p.Access.Authenticate(ctx, given)
-	return err == nil && who.Decide(s.c.route.Needs, p.object(s.c)) == access.Allow
+	s.until, s.sure = a.access.Until(given)
+	who, err := a.access.Authenticate(ctx, given)
+	return err == nil && who.Decide(s.c.route.Needs, a.object(s.c)) == access.Allow
 }
 
 // revalidateEvery is how often each open stream is looked at again.

@@ -86,7 +86,7 @@ func TestWithoutStreamsNothingRuns(t *testing.T) {
 	})
 }
 
-// watched is a plane of which only what revalidate asks is there.
+// watched is the little of a plane that revalidate asks.
 type watched struct {
 	Access
 	Model
@@ -125,9 +125,9 @@ func (w *watched) open(r *http.Request, who policy.Principal) (ended func() bool
 	w.registry = access.NewRegistry(w, access.Options{File: access.File{"ana": {
 		Principal: who, Relations: []policy.Relation{{Kind: policy.ObjectPlane, Name: policy.RelationAdmin}},
 	}}})
-	p := &plane{Deps: Deps{Access: w, Model: w, Clock: time.Now}}
+	a := &authorizer{access: w, model: w, clock: time.Now}
 	var end atomic.Bool
-	leave = p.revalidate(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end.Store(true) })
+	leave = a.revalidate(&call{r: r, route: &Route{Needs: access.ReadPlane}}, func() { end.Store(true) })
 	return func() bool { synctest.Wait(); return end.Load() }, leave
 }
 

@@ -14,7 +14,10 @@ import (
 
 const cursorRevisions = "r"
 
-func revisionRoutes() []Route {
+// revisionHandlers serve what a policy was before.
+type revisionHandlers struct{ reads *reads }
+
+func (h *revisionHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/revisions", ID: "listRevisions", Tag: "revisions", Needs: access.ReadPolicy,
@@ -22,14 +25,14 @@ func revisionRoutes() []Route {
 			Params:   []Param{limitParam, cursorParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Revision]{}),
 			Problems: readProblems(CodeBadCursor, CodePolicyNotFound),
-			serve:    (*plane).listRevisions,
+			serve:    h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/revisions/{revision}", ID: "getRevision", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary:  "Read one revision of a policy",
 			Answers:  jsonAnswer(http.StatusOK, resource.Revision{}),
 			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound),
-			serve:    (*plane).getRevision,
+			serve:    h.get,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/diff", ID: "diffRevisions", Tag: "revisions", Needs: access.ReadPolicy,
@@ -40,28 +43,12 @@ func revisionRoutes() []Route {
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Diff{}),
 			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound, policy.CodeMissing),
-			serve:    (*plane).diffRevisions,
-		},
-		{
-			Method: http.MethodPost, Pattern: patternPolicy + "/dry-run", ID: "dryRunPolicy", Tag: "revisions", Needs: access.EditPolicy,
-			Summary:  "Say what a revision would do, and write nothing",
-			BodyType: mediaJSON, Body: resource.Preview{},
-			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
-			Problems: readProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound)...)...)...),
-			serve:    (*plane).dryRun,
-		},
-		{
-			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions", Needs: access.EditPolicy,
-			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
-			BodyType: mediaJSON, Body: resource.Preview{},
-			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}),
-			Problems: bodyProblems(ruleFaults(authorFaults()...)...),
-			serve:    (*plane).dryRunNew,
+			serve:    h.diff,
 		},
 	}
 }
 
-func (p *plane) listRevisions(c *call) error {
+func (h *revisionHandlers) list(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
@@ -77,7 +64,7 @@ func (p *plane) listRevisions(c *call) error {
 		}
 	}
 	var items []projector.RevisionInfo
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		if _, err = livePolicy(v, project, id); err != nil {
 			return err
 		}
@@ -92,7 +79,7 @@ func (p *plane) listRevisions(c *call) error {
 	return c.json(http.StatusOK, cut(items, limit, cursorRevisions, end, show))
 }
 
-func (p *plane) getRevision(c *call) error {
+func (h *revisionHandlers) get(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
@@ -102,7 +89,7 @@ func (p *plane) getRevision(c *call) error {
 		return err
 	}
 	var rev policy.Revision
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		rev, err = revisionOf(v, project, id, rid)
 		return err
 	})
@@ -125,7 +112,7 @@ func revisionOf(v *projector.View, project, id, revision uuid.UUID) (policy.Revi
 	return rev.Revision, err
 }
 
-func (p *plane) diffRevisions(c *call) error {
+func (h *revisionHandlers) diff(c *call) error {
 	project, id, err := c.pathIDs("policy")
 	if err != nil {
 		return err
@@ -139,7 +126,7 @@ func (p *plane) diffRevisions(c *call) error {
 		return err
 	}
 	var a, b policy.Revision
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		if a, err = revisionOf(v, project, id, from); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ type Route struct {
 	// fault writes this route's errors in a form of its own; nil: as problems.
 	fault func(pr *resource.Problem) resource.AlphaError
 
-	serve func(p *plane, c *call) error
+	serve func(c *call) error
 }
 
 // Admin reports whether the route is an operator's: it reads or changes the
@@ -71,24 +71,7 @@ const (
 
 // Routes is every route of the API. The slice is the caller's.
 func Routes() []Route {
-	var all []Route
-	all = append(all, policyRoutes()...)
-	all = append(all, revisionRoutes()...)
-	all = append(all, nodeRoutes()...)
-	all = append(all, agentRoutes()...)
-	all = append(all, registerRoutes()...)
-	all = append(all, heartbeatRoutes()...)
-	all = append(all, artifactRoutes()...)
-	all = append(all, datapathRoutes()...)
-	all = append(all, convergenceRoutes()...)
-	all = append(all, admissionRoutes()...)
-	all = append(all, alphaRoutes()...)
-	all = append(all, accessRoutes()...)
-	all = append(all, auditRoutes()...)
-	all = append(all, operatorRoutes()...)
-	all = append(all, keyRoutes()...)
-	all = append(all, recoveryRoutes()...)
-	return append(all, healthRoutes()...)
+	return new(handlers).routes()
 }
 
 func jsonAnswer(status int, body any) []Answer {

@@ -12,15 +12,20 @@ import (
 func (p *Plane) deps() api.Deps {
 	d := api.Deps{
 		Log: p.stream, Model: p.store, Relay: p.relay, Tables: p.tables,
-		Name: p.opt.Name, Durability: p.conn.Durability, MaxMessage: p.conn.MaxPayload(),
-		Partitions: p.worker.Partitions, Workers: p.worker.List,
-		Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker),
-		Past: p.store.PastStatus, Writable: p.disk.Writable, ProjectBytes: p.opt.ProjectBytes,
-		SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List,
 		Convergence: p.tracker, Admission: p.admitter,
-		Damaged: p.alarm.Raised, Held: p.held, Witnessed: p.witness.Last,
-		Checks:   []api.Check{{Name: "nats", Probe: connected(p.conn)}, {Name: "chain", Probe: p.alarm.Check}},
-		Failures: p.failures, MetricsPage: p.page, Metrics: p.metrics, Trace: p.log,
+		AccessDeps: api.AccessDeps{Failures: p.failures},
+		StatusDeps: api.StatusDeps{
+			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last,
+			Partitions: p.worker.Partitions, Workers: p.worker.List,
+			Checks: []api.Check{{Name: "nats", Probe: connected(p.conn)}, {Name: "chain", Probe: p.alarm.Check}},
+		},
+		HistoryDeps:    api.HistoryDeps{Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker)},
+		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List},
+		LimitDeps: api.LimitDeps{
+			Writable: p.disk.Writable, Damaged: p.alarm.Raised, Held: p.held,
+			ProjectBytes: p.opt.ProjectBytes, MaxMessage: p.conn.MaxPayload(),
+		},
+		ObserveDeps: api.ObserveDeps{MetricsPage: p.page, Metrics: p.metrics, Trace: p.log},
 	}
 	url := streams.PublicURLs(p.url)
 	d.LogURL = func() string { return url }

@@ -182,7 +182,7 @@ func (p *plane) start(dir string, as casting) *worker {
 		Partitions: partitions, Head: log.Head, HubBytes: as.hub,
 		Publish: relay.PublishOptions{Wire: conn, Listeners: streams.NewListeners(conn), Share: as.share, Marks: as.marks},
 	})
-	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, ReadPatience: 200 * time.Millisecond}))
+	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, LimitDeps: api.LimitDeps{ReadPatience: 200 * time.Millisecond}}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- store.Run(ctx, &tap{log, as.cut}) }()

@@ -31,10 +31,13 @@ type authored struct {
 	Rules json.RawMessage `json:"rules"`
 }
 
-// admitDraft runs a network policy through the admission policies: service type
+// draftAdmission has admission policies judge network policies.
+type draftAdmission struct{ registry *admission.Registry }
+
+// draft runs a network policy through the admission policies: service type
 // network-policy, the caller as user, the project as tenant. The draft comes
 // back as they patched it. A dry run of a policy that does not exist has no slug.
-func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
+func (a *draftAdmission) draft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
 	text, err := json.Marshal(authored{d.Slug, d.DisplayName, policy.AppendSelector(nil, d.Selector), showOrder(d.Order), policy.AppendRules(nil, d.Rules)})
 	if err != nil {
 		return d, admission.Result{}, fmt.Errorf("write the draft: %w", err)
@@ -43,7 +46,7 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool)
 	if err != nil {
 		return d, admission.Result{}, fmt.Errorf("read the draft: %w", err)
 	}
-	result, err := p.Admission.Evaluate(c.r.Context(), admission.Request{
+	result, err := a.registry.Evaluate(c.r.Context(), admission.Request{
 		ServiceType: serviceNetworkPolicy, Labels: admission.LabelsOf(payload), Payload: payload,
 		UserID: c.principal, TenantID: project.String(),
 	}, admission.Options{DryRun: dry})
@@ -74,9 +77,9 @@ func (p *plane) admitDraft(c *call, project uuid.UUID, d policy.Draft, dry bool)
 	return d, result, nil
 }
 
-// admitRevision is admitDraft for a revision that is about to be published.
-func (p *plane) admitRevision(c *call, e *policy.RevisionCreated) error {
-	d, _, err := p.admitDraft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()}, false)
+// revision is draft for a revision that is about to be published.
+func (a *draftAdmission) revision(c *call, e *policy.RevisionCreated) error {
+	d, _, err := a.draft(c, e.Project, policy.Draft{Slug: e.Slug, DisplayName: e.DisplayName, Content: e.Revision.Content()}, false)
 	if err != nil {
 		return err
 	}

@@ -29,15 +29,24 @@ func askedBy(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// retries finds what an Idempotency-Key was used for before.
+type retries struct {
+	model interface {
+		views
+		Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
+	}
+	HistoryDeps
+}
+
 // sameBody refuses a key whose write was made with another body. The log has the
 // event e once more than that: e is one that the fold has met before. What the log
 // cannot tell is taken for a retry: a write that newer ones have covered, one of a
 // release before, one that a producer of the same project made under this id.
-func (p *plane) sameBody(ctx context.Context, e policy.Event, asked string) error {
-	if asked == "" || p.Event == nil || p.NextOf == nil || fault.Always(fault.AnyBody) {
+func (t *retries) sameBody(ctx context.Context, e policy.Event, asked string) error {
+	if asked == "" || t.Event == nil || t.NextOf == nil || fault.Always(fault.AnyBody) {
 		return nil
 	}
-	m, err := p.made(ctx, e)
+	m, err := t.made(ctx, e)
 	if errors.Is(err, streams.ErrNotFound) {
 		return nil
 	}
@@ -53,13 +62,13 @@ func (p *plane) sameBody(ctx context.Context, e policy.Event, asked string) erro
 
 // made is the message of the event e that took effect: where the read model says
 // that it is, and of what changes seldom wherever the log has it.
-func (p *plane) made(ctx context.Context, e policy.Event) (streams.Message, error) {
-	seq, seldom, err := p.present(e)
+func (t *retries) made(ctx context.Context, e policy.Event) (streams.Message, error) {
+	seq, seldom, err := t.present(e)
 	if err != nil {
 		return streams.Message{}, err
 	}
 	if seq > 0 {
-		m, err := p.Event(ctx, seq)
+		m, err := t.Event(ctx, seq)
 		if err != nil {
 			return m, err
 		}
@@ -68,11 +77,11 @@ func (p *plane) made(ctx context.Context, e policy.Event) (streams.Message, erro
 		}
 	}
 	for seq = 0; seldom; {
-		m, err := p.NextOf(ctx, e, seq+1)
+		m, err := t.NextOf(ctx, e, seq+1)
 		if err != nil {
 			return m, err
 		}
-		if v, err := p.Model.Verdict(ctx, m.Seq); v.Rejection == nil && (err == nil || errors.Is(err, projector.ErrForgotten)) {
+		if v, err := t.model.Verdict(ctx, m.Seq); v.Rejection == nil && (err == nil || errors.Is(err, projector.ErrForgotten)) {
 			return m, nil
 		}
 		seq = m.Seq
@@ -83,8 +92,8 @@ func (p *plane) made(ctx context.Context, e policy.Event) (streams.Message, erro
 // present is the sequence of the event that gave what e is about its present state,
 // or of the revision that e makes; 0: there is none. seldom says that there are few
 // events about it.
-func (p *plane) present(e policy.Event) (seq uint64, seldom bool, err error) {
-	p.Model.Read(func(v *projector.View) {
+func (t *retries) present(e policy.Event) (seq uint64, seldom bool, err error) {
+	t.model.Read(func(v *projector.View) {
 		switch e := e.(type) {
 		case policy.NodeUpdated:
 			n, _ := v.Node(e.Node)

@@ -18,26 +18,33 @@ import (
 // CodeProjectOverShare is of a write for a project that has had its share of the log.
 const CodeProjectOverShare = "project_over_share"
 
-// affordable refuses an event of a project that took its share of the log in the
+// quota holds every project to its share of the log.
+type quota struct {
+	model views
+	clock func() time.Time
+	limit uint64 // bytes in projector.UsageHours; 0: any number
+}
+
+// check refuses an event of a project that took its share of the log in the
 // last day. What only takes away passes: it is bounded by what is there, and an
 // allow that must go has to go. Administrators pass, as they do over NATS.
-func (p *plane) affordable(c *call, e policy.Event) error {
+func (q *quota) check(c *call, e policy.Event) error {
 	project := e.Scope()
-	if p.ProjectBytes == 0 || project == uuid.Nil || policy.KindOf(e).Ends || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
+	if q.limit == 0 || project == uuid.Nil || policy.KindOf(e).Ends || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
 		return nil
 	}
 	var u projector.Usage
-	p.Model.Read(func(v *projector.View) { u = v.Usage(project) })
-	now := p.Clock()
+	q.model.Read(func(v *projector.View) { u = v.Usage(project) })
+	now := q.clock()
 	taken := u.Bytes(now)
-	if taken < p.ProjectBytes {
+	if taken < q.limit {
 		return nil
 	}
-	until := u.Below(p.ProjectBytes, now)
+	until := u.Below(q.limit, now)
 	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(until.Sub(now)/time.Second)))
 	return problem(http.StatusTooManyRequests, CodeProjectOverShare,
 		"project %s took %d bytes of the log in %d hours, and its share is %d: deletions are taken, other writes again from %s on",
-		project, taken, projector.UsageHours, p.ProjectBytes, until.UTC().Format(time.RFC3339))
+		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))
 }
 
 // mostShares is how many projects a status lists of those within their share.
@@ -45,13 +52,13 @@ const mostShares = 20
 
 // shares are what projects took of the log: all that are over their share, and
 // of the others those that took most.
-func (p *plane) shares() resource.Shares {
-	out := resource.Shares{Limit: p.ProjectBytes, Hours: projector.UsageHours, Projects: []resource.Share{}}
-	now := p.Clock()
-	p.Model.Read(func(v *projector.View) {
+func (q *quota) shares() resource.Shares {
+	out := resource.Shares{Limit: q.limit, Hours: projector.UsageHours, Projects: []resource.Share{}}
+	now := q.clock()
+	q.model.Read(func(v *projector.View) {
 		for project, u := range v.Usages() {
 			if taken := u.Bytes(now); taken > 0 {
-				over := p.ProjectBytes > 0 && taken >= p.ProjectBytes
+				over := q.limit > 0 && taken >= q.limit
 				out.Projects = append(out.Projects, resource.Share{Project: project.String(), Bytes: taken, Over: over})
 			}
 		}

@@ -29,7 +29,18 @@ const (
 	headerAPIVersion = "X-Plexsphere-API-Version"
 )
 
-func agentRoutes() []Route {
+// stateHandlers serve a node what it must do, at once and as it changes.
+type stateHandlers struct {
+	model    views
+	reads    *reads
+	relay    Relay
+	composer *snapshot.Composer
+	auth     *authorizer
+	pulled   *lastPulled
+	held     held
+}
+
+func (h *stateHandlers) routes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
 	stateHeaders := []string{HeaderEventID, HeaderLogSeq, "ETag"}
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
@@ -42,14 +53,14 @@ func agentRoutes() []Route {
 				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.NodeState{}, Headers: stateHeaders},
 				{Status: http.StatusNotModified, Headers: stateHeaders},
 			},
-			Problems: lags, serve: (*plane).getState,
+			Problems: lags, serve: h.state,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
 			Summary:  "List a node's compiled rulesets by policy id",
 			Params:   []Param{minSeq},
 			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
-			Problems: lags, serve: (*plane).getRulesets,
+			Problems: lags, serve: h.rulesets,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node", Needs: access.ReadNode,
@@ -63,46 +74,35 @@ func agentRoutes() []Route {
 			}},
 			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.BatchEvent{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
 			Problems: append(slices.Clip(lags), CodeBadLastEventID, CodeNotAcceptable),
-			serve:    (*plane).serveEvents,
+			serve:    h.events,
 		},
 	}
-}
-
-// fresh waits until the read model shows what was in the log when the request
-// came, or min_seq when the client knows what it waits for. Nodes never get an
-// older answer.
-func (p *plane) fresh(c *call) error {
-	minSeq, err := c.queryUint("min_seq", 0)
-	if err != nil {
-		return err
-	}
-	return p.catchUp(c, minSeq)
 }
 
 func starting(err error) error {
 	return problem(http.StatusServiceUnavailable, CodeStarting, "this worker cannot serve nodes now: %v", err)
 }
 
-func (p *plane) getState(c *call) error {
+func (h *stateHandlers) state(c *call) error {
 	id, err := c.pathNode()
 	if err != nil {
 		return err
 	}
-	if err := p.fresh(c); err != nil {
+	if err := h.reads.fresh(c); err != nil {
 		return err
 	}
-	if err := p.Relay.Ready(); err != nil {
+	if err := h.relay.Ready(); err != nil {
 		return starting(err)
 	}
 	// Before the rows: what is told between the two comes again on the stream,
 	// which is harmless; the other way round it would be missed.
-	position := p.Relay.Position()
+	position := h.relay.Position()
 	var s snapshot.State
 	var at uint64
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		var ok bool
 		at = v.Seq()
-		if s, ok, err = p.Composer.State(v, id); err == nil && !ok {
+		if s, ok, err = h.composer.State(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
 		}
 		return err
@@ -110,12 +110,12 @@ func (p *plane) getState(c *call) error {
 	if err != nil {
 		return err
 	}
-	p.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
-	h := c.w.Header()
-	h.Set(HeaderEventID, position.String())
-	h.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
-	h.Set("ETag", s.ETag)
-	h.Set("Cache-Control", "no-cache")
+	h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
+	header := c.w.Header()
+	header.Set(HeaderEventID, position.String())
+	header.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
+	header.Set("ETag", s.ETag)
+	header.Set("Cache-Control", "no-cache")
 	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -138,16 +138,16 @@ func noneMatch(headers []string, etag string) bool {
 	return false
 }
 
-func (p *plane) getRulesets(c *call) error {
+func (h *stateHandlers) rulesets(c *call) error {
 	id, err := c.pathNode()
 	if err != nil {
 		return err
 	}
-	if err := p.fresh(c); err != nil {
+	if err := h.reads.fresh(c); err != nil {
 		return err
 	}
 	var sets []snapshot.Ruleset
-	err = p.settled(c, func(v *projector.View) (err error) {
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		var ok bool
 		if sets, ok, err = snapshot.Rulesets(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
@@ -170,15 +170,15 @@ func (p *plane) getRulesets(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-func (p *plane) serveEvents(c *call) error {
+func (h *stateHandlers) events(c *call) error {
 	id, err := c.pathNode()
 	if err != nil {
 		return err
 	}
-	if err := p.exists(c, id); err != nil {
+	if err := h.exists(c, id); err != nil {
 		return err
 	}
-	if err := p.Relay.Ready(); err != nil {
+	if err := h.relay.Ready(); err != nil {
 		return starting(err)
 	}
 	if c.r.Method == http.MethodHead {
@@ -189,23 +189,23 @@ func (p *plane) serveEvents(c *call) error {
 	}
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
-	defer p.revalidate(c, cancel)()
+	defer h.auth.revalidate(c, cancel)()
 	if c.who != nil {
-		defer p.held.join(holding{c.who.ID, id}, cancel)()
+		defer h.held.join(holding{c.who.ID, id}, cancel)()
 	}
-	return notServed(id, p.Relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
+	return notServed(id, h.relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
 }
 
 // exists returns once a node is known here, or is not at the log's head.
-func (p *plane) exists(c *call, id policy.NodeID) error {
+func (h *stateHandlers) exists(c *call, id policy.NodeID) error {
 	known := func() (ok bool) {
-		p.Model.Read(func(v *projector.View) { _, ok = v.Node(id) })
+		h.model.Read(func(v *projector.View) { _, ok = v.Node(id) })
 		return ok
 	}
 	if known() {
 		return nil
 	}
-	if err := p.catchUp(c, 0); err != nil {
+	if err := h.reads.catchUp(c, 0); err != nil {
 		return err
 	}
 	if !known() {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 
 	"github.com/edictdev/edict/internal/streams"
@@ -21,31 +20,26 @@ type Tracer interface {
 	Publish(ctx context.Context, eventType string, events int) (trace streams.Trace, done func(seq uint64, err error))
 }
 
-// tracing takes a request's place in the caller's trace. Without a tracer its
+// tracing joins requests and the events that they append to traces.
+type tracing struct{ tracer Tracer } // nil: nothing is recorded
+
+// request joins a request to the caller's trace. Without a tracer its
 // events carry what the caller sent. Nobody asks what probes and scrapes did,
 // and an event stream lasts as long as its client likes.
-func (p *plane) tracing(c *call) (done func(status int)) {
+func (t *tracing) request(c *call) (done func(status int)) {
 	c.trace, _ = streams.ParseTrace(c.r.Header.Get(HeaderTraceparent))
-	if p.Tracer == nil || c.route.Tag == tagHealth || c.route.Pattern == patternEvents || c.route.ID == "" {
+	if t.tracer == nil || c.route.Tag == tagHealth || c.route.Pattern == patternEvents || c.route.ID == "" {
 		return func(int) {}
 	}
-	ctx, trace, done := p.Tracer.Request(c.r, c.route.ID, c.route.Pattern)
+	ctx, trace, done := t.tracer.Request(c.r, c.route.ID, c.route.Pattern)
 	c.r, c.trace = c.r.WithContext(ctx), trace
 	return done
 }
 
 // publishing is the trace that events of a call carry.
-func (p *plane) publishing(c *call, eventType string, events int) (trace streams.Trace, done func(seq uint64, err error)) {
-	if p.Tracer == nil {
+func (t *tracing) publishing(c *call, eventType string, events int) (trace streams.Trace, done func(seq uint64, err error)) {
+	if t.tracer == nil {
 		return c.trace, func(uint64, error) {}
 	}
-	return p.Tracer.Publish(c.r.Context(), eventType, events)
-}
-
-// log is where to write what concerns this call.
-func (c *call) log(to *slog.Logger) *slog.Logger {
-	if c.trace.IsZero() {
-		return to
-	}
-	return to.With("trace_id", c.trace.ID())
+	return t.tracer.Publish(c.r.Context(), eventType, events)
 }

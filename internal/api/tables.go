@@ -1,15 +1,12 @@
 package api
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -17,7 +14,6 @@ import (
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/compiler/datapath"
-	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
 )
@@ -36,7 +32,13 @@ const (
 	CodeNoAddress        = "node_without_addresses" // a warning
 )
 
-func datapathRoutes() []Route {
+// tableHandlers serve nodes' tables, and explain what they say.
+type tableHandlers struct {
+	reads  *reads
+	tables *snapshot.Tables
+}
+
+func (h *tableHandlers) routes() []Route {
 	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
 	tables := readProblems(CodeNodeNotFound, CodeTooManyEntries, CodeTooManyLevels, CodeTooManyAtOnce)
 	text := func(name, summary string, required bool, schema *openapi.Schema) Param {
@@ -51,7 +53,7 @@ func datapathRoutes() []Route {
 				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Datapath{}, Headers: []string{"ETag"}},
 				{Status: http.StatusNotModified, Headers: []string{"ETag"}},
 			},
-			Problems: tables, serve: (*plane).getDatapath,
+			Problems: tables, serve: h.datapath,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
@@ -65,7 +67,7 @@ func datapathRoutes() []Route {
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
 			Problems: append(tables[:len(tables):len(tables)], explainFaults()...),
-			serve:    (*plane).explain,
+			serve:    h.explain,
 		},
 	}
 }
@@ -78,22 +80,22 @@ func explainFaults() []string {
 }
 
 // tableOf is the table of the node in the path, as fresh as a node's state.
-func (p *plane) tableOf(c *call) (snapshot.Answer, error) {
+func (h *tableHandlers) tableOf(c *call) (snapshot.Answer, error) {
 	id, err := c.pathNode()
 	if err != nil {
 		return snapshot.Answer{}, err
 	}
-	if err := p.fresh(c); err != nil {
+	if err := h.reads.fresh(c); err != nil {
 		return snapshot.Answer{}, err
 	}
 	ctx, end := untilStop(c.r.Context())
 	defer end()
-	a, ok, err := p.Tables.Of(ctx, id)
+	a, ok, err := h.tables.Of(ctx, id)
 	if err == nil && !ok { // it may have come since
-		if err := p.catchUp(c, 0); err != nil {
+		if err := h.reads.catchUp(c, 0); err != nil {
 			return a, err
 		}
-		a, ok, err = p.Tables.Of(ctx, id)
+		a, ok, err = h.tables.Of(ctx, id)
 	}
 	var refused *snapshot.TableError
 	switch {
@@ -135,18 +137,18 @@ func showRefused(r *snapshot.Refusal) *resource.Refused {
 	return &resource.Refused{NodeID: string(r.Node), Code: refusalCode(r.Err), Detail: r.Err.Error(), AsOf: r.AsOf}
 }
 
-// getDatapath answers with the table's bytes as they were made once; what is
+// datapath sends the table's bytes as they were made once; what is
 // the node's own stands around them.
-func (p *plane) getDatapath(c *call) error {
-	a, err := p.tableOf(c)
+func (h *tableHandlers) datapath(c *call) error {
+	a, err := h.tableOf(c)
 	if err != nil {
 		return err
 	}
-	h := c.w.Header()
-	h.Set("Cache-Control", "no-cache")
+	header := c.w.Header()
+	header.Set("Cache-Control", "no-cache")
 	// The version is not part of what the tag names: the same table stays right
 	// while the log goes on.
-	h.Set("ETag", "W/"+a.ETag)
+	header.Set("ETag", "W/"+a.ETag)
 	if noneMatch(c.r.Header.Values("If-None-Match"), a.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -251,8 +253,8 @@ func (c *call) flow() (f flow, err error) {
 	return f, nil
 }
 
-func (p *plane) explain(c *call) error {
-	a, err := p.tableOf(c)
+func (h *tableHandlers) explain(c *call) error {
+	a, err := h.tableOf(c)
 	if err != nil {
 		return err
 	}
@@ -314,53 +316,4 @@ func appendMember(b []byte, name string, value any) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
 	}
 	return append(append(append(append(b, `,"`...), name...), `":`...), text...), nil
-}
-
-// refusedTables are nodes of a policy that keep an older table. Nodes of one
-// label set have much the same table, so one of each is asked, as long as the
-// patience lasts: a hundred thousand nodes may all have labels of their own, and one
-// table may be half a minute of work. Others are known because they asked.
-func (p *plane) refusedTables(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
-	var groups [][]projector.Seat
-	var err error
-	p.Model.Read(func(v *projector.View) {
-		var pol policy.Policy
-		var ok bool
-		if pol, ok, err = v.Policy(project, id); ok && err == nil {
-			groups = v.Matched(project, []policy.Selector{pol.Head.Selector})
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, done := untilStop(ctx)
-	defer done()
-	asking, end := context.WithTimeout(ctx, cmp.Or(p.TablePatience, 2*time.Second))
-	defer end()
-	var nodes []policy.NodeID
-	for i, seats := range groups {
-		for _, s := range seats {
-			nodes = append(nodes, s.ID)
-		}
-		if i >= limit || len(seats) == 0 || asking.Err() != nil {
-			continue
-		}
-		var refused *snapshot.TableError
-		var busy *snapshot.BusyError // then it is not known
-		_, _, err := p.Tables.Of(asking, seats[0].ID)
-		if err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) && asking.Err() == nil {
-			return nil, err
-		}
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	slices.Sort(nodes)
-	var out []resource.Refused
-	for _, r := range p.Tables.Refused(nodes) {
-		if len(out) < limit {
-			out = append(out, *showRefused(&r))
-		}
-	}
-	return out, nil
 }

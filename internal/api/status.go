@@ -1,17 +1,38 @@
 package api
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
 
-func operatorRoutes() []Route {
+// statusHandlers say how the plane is doing.
+type statusHandlers struct {
+	StatusDeps
+	log interface {
+		State(ctx context.Context) (streams.State, error)
+		Created() time.Time
+	}
+	model interface {
+		views
+		rejections
+		Digest(ctx context.Context) (projector.Digest, error)
+	}
+	quota       *quota
+	convergence Convergence
+	metrics     *Metrics
+}
+
+func (h *statusHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane", Needs: access.ReadPlane, early: true,
@@ -19,7 +40,7 @@ func operatorRoutes() []Route {
 			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it."), laggingParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
 			Problems: []string{CodeLogUnavailable},
-			serve:    (*plane).getStatus,
+			serve:    h.status,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/v1/rejected", ID: "listRejected", Tag: "plane", Needs: access.ReadPlane,
@@ -29,12 +50,12 @@ func operatorRoutes() []Route {
 				querySeq("after", "Those above this log sequence; next_cursor is one."),
 			},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Rejection]{}),
-			serve:   (*plane).listRejected,
+			serve:   h.rejected,
 		},
 	}
 }
 
-func (p *plane) getStatus(c *call) error {
+func (h *statusHandlers) status(c *call) error {
 	digest, err := c.queryFlag("digest")
 	if err != nil {
 		return err
@@ -43,60 +64,60 @@ func (p *plane) getStatus(c *call) error {
 	if err != nil {
 		return err
 	}
-	log, err := p.Log.State(c.r.Context())
+	log, err := h.log.State(c.r.Context())
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log's head cannot be read: %v", err)
 	}
 	out := resource.Status{
-		Log:        resource.LogStatus{Created: p.Log.Created().UTC(), Bytes: log.Bytes},
-		Durability: p.Durability(),
+		Log:        resource.LogStatus{Created: h.log.Created().UTC(), Bytes: log.Bytes},
+		Durability: h.Durability(),
 	}
-	if p.LogURL != nil {
-		out.Log.NATS = p.LogURL()
+	if h.LogURL != nil {
+		out.Log.NATS = h.LogURL()
 	}
 	var counts projector.Counts
-	p.Model.Read(func(v *projector.View) {
+	h.model.Read(func(v *projector.View) {
 		out.Applied = v.Seq()
 		counts = v.Counts()
 	})
 	out.Rejected, out.Nodes = counts.Rejected, counts.Nodes
 	out.Identities, out.Policies = counts.Identities, counts.Policies
 	if digest {
-		d, err := p.Model.Digest(c.r.Context())
+		d, err := h.model.Digest(c.r.Context())
 		if err != nil {
 			return err
 		}
 		out.Applied, out.Digest = d.Seq, hex.EncodeToString(d.Sum[:])
 	}
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
-	p.Metrics.sawHead(out.Head)
+	h.metrics.sawHead(out.Head)
 	out.Partitions = []resource.Partition{}
-	if p.Partitions != nil {
-		if out.Partitions, err = p.Partitions(); err != nil {
+	if h.Partitions != nil {
+		if out.Partitions, err = h.Partitions(); err != nil {
 			return err
 		}
 	}
-	if p.Past != nil {
-		past := p.Past()
+	if h.Past != nil {
+		past := h.Past()
 		out.Past = resource.Past{From: past.From, Records: past.Records, Bytes: past.Bytes, Dropped: past.Dropped}
 	}
-	if out.Convergence, err = p.convergence(c.r.Context(), limit); err != nil {
+	if out.Convergence, err = h.fleet(c.r.Context(), limit); err != nil {
 		return err
 	}
-	out.Workers, out.Shares = p.workers(out), p.shares()
+	out.Workers, out.Shares = h.workers(out), h.quota.shares()
 	return c.json(http.StatusOK, out)
 }
 
-func (p *plane) workers(s resource.Status) []resource.Worker {
-	if p.Workers != nil {
-		if list := p.Workers(s.Head); len(list) > 0 {
+func (h *statusHandlers) workers(s resource.Status) []resource.Worker {
+	if h.Workers != nil {
+		if list := h.Workers(s.Head); len(list) > 0 {
 			return list
 		}
 	}
-	return []resource.Worker{{Name: p.Name, Applied: s.Applied, Lag: s.Head - s.Applied}}
+	return []resource.Worker{{Name: h.Name, Applied: s.Applied, Lag: s.Head - s.Applied}}
 }
 
-func (p *plane) listRejected(c *call) error {
+func (h *statusHandlers) rejected(c *call) error {
 	limit, err := c.limit()
 	if err != nil {
 		return err
@@ -105,7 +126,7 @@ func (p *plane) listRejected(c *call) error {
 	if err != nil {
 		return err
 	}
-	items, err := p.Model.Rejections(after, limit+1)
+	items, err := h.model.Rejections(after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -136,4 +157,20 @@ func showRejection(r streams.Rejection) resource.Rejection {
 		out.Violations = faultsOf(r.Violations)
 	}
 	return out
+}
+
+// fleet is how far all nodes have come; nil while nobody knows.
+func (h *statusHandlers) fleet(ctx context.Context, limit int) (*resource.Convergence, error) {
+	if h.convergence == nil {
+		return nil, nil
+	}
+	f, err := h.convergence.Fleet(ctx, limit)
+	var early *convergence.NotReadyError
+	if errors.As(err, &early) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &resource.Convergence{Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging)}, nil
 }

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// call is one request on its way through a route.
+type call struct {
+	w           *response
+	r           *http.Request
+	route       *Route
+	correlation string // echoed; made here when the client gave none
+	given       string // the client's own, empty when it gave none
+	principal   string
+	who         *access.Principal // nil: access is not configured
+	key         string            // Idempotency-Key, empty when there is none
+	digest      string            // of the body, where there are both a key and a body
+	asked       string            // digest, once the key has given ids
+	trace       streams.Trace     // of the request
+}
+
+// author is who writes, as the log is told; empty when nobody said.
+func (c *call) author() string {
+	if c.principal == anonymous {
+		return ""
+	}
+	return c.principal
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= policy.MaxCreatedBy
+}
+
+// json answers with a body.
+func (c *call) json(status int, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	c.bytes(status, mediaJSON, append(b, '\n'))
+	return nil
+}
+
+func (c *call) bytes(status int, media string, body []byte) {
+	h := c.w.Header()
+	h.Set("Content-Type", media)
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // the client may be gone
+}
+
+// anonymous writes when nobody said who does.
+const anonymous = "anonymous"
+
+// readHeaders takes what every route may be told in headers.
+func (c *call) readHeaders() error {
+	given := c.r.Header.Get(HeaderCorrelation)
+	c.correlation = given
+	if given == "" || !printable(given) {
+		c.correlation = uuid.NewString()
+	}
+	c.w.Header().Set(HeaderCorrelation, c.correlation)
+	c.given = given
+	c.key = c.r.Header.Get(HeaderIdempotency)
+	c.principal = c.r.Header.Get(HeaderPrincipal)
+	if c.principal == "" {
+		c.principal = anonymous
+	}
+	for _, h := range [...]struct{ name, value string }{
+		{HeaderCorrelation, given}, {HeaderIdempotency, c.key}, {HeaderPrincipal, c.principal},
+	} {
+		if !printable(h.value) {
+			return problem(http.StatusBadRequest, CodeBadHeader,
+				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
+		}
+	}
+	if err := ownPages.Check(c.r); err != nil {
+		return problem(http.StatusBadRequest, CodeBadHeader, "the request comes from a web page of another origin, which may not write here: %v", err)
+	}
+	return nil
+}
+
+// ownPages lets a browser write for no page but the plane's own: on loopback,
+// and with a client certificate, it would lend every page what its user may do.
+var ownPages http.CrossOriginProtection
+
+// log is where to write what concerns this call.
+func (c *call) log(to *slog.Logger) *slog.Logger {
+	if c.trace.IsZero() {
+		return to
+	}
+	return to.With("trace_id", c.trace.ID())
+}

@@ -1,0 +1,132 @@
+package api
+
+import "slices"
+
+// handlers are the routes' handlers, by what they serve. Each group has what it
+// needs and no more.
+type handlers struct {
+	policies    *policyHandlers
+	revisions   *revisionHandlers
+	previews    *previewHandlers
+	nodes       *nodeHandlers
+	states      *stateHandlers
+	register    *registerHandlers
+	heartbeats  *heartbeatHandlers
+	artifacts   *artifactHandlers
+	tables      *tableHandlers
+	convergence *convergenceHandlers
+	admission   *admissionHandlers
+	alpha       *alphaHandlers
+	principals  *principalHandlers
+	audit       *auditHandlers
+	status      *statusHandlers
+	keys        *keyHandlers
+	recovery    *recoveryHandlers
+	health      *healthHandlers
+}
+
+// routes is every route. Handlers without their parts have routes that can be
+// described, and not served.
+func (h *handlers) routes() []Route {
+	return slices.Concat(
+		h.policies.routes(),
+		h.revisions.routes(),
+		h.previews.routes(),
+		h.nodes.routes(),
+		h.states.routes(),
+		h.register.routes(),
+		h.heartbeats.routes(),
+		h.artifacts.routes(),
+		h.tables.routes(),
+		h.convergence.routes(),
+		h.admission.routes(),
+		h.alpha.routes(),
+		h.principals.routes(),
+		h.audit.routes(),
+		h.status.routes(),
+		h.keys.routes(),
+		h.recovery.routes(),
+		h.health.routes(),
+	)
+}
+
+// useCases are what several handlers do.
+type useCases struct {
+	gate     *writeGate
+	reads    *reads
+	writes   *writes
+	quota    *quota
+	auth     *authorizer
+	failures failureLimit
+	tracing  *tracing
+	checks   *checks
+}
+
+func newUseCases(d Deps) useCases {
+	u := useCases{failures: failureLimit{d.Failures}, tracing: &tracing{d.Tracer}}
+	u.gate = &writeGate{damaged: d.Damaged, full: d.Writable}
+	u.quota = &quota{model: d.Model, clock: d.Clock, limit: d.ProjectBytes}
+	u.reads = &reads{log: d.Log, model: d.Model, gate: u.gate, metrics: d.Metrics, patience: d.ReadPatience, held: d.Held}
+	u.writes = &writes{
+		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota,
+		tracing: u.tracing, recent: newRecentWrites(4096), patience: d.WritePatience, clock: d.Clock, newID: d.NewID,
+	}
+	u.auth = &authorizer{access: d.Access, limiter: d.Limiter, model: d.Model, reads: u.reads, failures: u.failures, clock: d.Clock}
+	u.checks = &checks{log: d.Log, model: d.Model, relay: d.Relay, full: d.Writable, more: d.Checks, durability: d.Durability}
+	return u
+}
+
+// assemble makes the handlers, and what every request passes through on its way
+// to one.
+func assemble(d Deps) (*pipeline, *handlers) {
+	d = d.withDefaults()
+	u := newUseCases(d)
+	h := new(handlers)
+	h.author(d, u)
+	h.serveNodes(d, u)
+	h.operate(d, u)
+	return &pipeline{auth: u.auth, reads: u.reads, tracing: u.tracing, metrics: d.Metrics, log: d.Trace}, h
+}
+
+// author makes the handlers of what authors write.
+func (h *handlers) author(d Deps, u useCases) {
+	drafts := &draftAdmission{d.Admission}
+	h.policies = &policyHandlers{model: d.Model, reads: u.reads, writes: u.writes, admission: drafts, clock: d.Clock}
+	h.revisions = &revisionHandlers{u.reads}
+	h.previews = &previewHandlers{model: d.Model, reads: u.reads, admission: drafts, tables: d.Tables}
+	h.nodes = &nodeHandlers{model: d.Model, reads: u.reads, writes: u.writes}
+	h.artifacts = &artifactHandlers{
+		model: d.Model, reads: u.reads, relay: d.Relay, writes: u.writes, event: d.Event, maxMessage: d.MaxMessage,
+	}
+	admissions := &admissionPolicies{model: d.Model, reads: u.reads, writes: u.writes, registry: d.Admission}
+	h.admission = &admissionHandlers{model: d.Model, writes: u.writes, policies: admissions}
+	h.alpha = &alphaHandlers{model: d.Model, writes: u.writes, policies: admissions}
+}
+
+// serveNodes makes the handlers of what nodes' agents ask and say.
+func (h *handlers) serveNodes(d Deps, u useCases) {
+	pulled := new(lastPulled)
+	h.states = &stateHandlers{model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, auth: u.auth, pulled: pulled}
+	h.register = &registerHandlers{model: d.Model, reads: u.reads, writes: u.writes, failures: u.failures, signer: d.Signer, clock: d.Clock}
+	h.heartbeats = &heartbeatHandlers{
+		model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, convergence: d.Convergence,
+		gate: u.gate, checks: u.checks, pulled: pulled, clock: d.Clock, log: d.Trace,
+	}
+	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables}
+	h.convergence = &convergenceHandlers{
+		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence,
+		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},
+	}
+}
+
+// operate makes the handlers of what operators ask.
+func (h *handlers) operate(d Deps, u useCases) {
+	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
+	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
+	h.status = &statusHandlers{
+		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,
+	}
+	h.keys = &keyHandlers{keys: d.Keys, rotator: d.RotateKey, gate: u.gate}
+	h.recovery = &recoveryHandlers{model: d.Model, gate: u.gate, save: d.SaveSnapshot, saved: d.ListSnapshots, log: d.Trace}
+	h.health = &healthHandlers{checks: u.checks, page: d.MetricsPage, document: encoded}
+}
