@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
@@ -43,11 +41,7 @@ func draftFaults(more ...string) []string {
 }
 
 // admissionHandlers serve admission policies.
-type admissionHandlers struct {
-	model    views
-	writes   *writes
-	policies *admissionPolicies
-}
+type admissionHandlers struct{ policies *admissionPolicies }
 
 func (h *admissionHandlers) routes() []Route {
 	etag := []string{"ETag"}
@@ -114,19 +108,19 @@ func (h *admissionHandlers) create(c *call) error {
 	if err != nil {
 		return invalid(err)
 	}
-	id, err := h.writes.id(c, uuid.Nil, "create:admission policy")
+	id, err := h.policies.newID(c)
 	if err != nil {
 		return err
 	}
-	stored, err := h.policies.write(c, admissionWrite{id: policy.AdmissionPolicyID(id.String()), document: d, expected: new(uint64), role: "create:admission event"})
+	stored, err := h.policies.create(c, id, d)
 	if err != nil {
 		return err
 	}
 	if stored.Version == 0 { // a dry run
-		return c.json(http.StatusOK, resource.AdmissionID{ID: id.String()})
+		return c.json(http.StatusOK, resource.AdmissionID{ID: string(id)})
 	}
-	c.w.Header().Set("Location", patternAdmissions+"/"+id.String())
-	return c.json(http.StatusCreated, resource.AdmissionID{ID: id.String()})
+	c.w.Header().Set("Location", patternAdmissions+"/"+string(id))
+	return c.json(http.StatusCreated, resource.AdmissionID{ID: string(id)})
 }
 
 func (h *admissionHandlers) get(c *call) error {
@@ -199,13 +193,10 @@ func (h *admissionHandlers) list(c *call) error {
 			return broken(http.StatusUnprocessableEntity, policy.CodeUnknownLevel, "/policy_type", "%q is no level; use Global, Tenant or User", text)
 		}
 	}
-	var items []projector.AdmissionPolicy
-	h.model.Read(func(v *projector.View) {
-		items = v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool {
-			d := x.Document
-			return string(x.ID) > above && (level == "" || d.Level == level) && asked(q["tenant_id"], d.Tenant) &&
-				asked(q["user_id"], d.User) && asked(q["service_type"], d.ServiceType) && asked(q["name"], d.Name)
-		})
+	items := h.policies.list(func(x projector.AdmissionPolicy) bool {
+		d := x.Document
+		return string(x.ID) > above && (level == "" || d.Level == level) && asked(q["tenant_id"], d.Tenant) &&
+			asked(q["user_id"], d.User) && asked(q["service_type"], d.ServiceType) && asked(q["name"], d.Name)
 	})
 	items = items[:min(len(items), limit+1)]
 	end := func(x projector.AdmissionPolicy) string { return string(x.ID) }

@@ -33,6 +33,23 @@ type admissionWrite struct {
 	again    bool    // the log has the event, and refused it
 }
 
+// newID makes the id of a new policy.
+func (a *admissionPolicies) newID(c *call) (policy.AdmissionPolicyID, error) {
+	id, err := a.writes.id(c, uuid.Nil, "create:admission policy")
+	return policy.AdmissionPolicyID(id.String()), err
+}
+
+// create registers a policy, or, in a dry run, returns it with version 0.
+func (a *admissionPolicies) create(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy) (projector.AdmissionPolicy, error) {
+	return a.write(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
+}
+
+// list returns the policies for which keep is true, by id.
+func (a *admissionPolicies) list(keep func(projector.AdmissionPolicy) bool) (items []projector.AdmissionPolicy) {
+	a.model.Read(func(v *projector.View) { items = v.AdmissionPolicies(keep) })
+	return items
+}
+
 // write checks a policy and makes it the present one, or, in a dry run,
 // returns it as it would be, with version 0.
 func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.AdmissionPolicy, err error) {
@@ -123,7 +140,7 @@ func uncompiled(err error) error {
 	for _, f := range faults.Faults {
 		pr.Errors = append(pr.Errors, resource.Fault{Pointer: "/rego_code", Code: f.Code, Detail: fmt.Sprintf("%d:%d: %s", f.Row, f.Col, f.Message)})
 	}
-	return pr
+	return withCause(pr, err)
 }
 
 // taken asks for the fold's verdict, so that what cannot be is not written. The

@@ -74,24 +74,16 @@ type Check struct {
 // New returns the handler of every route in Routes. It starts nothing that
 // outlives a request by more than a read of the log's head.
 func New(d Deps) http.Handler {
-	p, h := assemble(d)
-	return newDispatcher(p, h.routes())
+	p, all := assemble(d)
+	return newDispatcher(p, all, func(Route) bool { return true })
 }
 
 // Split is New in two handlers: admin serves the operators' routes, front all
 // others, and both what supervisors ask.
 func Split(d Deps) (front, admin http.Handler) {
-	p, h := assemble(d)
-	var fronts, admins []Route
-	for _, r := range h.routes() {
-		if r.Admin() || r.Needs == access.Anyone {
-			admins = append(admins, r)
-		}
-		if !r.Admin() {
-			fronts = append(fronts, r)
-		}
-	}
-	at, operators := newDispatcher(p, fronts), newDispatcher(p, admins)
+	p, all := assemble(d)
+	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
+	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.Needs == access.Anyone })
 	at.elsewhere, at.address = operators, "--http"
 	operators.elsewhere, operators.address = at, "--admin"
 	return at, operators

@@ -49,11 +49,13 @@ func (d *describer) document() *openapi.Document {
 		},
 		Paths: map[string]openapi.Path{},
 	}
-	for _, r := range Routes() {
-		if doc.Paths[r.Pattern] == nil {
-			doc.Paths[r.Pattern] = openapi.Path{}
+	for _, s := range new(handlers).surfaces() {
+		for _, r := range s.routes {
+			if doc.Paths[r.Pattern] == nil {
+				doc.Paths[r.Pattern] = openapi.Path{}
+			}
+			doc.Paths[r.Pattern][strings.ToLower(r.Method)] = d.operation(s, r)
 		}
-		doc.Paths[r.Pattern][strings.ToLower(r.Method)] = d.operation(r)
 	}
 	d.types.Of(resource.PolicyUpdated{}) // payloads of events, which no Go type refers to
 	d.types.Of(resource.NodeStateUpdated{})
@@ -73,7 +75,7 @@ type describer struct {
 	meanings map[string]meaning
 }
 
-func (d *describer) operation(r Route) *openapi.Operation {
+func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	op := &openapi.Operation{
 		ID: r.ID, Tags: []string{r.Tag}, Summary: r.Summary,
 		Parameters: append(pathParams(r), d.params(r)...),
@@ -89,7 +91,7 @@ func (d *describer) operation(r Route) *openapi.Operation {
 	for _, a := range r.Answers {
 		d.answer(op, a)
 	}
-	if r.fault != nil {
+	if s.errors != nil {
 		d.alphaFaults(op, r)
 		return op
 	}

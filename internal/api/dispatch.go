@@ -50,13 +50,19 @@ type pipeline struct {
 // endpoint is a route in its pipeline.
 type endpoint struct {
 	*pipeline
-	route Route
+	surface surface
+	route   Route
 }
 
-func newDispatcher(p *pipeline, routes []Route) *dispatcher {
+// newDispatcher serves those routes of the surfaces that are wanted.
+func newDispatcher(p *pipeline, all []surface, wanted func(Route) bool) *dispatcher {
 	d := &dispatcher{pipeline: p, mux: http.NewServeMux()}
-	for _, r := range routes {
-		d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, r})
+	for _, s := range all {
+		for _, r := range s.routes {
+			if wanted(r) {
+				d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, s, r})
+			}
+		}
 	}
 	return d
 }
@@ -71,7 +77,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// which to a writer that keeps headers alone.
 	probe := &headerProbe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
-	none := endpoint{d.pipeline, Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(c *call) error {
+	none := endpoint{pipeline: d.pipeline, route: Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(c *call) error {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
 		}
@@ -100,7 +106,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := e.serve(c)
 	left := err != nil && !c.w.wrote() && e.left(c, err)
 	if err != nil && !c.w.wrote() && !left {
-		e.writeProblem(c, err)
+		e.writeProblem(c, e.surface, err)
 	}
 	if fault.On && r.Method != http.MethodGet {
 		_ = http.NewResponseController(w).Flush() // it is there to be read

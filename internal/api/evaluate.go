@@ -11,22 +11,6 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// decodeOne reads one document and sees that nothing follows it.
-func decodeOne(d *json.Decoder, v any) error {
-	err := d.Decode(v)
-	if err == nil && d.More() {
-		err = errors.New("something follows the document")
-	}
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return broken(http.StatusBadRequest, policy.CodeWrongType, "/"+wrong.Field, "%s: want %s, found %s", wrong.Field, wrong.Type, wrong.Value)
-	}
-	return problem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: %v", err)
-}
-
 func (h *admissionHandlers) evaluate(c *call) error {
 	body, err := c.document()
 	if err != nil {
@@ -56,11 +40,8 @@ func (h *admissionHandlers) evaluate(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-// Where the payload stands in the bodies of the two surfaces.
-const (
-	inEvaluation      = "/request_payload"
-	inAlphaEvaluation = "/service_instance/spec"
-)
+// inEvaluation is where the payload is in the body of an evaluation.
+const inEvaluation = "/request_payload"
 
 // unadmitted makes a problem of what the engine says against a request, of
 // which the body has the payload at a JSON pointer.
@@ -96,7 +77,7 @@ func unadmitted(err error, payload string) error {
 	case errors.Is(err, admission.ErrBusy):
 		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "%v", err)
 	case errors.Is(err, admission.ErrTimeout):
-		return problem(http.StatusInternalServerError, CodePolicyTimeout, "%v", err)
+		return withCause(problem(http.StatusInternalServerError, CodePolicyTimeout, "%v", err), err)
 	}
 	return err
 }

@@ -1,6 +1,11 @@
 package api
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api/dcm"
+)
 
 // handlers are the routes' handlers, by what they serve. Each group has what it
 // needs and no more.
@@ -16,7 +21,7 @@ type handlers struct {
 	tables      *tableHandlers
 	convergence *convergenceHandlers
 	admission   *admissionHandlers
-	alpha       *alphaHandlers
+	dcm         *dcmHandlers
 	principals  *principalHandlers
 	audit       *auditHandlers
 	status      *statusHandlers
@@ -25,8 +30,25 @@ type handlers struct {
 	health      *healthHandlers
 }
 
-// routes is every route. Handlers without their parts have routes that can be
+// surface are routes whose errors have one form.
+type surface struct {
+	routes []Route
+	// errors gives an error the form that the surface's clients know: err, of which
+	// pr was made. nil: problems are written as they are.
+	errors func(err error, pr *resource.Problem) resource.AlphaError
+}
+
+// surfaces are every route. Handlers without their parts have routes that can be
 // described, and not served.
+func (h *handlers) surfaces() []surface {
+	return []surface{
+		{h.routes(), nil},
+		{h.dcm.routes(), dcm.PolicyError},
+		{h.dcm.engineRoutes(), dcm.EngineError},
+	}
+}
+
+// routes are those whose errors are problems.
 func (h *handlers) routes() []Route {
 	return slices.Concat(
 		h.policies.routes(),
@@ -40,7 +62,6 @@ func (h *handlers) routes() []Route {
 		h.tables.routes(),
 		h.convergence.routes(),
 		h.admission.routes(),
-		h.alpha.routes(),
 		h.principals.routes(),
 		h.audit.routes(),
 		h.status.routes(),
@@ -76,16 +97,16 @@ func newUseCases(d Deps) useCases {
 	return u
 }
 
-// assemble makes the handlers, and what every request passes through on its way
+// assemble makes the surfaces, and what every request passes through on its way
 // to one.
-func assemble(d Deps) (*pipeline, *handlers) {
+func assemble(d Deps) (*pipeline, []surface) {
 	d = d.withDefaults()
 	u := newUseCases(d)
 	h := new(handlers)
 	h.author(d, u)
 	h.serveNodes(d, u)
 	h.operate(d, u)
-	return &pipeline{auth: u.auth, reads: u.reads, tracing: u.tracing, metrics: d.Metrics, log: d.Trace}, h
+	return &pipeline{auth: u.auth, reads: u.reads, tracing: u.tracing, metrics: d.Metrics, log: d.Trace}, h.surfaces()
 }
 
 // author makes the handlers of what authors write.
@@ -99,8 +120,8 @@ func (h *handlers) author(d Deps, u useCases) {
 		model: d.Model, reads: u.reads, relay: d.Relay, writes: u.writes, event: d.Event, maxMessage: d.MaxMessage,
 	}
 	admissions := &admissionPolicies{model: d.Model, reads: u.reads, writes: u.writes, registry: d.Admission}
-	h.admission = &admissionHandlers{model: d.Model, writes: u.writes, policies: admissions}
-	h.alpha = &alphaHandlers{model: d.Model, writes: u.writes, policies: admissions}
+	h.admission = &admissionHandlers{admissions}
+	h.dcm = &dcmHandlers{admissions}
 }
 
 // serveNodes makes the handlers of what nodes' agents ask and say.

@@ -63,6 +63,14 @@ func (c *call) body() ([]byte, error) {
 	return b, nil
 }
 
+// mergePatch reads a body that may come as a merge patch or as plain JSON.
+func (c *call) mergePatch() ([]byte, error) {
+	if media, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";"); strings.TrimSpace(media) == mediaMergePatch {
+		c.r.Header.Set("Content-Type", mediaJSON)
+	}
+	return c.document()
+}
+
 // lenient reads a JSON body of an agent, which may have members that are not
 // known here.
 func (c *call) lenient(into any) error {

@@ -127,9 +127,9 @@ func (p *pipeline) atFault(c *call, err error) {
 	c.log(p.log).Error("request failed", "method", c.r.Method, "route", c.route.Pattern, "correlation_id", c.correlation, "error", err.Error())
 }
 
-// writeProblem answers with err. What is no problem yet is a fault of ours and
+// writeProblem answers with err, in the form of the surface. What is no problem yet is a fault of ours and
 // tells the client nothing but where to look.
-func (p *pipeline) writeProblem(c *call, err error) {
+func (p *pipeline) writeProblem(c *call, s surface, err error) {
 	var pr *resource.Problem
 	if !errors.As(err, &pr) {
 		p.atFault(c, err)
@@ -148,10 +148,9 @@ func (p *pipeline) writeProblem(c *call, err error) {
 		h.Set("Retry-After", retryAfter)
 	}
 	var document any = &out
-	if c.route.fault != nil {
-		alphaCause(err, &out)
-		fault := c.route.fault(&out)
-		document, out.Status = fault, fault.Status
+	if s.errors != nil {
+		e := s.errors(err, &out)
+		document, out.Status = e, e.Status
 	}
 	body, bad := json.Marshal(document)
 	if bad != nil { // strings and numbers alone: cannot happen

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/policy"
@@ -49,9 +48,6 @@ type Route struct {
 	// worker started: what they say is not of the read model, or says how far that is.
 	early bool
 
-	// fault writes this route's errors in a form of its own; nil: as problems.
-	fault func(pr *resource.Problem) resource.AlphaError
-
 	serve func(c *call) error
 }
 
@@ -71,7 +67,11 @@ const (
 
 // Routes is every route of the API. The slice is the caller's.
 func Routes() []Route {
-	return new(handlers).routes()
+	var all []Route
+	for _, s := range new(handlers).surfaces() {
+		all = append(all, s.routes...)
+	}
+	return all
 }
 
 func jsonAnswer(status int, body any) []Answer {
