@@ -14,7 +14,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func (a *app) accessCommand() *cobra.Command {
+// accessCommands say who may do what, and read who did.
+type accessCommands struct{ *app }
+
+func (a accessCommands) accessCommand() *cobra.Command {
 	c := group("access", "Say who may do what",
 		group("token", "Make, list and revoke bearer tokens",
 			a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand()),
@@ -31,13 +34,13 @@ operator of its project.`
 }
 
 // accessClient gives a command the flags of those who administer access.
-func (a *app) accessClient(cmd *cobra.Command) *cobra.Command {
+func (a accessCommands) accessClient(cmd *cobra.Command) *cobra.Command {
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	return cmd
 }
 
-func (a *app) grantCommand() *cobra.Command {
+func (a accessCommands) grantCommand() *cobra.Command {
 	cmd := a.accessClient(&cobra.Command{
 		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: cli.Args(2, -1),
 		Example: `  edict access grant ana project:00000000-0000-4000-8000-000000000000#operator
@@ -69,7 +72,7 @@ func (a *app) grantCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) revokeCommand() *cobra.Command {
+func (a accessCommands) revokeCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "revoke PRINCIPAL RELATION...", Short: "Take relations back", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,7 +90,7 @@ func (a *app) revokeCommand() *cobra.Command {
 	})
 }
 
-func (a *app) accessListCommand() *cobra.Command {
+func (a accessCommands) accessListCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +113,7 @@ func (a *app) accessListCommand() *cobra.Command {
 	})
 }
 
-func (a *app) accessRemoveCommand() *cobra.Command {
+func (a accessCommands) accessRemoveCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "remove PRINCIPAL", Short: "Remove a principal, its credentials and its relations", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,7 +126,7 @@ func (a *app) accessRemoveCommand() *cobra.Command {
 	})
 }
 
-func (a *app) selfCommand() *cobra.Command {
+func (a accessCommands) selfCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "self", Short: "Say whom the plane takes you for", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

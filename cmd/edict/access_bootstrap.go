@@ -27,7 +27,7 @@ type bootstrapFlags struct {
 	labels         []string
 }
 
-func (a *app) bootstrapCommand() *cobra.Command {
+func (a accessCommands) bootstrapCommand() *cobra.Command {
 	var f bootstrapFlags
 	cmd := &cobra.Command{
 		Use: "bootstrap", Short: "Make a one-time token with which a node's agent registers", Args: cli.Args(0, 0),
@@ -51,7 +51,7 @@ used is taken back with "edict access token revoke NODE TOKEN".`,
 	return cmd
 }
 
-func (a *app) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
+func (a accessCommands) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func nodeUUID(given string) (string, error) {
 
 // makeNode makes a node that is not there; one that is keeps what it is. Where
 // operators have a listener of their own, nodes are made at the other.
-func (a *app) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
+func (a accessCommands) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
 	_, err := c.Node(ctx, project, node)
 	var problem *client.Problem
 	switch {

@@ -26,7 +26,7 @@ type tokenFlags struct {
 	relations []string
 }
 
-func (a *app) tokenCreateCommand() *cobra.Command {
+func (a accessCommands) tokenCreateCommand() *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
 		Use: "create PRINCIPAL", Short: "Make a token for a principal, which is made when there is none", Args: cli.Args(1, 1),
@@ -50,7 +50,7 @@ a plane: so the first administrator comes to be.`,
 	return cmd
 }
 
-func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
+func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 	id, err := policy.ParsePrincipalID(name)
 	if err != nil {
 		return cli.Usage(cmd, "%v", err)
@@ -88,7 +88,7 @@ func (a *app) createToken(cmd *cobra.Command, name string, f tokenFlags) error {
 }
 
 // parseRelations reads what --relation was given.
-func (a *app) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
+func (a *connection) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
 	all := make([]policy.Relation, len(texts))
 	for i, text := range texts {
 		r, err := policy.ParseRelation(text)
@@ -104,7 +104,7 @@ func (a *app) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relat
 
 // whole is a relation whose node, if it has one, is of the project of --project
 // where it names none.
-func (a *app) whole(cmd *cobra.Command, r policy.Relation) (policy.Relation, error) {
+func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relation, error) {
 	if r.Whole() || cmd.Flag("project") == nil {
 		return r, nil
 	}
@@ -135,7 +135,7 @@ func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token
 	return f.Write(path)
 }
 
-func (a *app) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
+func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (a *app) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind strin
 	return err
 }
 
-func (a *app) tokenListCommand() *cobra.Command {
+func (a accessCommands) tokenListCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "list PRINCIPAL", Short: "List a principal's tokens, which nobody can read back", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -183,7 +183,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 	})
 }
 
-func (a *app) tokenRevokeCommand() *cobra.Command {
+func (a accessCommands) tokenRevokeCommand() *cobra.Command {
 	return a.accessClient(&cobra.Command{
 		Use: "revoke PRINCIPAL TOKEN...", Short: "Revoke tokens by their ids", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,7 +13,10 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) admissionCommand() *cobra.Command {
+// admissionCommands write, read and try admission policies.
+type admissionCommands struct{ *app }
+
+func (a admissionCommands) admissionCommand() *cobra.Command {
 	return group("admission", "Write, try and read admission policies",
 		a.admissionApplyCommand(), a.admissionGetCommand(), a.admissionListCommand(), a.admissionDeleteCommand(),
 		a.admissionEvaluateCommand(), a.admissionTestCommand(), a.admissionReplayCommand())
@@ -54,7 +57,7 @@ func levelAndOwner(p resource.AdmissionPolicy) string {
 }
 
 // admissionDrafts reads and checks files, and tells every fault.
-func (a *app) admissionDrafts(ctx context.Context, files []string) ([]author.AdmissionDraft, error) {
+func (a admissionCommands) admissionDrafts(ctx context.Context, files []string) ([]author.AdmissionDraft, error) {
 	drafts, faults := author.AdmissionDrafts(ctx, files, a.stdin)
 	if err := a.tellFaults(faults); err != nil {
 		return nil, err

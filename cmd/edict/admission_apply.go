@@ -16,7 +16,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) admissionApplyCommand() *cobra.Command {
+func (a admissionCommands) admissionApplyCommand() *cobra.Command {
 	var files []string
 	var dry bool
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ type appliedAdmission struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (a *app) admissionApply(cmd *cobra.Command, files []string, dry bool) error {
+func (a admissionCommands) admissionApply(cmd *cobra.Command, files []string, dry bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func failedTests(ctx context.Context, drafts []author.AdmissionDraft) (faults []
 	return faults
 }
 
-func (a *app) tellAppliedAdmission(drafts []author.AdmissionDraft, results []author.AdmissionResult, took time.Duration) error {
+func (a admissionCommands) tellAppliedAdmission(drafts []author.AdmissionDraft, results []author.AdmissionResult, took time.Duration) error {
 	lines := make([]appliedAdmission, len(results))
 	count := map[string]int{}
 	var worst error

@@ -8,7 +8,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) admissionDeleteCommand() *cobra.Command {
+func (a admissionCommands) admissionDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME|ID...", Short: "Delete admission policies", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/edictdev/edict/internal/admission"
 )
 
-func (a *app) admissionEvaluateCommand() *cobra.Command {
+func (a admissionCommands) admissionEvaluateCommand() *cobra.Command {
 	var files []string
 	var explain bool
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ type refused struct {
 	Explain *resource.Explanation `json:"explain,omitempty"`
 }
 
-func (a *app) admissionEvaluate(cmd *cobra.Command, files []string, explain bool) error {
+func (a admissionCommands) admissionEvaluate(cmd *cobra.Command, files []string, explain bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err

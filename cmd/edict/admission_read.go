@@ -16,7 +16,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func (a *app) admissionGetCommand() *cobra.Command {
+func (a admissionCommands) admissionGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get NAME|ID", Short: "Show an admission policy and its code", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func modeOf(p resource.AdmissionPolicy) string {
 	return p.Mode
 }
 
-func (a *app) admissionListCommand() *cobra.Command {
+func (a admissionCommands) admissionListCommand() *cobra.Command {
 	var level, tenant, user, service string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List admission policies, in the order of the chain",

@@ -30,7 +30,7 @@ type admissionReplayFlags struct {
 	against, after uint64
 }
 
-func (a *app) admissionReplayCommand() *cobra.Command {
+func (a admissionCommands) admissionReplayCommand() *cobra.Command {
 	var f admissionReplayFlags
 	cmd := &cobra.Command{
 		Use:   "replay",
@@ -93,7 +93,7 @@ type redecision struct {
 	judged, masked, unjudged, unread int
 }
 
-func (a *app) admissionReplay(cmd *cobra.Command, f admissionReplayFlags) error {
+func (a admissionCommands) admissionReplay(cmd *cobra.Command, f admissionReplayFlags) error {
 	if err := f.override(cmd); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *app) admissionReplay(cmd *cobra.Command, f admissionReplayFlags) error 
 
 // policiesAgainst are the admission policies of the sequence that f names, or
 // the present ones.
-func (a *app) policiesAgainst(cmd *cobra.Command, f admissionReplayFlags, c *client.Client, src *logSource) (map[author.AdmissionName]admission.Policy, error) {
+func (a admissionCommands) policiesAgainst(cmd *cobra.Command, f admissionReplayFlags, c *client.Client, src *logSource) (map[author.AdmissionName]admission.Policy, error) {
 	ctx := cmd.Context()
 	set := map[author.AdmissionName]admission.Policy{}
 	given := cmd.Flags().Changed("against")
@@ -212,7 +212,7 @@ func judging(ctx context.Context, set map[author.AdmissionName]admission.Policy,
 }
 
 // redecide evaluates what the decision log holds.
-func (a *app) redecide(ctx context.Context, f admissionReplayFlags, decisions *streams.Decisions, s *admission.Snapshot) error {
+func (a admissionCommands) redecide(ctx context.Context, f admissionReplayFlags, decisions *streams.Decisions, s *admission.Snapshot) error {
 	state, err := decisions.State(ctx)
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (f *redecision) judge(ctx context.Context, e *admission.Engine, s *admissio
 	return nil
 }
 
-func (a *app) tellRedecision(f redecision) error {
+func (a admissionCommands) tellRedecision(f redecision) error {
 	err := a.print(f.changed, func(w io.Writer) {
 		rows := make([][]string, len(f.changed))
 		for i, x := range f.changed {

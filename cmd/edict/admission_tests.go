@@ -11,7 +11,7 @@ import (
 	"github.com/edictdev/edict/internal/admission"
 )
 
-func (a *app) admissionTestCommand() *cobra.Command {
+func (a admissionCommands) admissionTestCommand() *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "test -f FILE...",
@@ -35,7 +35,7 @@ type tested struct {
 	Results []admission.TestResult `json:"tests"`
 }
 
-func (a *app) admissionTest(cmd *cobra.Command, files []string) error {
+func (a admissionCommands) admissionTest(cmd *cobra.Command, files []string) error {
 	drafts, err := a.admissionDrafts(cmd.Context(), files)
 	if err != nil {
 		return err

@@ -34,7 +34,10 @@ type agentFlags struct {
 	logFormat, logLevel string
 }
 
-func (a *app) agentCommand() *cobra.Command {
+// agentCommands are a node's agent and what looks after it.
+type agentCommands struct{ *app }
+
+func (a agentCommands) agentCommand() *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -86,7 +89,7 @@ starting again would not help.`,
 // should not (sysexits, EX_CONFIG).
 const exitConfig = 78
 
-func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
+func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if f.apply != "" {
 		a.creds.dial = enforce.AgentDialer().DialContext
 	}
@@ -114,7 +117,7 @@ func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
 	}
 	opt := agent.Options{Node: id, Dir: f.dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Log: log}
 	if f.onChange != "" {
-		opt.OnChange = f.command(a)
+		opt.OnChange = f.command(&a.console)
 	}
 	enf, err := f.enforcer(cmd, opt, c, shown)
 	if err != nil {
@@ -127,7 +130,7 @@ func (a *app) agent(cmd *cobra.Command, f agentFlags) error {
 type enforcer func(context.Context) (running, error)
 
 // runAgent keeps the install root, and with enf the kernel.
-func (a *app) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) error {
+func (a agentCommands) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) error {
 	unlock, err := lockAgent(opt.Dir)
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.L
 }
 
 // command runs --on-change.
-func (f agentFlags) command(a *app) func(context.Context, uint64) error {
+func (f agentFlags) command(a *console) func(context.Context, uint64) error {
 	return func(ctx context.Context, version uint64) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, f.patience, fmt.Errorf("it did not end in %s", f.patience))
 		defer cancel()

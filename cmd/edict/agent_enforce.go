@@ -23,7 +23,7 @@ import (
 )
 
 // enforceFlags are those of --apply, and the commands about what it did.
-func (a *app) enforceFlags(cmd *cobra.Command, f *agentFlags) {
+func (a agentCommands) enforceFlags(cmd *cobra.Command, f *agentFlags) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.apply, "apply", "", "put the node's policy in force: `nftables`")
 	flags.DurationVar(&f.maxAge, "max-age", agent.DefaultMaxAge, "after which the rules in force are stale, unless the plane confirms them")
@@ -57,7 +57,7 @@ func agentDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", "", "`directory` of the node's install root")
 }
 
-func (a *app) agentStatusCommand() *cobra.Command {
+func (a agentCommands) agentStatusCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say what an agent with --apply has put in force",
@@ -85,7 +85,7 @@ events do not come, whether an agent runs or not.`,
 	return cmd
 }
 
-func (a *app) writeAgentStatus(s agent.Status) error {
+func (a agentCommands) writeAgentStatus(s agent.Status) error {
 	if err := a.print(s, func(w io.Writer) {
 		moment := func(t time.Time) string {
 			if t.IsZero() {
@@ -107,7 +107,7 @@ func (a *app) writeAgentStatus(s agent.Status) error {
 	return nil
 }
 
-func (a *app) agentRemoveCommand() *cobra.Command {
+func (a agentCommands) agentRemoveCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "remove", Short: "Take what an agent with --apply has put in force away",

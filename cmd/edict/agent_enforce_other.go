@@ -12,7 +12,7 @@ import (
 )
 
 // enforceFlags adds none: only Linux has nftables.
-func (a *app) enforceFlags(*cobra.Command, *agentFlags) {}
+func (a agentCommands) enforceFlags(*cobra.Command, *agentFlags) {}
 
 // enforcer is nil: there is no flag that would ask for one.
 func (f agentFlags) enforcer(*cobra.Command, agent.Options, *client.Client, *http.Client) (enforcer, error) {

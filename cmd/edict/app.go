@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"strings"
 
@@ -18,15 +17,17 @@ const defaultProject = "00000000-0000-4000-8000-000000000000"
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// app is what every command shares: its streams, and the flags of all.
+// app is what the groups of commands share. Each group is a type of its own.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	console
+	connection
+}
 
+// connection is the plane that a command speaks to, by its flags.
+type connection struct {
 	server  string
 	creds   credentials
 	project string
-	format  string
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -48,8 +49,12 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.policyCommand(), a.nodeCommand(), a.datapathCommand(), a.admissionCommand(),
-		a.releaseCommand(), a.rollbackCommand(), a.agentCommand(), a.statusCommand(), a.probeCommand(), a.accessCommand(), a.keyCommand(), a.natsCommand(), a.auditCommand(), a.replayCommand(), a.snapshotCommand(), a.logCommand(), a.versionCommand())
+	policies, releases, principals := policyCommands{a}, releaseCommands{a}, accessCommands{a}
+	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),
+		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
+		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.probeCommand(), principals.accessCommand(),
+		keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), replayCommands{a}.replayCommand(),
+		snapshotCommands{a}.snapshotCommand(), a.logCommand(), a.versionCommand())
 	return root
 }
 
@@ -64,7 +69,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 // clientFlags gives a command the flags of those who speak to a plane.
-func (a *app) clientFlags(cmd *cobra.Command) {
+func (a *connection) clientFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.server, "server", defaultServer, "address of the plane (EDICT_SERVER)")
 	fromEnvironment(cmd, "server")
@@ -72,7 +77,7 @@ func (a *app) clientFlags(cmd *cobra.Command) {
 }
 
 // projectFlag gives a command the flag of those who work in one project.
-func (a *app) projectFlag(cmd *cobra.Command) {
+func (a *connection) projectFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.project, "project", defaultProject, "project, a UUID (EDICT_PROJECT)")
 	fromEnvironment(cmd, "project")
 }
@@ -107,7 +112,7 @@ func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
 }
 
 // client speaks to the plane of --server.
-func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
+func (a *connection) client(cmd *cobra.Command) (*client.Client, error) {
 	server := a.server
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
@@ -124,7 +129,7 @@ func (a *app) client(cmd *cobra.Command) (*client.Client, error) {
 }
 
 // projectID is the project of --project.
-func (a *app) projectID(cmd *cobra.Command) (uuid.UUID, error) {
+func (a *connection) projectID(cmd *cobra.Command) (uuid.UUID, error) {
 	id, err := uuid.Parse(a.project)
 	if err != nil {
 		return uuid.Nil, cli.Usage(cmd, "--project %q is not a UUID", a.project)
@@ -133,7 +138,7 @@ func (a *app) projectID(cmd *cobra.Command) (uuid.UUID, error) {
 }
 
 // plane is what most client commands begin with.
-func (a *app) plane(cmd *cobra.Command) (*client.Client, uuid.UUID, error) {
+func (a *connection) plane(cmd *cobra.Command) (*client.Client, uuid.UUID, error) {
 	c, err := a.client(cmd)
 	if err != nil {
 		return nil, uuid.Nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func (a accessCommands) auditCommand() *cobra.Command {
 	var after uint64
 	var by string
 	cmd := &cobra.Command{

@@ -31,7 +31,7 @@ type credentials struct {
 }
 
 // credentialFlags gives a command the flags of those who must say who they are.
-func (a *app) credentialFlags(cmd *cobra.Command) {
+func (a *connection) credentialFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.creds.tokenFile, "token-file", "", "`file` with a bearer token (EDICT_TOKEN_FILE)")
 	f.StringVar(&a.creds.ca, "ca", "", "authorities that the plane's certificate is checked against, PEM (default the system's) (EDICT_CA)")
@@ -46,7 +46,7 @@ func (a *app) credentialFlags(cmd *cobra.Command) {
 
 // natsCredsFlag gives a command the flag of those who speak to NATS servers that
 // Edict does not embed.
-func (a *app) natsCredsFlag(cmd *cobra.Command) {
+func (a *connection) natsCredsFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.creds.nats, "nats-creds", "", "`file` of credentials for the NATS server, as edict nats creds makes them (EDICT_NATS_CREDS)")
 	fromEnvironment(cmd, "nats-creds")
 }

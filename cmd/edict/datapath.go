@@ -14,19 +14,22 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) datapathCommand() *cobra.Command {
+// datapathCommands read nodes' tables.
+type datapathCommands struct{ *app }
+
+func (a datapathCommands) datapathCommand() *cobra.Command {
 	return group("datapath", "Read the table a node enforces, and ask it about flows",
 		a.datapathShowCommand(), a.datapathLookupCommand(), a.datapathExplainCommand())
 }
 
 // datapathClient gives a command the flags of those who ask about one node.
-func (a *app) datapathClient(cmd *cobra.Command) *cobra.Command {
+func (a datapathCommands) datapathClient(cmd *cobra.Command) *cobra.Command {
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	return cmd
 }
 
-func (a *app) datapathShowCommand() *cobra.Command {
+func (a datapathCommands) datapathShowCommand() *cobra.Command {
 	return a.datapathClient(&cobra.Command{
 		Use: "show NODE", Short: "Show a node's table",
 		Long: `Show a node's table: the kinds of peer it tells apart, and its entries. A flow is
@@ -47,7 +50,7 @@ higher precedence wins, and a flow without an entry is denied.`,
 	})
 }
 
-func (a *app) writeTable(body []byte) error {
+func (a datapathCommands) writeTable(body []byte) error {
 	switch a.format {
 	case formatJSON:
 		_, err := fmt.Fprintf(a.stdout, "%s\n", body)
@@ -81,7 +84,7 @@ func (a *app) writeTable(body []byte) error {
 	return nil
 }
 
-func (a *app) warnRefused(r *resource.Refused) {
+func (a datapathCommands) warnRefused(r *resource.Refused) {
 	if r != nil {
 		fmt.Fprintf(a.stderr, "warning: this is the last good table, a newer one is refused: %s (%s)\n", r.Detail, r.Code)
 	}
@@ -181,7 +184,7 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 }
 
 // asking is a command that asks a node's table about one flow.
-func (a *app) asking(use, short, long string, write func(w io.Writer, e resource.FlowVerdict)) *cobra.Command {
+func (a datapathCommands) asking(use, short, long string, write func(w io.Writer, e resource.FlowVerdict)) *cobra.Command {
 	var f flowFlags
 	cmd := a.datapathClient(&cobra.Command{
 		Use: use, Short: short, Long: long, Args: cli.Args(1, 1),
@@ -206,7 +209,7 @@ func (a *app) asking(use, short, long string, write func(w io.Writer, e resource
 	return cmd
 }
 
-func (a *app) datapathLookupCommand() *cobra.Command {
+func (a datapathCommands) datapathLookupCommand() *cobra.Command {
 	return a.asking("lookup NODE {--to|--from} PEER --port PORT/PROTOCOL", "Look a flow up in a node's table", "", writeLookup)
 }
 
@@ -219,7 +222,7 @@ func writeLookup(w io.Writer, e resource.FlowVerdict) {
 		identityText(e.Entry.Identity), e.Entry.Protocol, portText(*e.Entry), e.Entry.Precedence, refText(e.Rule))
 }
 
-func (a *app) datapathExplainCommand() *cobra.Command {
+func (a datapathCommands) datapathExplainCommand() *cobra.Command {
 	cmd := a.asking("explain NODE {--to|--from} PEER --port PORT/PROTOCOL", "Say what a node does with a flow, and why",
 		`Say what a node does with a flow: the verdict, each rule that was asked and why it
 did not decide, the one that did, and the entry of the table that carries it.`, writeExplanation)

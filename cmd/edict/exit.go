@@ -24,7 +24,7 @@ import (
 )
 
 // exit tells the error, if there is one, and returns its exit code.
-func (a *app) exit(err error) int { return cli.Report(a.stderr, "edict", err, explain, codeOf) }
+func (a *console) exit(err error) int { return cli.Report(a.stderr, "edict", err, explain, codeOf) }
 
 // explain is an error as a person reads it.
 func explain(err error) string {

@@ -11,11 +11,14 @@ import (
 	"github.com/edictdev/edict/internal/api"
 )
 
-func (a *app) keyCommand() *cobra.Command {
+// keyCommands read and rotate the plane's keys.
+type keyCommands struct{ *app }
+
+func (a keyCommands) keyCommand() *cobra.Command {
 	return group("key", "List and rotate the keys that the plane signs with", a.keyListCommand(), a.keyRotateCommand())
 }
 
-func (a *app) keyListCommand() *cobra.Command {
+func (a keyCommands) keyListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the plane's public keys, current and still trusted", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +38,7 @@ func (a *app) keyListCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) keyRotateCommand() *cobra.Command {
+func (a keyCommands) keyRotateCommand() *cobra.Command {
 	var transition time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Replace the key that the plane signs with", Args: cli.Args(0, 0),
@@ -67,7 +70,7 @@ that a worker could not follow is refused.`,
 }
 
 // printKeys prints JSON that watch takes as a file of trusted keys.
-func (a *app) printKeys(keys []resource.Key) error {
+func (a keyCommands) printKeys(keys []resource.Key) error {
 	return a.print(resource.Items[resource.Key]{Items: keys}, func(w io.Writer) {
 		rows := make([][]string, len(keys))
 		for i, k := range keys {

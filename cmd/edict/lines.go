@@ -13,7 +13,7 @@ import (
 
 // lines opens an input, inflates it if it was compressed with gzip, and counts
 // its lines; those of stdin, and of what is compressed, are not known.
-func (a *app) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
+func (a *console) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
 	if file == "-" {
 		r, _, err = inflated(io.NopCloser(a.stdin))
 		return r, "stdin", 0, err

@@ -27,7 +27,7 @@ func TestLinesAreCountedAndInflated(t *testing.T) {
 		file := filepath.Join(t.TempDir(), c.name)
 		require.NoError(t, os.WriteFile(file, c.bytes, 0o600))
 		for _, from := range []string{file, "-"} {
-			a := &app{stdin: bytes.NewReader(c.bytes)}
+			a := &console{stdin: bytes.NewReader(c.bytes)}
 			r, _, total, err := a.lines(from)
 			require.NoError(t, err, c.name)
 			got, err := io.ReadAll(r)

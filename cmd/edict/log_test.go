@@ -96,7 +96,7 @@ func (l *ledger) end() policy.EventID { return policy.EndOf(l.log.Base(), l.run.
 // edict runs a command in this process.
 func edict(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	a := &app{stdout: &out, stderr: &errs}
+	a := &app{console: console{stdout: &out, stderr: &errs}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(&out)

@@ -19,7 +19,7 @@ func main() {
 
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{console: console{stdin: stdin, stdout: stdout, stderr: stderr}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)

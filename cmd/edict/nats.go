@@ -14,7 +14,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func (a *app) natsCommand() *cobra.Command {
+// natsCommands make what NATS servers and their clients need.
+type natsCommands struct{ *app }
+
+func (a natsCommands) natsCommand() *cobra.Command {
 	c := group("nats", "Set up NATS servers of your own",
 		a.natsBootstrapCommand(),
 		group("creds", "Make credentials for them",
@@ -35,7 +38,7 @@ func natsDir(cmd *cobra.Command) *string {
 	return dir
 }
 
-func (a *app) natsBootstrapCommand() *cobra.Command {
+func (a natsCommands) natsBootstrapCommand() *cobra.Command {
 	var s access.NATSServer
 	var print bool
 	cmd := &cobra.Command{
@@ -110,7 +113,7 @@ func addCredsFlags(cmd *cobra.Command) *credsFlags {
 }
 
 // makeCreds makes credentials and writes them to a file.
-func (a *app) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error)) error {
+func (a natsCommands) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error)) error {
 	if f.out == "" {
 		return cli.Usage(cmd, "--out FILE is missing: credentials are secret, and go to a file")
 	}
@@ -139,7 +142,7 @@ func (a *app) makeCreds(cmd *cobra.Command, f *credsFlags, make func(k *access.N
 	return nil
 }
 
-func (a *app) natsNodeCommand() *cobra.Command {
+func (a natsCommands) natsNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node ID", Short: "Make credentials of a node's agent", Args: cli.Args(1, 1),
 		Example: `  edict nats creds node web-1 --expires 720h --out web-1.creds`,
@@ -157,7 +160,7 @@ func (a *app) natsNodeCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) natsProducerCommand() *cobra.Command {
+func (a natsCommands) natsProducerCommand() *cobra.Command {
 	var relations []string
 	cmd := &cobra.Command{
 		Use: "producer NAME", Short: "Make credentials of who appends events to the log", Args: cli.Args(1, 1),
@@ -185,7 +188,7 @@ one. They are in the credentials, not in the log, and last as long as these.`,
 	return cmd
 }
 
-func (a *app) natsWorkerCommand() *cobra.Command {
+func (a natsCommands) natsWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker NAME", Short: "Make credentials of a worker, or of an administrator: they may do everything", Args: cli.Args(1, 1),
 		Example: `  edict nats creds worker m2 --out worker.creds`,
@@ -203,7 +206,7 @@ func (a *app) natsWorkerCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) natsRevokeCommand() *cobra.Command {
+func (a natsCommands) natsRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke USER|FILE...", Short: "Revoke credentials", Args: cli.Args(1, -1),
 		Long: `Revoke credentials: by the user's public key, by the file that holds them, or by

@@ -10,12 +10,12 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-func (a *app) natsNodeStreamCommand() *cobra.Command {
+func (a natsCommands) natsNodeStreamCommand() *cobra.Command {
 	return group("node-stream", "Keep the last message of each subject of a node in a stream",
 		a.nodeStreamCreateCommand(), a.nodeStreamDeleteCommand())
 }
 
-func (a *app) nodeStreamCreateCommand() *cobra.Command {
+func (a natsCommands) nodeStreamCreateCommand() *cobra.Command {
 	var f logFlags
 	var replicas int
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ func nodeStreamError(cmd *cobra.Command, conn *streams.Conn, err error) error {
 	return err
 }
 
-func (a *app) nodeStreamDeleteCommand() *cobra.Command {
+func (a natsCommands) nodeStreamDeleteCommand() *cobra.Command {
 	var f logFlags
 	var yes bool
 	cmd := &cobra.Command{
@@ -100,7 +100,7 @@ func (a *app) nodeStreamDeleteCommand() *cobra.Command {
 }
 
 // withServer gives do a connection to the server that has the log.
-func (a *app) withServer(cmd *cobra.Command, f logFlags, do func(*streams.Conn) error) error {
+func (a natsCommands) withServer(cmd *cobra.Command, f logFlags, do func(*streams.Conn) error) error {
 	if err := f.override(cmd); err != nil {
 		return err
 	}

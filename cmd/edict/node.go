@@ -14,13 +14,16 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) nodeCommand() *cobra.Command {
+// nodeCommands write, read and watch nodes.
+type nodeCommands struct{ *app }
+
+func (a nodeCommands) nodeCommand() *cobra.Command {
 	return group("node", "Register nodes, and see what they are told",
 		a.nodeApplyCommand(), a.nodeImportCommand(), a.nodeListCommand(), a.nodeGetCommand(),
 		a.nodeDeleteCommand(), a.nodeStateCommand(), a.nodeWatchCommand())
 }
 
-func (a *app) nodeApplyCommand() *cobra.Command {
+func (a nodeCommands) nodeApplyCommand() *cobra.Command {
 	var labels, addresses []string
 	cmd := &cobra.Command{
 		Use:   "apply ID",
@@ -72,7 +75,7 @@ func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id stri
 	return "configured", nil
 }
 
-func (a *app) nodeDeleteCommand() *cobra.Command {
+func (a nodeCommands) nodeDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete ID...", Short: "Remove nodes", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) nodeImportCommand() *cobra.Command {
+func (a nodeCommands) nodeImportCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "import -f FILE",
@@ -28,7 +28,7 @@ may be compressed with gzip.`,
 	return cmd
 }
 
-func (a *app) nodeImport(cmd *cobra.Command, file string) error {
+func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 	if file == "" {
 		return cli.Usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) nodeListCommand() *cobra.Command {
+func (a nodeCommands) nodeListCommand() *cobra.Command {
 	var selector string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List nodes, all or those a selector matches", Args: cli.Args(0, 0),
@@ -36,7 +36,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 }
 
 // nodeClient gives a command the flags of those who read nodes of a project.
-func (a *app) nodeClient(cmd *cobra.Command) *cobra.Command {
+func (a nodeCommands) nodeClient(cmd *cobra.Command) *cobra.Command {
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
 	a.outputFlag(cmd)
@@ -60,7 +60,7 @@ func labelText(labels map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-func (a *app) nodeGetCommand() *cobra.Command {
+func (a nodeCommands) nodeGetCommand() *cobra.Command {
 	return a.nodeClient(&cobra.Command{
 		Use: "get ID", Short: "Show a node's facts", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func (a *app) nodeGetCommand() *cobra.Command {
 	})
 }
 
-func (a *app) writeState(body []byte) error {
+func (a nodeCommands) writeState(body []byte) error {
 	if a.format == formatJSON {
 		_, err := fmt.Fprintf(a.stdout, "%s\n", body)
 		return err

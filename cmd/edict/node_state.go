@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func (a *app) nodeStateCommand() *cobra.Command {
+func (a nodeCommands) nodeStateCommand() *cobra.Command {
 	var f logFlags
 	var at string
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func parseMoment(s string) (m moment, err error) {
 	return m, err
 }
 
-func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name, at string) error {
+func (a nodeCommands) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name, at string) error {
 	id, err := policy.ParseNodeID(name)
 	if err != nil {
 		return cli.Usage(cmd, "%q is no node id: want a DNS label", name)
@@ -110,7 +110,7 @@ func (a *app) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFlags, name
 }
 
 // stateAt folds the log up to seq into a store that is thrown away.
-func (a *app) stateAt(ctx context.Context, src *logSource, id policy.NodeID, seq uint64) (s snapshot.State, ok bool, err error) {
+func (a nodeCommands) stateAt(ctx context.Context, src *logSource, id policy.NodeID, seq uint64) (s snapshot.State, ok bool, err error) {
 	dir, cleanup, err := scratch("")
 	if err != nil {
 		return s, false, err

@@ -28,7 +28,7 @@ type watched struct {
 	Verified    bool            `json:"verified"` // what does not verify is never shown
 }
 
-func (a *app) nodeWatchCommand() *cobra.Command {
+func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 	var from string
 	var count int
 	var trust string
@@ -88,14 +88,14 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	return cmd
 }
 
-func (a *app) tellTrouble(err error, pause time.Duration) {
+func (a nodeCommands) tellTrouble(err error, pause time.Duration) {
 	fmt.Fprintf(a.stderr, "edict: %v; resuming in %s\n", err, pause.Round(time.Millisecond))
 }
 
 // errEnough ends a watch that has seen what it should.
 var errEnough = errors.New("enough")
 
-func (a *app) watch(cmd *cobra.Command, id string, opt node.Options, count int, report bool) error {
+func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, count int, report bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func readKeys(file string) (*artifact.TrustSet, error) {
 	return keys, nil
 }
 
-func (a *app) tellEvent(e node.Event) error {
+func (a nodeCommands) tellEvent(e node.Event) error {
 	w := watched{ID: e.ID, Type: e.Type, Verified: true}
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
@@ -182,7 +182,7 @@ func (a *app) tellEvent(e node.Event) error {
 	return a.tellEventTo(w, e.Pulled)
 }
 
-func (a *app) tellEventTo(w watched, pulled *node.State) error {
+func (a nodeCommands) tellEventTo(w watched, pulled *node.State) error {
 	id, rules, fp := "-", "-", "-"
 	if w.PolicyID != nil {
 		var list []json.RawMessage

@@ -23,8 +23,15 @@ const (
 	formatYAML  = "yaml"
 )
 
+// console is where a command reads and writes, and in which form.
+type console struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	format         string // of -o
+}
+
 // outputFlag gives a command -o.
-func (a *app) outputFlag(cmd *cobra.Command) {
+func (a *console) outputFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&a.format, "output", "o", formatTable, "table, json or yaml")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
@@ -43,7 +50,7 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 }
 
 // print writes v as JSON or YAML, or lets people have their form of it.
-func (a *app) print(v any, people func(w io.Writer)) error {
+func (a *console) print(v any, people func(w io.Writer)) error {
 	switch a.format {
 	case formatJSON:
 		return a.printJSON(v)
@@ -54,7 +61,7 @@ func (a *app) print(v any, people func(w io.Writer)) error {
 	return nil
 }
 
-func (a *app) printJSON(v any) error {
+func (a *console) printJSON(v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
@@ -65,7 +72,7 @@ func (a *app) printJSON(v any) error {
 
 // printYAML writes the same document as JSON would: the same names, in the
 // same order.
-func (a *app) printYAML(v any) error {
+func (a *console) printYAML(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -12,14 +12,17 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) policyCommand() *cobra.Command {
+// policyCommands write and read policies.
+type policyCommands struct{ *app }
+
+func (a policyCommands) policyCommand() *cobra.Command {
 	return group("policy", "Write and read policies",
 		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
 		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyRolloutCommand())
 }
 
 // policyClient gives a command the flags of those who read or write policies.
-func (a *app) policyClient(cmd *cobra.Command) *cobra.Command {
+func (a policyCommands) policyClient(cmd *cobra.Command) *cobra.Command {
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
 	a.outputFlag(cmd)

@@ -16,7 +16,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) policyApplyCommand() *cobra.Command {
+func (a policyCommands) policyApplyCommand() *cobra.Command {
 	var files []string
 	var strict bool
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
 }
 
 // drafts reads and checks files, and tells every fault.
-func (a *app) drafts(files []string) ([]author.Draft, error) {
+func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
 	docs, faults := document.Load(files, a.stdin)
 	drafts, broken := author.Drafts(docs)
 	if err := a.tellFaults(append(faults, broken...)); err != nil {
@@ -68,7 +68,7 @@ func (a *app) drafts(files []string) ([]author.Draft, error) {
 }
 
 // tellFaults tells what is wrong with files; nothing was sent then.
-func (a *app) tellFaults(faults []document.Fault) error {
+func (a *console) tellFaults(faults []document.Fault) error {
 	code := cli.Fine
 	for _, f := range faults {
 		fmt.Fprintln(a.stderr, f)
@@ -92,7 +92,7 @@ type applied struct {
 	Error      string     `json:"error,omitempty"`
 }
 
-func (a *app) policyApply(cmd *cobra.Command, files []string, strict bool) error {
+func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict bool) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (a *app) policyApply(cmd *cobra.Command, files []string, strict bool) error
 }
 
 // tellApplied prints what became of every draft, in the order they were given.
-func (a *app) tellApplied(drafts []author.Draft, results []author.Result, took time.Duration) error {
+func (a policyCommands) tellApplied(drafts []author.Draft, results []author.Result, took time.Duration) error {
 	lines := make([]applied, len(results))
 	count := map[string]int{}
 	var worst error

@@ -8,7 +8,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) policyDeleteCommand() *cobra.Command {
+func (a policyCommands) policyDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME|ID...", Short: "Delete policies", Args: cli.Args(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {

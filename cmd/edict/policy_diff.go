@@ -14,7 +14,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) policyDiffCommand() *cobra.Command {
+func (a policyCommands) policyDiffCommand() *cobra.Command {
 	var from, to string
 	var files []string
 	cmd := &cobra.Command{

@@ -41,7 +41,7 @@ func changed(before, after string) *change {
 	return &change{before, after}
 }
 
-func (a *app) diffFiles(cmd *cobra.Command, files []string) error {
+func (a policyCommands) diffFiles(cmd *cobra.Command, files []string) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type dryRun struct {
 	resource.DryRun
 }
 
-func (a *app) policyDryRunCommand() *cobra.Command {
+func (a policyCommands) policyDryRunCommand() *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "dry-run -f FILE...",

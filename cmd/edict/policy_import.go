@@ -18,7 +18,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-func (a *app) policyImportCommand() *cobra.Command {
+func (a policyCommands) policyImportCommand() *cobra.Command {
 	var files []string
 	var kube kubernetesInput
 	cmd := &cobra.Command{
@@ -55,14 +55,14 @@ type imported struct {
 
 func (i imported) total() int { return i.Created + i.Configured + i.Unchanged + i.Rejected }
 
-func (a *app) policyImport(cmd *cobra.Command, files []string, kube kubernetesInput) error {
+func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube kubernetesInput) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "importing", "lines", 0)
-	m := importer{app: a, bar: bar, kube: kube}
+	m := importer{console: &a.console, bar: bar, kube: kube}
 	err = author.Import(cmd.Context(), c, project, m.read(files), m.tell)
 	bar.Stop()
 	took := time.Since(began)
@@ -84,7 +84,7 @@ func (a *app) policyImport(cmd *cobra.Command, files []string, kube kubernetesIn
 
 // importer reads the files of an import and tells what became of each policy.
 type importer struct {
-	*app
+	*console
 	bar        *progress.Work
 	mu         sync.Mutex // the results come from many goroutines
 	count      imported

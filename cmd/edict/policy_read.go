@@ -17,7 +17,7 @@ import (
 )
 
 // onePolicy is a command that reads the policy it is given by slug or id.
-func (a *app) onePolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
+func (a policyCommands) onePolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
 	return a.policyClient(&cobra.Command{
 		Use: use + " NAME|ID", Short: short, Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ func (a *app) onePolicy(use, short string, run func(cmd *cobra.Command, c *clien
 	})
 }
 
-func (a *app) policyGetCommand() *cobra.Command {
+func (a policyCommands) policyGetCommand() *cobra.Command {
 	return a.onePolicy("get", "Show a policy and its rules", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
 		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
 	})
@@ -99,7 +99,7 @@ func ruleCells(r resource.Rule) []string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func (a *app) policyListCommand() *cobra.Command {
+func (a policyCommands) policyListCommand() *cobra.Command {
 	return a.policyClient(&cobra.Command{
 		Use: "list", Short: "List the policies of a project",
 		Long: `List the policies of a project. With -o json or yaml each has its rules, so that
@@ -162,7 +162,7 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 	return slices.DeleteFunc(listed, func(p resource.Policy) bool { return p.Head == nil }), nil
 }
 
-func (a *app) policyRevisionsCommand() *cobra.Command {
+func (a policyCommands) policyRevisionsCommand() *cobra.Command {
 	return a.onePolicy("revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		all, err := collect(c.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
 		if err != nil {

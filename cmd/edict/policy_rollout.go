@@ -17,7 +17,7 @@ import (
 // rolloutPause is how often a rollout that is watched is asked for.
 const rolloutPause = 500 * time.Millisecond
 
-func (a *app) policyRolloutCommand() *cobra.Command {
+func (a policyCommands) policyRolloutCommand() *cobra.Command {
 	var watch bool
 	var timeout time.Duration
 	var limit int
@@ -66,7 +66,7 @@ func (q rolloutOf) ask(ctx context.Context) (resource.Rollout, error) {
 	return q.client.Rollout(ctx, q.project, q.id, q.limit)
 }
 
-func (a *app) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {
+func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {
 	var given <-chan time.Time
 	if timeout > 0 {
 		given = time.After(timeout)
@@ -95,7 +95,7 @@ func (a *app) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time
 }
 
 // endRollout prints the last answer; nodes that lag make it a difference.
-func (a *app) endRollout(r resource.Rollout) error {
+func (a policyCommands) endRollout(r resource.Rollout) error {
 	if err := a.print(r, func(w io.Writer) { writeRollout(w, r) }); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const besideMost = 32
 
 // warn tells what drafts say and likely do not mean, each by itself, beside the
 // others and beside the policies of the project, and how much.
-func (a *app) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings int, err error) {
+func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings int, err error) {
 	var theirs []dryRun
 	if len(drafts) <= besideMost {
 		if theirs, err = dryRuns(ctx, c, project, drafts); err != nil {

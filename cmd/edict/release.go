@@ -33,7 +33,10 @@ type releaseFlags struct {
 	prune bool
 }
 
-func (a *app) releaseCommand() *cobra.Command {
+// releaseCommands release signed artifacts, and go back to earlier ones.
+type releaseCommands struct{ *app }
+
+func (a releaseCommands) releaseCommand() *cobra.Command {
 	var f releaseFlags
 	cmd := &cobra.Command{
 		Use:   "release [TREE]",
@@ -60,14 +63,14 @@ signer's successor is vouched for by him.`,
 }
 
 // releaseClient gives a command the flags of those who handle releases.
-func (a *app) releaseClient(cmd *cobra.Command) *cobra.Command {
+func (a releaseCommands) releaseClient(cmd *cobra.Command) *cobra.Command {
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
 	a.outputFlag(cmd)
 	return cmd
 }
 
-func (a *app) release(cmd *cobra.Command, f releaseFlags, args []string) error {
+func (a releaseCommands) release(cmd *cobra.Command, f releaseFlags, args []string) error {
 	dir := filepath.Join(f.repo, compiledDir)
 	if len(args) == 1 {
 		if dir = args[0]; f.repo != "" {
@@ -135,7 +138,7 @@ func releaseLine(t *tree.Tree, node string, pins []resource.Signer) resource.Rel
 }
 
 // sendReleases streams the lines, and shows how far it is.
-func (a *app) sendReleases(ctx context.Context, c *client.Client, project uuid.UUID, lines []resource.ReleaseLine) (resource.BatchResult, error) {
+func (a releaseCommands) sendReleases(ctx context.Context, c *client.Client, project uuid.UUID, lines []resource.ReleaseLine) (resource.BatchResult, error) {
 	bar := progress.Start(a.stderr, "releasing", "nodes", int64(len(lines)))
 	defer bar.Stop()
 	r, w := io.Pipe()
@@ -157,7 +160,7 @@ func (a *app) sendReleases(ctx context.Context, c *client.Client, project uuid.U
 	return result, err
 }
 
-func (a *app) tellReleased(result resource.BatchResult) error {
+func (a releaseCommands) tellReleased(result resource.BatchResult) error {
 	for _, r := range result.Rejected {
 		fmt.Fprintf(a.stderr, "node/%s: %s (%s)\n", r.ID, r.Detail, r.Code)
 	}
@@ -168,7 +171,7 @@ func (a *app) tellReleased(result resource.BatchResult) error {
 
 // tellWaiting names the nodes of a tree that are not registered, and returns
 // what was released for nodes of its retes that it does not have.
-func (a *app) tellWaiting(ctx context.Context, c *client.Client, project uuid.UUID, t *tree.Tree) (absent []resource.Release, err error) {
+func (a releaseCommands) tellWaiting(ctx context.Context, c *client.Client, project uuid.UUID, t *tree.Tree) (absent []resource.Release, err error) {
 	retes := map[string]bool{}
 	var all []resource.Release
 	for r, err := range c.AllReleases(ctx, project) {
@@ -206,7 +209,7 @@ func some(names []string) string {
 
 // withdrawAbsent takes their artifacts from nodes that the tree does not have,
 // or says that they keep them.
-func (a *app) withdrawAbsent(ctx context.Context, c *client.Client, project uuid.UUID, absent []resource.Release, prune bool) error {
+func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, project uuid.UUID, absent []resource.Release, prune bool) error {
 	if len(absent) == 0 {
 		return nil
 	}
@@ -230,7 +233,7 @@ func (a *app) withdrawAbsent(ctx context.Context, c *client.Client, project uuid
 	return nil
 }
 
-func (a *app) releaseListCommand() *cobra.Command {
+func (a releaseCommands) releaseListCommand() *cobra.Command {
 	return a.releaseClient(&cobra.Command{
 		Use: "list", Short: "List what was released, by node", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -259,7 +262,7 @@ func writeReleases(w io.Writer, all []resource.Release) {
 	columns(w, []string{"node", "rete", "version", "artifacts", "registered", "released"}, rows)
 }
 
-func (a *app) releaseGetCommand() *cobra.Command {
+func (a releaseCommands) releaseGetCommand() *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
 		Use: "get NODE", Short: "Show a node's artifacts, now or at an older version", Args: cli.Args(1, 1),

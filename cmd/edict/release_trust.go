@@ -76,7 +76,7 @@ func filePin(path string) ([]resource.Signer, error) {
 
 // noteIdlePins says which pins are without effect, because their rete has
 // signers and they are none of them.
-func (a *app) noteIdlePins(ctx context.Context, c *client.Client, project uuid.UUID, pins []resource.Signer) error {
+func (a releaseCommands) noteIdlePins(ctx context.Context, c *client.Client, project uuid.UUID, pins []resource.Signer) error {
 	if len(pins) == 0 {
 		return nil
 	}

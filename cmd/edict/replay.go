@@ -23,7 +23,10 @@ type replayFlags struct {
 	verify     bool
 }
 
-func (a *app) replayCommand() *cobra.Command {
+// replayCommands fold a log again, and compare.
+type replayCommands struct{ *app }
+
+func (a replayCommands) replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay",
@@ -58,7 +61,7 @@ differ, and the first fact or row that does is named.`,
 	return cmd
 }
 
-func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
+func (a replayCommands) replay(cmd *cobra.Command, f replayFlags) error {
 	if err := f.override(cmd); err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (a *app) replay(cmd *cobra.Command, f replayFlags) error {
 }
 
 // replayFrom does what f asks for with the log at hand.
-func (a *app) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, src *logSource) (err error) {
+func (a replayCommands) replayFrom(cmd *cobra.Command, f replayFlags, c *client.Client, src *logSource) (err error) {
 	ctx := cmd.Context()
 	var live liveModel
 	if f.verify {

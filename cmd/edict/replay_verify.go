@@ -91,7 +91,7 @@ func (m *storedModel) facts(_ context.Context, node string) (uint64, iter.Seq2[p
 }
 
 // verify holds a replay against the live read model.
-func (a *app) verify(ctx context.Context, live liveModel, r *snapshot.Replayed, result snapshot.Result) error {
+func (a replayCommands) verify(ctx context.Context, live liveModel, r *snapshot.Replayed, result snapshot.Result) error {
 	if live.digest() == result.Digest {
 		if _, remote := live.(*remoteModel); remote {
 			fmt.Fprintf(a.stderr, "equal to the live plane: %s, at sequence %d\n", live, result.Seq)
@@ -120,7 +120,7 @@ func (a *app) verify(ctx context.Context, live liveModel, r *snapshot.Replayed, 
 
 // firstDifference takes the replay to where the live read model stands by now
 // and compares: everything, or the rows of a node.
-func (a *app) firstDifference(ctx context.Context, live liveModel, r *snapshot.Replayed, node string) (*snapshot.Difference, uint64, error) {
+func (a replayCommands) firstDifference(ctx context.Context, live liveModel, r *snapshot.Replayed, node string) (*snapshot.Difference, uint64, error) {
 	seq, theirs, err := live.facts(ctx, node)
 	if err != nil {
 		return nil, seq, err

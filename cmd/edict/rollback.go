@@ -27,7 +27,7 @@ type rollbackFlags struct {
 	key         string
 }
 
-func (a *app) rollbackCommand() *cobra.Command {
+func (a releaseCommands) rollbackCommand() *cobra.Command {
 	var f rollbackFlags
 	cmd := &cobra.Command{
 		Use:   "rollback --to VERSION --signing-key FILE [NODE...]",
@@ -70,7 +70,7 @@ type rollback struct {
 	problems []string
 }
 
-func (a *app) rollback(cmd *cobra.Command, f rollbackFlags, nodes []string) error {
+func (a releaseCommands) rollback(cmd *cobra.Command, f rollbackFlags, nodes []string) error {
 	signer, err := artifact.LoadSigner(f.key)
 	if err != nil {
 		return cli.Failed(cli.Unreadable, "%v", err)

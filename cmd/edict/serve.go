@@ -43,7 +43,10 @@ type serveFlags struct {
 	decisions     decisionFlags
 }
 
-func (a *app) serveCommand() *cobra.Command {
+// serveCommands run the plane.
+type serveCommands struct{ *app }
+
+func (a serveCommands) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -115,7 +118,7 @@ again once enough is free: nothing needs to be restarted.`,
 	return cmd
 }
 
-func (a *app) serve(cmd *cobra.Command, f serveFlags) error {
+func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	log, err := a.logger(cmd, f.logFormat, f.logLevel)
 	if err != nil {
 		return err
@@ -287,7 +290,7 @@ func parseSize(s string) (uint64, error) {
 	return n * unit, err
 }
 
-func (a *app) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logger, error) {
+func (a *console) logger(cmd *cobra.Command, format, leastLevel string) (*slog.Logger, error) {
 	var opt slog.HandlerOptions
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(leastLevel)); err != nil {

@@ -37,12 +37,15 @@ func (f *serveFlags) settleSnapshots(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-func (a *app) snapshotCommand() *cobra.Command {
+// snapshotCommands make, list and restore checkpoints.
+type snapshotCommands struct{ *app }
+
+func (a snapshotCommands) snapshotCommand() *cobra.Command {
 	return group("snapshot", "Make, list and restore checkpoints of the read model",
 		a.snapshotCreateCommand(), a.snapshotListCommand(), a.snapshotRestoreCommand())
 }
 
-func (a *app) snapshotCreateCommand() *cobra.Command {
+func (a snapshotCommands) snapshotCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a checkpoint of a worker's read model", Args: cli.Args(0, 0),
 		Long: `Make a checkpoint of the read model of the worker at --server, compressed, in the
@@ -65,7 +68,7 @@ by itself and folds what came after.`,
 	return cmd
 }
 
-func (a *app) snapshotListCommand() *cobra.Command {
+func (a snapshotCommands) snapshotListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the checkpoints, newest first", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -94,7 +97,7 @@ func writeSnapshots(w io.Writer, all []resource.Snapshot) {
 	columns(w, []string{"seq", "name", "rows", "size", "created", "worker"}, rows)
 }
 
-func (a *app) snapshotRestoreCommand() *cobra.Command {
+func (a snapshotCommands) snapshotRestoreCommand() *cobra.Command {
 	var f logFlags
 	var data string
 	var yesDelete bool
@@ -132,7 +135,7 @@ that is there is kept beside the restored one, unless --yes-delete is given.`,
 	return cmd
 }
 
-func (a *app) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string, yesDelete bool) error {
+func (a snapshotCommands) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string, yesDelete bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err

@@ -11,7 +11,10 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-func (a *app) statusCommand() *cobra.Command {
+// statusCommands show how the plane is doing.
+type statusCommands struct{ *app }
+
+func (a statusCommands) statusCommand() *cobra.Command {
 	var rejected, digest, watch bool
 	var after uint64
 	cmd := &cobra.Command{
@@ -49,7 +52,7 @@ other in a pipe, and with -o json an object a line.`,
 	return cmd
 }
 
-func (a *app) statusRejected(cmd *cobra.Command, c *client.Client, after uint64) error {
+func (a statusCommands) statusRejected(cmd *cobra.Command, c *client.Client, after uint64) error {
 	const page = 200
 	all := []resource.Rejection{}
 	for {

@@ -24,7 +24,7 @@ const home = "\x1b[H\x1b[2J"
 
 // statusWatch shows the status again and again, until it is told to stop. A
 // plane that is away is said to be, and asked again.
-func (a *app) statusWatch(ctx context.Context, c *client.Client, digest bool) error {
+func (a statusCommands) statusWatch(ctx context.Context, c *client.Client, digest bool) error {
 	place := isTerminal(a.stdout) && a.format == formatTable
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func (a *app) statusWatch(ctx context.Context, c *client.Client, digest bool) er
 }
 
 // showStatus writes one look whole, so that a terminal does not flicker.
-func (a *app) showStatus(s resource.Status, place, first bool) error {
+func (a statusCommands) showStatus(s resource.Status, place, first bool) error {
 	var out bytes.Buffer
 	switch {
 	case a.format == formatJSON:

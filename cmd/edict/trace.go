@@ -14,7 +14,7 @@ const tracePatience = 2 * time.Second
 
 // trace has the plane recorded, if the environment says so. One that asks for
 // what cannot be done costs the traces, never the plane.
-func (a *app) trace(ctx context.Context, opt *plane.Options) (stop func()) {
+func (a serveCommands) trace(ctx context.Context, opt *plane.Options) (stop func()) {
 	name := opt.Name
 	if name == "" {
 		name, _ = os.Hostname()
