@@ -40,12 +40,12 @@ type AdmissionChange struct {
 
 // AdmissionID names the admission policy that was made.
 type AdmissionID struct {
-	ID string `json:"id"`
+	ID string `json:"id" doc:"Its id."`
 }
 
 // AdmissionPolicy is a registered admission policy.
 type AdmissionPolicy struct {
-	ID            string            `json:"id"`
+	ID            string            `json:"id" doc:"Its id, a DNS label; a UUID when it was made here."`
 	Name          string            `json:"name"`
 	Description   string            `json:"description,omitempty"`
 	PolicyType    string            `json:"policy_type"`
@@ -58,49 +58,49 @@ type AdmissionPolicy struct {
 	Mode          string            `json:"mode"`
 	RegoCode      string            `json:"rego_code"`
 	TestCases     []json.RawMessage `json:"test_cases,omitempty"`
-	Version       uint64            `json:"version"`
-	CreatedAt     time.Time         `json:"created_at"`
-	UpdatedAt     time.Time         `json:"updated_at"`
-	CreatedBy     string            `json:"created_by"`
+	Version       uint64            `json:"version" doc:"The log sequence of its last change; 0 in a dry run."`
+	CreatedAt     time.Time         `json:"created_at" doc:"When it was made, by the log's clock."`
+	UpdatedAt     time.Time         `json:"updated_at" doc:"When it changed last, by the log's clock."`
+	CreatedBy     string            `json:"created_by" doc:"Who wrote it as it is."`
 }
 
 // Evaluation asks for a request to be admitted.
 type Evaluation struct {
-	RequestPayload json.RawMessage `json:"request_payload"`
+	RequestPayload json.RawMessage `json:"request_payload" doc:"The payload. Its service_type and metadata.labels choose the policies."`
 	UserID         string          `json:"user_id,omitempty"`
 	TenantID       string          `json:"tenant_id,omitempty"`
 }
 
 // Admitted is a request that was admitted.
 type Admitted struct {
-	RequestPayload  json.RawMessage `json:"request_payload"`
-	ServiceProvider Provider        `json:"service_provider"`
+	RequestPayload  json.RawMessage `json:"request_payload" doc:"The payload as the policies left it."`
+	ServiceProvider Provider        `json:"service_provider" doc:"The provider they chose, and from what."`
 	Status          string          `json:"status"`
-	Explain         *Explanation    `json:"explain,omitempty"`
+	Explain         *Explanation    `json:"explain,omitempty" doc:"What each policy did, when that was asked for."`
 }
 
 // Provider is the service provider that was chosen, and from what.
 type Provider struct {
-	Value       string              `json:"value"`
-	Constraints ProviderConstraints `json:"constraints"`
+	Value       string              `json:"value" doc:"Its name; empty when none was chosen."`
+	Constraints ProviderConstraints `json:"constraints" doc:"What bounds the choice."`
 }
 
 // ProviderConstraints bound the choice of a provider.
 type ProviderConstraints struct {
-	AllowList []string `json:"allow_list,omitempty"`
-	Patterns  []string `json:"patterns,omitempty"`
+	AllowList []string `json:"allow_list,omitempty" doc:"It is one of these."`
+	Patterns  []string `json:"patterns,omitempty" doc:"It matches all of these (RE2)."`
 }
 
 // Explanation says what each admission policy did.
 type Explanation struct {
-	SnapshotVersion uint64            `json:"snapshot_version"`
-	Steps           []json.RawMessage `json:"steps"`
+	SnapshotVersion uint64            `json:"snapshot_version" doc:"The version of the set of policies: the log sequence of its last change."`
+	Steps           []json.RawMessage `json:"steps" doc:"Every policy in the order of the chain: whether it matched or why not, its decision, its constraints, its patch as a diff, its provider and its time."`
 }
 
 // Deciding is the admission policy that decided against a request.
 type Deciding struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" doc:"Its id."`
+	Name string `json:"name" doc:"Its name."`
 }
 
 // AlphaPolicy is an admission policy as clients of v1alpha1 know it.
@@ -120,40 +120,40 @@ type AlphaPolicy struct {
 
 // AlphaPolicies is a page of them.
 type AlphaPolicies struct {
-	Policies      []AlphaPolicy `json:"policies"`
-	NextPageToken string        `json:"next_page_token,omitempty"`
+	Policies      []AlphaPolicy `json:"policies" doc:"Policies, in the order that was asked for."`
+	NextPageToken string        `json:"next_page_token,omitempty" doc:"The page_token of the next page; absent on the last."`
 }
 
 // AlphaEvaluation asks for a service instance to be admitted.
 type AlphaEvaluation struct {
-	ServiceInstance AlphaInstance `json:"service_instance"`
+	ServiceInstance AlphaInstance `json:"service_instance" doc:"The service instance."`
 }
 
 // AlphaInstance is a service instance.
 type AlphaInstance struct {
-	Spec json.RawMessage `json:"spec"`
+	Spec json.RawMessage `json:"spec" doc:"Its specification. Its service_type and metadata.labels choose the policies."`
 }
 
 // AlphaAdmitted is a service instance that was admitted.
 type AlphaAdmitted struct {
-	EvaluatedServiceInstance AlphaInstance `json:"evaluated_service_instance"`
-	SelectedProvider         string        `json:"selected_provider"`
+	EvaluatedServiceInstance AlphaInstance `json:"evaluated_service_instance" doc:"The instance as the policies left it."`
+	SelectedProvider         string        `json:"selected_provider" doc:"The provider they chose; empty when none."`
 	Status                   string        `json:"status"`
-	Explain                  *Explanation  `json:"explain,omitempty"`
+	Explain                  *Explanation  `json:"explain,omitempty" doc:"What each policy did, when that was asked for."`
 }
 
 // AlphaHealth says that the API answers.
 type AlphaHealth struct {
-	Status string `json:"status"`
-	Path   string `json:"path"`
+	Status string `json:"status" doc:"ok."`
+	Path   string `json:"path" doc:"What was asked."`
 }
 
 // AlphaError is an error as clients of v1alpha1 know it.
 type AlphaError struct {
-	Type     string       `json:"type"`
-	Status   int          `json:"status"`
-	Title    string       `json:"title"`
-	Detail   string       `json:"detail,omitempty"`
-	Instance string       `json:"instance,omitempty"`
-	Explain  *Explanation `json:"explain,omitempty"`
+	Type     string       `json:"type" doc:"The kind of error, for programs; about:blank for an evaluation."`
+	Status   int          `json:"status" doc:"The HTTP status."`
+	Title    string       `json:"title" doc:"The kind of error in words. Of an evaluation it names the policy."`
+	Detail   string       `json:"detail,omitempty" doc:"What went wrong this time."`
+	Instance string       `json:"instance,omitempty" doc:"Not used."`
+	Explain  *Explanation `json:"explain,omitempty" doc:"What each policy did, when that was asked for."`
 }

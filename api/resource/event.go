@@ -10,62 +10,62 @@ import (
 // Event is the data of one event of a node's stream: signed by the plane as it
 // is delivered.
 type Event struct {
-	ID        string          `json:"id"`
+	ID        string          `json:"id" doc:"Names the announcement: node, policy or artifact, and log sequence, joined by dots."`
 	Type      string          `json:"type"`
-	Scope     string          `json:"scope"`
+	Scope     string          `json:"scope" doc:"node: and the node's id."`
 	KeyID     string          `json:"key_id"`
-	IssuedAt  time.Time       `json:"issued_at"`
+	IssuedAt  time.Time       `json:"issued_at" doc:"When it was signed, which is when it was sent."`
 	Payload   json.RawMessage `json:"payload"` // PolicyUpdated, ArtifactUpdated or NodeStateUpdated, by Type
-	Signature string          `json:"signature"`
+	Signature string          `json:"signature" doc:"Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."`
 }
 
 // BatchEvent is the data of an event for a reader that asked for dialect=batch.
 type BatchEvent struct {
-	ID        string          `json:"id"`
+	ID        string          `json:"id" doc:"Names the announcement: node, policy or artifact, and log sequence, joined by dots."`
 	Type      string          `json:"type"`
-	Scope     string          `json:"scope"`
+	Scope     string          `json:"scope" doc:"node: and the node's id."`
 	KeyID     string          `json:"key_id"`
-	IssuedAt  time.Time       `json:"issued_at"`
+	IssuedAt  time.Time       `json:"issued_at" doc:"When it was signed, which is when it was sent."`
 	Payload   json.RawMessage `json:"payload"` // as Event's
-	Signature EventSignature  `json:"signature"`
+	Signature EventSignature  `json:"signature" doc:"Over the compact JSON of the members before it, in their order; or over a run of such texts."`
 }
 
 // EventSignature is over one event, or over a run of them with the proof that
 // the event is in it.
 type EventSignature struct {
-	Alg   string  `json:"alg"`
+	Alg   string  `json:"alg" doc:"ed25519: of this event alone; ed25519-merkle: of the root over a run, in which the event has its place."`
 	KeyID string  `json:"key_id"`
-	Leaf  *int    `json:"leaf,omitempty"`
-	Path  *string `json:"path,omitempty"`
-	Size  *int    `json:"size,omitempty"`
-	Value string  `json:"value"`
+	Leaf  *int    `json:"leaf,omitempty" doc:"The event's place in the run, from 0."`
+	Path  *string `json:"path,omitempty" doc:"Base64 of the hashes from the leaf up, 32 bytes each."`
+	Size  *int    `json:"size,omitempty" doc:"How many events are in the run."`
+	Value string  `json:"value" doc:"Base64 of the ed25519 signature."`
 }
 
 // LegacyEvent is the data of an event for an agent that registered in the
 // legacy form.
 type LegacyEvent struct {
 	Type      string          `json:"event_type"`
-	ID        string          `json:"event_id"`
-	IssuedAt  time.Time       `json:"issued_at"`
-	Nonce     string          `json:"nonce"`
+	ID        string          `json:"event_id" doc:"Names the announcement: node, policy or artifact, and log sequence, joined by dots."`
+	IssuedAt  time.Time       `json:"issued_at" doc:"When it was signed, which is when it was sent."`
+	Nonce     string          `json:"nonce" doc:"Another one for each delivery."`
 	Payload   json.RawMessage `json:"payload"` // as Event's
-	Signature string          `json:"signature"`
+	Signature string          `json:"signature" doc:"Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."`
 }
 
 // PolicyUpdated tells a node the rules it has of one policy now.
 type PolicyUpdated struct {
 	NodeID       string    `json:"node_id"`
-	PolicyID     uuid.UUID `json:"policy_id"`
-	RevisionID   uuid.UUID `json:"revision_id"`
+	PolicyID     uuid.UUID `json:"policy_id" doc:"The id of the policy."`
+	RevisionID   uuid.UUID `json:"revision_id" doc:"The id of the head of the policy, or of a deleted one its last."`
 	Fingerprint  string    `json:"fingerprint"`
-	Rules        []Rule    `json:"rules"`
-	RulesOmitted int       `json:"rules_omitted,omitempty"` // that the node contract cannot express
+	Rules        []Rule    `json:"rules" doc:"The rules in canonical order; none when the policy is no longer the node's."`
+	RulesOmitted int       `json:"rules_omitted,omitempty" doc:"How many of the policy's rules are left out because the node contract cannot express them; absent when none are."` // that the node contract cannot express
 }
 
 // NodeStateUpdated tells a node to read its whole state.
 type NodeStateUpdated struct {
 	NodeID string `json:"node_id"`
-	Reason string `json:"reason"`
+	Reason string `json:"reason" doc:"Why."`
 }
 
 // KeyRotated tells a node the plane's new key, under the one before it.
@@ -73,12 +73,12 @@ type KeyRotated struct {
 	KeyID             string    `json:"key_id"`
 	PublicKey         string    `json:"public_key"`
 	PreviousKeyID     string    `json:"previous_key_id"`
-	TransitionExpires time.Time `json:"transition_expires"`
+	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before counts for nothing any more."`
 }
 
 // LegacyKeyRotated tells it to an agent that registered in the legacy form.
 type LegacyKeyRotated struct {
 	Current           string    `json:"current"`
 	Previous          string    `json:"previous"`
-	TransitionExpires time.Time `json:"transition_expires"`
+	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before counts for nothing any more."`
 }

@@ -9,31 +9,31 @@ import (
 // Problem is an RFC 9457 problem document. Code is stable and made for
 // programs, Detail is made for people and may change.
 type Problem struct {
-	Type          string  `json:"type"`
-	Title         string  `json:"title"`
-	Status        int     `json:"status"`
-	Detail        string  `json:"detail"`
-	Instance      string  `json:"instance"`
-	Code          string  `json:"code"`
-	CorrelationID string  `json:"correlation_id,omitempty"`
-	Errors        []Fault `json:"errors,omitempty"`
+	Type          string  `json:"type" doc:"A URN that ends in the code."`
+	Title         string  `json:"title" doc:"The code in words."`
+	Status        int     `json:"status" doc:"The HTTP status."`
+	Detail        string  `json:"detail" doc:"What went wrong this time and what to do about it, for people."`
+	Instance      string  `json:"instance" doc:"The path that was asked."`
+	Code          string  `json:"code" doc:"What went wrong, for programs. Codes are stable."`
+	CorrelationID string  `json:"correlation_id,omitempty" doc:"Names the request, here and in the plane's log."`
+	Errors        []Fault `json:"errors,omitempty" doc:"Every fault of the input."`
 	// Sequence is the log sequence of a write that was stored but is not
 	// visible yet, or the one a read waited for in vain.
-	Sequence uint64 `json:"sequence,omitempty"`
+	Sequence uint64 `json:"sequence,omitempty" doc:"The log sequence that is not visible here yet."`
 	// Checks are those of a worker that is not ready.
-	Checks []Check `json:"checks,omitempty"`
+	Checks []Check `json:"checks,omitempty" doc:"The checks of a worker that is not ready."`
 	// Policy is the admission policy that decided, and Explain what each of them
 	// did, when that was asked for.
-	Policy  *Deciding    `json:"policy,omitempty"`
-	Explain *Explanation `json:"explain,omitempty"`
+	Policy  *Deciding    `json:"policy,omitempty" doc:"The admission policy that decided."`
+	Explain *Explanation `json:"explain,omitempty" doc:"What each admission policy did, when that was asked for."`
 }
 
 // Fault is one fault of an input: where (a JSON pointer into the body, or the
 // name of a parameter after a slash), which rule, and what to do about it.
 type Fault struct {
-	Pointer string `json:"pointer"`
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
+	Pointer string `json:"pointer" doc:"Where: a JSON pointer into the body, or the name of a parameter after a slash."`
+	Code    string `json:"code" doc:"Which rule, for programs."`
+	Detail  string `json:"detail" doc:"What is wrong and what to do about it, for people."`
 }
 
 // NewProblem is a problem of the given status and code; its title is the code

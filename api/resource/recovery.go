@@ -4,20 +4,20 @@ import "time"
 
 // Snapshot is a checkpoint of the read model in the object store.
 type Snapshot struct {
-	Name    string    `json:"name"`
-	Seq     uint64    `json:"seq"`
-	Rows    int       `json:"rows"`
-	Digest  string    `json:"digest"` // 64 hex digits
-	Schema  uint32    `json:"schema"`
-	Bytes   uint64    `json:"bytes"`
-	Created time.Time `json:"created_at"`
-	Worker  string    `json:"worker"`
+	Name    string    `json:"name" doc:"Its name in the object store EDICT_SNAPSHOTS."`
+	Seq     uint64    `json:"seq" doc:"The log sequence it stands at."`
+	Rows    int       `json:"rows" doc:"Rows it holds, of all nodes together."`
+	Digest  string    `json:"digest" doc:"Its digest: that of any worker at the same sequence."` // 64 hex digits
+	Schema  uint32    `json:"schema" doc:"The layout of the store; only a binary of the same one starts from it."`
+	Bytes   uint64    `json:"bytes" doc:"Its size, compressed."`
+	Created time.Time `json:"created_at" doc:"When it was made, by the clock of the worker that did."`
+	Worker  string    `json:"worker" doc:"Which worker that was."`
 }
 
 // Fact is one of the things that the digest covers: a policy, a revision, a
 // node or a row.
 type Fact struct {
-	Kind   string            `json:"kind"`
-	Key    string            `json:"key"`
-	Values map[string]string `json:"values"`
+	Kind   string            `json:"kind" doc:"What it is."`
+	Key    string            `json:"key" doc:"Names it: project/policy, policy/sequence, project/node or node/policy."`
+	Values map[string]string `json:"values" doc:"What it says, by name. Of a node, rows is a hash over its labels and all its rows."`
 }

@@ -1,7 +1,7 @@
 // Package resource is the JSON that travels between the plane's HTTP API and
 // its clients: resources, pages and problems, and nothing that computes. The
 // server writes these types and the client reads them, so that the two cannot
-// drift apart.
+// drift apart. The doc tag of a field is its description in the OpenAPI document.
 package resource
 
 import (
@@ -31,16 +31,16 @@ type Ports struct {
 // Rule is one line of a policy, as its author writes it. A side is a CIDR or a
 // selector.
 type Rule struct {
-	Action              string `json:"action"`
-	Protocol            string `json:"protocol"`
+	Action              string `json:"action" doc:"What happens to the traffic. Log never decides; pass leaves it to the next tier; redirect allows it by way of the node's proxy."`
+	Protocol            string `json:"protocol" doc:"The protocol the rule matches."`
 	SourceCIDR          string `json:"source_cidr,omitempty"`
 	DestinationCIDR     string `json:"destination_cidr,omitempty"`
-	Ports               *Ports `json:"ports,omitempty"`
+	Ports               *Ports `json:"ports,omitempty" doc:"The ports at the destination."`
 	SourceSelector      string `json:"source_selector,omitempty"`
 	DestinationSelector string `json:"destination_selector,omitempty"`
-	ProxyPort           uint16 `json:"proxy_port,omitempty"`
-	ListenerPriority    uint8  `json:"listener_priority,omitempty"`
-	Auth                string `json:"auth,omitempty"`
+	ProxyPort           uint16 `json:"proxy_port,omitempty" doc:"Of a redirect, which needs one: the port of the node's proxy."`
+	ListenerPriority    uint8  `json:"listener_priority,omitempty" doc:"Of a redirect: among redirects of one level the lowest wins; absent, it comes after all of them."`
+	Auth                string `json:"auth,omitempty" doc:"Of an allow or a redirect: whether both ends must prove who they are. Absent, it is inherited from a broader rule of the same or a higher place."`
 }
 
 // Order is where a revision's rules stand among those of other policies. What is
@@ -48,7 +48,7 @@ type Rule struct {
 type Order struct {
 	Tier        string  `json:"tier,omitempty"`
 	Priority    *uint32 `json:"priority,omitempty"`
-	DefaultDeny *bool   `json:"default_deny,omitempty"`
+	DefaultDeny *bool   `json:"default_deny,omitempty" doc:"False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."`
 }
 
 // Selector names the nodes that take part in a policy, a side each.
@@ -61,7 +61,7 @@ type Selector struct {
 type Draft struct {
 	Slug        string   `json:"slug"`
 	DisplayName string   `json:"display_name,omitempty"`
-	Selector    Selector `json:"selector"`
+	Selector    Selector `json:"selector" doc:"Whom the policy is for."`
 	Order
 	Rules []Rule `json:"rules"`
 }
@@ -86,56 +86,56 @@ func (o Order) Whole() *NewOrder {
 // is. ExpectedRevisionID makes the change conditional on the head.
 type Patch struct {
 	DisplayName        *string    `json:"display_name,omitempty"`
-	Selector           *Selector  `json:"selector,omitempty"`
+	Selector           *Selector  `json:"selector,omitempty" doc:"Whom the policy is for from now on."`
 	*NewOrder                     // nil: as it is
 	Rules              []Rule     `json:"rules,omitzero"`
-	ExpectedRevisionID *uuid.UUID `json:"expected_revision_id,omitempty"`
+	ExpectedRevisionID *uuid.UUID `json:"expected_revision_id,omitempty" doc:"The head the change was made for; another head is a conflict. Null asks for none."`
 }
 
 // Preview is what an author sends to a dry run.
 type Preview struct {
-	Selector Selector `json:"selector"`
+	Selector Selector `json:"selector" doc:"Whom it would be for."`
 	Order
 	Rules []Rule `json:"rules"`
 }
 
 // Policy is the aggregate. Head is nil in lists. The times are log timestamps.
 type Policy struct {
-	ID             uuid.UUID `json:"id"`
-	ProjectID      uuid.UUID `json:"project_id"`
+	ID             uuid.UUID `json:"id" doc:"The id of the policy."`
+	ProjectID      uuid.UUID `json:"project_id" doc:"The id of the project it belongs to."`
 	Slug           string    `json:"slug"`
 	DisplayName    string    `json:"display_name"`
-	HeadRevisionID uuid.UUID `json:"head_revision_id"`
-	CreatedAt      time.Time `json:"created_at"`
-	UpdatedAt      time.Time `json:"updated_at"`
-	Head           *Revision `json:"head,omitempty"`
+	HeadRevisionID uuid.UUID `json:"head_revision_id" doc:"The id of the revision in force."`
+	CreatedAt      time.Time `json:"created_at" doc:"When its first revision was stored, by the log's clock."`
+	UpdatedAt      time.Time `json:"updated_at" doc:"When its head was stored, by the log's clock."`
+	Head           *Revision `json:"head,omitempty" doc:"The revision in force."`
 }
 
 // Revision is one published state of a policy.
 type Revision struct {
-	ID       uuid.UUID  `json:"id"`
-	PolicyID uuid.UUID  `json:"policy_id"`
-	ParentID *uuid.UUID `json:"parent_id"`
-	Selector Selector   `json:"selector"`
+	ID       uuid.UUID  `json:"id" doc:"The id of the revision."`
+	PolicyID uuid.UUID  `json:"policy_id" doc:"The id of its policy."`
+	ParentID *uuid.UUID `json:"parent_id" doc:"The id of the revision it followed; null of the first."`
+	Selector Selector   `json:"selector" doc:"Whom it is for."`
 	Order
 	Rules         []Rule    `json:"rules"`
-	CreatedAt     time.Time `json:"created_at"`
-	CreatedBy     string    `json:"created_by"`
-	CorrelationID *string   `json:"correlation_id"`
+	CreatedAt     time.Time `json:"created_at" doc:"When its author's worker made it."`
+	CreatedBy     string    `json:"created_by" doc:"Who published it."`
+	CorrelationID *string   `json:"correlation_id" doc:"What its author said it belongs to."`
 }
 
 // Diff is the change between two revisions, as far as it is about rules. The
 // parts are in canonical order. Rules that match the same and do something else
 // are Modified.
 type Diff struct {
-	Added    []Rule     `json:"added"`
-	Removed  []Rule     `json:"removed"`
-	Modified []Modified `json:"modified"`
+	Added    []Rule     `json:"added" doc:"Rules of the second list alone."`
+	Removed  []Rule     `json:"removed" doc:"Rules of the first list alone."`
+	Modified []Modified `json:"modified" doc:"Rules that match the same and do something else."`
 	// Order is nil where both stand at the same place among other policies.
-	Order *OrderChange `json:"order,omitempty"`
+	Order *OrderChange `json:"order,omitempty" doc:"Where the rules stand among those of other policies; absent when that stays."`
 	// Reordered: the rules of an ordered policy are the same and decide in another
 	// order.
-	Reordered bool `json:"reordered,omitempty"`
+	Reordered bool `json:"reordered,omitempty" doc:"The rules of an ordered policy stay and decide in another order."`
 }
 
 // Empty reports whether the revisions say the same.
@@ -145,34 +145,34 @@ func (d Diff) Empty() bool {
 
 // OrderChange is another place among the rules of other policies.
 type OrderChange struct {
-	Before Order `json:"before"`
-	After  Order `json:"after"`
+	Before Order `json:"before" doc:"Where the rules stood."`
+	After  Order `json:"after" doc:"Where they stand."`
 }
 
 // Modified is one rule that does something else than before.
 type Modified struct {
-	Before Rule `json:"before"`
-	After  Rule `json:"after"`
+	Before Rule `json:"before" doc:"The rule as it was."`
+	After  Rule `json:"after" doc:"The rule as it became."`
 }
 
 // DryRun is what a revision would do, were it published now.
 type DryRun struct {
-	MatchedNodeIDs     []string `json:"matched_node_ids"`
-	RuleDiff           Diff     `json:"rule_diff"`
-	PeerPairsAffected  uint64   `json:"peer_pairs_affected"`
-	UnreachableNodeIDs []string `json:"unreachable_node_ids"`
-	Warnings           []Fault  `json:"warnings"`
+	MatchedNodeIDs     []string `json:"matched_node_ids" doc:"The nodes it would match, by id."`
+	RuleDiff           Diff     `json:"rule_diff" doc:"What it would change in the rules of the head."`
+	PeerPairsAffected  uint64   `json:"peer_pairs_affected" doc:"How many pairs of a source and a destination node would get other rules."`
+	UnreachableNodeIDs []string `json:"unreachable_node_ids" doc:"Matched nodes without an address, by id."`
+	Warnings           []Fault  `json:"warnings" doc:"What may be published and is likely not meant; docs/lint.md lists the codes."`
 	// Admission is what admission policies made of it; nil when nothing.
-	Admission *AdmissionEffect `json:"admission,omitempty"`
+	Admission *AdmissionEffect `json:"admission,omitempty" doc:"The policy as admission policies would patch it, which is what all else is about; absent when they leave it as it is."`
 }
 
 // AdmissionEffect is a policy as admission policies patched it.
 type AdmissionEffect struct {
 	Status          string   `json:"status"`
-	SnapshotVersion uint64   `json:"snapshot_version"`
-	Selector        Selector `json:"selector"`
+	SnapshotVersion uint64   `json:"snapshot_version" doc:"The version of the set of admission policies: the log sequence of its last change."`
+	Selector        Selector `json:"selector" doc:"Whom it would be for."`
 	Order
-	Rules []Rule `json:"rules"`
+	Rules []Rule `json:"rules" doc:"Its rules."`
 }
 
 // Facts are what a node is registered with.
@@ -192,159 +192,159 @@ type NodeLine struct {
 // gave it its present facts.
 type Node struct {
 	ID        string            `json:"id"`
-	ProjectID uuid.UUID         `json:"project_id"`
+	ProjectID uuid.UUID         `json:"project_id" doc:"The id of the project it belongs to."`
 	Labels    map[string]string `json:"labels"`
 	Addresses []string          `json:"addresses"`
-	Version   uint64            `json:"version"`
+	Version   uint64            `json:"version" doc:"The log sequence of the event that gave it these facts."`
 }
 
 // BatchResult says what became of the lines of a batch of nodes.
 type BatchResult struct {
-	Applied   int            `json:"applied"`
-	Unchanged int            `json:"unchanged"`
-	Rejected  []RejectedLine `json:"rejected"`
+	Applied   int            `json:"applied" doc:"Lines that changed a node."`
+	Unchanged int            `json:"unchanged" doc:"Lines that said what was so already."`
+	Rejected  []RejectedLine `json:"rejected" doc:"Lines that were refused, by number."`
 }
 
 // RejectedLine is a line that changed nothing; lines count from 1. ID is empty
 // when the line was too broken to name one.
 type RejectedLine struct {
-	Line   int    `json:"line"`
-	ID     string `json:"id"`
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
+	Line   int    `json:"line" doc:"Its number, from 1."`
+	ID     string `json:"id" doc:"The node it is about; empty when it was too broken to name one."`
+	Code   string `json:"code" doc:"Why, for programs: a code of a problem or of the fold."`
+	Detail string `json:"detail" doc:"Why, for people."`
 }
 
 // NodeState is a node's whole desired state. Edict fills Policy, the other
 // members keep their places for whoever will own them.
 type NodeState struct {
-	Peers        []json.RawMessage `json:"peers"`
+	Peers        []json.RawMessage `json:"peers" doc:"Empty until a part of the plane owns it."`
 	Reachability json.RawMessage   `json:"reachability"`
-	Policy       *NodePolicy       `json:"policy"`
+	Policy       *NodePolicy       `json:"policy" doc:"What the node enforces; null when no policy matches it."`
 	Bridge       json.RawMessage   `json:"bridge"`
 	State        json.RawMessage   `json:"state"`
 	Reports      json.RawMessage   `json:"reports"`
-	Executions   []json.RawMessage `json:"executions"`
+	Executions   []json.RawMessage `json:"executions" doc:"Empty until a part of the plane owns it."`
 	Sessions     json.RawMessage   `json:"sessions"`
 }
 
 // NodePolicy is a node's merged policy block: of all policies that match it,
 // by ascending policy id.
 type NodePolicy struct {
-	RevisionID   uuid.UUID `json:"revision_id"`
+	RevisionID   uuid.UUID `json:"revision_id" doc:"The id of the first of the revisions."`
 	Fingerprint  string    `json:"fingerprint"`
-	Rules        []Rule    `json:"rules"`
-	RulesOmitted int       `json:"rules_omitted,omitempty"` // that the contract cannot express
+	Rules        []Rule    `json:"rules" doc:"Each policy's rules in canonical order, one policy after the other."`
+	RulesOmitted int       `json:"rules_omitted,omitempty" doc:"How many rules of the policies are left out because this block cannot express them; absent when none are. GET …/datapath has them all."` // that the contract cannot express
 }
 
 // Ruleset is one policy's compiled rules on one node. RulePayload is verbatim:
 // its SHA-256 is the fingerprint.
 type Ruleset struct {
-	PolicyID    uuid.UUID `json:"policy_id"`
-	RevisionID  uuid.UUID `json:"revision_id"`
+	PolicyID    uuid.UUID `json:"policy_id" doc:"The id of the policy."`
+	RevisionID  uuid.UUID `json:"revision_id" doc:"The id of the revision it was compiled from."`
 	Fingerprint string    `json:"fingerprint"`
-	RulePayload string    `json:"rule_payload"`
-	CompiledAt  time.Time `json:"compiled_at"`
+	RulePayload string    `json:"rule_payload" doc:"The rules as compact JSON, verbatim: the text that the fingerprint is of."`
+	CompiledAt  time.Time `json:"compiled_at" doc:"When that revision was stored, by the log's clock."`
 }
 
 // Rejection is an event of the log that the fold refused.
 type Rejection struct {
-	Seq        uint64    `json:"seq"`
-	Subject    string    `json:"subject"`
-	EventID    string    `json:"event_id"`
-	Type       string    `json:"type"`
-	Code       string    `json:"code"`
-	Detail     string    `json:"detail"`
-	Violations []Fault   `json:"violations,omitempty"`
-	Time       time.Time `json:"time"`
+	Seq        uint64    `json:"seq" doc:"Its log sequence."`
+	Subject    string    `json:"subject" doc:"The subject it stands on."`
+	EventID    string    `json:"event_id" doc:"Its own id; empty when none could be read."`
+	Type       string    `json:"type" doc:"Its type; empty when none could be read."`
+	Code       string    `json:"code" doc:"Why, for programs."`
+	Detail     string    `json:"detail" doc:"Why, for people."`
+	Violations []Fault   `json:"violations,omitempty" doc:"Every rule that it breaks, when it breaks any."`
+	Time       time.Time `json:"time" doc:"When it was stored, by the log's clock."`
 }
 
 // Key is a public key of the plane, current or still trusted.
 type Key struct {
 	KeyID     string     `json:"key_id"`
-	Alg       string     `json:"alg"`
-	Plane     string     `json:"plane"`
-	PublicKey string     `json:"public_key"` // base64 of the raw 32 bytes
-	Status    string     `json:"status"`     // current or previous
-	NotAfter  *time.Time `json:"not_after"`
+	Alg       string     `json:"alg" doc:"What it signs with."`
+	Plane     string     `json:"plane" doc:"The plane of what it signs."`
+	PublicKey string     `json:"public_key" doc:"Base64 of its 32 bytes."`               // base64 of the raw 32 bytes
+	Status    string     `json:"status" doc:"current signs; previous is still trusted."` // current or previous
+	NotAfter  *time.Time `json:"not_after" doc:"When trust in it ends; null while it does not."`
 }
 
 // Status is the plane as its operator sees it from one worker.
 type Status struct {
-	Head       uint64      `json:"head"`
-	Applied    uint64      `json:"applied"`
-	Log        LogStatus   `json:"log"`
-	Workers    []Worker    `json:"workers"`
-	Partitions []Partition `json:"partitions"`
-	Rejected   uint64      `json:"rejected"`
+	Head       uint64      `json:"head" doc:"The log's last sequence."`
+	Applied    uint64      `json:"applied" doc:"How far this worker has folded it."`
+	Log        LogStatus   `json:"log" doc:"The log's birth and size."`
+	Workers    []Worker    `json:"workers" doc:"The workers known here."`
+	Partitions []Partition `json:"partitions" doc:"Who publishes to which part of the nodes on NATS, and how far."`
+	Rejected   uint64      `json:"rejected" doc:"Events that the fold refused so far."`
 	Nodes      int         `json:"nodes"`
 	Identities int         `json:"identities"`
 	Policies   int         `json:"policies"`
-	Past       Past        `json:"past"`
-	Shares     Shares      `json:"shares"`
-	Durability string      `json:"durability"`
-	Digest     string      `json:"digest,omitempty"` // 64 hex digits, of the state at Applied
+	Past       Past        `json:"past" doc:"How far back this worker can say what nodes missed."`
+	Shares     Shares      `json:"shares" doc:"What projects took of the log in the last day."`
+	Durability string      `json:"durability" doc:"Whether an acknowledged write survives power loss."`
+	Digest     string      `json:"digest,omitempty" doc:"SHA-256 over the state at applied, when asked for."` // 64 hex digits, of the state at Applied
 	// Convergence is nil while the worker has not read what nodes reported.
-	Convergence *Convergence `json:"convergence,omitempty"`
+	Convergence *Convergence `json:"convergence,omitempty" doc:"How many nodes hold what they must; absent while this worker has not read what they reported."`
 }
 
 // Shares are what projects took of the log lately.
 type Shares struct {
-	Limit uint64 `json:"limit"` // bytes of a project in Hours; 0: any number
+	Limit uint64 `json:"limit" doc:"The bytes that a project may take in so many hours before its writes are refused; 0: any number."` // bytes of a project in Hours; 0: any number
 	Hours int    `json:"hours"`
 	Over  int    `json:"over"` // how many projects have had theirs
 	// Projects are all that are over, and of the others those that took most, up to
 	// 20 together if fewer are over; the largest first.
-	Projects []Share `json:"projects"`
+	Projects []Share `json:"projects" doc:"All projects that have had their share, and of the others those that took most, up to 20 together if fewer are over; the largest first."`
 }
 
 // Share is what one project took of the log.
 type Share struct {
-	Project string `json:"project_id"`
-	Bytes   uint64 `json:"bytes"`
-	Over    bool   `json:"over"` // its writes are refused, but for deletions
+	Project string `json:"project_id" doc:"The project."`
+	Bytes   uint64 `json:"bytes" doc:"The bytes of its events, with subjects and headers."`
+	Over    bool   `json:"over" doc:"Whether its writes are refused, but for deletions."` // its writes are refused, but for deletions
 }
 
 // LogStatus is the log's birth and its size on disk.
 type LogStatus struct {
-	Created time.Time `json:"created"`
-	Bytes   uint64    `json:"bytes"`
-	NATS    string    `json:"nats,omitempty"` // where NATS clients reach it; empty: nowhere
+	Created time.Time `json:"created" doc:"When the log was made: its identity."`
+	Bytes   uint64    `json:"bytes" doc:"Its size on disk."`
+	NATS    string    `json:"nats,omitempty" doc:"URL of the NATS server that has it, without a password; absent when only this process reaches it."` // where NATS clients reach it; empty: nowhere
 }
 
 // Worker is one process that folds the log.
 type Worker struct {
-	Name    string    `json:"name"`
-	Owner   string    `json:"owner"` // of this process start
-	HTTP    string    `json:"http"`  // host:port of its API; empty: it serves none
-	Started time.Time `json:"started"`
-	Applied uint64    `json:"applied"`
-	Lag     uint64    `json:"lag"`
+	Name    string    `json:"name" doc:"Its name."`
+	Owner   string    `json:"owner" doc:"The id of this start of it."`                      // of this process start
+	HTTP    string    `json:"http" doc:"Where its API answers; empty when it serves none."` // host:port of its API; empty: it serves none
+	Started time.Time `json:"started" doc:"When it started."`
+	Applied uint64    `json:"applied" doc:"How far it had folded the log when it was heard of last, seconds ago."`
+	Lag     uint64    `json:"lag" doc:"How many events it was behind the log's head then."`
 }
 
 // Partition is who publishes to a part of the nodes on NATS, and how far.
 type Partition struct {
 	ID        int    `json:"id"`
-	Publisher string `json:"publisher"` // the worker's name; empty: nobody
-	UpTo      uint64 `json:"upto"`      // log sequence up to which it is published
+	Publisher string `json:"publisher" doc:"The name of the worker that publishes to it on NATS; empty when nobody does."` // the worker's name; empty: nobody
+	UpTo      uint64 `json:"upto" doc:"The log sequence up to which it is published."`                                     // log sequence up to which it is published
 }
 
 // Past is how far back this worker can say what nodes missed.
 type Past struct {
-	From    uint64 `json:"from"` // who resumes at this log sequence or below pulls; 0: nobody
+	From    uint64 `json:"from" doc:"A node that resumes at this log sequence or below pulls; 0 when the past goes back to the first event."` // who resumes at this log sequence or below pulls; 0: nobody
 	Records int    `json:"records"`
 	Bytes   int    `json:"bytes"`
-	Dropped uint64 `json:"dropped"` // records dropped for want of room since the start
+	Dropped uint64 `json:"dropped" doc:"Records dropped since the start because --past-bytes was reached; those older than --past are not counted."` // records dropped for want of room since the start
 }
 
 // Readiness is the verbose answer of /readyz.
 type Readiness struct {
-	Status string  `json:"status"` // ready
-	Checks []Check `json:"checks"`
+	Status string  `json:"status" doc:"ready: a worker that is not answers with a problem."` // ready
+	Checks []Check `json:"checks" doc:"What the worker needs in order to serve."`
 }
 
 // Check is one thing a worker needs in order to serve.
 type Check struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // ok, failed or info
-	Detail string `json:"detail,omitempty"`
+	Name   string `json:"name" doc:"What is checked."`
+	Status string `json:"status" doc:"info tells something and decides nothing."` // ok, failed or info
+	Detail string `json:"detail,omitempty" doc:"Why it failed, or what it tells."`
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -11,8 +12,9 @@ import (
 )
 
 // Hint is what a Go type cannot say of a member or a type: what it means, and
-// which of its values occur. What is empty in Schema says nothing. A hint that
-// has a Type or a OneOf takes the place of what the Go type says.
+// which of its values occur. What is empty in Schema says nothing; a member without
+// a description has that of its field's doc tag. A hint that has a Type or a OneOf
+// takes the place of what the Go type says.
 type Hint struct {
 	Schema
 	// Optional members may be absent, whatever their tag says: readers of
@@ -124,6 +126,7 @@ func (t *Types) member(of *Schema, owner string, f reflect.StructField) {
 	if hint.Type != nil || hint.OneOf != nil {
 		s = &Schema{}
 	}
+	s.Description = cmp.Or(f.Tag.Get("doc"), s.Description)
 	refine(s, hint.Schema)
 	if f.Type.Kind() == reflect.Pointer && !absent {
 		s = orNull(s)
