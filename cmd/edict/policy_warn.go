@@ -16,15 +16,15 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// besideMost is how many drafts apply has compared with the project's policies:
+// maxCompared is how many drafts apply has compared with the project's policies:
 // each costs a dry run.
-const besideMost = 32
+const maxCompared = 32
 
 // warn tells what drafts say and likely do not mean, each by itself, beside the
 // others and beside the policies of the project, and how much.
 func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings int, err error) {
 	var theirs []dryRun
-	if len(drafts) <= besideMost {
+	if len(drafts) <= maxCompared {
 		if theirs, err = dryRuns(ctx, c, project, drafts); err != nil {
 			theirs = nil
 		}
