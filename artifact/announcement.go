@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Announcement tells one node what one policy is to it from one log sequence
+// Message tells one node what one policy is to it from one log sequence
 // on: an envelope of plane "policy" with a PolicyPayload in it, before it is
 // signed (docs/design.md#delivery).
-type Announcement struct {
+type Message struct {
 	Node        policy.NodeID
 	Policy      uuid.UUID
 	Revision    uuid.UUID
@@ -59,12 +59,12 @@ func PrepareState(reason string) *PreparedRules { return &PreparedRules{reason: 
 // Size is how many bytes the rules hold, in both forms.
 func (r *PreparedRules) Size() int { return len(r.wire) + len(r.canonical) }
 
-// envelopeRoom is more than a sealed announcement has beside its rules: 63
+// envelopeOverhead is more than a sealed announcement has beside its rules: 63
 // characters of node id twice, and a proof of six hashes.
-const envelopeRoom = 1024
+const envelopeOverhead = 1024
 
 // check refuses what would be signed but could not be opened.
-func (a *Announcement) check() error {
+func (a *Message) check() error {
 	if _, err := policy.ParseNodeID(string(a.Node)); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *Announcement) check() error {
 // left where they are. Names stand in the order of RFC 8785, those of the
 // travelling payload in the order of PolicyPayload.Append.
 type template struct {
-	of  Announcement // the announcement it was last made for
+	of  Message // the announcement it was last made for
 	set bool
 
 	head   []byte // up to the node
@@ -99,7 +99,7 @@ type template struct {
 const afterRules = `},"plane":"` + PlanePolicy + `","schema_version":"` + SchemaVersion + `"`
 
 // fill makes t the template of a, unless it is that already.
-func (t *template) fill(a *Announcement) {
+func (t *template) fill(a *Message) {
 	if t.set && t.of.Rules == a.Rules && t.of.Version == a.Version && t.of.Policy == a.Policy &&
 		t.of.Revision == a.Revision && t.of.GeneratedAt == a.GeneratedAt {
 		return
@@ -136,7 +136,7 @@ func (t *template) fill(a *Announcement) {
 }
 
 // fillState makes t the template of a word to pull. Both forms are one.
-func (t *template) fillState(a *Announcement) {
+func (t *template) fillState(a *Message) {
 	t.head = a.GeneratedAt.UTC().AppendFormat(append(t.head[:0], `{"generated_at":"`...), time.RFC3339Nano)
 	t.head = append(append(t.head, `","kind":"`+KindState+`","name":"`...), a.Rules.reason...)
 	t.head = append(t.head, `","node":"`...)
@@ -154,7 +154,7 @@ func (t *template) appendHead(b []byte, node policy.NodeID, form *[2][]byte) []b
 }
 
 // appendSigned appends the envelope as it is signed: Envelope.SigningBytes.
-func (t *template) appendSigned(b []byte, a *Announcement) []byte {
+func (t *template) appendSigned(b []byte, a *Message) []byte {
 	t.fill(a)
 	b = t.appendHead(b, a.Node, &t.signed)
 	b = append(append(append(b, a.Rules.canonical...), a.Rules.after...), afterRules...)
@@ -162,17 +162,17 @@ func (t *template) appendSigned(b []byte, a *Announcement) []byte {
 }
 
 // appendWire appends the envelope as it travels, up to its signature.
-func (t *template) appendWire(b []byte, a *Announcement) []byte {
+func (t *template) appendWire(b []byte, a *Message) []byte {
 	t.fill(a)
 	b = t.appendHead(b, a.Node, &t.wire)
 	return append(append(append(b, a.Rules.wire...), a.Rules.after...), afterRules...)
 }
 
-// room is enough for all of list, sealed.
-func room(list []Announcement) (n int) {
+// sizeOf is enough for all of list, sealed.
+func sizeOf(list []Message) (n int) {
 	for i := range list {
 		if r := list[i].Rules; r != nil {
-			n += len(r.wire) + envelopeRoom
+			n += len(r.wire) + envelopeOverhead
 		}
 	}
 	return n
@@ -187,13 +187,13 @@ func room(list []Announcement) (n int) {
 // dst little else is allocated. Each wire is a part of dst that nothing writes
 // to again. An error names the announcement that cannot be signed; nothing was
 // signed or emitted then. Many goroutines may seal with one Signer at once.
-func (s *Signer) SealRuns(dst []byte, list []Announcement, emit func(i int, wire []byte)) ([]byte, error) {
+func (s *Signer) SealRuns(dst []byte, list []Message, emit func(i int, wire []byte)) ([]byte, error) {
 	for i := range list {
 		if err := list[i].check(); err != nil {
 			return dst, fmt.Errorf("seal policy %s for node %q: %w", list[i].Policy, list[i].Node, err)
 		}
 	}
-	dst = slices.Grow(dst, room(list))
+	dst = slices.Grow(dst, sizeOf(list))
 	r := newRun(s)
 	for from := 0; from < len(list); from += MaxRun {
 		to := min(from+MaxRun, len(list))

@@ -26,11 +26,11 @@ func prepared(t testing.TB, rules int) *artifact.PreparedRules {
 }
 
 // fanOut tells n nodes the same.
-func fanOut(n int, rules *artifact.PreparedRules) []artifact.Announcement {
+func fanOut(n int, rules *artifact.PreparedRules) []artifact.Message {
 	p := samplePayload(0)
-	list := make([]artifact.Announcement, n)
+	list := make([]artifact.Message, n)
 	for i := range list {
-		list[i] = artifact.Announcement{
+		list[i] = artifact.Message{
 			Node: policy.NodeID(fmt.Sprintf("node-%05d", i)), Policy: p.PolicyID, Revision: p.RevisionID,
 			Version: 42, GeneratedAt: at, Rules: rules,
 		}
@@ -39,7 +39,7 @@ func fanOut(n int, rules *artifact.PreparedRules) []artifact.Announcement {
 }
 
 // sealed keeps what SealRuns emits, in order.
-func sealed(t require.TestingT, s *artifact.Signer, list []artifact.Announcement) [][]byte {
+func sealed(t require.TestingT, s *artifact.Signer, list []artifact.Message) [][]byte {
 	var docs [][]byte
 	_, err := s.SealRuns(nil, list, func(i int, wire []byte) {
 		require.Equal(t, len(docs), i)
@@ -51,7 +51,7 @@ func sealed(t require.TestingT, s *artifact.Signer, list []artifact.Announcement
 }
 
 // envelope is what an announcement says, spelt out the slow way.
-func envelope(a artifact.Announcement, rules []byte) artifact.Envelope {
+func envelope(a artifact.Message, rules []byte) artifact.Envelope {
 	return artifact.Envelope{
 		SchemaVersion: artifact.SchemaVersion,
 		Plane:         artifact.PlanePolicy, Kind: artifact.KindPolicy, Name: a.Policy.String(),
@@ -134,9 +134,9 @@ func anyUUID(t *rapid.T, label string) uuid.UUID {
 	return uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, label))
 }
 
-func anyAnnouncement(t *rapid.T, rules []*artifact.PreparedRules) artifact.Announcement {
+func anyAnnouncement(t *rapid.T, rules []*artifact.PreparedRules) artifact.Message {
 	zone := time.FixedZone("", rapid.IntRange(-12, 12).Draw(t, "zone")*3600)
-	return artifact.Announcement{
+	return artifact.Message{
 		Node:        policy.NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`).Draw(t, "node")),
 		Policy:      anyUUID(t, "policy"),
 		Revision:    anyUUID(t, "revision"),
@@ -148,8 +148,8 @@ func anyAnnouncement(t *rapid.T, rules []*artifact.PreparedRules) artifact.Annou
 
 // anyRun draws announcements that share what those of a fan-out share, until a
 // draw changes some of it.
-func anyRun(t *rapid.T, rules []*artifact.PreparedRules) []artifact.Announcement {
-	list := make([]artifact.Announcement, rapid.IntRange(1, artifact.MaxRun+2).Draw(t, "messages"))
+func anyRun(t *rapid.T, rules []*artifact.PreparedRules) []artifact.Message {
+	list := make([]artifact.Message, rapid.IntRange(1, artifact.MaxRun+2).Draw(t, "messages"))
 	for i := range list {
 		next := anyAnnouncement(t, rules)
 		if i > 0 {
@@ -237,12 +237,12 @@ func replaceOnce(t require.TestingT, s, old, new string) string {
 
 func TestAnnouncementsThatAreNotSigned(t *testing.T) {
 	s := signer(t)
-	for name, breakIt := range map[string]func(*artifact.Announcement){
-		"a node id that is not one":    func(a *artifact.Announcement) { a.Node = `x","y":"` },
-		"no node":                      func(a *artifact.Announcement) { a.Node = "" },
-		"a version beyond 2^53-1":      func(a *artifact.Announcement) { a.Version = 1 << 53 },
-		"a year of five digits":        func(a *artifact.Announcement) { a.GeneratedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"no rules, not even a bare []": func(a *artifact.Announcement) { a.Rules = nil },
+	for name, breakIt := range map[string]func(*artifact.Message){
+		"a node id that is not one":    func(a *artifact.Message) { a.Node = `x","y":"` },
+		"no node":                      func(a *artifact.Message) { a.Node = "" },
+		"a version beyond 2^53-1":      func(a *artifact.Message) { a.Version = 1 << 53 },
+		"a year of five digits":        func(a *artifact.Message) { a.GeneratedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"no rules, not even a bare []": func(a *artifact.Message) { a.Rules = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := fanOut(artifact.MaxRun+2, prepared(t, 1))

@@ -178,7 +178,7 @@ func TestStateWordsOpen(t *testing.T) {
 	for _, i := range []int{0, 2, 4} {
 		list[i].Rules = word
 	}
-	for _, list := range [][]artifact.Announcement{list, list[:1]} {
+	for _, list := range [][]artifact.Message{list, list[:1]} {
 		for i, doc := range sealed(t, s, list) {
 			e, err := trusting(s, artifact.PlanePolicy).Open(doc)
 			require.NoError(t, err)

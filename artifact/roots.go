@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// rootsKept bounds the verified roots a TrustSet remembers per key: some 60 KiB.
+// maxRoots bounds the verified roots a TrustSet remembers per key: some 60 KiB.
 // The messages of a run follow each other, so a few runs in flight is all that
 // must be covered.
-const rootsKept = 256
+const maxRoots = 256
 
 // verifiedRoot is a signature over the root of a run that was found good. The
 // signature is part of it: a root seen before must not make a wrong signature
@@ -45,12 +45,12 @@ func (r *roots) add(v verifiedRoot) {
 	if r.have == nil {
 		r.have = map[verifiedRoot]struct{}{}
 	}
-	if len(r.ring) < rootsKept {
+	if len(r.ring) < maxRoots {
 		r.ring = append(r.ring, v)
 	} else {
 		delete(r.have, r.ring[r.next])
 		r.ring[r.next] = v
-		r.next = (r.next + 1) % rootsKept
+		r.next = (r.next + 1) % maxRoots
 	}
 	r.have[v] = struct{}{}
 }

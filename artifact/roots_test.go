@@ -11,20 +11,20 @@ import (
 func TestRootsAreBoundedAndTheOldestGoesFirst(t *testing.T) {
 	nth := func(i int) verifiedRoot { return verifiedRoot{size: i} }
 	var r roots
-	for i := range 3*rootsKept + 1 {
+	for i := range 3*maxRoots + 1 {
 		require.False(t, r.knows(nth(i)))
 		r.add(nth(i))
 		r.add(nth(i))
 		require.True(t, r.knows(nth(i)))
-		require.Len(t, r.have, min(i+1, rootsKept))
-		require.Len(t, r.ring, min(i+1, rootsKept))
-		if i >= rootsKept {
-			require.True(t, r.knows(nth(i-rootsKept+1)))
-			require.False(t, r.knows(nth(i-rootsKept)))
+		require.Len(t, r.have, min(i+1, maxRoots))
+		require.Len(t, r.ring, min(i+1, maxRoots))
+		if i >= maxRoots {
+			require.True(t, r.knows(nth(i-maxRoots+1)))
+			require.False(t, r.knows(nth(i-maxRoots)))
 		}
 	}
 	r.forget()
-	require.False(t, r.knows(nth(3*rootsKept)))
+	require.False(t, r.knows(nth(3*maxRoots)))
 	r.add(nth(1))
 	require.True(t, r.knows(nth(1)))
 }
@@ -35,9 +35,9 @@ func TestARunIsRememberedOnceAndForgottenWithItsKey(t *testing.T) {
 	rules, err := PrepareRules([]byte("[]"), 0)
 	require.NoError(t, err)
 	var docs [][]byte
-	list := make([]Announcement, MaxRun+2)
+	list := make([]Message, MaxRun+2)
 	for i := range list {
-		list[i] = Announcement{Node: policy.NodeID("n"), Version: uint64(i), Rules: rules}
+		list[i] = Message{Node: policy.NodeID("n"), Version: uint64(i), Rules: rules}
 	}
 	_, err = s.SealRuns(nil, list, func(_ int, wire []byte) { docs = append(docs, wire) })
 	require.NoError(t, err)

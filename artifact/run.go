@@ -21,7 +21,7 @@ type run struct {
 func newRun(s *Signer) *run { return &run{signer: s, hash: sha256.New()} }
 
 // seal appends the messages to dst. There are 1 to MaxRun, all checked.
-func (r *run) seal(dst []byte, list []Announcement, emit func(i int, wire []byte)) []byte {
+func (r *run) seal(dst []byte, list []Message, emit func(i int, wire []byte)) []byte {
 	sign := r.signPlain
 	if len(list) > 1 {
 		sign = r.signAll(list)
@@ -37,7 +37,7 @@ func (r *run) seal(dst []byte, list []Announcement, emit func(i int, wire []byte
 }
 
 // signPlain appends the signature over one announcement.
-func (r *run) signPlain(b []byte, a *Announcement, _ int) []byte {
+func (r *run) signPlain(b []byte, a *Message, _ int) []byte {
 	r.scratch = r.appendSigned(r.scratch[:0], a)
 	b = r.appendKey(b, AlgEd25519)
 	return appendValue(b, r.signer.Sign(r.scratch))
@@ -45,7 +45,7 @@ func (r *run) signPlain(b []byte, a *Announcement, _ int) []byte {
 
 // signAll signs the root over the list, and returns what appends the signature
 // of each with its proof.
-func (r *run) signAll(list []Announcement) func(b []byte, a *Announcement, i int) []byte {
+func (r *run) signAll(list []Message) func(b []byte, a *Message, i int) []byte {
 	n := len(list)
 	for i := range list {
 		r.leaf(&list[i], &r.leaves[i])
@@ -53,7 +53,7 @@ func (r *run) signAll(list []Announcement) func(b []byte, a *Announcement, i int
 	}
 	root := grow(r.leaves[:n], r.paths[:n])
 	value := r.signer.Sign(batchText(n, root))
-	return func(b []byte, _ *Announcement, i int) []byte {
+	return func(b []byte, _ *Message, i int) []byte {
 		b = r.appendKey(b, AlgEd25519Merkle)
 		b = strconv.AppendInt(append(b, `,"leaf":`...), int64(i), 10)
 		b = base64.StdEncoding.AppendEncode(append(b, `,"path":"`...), r.paths[i].bytes())
@@ -64,7 +64,7 @@ func (r *run) signAll(list []Announcement) func(b []byte, a *Announcement, i int
 
 // leaf hashes 0x00 and the signed form. The rules, which are most of it, are
 // hashed where they are.
-func (r *run) leaf(a *Announcement, to *digest) {
+func (r *run) leaf(a *Message, to *digest) {
 	r.fill(a)
 	r.scratch = append(r.scratch[:0], leafPrefix)
 	r.scratch = r.appendHead(r.scratch, a.Node, &r.signed)

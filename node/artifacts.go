@@ -11,12 +11,12 @@ import (
 )
 
 // TypeArtifactUpdated says that an artifact of the node was released or
-// withdrawn. Its payload is a hint: nobody but the plane signed it, so a node
-// pulls the whole set and believes what is signed in there.
+// withdrawn. Its payload is a hint that only the plane has signed, so a node pulls the
+// whole set and verifies the signatures in it.
 const TypeArtifactUpdated = wire.TypeArtifactUpdated
 
-// Artifact is what the plane holds of one artifact of a node. None of it is
-// verified but by who reads the document.
+// Artifact is one artifact of a node as the plane has it. Nothing in it is verified:
+// the reader of the document does that.
 type Artifact struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
@@ -26,16 +26,16 @@ type Artifact struct {
 
 // Artifacts is a node's whole set as it was pulled.
 type Artifacts struct {
-	// ID is the event id after which nothing is missed by who holds this set.
+	// ID is the event id to resume after: this set has everything up to it.
 	ID    policy.EventID
 	Items []Artifact
 }
 
 // FollowArtifacts calls take with the artifacts of node id: as they are now, and
-// again whenever the plane says that they changed, one call at a time. When the
-// plane goes away it resumes. It ends when ctx does, with nil, or as
-// Follower.Run does. An error of take is met like a connection that failed: the
-// set is pulled and taken again after a pause.
+// again whenever the plane sends that they changed, one call at a time. It resumes
+// when the connection is lost. It ends when ctx does, with nil, or as Follower.Run
+// does. An error of take is treated like a failed connection: after a pause the set is
+// pulled and taken again.
 func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt Options, take func(Artifacts) error) error {
 	f := NewFollower(server, id, opt)
 	f.artifacts = true
@@ -60,7 +60,7 @@ func decodeReleased(id policy.NodeID, payload []byte) (*wire.ArtifactUpdated, er
 	return &r, nil
 }
 
-// covers reports whether a set stands at or after what was released.
+// covers reports whether a set has the released version, or a later one.
 func covers(set Artifacts, r *wire.ArtifactUpdated) bool {
 	withdrawn := r.Document != nil && *r.Document == ""
 	for _, a := range set.Items {
@@ -71,15 +71,15 @@ func covers(set Artifacts, r *wire.ArtifactUpdated) bool {
 	return withdrawn
 }
 
-// A server may announce what another one folded before it did: its set is then
-// asked for again, at growing intervals.
+// A pull may be answered by a server whose fold is behind the one that sent the
+// message. The set is then pulled again, at growing intervals.
 const (
 	hintTries = 8
 	hintPause = 10 * time.Millisecond
 )
 
-// pullArtifacts fetches the whole set, one that has what was announced last. A
-// set that never gets there is taken as it is: it may have moved on.
+// pullArtifacts fetches the whole set. It tries until the set has the artifact of the
+// last message. After hintTries it takes the set as it is: it may have moved on.
 func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
 	pause := hintPause
 	for range hintTries {
@@ -107,12 +107,12 @@ func (f *Follower) getArtifacts(ctx context.Context) (Artifacts, error) {
 	return Artifacts{id, doc.Items}, err
 }
 
-// maxArtifacts bounds a pulled set, in bytes: what fits a message of the log may
-// double when it is quoted.
+// maxArtifacts bounds a pulled set, in bytes: quoting may double what fits into one
+// message of the log.
 const maxArtifacts = 2 * maxFrame
 
-// announced handles an artifact_updated of a follower of artifacts.
-func (f *Follower) announced(ctx context.Context, e *Event) error {
+// artifactUpdated handles an artifact_updated of a follower of artifacts.
+func (f *Follower) artifactUpdated(ctx context.Context, e *Event) error {
 	if e.Covered = e.ID <= f.pulled; e.Covered {
 		return nil
 	}

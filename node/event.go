@@ -10,8 +10,8 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Types of events that mean something to a Follower. Others are verified and
-// yielded as they came.
+// Types of events that a Follower acts on. Others are verified and yielded
+// unchanged.
 const (
 	TypePolicyUpdated = wire.TypePolicyUpdated
 	TypeStateUpdated  = wire.TypeStateUpdated
@@ -19,14 +19,14 @@ const (
 
 // Event is one verified event of a node.
 type Event struct {
-	// ID rises from event to event, but for words to pull: they stand for what
-	// cannot be told in its place.
+	// ID rises from event to event, except for a node_state_updated, which can replace
+	// events that can no longer be sent in order.
 	ID   policy.EventID
 	Type string
 	// Notice is the signed event as it came over SSE, Envelope the signed
-	// message as it came over NATS; the other is zero. Both are zero in a word
-	// to pull that an answer over NATS says by its header, or that the Follower
-	// said to itself.
+	// message as it came over NATS; the other is zero. Both are zero in a
+	// node_state_updated that the header of an answer over NATS asks for, or that the
+	// Follower made itself.
 	Notice   artifact.Notice
 	Envelope artifact.Envelope
 	// Policy is the decoded payload of a policy_updated, nil in others.
@@ -35,12 +35,12 @@ type Event struct {
 	Reason string
 	// Pulled is the state that was fetched because of a node_state_updated.
 	Pulled *State
-	// Covered is set when a pull already told what the event says: the rows of
-	// the Follower stand at or after it.
+	// Covered is set when an earlier pull already had the event: the rows of the
+	// Follower are at or after it.
 	Covered bool
 }
 
-// refusal is why an event must not be acted upon.
+// refusal is why an event is refused.
 type refusal struct {
 	id    string
 	cause error
@@ -63,7 +63,7 @@ func decodeEvent(id policy.NodeID, f frame, n artifact.Notice) (Event, error) {
 	case TypePolicyUpdated:
 		return decodePolicy(id, e)
 	case TypeStateUpdated:
-		e.Reason, err = decodeWord(id, n.Payload)
+		e.Reason, err = decodePull(id, n.Payload)
 		return e, err
 	}
 	return e, nil
@@ -88,8 +88,8 @@ func decodePolicy(id policy.NodeID, e Event) (Event, error) {
 	return e, nil
 }
 
-// decodePayload reads rules that must be the node's, and those of their
-// fingerprint.
+// decodePayload reads a payload, which must be for the node, with rules that match
+// their fingerprint.
 func decodePayload(id policy.NodeID, doc []byte) (artifact.PolicyPayload, error) {
 	p, err := artifact.ParsePolicyPayload(doc)
 	if err != nil {
@@ -102,8 +102,8 @@ func decodePayload(id policy.NodeID, doc []byte) (artifact.PolicyPayload, error)
 }
 
 // decodeEnvelope turns an envelope whose signature was verified into an event,
-// and says the last part of the subject that it belongs on. Whatever is neither a
-// policy nor a word is an artifact.
+// and returns the last part of its subject. A kind other than policy and state is that
+// of an artifact.
 func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) (e Event, name string, err error) {
 	e = Event{ID: at, Type: TypeArtifactUpdated, Envelope: env}
 	if err := env.Expect(artifact.Identity{Node: string(id), Plane: artifact.PlanePolicy, Kind: env.Kind, Name: env.Name}); err != nil {
@@ -112,14 +112,14 @@ func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) 
 	switch env.Kind {
 	case artifact.KindState:
 		e.Type = TypeStateUpdated
-		e.Reason, err = decodeWord(id, env.Payload)
+		e.Reason, err = decodePull(id, env.Payload)
 		return e, wire.NameState, err
 	case artifact.KindPolicy:
 		return decodeRow(id, e)
 	}
 	r, err := decodeReleased(id, env.Payload)
 	if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
-		err = fmt.Errorf("it is artifact %.40s %.80s, but tells of %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
+		err = fmt.Errorf("it is artifact %.40s %.80s, but its payload is about %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
 	}
 	return e, wire.PrefixArtifact + env.Kind + "." + env.Name, err
 }
@@ -136,8 +136,8 @@ func decodeRow(id policy.NodeID, e Event) (Event, string, error) {
 	return e, e.Envelope.Name, nil
 }
 
-// decodeWord reads why a node is to pull.
-func decodeWord(id policy.NodeID, payload []byte) (reason string, err error) {
+// decodePull reads the reason of a node_state_updated.
+func decodePull(id policy.NodeID, payload []byte) (reason string, err error) {
 	p, err := artifact.ParseStatePayload(payload)
 	if err != nil {
 		return "", err

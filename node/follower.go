@@ -26,8 +26,8 @@ type Options struct {
 	// From is the event id to begin after. Nil: pull the state, and begin after
 	// it, so that the rows are complete from the start.
 	From *policy.EventID
-	// Tables says that the node enforces tables: it is told of every change of its
-	// own.
+	// Tables says that the node enforces tables: it is notified of every change of its
+	// own table.
 	Tables bool
 	// State is a file that keeps the cursor and the rows, so that a follower
 	// made later goes on where this one ended; then From does not count. It is
@@ -42,32 +42,31 @@ type Options struct {
 	Token string
 	Creds string
 	TLS   *tls.Config
-	// Trust holds the keys to verify with. Nil: those the plane names at
-	// /v1/keys when the following begins. It is the follower's from then on: a
-	// key that one of them announces joins it, and the announcer leaves it when
-	// the transition ends.
+	// Trust holds the keys to verify with. Nil: those that the plane shows at
+	// /v1/keys at the start. The follower changes it: a new key that a trusted one
+	// announces is added, and the announcing key expires when the transition ends.
 	Trust *artifact.TrustSet
 	// HTTP must not time a request out as a whole: streams have no end.
 	HTTP *http.Client
 	// MinWait and MaxWait bound the pause before a new try.
 	MinWait, MaxWait time.Duration
-	// Silence is how long a stream may say nothing, not even a comment, before
-	// it is taken for dead; 0 is 60 s, twice what the plane promises.
+	// Silence is how long a stream may send nothing, not even a comment, before its
+	// connection counts as lost; 0 is 60 s, twice what the plane promises.
 	Silence time.Duration
-	// Connected hears that a stream is open; nil: nobody does.
+	// Connected is called when a stream is open; may be nil.
 	Connected func()
-	// Trouble hears why a connection ended and how long the pause will be. Nil:
-	// only Log hears.
+	// Trouble is called with the reason when a connection ends, and with the pause that
+	// follows; may be nil. Log gets both too.
 	Trouble func(err error, pause time.Duration)
 	Log     *slog.Logger
-	Now     func() time.Time // to judge the age of notices; nil: time.Now
+	Now     func() time.Time // for the age of notices; nil: time.Now
 
-	// AskEvery is how often a follower over NATS asks for what it may have
-	// missed without a hint, and one over SSE pulls while it cannot read what
-	// comes; 0 is 30 s.
+	// AskEvery is how often a follower over NATS sends a replay request without a sign
+	// that something is missing, and how often one over SSE pulls while it cannot read
+	// what comes; 0 is 30 s.
 	AskEvery time.Duration
-	// Pending bounds the live messages over NATS that wait to be read; what
-	// comes above is dropped, and asked for. 0 leaves it to the client library.
+	// Pending bounds the live messages over NATS that wait to be read. Further ones are
+	// dropped, and requested. 0 leaves it to the client library.
 	Pending int
 }
 
@@ -96,40 +95,40 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// refusals is how often in a row the same event may be refused before a
-// Follower gives up: asking again cures what happened on the way, not what
-// the server holds.
+// refusals is how often in a row an event may be refused before a Follower gives up.
+// To request it again helps if it was damaged on the way, but not if the server has it
+// wrong.
 const refusals = 3
 
 // Follower follows one node. Run or Events may be called once at a time; Rows,
 // Merged and Cursor at any time from any goroutine.
 type Follower struct {
-	server   string
-	id       policy.NodeID
-	opt      Options
-	http     *http.Client
-	own      *http.Transport // made here, closed here
-	trust    *artifact.TrustSet
-	askKeys  bool     // whether the plane is asked for keys
-	given    []string // ids of the keys it was given
-	learned  bool     // a key was announced since
-	haveKeys bool
-	begun    bool           // the cursor says where to go on
-	seen     policy.EventID // the last event handled
-	pulled   policy.EventID // the rows stand at or after it
-	cursor   atomic.Uint64
-	told     atomic.Uint64 // the id that the rows stand at; 0 until they are complete
-	rows     set
-	refused  int  // events refused in a row
-	polling  bool // the stream was given up: what comes cannot be read
-	deaf     atomic.Pointer[error]
-	forged   atomic.Uint64
-	overrun  atomic.Uint64 // times the NATS client began to drop what nobody read
-	restored bool          // the state file was read
-	splice   *splice
-	log      string // which log the last answer was about
-	base     uint64 // that ids of the last answer were counted from; 0: not known
-	puller   func(context.Context) (State, error)
+	server    string
+	id        policy.NodeID
+	opt       Options
+	http      *http.Client
+	own       *http.Transport // made here, closed here
+	trust     *artifact.TrustSet
+	askKeys   bool     // whether the plane is asked for keys
+	given     []string // ids of the keys it was given
+	learned   bool     // a key was announced since
+	haveKeys  bool
+	begun     bool           // the cursor says where to go on
+	seen      policy.EventID // the last event handled
+	pulled    policy.EventID // the rows are at or after it
+	cursor    atomic.Uint64
+	position  atomic.Uint64 // the event id that the rows are at; 0 until they are complete
+	rows      set
+	refused   int  // events refused in a row
+	polling   bool // the stream was given up: what comes cannot be read
+	streamErr atomic.Pointer[error]
+	forged    atomic.Uint64
+	overrun   atomic.Uint64 // times the NATS client began to drop what nobody read
+	restored  bool          // the state file was read
+	splice    *splice
+	log       string // which log the last answer was about
+	base      uint64 // that ids of the last answer were counted from; 0: not known
+	puller    func(context.Context) (State, error)
 
 	artifacts bool                  // artifacts are followed, and policies are not
 	hint      *wire.ArtifactUpdated // what a pull of artifacts should have
@@ -137,8 +136,8 @@ type Follower struct {
 
 // NewFollower makes a follower of node id at a server such as
 // http://127.0.0.1:8080. Nothing is started. With Options.NATS and
-// Options.Trust the server may be empty: what must be pulled is then asked for
-// over NATS too, as everything that the node has now.
+// Options.Trust the server may be empty: a pull is then a replay request over NATS for
+// everything that the node has now.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -155,7 +154,7 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 		f.trust.Now = opt.Now
 	}
 	f.given = keyIDs(f.trust.Keys(artifact.PlanePolicy))
-	f.hears(errNotYet)
+	f.setStreamError(errNotYet)
 	f.puller = f.pull
 	if opt.From != nil {
 		f.begin(*opt.From)
@@ -163,8 +162,8 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	return f
 }
 
-// Rows are the node's rows as far as it was told, by ascending policy id. They
-// are complete once a pull or a resume from 0 has passed.
+// Rows returns the rows that the node has received, by ascending policy id. They are
+// complete after a pull or a resume from 0.
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
 // Merged is the set of rules the node must apply.
@@ -175,26 +174,27 @@ func (f *Follower) Cursor() policy.EventID { return policy.EventID(f.cursor.Load
 
 var errNotYet = errors.New("the plane was not reached yet")
 
-// Deaf says why events do not come as they happen: the plane is away, or what it
-// sends cannot be read (*UnreadableError). Nil: they come, as far as is known.
-func (f *Follower) Deaf() error { return *f.deaf.Load() }
+// StreamError is why events do not arrive as they happen: the plane cannot be reached,
+// or what it sends cannot be read (*UnreadableError). Nil: they arrive, as far as is
+// known.
+func (f *Follower) StreamError() error { return *f.streamErr.Load() }
 
-// hears notes whether events come.
-func (f *Follower) hears(err error) { f.deaf.Store(&err) }
+// setStreamError notes whether events arrive.
+func (f *Follower) setStreamError(err error) { f.streamErr.Store(&err) }
 
 // Refused counts live messages over NATS that were not the plane's, or not
 // meant for this node. They were dropped.
 func (f *Follower) Refused() uint64 { return f.forged.Load() }
 
-// Told is the event id up to which the rows hold what the plane said; 0 until a
+// Position is the event id up to which the rows have what the plane sent; 0 until a
 // pull has made them complete. It is what a node reports ([Reporter]).
-func (f *Follower) Told() policy.EventID { return policy.EventID(f.told.Load()) }
+func (f *Follower) Position() policy.EventID { return policy.EventID(f.position.Load()) }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
-// yield fails, or the plane refuses for good (errors.Is ErrUnknownNode, a
-// *StatusError), or it keeps sending what does not verify. While it sends over
-// SSE what cannot be read at all, the state is pulled every AskEvery instead, and
-// a change of the rows is yielded as a node_state_updated.
+// yield fails, or the plane gives a final refusal (errors.Is ErrUnknownNode, a
+// *StatusError), or it keeps sending what does not verify. While events over SSE
+// cannot be read at all, the state is pulled every AskEvery instead, and a change of
+// the rows is yielded as a node_state_updated.
 func (f *Follower) Run(ctx context.Context, yield func(Event) error) error {
 	for e, err := range f.Events(ctx) {
 		if err != nil {
@@ -225,7 +225,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 					return
 				}
 			}
-			f.hears(err)
+			f.setStreamError(err)
 			if f.final(err) {
 				yield(Event{}, fmt.Errorf("follow node %s: %w", f.id, err))
 				return
@@ -263,9 +263,9 @@ func (f *Follower) final(err error) bool {
 	return f.refused >= refusals
 }
 
-// pause is how long to wait before the next try: what the server asked for, or
-// the backoff, and a part of it by chance, so that nodes cut off together do
-// not come back together.
+// pause is how long to wait before the next try: what the server asked for, or the
+// backoff. A part of it is random, so that nodes that lost their connections together
+// do not come back together.
 func (f *Follower) pause(wait time.Duration, err error) time.Duration {
 	var status *StatusError
 	var garbled *UnreadableError
@@ -273,8 +273,8 @@ func (f *Follower) pause(wait time.Duration, err error) time.Duration {
 		return f.opt.AskEvery
 	}
 	if errors.As(err, &status) && status.RetryAfter > 0 {
-		const most = time.Minute // a server that says a day is not believed
-		wait = min(status.RetryAfter, most)
+		const longest = time.Minute // whatever the server asks for
+		wait = min(status.RetryAfter, longest)
 		return wait + rand.N(wait/4+1)
 	}
 	return wait/2 + rand.N(wait/2+1)
@@ -289,8 +289,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect follows one connection to its end. progress tells whether it brought
-// anything new, or lived long enough to count as a good one.
+// connect follows one connection to its end. progress reports whether it brought
+// anything new, or lasted long enough to count as a good one.
 func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (progress bool, err error) {
 	if err := f.prepare(ctx); err != nil {
 		return false, err
@@ -306,7 +306,7 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 	}
 	defer resp.Body.Close()
 	if !f.polling {
-		f.hears(nil)
+		f.setStreamError(nil)
 		f.opt.Connected()
 	}
 	began, before := time.Now(), f.Cursor()
@@ -345,7 +345,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.save()
 }
 
-// errNoKeys: who follows without a server must bring the keys.
+// errNoKeys means that there is neither a server to ask for the keys nor Options.Trust.
 var errNoKeys = errors.New("no keys to verify with: name a server that has them, or give them")
 
 // begin has the next connection go on after an event.
@@ -358,18 +358,18 @@ func (f *Follower) begin(id policy.EventID) {
 func (f *Follower) take(s State) {
 	f.rows.replace(s.Rows)
 	f.pulled = s.ID
-	f.told.Store(uint64(s.ID))
+	f.position.Store(uint64(s.ID))
 }
 
-// moveTo marks an event as handled. After a pull the next connection begins where
-// the pull stands, though this one may still bring what came before it.
+// moveTo marks an event as handled. After a pull the next connection begins after the
+// pull, although the present one may still bring earlier events.
 func (f *Follower) moveTo(id policy.EventID) {
 	f.seen = id
 	f.cursor.Store(uint64(max(id, f.pulled)))
 }
 
-// accepted is the form that is asked for: other readers of the node may have
-// another.
+// accepted is the form of events to request: another reader of the node may use
+// another form.
 func (o Options) accepted() string {
 	if o.Tables {
 		return "text/event-stream;dialect=batch;tables=true"
@@ -377,8 +377,9 @@ func (o Options) accepted() string {
 	return "text/event-stream;dialect=batch"
 }
 
-// from is where the next connection begins. While what came cannot be read, that
-// is before it, so that it comes again, and shows whether it can be read now.
+// from is the event id that the next connection resumes after. While events cannot be
+// read, that is before the last one, so that it comes again and shows whether it can be
+// read now.
 func (f *Follower) from() policy.EventID {
 	if f.polling {
 		return f.seen
@@ -425,15 +426,15 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 		if err != nil {
 			return err
 		}
-		f.reads()
+		f.eventRead()
 		if e.Type == artifact.TypeKeyRotated {
 			if err := f.rotate(e.Notice); err != nil {
 				return f.refuse(fr.id, err)
 			}
 			continue
 		}
-		// A word to pull is heeded wherever it stands: one that begins a stream may
-		// tell that the cursor is of another log, or was too old.
+		// A node_state_updated counts whatever its id: at the beginning of a stream it
+		// may mean that the cursor is of another log, or is too old.
 		if e.ID <= f.seen && e.Type != TypeStateUpdated {
 			f.opt.Log.Warn("an event came twice, or out of order; skipping it", "node", f.id, "event_id", e.ID, "after", f.seen)
 			continue
@@ -478,14 +479,14 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		e.Pulled = &s
 	case TypeArtifactUpdated:
 		if f.artifacts {
-			return f.announced(ctx, e)
+			return f.artifactUpdated(ctx, e)
 		}
-		f.tell(e.ID)
+		f.advance(e.ID)
 	case TypePolicyUpdated:
 		if f.artifacts {
 			return nil
 		}
-		f.tell(e.ID)
+		f.advance(e.ID)
 		if e.Covered = e.ID <= f.pulled; !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
@@ -493,10 +494,10 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// tell notes that the rows hold what was said up to an event, once they are
+// advance notes that the rows have what was sent up to an event, if they are
 // complete.
-func (f *Follower) tell(id policy.EventID) {
-	if f.told.Load() != 0 {
-		f.told.Store(max(f.told.Load(), uint64(id)))
+func (f *Follower) advance(id policy.EventID) {
+	if f.position.Load() != 0 {
+		f.position.Store(max(f.position.Load(), uint64(id)))
 	}
 }

@@ -312,9 +312,9 @@ func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
 			opt.AskEvery = time.Millisecond
 			var deaf []error // at each connection that is said to be good
 			var f *Follower
-			opt.Connected = func() { deaf = append(deaf, f.Deaf()) }
+			opt.Connected = func() { deaf = append(deaf, f.StreamError()) }
 			f = NewFollower(url, self, opt)
-			require.ErrorIs(t, f.Deaf(), errNotYet)
+			require.ErrorIs(t, f.StreamError(), errNotYet)
 			next, stop := iter.Pull2(f.Events(t.Context()))
 			defer stop()
 
@@ -334,7 +334,7 @@ func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 7, e.ID, "pulled again, and yielded because it is another")
 			var garbled *UnreadableError
-			require.ErrorAs(t, f.Deaf(), &garbled)
+			require.ErrorAs(t, f.StreamError(), &garbled)
 			require.Empty(t, deaf, "a connection that cannot be read is none")
 
 			p.add(good, msg{8, db, "[]"})
@@ -348,7 +348,7 @@ func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 8, e.ID)
 			require.Len(t, f.Rows(), 1)
-			require.NoError(t, f.Deaf())
+			require.NoError(t, f.StreamError())
 		})
 	}
 }

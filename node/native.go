@@ -18,8 +18,8 @@ const answerPatience = 10 * time.Second
 
 // A worker that is behind is asked again, at growing intervals.
 const (
-	leastLag = 2 * time.Millisecond
-	mostLag  = time.Second
+	minLag = 2 * time.Millisecond
+	maxLag = time.Second
 )
 
 var (
@@ -58,7 +58,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		cancel(fmt.Errorf("the NATS connection ended: %w", err))
 	}
 	// Where nodes are kept apart, each may listen below its own inbox alone.
-	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.shown(),
+	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.credentials(),
 		nats.CustomInboxPrefix("_INBOX."+string(f.id)),
 		nats.ClosedHandler(func(nc *nats.Conn) { ended(nc.LastError()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -87,8 +87,8 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 	return s.whole, err
 }
 
-// shown are the credentials for the server.
-func (f *Follower) shown() nats.Option {
+// credentials are the credentials for the server.
+func (f *Follower) credentials() nats.Option {
 	return func(o *nats.Options) error {
 		o.Token = f.opt.Token
 		if f.opt.Creds != "" {
@@ -121,17 +121,17 @@ func (s *session) run(ctx context.Context) error {
 	s.next = time.Now()
 	for {
 		if !time.Now().Before(s.next) {
-			if err := s.turn(ctx); err != nil {
+			if err := s.askOnce(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		m, err := s.hear(ctx)
+		m, err := s.nextLive(ctx)
 		if err != nil {
 			return err
 		}
 		if s.lost() {
-			s.soon(0)
+			s.askSoon(0)
 		}
 		if m == nil {
 			continue
@@ -142,8 +142,8 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// turn asks once.
-func (s *session) turn(ctx context.Context) error {
+// askOnce asks once.
+func (s *session) askOnce(ctx context.Context) error {
 	behind, err := s.ask(ctx)
 	answered := err == nil
 	if errors.Is(err, errBehind) {
@@ -156,7 +156,7 @@ func (s *session) turn(ctx context.Context) error {
 	s.answers = time.Now()
 	if !s.whole {
 		s.whole = true
-		s.f.hears(nil)
+		s.f.setStreamError(nil)
 		s.f.opt.Connected()
 	}
 	return s.retryHeld(ctx)
@@ -165,7 +165,7 @@ func (s *session) turn(ctx context.Context) error {
 // pace says when to ask again: soon when the worker that was asked is behind.
 func (s *session) pace(behind bool) {
 	if behind {
-		s.lag = min(max(2*s.lag, leastLag), mostLag)
+		s.lag = min(max(2*s.lag, minLag), maxLag)
 		s.next = time.Now().Add(s.lag)
 		return
 	}
@@ -173,17 +173,17 @@ func (s *session) pace(behind bool) {
 	s.next = time.Now().Add(s.f.opt.AskEvery)
 }
 
-// soon has the plane asked at once, but for a pause since the last answer, and
+// askSoon has the plane asked at once, but for a pause since the last answer, and
 // unless a worker that is behind is being waited for.
-func (s *session) soon(pause time.Duration) {
+func (s *session) askSoon(pause time.Duration) {
 	if at := s.answers.Add(pause); s.lag == 0 && at.Before(s.next) {
 		s.next = at
 	}
 }
 
-// hear is the next live message, or nil when it is time to ask, or when some
+// nextLive is the next live message, or nil when it is time to ask, or when some
 // were dropped.
-func (s *session) hear(ctx context.Context) (*nats.Msg, error) {
+func (s *session) nextLive(ctx context.Context) (*nats.Msg, error) {
 	wait, cancel := context.WithDeadline(ctx, s.next)
 	defer cancel()
 	m, err := s.live.NextMsgWithContext(wait)
@@ -218,19 +218,19 @@ func (s *session) take(ctx context.Context, m *nats.Msg) error {
 		s.hold(m) // the plane may have a new key, which an answer announces
 	case err != nil:
 		s.forged(m, err)
-	case s.foreign(m, i):
+	case s.ofAnotherLog(m, i):
 		// Either side may be the one that is gone, so it is asked for, but not again
 		// and again: whoever does not know that the log was replaced may go on.
-		s.soon(mostLag)
+		s.askSoon(maxLag)
 	default:
 		return s.takeItem(ctx, i)
 	}
 	return nil
 }
 
-// foreign reports whether a live message tells of another log than the last
+// ofAnotherLog reports whether a live message tells of another log than the last
 // answer did.
-func (s *session) foreign(m *nats.Msg, i item) bool {
+func (s *session) ofAnotherLog(m *nats.Msg, i item) bool {
 	log := m.Header.Get(wire.HeaderLog)
 	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && s.f.base != 0 && i.base != s.f.base
 }
@@ -250,31 +250,31 @@ func (s *session) openLive(m *nats.Msg) (item, error) {
 // takeItem hands out what a live message lets be told.
 func (s *session) takeItem(ctx context.Context, i item) error {
 	if i.event.Type == TypeStateUpdated && !s.f.splice.next(i) {
-		return s.heed(ctx, i)
+		return s.handlePull(ctx, i)
 	}
 	out, hole := s.f.splice.live(i)
 	if hole {
-		s.soon(0)
+		s.askSoon(0)
 	}
 	return s.deliver(ctx, out)
 }
 
-// heed acts on a word to pull that does not stand in its place. One about the
+// handlePull acts on a word to pull that does not stand in its place. One about the
 // table that was heard, or that an answer stands after, is heard no more.
-func (s *session) heed(ctx context.Context, i item) error {
+func (s *session) handlePull(ctx context.Context, i item) error {
 	if i.event.Reason == artifact.ReasonDatapath && s.f.splice.knows(i) {
 		return nil
 	}
 	s.f.splice.note(i)
-	if i.id > s.f.splice.told {
-		s.soon(0) // something is missing before it
+	if i.id > s.f.splice.delivered {
+		s.askSoon(0) // something is missing before it
 	}
-	return s.word(ctx, s.f.splice.told, i.event.Reason)
+	return s.pull(ctx, s.f.splice.delivered, i.event.Reason)
 }
 
 // known reports whether the event is not newer than what was told of its policy.
 func (s *session) known(e Event) bool {
-	return e.Policy != nil && e.ID <= s.f.rows.told(e.Policy.PolicyID)
+	return e.Policy != nil && e.ID <= s.f.rows.lastID(e.Policy.PolicyID)
 }
 
 // open verifies the envelope of a message. Its id is not signed, but the log
@@ -322,13 +322,13 @@ func (s *session) matters(i item) bool {
 	return true
 }
 
-// word pulls the state, and tells so.
-func (s *session) word(ctx context.Context, id policy.EventID, reason string) error {
+// pull pulls the state, and tells so.
+func (s *session) pull(ctx context.Context, id policy.EventID, reason string) error {
 	e := Event{ID: id, Type: TypeStateUpdated, Reason: reason}
 	if err := s.f.handle(ctx, &e); err != nil {
 		return err
 	}
-	if err := s.hand(e); err != nil {
+	if err := s.yieldEvent(e); err != nil {
 		return err
 	}
 	return s.keep()
@@ -343,7 +343,7 @@ func (s *session) deliver(ctx context.Context, out []item) error {
 		if err := s.f.handle(ctx, &i.event); err != nil {
 			return err
 		}
-		if err := s.hand(i.event); err != nil {
+		if err := s.yieldEvent(i.event); err != nil {
 			return err
 		}
 	}
@@ -359,7 +359,7 @@ func (s *session) keep() error {
 	return s.f.save()
 }
 
-func (s *session) hand(e Event) error {
+func (s *session) yieldEvent(e Event) error {
 	if !s.yield(e, nil) {
 		return errors.Join(errStopped, s.f.save())
 	}
@@ -382,7 +382,7 @@ func (s *session) beginRetained(ctx context.Context) error {
 // no body, which only HTTP tells.
 func (s *session) retained(ctx context.Context) (State, error) {
 	a, err := s.question(ctx, 0)
-	for lag := leastLag; errors.Is(err, errBehind) && ctx.Err() == nil; lag = min(2*lag, mostLag) {
+	for lag := minLag; errors.Is(err, errBehind) && ctx.Err() == nil; lag = min(2*lag, maxLag) {
 		sleep(ctx, lag)
 		a, err = s.question(ctx, 0)
 	}

@@ -305,7 +305,7 @@ func TestOverNATSWhatWasMissedComesFirstAndThenWhatIsLive(t *testing.T) {
 	p := newNATSPlane(t)
 	one := p.publish(web, rulesA)
 	f := p.follower(origin, func(o *Options) { o.Tables = true })
-	require.ErrorIs(t, f.Deaf(), errNotYet)
+	require.ErrorIs(t, f.StreamError(), errNotYet)
 	r := p.read(f)
 	e := r.want(one)
 	require.Equal(t, rulesA, string(e.Policy.Rules))
@@ -321,7 +321,7 @@ func TestOverNATSWhatWasMissedComesFirstAndThenWhatIsLive(t *testing.T) {
 	})
 	require.True(t, p.tables)
 	require.Zero(t, f.Refused())
-	require.NoError(t, f.Deaf())
+	require.NoError(t, f.StreamError())
 }
 
 func TestOverNATSAHoleShowsAtTheNextMessage(t *testing.T) {
@@ -499,9 +499,9 @@ func TestOverNATSAWorkerThatLagsIsAskedAgain(t *testing.T) {
 		f := p.follower(origin)
 		r := p.read(f)
 		p.awaitAnswers(4)
-		require.ErrorIs(t, f.Deaf(), errNotYet)
+		require.ErrorIs(t, f.StreamError(), errNotYet)
 		p.set(func() { p.fail = "" })
-		require.Eventually(t, func() bool { return f.Deaf() == nil }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return f.StreamError() == nil }, 20*time.Second, time.Millisecond)
 		r.want(p.publish(web, rulesA))
 	})
 	t.Run("and does not", func(t *testing.T) {
@@ -697,7 +697,7 @@ func TestNATSAloneIsEnoughForWhoHasTheKeys(t *testing.T) {
 	p.awaitAnswers(1)
 	r.want(p.publish(db, rulesB))
 	require.Len(t, f.Rows(), 2, "what it has, and what came")
-	require.Equal(t, r.last, f.Told())
+	require.Equal(t, r.last, f.Position())
 	require.Zero(t, p.plane.pulls)
 	p.set(func() {
 		for _, id := range p.asked[:3] {

@@ -57,12 +57,12 @@ func (f *Follower) poll(ctx context.Context, why error, yield func(Event, error)
 	return &UnreadableError{why}
 }
 
-// reads notes that an event was read and verified.
-func (f *Follower) reads() {
+// eventRead notes that an event was read and verified.
+func (f *Follower) eventRead() {
 	f.refused = 0
 	if f.polling {
 		f.polling = false
-		f.hears(nil)
+		f.setStreamError(nil)
 		f.opt.Connected()
 	}
 }

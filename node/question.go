@@ -119,20 +119,20 @@ func (s *session) ask(ctx context.Context) (behind bool, err error) {
 			return false, err
 		}
 	}
-	s.believe(a)
+	s.noteLog(a)
 	out, late, behind := f.splice.answer(a.items, a.upTo)
 	if err := s.deliver(ctx, out); err != nil {
 		return false, err
 	}
 	if !a.resync && slices.ContainsFunc(late, s.matters) {
-		err = s.word(ctx, f.splice.told, artifact.ReasonResync)
+		err = s.pull(ctx, f.splice.delivered, artifact.ReasonResync)
 	}
 	return behind, err
 }
 
-// believe takes what a live message must tell of for one that the answer is
+// noteLog takes what a live message must tell of for one that the answer is
 // about.
-func (s *session) believe(a answer) {
+func (s *session) noteLog(a answer) {
 	s.f.log = cmp.Or(a.log, s.f.log)
 	for _, i := range a.items {
 		if i.base != 0 {
@@ -154,5 +154,5 @@ func (s *session) resync(ctx context.Context, a answer, another bool) error {
 		}
 		f.splice.restart()
 	}
-	return s.word(ctx, at, artifact.ReasonResync)
+	return s.pull(ctx, at, artifact.ReasonResync)
 }

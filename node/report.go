@@ -27,12 +27,12 @@ type ReporterOptions struct {
 // one report, the newest; one that does not arrive is sent again, or replaced by
 // a newer one.
 type Reporter struct {
-	url  string
-	opt  ReporterOptions
-	own  *http.Transport
-	mu   sync.Mutex
-	next *policy.Report // to be sent; nil: nothing is
-	said chan struct{}  // has room for one: there may be something to send
+	url    string
+	opt    ReporterOptions
+	own    *http.Transport
+	mu     sync.Mutex
+	next   *policy.Report // to be sent; nil: nothing is
+	wakeup chan struct{}  // has room for one: there may be something to send
 }
 
 // NewReporter makes a reporter for node id at a server such as
@@ -44,7 +44,7 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reporter{url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, said: make(chan struct{}, 1)}
+	r := &Reporter{url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
 	if r.opt.HTTP == nil {
 		r.own = http.DefaultTransport.(*http.Transport).Clone()
 		r.opt.HTTP = &http.Client{Transport: r.own}
@@ -57,7 +57,7 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 // that a report that was lost is made again. Until f knows all rows nothing is
 // reported.
 func (r *Reporter) Applied(f *Follower) {
-	told := f.Told()
+	told := f.Position()
 	if told == 0 {
 		return
 	}
@@ -74,7 +74,7 @@ func (r *Reporter) Applied(f *Follower) {
 
 func (r *Reporter) wake() {
 	select {
-	case r.said <- struct{}{}:
+	case r.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -91,7 +91,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	wait := least
 	for {
 		select {
-		case <-r.said:
+		case <-r.wakeup:
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 			defer cancel()

@@ -103,9 +103,9 @@ func TestAFollowerKnowsUpToWhereItWasTold(t *testing.T) {
 	defer cancel()
 	var told []policy.EventID
 	f := NewFollower(url, self, Options{})
-	require.Zero(t, f.Told())
+	require.Zero(t, f.Position())
 	require.NoError(t, f.Run(ctx, func(Event) error {
-		if told = append(told, f.Told()); len(told) == 2 {
+		if told = append(told, f.Position()); len(told) == 2 {
 			cancel()
 		}
 		return nil
@@ -117,12 +117,12 @@ func TestAFollowerKnowsUpToWhereItWasTold(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	require.NoError(t, f.Run(ctx, func(Event) error { cancel(); return nil }))
-	require.Zero(t, f.Told(), "its rows may not be complete")
+	require.Zero(t, f.Position(), "its rows may not be complete")
 }
 
 // A log that was made anew may count from below.
 func TestAPullOfAnotherLogSetsBackUpToWhereItWasTold(t *testing.T) {
 	f := followerAt(9, "[1]")
 	f.take(State{ID: 4})
-	require.EqualValues(t, 4, f.Told())
+	require.EqualValues(t, 4, f.Position())
 }

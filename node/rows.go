@@ -27,9 +27,9 @@ type Row struct {
 
 // set is the rows of one node, as far as it was told.
 type set struct {
-	mu    sync.RWMutex
-	byID  map[uuid.UUID]Row
-	since map[uuid.UUID]policy.EventID // told since the last pull, so that none falls back
+	mu      sync.RWMutex
+	byID    map[uuid.UUID]Row
+	lastIDs map[uuid.UUID]policy.EventID // told since the last pull, so that none falls back
 }
 
 // replace puts what a pull brought in place of everything told before.
@@ -40,7 +40,7 @@ func (r *set) replace(all []Row) {
 	for _, row := range all {
 		r.byID[row.Policy] = row
 	}
-	r.since = nil // of another log perhaps
+	r.lastIDs = nil // of another log perhaps
 }
 
 // apply takes a policy_updated. It reports false, and changes nothing, when the
@@ -49,16 +49,16 @@ func (r *set) apply(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := e.Policy
-	if e.ID < r.since[p.PolicyID] {
+	if e.ID < r.lastIDs[p.PolicyID] {
 		return false
 	}
 	if r.byID == nil {
 		r.byID = map[uuid.UUID]Row{}
 	}
-	if r.since == nil {
-		r.since = map[uuid.UUID]policy.EventID{}
+	if r.lastIDs == nil {
+		r.lastIDs = map[uuid.UUID]policy.EventID{}
 	}
-	r.since[p.PolicyID] = e.ID
+	r.lastIDs[p.PolicyID] = e.ID
 	if gone(p) {
 		delete(r.byID, p.PolicyID)
 	} else {
@@ -67,12 +67,12 @@ func (r *set) apply(e Event) bool {
 	return true
 }
 
-// told is the id under which a policy was told last since the last pull; 0: it
+// lastID is the id under which a policy was told last since the last pull; 0: it
 // was not.
-func (r *set) told(id uuid.UUID) policy.EventID {
+func (r *set) lastID(id uuid.UUID) policy.EventID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.since[id]
+	return r.lastIDs[id]
 }
 
 // holds reports whether the rows say of a policy what p does.

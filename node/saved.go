@@ -97,9 +97,9 @@ func (r *set) saved() []savedPolicy {
 	defer r.mu.RUnlock()
 	all := []savedPolicy{}
 	for id, row := range r.byID {
-		all = append(all, savedPolicy{id, r.since[id], row.Revision, row.Rules})
+		all = append(all, savedPolicy{id, r.lastIDs[id], row.Revision, row.Rules})
 	}
-	for id, at := range r.since {
+	for id, at := range r.lastIDs {
 		if _, lives := r.byID[id]; !lives {
 			all = append(all, savedPolicy{PolicyID: id, EventID: at})
 		}
@@ -111,10 +111,10 @@ func (r *set) saved() []savedPolicy {
 func (r *set) restore(all []savedPolicy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID, r.since = map[uuid.UUID]Row{}, map[uuid.UUID]policy.EventID{}
+	r.byID, r.lastIDs = map[uuid.UUID]Row{}, map[uuid.UUID]policy.EventID{}
 	for _, p := range all {
 		if p.EventID > 0 {
-			r.since[p.PolicyID] = p.EventID
+			r.lastIDs[p.PolicyID] = p.EventID
 		}
 		if len(p.Rules) >= len("[]") && p.Rules[0] == '[' {
 			r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, sha256.Sum256(p.Rules), p.Rules}

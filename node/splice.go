@@ -15,8 +15,8 @@ type item struct {
 	event Event
 }
 
-// mostWaiting bounds the live messages that wait for an answer.
-const mostWaiting = 1024
+// maxWaiting bounds the live messages that wait for an answer.
+const maxWaiting = 1024
 
 // splice makes one rising sequence out of live messages, of which any may be
 // missing, doubled, or come from two publishers, and of answers, each of which is
@@ -28,19 +28,19 @@ const mostWaiting = 1024
 // late.
 type splice struct {
 	confirmed policy.EventID            // nothing up to here is missing
-	told      policy.EventID            // the highest id handed out, or confirmed
+	delivered policy.EventID            // the highest id handed out, or confirmed
 	above     map[string]policy.EventID // by name, the last id handed out above confirmed
 	waiting   []item                    // live, something is missing before each; rising
 }
 
 func newSplice(after policy.EventID) *splice {
-	return &splice{confirmed: after, told: after, above: map[string]policy.EventID{}}
+	return &splice{confirmed: after, delivered: after, above: map[string]policy.EventID{}}
 }
 
 // live takes a message as it is published. out is what to hand out now; ask
 // means that only an answer can tell what is missing.
 func (s *splice) live(i item) (out []item, ask bool) {
-	if i.id <= s.told {
+	if i.id <= s.delivered {
 		return nil, false // known; or an answer brings it, if it matters
 	}
 	if s.next(i) {
@@ -51,7 +51,7 @@ func (s *splice) live(i item) (out []item, ask bool) {
 	if known {
 		return nil, true
 	}
-	if len(s.waiting) == mostWaiting {
+	if len(s.waiting) == maxWaiting {
 		s.waiting = s.waiting[:0] // an answer brings them
 		at = 0
 	}
@@ -60,7 +60,7 @@ func (s *splice) live(i item) (out []item, ask bool) {
 }
 
 // next reports whether a live message would be handed out now, as the next one.
-func (s *splice) next(i item) bool { return i.id > s.told && i.prev <= s.told }
+func (s *splice) next(i item) bool { return i.id > s.delivered && i.prev <= s.delivered }
 
 // knows reports whether i was handed out or noted, or an answer stands after it.
 func (s *splice) knows(i item) bool { return i.id <= max(s.confirmed, s.above[i.name]) }
@@ -83,10 +83,10 @@ func (s *splice) drain(out []item) []item {
 	n := 0
 	for ; n < len(s.waiting); n++ {
 		i := s.waiting[n]
-		if i.id <= s.told {
+		if i.id <= s.delivered {
 			continue
 		}
-		if i.prev > s.told {
+		if i.prev > s.delivered {
 			break
 		}
 		s.hand(i)
@@ -97,7 +97,7 @@ func (s *splice) drain(out []item) []item {
 }
 
 func (s *splice) hand(i item) {
-	s.told = i.id
+	s.delivered = i.id
 	s.above[i.name] = i.id
 }
 
@@ -108,7 +108,7 @@ func (s *splice) answer(items []item, upTo policy.EventID) (out, late []item, as
 	for _, i := range items {
 		switch {
 		case s.knows(i):
-		case i.id > s.told:
+		case i.id > s.delivered:
 			s.hand(i)
 			out = append(out, i)
 		default:
@@ -123,7 +123,7 @@ func (s *splice) answer(items []item, upTo policy.EventID) (out, late []item, as
 // reach says that nothing up to id is missing any more.
 func (s *splice) reach(id policy.EventID) {
 	s.confirmed = max(s.confirmed, id)
-	s.told = max(s.told, s.confirmed)
+	s.delivered = max(s.delivered, s.confirmed)
 	for name, at := range s.above {
 		if at <= s.confirmed {
 			delete(s.above, name)

@@ -196,7 +196,7 @@ func TestAnyMixOfLiveAndAnsweredIsSplicedInOrder(t *testing.T) {
 		}
 		require.Equal(rt, want, l.says)
 		// And then what comes is handed out as it comes.
-		h.last = max(h.last, s.told)
+		h.last = max(h.last, s.delivered)
 		for range 3 {
 			x := h.tell("a", 0, 3, false)
 			out, hole := s.live(x.item)
@@ -266,11 +266,11 @@ func TestSplice(t *testing.T) {
 	})
 	t.Run("too many that wait are asked for", func(t *testing.T) {
 		s := newSplice(10)
-		for n := range policy.EventID(mostWaiting + 2) {
+		for n := range policy.EventID(maxWaiting + 2) {
 			live(s, "a", 12+n, 11+n)
 		}
 		require.Len(t, s.waiting, 2)
-		last := policy.EventID(12 + mostWaiting + 1)
+		last := policy.EventID(12 + maxWaiting + 1)
 		require.Equal(t, fmt.Sprintf("[%d %d] [] false", last-1, last), answer(s, last-1, a(last-1)))
 	})
 	t.Run("another log is another story", func(t *testing.T) {

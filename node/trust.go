@@ -105,7 +105,7 @@ func (s *session) hold(m *nats.Msg) {
 	if len(s.unknownKey) < maxUnknownKey { // else an answer will bring it, if it is the plane's
 		s.unknownKey = append(s.unknownKey, m)
 	}
-	s.soon(0)
+	s.askSoon(0)
 }
 
 // retryHeld takes what was held, now that an answer has come.
@@ -118,7 +118,7 @@ func (s *session) retryHeld(ctx context.Context) error {
 			s.forged(m, err)
 			continue
 		}
-		if s.foreign(m, i) {
+		if s.ofAnotherLog(m, i) {
 			continue // the answer that has just come is about another log
 		}
 		if err := s.takeItem(ctx, i); err != nil {

@@ -78,7 +78,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		clients:     gauge("sse_clients", "Event streams open on this process, one for each node that follows live. A sudden fall is a network, a sudden rise a restart elsewhere."),
 		resumes:     counters("sse_resumes_total", "Event streams opened and replays asked for over NATS, by where the missed events came from: live missed nothing, past came from the read model.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
-			"From an event's commit to the log until its announcement was written to a live node: how old what nodes apply is.", latency)),
+			"From an event's commit to the log until its message was written to the event stream of a node that follows live: how old what nodes apply is.", latency)),
 		reports: counters("reports_total", "Reports of what nodes applied that this process heard, by what they are: every worker hears every report, so do not add workers up. malformed, unknown and ahead are agents at fault.", "outcome"),
 		applied: f.NewHistogram(opts("commit_to_applied_seconds",
 			"From the commit of a policy's change until a node's report proved it applied, once for each node and change. Every worker hears every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min

@@ -178,7 +178,7 @@ func (r *rotated) forge(by *artifact.Signer, id string) {
 	nc, err := nats.Connect(r.at.NATS)
 	require.NoError(r.t, err)
 	defer nc.Close()
-	_, err = by.SealRuns(nil, []artifact.Announcement{{
+	_, err = by.SealRuns(nil, []artifact.Message{{
 		Node: policy.NodeID(id), Policy: r.policy, Revision: uuid.New(), Version: 1 << 40, GeneratedAt: time.Now(), Rules: rules,
 	}}, func(_ int, wire []byte) {
 		m := nats.NewMsg(fmt.Sprintf("edict.node.%s.%s", id, r.policy))

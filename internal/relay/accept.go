@@ -12,21 +12,21 @@ import (
 
 const mediaEvents = "text/event-stream"
 
-// NotAcceptableError: the reader asked for a form of events that there is not;
+// NotAcceptableError means that the reader asked for an unknown form of events;
 // answer 406.
 type NotAcceptableError struct{ Detail string }
 
 func (e *NotAcceptableError) Error() string { return e.Detail }
 
-// form is how a reader wants its events.
+// form is the form in which a reader wants its events.
 type form struct {
 	dialect policy.Dialect
-	tables  bool // it enforces tables, and is to hear of every change of its own
+	tables  bool // it enforces tables: it is notified of every change of its own table
 }
 
-// formOf reads what a request accepts: the form that it weighs most, of those
-// that there are. A reader that says nothing of event streams gets the form that
-// the node's principal registered with.
+// formOf reads what a request accepts: of the known forms, the one with the highest
+// weight. A reader that does not name a form gets the one that the node's principal
+// registered with.
 func (r *Relay) formOf(req *http.Request, node policy.NodeID) (form, error) {
 	var best form
 	var refused error
@@ -55,8 +55,8 @@ func (r *Relay) formOf(req *http.Request, node policy.NodeID) (form, error) {
 	return best, nil
 }
 
-// readForm reads the parameters of an event stream that is accepted, and what
-// was found wrong with them already. Parameters of other names do not matter.
+// readForm reads the parameters of an accepted event stream. err is what
+// mime.ParseMediaType said about them. Other parameters are ignored.
 func readForm(params map[string]string, err error) (f form, q float64, _ error) {
 	if err != nil {
 		return f, 0, err
@@ -82,7 +82,7 @@ func readForm(params map[string]string, err error) (f form, q float64, _ error) 
 	return f, q, nil
 }
 
-// splitList cuts a list at the commas that no quotes surround.
+// splitList splits a list at the commas outside of quotes.
 func splitList(list string) (parts []string) {
 	from, quoted := 0, false
 	for i := 0; i < len(list); i++ {

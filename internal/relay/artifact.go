@@ -11,11 +11,11 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// artifactRoom is more than a token of a notice has beside the document.
-const artifactRoom = 1 << 10
+// artifactOverhead is more than a notice has in one JSON token beside the document.
+const artifactOverhead = 1 << 10
 
-// artifactUpdated is what a node that has an artifact, or has it no more, is
-// told. A document that cannot be read has version 0: the node judges it.
+// artifactUpdated is the payload about an artifact that a node has, or no longer
+// has. A document that cannot be read gets version 0; the node verifies it anyway.
 func artifactUpdated(node policy.NodeID, item *projector.Item, gone bool) wire.ArtifactUpdated {
 	p := wire.ArtifactUpdated{NodeID: node, Kind: item.Kind, Name: item.Name, Document: new(string)}
 	if !gone {

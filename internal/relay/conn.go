@@ -6,22 +6,22 @@ import (
 	"net/http"
 )
 
-// sendRoom bounds, in bytes, what the system keeps of a stream that its client
-// does not read. Left alone it takes megabytes of each before a write blocks:
-// until then nothing is conflated, signatures grow old, and a client that never
-// reads is not noticed.
-const sendRoom = 64 << 10
+// maxSendBuffer bounds, in bytes, what the operating system buffers of a stream
+// whose client does not read. By default it buffers megabytes before a write blocks.
+// Until then messages are not replaced by newer ones, signatures grow old, and a
+// client that reads nothing is not noticed.
+const maxSendBuffer = 64 << 10
 
 // connKey finds a request's connection in its context.
 type connKey struct{}
 
 // WithConn is the ConnContext of an http.Server that serves streams. Without it
-// they work as well, but the system decides how much it keeps of each.
+// streams work too, but the operating system decides how much it buffers of each.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf is the connection that req alone uses; nil: it is not known.
+// connOf is the connection that only req uses; nil if it is not known.
 func connOf(req *http.Request) *net.TCPConn {
 	c, _ := req.Context().Value(connKey{}).(net.Conn)
 	if under, ok := c.(interface{ NetConn() net.Conn }); ok {
@@ -34,16 +34,16 @@ func connOf(req *http.Request) *net.TCPConn {
 	return tcp
 }
 
-// bound limits what the system keeps of a stream, until the stream ends and
-// after it: a connection that net/http closes because a write was not taken in
-// time is reset, or what was not sent would stay in the system for minutes. end
-// has a stream that ended otherwise be closed in order. Where the system knows
-// no such limits, streams go without.
+// bound limits what the operating system buffers of a stream. It also has the
+// connection reset when net/http closes it after a write timeout; otherwise unsent
+// bytes would stay in the system for minutes. end restores the ordinary close, for a
+// stream that ended in another way. A system that does not support these limits goes
+// without them.
 func bound(c *net.TCPConn) (end func()) {
 	if c == nil {
 		return func() {}
 	}
-	_ = c.SetWriteBuffer(sendRoom)
+	_ = c.SetWriteBuffer(maxSendBuffer)
 	_ = c.SetLinger(0)
 	return func() { _ = c.SetLinger(-1) }
 }

@@ -142,7 +142,7 @@ func (d *derived) answer(g *stage, node policy.NodeID, after policy.EventID) {
 	require.False(d, a.pull)
 	last := after
 	told := map[oracle.Thing]policy.EventID{}
-	for i, n := range a.news() {
+	for i, n := range a.messages() {
 		require.Greater(d, n.id, last)
 		last = n.id
 		d.hear(n.noticeID(node), n.kind, n.appendPayload(nil, node))

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// divide deals the partitions of a plane to the workers that share them: each
-// gets as many as any other, or one more, and a worker that comes or goes moves
-// few beside its own. Partitions that a worker was told to publish are left to
-// it. The result depends on who the workers are alone, so whoever knows the
-// same workers divides alike, by owner.
+// divide assigns the partitions of a plane to the workers that share them, by
+// owner. Every worker gets the same number, or one more, and when a worker comes or
+// goes, few partitions move besides its own. Partitions that a worker was configured
+// to publish stay with it. The result depends only on the set of workers, so
+// processes that know the same workers compute the same division.
 func divide(partitions int, workers []Worker) map[string][]int {
-	told := map[int]bool{}
+	assigned := map[int]bool{}
 	var sharers []Worker
 	for _, w := range workers {
 		for _, p := range w.Partitions {
-			told[p] = true
+			assigned[p] = true
 		}
 		if w.Shares {
 			sharers = append(sharers, w)
@@ -28,23 +28,23 @@ func divide(partitions int, workers []Worker) map[string][]int {
 	}
 	var open []int
 	for p := range partitions {
-		if !told[p] {
+		if !assigned[p] {
 			open = append(open, p)
 		}
 	}
 	return deal(open, sharers)
 }
 
-// bid is how much a partition is a worker's: rendezvous hashing, where the
-// highest bid of each partition would win if balance did not matter.
+// bid is the weight of one worker for one partition, as in rendezvous hashing: if
+// balance did not matter, the highest bid for a partition would win.
 type bid struct {
 	worth     uint64
 	partition int
 	worker    int
 }
 
-// deal takes bids from the highest down, while its partition is free and its
-// worker has room.
+// deal accepts bids from the highest down. It skips a bid whose partition is
+// taken or whose worker has its number of partitions.
 func deal(open []int, sharers []Worker) map[string][]int {
 	slices.SortFunc(sharers, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner)) })
 	bids := make([]bid, 0, len(open)*len(sharers))
@@ -77,8 +77,8 @@ func deal(open []int, sharers []Worker) map[string][]int {
 	return out
 }
 
-// worth goes by the worker's lasting id, so that a worker that starts again
-// gets what it had.
+// worth hashes the id of the worker's data directory, so that a worker that starts
+// again gets the same partitions.
 func worth(w Worker, partition int) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(w.ID)) // never fails
@@ -88,7 +88,7 @@ func worth(w Worker, partition int) uint64 {
 	var p [8]byte
 	binary.BigEndian.PutUint64(p[:], uint64(partition)) //nolint:gosec // not negative
 	_, _ = h.Write(p[:])
-	// FNV leaves names that differ in one digit close together.
+	// Mix the bits: FNV gives similar hashes to names that differ in one digit.
 	x := h.Sum64()
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53

@@ -14,56 +14,55 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// theme is what one message says, whichever node it is for: an item, or that it
-// is gone, or the word to pull.
-type theme struct {
+// content is the content of a message, without the node that it is for: an item,
+// that an item is gone, or that the node is to pull.
+type content struct {
 	projector.Item
 	gone  bool
-	state string // the reason to pull; "": it is an item
+	state string // the reason to pull; "" for an item
 	trace streams.Trace
 
-	rules *artifact.PreparedRules // of what is sealed in runs
+	rules *artifact.PreparedRules // nil for an artifact, which is not sealed in runs
 
-	// As it stands on every message.
+	// What is the same in every message, as text.
 	name, event, seq, at, id, traceparent string
 }
 
-// line is a theme told to one node.
-type line struct {
-	*theme
+// outgoing is a message for one node.
+type outgoing struct {
+	*content
 	node policy.NodeID
-	prev policy.EventID // the id before it for the node
+	prev policy.EventID // the id of the message before it for the node
 }
 
-// envelopes turns lines into the signed messages of NATS. Safe for many
-// goroutines.
+// envelopes makes the signed messages of NATS. It is safe for concurrent use.
 type envelopes struct {
-	keys *artifact.Keyring
-	log  string
-	most func() int // bytes of a message
+	keys       *artifact.Keyring
+	log        string
+	maxPayload func() int // bytes of a message
 
 	mu    sync.Mutex
 	rules map[compiler.Fingerprint]*artifact.PreparedRules
 	held  int // bytes in rules
 }
 
-// rulesHeld bounds the canonical rules kept for further nodes, in bytes. A
-// fan-out meets few rule lists and many nodes.
-const rulesHeld = 64 << 20
+// maxCachedRules bounds the cache of canonical rules, in bytes. A fan-out has few
+// rule lists and many nodes.
+const maxCachedRules = 64 << 20
 
-// words have a node pull, each for a reason.
-var words = map[string]*artifact.PreparedRules{
+// pullRules are what a message that has a node pull carries, by reason.
+var pullRules = map[string]*artifact.PreparedRules{
 	artifact.ReasonDatapath: artifact.PrepareState(artifact.ReasonDatapath),
 	artifact.ReasonResync:   artifact.PrepareState(artifact.ReasonResync),
 }
 
-func newEnvelopes(keys *artifact.Keyring, log string, most func() int) *envelopes {
-	return &envelopes{keys: keys, log: log, most: most, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
+func newEnvelopes(keys *artifact.Keyring, log string, maxPayload func() int) *envelopes {
+	return &envelopes{keys: keys, log: log, maxPayload: maxPayload, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
 }
 
-// item is the theme of an item.
-func (s *envelopes) item(i projector.Item, gone bool, trace streams.Trace) (*theme, error) {
-	t := &theme{Item: i, gone: gone, trace: trace}
+// itemContent is the content of a message about an item.
+func (s *envelopes) itemContent(i projector.Item, gone bool, trace streams.Trace) (*content, error) {
+	t := &content{Item: i, gone: gone, trace: trace}
 	if i.Kind != "" {
 		t.name, t.event = wire.PrefixArtifact+i.Kind+"."+i.Name, wire.TypeArtifactUpdated
 	} else {
@@ -77,15 +76,15 @@ func (s *envelopes) item(i projector.Item, gone bool, trace streams.Trace) (*the
 	return t, nil
 }
 
-// word is the theme of the word to pull, as of a moment.
-func (s *envelopes) word(reason string, base, seq uint64, at time.Time) *theme {
-	t := &theme{Item: projector.Item{ID: policy.EndOf(base, seq), Seq: seq, Time: at}, state: reason, rules: words[reason]}
+// pullContent is the content of a message that has a node pull, as of a sequence.
+func (s *envelopes) pullContent(reason string, base, seq uint64, at time.Time) *content {
+	t := &content{Item: projector.Item{ID: policy.EndOf(base, seq), Seq: seq, Time: at}, state: reason, rules: pullRules[reason]}
 	t.name, t.event = wire.NameState, wire.TypeStateUpdated
 	t.spell()
 	return t
 }
 
-func (t *theme) spell() {
+func (t *content) spell() {
 	t.id, t.seq = t.ID.String(), strconv.FormatUint(t.Seq, 10)
 	t.at = t.Time.UTC().Format(time.RFC3339Nano)
 	if !t.trace.IsZero() {
@@ -93,8 +92,8 @@ func (t *theme) spell() {
 	}
 }
 
-// prepared finds the rules of a row; the form that is signed is made once for
-// all nodes that have it.
+// prepared is the rules of a row, with the form that is signed, which is made once
+// for all nodes that have the row.
 func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRules, error) {
 	fp, payload := i.Fingerprint, i.Payload
 	if gone {
@@ -116,7 +115,7 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held > rulesHeld {
+	if s.held > maxCachedRules {
 		clear(s.rules)
 		s.held = 0
 	}
@@ -125,17 +124,17 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 	return r, nil
 }
 
-// sealing is one goroutine's room to seal in.
-type sealing struct {
+// sealer seals messages. It holds the buffers of one goroutine.
+type sealer struct {
 	*envelopes
-	list   []artifact.Announcement
-	at     []int // the lines of list
+	list   []artifact.Message
+	at     []int // for each of list, its index in what is sealed
 	bodies [][]byte
 	buf    []byte
 	header map[string][]string
 }
 
-func (s *envelopes) room() *sealing {
+func (s *envelopes) sealer() *sealer {
 	h := map[string][]string{}
 	for _, name := range []string{
 		wire.HeaderMsgID, wire.HeaderEdictID, wire.HeaderEventID, wire.HeaderPrev, wire.HeaderType, wire.HeaderLog, wire.HeaderLogSeq,
@@ -144,12 +143,12 @@ func (s *envelopes) room() *sealing {
 		h[name] = []string{""}
 	}
 	h[wire.HeaderLog][0], h[wire.HeaderCESource][0], h[wire.HeaderCESpecVersion][0] = s.log, wire.SourcePlane, wire.CESpecVersion
-	return &sealing{envelopes: s, header: h}
+	return &sealer{envelopes: s, header: h}
 }
 
-// seal signs lines, in runs but for artifacts, and calls tell with each in
-// their order, with headers and body that are good until it returns.
-func (s *sealing) seal(lines []line, tell func(l *line, header map[string][]string, body []byte) error) error {
+// seal signs messages, artifacts one by one and all others in runs. It calls send
+// with each, in order; headers and body are valid until send returns.
+func (s *sealer) seal(lines []outgoing, send func(l *outgoing, header map[string][]string, body []byte) error) error {
 	s.list, s.at, s.bodies = s.list[:0], s.at[:0], s.bodies[:0]
 	for i := range lines {
 		l := &lines[i]
@@ -163,7 +162,7 @@ func (s *sealing) seal(lines []line, tell func(l *line, header map[string][]stri
 		}
 		s.bodies = append(s.bodies, nil)
 		s.at = append(s.at, i)
-		a := artifact.Announcement{Node: l.node, Version: l.Seq, GeneratedAt: l.Time, Rules: l.rules}
+		a := artifact.Message{Node: l.node, Version: l.Seq, GeneratedAt: l.Time, Rules: l.rules}
 		if l.state == "" {
 			a.Policy, a.Revision = l.Policy, l.Revision
 		}
@@ -175,19 +174,19 @@ func (s *sealing) seal(lines []line, tell func(l *line, header map[string][]stri
 		return err
 	}
 	for i := range lines {
-		if err := tell(&lines[i], s.headers(&lines[i]), s.bodies[i]); err != nil {
+		if err := send(&lines[i], s.headers(&lines[i]), s.bodies[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// headers are those of a line, until the next.
-func (s *sealing) headers(l *line) map[string][]string {
+// headers returns the headers of a message; they are valid until the next call.
+func (s *sealer) headers(l *outgoing) map[string][]string {
 	h := s.header
-	id := string(l.node) + "." + l.theme.id
+	id := string(l.node) + "." + l.content.id
 	h[wire.HeaderMsgID][0], h[wire.HeaderEdictID][0], h[wire.HeaderCEID][0] = id, id, id
-	h[wire.HeaderEventID][0], h[wire.HeaderPrev][0] = l.theme.id, l.prev.String()
+	h[wire.HeaderEventID][0], h[wire.HeaderPrev][0] = l.content.id, l.prev.String()
 	h[wire.HeaderType][0], h[wire.HeaderCEType][0] = l.event, l.event
 	h[wire.HeaderLogSeq][0], h[wire.HeaderCETime][0] = l.seq, l.at
 	if l.traceparent == "" {
@@ -198,17 +197,17 @@ func (s *sealing) headers(l *line) map[string][]string {
 	return h
 }
 
-// envelopeRoom is more than a message has beside its payload: subject, headers,
-// the fields of the envelope and a proof.
-const envelopeRoom = 2 << 10
+// envelopeOverhead is more than a message has besides its payload: subject,
+// headers, the fields of the envelope and a proof.
+const envelopeOverhead = 2 << 10
 
-// document seals what is told of an artifact: the plane's word around the
-// document, which its own signer vouches for. A document that no message has
-// room for is left out: the node pulls it.
-func (s *sealing) document(l *line) ([]byte, error) {
+// document seals a message about an artifact. The plane signs the message; the
+// document in it has the signature of its own signer. A document that is too large
+// for a message is left out, and the node pulls it.
+func (s *sealer) document(l *outgoing) ([]byte, error) {
 	p := artifactUpdated(l.node, &l.Item, l.gone)
 	payload := appendArtifact(nil, p)
-	if len(payload)+envelopeRoom > s.most() {
+	if len(payload)+envelopeOverhead > s.maxPayload() {
 		p.Document = nil
 		payload = appendArtifact(nil, p)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NotReadyError: this process cannot serve nodes now; answer 503 with
+// NotReadyError means that this process cannot serve nodes now; answer 503 with
 // Retry-After.
 type NotReadyError struct{ Detail string }
 
@@ -13,8 +13,8 @@ func (e *NotReadyError) Error() string { return "not ready: " + e.Detail }
 
 // Pauses between attempts that may succeed later.
 const (
-	backoffLeast = 20 * time.Millisecond
-	backoffMost  = 2 * time.Second
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 2 * time.Second
 )
 
 // sleep returns after d, or when ctx ends.

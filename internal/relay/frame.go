@@ -7,13 +7,13 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// dataRoom is the most bytes of JSON on one data: line. Agents read lines of
-// less than 64 KiB, the field name included (plexsphere 3.3).
-const dataRoom = 60 << 10
+// maxDataLine is the maximum number of bytes of JSON on one data: line. Agents read
+// lines of less than 64 KiB, including the field name (plexsphere 3.3).
+const maxDataLine = 60 << 10
 
-// appendFrame appends an SSE frame with the data that add appends. Data is
-// split over lines at JSON token boundaries, where the line feed that joins
-// them again is white space.
+// appendFrame appends an SSE frame with the data that add appends. Long data is
+// split into lines at JSON token boundaries, where the line feed that joins them
+// again is white space.
 func appendFrame(b []byte, id policy.EventID, event string, add func([]byte) []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, uint64(id), 10)
@@ -22,16 +22,16 @@ func appendFrame(b []byte, id policy.EventID, event string, add func([]byte) []b
 	b = append(b, "\ndata: "...)
 	from := len(b)
 	b = add(b)
-	if len(b)-from > dataRoom {
+	if len(b)-from > maxDataLine {
 		b = appendLines(b[:from], slices.Clone(b[from:]))
 	}
 	return append(b, "\n\n"...)
 }
 
-// appendLines appends data as lines of dataRoom at most.
+// appendLines appends data as lines of at most maxDataLine bytes.
 func appendLines(b, data []byte) []byte {
 	for {
-		n := cutJSON(data, dataRoom)
+		n := cutJSON(data, maxDataLine)
 		b = append(b, data[:n]...)
 		if data = data[n:]; len(data) == 0 {
 			return b
@@ -40,15 +40,15 @@ func appendLines(b, data []byte) []byte {
 	}
 }
 
-// cutJSON is where to cut a compact JSON text so that the first piece ends at
-// a token boundary within room bytes. A single token above room stays whole.
-func cutJSON(text []byte, room int) int {
-	if len(text) <= room {
+// cutJSON returns where to cut a compact JSON text so that the first piece ends at
+// a token boundary and has at most limit bytes. A longer token stays whole.
+func cutJSON(text []byte, limit int) int {
+	if len(text) <= limit {
 		return len(text)
 	}
 	cut, inString := 0, false
 	for i := 0; i < len(text); i++ {
-		if i >= room && cut > 0 {
+		if i >= limit && cut > 0 {
 			return cut
 		}
 		switch c := text[i]; {

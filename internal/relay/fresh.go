@@ -6,29 +6,33 @@ import (
 	"sync"
 )
 
-// freshness holds what is live back from streams whose client may be further
-// than the own fold. A row's id may be raised by an event that tells nobody. A
-// worker that is ahead may have told a part of an answer in which the row stood
-// above; the fold here has it below the client's id, and would never tell it. So
-// a stream is answered at once, and is told what is live once the fold has
-// reached the log's head as it was when the client came: at once where it had, and
-// else by joining anew where it is.
+// freshness holds back live messages from streams whose client may have seen more
+// of the log than this worker's fold.
+//
+// An event can raise the id of a row without sending anything to anybody. So a
+// worker that is ahead may have begun an answer in which a row comes late, with its
+// higher id, and the connection was cut before that row. In the fold here the row
+// still has its lower id, below the client's, and would not be sent at all.
+//
+// Therefore the past is sent at once, but live messages only after the fold has
+// reached the head that the log had when the client came. If the fold had reached
+// it already, the messages held back are sent; else the stream joins again.
 type freshness struct {
-	wake chan struct{} // has room for one: somebody asks
+	wake chan struct{} // of capacity 1: a stream is waiting for the head
 
 	mu     sync.Mutex
 	asking []*stream
 
-	known []arrivals // of the hub's goroutine: the fold is not there yet
+	known []arrivals // those whose head the fold has not reached; used by the hub's goroutine only
 }
 
-// arrivals are streams, and the log's head after their clients came.
+// arrivals are streams, and a head of the log that was read after their clients came.
 type arrivals struct {
 	streams []*stream
 	head    uint64
 }
 
-// ask has the log's head asked for a stream that has just joined.
+// ask has the log's head read for a stream that has just joined.
 func (f *freshness) ask(s *stream) {
 	f.mu.Lock()
 	f.asking = append(f.asking, s)
@@ -51,9 +55,9 @@ func (f *freshness) take() []*stream {
 	return asking
 }
 
-// askHeads asks the log's leader for the head, for all who came before, until
-// ctx ends. While nobody answers, they are told nothing live: neither is there
-// anything.
+// askHeads asks the log's leader for the head, for all streams that joined before
+// the question, until ctx ends. While the leader does not answer, these streams get
+// nothing live; without a leader there is nothing new in the log either.
 func (h *hub) askHeads(ctx context.Context) error {
 	var waiting []*stream
 	for ctx.Err() == nil {
@@ -68,22 +72,22 @@ func (h *hub) askHeads(ctx context.Context) error {
 		if len(waiting) == 0 {
 			continue
 		}
-		asked, cancel := context.WithTimeout(ctx, resumePatience)
+		asked, cancel := context.WithTimeout(ctx, resumeTimeout)
 		head, err := h.relay.opt.Head(asked)
 		cancel()
 		if err != nil {
 			h.relay.opt.Log.Debug("the log's head is not known; asking again", "error", err)
-			sleep(ctx, backoffMost/8)
+			sleep(ctx, maxBackoff/8)
 			continue
 		}
-		told := arrivals{waiting, head}
-		h.leave(func(p *post) { p.heads = append(p.heads, told) })
+		known := arrivals{waiting, head}
+		h.leave(func(p *post) { p.heads = append(p.heads, known) })
 		waiting = nil
 	}
 	return nil
 }
 
-// release lets streams hear what is live, as far as the hub has come.
+// release lets those streams have live messages whose head the hub has reached.
 func (h *hub) release(came []arrivals) {
 	known := append(h.fresh.known, came...)
 	h.fresh.known = known[:0]
@@ -96,19 +100,19 @@ func (h *hub) release(came []arrivals) {
 	clear(known[len(h.fresh.known):])
 }
 
-// released reports whether a stream need not be held any more: it left, or the
-// hub has come to where the log's head was.
+// released reports whether a stream need not be held any more: it has left, or the
+// hub has reached the head.
 func (h *hub) released(s *stream, head uint64) bool {
 	switch {
 	case s.place < 0:
-	case s.floor >= head: // it was there already when the stream joined
+	case s.floor >= head: // the fold had reached it when the stream joined
 		for _, n := range s.live.take(nil, s.live.len()) {
 			s.queue.put(n)
 		}
 		h.touch(s)
 	case h.seq >= head:
 		s.live.drop()
-		h.sendAway(s)
+		h.rejoin(s)
 	default:
 		return false
 	}

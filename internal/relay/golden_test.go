@@ -86,7 +86,7 @@ func TestFramesAreGolden(t *testing.T) {
 	a := goldenAnswer(t)
 	keys := artifact.Keys{Current: goldenSigner(t)}
 	for _, d := range []policy.Dialect{policy.DialectCurrent, policy.DialectBatch} {
-		fmt.Fprintf(&got, "# SSE, %s\n\n%s", d, goldenStream(t, d, keys, a.news()))
+		fmt.Fprintf(&got, "# SSE, %s\n\n%s", d, goldenStream(t, d, keys, a.messages()))
 	}
 	got.WriteString("# NATS\n\n")
 	goldenSubject(t, &got, keys, a)
@@ -100,7 +100,7 @@ func TestFramesAreGolden(t *testing.T) {
 }
 
 // goldenStream is what a stream writes of news.
-func goldenStream(t *testing.T, d policy.Dialect, keys artifact.Keys, list []*news) string {
+func goldenStream(t *testing.T, d policy.Dialect, keys artifact.Keys, list []*message) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	issued := time.Date(2026, 11, 20, 12, 0, 0, 120_000_000, time.UTC)
@@ -124,17 +124,17 @@ func goldenStream(t *testing.T, d policy.Dialect, keys artifact.Keys, list []*ne
 func goldenSubject(t *testing.T, w *bytes.Buffer, keys artifact.Keys, a answer) {
 	t.Helper()
 	e := newEnvelopes(artifact.NewKeyring(keys.Current), "1700000000000000000", func() int { return 1 << 20 })
-	var lines []line
+	var lines []outgoing
 	var prev policy.EventID
 	for _, i := range a.items {
-		th, err := e.item(i.Item, i.Gone, streams.Trace{})
+		th, err := e.itemContent(i.Item, i.Gone, streams.Trace{})
 		require.NoError(t, err)
-		lines = append(lines, line{th, "n1", prev})
+		lines = append(lines, outgoing{th, "n1", prev})
 		prev = th.ID
 	}
-	lines = append(lines, line{e.word(artifact.ReasonDatapath, stageBase, a.seq, a.time), "n1", prev})
-	for _, some := range [][]line{lines, lines[:1]} {
-		require.NoError(t, e.room().seal(some, func(l *line, header map[string][]string, body []byte) error {
+	lines = append(lines, outgoing{e.pullContent(artifact.ReasonDatapath, stageBase, a.seq, a.time), "n1", prev})
+	for _, some := range [][]outgoing{lines, lines[:1]} {
+		require.NoError(t, e.sealer().seal(some, func(l *outgoing, header map[string][]string, body []byte) error {
 			fmt.Fprintf(w, "%s\n", wire.NodeSubject(l.node, l.name))
 			for _, name := range slices.Sorted(maps.Keys(header)) {
 				fmt.Fprintf(w, "%s: %s\n", name, header[name][0])

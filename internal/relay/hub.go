@@ -12,57 +12,57 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// hub tells the streams that are connected here what the fold changes. One
-// goroutine meets edges with streams and signs; each stream writes in its own.
-// Neither the fold nor the hub waits for a stream: what a stream is owed waits
-// in its queue until it is ready.
+// hub sends what the fold changes to the streams that are connected to this
+// process. One goroutine puts messages into the queues of streams and signs; each
+// stream writes in a goroutine of its own. Neither the fold nor the hub waits for a
+// stream: messages wait in the stream's queue until it is ready.
 type hub struct {
 	relay     *Relay
 	inbox     *inbox
-	connected atomic.Int64 // streams that joined and did not leave
+	connected atomic.Int64 // streams that have joined and not left
 
-	mu   sync.Mutex // is held for moments: streams join under the fold's lock
+	mu   sync.Mutex // held briefly: streams join under the fold's lock
 	post post
 	over bool // the hub has ended
 
-	// Of the hub's goroutine alone.
-	begins  uint64 // what was folded up to here was never handed over
+	// Used by the hub's goroutine only.
+	begins  uint64 // what was folded up to here is not handed to the hub
 	seq     uint64 // everything up to here was put into the queues
 	streams []*stream
-	nodes   map[policy.NodeID]*stream // the first of each node; the others follow it
-	touched []*stream                 // may have something that they were not handed
-	words   []tableWords              // of a sequence that is not reached yet
+	nodes   map[policy.NodeID]*stream // the first of each node; stream.next is the next one
+	touched []*stream                 // may have something to write that they were not given yet
+	pulls   []tablePulls              // of a sequence that is not reached yet
 	fresh   freshness
 	round   round
 }
 
-// post is what others have for the hub.
+// post is what other goroutines have left for the hub.
 type post struct {
 	joined []joined
 	loaded []past
-	ready  []*stream // wrote what they were handed, and are owed more
+	ready  []*stream // have written what they were given, and have more waiting
 	left   []*stream
-	words  []tableWords
+	pulls  []tablePulls
 	heads  []arrivals
 }
 
-// joined is a stream that is to be told of every batch above a sequence.
+// joined is a stream that is to get every batch above a sequence.
 type joined struct {
 	*stream
 	seq uint64
 	ref projector.NodeRef
 }
 
-// past is what a stream that joined missed before it did.
+// past is what a stream missed before it joined.
 type past struct {
-	to   *stream
-	news []*news
+	to       *stream
+	messages []*message
 }
 
-// tableWords name the nodes whose tables events up to a sequence changed.
-type tableWords struct {
+// tablePulls names the nodes whose tables were changed by events up to a sequence.
+type tablePulls struct {
 	seq        uint64
-	all, asked []policy.NodeID // asked: for readers that enforce tables alone
+	all, asked []policy.NodeID // asked: only readers that enforce tables are notified
 }
 
 func newHub(r *Relay) *hub {
@@ -73,8 +73,8 @@ func newHub(r *Relay) *hub {
 	return h
 }
 
-// Run tells what is folded above seq until ctx ends. The streams end with it;
-// their clients come back.
+// Run sends what is folded above seq until ctx ends. The streams end with it, and
+// their clients connect again.
 func (h *hub) Run(ctx context.Context, seq uint64) error {
 	defer h.end()
 	h.begins, h.seq = seq, seq
@@ -88,7 +88,7 @@ func (h *hub) Run(ctx context.Context, seq uint64) error {
 			keys, changed = h.relay.keys.Now()
 			h.round.use(keys)
 			for _, s := range h.streams {
-				h.touch(s) // each is told of a new key at once
+				h.touch(s) // a new key is announced at once
 			}
 		case <-h.inbox.wake:
 		}
@@ -96,7 +96,7 @@ func (h *hub) Run(ctx context.Context, seq uint64) error {
 	}
 }
 
-// ready says why streams cannot be served now.
+// ready returns why streams cannot be served now; nil if they can.
 func (h *hub) ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,19 +106,20 @@ func (h *hub) ready() error {
 	return nil
 }
 
-// pass puts into the queues whatever has come, and hands it to the streams that
-// are ready.
+// pass puts whatever has come into the queues, and gives it to the streams that are
+// ready.
 func (h *hub) pass() {
-	// Words first, streams last: what words are about is in the parcel then, and
-	// whoever joined below what is in it is known.
+	// The order matters. Pulls are taken before the parcel: then the parcel has the
+	// events that they are about. Streams are taken after it: then every stream that
+	// joined below a batch of the parcel is known.
 	h.mu.Lock()
-	h.words, h.post.words = append(h.words, h.post.words...), nil
+	h.pulls, h.post.pulls = append(h.pulls, h.post.pulls...), nil
 	h.mu.Unlock()
 	p := h.inbox.take()
 	h.mu.Lock()
 	came := h.post
 	h.post = post{}
-	h.post.words, came.words = came.words, nil
+	h.post.pulls, came.pulls = came.pulls, nil
 	h.mu.Unlock()
 
 	began := time.Now()
@@ -130,15 +131,15 @@ func (h *hub) pass() {
 		h.skip(p.gapTo)
 	}
 	for i := range p.batches {
-		h.meet(&p.batches[i])
+		h.queueBatch(&p.batches[i])
 	}
 	h.seq = max(h.seq, p.seq)
 	for _, l := range came.loaded {
-		l.to.queue.precede(l.news)
+		l.to.queue.precede(l.messages)
 		l.to.loaded = true
 		h.touch(l.to)
 	}
-	h.tellWords()
+	h.queuePulls()
 	h.release(nil)
 	for _, s := range came.ready {
 		h.touch(s)
@@ -149,16 +150,16 @@ func (h *hub) pass() {
 	h.handOut(began)
 }
 
-// add has a stream told what is above where it joined, once its past is there.
+// add has a stream get what is above where it joined, once its past is there.
 func (h *hub) add(j joined) {
 	s := j.stream
 	s.floor, s.ref, s.away, s.sent, s.loaded = j.seq, j.ref, false, false, false
 	s.dropQueues()
 	if j.seq < h.begins {
-		h.sendAway(s)
+		h.rejoin(s)
 	}
 	if s.place >= 0 {
-		return // it joined anew
+		return // it joined again
 	}
 	s.place = len(h.streams)
 	h.streams = append(h.streams, s)
@@ -168,7 +169,7 @@ func (h *hub) add(j joined) {
 
 func (h *hub) remove(s *stream) {
 	if s.place < 0 {
-		return // it left before it was seen
+		return // it left before the hub had added it
 	}
 	last := h.streams[len(h.streams)-1]
 	h.streams[s.place], last.place = last, s.place
@@ -190,47 +191,47 @@ func (h *hub) remove(s *stream) {
 	s.dropQueues()
 }
 
-// skip has the streams that needed what was dropped up to seq go on from the
-// read model.
+// skip is called when batches up to seq were dropped. Streams that needed them go
+// on from the read model.
 func (h *hub) skip(seq uint64) {
 	for _, s := range h.streams {
 		if s.floor < seq {
 			s.dropQueues()
-			h.sendAway(s)
+			h.rejoin(s)
 		}
 	}
 }
 
-// sendAway has a stream join anew once it wrote what is in its queue.
-func (h *hub) sendAway(s *stream) {
+// rejoin has a stream join again once it has written what is in its queue.
+func (h *hub) rejoin(s *stream) {
 	s.away = true
 	h.touch(s)
 }
 
-// meet puts the news of a batch into the queues of whom they concern.
-func (h *hub) meet(b *projector.Batch) {
+// queueBatch puts the messages of a batch into the queues of the nodes' streams.
+func (h *hub) queueBatch(b *projector.Batch) {
 	for i := range b.Edges {
 		e := &b.Edges[i]
 		if fault.Sometimes(fault.Drop) {
 			continue
 		}
-		h.tell(b.Seq, e, e.Have, false)
+		h.queueEdge(b.Seq, e, e.Have, false)
 		if !fault.Sometimes(fault.LostTombstone) {
-			h.tell(b.Seq, e, e.Lost, true)
+			h.queueEdge(b.Seq, e, e.Lost, true)
 		}
 	}
 }
 
-// tell puts what an edge is to some nodes into their queues. It goes through the
-// nodes or through the streams, whichever are fewer.
-func (h *hub) tell(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bool) {
-	var n *news
+// queueEdge puts the message about an edge into the queues of some nodes. It loops
+// over the nodes or over the streams, whichever are fewer.
+func (h *hub) queueEdge(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bool) {
+	var n *message
 	push := func(s *stream) {
 		if seq <= s.floor || s.away {
 			return
 		}
 		if n == nil {
-			n = newsOf(&e.Item, gone)
+			n = messageOf(&e.Item, gone)
 			n.cause = e.Time
 			h.round.traced.note(e.Trace)
 		}
@@ -258,8 +259,8 @@ func (h *hub) tell(seq uint64, e *projector.Edge, nodes projector.Nodes, gone bo
 	}
 }
 
-// put puts news into what a stream is owed, or will be once it is not held.
-func (h *hub) put(s *stream, n *news) {
+// put puts a message into a stream's queue, or, while the stream is held, aside.
+func (h *hub) put(s *stream, n *message) {
 	if s.held {
 		s.live.put(n)
 		return
@@ -275,34 +276,34 @@ func (h *hub) touch(s *stream) {
 	}
 }
 
-// tellWords puts the words about tables that are due into the queues. A word
-// goes under the end of the last event that was told.
-func (h *hub) tellWords() {
-	later := h.words[:0]
-	for _, w := range h.words {
+// queuePulls puts the messages about tables that are due into the queues. Their id
+// is the end of the last event that was queued.
+func (h *hub) queuePulls() {
+	later := h.pulls[:0]
+	for _, w := range h.pulls {
 		if w.seq > h.seq {
 			later = append(later, w) // rows of events up to there are yet to come
 			continue
 		}
-		h.sayPull(w.all, false)
-		h.sayPull(w.asked, true)
+		h.queuePull(w.all, false)
+		h.queuePull(w.asked, true)
 	}
-	clear(h.words[len(later):])
-	h.words = later
+	clear(h.pulls[len(later):])
+	h.pulls = later
 }
 
-func (h *hub) sayPull(nodes []policy.NodeID, enforcing bool) {
+func (h *hub) queuePull(nodes []policy.NodeID, enforcing bool) {
 	for _, id := range nodes {
 		for s := h.nodes[id]; s != nil; s = s.next {
 			if enforcing && !s.tables || s.away {
 				continue
 			}
-			h.put(s, wordOf(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))
+			h.put(s, pullMessage(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))
 		}
 	}
 }
 
-// handOut gives what waits to the streams that are ready for it.
+// handOut gives what waits to the streams that are ready.
 func (h *hub) handOut(began time.Time) {
 	for i, s := range h.touched {
 		h.touched[i], s.touched = nil, false
@@ -314,15 +315,15 @@ func (h *hub) handOut(began time.Time) {
 	h.round.end(began, h.relay.opt.Traced)
 }
 
-// tellTables has nodes told that their tables changed by events up to seq: all
-// whoever reads, asked where the reader said that it enforces tables.
-func (h *hub) tellTables(seq uint64, all, asked []policy.NodeID) {
+// notifyTables notifies nodes that events up to seq changed their tables: every
+// reader of all, and of asked those readers that enforce tables.
+func (h *hub) notifyTables(seq uint64, all, asked []policy.NodeID) {
 	if len(all)+len(asked) > 0 {
-		h.leave(func(p *post) { p.words = append(p.words, tableWords{seq, all, asked}) })
+		h.leave(func(p *post) { p.pulls = append(p.pulls, tablePulls{seq, all, asked}) })
 	}
 }
 
-// join has s told of every batch above seq. It is called under the fold's lock.
+// join has s get every batch above seq. It is called under the fold's lock.
 func (h *hub) join(s *stream, seq uint64, ref projector.NodeRef) {
 	if fault.Always(fault.StaleJoin) {
 		seq += 3
@@ -337,16 +338,16 @@ func (h *hub) join(s *stream, seq uint64, ref projector.NodeRef) {
 	}
 }
 
-// load gives a stream that joined its past: what it hears before anything live.
-func (h *hub) load(s *stream, news []*news) {
-	h.leave(func(p *post) { p.loaded = append(p.loaded, past{s, news}) })
+// load gives a stream that joined its past, which it gets before anything live.
+func (h *hub) load(s *stream, missed []*message) {
+	h.leave(func(p *post) { p.loaded = append(p.loaded, past{s, missed}) })
 }
 
-// isReady has a stream handed what waits for it.
+// isReady says that a stream can be given what waits for it.
 func (h *hub) isReady(s *stream) { h.leave(func(p *post) { p.ready = append(p.ready, s) }) }
 
-// part ends what the hub has of a stream.
-func (h *hub) part(s *stream) {
+// disconnect removes a stream from the hub.
+func (h *hub) disconnect(s *stream) {
 	if s.counted {
 		h.connected.Add(-1)
 		h.leave(func(p *post) { p.left = append(p.left, s) })

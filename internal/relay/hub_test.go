@@ -465,7 +465,7 @@ func TestWordsAboutTables(t *testing.T) {
 	log.node("b", "role=dc")
 	g.play()
 	seq := g.store.Applied()
-	g.relay.hub.tellTables(seq, nil, []policy.NodeID{"a"})
+	g.relay.hub.notifyTables(seq, nil, []policy.NodeID{"a"})
 	f := enforcing.next()
 	require.Equal(t, "node_state_updated", f.Event)
 	require.Equal(t, "datapath", f.Payload.Reason)
@@ -475,8 +475,8 @@ func TestWordsAboutTables(t *testing.T) {
 	log.revise(1, "role=web", 1)
 	log.revise(2, "role", 1)
 	// It is known of events whose rows are yet to come: the rows come first.
-	g.relay.hub.tellTables(seq+2, []policy.NodeID{"a"}, nil)
-	g.relay.hub.tellTables(seq, nil, []policy.NodeID{"b"})
+	g.relay.hub.notifyTables(seq+2, []policy.NodeID{"a"}, nil)
+	g.relay.hub.notifyTables(seq, nil, []policy.NodeID{"b"})
 	require.Equal(t, "datapath", other.next().Payload.Reason, "the hub has seen both")
 	g.play()
 	for _, r := range []*reader{plain, enforcing} {

@@ -7,14 +7,14 @@ import (
 	"github.com/edictdev/edict/internal/projector"
 )
 
-// inbox holds what the fold handed over until its one reader takes it. The fold
-// never waits for the reader: past its bound the inbox drops everything that it
-// holds, and the reader goes on from the read model.
+// inbox holds the fold's batches until its one reader takes them. The fold never
+// waits for the reader: when the inbox is full it drops everything that it holds, and
+// the reader goes on from the read model.
 type inbox struct {
-	most    int // bytes of edges
-	wanted  func() bool
-	dropped func(batches int) // is called under the lock
-	wake    chan struct{}     // has room for one: something waits
+	maxBytes int // bytes of edges
+	wanted   func() bool
+	dropped  func(batches int) // is called under the lock
+	wake     chan struct{}     // of capacity 1: something waits
 
 	mu   sync.Mutex
 	held []projector.Batch
@@ -27,18 +27,18 @@ type inbox struct {
 type parcel struct {
 	batches []projector.Batch
 	seq     uint64 // everything up to here is in batches, or in the gap before them
-	gap     bool   // batches before these were dropped: what they held is in the read model alone
+	gap     bool   // batches before these were dropped: what they held is only in the read model
 	gapTo   uint64 // the sequence of the last of them
 }
 
 func newInbox(most int, wanted func() bool, dropped func(batches int)) *inbox {
-	return &inbox{most: most, wanted: wanted, dropped: dropped, wake: make(chan struct{}, 1)}
+	return &inbox{maxBytes: most, wanted: wanted, dropped: dropped, wake: make(chan struct{}, 1)}
 }
 
-// Wanted reports whether the reader has anybody to tell.
+// Wanted reports whether the reader has anybody to send to.
 func (b *inbox) Wanted() bool { return b.wanted() }
 
-// Take keeps a batch. Batches without edges move the sequence alone.
+// Take keeps a batch. A batch without edges only moves the sequence.
 func (b *inbox) Take(batch projector.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *inbox) Take(batch projector.Batch) {
 	case !batch.Whole:
 		b.drop()
 		b.gap = batch.Seq
-	case b.size+batch.Size > b.most:
+	case b.size+batch.Size > b.maxBytes:
 		b.dropped(len(b.held) + 1)
 		b.drop()
 		b.gap = batch.Seq

@@ -12,12 +12,12 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// lease is the own key in the bucket.
+// lease is the key of this process in the bucket.
 type lease struct {
 	leases   Leases
 	key      string
 	ttl      time.Duration
-	revision uint64 // of the last renewal known; 0: not known
+	revision uint64 // of the last known renewal; 0: not known
 }
 
 // write renews the lease, or makes it. A renewal whose answer was lost is found
@@ -25,10 +25,10 @@ type lease struct {
 func (l *lease) write(ctx context.Context, value []byte) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl/3)
 	defer cancel()
-	stands := l.revision
+	current := l.revision
 	l.revision = 0 // until it is answered
-	if stands == 0 {
-		_, stands, err = l.leases.Get(ctx, l.key)
+	if current == 0 {
+		_, current, err = l.leases.Get(ctx, l.key)
 		if errors.Is(err, streams.ErrNotFound) {
 			l.revision, err = l.leases.Create(ctx, l.key, value, l.ttl)
 			return err
@@ -37,12 +37,12 @@ func (l *lease) write(ctx context.Context, value []byte) (err error) {
 			return err
 		}
 	}
-	l.revision, err = l.leases.Update(ctx, l.key, value, stands, l.ttl)
+	l.revision, err = l.leases.Update(ctx, l.key, value, current, l.ttl)
 	return err
 }
 
-// end gives the lease up, with a last word. It is written, where a deletion could
-// overtake the word before.
+// end gives the lease up by writing a last value. It does not delete the key: a
+// watcher might then see only the deletion, and not the value before it.
 func (l *lease) end(ctx context.Context, last []byte) {
 	const grace = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
@@ -52,9 +52,9 @@ func (l *lease) end(ctx context.Context, last []byte) {
 	}
 }
 
-// lookAtSelf is how often a worker looks whether it has news that the others
-// should not wait for: often while it starts.
-func lookAtSelf(since time.Duration) time.Duration {
+// pollInterval is how often a worker checks whether what it says of itself has
+// changed in a way that the others should learn at once: often while it starts.
+func pollInterval(since time.Duration) time.Duration {
 	const often, seldom, start = 10 * time.Millisecond, 250 * time.Millisecond, 30 * time.Second
 	if since < start {
 		return often
@@ -62,31 +62,31 @@ func lookAtSelf(since time.Duration) time.Duration {
 	return seldom
 }
 
-// keep renews the lease every third of its time to live, and at once when what
-// this process publishes changes. It returns an error once that has failed for
-// so long that the bucket itself may be gone.
+// keep renews the lease every third of its time to live, and at once when the
+// partitions or the key of this process change. It returns an error when that has
+// failed for so long that the bucket itself may be gone.
 func (w *Workers) keep(ctx context.Context, leases Leases) error {
 	l := &lease{leases: leases, key: w.opt.Owner, ttl: w.opt.TTL}
 	defer func() {
 		self := w.Self()
 		self.Over = true
-		last, _ := json.Marshal(self) // as in renew, which says so
+		last, _ := json.Marshal(self) // renew reports a value that cannot be marshalled
 		l.end(ctx, last)
 	}()
 	first := time.Now()
 	var due, failing time.Time
-	var told Worker
+	var written Worker
 	for ctx.Err() == nil {
 		self := w.Self()
 		now := time.Now()
-		if now.Before(due) && self.Shares == told.Shares && self.Signs == told.Signs && slices.Equal(self.Partitions, told.Partitions) {
-			sleep(ctx, min(lookAtSelf(now.Sub(first)), due.Sub(now)))
+		if now.Before(due) && self.Shares == written.Shares && self.Signs == written.Signs && slices.Equal(self.Partitions, written.Partitions) {
+			sleep(ctx, min(pollInterval(now.Sub(first)), due.Sub(now)))
 			continue
 		}
 		err := w.renew(ctx, l, self, now)
 		switch {
 		case err == nil:
-			told, due, failing = self, now.Add(w.opt.TTL/3), time.Time{}
+			written, due, failing = self, now.Add(w.opt.TTL/3), time.Time{}
 		case ctx.Err() != nil:
 			return nil
 		case failing.IsZero():
@@ -96,14 +96,14 @@ func (w *Workers) keep(ctx context.Context, leases Leases) error {
 		}
 		if err != nil {
 			w.opt.Log.Debug("the lease could not be renewed; trying again", "error", err)
-			sleep(ctx, backoffLeast)
+			sleep(ctx, minBackoff)
 		}
 	}
 	return nil
 }
 
-// renew tells the others what this process is. sent is when it began to: the
-// server counts from later on.
+// renew writes the lease. sent is the time before it was written: the server counts
+// the time to live from a later one.
 func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Time) error {
 	value, err := json.Marshal(self)
 	if err != nil {
@@ -122,6 +122,6 @@ func (w *Workers) renew(ctx context.Context, l *lease, self Worker, sent time.Ti
 	}
 	w.renewed = sent
 	w.reviewLocked(time.Now())
-	w.hear()
+	w.wake()
 	return nil
 }

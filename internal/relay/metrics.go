@@ -2,7 +2,7 @@ package relay
 
 import "time"
 
-// Metrics hears what an operator wants counted. Methods are called from many
+// Metrics counts what an operator wants to know. Its methods are called from many
 // goroutines and must not block.
 type Metrics interface {
 	// Clients: an SSE stream began (+1) or ended (-1).
@@ -16,11 +16,10 @@ type Metrics interface {
 	// HubDropped: the hub fell behind, and this many batches of edges were dropped;
 	// its streams go on from the read model.
 	HubDropped(batches int)
-	// Beyond: a node came back with an id that this log gave, or will give, beyond
-	// its end.
+	// Beyond: a node came back with an event id beyond the end of this log.
 	Beyond()
-	// Published: so many messages for nodes were published on NATS, and so many
-	// were not, because nobody listens.
+	// Published: this many messages for nodes were published on NATS, and this many
+	// were not, because nobody is subscribed.
 	Published(messages, skipped int)
 }
 
@@ -30,7 +29,7 @@ const (
 	SourcePast = "past" // the read model
 )
 
-// quiet is the Metrics of those who count nothing.
+// quiet is a Metrics that counts nothing.
 type quiet struct{}
 
 func (quiet) Clients(int)             {}

@@ -237,8 +237,8 @@ func (p *plane) listen(subject string) *ear {
 	return &ear{p, nc, sub}
 }
 
-// heard is a message for a node, verified.
-type heard struct {
+// renewal is a message for a node, verified.
+type renewal struct {
 	node     string
 	id, prev policy.EventID
 	kind     string // Edict-Type
@@ -247,9 +247,9 @@ type heard struct {
 	subject  string
 }
 
-func (h heard) String() string { return fmt.Sprintf("%s %s %s", h.node, h.kind, h.what) }
+func (h renewal) String() string { return fmt.Sprintf("%s %s %s", h.node, h.kind, h.what) }
 
-func (e *ear) next() heard {
+func (e *ear) next() renewal {
 	e.p.t.Helper()
 	m, err := e.sub.NextMsgWithContext(e.p.within())
 	require.NoError(e.p.t, err)
@@ -257,7 +257,7 @@ func (e *ear) next() heard {
 }
 
 // read verifies a message and what its headers say.
-func (p *plane) read(m *nats.Msg) (h heard) {
+func (p *plane) read(m *nats.Msg) (h renewal) {
 	p.t.Helper()
 	e, err := p.trust.Open(m.Data)
 	require.NoError(p.t, err, "%s %q", m.Subject, m.Data)
@@ -312,7 +312,7 @@ func portsOf(t testing.TB, rules []byte) string {
 }
 
 // replay asks what a node missed, and again while no worker serves yet.
-func (p *plane) replay(node string, after policy.EventID) (msgs []heard, end nats.Header) {
+func (p *plane) replay(node string, after policy.EventID) (msgs []renewal, end nats.Header) {
 	p.t.Helper()
 	e := p.listen(nats.NewInbox())
 	ask := func() {
@@ -626,15 +626,15 @@ func TestWhatABacklogDroppedIsToldFromTheReadModel(t *testing.T) {
 		seq = p.revise(p.policyID(1), "role=web", 80+port)
 	}
 	w.at(seq)
-	last := map[string]heard{}
-	for len(last) < 20 || slices.ContainsFunc(mapValues(last), func(h heard) bool { return h.what != "[89]" }) {
+	last := map[string]renewal{}
+	for len(last) < 20 || slices.ContainsFunc(mapValues(last), func(h renewal) bool { return h.what != "[89]" }) {
 		h := e.next()
 		require.Greater(t, h.id, last[h.node].id)
 		last[h.node] = h
 	}
 }
 
-func mapValues(m map[string]heard) (all []heard) {
+func mapValues(m map[string]renewal) (all []renewal) {
 	for _, h := range m {
 		all = append(all, h)
 	}

@@ -17,13 +17,12 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// publisher tells who listens on NATS, for the partitions that are this
-// process's. What it publishes is derived from the log, and named by it: two
-// publishers of one partition say the same under the same ids, so that nothing
-// has to keep them apart. Where it does not know what was published, or fell
-// behind, it goes on from the read model.
+// publisher publishes messages on NATS for the partitions of this process's share.
+// Content and ids are derived from the log: two publishers of one partition publish
+// the same messages under the same ids, so no lock has to keep them apart. Where it
+// does not know what was published, or fell behind, it goes on from the read model.
 //
-// One goroutine runs it; others are told what they ask for under mu.
+// One goroutine runs it. What other goroutines use is under mu.
 type publisher struct {
 	store      Store
 	opt        PublishOptions
@@ -32,38 +31,38 @@ type publisher struct {
 	inbox      *inbox
 	r          *Relay
 
-	kick  chan struct{} // words are waiting
-	deaf  atomic.Bool   // nobody listens, as far as was known a moment ago
-	at    uint64        // everything up to here was handed over
-	time  time.Time     // log timestamp of it
-	past  []position    // where it stood, a few moments back
-	seals []*sealing    // of the shards
+	kick        chan struct{} // changed tables are waiting
+	noListeners atomic.Bool   // nobody was subscribed in the last round
+	at          uint64        // everything up to here was handed over
+	time        time.Time     // log timestamp of it
+	past        []position    // where it was in the last seconds, oldest first
+	seals       []*sealer     // of the shards
 
-	mu    sync.Mutex
-	parts map[int]*part
-	words changedTables
+	mu     sync.Mutex
+	parts  map[int]*part
+	tables changedTables
 }
 
 // part is a partition that is published here.
 type part struct {
-	id    int
-	told  uint64 // everything up to here was published
-	since uint64 // where it was taken over
-	stale bool   // what comes after told is in the read model alone
-	// prev is the last id of nodes for which something was published; of others
-	// the read model knows.
+	id        int
+	published uint64 // everything up to here was published
+	since     uint64 // where this process took it over
+	stale     bool   // what comes after published is only in the read model
+	// prev is the last id that was published for a node. For other nodes the read
+	// model knows it.
 	prev map[policy.NodeID]*policy.EventID
 }
 
-// position is where the publisher stood at a moment.
+// position is the sequence that the publisher had reached at a time.
 type position struct {
 	at  time.Time
 	seq uint64
 }
 
-// hearsay is how long it takes at most until it is known here that a node
-// listens, whose question another worker has answered.
-const hearsay = 5 * time.Second
+// interestDelay is the longest time between the answer that another worker gave
+// to a node and the moment when this worker knows of the node's subscription.
+const interestDelay = 5 * time.Second
 
 func newPublisher(r *Relay) *publisher {
 	o := r.opt.Publish
@@ -75,20 +74,20 @@ func newPublisher(r *Relay) *publisher {
 		envelopes: r.envelopes,
 		parts:     map[int]*part{}, kick: make(chan struct{}, 1),
 	}
-	p.deaf.Store(true) // nobody has looked yet
+	p.noListeners.Store(true) // until the first round
 	p.inbox = newInbox(r.opt.HubBytes, p.wanted, func(int) {})
 	for range runtime.GOMAXPROCS(0) {
-		p.seals = append(p.seals, p.envelopes.room())
+		p.seals = append(p.seals, p.envelopes.sealer())
 	}
 	return p
 }
 
-// wanted reports whether edges are to be made for it. Who begins to listen now
-// is told from the read model.
-func (p *publisher) wanted() bool { return !p.deaf.Load() }
+// wanted reports whether the fold is to make edges for it. A node that subscribes
+// when it does not gets what it missed from the read model.
+func (p *publisher) wanted() bool { return !p.noListeners.Load() }
 
-// Run publishes what is folded above a sequence, and what is not known to be
-// published up to there, until ctx ends.
+// Run publishes what is folded above a sequence, and whatever below it is not known
+// to be published, until ctx ends.
 func (p *publisher) Run(ctx context.Context, seq uint64) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.opt.Listeners.Run(ctx) })
@@ -99,7 +98,7 @@ func (p *publisher) Run(ctx context.Context, seq uint64) error {
 	return g.Wait()
 }
 
-// publish is Run but for those beside it.
+// publish is the main loop of Run.
 func (p *publisher) publish(ctx context.Context, seq uint64) error {
 	p.at = seq
 	failed := false
@@ -111,13 +110,13 @@ func (p *publisher) publish(ctx context.Context, seq uint64) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failed:
-			p.r.opt.Log.Warn("nodes could not be told on NATS; trying again", "error", err)
+			p.r.opt.Log.Warn("messages could not be published on NATS; trying again", "error", err)
 		case err == nil && failed:
-			p.r.opt.Log.Info("nodes are told on NATS again", "seq", p.at)
+			p.r.opt.Log.Info("messages are published on NATS again", "seq", p.at)
 		}
 		if failed = err != nil; failed {
 			p.markStale()
-			sleep(ctx, backoffMost/8)
+			sleep(ctx, maxBackoff/8)
 			continue
 		}
 		p.wait(ctx, changed)
@@ -125,14 +124,14 @@ func (p *publisher) publish(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// unheard is how long rounds are apart while nobody listens. Who comes then is
-// told up to that much later of the first message alone.
-const unheard = 5 * time.Millisecond
+// idlePause is the pause between rounds while nobody is subscribed. Only the first
+// message to a node that subscribes then may be late by that much.
+const idlePause = 5 * time.Millisecond
 
 // wait returns when there is something to do.
 func (p *publisher) wait(ctx context.Context, changed <-chan struct{}) {
-	if p.deaf.Load() {
-		sleep(ctx, unheard)
+	if p.noListeners.Load() {
+		sleep(ctx, idlePause)
 	}
 	select {
 	case <-ctx.Done():
@@ -143,8 +142,8 @@ func (p *publisher) wait(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// take goes by the share: what is new begins where whoever had it before was,
-// or here.
+// take follows the share: it drops partitions that are no longer in it, and begins
+// new ones where the worker that had them before stopped, if that is known, or here.
 func (p *publisher) take() (changed <-chan struct{}) {
 	ids, changed := p.opt.Share.Mine()
 	p.mu.Lock()
@@ -160,13 +159,13 @@ func (p *publisher) take() (changed <-chan struct{}) {
 		if p.parts[id] != nil {
 			continue
 		}
-		x := &part{id: id, told: p.at, prev: map[policy.NodeID]*policy.EventID{}}
+		x := &part{id: id, published: p.at, prev: map[policy.NodeID]*policy.EventID{}}
 		if p.opt.Marks != nil {
 			if seq, ok := p.opt.Marks(id); ok {
-				x.told, x.stale = seq, seq < p.at
+				x.published, x.stale = seq, seq < p.at
 			}
 		}
-		x.since = x.told
+		x.since = x.published
 		p.parts[id] = x
 		taken = append(taken, id)
 	}
@@ -181,7 +180,8 @@ func (p *publisher) take() (changed <-chan struct{}) {
 	return changed
 }
 
-// markStale has every partition go on from what it knows to be published.
+// markStale has every partition go on, from the read model, after what is known to be
+// published.
 func (p *publisher) markStale() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *publisher) markStale() {
 	}
 }
 
-// own are the partitions published here.
+// own returns the partitions that are published here, by id.
 func (p *publisher) own() []*part {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,11 +207,11 @@ func (p *publisher) own() []*part {
 func (p *publisher) round(ctx context.Context, lost uint64) error {
 	own := p.own()
 	parcel := p.inbox.take()
-	words := p.takeWords()
-	// Who listens is asked after what there is: nobody who was there before it is
-	// passed over.
+	changed := p.takeTables()
+	// Subscriptions are read after the parcel was taken: no node that was subscribed
+	// before an event of the parcel is passed over.
 	none := p.opt.Listeners.None()
-	p.deaf.Store(none || len(own) == 0)
+	p.noListeners.Store(none || len(own) == 0)
 	fresh := p.opt.Listeners.Fresh()
 	n := &publishing{publisher: p, began: time.Now(), everybody: !none && p.opt.Listeners.Everybody()}
 	seq := max(p.at, parcel.seq)
@@ -230,47 +230,47 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		fault.Pass(fault.PublishBefore)
 		err = errors.Join(
 			n.live(ctx, live, parcel.batches),
-			n.catchUp(ctx, stale, p.whoListens(), func(x *part) uint64 { return x.told }),
-			n.greet(ctx, live, fresh))
+			n.catchUp(ctx, stale, p.whoListens(), func(x *part) uint64 { return x.published }),
+			n.publishFresh(ctx, live, fresh))
 	}
 	if err == nil {
 		p.at = seq
 		if k := len(parcel.batches); k > 0 && parcel.batches[k-1].Seq == seq {
 			p.time = parcel.batches[k-1].Time
 		}
-		err = n.tables(ctx, own, words, seq)
+		err = n.publishTables(ctx, own, changed, seq)
 	}
-	if err == nil && n.told.Load() > 0 {
+	if err == nil && n.messages.Load() > 0 {
 		err = p.opt.Wire.Flush(ctx, lost)
 		fault.Pass(fault.PublishAfter)
 	}
 	if err != nil {
-		p.putWords(words)
+		p.putTables(changed)
 		return err
 	}
 	n.report()
-	p.stand(own, seq)
+	p.advance(own, seq)
 	return nil
 }
 
-// stand notes where all partitions are now.
-func (p *publisher) stand(own []*part, seq uint64) {
+// advance notes that all partitions are published up to seq.
+func (p *publisher) advance(own []*part, seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range own {
-		x.told, x.stale = max(x.told, seq), false
+		x.published, x.stale = max(x.published, seq), false
 	}
 	now := time.Now()
-	if k := len(p.past); k == 0 || now.Sub(p.past[k-1].at) > hearsay/5 {
+	if k := len(p.past); k == 0 || now.Sub(p.past[k-1].at) > interestDelay/5 {
 		p.past = append(p.past, position{now, seq})
 	}
-	for len(p.past) > 1 && now.Sub(p.past[1].at) > hearsay {
+	for len(p.past) > 1 && now.Sub(p.past[1].at) > interestDelay {
 		p.past = p.past[1:]
 	}
 }
 
-// before is where the publisher stood when nodes that are heard of now may have
-// been answered.
+// before is the sequence from which nodes have to be served whose subscriptions are
+// new: where the publisher was when another worker may have answered them.
 func (p *publisher) before() uint64 {
 	if len(p.past) == 0 {
 		return p.at
@@ -278,8 +278,8 @@ func (p *publisher) before() uint64 {
 	return p.past[0].seq
 }
 
-// published is up to where own partitions are published and tables were looked
-// at.
+// published is up to which sequence each own partition is published, and tables
+// were compared.
 func (p *publisher) published() map[int]uint64 {
 	if p == nil {
 		return nil
@@ -288,31 +288,40 @@ func (p *publisher) published() map[int]uint64 {
 	defer p.mu.Unlock()
 	marks := make(map[int]uint64, len(p.parts))
 	for id, x := range p.parts {
-		marks[id] = x.told
+		marks[id] = x.published
 		if p.r.opt.Tables != nil {
-			marks[id] = max(x.since, min(x.told, p.r.opt.Tables.Seq()))
+			marks[id] = max(x.since, min(x.published, p.r.opt.Tables.Seq()))
 		}
 	}
 	return marks
 }
 
-// whoListens reports whether somebody listens for a node, for many nodes at
-// once.
+// Progress is up to where a process publishes, for code that is made before the
+// Relay. The zero value is that of a process that publishes nothing; the Relay that
+// gets it in Options.Progress fills it.
+type Progress struct{ publisher atomic.Pointer[publisher] }
+
+// Published is up to which event each own partition is published on NATS, changes of
+// tables included. A worker that takes a partition over goes on from there.
+func (p *Progress) Published() map[int]uint64 { return p.publisher.Load().published() }
+
+// whoListens returns a function that reports whether somebody is subscribed for a
+// node. It is cheap to call for many nodes.
 func (p *publisher) whoListens() func(policy.NodeID) bool {
 	nodes, all := p.opt.Listeners.Who()
 	return func(id policy.NodeID) bool { return all || nodes[id] }
 }
 
-// publishing is one time that everything that waits is published.
+// publishing is one round of the publisher.
 type publishing struct {
 	*publisher
-	began         time.Time
-	everybody     bool // listens
-	told, skipped atomic.Int64
-	traced        Traced
+	began             time.Time
+	everybody         bool // somebody may be subscribed for every node
+	messages, skipped atomic.Int64
+	traced            Traced
 }
 
-// skipAll passes over what nobody listens to.
+// skipAll passes over a parcel when nobody is subscribed.
 func (n *publishing) skipAll(own []*part, p parcel) {
 	for _, b := range p.batches {
 		for i := range b.Edges {
@@ -325,23 +334,23 @@ func (n *publishing) skipAll(own []*part, p parcel) {
 }
 
 func (n *publishing) report() {
-	told, skipped := int(n.told.Load()), int(n.skipped.Load())
-	if told+skipped > 0 {
-		n.r.opt.Metrics.Published(told, skipped)
+	messages, skipped := int(n.messages.Load()), int(n.skipped.Load())
+	if messages+skipped > 0 {
+		n.r.opt.Metrics.Published(messages, skipped)
 	}
 	if n.r.opt.Traced != nil && len(n.traced.Traces) > 0 {
-		n.traced.Announcements, n.traced.Began = told, n.began
+		n.traced.Announcements, n.traced.Began = messages, n.began
 		n.r.opt.Traced(n.traced)
 	}
 }
 
-// live publishes edges, on every core: the partitions are dealt out, so that
-// what one node is told keeps its order.
+// live publishes edges, on every core. Each goroutine has partitions of its own, so
+// that the messages of one node keep their order.
 func (n *publishing) live(ctx context.Context, own []*part, batches []projector.Batch) error {
 	if len(own) == 0 || len(batches) == 0 {
 		return nil
 	}
-	themes, size := n.themes(batches)
+	themes, size := n.contents(batches)
 	shards := min(len(n.seals), len(own), 1+size/64)
 	var g errgroup.Group
 	for i := range shards {
@@ -364,26 +373,26 @@ func (n *publishing) live(ctx context.Context, own []*part, batches []projector.
 	return g.Wait()
 }
 
-// edgeThemes is an edge, and what is said to those who have it and to those who lost
-// it.
-type edgeThemes struct {
+// edgeContents is an edge, with the contents for nodes that have the item and for
+// nodes that have lost it.
+type edgeContents struct {
 	*projector.Edge
-	have, lost *theme
+	have, lost *content
 }
 
-// themes are those of all edges, and how many messages they make at most. One
-// that cannot be told is left out, and named in the log.
-func (n *publishing) themes(batches []projector.Batch) (list []edgeThemes, size int) {
+// contents makes those of all edges. size is how many messages they make at most. One
+// that cannot be made is left out, and the process log names it.
+func (n *publishing) contents(batches []projector.Batch) (list []edgeContents, size int) {
 	for b := range batches {
 		for i := range batches[b].Edges {
 			e := &batches[b].Edges[i]
-			t := edgeThemes{Edge: e}
+			t := edgeContents{Edge: e}
 			size += e.Have.Len() + e.Lost.Len()
 			if e.Have.Len() > 0 {
-				t.have = n.theme(e.Item, false, e.Trace)
+				t.have = n.content(e.Item, false, e.Trace)
 			}
 			if e.Lost.Len() > 0 {
-				t.lost = n.theme(e.Item, true, e.Trace)
+				t.lost = n.content(e.Item, true, e.Trace)
 			}
 			n.traced.note(e.Trace)
 			list = append(list, t)
@@ -392,17 +401,17 @@ func (n *publishing) themes(batches []projector.Batch) (list []edgeThemes, size 
 	return list, size
 }
 
-func (n *publishing) theme(i projector.Item, gone bool, trace streams.Trace) *theme {
-	t, err := n.envelopes.item(i, gone, trace)
+func (n *publishing) content(i projector.Item, gone bool, trace streams.Trace) *content {
+	t, err := n.envelopes.itemContent(i, gone, trace)
 	if err != nil {
-		n.r.opt.Log.Error("an item of the read model cannot be told", "id", i.ID, "error", err)
+		n.r.opt.Log.Error("an item of the read model cannot be published", "id", i.ID, "error", err)
 		return nil
 	}
 	return t
 }
 
-// catchUp tells the nodes of partitions that somebody listens for what they
-// missed after a sequence, as the read model has it.
+// catchUp publishes, from the read model, what the subscribed nodes of partitions
+// missed after a sequence.
 func (n *publishing) catchUp(ctx context.Context, own []*part, listens func(policy.NodeID) bool, after func(*part) uint64) error {
 	if len(own) == 0 {
 		return nil
@@ -430,16 +439,16 @@ func (n *publishing) catchUp(ctx context.Context, own []*part, listens func(poli
 	return g.Wait()
 }
 
-// greet tells nodes that were just found to listen what was passed over before
-// that was known.
-func (n *publishing) greet(ctx context.Context, own []*part, f streams.Fresh) error {
+// publishFresh publishes, to nodes whose subscriptions are new, what was passed over
+// before these were known.
+func (n *publishing) publishFresh(ctx context.Context, own []*part, f streams.Fresh) error {
 	if len(f.Nodes) == 0 && !f.All {
 		return nil
 	}
 	from := func(*part) uint64 { return n.before() }
 	if f.All {
 		for _, x := range own {
-			clear(x.prev) // what was told before is said again
+			clear(x.prev) // what was published before is published again
 		}
 		return n.catchUp(ctx, own, n.whoListens(), from)
 	}

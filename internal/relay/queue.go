@@ -1,22 +1,22 @@
 package relay
 
-// queue is what a stream is owed and was not handed yet, ascending by id. Of two
-// news about one subject it keeps the newer, at the tail, so it is bounded by
-// what there is to be told of. One goroutine uses it.
+// queue is the messages that wait for a stream, ascending by id. Of two messages
+// about one subject it keeps the newer, at the tail, so its length is bounded by the
+// number of subjects. One goroutine uses it.
 type queue struct {
-	waiting []*news         // nil: superseded
+	waiting []*message      // nil: superseded
 	holes   int             // superseded entries of waiting
 	at      map[subject]int // index in waiting; made for a queue that is no longer short
 }
 
-// short is up to how many news a queue is searched through.
+// short is the longest queue that is searched without an index.
 const short = 8
 
 func (q *queue) len() int { return len(q.waiting) - q.holes }
 
-// put adds n, in place of what waits about the same subject.
-func (q *queue) put(n *news) {
-	if i, ok := q.find(n.about); ok {
+// put adds n, and drops what waits about the same subject.
+func (q *queue) put(n *message) {
+	if i, ok := q.find(n.subject); ok {
 		q.waiting[i] = nil
 		q.holes++
 	}
@@ -24,7 +24,7 @@ func (q *queue) put(n *news) {
 		q.compact()
 	}
 	if q.at != nil {
-		q.at[n.about] = len(q.waiting)
+		q.at[n.subject] = len(q.waiting)
 	}
 	q.waiting = append(q.waiting, n)
 }
@@ -34,7 +34,7 @@ func (q *queue) find(about subject) (int, bool) {
 		q.at = make(map[subject]int, 2*len(q.waiting))
 		for i, n := range q.waiting {
 			if n != nil {
-				q.at[n.about] = i
+				q.at[n.subject] = i
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func (q *queue) find(about subject) (int, bool) {
 		return i, ok
 	}
 	for i, n := range q.waiting {
-		if n != nil && n.about == about {
+		if n != nil && n.subject == about {
 			return i, true
 		}
 	}
@@ -56,7 +56,7 @@ func (q *queue) compact() {
 	for _, n := range q.waiting {
 		if n != nil {
 			if q.at != nil {
-				q.at[n.about] = len(kept)
+				q.at[n.subject] = len(kept)
 			}
 			kept = append(kept, n)
 		}
@@ -65,15 +65,15 @@ func (q *queue) compact() {
 	q.waiting, q.holes = kept, 0
 }
 
-// precede puts older news before those that wait. What waits about the same
-// subject stands.
-func (q *queue) precede(older []*news) {
+// precede puts older messages before those that wait. Of a subject for which
+// something waits, nothing older is added.
+func (q *queue) precede(older []*message) {
 	if len(older) == 0 {
 		return
 	}
 	live := q.waiting
-	*q = queue{waiting: make([]*news, 0, len(older)+len(live))}
-	for _, list := range [][]*news{older, live} {
+	*q = queue{waiting: make([]*message, 0, len(older)+len(live))}
+	for _, list := range [][]*message{older, live} {
 		for _, n := range list {
 			if n != nil {
 				q.put(n)
@@ -82,12 +82,12 @@ func (q *queue) precede(older []*news) {
 	}
 }
 
-// take moves up to most of what waits to the end of dst, oldest first.
-func (q *queue) take(dst []*news, most int) []*news {
+// take moves up to limit waiting messages to the end of dst, oldest first.
+func (q *queue) take(dst []*message, limit int) []*message {
 	if q.holes > 0 {
 		q.compact()
 	}
-	n := min(most, len(q.waiting))
+	n := min(limit, len(q.waiting))
 	dst = append(dst, q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])

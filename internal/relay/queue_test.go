@@ -14,16 +14,16 @@ import (
 func TestAQueueKeepsTheNewestOfEachSubject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
-		var want []*news
+		var want []*message
 		next := policy.EventID(1)
-		make := func() *news {
+		make := func() *message {
 			next++
-			return &news{id: next, about: subject{name: string(rune('a' + rapid.IntRange(0, 3*short).Draw(t, "about")))}}
+			return &message{id: next, subject: subject{name: string(rune('a' + rapid.IntRange(0, 3*short).Draw(t, "about")))}}
 		}
-		put := func(n *news) {
+		put := func(n *message) {
 			kept := want[:0:0]
 			for _, w := range want {
-				if w.about != n.about {
+				if w.subject != n.subject {
 					kept = append(kept, w)
 				}
 			}
@@ -37,18 +37,18 @@ func TestAQueueKeepsTheNewestOfEachSubject(t *testing.T) {
 			},
 			"take": func(t *rapid.T) {
 				most := rapid.IntRange(0, 2*short).Draw(t, "most")
-				got := q.take([]*news{nil}, most)[1:]
+				got := q.take([]*message{nil}, most)[1:]
 				most = min(most, len(want))
-				require.Equal(t, append([]*news{}, want[:most]...), append([]*news{}, got...))
+				require.Equal(t, append([]*message{}, want[:most]...), append([]*message{}, got...))
 				want = want[most:]
 			},
 			"precede": func(t *rapid.T) {
 				live := want
-				var older []*news
+				var older []*message
 				seen := map[subject]bool{}
 				for range rapid.IntRange(0, short).Draw(t, "older") {
-					if n := make(); !seen[n.about] {
-						seen[n.about] = true
+					if n := make(); !seen[n.subject] {
+						seen[n.subject] = true
 						older = append(older, n)
 					}
 				}

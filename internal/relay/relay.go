@@ -1,12 +1,12 @@
-// Package relay carries the read model to nodes. What a node is told is derived
-// from the log's sequence and the read model: the hub tells it live to the
-// streams that are connected here, the publisher to who listens on NATS, and
-// either answers a node that comes back from the read model, at any worker.
-// Nothing of it is stored.
+// Package relay delivers the read model to nodes. The messages for a node are
+// derived from the log's sequence and the read model: the hub sends them live to the
+// streams that are connected to this process, the publisher publishes them on NATS,
+// and a node that comes back gets what it missed from the read model of any worker.
+// No message is stored.
 //
-// docs/protocol.md is the protocol; test/model holds it against random worlds.
-// What a row is and when it changes is the projector's business; what a node's
-// state is when it pulls is the snapshot's.
+// docs/protocol.md is the protocol; test/model checks it in random worlds. Package
+// projector decides what a row is and when it changes, package snapshot makes the
+// state that a node pulls.
 package relay
 
 import (
@@ -29,22 +29,22 @@ type Options struct {
 	HubBytes   int // bytes of edges that wait for the hub, and for the publisher; 0 is 64 MiB
 	// Head is the log's last sequence, as its leader says. nil: the own cursor.
 	Head func(ctx context.Context) (uint64, error)
-	// Confirmed reports whether the log's history is known to be the one that was
-	// folded; nil: always.
+	// Confirmed reports whether the log is known to be the one that was folded; nil:
+	// always.
 	Confirmed func() bool
-	// Dialect is the form of envelopes that a node's agent reads where the reader
-	// does not ask for one; nil: all read the current one.
+	// Dialect is the form of notices for a reader that does not ask for one; nil: the
+	// current one.
 	Dialect func(node policy.NodeID) policy.Dialect
 	Publish PublishOptions // what is published on NATS
-	// Progress is told up to where this process publishes; nil: nobody asks.
+	// Progress records up to where this process publishes; may be nil.
 	Progress *Progress
-	Tables   TableWatch   // nil: changes of tables alone are not told
-	Traced   func(Traced) // told of rounds that tell what a traced request caused; nil: nobody is
+	Tables   TableWatch   // nil: nodes are not notified of a change of their table only
+	Traced   func(Traced) // called after each round of messages that have a trace; may be nil
 	Metrics  Metrics
 	Log      *slog.Logger
 
-	KeepAlive    time.Duration // between comments on a silent stream; 0 is 25 s
-	WriteTimeout time.Duration // after which a client that reads nothing is let go; 0 is 30 s
+	KeepAlive    time.Duration // between comments on a stream without messages; 0 is 25 s
+	WriteTimeout time.Duration // after which a client that reads nothing is disconnected; 0 is 30 s
 }
 
 func (o Options) withDefaults(store Store) Options {
@@ -82,17 +82,17 @@ func (o Options) withDefaults(store Store) Options {
 	return o
 }
 
-// Relay tells nodes. Its methods are safe for many goroutines.
+// Relay delivers messages to nodes. Its methods are safe for concurrent use.
 type Relay struct {
 	store Store
 	keys  *artifact.Keyring
 	logID string
 	opt   Options
-	turns chan struct{} // of those who read the past
+	turns chan struct{} // limits how many read the past at once
 	clock func() time.Time
-	look  time.Duration // between looks whether a node that was removed is there again
+	look  time.Duration // between checks whether a removed node exists again
 
-	warned atomic.Int64 // when it was said that a node stood beyond the log's end, unix ns; 0: never
+	warned atomic.Int64 // time of the last warning of a node beyond the log's end, Unix ns; 0: there was none
 
 	envelopes *envelopes
 	hub       *hub
@@ -118,7 +118,7 @@ func New(store Store, keys *artifact.Keyring, created time.Time, opt Options) *R
 	return r
 }
 
-// Run tells nodes until ctx ends, or a part cannot go on.
+// Run delivers until ctx ends, or a part of it fails.
 func (r *Relay) Run(ctx context.Context) error {
 	to := feeds{r.hub.inbox}
 	if r.publisher != nil {
@@ -141,11 +141,11 @@ func (r *Relay) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Published is up to which event the own partitions are told on NATS, tables
-// included: what others go on from.
+// Published is up to which event each own partition is published on NATS, changes of
+// tables included. A worker that takes a partition over goes on from there.
 func (r *Relay) Published() map[int]uint64 { return r.publisher.published() }
 
-// Ready says why nodes cannot be served now, a *NotReadyError; nil: they can.
+// Ready returns why nodes cannot be served now, a *NotReadyError; nil if they can.
 func (r *Relay) Ready() error {
 	if err := r.confirmed(); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (r *Relay) Ready() error {
 	return r.hub.ready()
 }
 
-// Position is the event id at which everything that was folded is told: what
-// stands at or below it is in a state that is read afterwards.
+// Position is the event id of the end of what was folded: a state that is read
+// afterwards has every event at or below it.
 func (r *Relay) Position() policy.EventID {
 	return policy.EndOf(r.store.Base(), r.store.Applied())
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// replayRequest asks for what a reader of NATS missed.
+// replayRequest is the request of a NATS reader for what it missed.
 type replayRequest struct {
 	After  policy.EventID `json:"after"`
 	Tables bool           `json:"tables"` // the reader enforces tables
 }
 
-// serveReplay answers readers of NATS: the messages after an id, as they would
-// have been published, then an empty one that says up to where the answer is
-// complete and whether the node must pull as well.
+// serveReplay answers replay requests. An answer is the messages after an id, as
+// they would have been published, and then an empty message, which says up to where
+// the answer is complete and whether the node must pull as well.
 func (r *Relay) serveReplay(ctx context.Context) error {
 	return r.opt.Publish.Wire.Serve(ctx, wire.PrefixReplay+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
 		err := r.replay(ctx, subject, body, reply)
@@ -35,7 +35,7 @@ func (r *Relay) serveReplay(ctx context.Context) error {
 	})
 }
 
-// replayError is what a reader is told.
+// replayError is the text of an error in an answer.
 func replayError(err error) string {
 	var behind *NotReadyError
 	switch {
@@ -74,8 +74,8 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	return reply(end, nil)
 }
 
-// replyKey tells of a new key before anything that it signed, while the
-// transition lasts.
+// replyKey announces a new key before anything that it signed, during the
+// transition.
 func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []byte) error) error {
 	keys, _ := r.keys.Now()
 	notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now())
@@ -86,24 +86,24 @@ func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []b
 }
 
 func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {
-	lines := make([]line, 0, len(a.items)+1)
+	lines := make([]outgoing, 0, len(a.items)+1)
 	prev := after
 	if a.pull {
 		prev = a.pullID
 	}
-	add := func(t *theme) {
-		lines = append(lines, line{t, node, prev})
+	add := func(t *content) {
+		lines = append(lines, outgoing{t, node, prev})
 		prev = t.ID
 	}
 	for _, i := range a.items {
-		t, err := r.envelopes.item(i.Item, i.Gone, streams.Trace{})
+		t, err := r.envelopes.itemContent(i.Item, i.Gone, streams.Trace{})
 		if err != nil {
 			return err
 		}
 		add(t)
 	}
 	if a.table {
-		add(r.envelopes.word(artifact.ReasonDatapath, r.store.Base(), a.seq, a.time))
+		add(r.envelopes.pullContent(artifact.ReasonDatapath, r.store.Base(), a.seq, a.time))
 	}
-	return r.envelopes.room().seal(lines, func(_ *line, header map[string][]string, body []byte) error { return reply(header, body) })
+	return r.envelopes.sealer().seal(lines, func(_ *outgoing, header map[string][]string, body []byte) error { return reply(header, body) })
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// resumePatience bounds the wait for the own fold, and for what the log's
-// leader says, before a resume is refused.
-const resumePatience = 5 * time.Second
+// resumeTimeout bounds the wait for the log's leader and for this worker's fold. After
+// it a resume is refused.
+const resumeTimeout = 5 * time.Second
 
-// answer is what a node that comes back with an id is owed before it hears what
-// is live (docs/design.md#delivery): the word to pull, if there must be one, then the
-// items, then the word about its table.
+// answer is what a node that comes back with an event id gets before anything live
+// (docs/design.md#delivery): a resync, if it must pull; then the items; then the
+// message that its table has changed.
 type answer struct {
-	pull   bool           // what it lost cannot be known
-	pullID policy.EventID // of that word; items stand above it
+	pull   bool           // what the node lost is not known
+	pullID policy.EventID // of the resync; the ids of items are above it
 	items  []projector.PastItem
-	table  bool           // its table may have changed, and no item says so
-	upTo   policy.EventID // everything up to here is told; also the id of the word about the table
-	seq    uint64         // the moment: batches above it are yet to come
+	table  bool           // its table may have changed, and no item shows it
+	upTo   policy.EventID // the answer is complete up to here; also the id of the message about the table
+	seq    uint64         // of the fold when it was read: batches above it are yet to come
 	time   time.Time      // log timestamp of it
 }
 
-// answer reads what a node missed after an id. enforces: its reader said that it
-// enforces tables. join is called at the moment that is read, under the fold's lock.
-// The error is a *NotReadyError, projector.ErrUnknownNode or what the read model
-// failed with; join was not called then.
+// answer reads what a node missed after an id. enforces: its reader enforces tables.
+// join is called while it is read, under the fold's lock. The error is a
+// *NotReadyError, projector.ErrUnknownNode or one of the read model; join was not
+// called then.
 func (r *Relay) answer(ctx context.Context, node policy.NodeID, after policy.EventID, enforces bool, join func(seq uint64, node projector.NodeRef)) (answer, error) {
 	if err := r.confirmed(); err != nil {
 		return answer{}, err
@@ -45,25 +45,26 @@ func (r *Relay) answer(ctx context.Context, node policy.NodeID, after policy.Eve
 	return r.answerAt(ctx, head, node, after, enforces, join)
 }
 
-// beyondPause is how often it is said that a node stood beyond the log's end.
+// beyondPause is the shortest time between two warnings of a node beyond the log's end.
 const beyondPause = 10 * time.Minute
 
-// beyond notes a node that was told what the log does not have. It is answered
-// with the word to pull, like every other that stands there; those that come
-// later, once the log has passed their ids, are not, so somebody must know. One
-// node's word makes no other pull: it may be the one that is wrong.
+// beyond warns of a node whose event id is beyond the end of the log. That node is
+// answered with a resync. But once the log has passed the ids of such nodes, those
+// that come later are not, so an operator must know. The id of one node does not make
+// other nodes pull: it may be wrong.
 func (r *Relay) beyond(node policy.NodeID, after policy.EventID, head uint64) {
 	r.opt.Metrics.Beyond()
 	now, last := r.clock().UnixNano(), r.warned.Load()
 	if last != 0 && now-last < int64(beyondPause) || !r.warned.CompareAndSwap(last, now) {
 		return
 	}
-	r.opt.Log.Warn("a node was told more than the log holds; if the log was put back from a backup, say so: edict log accept --restored",
+	r.opt.Log.Warn("a node has an event id beyond the end of the log; if the log was restored from a backup, run edict log accept --restored",
 		"node", node, "event_id", after, "seq", head)
 }
 
-// answerNow is answer for a stream, from the own fold as it is, where that can
-// know: what is live is held until the fold has reached the log's head.
+// answerNow is answer for a stream. If this worker's fold has reached the client's
+// id, it does not wait for the fold to reach the log's head: the past is sent at
+// once, and live messages are held (freshness).
 func (r *Relay) answerNow(ctx context.Context, s *stream, after policy.EventID) (answer, error) {
 	if err := r.confirmed(); err != nil {
 		return answer{}, err
@@ -80,8 +81,8 @@ func (r *Relay) answerNow(ctx context.Context, s *stream, after policy.EventID) 
 	return r.answer(ctx, s.node, after, s.tables, s.join)
 }
 
-// answerAt is answer for an id that is known to be of this log up to head, which
-// the fold has reached, or of another.
+// answerAt is answer when the fold is known to have reached head. An id above head,
+// or with another base, is of another log.
 func (r *Relay) answerAt(ctx context.Context, head uint64, node policy.NodeID, after policy.EventID, enforces bool, join func(seq uint64, node projector.NodeRef)) (answer, error) {
 	base := r.store.Base()
 	from := after
@@ -104,8 +105,8 @@ func (r *Relay) answerAt(ctx context.Context, head uint64, node policy.NodeID, a
 	return a, nil
 }
 
-// past reads the past, few at a time: a crowd that comes back takes its turns,
-// and the fold goes on.
+// past reads the past. Only a few read it at once, so that many nodes that come back
+// together do not stop the fold.
 func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventID, join func(uint64, projector.NodeRef)) (projector.Past, error) {
 	select {
 	case r.turns <- struct{}{}:
@@ -114,15 +115,15 @@ func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventI
 	}
 	defer func() { <-r.turns }()
 	if err := ctx.Err(); err != nil {
-		return projector.Past{}, err // a crowd that gave up while it waited takes no turns from who is here
+		return projector.Past{}, err // a client that gave up while it waited takes no turn from others
 	}
 	return r.store.Past(node, from, join)
 }
 
-// catchUp returns once the fold has seen what was in the log when it was called:
-// up to its head, as the leader says.
+// catchUp asks the leader for the log's head, and returns once the fold has reached
+// it.
 func (r *Relay) catchUp(ctx context.Context) (head uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, resumePatience)
+	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
 	if head, err = r.opt.Head(ctx); err != nil {
 		return 0, &NotReadyError{fmt.Sprintf("the log's end is not known: %v", err)}
@@ -133,9 +134,8 @@ func (r *Relay) catchUp(ctx context.Context) (head uint64, err error) {
 	return head, nil
 }
 
-// ordered reports whether a policy that tables alone can say is the node's, or
-// was at a sequence or later. One that cannot be asked after is taken for one
-// that is: a word too many is allowed.
+// ordered reports whether an ordered policy applies to the node, or did at a sequence
+// or later. If that cannot be read, it reports true: a pull too many is allowed.
 func (r *Relay) ordered(node policy.NodeID, after uint64) bool {
 	if r.opt.Tables == nil {
 		return false
@@ -144,9 +144,9 @@ func (r *Relay) ordered(node policy.NodeID, after uint64) bool {
 	return ordered || err != nil
 }
 
-// tableRead is the sequence at which a reader that stands at an id knows its
-// table. An artifact says nothing about it, and the word about an event before
-// it may still have been on its way.
+// tableRead is the sequence up to which a reader with this event id knows its table.
+// The message about an artifact says nothing about the table, and a message about the
+// table at an earlier event may come after it.
 func tableRead(at policy.EventID, base uint64) uint64 {
 	if n := at.Number(); n >= policy.NumberWithdrawn && n != policy.NumberTable {
 		return 0
@@ -155,7 +155,7 @@ func tableRead(at policy.EventID, base uint64) uint64 {
 	return seq
 }
 
-// confirmed says why the log that was folded may not be the one that is there.
+// confirmed returns an error while the log is not known to be the one that was folded.
 func (r *Relay) confirmed() error {
 	if r.opt.Confirmed() {
 		return nil

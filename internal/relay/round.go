@@ -7,10 +7,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// round hands what waits to streams that are ready, and signs what many of them
-// are owed together: one signature for as many frames as a run takes, over all
-// streams that read the dialect of runs. Frames of the others are signed by who
-// writes them, one by one.
+// round gives waiting messages to the streams that are ready. Frames for streams in
+// the dialect of runs are signed together, one signature for each full run, whatever
+// streams they are for. Frames in other dialects are signed one by one, by the stream
+// that writes them.
 type round struct {
 	clock   func() time.Time
 	keys    artifact.Keys
@@ -21,12 +21,12 @@ type round struct {
 	traced  Traced
 }
 
-// use has what follows signed by these keys.
+// use sets the keys that sign from now on.
 func (r *round) use(keys artifact.Keys) {
 	r.keys, r.run = keys, artifact.NewNoticeRun(keys.Current)
 }
 
-// give hands a stream that is ready what waits for it, if anything does.
+// give gives a ready stream what waits for it, if anything does.
 func (r *round) give(s *stream) {
 	if !s.loaded {
 		return // its past comes first
@@ -37,9 +37,9 @@ func (r *round) give(s *stream) {
 	h := &s.hand
 	h.list = s.queue.take(h.list[:0], artifact.MaxRun)
 	h.keys, h.issued, h.run = r.keys, r.issued, nil
-	h.tellKey = s.mustHear(r.keys, r.issued)
+	h.sendKey = s.mustSendKey(r.keys, r.issued)
 	h.again = s.away && !s.sent && s.queue.len() == 0
-	if len(h.list) == 0 && !h.tellKey && !h.again {
+	if len(h.list) == 0 && !h.sendKey && !h.again {
 		return
 	}
 	s.sent = s.sent || h.again
@@ -74,7 +74,7 @@ func (r *round) sign() {
 	r.in = r.in[:0]
 }
 
-// end signs what is left, and reports what the round told.
+// end signs the rest, and reports the round.
 func (r *round) end(began time.Time, to func(Traced)) {
 	r.sign()
 	if to != nil && len(r.traced.Traces) > 0 {
@@ -84,18 +84,18 @@ func (r *round) end(began time.Time, to func(Traced)) {
 	}
 	r.traced.Announcements = 0
 	r.issued = time.Time{}
-	if cap(r.payload) > framesHeld*4 {
-		r.payload = nil // a rare giant is not kept
+	if cap(r.payload) > writeSize*4 {
+		r.payload = nil // do not keep a rare large buffer
 	}
 }
 
-// handed is what a stream is to write now.
+// handed is what the hub has given to a stream to write.
 type handed struct {
-	list    []*news
+	list    []*message
 	keys    artifact.Keys
-	tellKey bool // of the current key, before all else
+	sendKey bool // announce the current key first
 	issued  time.Time
-	run     *artifact.SignedRun // over the list, from place first on; nil: each is to be signed
+	run     *artifact.SignedRun // over the list, from index first on; nil: sign each
 	first   int
-	again   bool // then the stream is to join anew
+	again   bool // after writing, the stream is to join again
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// shard is what one goroutine of a round publishes.
+// shard publishes the part of a round that one goroutine has.
 type shard struct {
 	*publishing
-	seal  *sealing
-	parts []*part
-	of    map[int]*part
-	lines []line
+	seal     *sealer
+	parts    []*part
+	of       map[int]*part
+	outgoing []outgoing
 
 	ctx    context.Context
-	stream bool // one is waited for
+	stream bool // a stream takes the messages in, and is waited for
 	sent   int
 }
 
-// linesHeld is how many messages are sealed together: some runs.
-const linesHeld = 256
+// maxOutgoing is how many messages are sealed together, which makes a few runs.
+const maxOutgoing = 256
 
 func (n *publishing) shard(ctx context.Context, i int) *shard {
 	return &shard{
-		publishing: n, seal: n.seals[i], of: map[int]*part{}, lines: make([]line, 0, linesHeld),
+		publishing: n, seal: n.seals[i], of: map[int]*part{}, outgoing: make([]outgoing, 0, maxOutgoing),
 		ctx: ctx, stream: n.opt.Listeners.Streams(),
 	}
 }
@@ -40,22 +40,22 @@ func (s *shard) own(x *part) {
 	s.of[x.id] = x
 }
 
-func (s *shard) edge(e *edgeThemes) error {
+func (s *shard) edge(e *edgeContents) error {
 	if err := s.nodes(e.Lost, e.lost); err != nil {
 		return err
 	}
 	return s.nodes(e.Have, e.have)
 }
 
-// nodes tells a theme to those of the nodes that are this shard's. What a
-// partition was told before it came here is not said again.
-func (s *shard) nodes(set projector.Nodes, t *theme) (err error) {
+// nodes adds a message for each of the nodes that are in this shard. It leaves out
+// partitions for which the event was published already.
+func (s *shard) nodes(set projector.Nodes, t *content) (err error) {
 	if t == nil {
 		return nil
 	}
-	if set.Len() <= len(s.parts) { // asking for each partition costs more than looking at each node
+	if set.Len() <= len(s.parts) { // a search in each partition costs more than a look at each node
 		set.Each(-1, func(_ projector.NodeRef, id policy.NodeID) bool {
-			if x := s.of[id.Partition(s.partitions)]; x != nil && t.Seq > x.told {
+			if x := s.of[id.Partition(s.partitions)]; x != nil && t.Seq > x.published {
 				err = s.add(x, id, t)
 			}
 			return err == nil
@@ -63,7 +63,7 @@ func (s *shard) nodes(set projector.Nodes, t *theme) (err error) {
 		return err
 	}
 	for _, x := range s.parts {
-		if t.Seq <= x.told {
+		if t.Seq <= x.published {
 			continue
 		}
 		set.Each(x.id, func(_ projector.NodeRef, id policy.NodeID) bool {
@@ -77,8 +77,9 @@ func (s *shard) nodes(set projector.Nodes, t *theme) (err error) {
 	return nil
 }
 
-// add tells a node, unless nobody listens or it was told of something later.
-func (s *shard) add(x *part, id policy.NodeID, t *theme) error {
+// add adds a message for a node, unless nobody is subscribed for it, or a later
+// message was published for it.
+func (s *shard) add(x *part, id policy.NodeID, t *content) error {
 	if !s.everybody && !s.opt.Listeners.Any(id, wire.NodeSubject(id, t.name)) {
 		s.skipped.Add(1)
 		delete(x.prev, id) // the read model knows it
@@ -93,22 +94,22 @@ func (s *shard) add(x *part, id policy.NodeID, t *theme) error {
 	if *last >= t.ID {
 		return nil
 	}
-	s.lines = append(s.lines, line{t, id, *last})
+	s.outgoing = append(s.outgoing, outgoing{t, id, *last})
 	*last = t.ID
-	if len(s.lines) == linesHeld {
+	if len(s.outgoing) == maxOutgoing {
 		return s.flush()
 	}
 	return nil
 }
 
-// flush seals and publishes the lines gathered.
+// flush seals and publishes the messages that were added.
 func (s *shard) flush() error {
-	if len(s.lines) == 0 {
+	if len(s.outgoing) == 0 {
 		return nil
 	}
-	defer func() { s.lines = s.lines[:0] }()
-	s.told.Add(int64(len(s.lines)))
-	return s.seal.seal(s.lines, func(l *line, header map[string][]string, body []byte) error {
+	defer func() { s.outgoing = s.outgoing[:0] }()
+	s.messages.Add(int64(len(s.outgoing)))
+	return s.seal.seal(s.outgoing, func(l *outgoing, header map[string][]string, body []byte) error {
 		subject := wire.NodeSubject(l.node, l.name)
 		if s.sent++; s.stream && s.sent%streamAhead == 0 {
 			return s.pace(subject, header, body)
@@ -117,13 +118,13 @@ func (s *shard) flush() error {
 	})
 }
 
-// streamAhead is how many messages are published ahead of what a stream has
-// stored: a server drops what its stream does not keep up with, and nobody is
-// told. By default it holds 10,000 for a stream, and each core publishes.
+// streamAhead is how many messages may be published before a stream has stored them.
+// A server silently drops what its stream does not keep up with; by default it
+// buffers 10,000 messages for a stream, and every core publishes.
 const streamAhead = 1000
 
-// pace publishes a message and waits until it is stored. A stream that says
-// nothing, or is gone, is waited for once in a round.
+// pace publishes a message and waits until a stream has stored it. After a stream
+// that did not answer, nothing is waited for in this round.
 func (s *shard) pace(subject string, header map[string][]string, body []byte) error {
 	err := s.opt.Wire.TellStream(s.ctx, subject, header, body)
 	if errors.Is(err, streams.ErrNoAnswer) && s.ctx.Err() == nil {
@@ -133,7 +134,7 @@ func (s *shard) pace(subject string, header map[string][]string, body []byte) er
 	return err
 }
 
-// missed tells one node what it missed after a sequence.
+// missed adds the messages that a node missed after a sequence.
 func (s *shard) missed(ctx context.Context, x *part, id policy.NodeID, after uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -146,13 +147,13 @@ func (s *shard) missed(ctx context.Context, x *part, id policy.NodeID, after uin
 	if err != nil {
 		return fmt.Errorf("what node %s missed: %w", id, err)
 	}
-	if !past.Whole { // what it lost cannot be known
-		if err := s.add(x, id, s.envelopes.word(artifact.ReasonResync, s.store.Base(), after, past.Time)); err != nil {
+	if !past.Whole { // what the node lost is not known
+		if err := s.add(x, id, s.envelopes.pullContent(artifact.ReasonResync, s.store.Base(), after, past.Time)); err != nil {
 			return err
 		}
 	}
 	for _, i := range past.Items {
-		t := s.theme(i.Item, i.Gone, streams.Trace{})
+		t := s.content(i.Item, i.Gone, streams.Trace{})
 		if t == nil {
 			continue
 		}

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Share says which partitions this process is to publish. Two processes that
-// both have one for a while say the same twice, and nothing else happens.
+// Share is which partitions this process is to publish. If two processes both have a
+// partition for a while, they publish the same messages twice, and nothing else
+// happens.
 type Share interface {
-	// Mine are the partitions to publish now, ascending, and a channel that is
-	// closed when they change; nil: they never do.
+	// Mine returns the partitions to publish now, ascending, and a channel that is
+	// closed when they change; nil if they do not change.
 	Mine() (ids []int, changed <-chan struct{})
 }
 
-// Partitions is the share of a process that was told its partitions, ascending.
+// Partitions is the share of a process whose partitions are configured, ascending.
 type Partitions []int
 
-// Mine are the partitions told.
+// Mine returns the configured partitions.
 func (p Partitions) Mine() ([]int, <-chan struct{}) { return p, nil }
 
 // Ranges writes ascending numbers as 0-31,40.

@@ -8,13 +8,13 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// ErrBadLastEventID: the header is not a non-negative decimal integer; answer
-// 400 bad_last_event_id.
+// ErrBadLastEventID means that the header is not a non-negative decimal integer;
+// answer 400 bad_last_event_id.
 var ErrBadLastEventID = errors.New("Last-Event-ID must be a non-negative decimal integer")
 
-// leastStream is how long a stream that must end is held open: clients come
-// back at once after a 200 that ends (plexsphere 3.3).
-const leastStream = time.Second
+// minStream is how long a stream is held open at least: after a 200 clients connect
+// again without a pause (plexsphere 3.3).
+const minStream = time.Second
 
 // ServeEvents answers GET /v1/nodes/{id}/events. An error means that nothing was
 // written yet: ErrBadLastEventID (400), *NotAcceptableError (406),
@@ -57,7 +57,7 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 	if err != nil {
 		r.opt.Log.Debug("an event stream ended", "node", node, "error", err)
 	}
-	sleep(req.Context(), leastStream-time.Since(began))
+	sleep(req.Context(), minStream-time.Since(began))
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (r *Relay) lastEventID(req *http.Request) (policy.EventID, error) {
 	return id, nil
 }
 
-// head writes the header; at once, unless the first frames are about to follow.
+// head writes the header, and flushes it unless the first frames follow at once.
 func (s *stream) head(follows bool) error {
 	h := s.w.Header()
 	h.Set("Content-Type", mediaEvents)

@@ -165,7 +165,7 @@ func (l *script) release(node string, version uint64, vertices ...string) {
 	for _, v := range vertices {
 		says := v + " <&>"
 		if v == "big" {
-			says = strings.Repeat(says, dataRoom/len(says))
+			says = strings.Repeat(says, maxDataLine/len(says))
 		}
 		add("vertex", v, fmt.Sprintf(`{"runs":%q}`, says))
 	}

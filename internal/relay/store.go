@@ -7,9 +7,9 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Store is what the relay asks of the read model; *projector.Projector is one.
+// Store is the read model, as the relay needs it; *projector.Projector is one.
 type Store interface {
-	// Applied is the own cursor: the last log sequence folded.
+	// Applied is the cursor: the last log sequence that was folded.
 	Applied() uint64
 	// Changed is closed at the next advance of the cursor.
 	Changed() <-chan struct{}
@@ -17,15 +17,15 @@ type Store interface {
 	Wait(ctx context.Context, seq uint64) error
 	// Base is what the log's sequences are counted from in event ids.
 	Base() uint64
-	// Feed has f handed every batch from now on.
+	// Feed has every batch from now on passed to f.
 	Feed(f projector.Feed) (seq uint64)
-	// Past is what a node missed above an id, read at the moment at which join is
-	// called.
+	// Past is what a node missed above an id. It is read at one moment, at which join
+	// is called.
 	Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node projector.NodeRef)) (projector.Past, error)
-	// Latest is the highest id, at or below one, of what a node has or lost; 0: none.
+	// Latest is the highest id, at or below upTo, of what a node has or lost; 0: none.
 	Latest(id policy.NodeID, upTo policy.EventID) policy.EventID
 	// NodesIn are the nodes of a partition.
 	NodesIn(partition int) []policy.NodeID
-	// Roster is another number whenever NodesIn has changed.
+	// Roster is a number that changes whenever NodesIn does.
 	Roster() uint64
 }

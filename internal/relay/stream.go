@@ -16,9 +16,9 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// stream is one SSE response. The hub hands it what to write, its own goroutine
-// writes. Neither waits for the other: while it writes, what is new waits in its
-// queue.
+// stream is one SSE response. The hub gives it what to write, and its own goroutine
+// writes. Neither waits for the other: while the stream writes, new messages wait in
+// its queue.
 type stream struct {
 	node    policy.NodeID
 	scope   string
@@ -27,43 +27,43 @@ type stream struct {
 	wake    chan struct{}
 	over    atomic.Bool  // the hub has ended
 	state   atomic.Int32 // of hand
-	owed    atomic.Bool  // the hub has more, once hand is idle
+	owed    atomic.Bool  // the hub has more for it, once state is idle
 
-	// Of the hub, and while it is writing of the stream.
+	// Used by the hub, and while state is writing by the stream's goroutine.
 	hand handed
 
-	// Of the hub alone.
+	// Used by the hub only.
 	queue   queue
-	place   int // among its streams; below 0: it is none of them
+	place   int // index in hub.streams; below 0: it is not in there
 	next    *stream
 	ref     projector.NodeRef
 	floor   uint64 // batches up to here are in its past
 	loaded  bool   // its past is in the queue
-	away    bool   // it is not told what is live: it is to join anew
-	held    bool   // it is not told what is live yet: see freshness
-	live    queue  // what is live while it is held
-	sent    bool   // and knows it
+	away    bool   // it gets nothing live: it is to join again
+	held    bool   // it gets nothing live yet: see freshness
+	live    queue  // live messages while it is held
+	sent    bool   // it was given the order to join again (handed.again)
 	touched bool
-	key     string // id of the key that it was told of
+	key     string // id of the key that was announced to it last
 
-	// Of its own goroutine alone.
+	// Used by its own goroutine only.
 	relay    *Relay
 	counted  bool   // the hub knows of it
-	unfollow func() // ends the watch over its table; nil: nobody watches
+	unfollow func() // ends the watch of its table; nil: it is not watched
 	w        http.ResponseWriter
 	rc       *http.ResponseController
 	at       policy.EventID // of the last frame, or where the client began
-	gone     bool           // there is no such node any more
+	gone     bool           // the node was removed
 	until    time.Time      // the write deadline
 	wrote    time.Time      // when something was written last
 	payload  []byte
 }
 
-// States of what a stream is handed.
+// States of stream.hand.
 const (
-	idle      = iota // the hub may hand it something
-	preparing        // the hub does
-	writing          // the stream does what it was handed
+	idle      = iota // the hub may fill it
+	preparing        // the hub fills it
+	writing          // the stream writes it
 )
 
 func (s *stream) dropQueues() {
@@ -71,7 +71,8 @@ func (s *stream) dropQueues() {
 	s.live.drop()
 }
 
-// ready reports whether the stream may be handed something. If not, it will ask.
+// ready reports whether the stream can be given something. If not, it will call
+// hub.isReady.
 func (s *stream) ready() bool {
 	if s.state.Load() != idle {
 		s.owed.Store(true)
@@ -83,7 +84,7 @@ func (s *stream) ready() bool {
 	return true
 }
 
-// take begins to hand it something; more: something else waits.
+// take begins to fill hand; more: something else waits.
 func (s *stream) take(more bool) {
 	s.owed.Store(more)
 	s.state.Store(preparing)
@@ -94,9 +95,9 @@ func (s *stream) handOver() {
 	s.signal()
 }
 
-// mustHear reports whether the client is to be told of a key before anything
-// that it signed: once, while a transition lasts.
-func (s *stream) mustHear(keys artifact.Keys, now time.Time) bool {
+// mustSendKey reports whether the current key is to be announced to the client
+// before anything that it signed: once for each key, during the transition.
+func (s *stream) mustSendKey(keys artifact.Keys, now time.Time) bool {
 	id := keys.Current.KeyID()
 	if s.key == id {
 		return false
@@ -118,13 +119,13 @@ func (s *stream) signal() {
 	}
 }
 
-// notice is the envelope of news before it is signed: at delivery, because
-// agents refuse what was signed five minutes ago (plexsphere 3.2).
-func (s *stream) notice(n *news, payload []byte, issued time.Time) artifact.Notice {
+// notice is the envelope of a message before it is signed. It is signed at delivery,
+// because agents refuse a signature older than five minutes (plexsphere 3.2).
+func (s *stream) notice(n *message, payload []byte, issued time.Time) artifact.Notice {
 	return artifact.Notice{ID: n.noticeID(s.node), Type: n.kind, Scope: s.scope, IssuedAt: issued, Payload: payload}
 }
 
-// resume joins the hub after an id, and gives it what the client missed.
+// resume joins the hub, and gives it what the client missed after an id.
 func (s *stream) resume(ctx context.Context, after policy.EventID) (missed bool, err error) {
 	a, err := s.relay.answerNow(ctx, s, after)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *stream) resume(ctx context.Context, after policy.EventID) (missed bool,
 
 // load gives the hub what the client missed.
 func (s *stream) load(a *answer) (missed bool) {
-	list := a.news()
+	list := a.messages()
 	s.relay.hub.load(s, list)
 	return len(list) > 0
 }
@@ -148,28 +149,28 @@ func (s *stream) join(seq uint64, ref projector.NodeRef) {
 	s.relay.hub.join(s, seq, ref)
 }
 
-// leave ends what others have of the stream.
+// leave removes the stream from the hub, and ends the watch of its table.
 func (s *stream) leave() {
-	s.relay.hub.part(s)
+	s.relay.hub.disconnect(s)
 	if s.unfollow != nil {
 		s.unfollow()
 	}
 }
 
-// news is the answer as it is told, oldest first.
-func (a *answer) news() []*news {
-	list := make([]*news, 0, len(a.items)+2)
+// messages is the answer as messages, oldest first.
+func (a *answer) messages() []*message {
+	list := make([]*message, 0, len(a.items)+2)
 	if a.pull && !fault.Always(fault.Silence) {
-		list = append(list, wordOf(artifact.ReasonResync, a.pullID))
+		list = append(list, pullMessage(artifact.ReasonResync, a.pullID))
 	}
 	for i := range a.items {
-		list = append(list, newsOf(&a.items[i].Item, a.items[i].Gone))
+		list = append(list, messageOf(&a.items[i].Item, a.items[i].Gone))
 	}
 	if fault.Always(fault.Reorder) {
 		slices.Reverse(list)
 	}
 	if a.table {
-		list = append(list, wordOf(artifact.ReasonDatapath, a.upTo))
+		list = append(list, pullMessage(artifact.ReasonDatapath, a.upTo))
 	}
 	return list
 }
@@ -205,7 +206,8 @@ func (s *stream) serve(ctx context.Context) error {
 	}
 }
 
-// tick keeps a silent stream alive, and returns when to look again.
+// tick writes a comment to a stream without messages, and returns when to call it
+// again.
 func (s *stream) tick(ctx context.Context, every time.Duration) (next time.Duration, err error) {
 	if s.gone {
 		if err := s.again(ctx); err != nil {
@@ -226,7 +228,7 @@ func (s *stream) tick(ctx context.Context, every time.Duration) (next time.Durat
 	return next, nil
 }
 
-// doHanded does what the hub handed over, and asks for more if there is.
+// doHanded writes what the hub gave it, and asks for more if more waits.
 func (s *stream) doHanded(ctx context.Context) error {
 	h := &s.hand
 	err := s.writeAll(h)
@@ -242,10 +244,10 @@ func (s *stream) doHanded(ctx context.Context) error {
 	return err
 }
 
-// again joins anew where the client is. What it was told last came from this
-// fold, which may not have called it applied yet, so nobody need be asked how far
-// the log is. A stream of a node that was removed stays: it may come back, and
-// agents that meet a 404 never ask again.
+// again joins again after the last message that the client got. That came from this
+// worker's fold, even if Applied does not show it yet, so the log's head need not be
+// asked for. The stream of a removed node stays open: the node may be registered
+// again, and an agent that gets a 404 does not connect again.
 func (s *stream) again(ctx context.Context) error {
 	r := s.relay
 	if err := r.confirmed(); err != nil {
@@ -263,34 +265,34 @@ func (s *stream) again(ctx context.Context) error {
 	return nil
 }
 
-// frames are buffers of streams that write; a stream that is silent has none.
+// frames are buffers for streams that write. A stream without messages holds none.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// framesHeld is how many bytes of frames are gathered for one write.
-const framesHeld = 16 << 10
+// writeSize is how many bytes of frames are gathered for one write.
+const writeSize = 16 << 10
 
-// writeAll writes what was handed over in as few writes as it may.
+// writeAll writes what the hub gave it, in few writes.
 func (s *stream) writeAll(h *handed) error {
-	if !h.tellKey && len(h.list) == 0 {
+	if !h.sendKey && len(h.list) == 0 {
 		return nil
 	}
 	pooled := frames.Get().(*[]byte)
 	b := (*pooled)[:0]
 	defer func() {
-		if cap(b) <= 4*framesHeld { // a rare giant is not kept
+		if cap(b) <= 4*writeSize { // do not keep a rare large buffer
 			*pooled = b
 			frames.Put(pooled)
 		}
 	}()
-	if h.tellKey {
+	if h.sendKey {
 		b = s.appendKey(b, h)
 	}
 	for i := range h.list {
-		b = s.appendNews(b, h, i)
+		b = s.appendMessage(b, h, i)
 		if fault.Sometimes(fault.Duplicate) {
-			b = s.appendNews(b, h, i)
+			b = s.appendMessage(b, h, i)
 		}
-		if len(b) >= framesHeld {
+		if len(b) >= writeSize {
 			if err := s.write(b); err != nil {
 				return err
 			}
@@ -315,8 +317,8 @@ func (s *stream) writeAll(h *handed) error {
 	return nil
 }
 
-// appendKey appends the frame that names the current key under the one before
-// it. Its id is where the client is: nothing of the log stands behind it.
+// appendKey appends the frame that announces the current key, signed with the one
+// before it. Its id is that of the last frame: it is about no event of the log.
 func (s *stream) appendKey(b []byte, h *handed) []byte {
 	return appendFrame(b, s.at, artifact.TypeKeyRotated, func(b []byte) []byte {
 		b, _ = h.keys.AppendRotation(s.dialect, b, string(s.node), h.issued)
@@ -324,7 +326,7 @@ func (s *stream) appendKey(b []byte, h *handed) []byte {
 	})
 }
 
-func (s *stream) appendNews(b []byte, h *handed, i int) []byte {
+func (s *stream) appendMessage(b []byte, h *handed, i int) []byte {
 	n := h.list[i]
 	s.payload = n.appendPayload(s.payload[:0], s.node)
 	s.at = n.id
@@ -343,13 +345,13 @@ func (s *stream) write(b []byte) error {
 	return err
 }
 
-// deadline ends the stream of a reader that takes nothing for a write timeout,
-// or an eighth less: it is not moved at each write.
+// deadline ends the stream of a client that reads nothing for a write timeout, or up
+// to an eighth less: the deadline is not moved at every write.
 func (s *stream) deadline() {
 	now := time.Now()
 	if timeout := s.relay.opt.WriteTimeout; s.until.Sub(now) < timeout-timeout/8 {
 		s.until = now.Add(timeout)
-		// A writer that knows no deadlines, as in tests, goes without.
+		// A writer without deadlines, as in tests, is left without one.
 		_ = s.rc.SetWriteDeadline(s.until)
 	}
 }

@@ -9,42 +9,40 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// TableWatch says which of the nodes followed here have another table and no row
-// that says so.
+// TableWatch finds the nodes that are followed here whose table has changed while none
+// of their rows has.
 type TableWatch interface {
-	// Follow begins to look at a node for somebody here who listens for it: what its
-	// table did up to the log sequence at needs no word. tables: the reader said that
-	// it enforces tables. Several may follow a node. It returns at once, and so does
-	// what it returns, which ends it; both may be called by any goroutine, under any
-	// lock.
+	// Follow begins to watch the table of a node that has a reader here. Changes up to
+	// the log sequence at are not reported. tables: the reader enforces tables. A node
+	// can be followed several times. Follow and unfollow return at once, and may be
+	// called by any goroutine, under any lock.
 	Follow(node policy.NodeID, tables bool, at uint64) (unfollow func())
-	// Due has something when Look is to be called because somebody follows.
+	// Due receives when Look is to be called for a node that is newly followed.
 	Due() <-chan struct{}
-	// Look looks at what changed since the Look before. One goroutine calls it.
-	// Everything up to seq was looked at; all are nodes whose readers are to be told,
-	// asked those of whom only readers that enforce tables are. After an error
-	// nothing is lost: it is called again. It ends with ctx.
+	// Look compares tables with those at the Look before, up to the sequence seq. One
+	// goroutine calls it. all are the nodes whose readers are all to be notified, asked
+	// those of which only readers that enforce tables are. After an error it can be
+	// called again, and nothing is lost. It ends with ctx.
 	Look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error)
-	// Ordered reports whether a policy of the node is ordered, or was at a sequence
-	// or later.
+	// Ordered reports whether an ordered policy applies to the node, or did at a
+	// sequence or later.
 	Ordered(node policy.NodeID, after uint64) (bool, error)
-	// Seq is that of the last Look.
+	// Seq is the sequence of the last Look.
 	Seq() uint64
 }
 
-// tableRetry is the pause after a look that failed.
+// tableRetry is the pause after a Look that failed.
 const tableRetry = time.Second
 
-// restMost is the longest rest of those that last as long as the work before, or a
-// multiple of it: a process that was stopped meanwhile, alone or with its
-// machine, did not work all that time.
-const restMost = 10 * time.Second
+// maxRest bounds pauses whose length is measured by the work before them: a process that
+// was suspended meanwhile, alone or with its machine, did not work all that time.
+const maxRest = 10 * time.Second
 
-// rest gives others the processor for a while.
-func rest(ctx context.Context, d time.Duration) { sleep(ctx, min(d, restMost)) }
+// rest leaves the processor to others for a while.
+func rest(ctx context.Context, d time.Duration) { sleep(ctx, min(d, maxRest)) }
 
-// watchTables has whoever listens here told of tables that changed without a
-// row. It rests as long as it looked.
+// watchTables notifies readers here of tables that changed while none of their rows
+// did. After each Look it rests for as long as that took.
 func (r *Relay) watchTables(ctx context.Context) error {
 	w := r.opt.Tables
 	failed := false
@@ -57,15 +55,15 @@ func (r *Relay) watchTables(ctx context.Context) error {
 		}
 		if err != nil {
 			if !failed {
-				r.opt.Log.Warn("changes of tables could not be told; trying again", "error", err)
+				r.opt.Log.Warn("changed tables could not be found; trying again", "error", err)
 			}
 			failed = true
 			sleep(ctx, tableRetry)
 			continue
 		}
 		failed = false
-		r.hub.tellTables(seq, all, asked)
-		r.publisher.tellTables(seq, all, asked)
+		r.hub.notifyTables(seq, all, asked)
+		r.publisher.notifyTables(seq, all, asked)
 		rest(ctx, time.Since(began))
 		select {
 		case <-changed:
@@ -76,15 +74,15 @@ func (r *Relay) watchTables(ctx context.Context) error {
 	return nil
 }
 
-// changedTables are nodes to be told on NATS that their table changed, once what
-// was folded up to seq is told.
+// changedTables are the nodes to notify on NATS of a changed table, once everything
+// up to seq is published.
 type changedTables struct {
 	seq   uint64
 	nodes map[policy.NodeID]bool
 }
 
-// tellTables has nodes told. Nobody waits for it.
-func (p *publisher) tellTables(seq uint64, all, asked []policy.NodeID) {
+// notifyTables has nodes notified in the next round. It does not wait.
+func (p *publisher) notifyTables(seq uint64, all, asked []policy.NodeID) {
 	if p == nil {
 		return
 	}
@@ -97,48 +95,48 @@ func (p *publisher) tellTables(seq uint64, all, asked []policy.NodeID) {
 			w.nodes[id] = true
 		}
 	}
-	p.putWords(w)
+	p.putTables(w)
 	select {
 	case p.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (p *publisher) putWords(w changedTables) {
+func (p *publisher) putTables(w changedTables) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.words.nodes == nil {
-		p.words.nodes = map[policy.NodeID]bool{}
+	if p.tables.nodes == nil {
+		p.tables.nodes = map[policy.NodeID]bool{}
 	}
-	p.words.seq = max(p.words.seq, w.seq)
+	p.tables.seq = max(p.tables.seq, w.seq)
 	for id := range w.nodes {
-		p.words.nodes[id] = true
+		p.tables.nodes[id] = true
 	}
 }
 
-func (p *publisher) takeWords() changedTables {
+func (p *publisher) takeTables() changedTables {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.words
-	p.words.nodes = nil
+	w := p.tables
+	p.tables.nodes = nil
 	return w
 }
 
-// tables tells nodes that their table changed, as of a sequence up to which all
-// else is told. Words about what is told later wait.
-func (n *publishing) tables(ctx context.Context, own []*part, w changedTables, seq uint64) error {
+// publishTables notifies nodes of changed tables, once everything up to seq is
+// published. Changes by later events wait.
+func (n *publishing) publishTables(ctx context.Context, own []*part, w changedTables, seq uint64) error {
 	if len(w.nodes) == 0 {
 		return nil
 	}
 	if w.seq > seq {
-		n.putWords(w)
+		n.putTables(w)
 		return nil
 	}
 	s := n.shard(ctx, 0)
 	for _, x := range own {
 		s.own(x)
 	}
-	t := n.envelopes.word(artifact.ReasonDatapath, n.store.Base(), seq, n.time)
+	t := n.envelopes.pullContent(artifact.ReasonDatapath, n.store.Base(), seq, n.time)
 	for id := range w.nodes {
 		if x := s.of[id.Partition(n.partitions)]; x != nil {
 			if err := s.add(x, id, t); err != nil {
@@ -149,29 +147,29 @@ func (n *publishing) tables(ctx context.Context, own []*part, w changedTables, s
 	return s.flush()
 }
 
-// How often the publisher looks who listens, to follow their tables: it rests
-// followRest for each second that it looked.
+// How often the publisher compares the subscriptions with the tables that it follows:
+// it rests followRest times as long as that took, and at least followPause.
 const (
 	followPause = 200 * time.Millisecond
 	followRest  = 9
 )
 
-// followed is a node whose table is watched for who listens on NATS.
+// followed is a node whose table is watched for a reader on NATS.
 type followed struct {
 	tables bool
 	end    func()
 }
 
-// following are the nodes that are published here and listened for, whose tables
-// are watched, and what that was derived from.
+// following is the nodes whose tables are watched: those of this process's partitions
+// for which somebody is subscribed. It also holds what that was derived from.
 type following struct {
 	nodes           map[policy.NodeID]followed
-	began           map[int]uint64 // by partition published here, where it stood at the last look
+	began           map[int]uint64 // by own partition, up to where it was published the last time
 	roster, changes uint64
 }
 
-// followTables has the tables of nodes watched that are published here and
-// listened for, until ctx ends.
+// followTables keeps the tables watched of the nodes in own partitions for which
+// somebody is subscribed, until ctx ends.
 func (p *publisher) followTables(ctx context.Context) error {
 	f := following{nodes: map[policy.NodeID]followed{}}
 	defer func() {
@@ -187,8 +185,8 @@ func (p *publisher) followTables(ctx context.Context) error {
 	return nil
 }
 
-// followOnce goes by who listens now. Nothing is done while nothing it goes by
-// has changed: a fleet that is quiet costs nothing.
+// followOnce adjusts what is watched to the present subscriptions. It does nothing
+// while neither nodes, subscriptions nor partitions have changed.
 func (p *publisher) followOnce(f *following) {
 	marks := p.published()
 	roster, changes := p.store.Roster(), p.opt.Listeners.Changes()
@@ -198,10 +196,10 @@ func (p *publisher) followOnce(f *following) {
 	}
 	listens := p.whoListens()
 	seen := make(map[policy.NodeID]bool, len(f.nodes))
-	for part, told := range marks {
+	for part, published := range marks {
 		at, before := f.began[part]
 		if !before {
-			at = told
+			at = published
 		}
 		for _, id := range p.store.NodesIn(part) {
 			if listens(id) {
@@ -219,7 +217,7 @@ func (p *publisher) followOnce(f *following) {
 	}
 }
 
-// follow has the table of one node watched from a sequence on.
+// follow has the table of a node watched from a sequence on.
 func (p *publisher) follow(f *following, id policy.NodeID, at uint64) {
 	tables := p.opt.Listeners.Enforces(id)
 	x, known := f.nodes[id]

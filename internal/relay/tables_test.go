@@ -60,7 +60,7 @@ func TestAProcessThatWasStoppedDoesNotRestAsLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour+restMost+time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour+maxRest+time.Second)
 				defer cancel()
 				s := stopped{again: cancel, due: make(chan struct{}, 1)}
 				require.NoError(t, loop(&s, ctx))

@@ -7,21 +7,21 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// Traced is a round of telling nodes, over SSE or on NATS, of events that carry
-// a trace.
+// Traced is a round of messages, over SSE or on NATS, about events that carry a
+// trace.
 type Traced struct {
-	Traces        []streams.Trace // distinct, in the order they are told
-	Announcements int             // in the round, those without a trace included
+	Traces        []streams.Trace // distinct, in the order of their messages
+	Announcements int             // of the round, including those without a trace
 	Began         time.Time       // when it began
 }
 
-// tracesMost bounds the traces that one round is reported with.
-const tracesMost = 128
+// maxTraces bounds the traces that are reported of one round.
+const maxTraces = 128
 
-// note adds the trace of an event that is told.
+// note adds the trace of an event.
 func (t *Traced) note(x streams.Trace) {
-	// What one event causes is told side by side.
-	if n := len(t.Traces); x.IsZero() || n == tracesMost || n > 0 && t.Traces[n-1] == x || slices.Contains(t.Traces, x) {
+	// The messages of one event follow each other.
+	if n := len(t.Traces); x.IsZero() || n == maxTraces || n > 0 && t.Traces[n-1] == x || slices.Contains(t.Traces, x) {
 		return
 	}
 	t.Traces = append(t.Traces, x)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Leases is what is asked of bucket EDICT_WORKERS; *streams.Bucket is one. What
-// the methods promise is said there.
+// Leases is the bucket EDICT_WORKERS, as Workers needs it; *streams.Bucket is one, and
+// describes the methods.
 type Leases interface {
 	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
 	Create(ctx context.Context, key string, value []byte, ttl time.Duration) (revision uint64, err error)
@@ -28,26 +28,25 @@ type Leases interface {
 	Watch(ctx context.Context, after uint64) iter.Seq2[[]streams.Entry, error]
 }
 
-// DefaultLeaseTTL is how long a worker is believed to live after it was heard
-// of last.
+// DefaultLeaseTTL is how long after its last renewal a worker counts as alive.
 const DefaultLeaseTTL = 10 * time.Second
 
 // leaseMargin is how long before the end of its lease a worker stops
 // publishing: another worker has its partitions from then on.
 const leaseMargin = time.Second
 
-// WorkersOptions say who this process is to the others.
+// WorkersOptions describe this process to the others.
 type WorkersOptions struct {
 	Owner      string                                // NewOwner
 	LogID      string                                // of the log whose events are published
 	Base       uint64                                // of its event ids
-	Marks      map[int]uint64                        // up to where partitions are known to be published, from before
+	Marks      map[int]uint64                        // up to where partitions are known to be published, from an earlier start
 	Partitions int                                   // of the plane
 	TTL        time.Duration                         // of a lease, whole seconds, 2 s or more; 0 is 10 s
 	Open       func(context.Context) (Leases, error) // called again when the leases are lost
-	// Self is this process now: all but Owner. It is asked often.
+	// Self describes this process now, without Owner. It is called often.
 	Self func() Worker
-	// Seen is told what another worker says of itself, at each of its renewals; nil: nobody is.
+	// Seen is called with each renewal of another worker; may be nil.
 	Seen func(Worker)
 	Log  *slog.Logger
 }
@@ -62,14 +61,14 @@ type Workers struct {
 	roster  *roster
 	watched uint64    // revision up to which the watch has come
 	joined  uint64    // revision that began the present lease
-	own     heard     // the own lease, as the watch last saw it
+	own     renewal   // of the own lease, as the watch saw it last
 	renewed time.Time // when the last renewal that succeeded was sent; zero: no lease
-	dealtTo []Worker  // for whom dealt was found
+	dealtTo []Worker  // the workers for which dealt was computed
 	dealt   map[string][]int
-	marks   map[int]uint64 // up to where whoever published a partition says that it did
+	marks   map[int]uint64 // up to where a partition is published, as the leases say
 	mine    []int
 	changed chan struct{}
-	kick    chan struct{} // something was heard
+	kick    chan struct{} // the roster or the own lease has changed
 }
 
 // NewWorkers makes it; Run starts it.
@@ -87,7 +86,7 @@ func NewWorkers(opt WorkersOptions) *Workers {
 	return &Workers{opt: opt, roster: newRoster(opt.TTL), marks: marks, changed: make(chan struct{}), kick: make(chan struct{}, 1)}
 }
 
-// Run keeps the lease until ctx ends, and gives it up then, so that others need
+// Run keeps the lease until ctx ends. Then it gives the lease up, so that others need
 // not wait for its end.
 func (w *Workers) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -97,12 +96,12 @@ func (w *Workers) Run(ctx context.Context) error {
 			break
 		}
 		w.opt.Log.Warn("the workers' leases are lost; opening them again", "error", err)
-		sleep(ctx, backoffMost/4)
+		sleep(ctx, maxBackoff/4)
 	}
 	return nil
 }
 
-// serve works on one bucket, until ctx ends or it cannot go on.
+// serve works on one bucket, until ctx ends or something fails.
 func (w *Workers) serve(ctx context.Context) error {
 	leases, err := w.opt.Open(ctx)
 	if err != nil {
@@ -114,12 +113,12 @@ func (w *Workers) serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.watch(ctx, leases) })
 	g.Go(func() error { return w.keep(ctx, leases) })
-	g.Go(func() error { return w.mind(ctx) })
+	g.Go(func() error { return w.watchExpiry(ctx) })
 	return g.Wait()
 }
 
-// clear takes away the lease that an earlier start of this very worker left: it
-// holds the data directory alone, so the process that had it is gone.
+// clear deletes the lease that an earlier start of this worker left. Only one process
+// at a time has the data directory, so the one that wrote the lease has ended.
 func (w *Workers) clear(ctx context.Context, leases Leases) error {
 	id := w.Self().ID
 	entries, _, err := leases.List(ctx)
@@ -149,13 +148,13 @@ func parseWorker(e streams.Entry) (x Worker, err error) {
 	return x, nil
 }
 
-// watch notes what every worker says of itself.
+// watch notes the leases of all workers as they change.
 func (w *Workers) watch(ctx context.Context, leases Leases) error {
 	for entries, err := range leases.Watch(ctx, 0) {
 		if err != nil {
 			return err
 		}
-		w.tell(w.see(entries))
+		w.notifySeen(w.see(entries))
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -163,8 +162,8 @@ func (w *Workers) watch(ctx context.Context, leases Leases) error {
 	return errors.New("watch the workers: it ended")
 }
 
-// tell passes on what others say of themselves.
-func (w *Workers) tell(others []Worker) {
+// notifySeen calls Seen with the renewals of others.
+func (w *Workers) notifySeen(others []Worker) {
 	if w.opt.Seen == nil {
 		return
 	}
@@ -196,40 +195,41 @@ func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 				others = append(others, x)
 				continue
 			}
-			w.own = heard{e.Revision, now, e.Time}
+			w.own = renewal{e.Revision, now, e.Time}
 			if joining {
 				w.ageLocked()
 			}
 		}
 	}
 	w.reviewLocked(now)
-	w.hear()
+	w.wake()
 	return others
 }
 
-// heard is a renewal that the watch saw.
-type heard struct {
+// renewal is a renewal that the watch saw.
+type renewal struct {
 	revision   uint64
-	at, stored time.Time // by the own clock, and by the server's
+	at, stored time.Time // by this process's clock, and by the server's
 }
 
-// ageLocked counts the others' leases as they do, once the watch has seen how
-// the present one began. That may be before the bucket has answered that it did.
+// ageLocked counts the others' leases from when the server stored them (roster.age).
+// It needs a renewal of the present own lease that the watch has seen. The watch may
+// see it before the bucket has answered the write.
 func (w *Workers) ageLocked() {
 	if w.own.revision >= w.joined {
 		w.roster.age(w.own.at, w.own.stored)
 	}
 }
 
-func (w *Workers) hear() {
+func (w *Workers) wake() {
 	select {
 	case w.kick <- struct{}{}:
 	default:
 	}
 }
 
-// mind looks again whenever a lease is over with nobody saying so.
-func (w *Workers) mind(ctx context.Context) error {
+// watchExpiry reviews the division when a lease ends by time, for which nothing is received.
+func (w *Workers) watchExpiry(ctx context.Context) error {
 	for {
 		w.mu.Lock()
 		now := time.Now()
@@ -251,7 +251,7 @@ func (w *Workers) mind(ctx context.Context) error {
 	}
 }
 
-// reviewLocked divides the partitions anew, if anything that matters changed.
+// reviewLocked divides the partitions again if anything has changed that matters.
 func (w *Workers) reviewLocked(now time.Time) {
 	live := w.roster.live(now)
 	if !slices.EqualFunc(live, w.dealtTo, sameClaim) {
@@ -269,42 +269,43 @@ func (w *Workers) reviewLocked(now time.Time) {
 	w.changed = make(chan struct{})
 }
 
-// sameClaim reports whether a division would treat both alike.
+// sameClaim reports whether a and b are the same to divide.
 func sameClaim(a, b Worker) bool {
 	return a.Owner == b.Owner && a.ID == b.ID && a.Shares == b.Shares && slices.Equal(a.Partitions, b.Partitions)
 }
 
-// holdsLocked: the own lease stands, with its margin, and the watch has seen
-// how it began. Who has not seen that knows the others as they were before a
-// pause of its own.
+// holdsLocked reports whether the own lease is valid, with its margin, and the watch
+// has seen its first value. Until then this process may have been paused, and may know
+// the other workers only as they were before the pause.
 func (w *Workers) holdsLocked(now time.Time) bool {
 	return !w.renewed.IsZero() && now.Sub(w.renewed) < w.opt.TTL-leaseMargin && w.watched >= w.joined
 }
 
-// forget ends the lease here, whatever the server thinks of it.
+// forget drops what is known of the leases, whether or not the server still has the own
+// one.
 func (w *Workers) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.roster = newRoster(w.opt.TTL)
-	w.renewed, w.watched, w.joined, w.own = time.Time{}, 0, 0, heard{}
+	w.renewed, w.watched, w.joined, w.own = time.Time{}, 0, 0, renewal{}
 	w.reviewLocked(time.Now())
 }
 
-// Live are the workers whose lease stands, by name, as this process sees it.
+// Live returns the workers whose lease has not ended, by name, as this process sees it.
 func (w *Workers) Live() []Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.roster.live(time.Now())
 }
 
-// Self is this process, as it is about to tell the others.
+// Self is this process, as its next renewal will describe it.
 func (w *Workers) Self() Worker {
 	self := w.opt.Self()
 	self.Owner = w.opt.Owner
 	return self
 }
 
-// Mine is this process's share.
+// Mine returns this process's share.
 func (w *Workers) Mine() (ids []int, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,8 +322,8 @@ func (w *Workers) markLocked(x Worker) {
 	}
 }
 
-// Mark is up to where a partition is known to be published, by whoever did so;
-// not ok: that is not known.
+// Mark is up to where a partition is known to be published, by whatever worker. ok is
+// false if that is not known.
 func (w *Workers) Mark(partition int) (seq uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,14 +331,14 @@ func (w *Workers) Mark(partition int) (seq uint64, ok bool) {
 	return seq, ok
 }
 
-// Publishing is one partition, as the leases have it.
+// Publishing is who publishes a partition, according to the leases.
 type Publishing struct {
 	Partition int
-	Owner     string // of the process that publishes it; "": none does
-	UpTo      uint64 // everything up to this event was published, when it said so last
+	Owner     string // of the process that publishes it; "" if none does
+	UpTo      uint64 // everything up to this event is published, according to its last renewal
 }
 
-// Publishing are all partitions, ascending.
+// Publishing returns all partitions, ascending.
 func (w *Workers) Publishing() []Publishing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,5 +361,5 @@ func (w *Workers) Publishing() []Publishing {
 	return all
 }
 
-// NewOwner names a process start; two never agree.
+// NewOwner makes a name for this start of a process. No two starts have the same.
 func NewOwner() string { return rand.Text() }

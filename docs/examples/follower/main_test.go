@@ -135,12 +135,12 @@ func (p *plane) answer(m *nats.Msg) {
 
 // send seals changes in one run.
 func (p *plane) send(prev policy.EventID, to string, list ...change) {
-	var run []artifact.Announcement
+	var run []artifact.Message
 	for _, c := range list {
 		rules, err := artifact.PrepareRules([]byte(c.rules), 0)
 		require.NoError(p.t, err)
 		seq, _ := c.id.Seq(base)
-		run = append(run, artifact.Announcement{Node: "n1", Policy: c.policy, Revision: c.policy, Version: seq, GeneratedAt: time.Now(), Rules: rules})
+		run = append(run, artifact.Message{Node: "n1", Policy: c.policy, Revision: c.policy, Version: seq, GeneratedAt: time.Now(), Rules: rules})
 	}
 	_, err := p.keys.Current.SealRuns(nil, run, func(i int, wire []byte) {
 		subject := to

@@ -25,10 +25,10 @@ func sealed(t *testing.T, s *artifact.Signer, ids ...policy.EventID) (list []*na
 	t.Helper()
 	rules, err := artifact.PrepareRules([]byte(`[{"protocol":"any"}]`), 0)
 	require.NoError(t, err)
-	var run []artifact.Announcement
+	var run []artifact.Message
 	for _, id := range ids {
 		seq, _ := id.Seq(1000)
-		run = append(run, artifact.Announcement{Node: "n1", Policy: web, Revision: web, Version: seq, GeneratedAt: time.Now(), Rules: rules})
+		run = append(run, artifact.Message{Node: "n1", Policy: web, Revision: web, Version: seq, GeneratedAt: time.Now(), Rules: rules})
 	}
 	_, err = s.SealRuns(nil, run, func(i int, wire []byte) {
 		id := "n1." + ids[i].String()

@@ -179,14 +179,14 @@ func (e *Enforcer) keep(ctx context.Context) {
 
 // look brings the kernel to what the plane serves, and writes down how it went.
 func (e *Enforcer) look(ctx context.Context) {
-	told := e.follower.Told() // before: the report must not run ahead
+	told := e.follower.Position() // before: the report must not run ahead
 	err := e.refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		e.status.confirm(e.opt.Now())
-		if told == e.follower.Told() {
+		if told == e.follower.Position() {
 			e.reporter.Applied(e.follower)
 		}
 	} else {
@@ -195,7 +195,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		}
 		e.status.fail(err)
 	}
-	e.status.hear(e.follower.Deaf())
+	e.status.hear(e.follower.StreamError())
 	e.tell()
 }
 
