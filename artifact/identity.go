@@ -46,10 +46,10 @@ type Mark struct {
 // concurrent use.
 type HighWater struct{ marks map[Identity]Mark }
 
-// Accept applies the rule to a verified envelope and raises the mark. News is
-// false for the very envelope accepted last. The error is ErrRollback or
+// Accept applies the rule to a verified envelope and raises the mark. changed is
+// false for the same envelope as the one accepted last. The error is ErrRollback or
 // ErrForked; a refused envelope changes nothing.
-func (h *HighWater) Accept(e Envelope) (news bool, err error) {
+func (h *HighWater) Accept(e Envelope) (changed bool, err error) {
 	signed, err := e.SigningBytes()
 	if err != nil {
 		return false, err

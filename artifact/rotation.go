@@ -19,7 +19,7 @@ const TypeKeyRotated = "signing_key_rotated"
 // ErrRetiredKey: a key that was replaced names another, or is named again.
 var ErrRetiredKey = errors.New("retired key")
 
-// Rotation is what the plane says when its key is replaced.
+// Rotation is the announcement that the plane's key is replaced.
 type Rotation struct {
 	KeyID       string // of the new key
 	PublicKey   []byte // raw, 32 bytes
@@ -30,7 +30,7 @@ type Rotation struct {
 	Until time.Time
 }
 
-// Rotation is what is to be told at a time; not ok: no transition is under way.
+// Rotation is the announcement at a time; not ok: no transition is under way.
 func (k Keys) Rotation(now time.Time) (r Rotation, ok bool) {
 	if k.Previous == nil || !now.Before(k.Until) {
 		return Rotation{}, false
@@ -69,8 +69,8 @@ func marshal(v any) []byte {
 	return b
 }
 
-// AppendRotation appends the notice that tells a node (its scope) of the
-// current key, in its agent's dialect, signed by the previous one. Not ok: no
+// AppendRotation appends the notice that announces the current key to a node (its
+// scope), in its agent's dialect, signed by the previous one. Not ok: no
 // transition is under way.
 func (k Keys) AppendRotation(d policy.Dialect, b []byte, node string, now time.Time) (notice []byte, ok bool) {
 	r, ok := k.Rotation(now)

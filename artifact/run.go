@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// run seals announcements up to MaxRun at a time. It holds what can be used
+// run seals messages, up to MaxRun at a time. It holds what can be used
 // again for the next ones.
 type run struct {
 	signer *Signer
@@ -36,7 +36,7 @@ func (r *run) seal(dst []byte, list []Message, emit func(i int, wire []byte)) []
 	return dst
 }
 
-// signPlain appends the signature over one announcement.
+// signPlain appends the signature over one message.
 func (r *run) signPlain(b []byte, a *Message, _ int) []byte {
 	r.scratch = r.appendSigned(r.scratch[:0], a)
 	b = r.appendKey(b, AlgEd25519)

@@ -30,7 +30,7 @@ type Contents struct {
 type Format struct {
 	// Lead is the artifact that says whom to trust and what else is in its set.
 	Lead Part
-	// Read judges a payload. The errors are everything that is wrong with it.
+	// Read checks a payload. The errors are everything that is wrong with it.
 	Read func(Envelope) (Contents, []error)
 }
 

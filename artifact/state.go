@@ -13,8 +13,8 @@ const KindState = "state"
 
 // Reasons to pull.
 const (
-	ReasonResync   = "resync"   // what the node missed cannot be told
-	ReasonDatapath = "datapath" // its table changed, and no row says so
+	ReasonResync   = "resync"   // what the node missed is not known
+	ReasonDatapath = "datapath" // its table changed, and none of its rows did
 )
 
 // StatePayload has a node pull its state, over SSE and on NATS alike.

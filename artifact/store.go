@@ -15,8 +15,8 @@ import (
 )
 
 // Store is what a node accepted of plane "mgmt": whom it trusts, and the highest
-// version per identity. Keys enter it by the pin, once, and after that only by
-// the word of a key that is in it (reference 5A). A Store never changes:
+// version per identity. The first keys come from the pin; later ones only from an
+// artifact that a trusted key has signed (reference 5A). A Store never changes:
 // accepting makes another one, which must be kept (Keep) before what was
 // accepted is used.
 type Store struct {
@@ -47,7 +47,7 @@ func (s *Store) Version() (highest uint64) {
 	return highest
 }
 
-// Accept judges a set that was offered, by the rules of reference 5A: Format.Check
+// Accept checks a set that was offered, by the rules of reference 5A: Format.Check
 // with the trusted signers, then no version below the highest accepted, and at
 // an equal one only equal bytes but for the signature. All of it is accepted, or
 // nothing is. The error holds every reason to refuse, each a PartError.

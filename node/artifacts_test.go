@@ -32,7 +32,7 @@ func TestAnArtifactIsToldUnderOneNameOverBothTransports(t *testing.T) {
 	require.ErrorContains(t, err, "n2")
 	other.Payload = json.RawMessage(`{"node_id":"n1","kind":"agent","name":"agent"}`)
 	_, _, err = decodeEnvelope(self, 7, other)
-	require.ErrorContains(t, err, "tells of agent agent")
+	require.ErrorContains(t, err, "its payload is about agent agent")
 }
 
 // held is a plane that holds artifacts at a version, and announces 4.

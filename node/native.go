@@ -35,7 +35,7 @@ type session struct {
 	live    *nats.Subscription
 	inbox   *nats.Subscription
 	base    string    // of the subjects answers come to
-	asked   uint64    // questions so far; each has a subject of its own
+	asked   uint64    // number of questions so far; each has a subject of its own
 	whole   bool      // one of them was answered
 	answers time.Time // when the last one was
 	next    time.Time // of the next question
@@ -46,8 +46,8 @@ type session struct {
 	yield      func(Event, error) bool
 }
 
-// native follows one connection to NATS to its end. Each begins with a
-// question: what was missed while there was none.
+// native follows one connection to NATS to its end. It begins with a replay request
+// for what was missed before.
 func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (progress bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -57,7 +57,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		}
 		cancel(fmt.Errorf("the NATS connection ended: %w", err))
 	}
-	// Where nodes are kept apart, each may listen below its own inbox alone.
+	// With permissions for each node, a node may subscribe only to its own inbox.
 	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.credentials(),
 		nats.CustomInboxPrefix("_INBOX."+string(f.id)),
 		nats.ClosedHandler(func(nc *nats.Conn) { ended(nc.LastError()) }),
@@ -116,7 +116,7 @@ func (s *session) subscribe() (err error) {
 	return nil
 }
 
-// run asks, and between the questions takes what is live.
+// run asks, and takes live messages between the questions.
 func (s *session) run(ctx context.Context) error {
 	s.next = time.Now()
 	for {
@@ -162,7 +162,7 @@ func (s *session) askOnce(ctx context.Context) error {
 	return s.retryHeld(ctx)
 }
 
-// pace says when to ask again: soon when the worker that was asked is behind.
+// pace sets when to ask again: soon if the worker that was asked is behind.
 func (s *session) pace(behind bool) {
 	if behind {
 		s.lag = min(max(2*s.lag, minLag), maxLag)
@@ -173,16 +173,16 @@ func (s *session) pace(behind bool) {
 	s.next = time.Now().Add(s.f.opt.AskEvery)
 }
 
-// askSoon has the plane asked at once, but for a pause since the last answer, and
-// unless a worker that is behind is being waited for.
+// askSoon has the plane asked at once, or when a pause since the last answer is over.
+// It does nothing while a worker that is behind is waited for.
 func (s *session) askSoon(pause time.Duration) {
 	if at := s.answers.Add(pause); s.lag == 0 && at.Before(s.next) {
 		s.next = at
 	}
 }
 
-// nextLive is the next live message, or nil when it is time to ask, or when some
-// were dropped.
+// nextLive is the next live message; nil when it is time to ask, or when messages were
+// dropped.
 func (s *session) nextLive(ctx context.Context) (*nats.Msg, error) {
 	wait, cancel := context.WithDeadline(ctx, s.next)
 	defer cancel()
@@ -209,8 +209,8 @@ func (s *session) lost() bool {
 	return true
 }
 
-// take judges a live message. What is not the plane's word to this node is
-// dropped and counted: it came from somebody else, and ends nothing.
+// take handles a live message. One that the plane did not sign for this node is
+// dropped and counted. It does not end the connection: anybody may have published it.
 func (s *session) take(ctx context.Context, m *nats.Msg) error {
 	i, err := s.openLive(m)
 	switch {
@@ -219,8 +219,9 @@ func (s *session) take(ctx context.Context, m *nats.Msg) error {
 	case err != nil:
 		s.forged(m, err)
 	case s.ofAnotherLog(m, i):
-		// Either side may be the one that is gone, so it is asked for, but not again
-		// and again: whoever does not know that the log was replaced may go on.
+		// The message or the last answer is of a log that was replaced. An answer shows
+		// which, but not at once after the last one: a worker that does not know of the
+		// new log may go on publishing.
 		s.askSoon(maxLag)
 	default:
 		return s.takeItem(ctx, i)
@@ -228,8 +229,8 @@ func (s *session) take(ctx context.Context, m *nats.Msg) error {
 	return nil
 }
 
-// ofAnotherLog reports whether a live message tells of another log than the last
-// answer did.
+// ofAnotherLog reports whether a live message is of another log than the last
+// answer.
 func (s *session) ofAnotherLog(m *nats.Msg, i item) bool {
 	log := m.Header.Get(wire.HeaderLog)
 	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && s.f.base != 0 && i.base != s.f.base
@@ -247,7 +248,7 @@ func (s *session) openLive(m *nats.Msg) (item, error) {
 	return i, err
 }
 
-// takeItem hands out what a live message lets be told.
+// takeItem hands out a live message, and those that waited for it.
 func (s *session) takeItem(ctx context.Context, i item) error {
 	if i.event.Type == TypeStateUpdated && !s.f.splice.next(i) {
 		return s.handlePull(ctx, i)
@@ -259,8 +260,8 @@ func (s *session) takeItem(ctx context.Context, i item) error {
 	return s.deliver(ctx, out)
 }
 
-// handlePull acts on a word to pull that does not stand in its place. One about the
-// table that was heard, or that an answer stands after, is heard no more.
+// handlePull handles a node_state_updated that is not next in order. One about the table
+// is ignored if it came before, or if an answer had everything up to it.
 func (s *session) handlePull(ctx context.Context, i item) error {
 	if i.event.Reason == artifact.ReasonDatapath && s.f.splice.knows(i) {
 		return nil
@@ -272,7 +273,7 @@ func (s *session) handlePull(ctx context.Context, i item) error {
 	return s.pull(ctx, s.f.splice.delivered, i.event.Reason)
 }
 
-// known reports whether the event is not newer than what was told of its policy.
+// known reports whether the rows have this event of its policy, or a later one.
 func (s *session) known(e Event) bool {
 	return e.Policy != nil && e.ID <= s.f.rows.lastID(e.Policy.PolicyID)
 }
@@ -309,8 +310,8 @@ func eventID(m *nats.Msg, header string) (policy.EventID, error) {
 	return id, nil
 }
 
-// matters reports whether what came too late to be told in its place says
-// something else than the rows do.
+// matters reports whether an event that came too late to be handed out in order
+// differs from the rows.
 func (s *session) matters(i item) bool {
 	e := i.event
 	switch {
@@ -322,7 +323,7 @@ func (s *session) matters(i item) bool {
 	return true
 }
 
-// pull pulls the state, and tells so.
+// pull pulls the state, and yields that as an event.
 func (s *session) pull(ctx context.Context, id policy.EventID, reason string) error {
 	e := Event{ID: id, Type: TypeStateUpdated, Reason: reason}
 	if err := s.f.handle(ctx, &e); err != nil {
@@ -338,7 +339,7 @@ func (s *session) pull(ctx context.Context, id policy.EventID, reason string) er
 func (s *session) deliver(ctx context.Context, out []item) error {
 	for _, i := range out {
 		if s.known(i.event) {
-			continue // told before the state was saved
+			continue // handed out before the state was saved
 		}
 		if err := s.f.handle(ctx, &i.event); err != nil {
 			return err
@@ -378,8 +379,8 @@ func (s *session) beginRetained(ctx context.Context) error {
 	return s.f.save()
 }
 
-// retained is the state as NATS alone tells it: what stands above nothing. It has
-// no body, which only HTTP tells.
+// retained is the state over NATS: the answer to a replay request for everything. It
+// has no body, which only HTTP has.
 func (s *session) retained(ctx context.Context) (State, error) {
 	a, err := s.question(ctx, 0)
 	for lag := minLag; errors.Is(err, errBehind) && ctx.Err() == nil; lag = min(2*lag, maxLag) {
@@ -389,12 +390,12 @@ func (s *session) retained(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	var told set
+	var received set
 	for _, i := range a.items {
 		if i.event.Policy != nil {
-			told.apply(i.event)
+			received.apply(i.event)
 		}
 	}
-	rows := told.list()
+	rows := received.list()
 	return State{ID: a.upTo, Merged: merged(rows), Rows: rows}, nil
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/edictdev/edict/artifact"
 )
 
-// UnreadableError: the plane sends events over SSE that cannot be read, in
-// another form than was asked for, or by another clock. The state is pulled
-// instead.
+// UnreadableError means that events over SSE cannot be read: they have another form
+// than requested, or times of another clock. The state is pulled instead.
 type UnreadableError struct{ Err error }
 
 // Error says what to look at.
@@ -21,9 +20,9 @@ func (e *UnreadableError) Error() string {
 // Unwrap is what was found.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// unreadable reports whether the stream ended with something that cannot be read,
-// so often that it is polled for instead. What reads well and is not what it says
-// is no case of this: nobody is to be asked who may have made it.
+// unreadable reports whether streams ended so often with something unreadable that the
+// state is polled instead. An event that can be read but does not verify is not a case
+// of this: whoever made it would answer the polls too.
 func (f *Follower) unreadable(err error) bool {
 	var r *refusal
 	if f.opt.NATS != "" || !errors.As(err, &r) {
@@ -37,7 +36,7 @@ func (f *Follower) unreadable(err error) bool {
 	return false
 }
 
-// poll pulls in the place of events. It returns why the stream is not read, or
+// poll pulls the state in place of events. It returns why the stream is not read, or
 // why the state could not be pulled.
 func (f *Follower) poll(ctx context.Context, why error, yield func(Event, error) bool) error {
 	f.polling = true

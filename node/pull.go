@@ -19,10 +19,9 @@ import (
 
 // State is a node's whole state as it was pulled.
 type State struct {
-	// ID is the event id after which nothing is missed by who holds this state.
+	// ID is the event id to resume after: this state has everything up to it.
 	ID policy.EventID
-	// LogSeq is the log sequence that the state stands at; 0 of a plane that does
-	// not say.
+	// LogSeq is the log sequence of the state; 0 if the plane does not send it.
 	LogSeq uint64
 	Body   json.RawMessage // the NodeStateSnapshot, verbatim
 	// Merged is the policy block of Body; zero when that is null.
@@ -38,8 +37,7 @@ const pullTries = 5
 // errMoving: the rows changed under every try of a pull.
 var errMoving = errors.New("the rows of the node kept changing while its state was pulled")
 
-// pull fetches the node's state, and its rows one by one, which a merged state
-// does not tell apart. The two must agree.
+// pull fetches the node's merged state and its single rows, which must agree.
 func (f *Follower) pull(ctx context.Context) (State, error) {
 	for range pullTries {
 		s, err := f.pullState(ctx)
@@ -83,7 +81,7 @@ func (f *Follower) pullState(ctx context.Context) (State, error) {
 	return s, s.Merged.Fingerprint.UnmarshalText([]byte(doc.Policy.Fingerprint))
 }
 
-// standsAt is the event id that what was pulled stands at.
+// standsAt is the event id of what was pulled: it has everything up to there.
 func standsAt(header http.Header) (policy.EventID, error) {
 	id, err := policy.ParseEventID(header.Get(wire.HeaderEventID))
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// answer is what a node is told above an id, rising, complete up to another.
+// answer is the messages for a node above an id, rising, complete up to another id.
 type answer struct {
 	items  []item
 	upTo   policy.EventID
-	log    string // what it is about; "": it does not say
+	log    string // which log it is about; "" if it does not name one
 	resync bool   // the node must pull
 }
 
-// failure is why there is no answer.
+// failure is the error for the reason that the plane gives instead of an answer.
 func failure(text string) error {
 	switch text {
 	case wire.ReplayUnknown:
@@ -35,11 +35,11 @@ func failure(text string) error {
 	return fmt.Errorf("the plane could not answer: %.200s", text)
 }
 
-// question asks the plane for what stands above an id.
+// question asks the plane for what is above an id.
 func (s *session) question(ctx context.Context, after policy.EventID) (answer, error) {
 	s.asked++
 	subject := s.base + "." + strconv.FormatUint(s.asked, 10)
-	lost, _ := s.inbox.Dropped() // fails on a closed subscription, which the next call tells
+	lost, _ := s.inbox.Dropped() // fails on a closed subscription; then the next call does too
 	err := s.nc.PublishRequest(wire.PrefixReplay+string(s.f.id), subject, fmt.Appendf(nil, `{"after":"%s","tables":%t}`, after, s.f.opt.Tables))
 	if err != nil {
 		return answer{}, err
@@ -77,8 +77,8 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 	}
 }
 
-// part is the next message of the answer that comes to a subject. Those of a
-// question given up are skipped.
+// part is the next message of the answer at a subject. It skips those of an earlier
+// question that was given up.
 func (s *session) part(ctx context.Context, subject string) (*nats.Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, min(answerPatience, s.f.opt.Silence))
 	defer cancel()
@@ -100,8 +100,8 @@ func (s *session) part(ctx context.Context, subject string) (*nats.Msg, error) {
 	}
 }
 
-// ask hands out what was missed. behind means that a live message waits for an
-// answer that reaches further.
+// ask asks, and hands out what was missed. behind means that a live message waits for
+// an answer that reaches further.
 func (s *session) ask(ctx context.Context) (behind bool, err error) {
 	f := s.f
 	if !f.begun {
@@ -130,8 +130,8 @@ func (s *session) ask(ctx context.Context) (behind bool, err error) {
 	return behind, err
 }
 
-// noteLog takes what a live message must tell of for one that the answer is
-// about.
+// noteLog notes which log the answer is about. Live messages of another log are
+// not taken.
 func (s *session) noteLog(a answer) {
 	s.f.log = cmp.Or(a.log, s.f.log)
 	for _, i := range a.items {
@@ -141,8 +141,8 @@ func (s *session) noteLog(a answer) {
 	}
 }
 
-// resync pulls because the answer says so. An answer about another log begins
-// anew.
+// resync pulls because the answer requires it. After an answer about another log the
+// follower begins again.
 func (s *session) resync(ctx context.Context, a answer, another bool) error {
 	f := s.f
 	f.log, f.base = "", 0

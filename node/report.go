@@ -23,16 +23,15 @@ type ReporterOptions struct {
 	Log  *slog.Logger
 }
 
-// Reporter tells the plane what a node applied. Changes that come together are
-// one report, the newest; one that does not arrive is sent again, or replaced by
-// a newer one.
+// Reporter reports to the plane what a node applied. Changes within a short time make
+// one report. A report that does not arrive is sent again, or replaced by a newer one.
 type Reporter struct {
 	url    string
 	opt    ReporterOptions
 	own    *http.Transport
 	mu     sync.Mutex
 	next   *policy.Report // to be sent; nil: nothing is
-	wakeup chan struct{}  // has room for one: there may be something to send
+	wakeup chan struct{}  // of capacity 1: there may be something to send
 }
 
 // NewReporter makes a reporter for node id at a server such as
@@ -52,17 +51,16 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	return r
 }
 
-// Applied says that the node has applied what f was told so far. Call it where
-// f's events are handled, after the rules are in force, and from Connected, so
-// that a report that was lost is made again. Until f knows all rows nothing is
-// reported.
+// Applied reports that the node has applied everything that f has received. Call it
+// where f's events are handled, after the rules are in force, and from Connected, so
+// that a lost report is made again. Nothing is reported until f has all rows.
 func (r *Reporter) Applied(f *Follower) {
-	told := f.Position()
-	if told == 0 {
+	at := f.Position()
+	if at == 0 {
 		return
 	}
 	now := f.Merged()
-	rep := policy.Report{Event: told, Fingerprint: now.Fingerprint}
+	rep := policy.Report{Event: at, Fingerprint: now.Fingerprint}
 	if now.Rules == nil {
 		rep.Fingerprint = compiler.Empty.Fingerprint
 	}
@@ -111,7 +109,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// send sends the newest report. An error means that it may be sent again.
+// send sends the newest report. After an error it can be sent again.
 func (r *Reporter) send(ctx context.Context) error {
 	r.mu.Lock()
 	rep := r.next

@@ -20,19 +20,19 @@ type Row struct {
 	Policy      uuid.UUID
 	Revision    uuid.UUID
 	Fingerprint [sha256.Size]byte
-	// Rules is what the node contract can express of the compiled payload: a compact
-	// JSON array, "[]" where that is nothing.
+	// Rules is the plain part of the compiled payload (compiler.Plain): a compact JSON
+	// array, "[]" if it is empty.
 	Rules json.RawMessage
 }
 
-// set is the rows of one node, as far as it was told.
+// set is the rows that a node has received.
 type set struct {
 	mu      sync.RWMutex
 	byID    map[uuid.UUID]Row
-	lastIDs map[uuid.UUID]policy.EventID // told since the last pull, so that none falls back
+	lastIDs map[uuid.UUID]policy.EventID // of the last event of a policy since the last pull, so that an older one changes nothing
 }
 
-// replace puts what a pull brought in place of everything told before.
+// replace replaces all rows by those of a pull.
 func (r *set) replace(all []Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *set) replace(all []Row) {
 	for _, row := range all {
 		r.byID[row.Policy] = row
 	}
-	r.lastIDs = nil // of another log perhaps
+	r.lastIDs = nil // they may be of another log
 }
 
 // apply takes a policy_updated. It reports false, and changes nothing, when the
@@ -67,15 +67,15 @@ func (r *set) apply(e Event) bool {
 	return true
 }
 
-// lastID is the id under which a policy was told last since the last pull; 0: it
-// was not.
+// lastID is the id of the last event of a policy since the last pull; 0: there was
+// none.
 func (r *set) lastID(id uuid.UUID) policy.EventID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.lastIDs[id]
 }
 
-// holds reports whether the rows say of a policy what p does.
+// holds reports whether the rows agree with p.
 func (r *set) holds(p *artifact.PolicyPayload) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -86,10 +86,10 @@ func (r *set) holds(p *artifact.PolicyPayload) bool {
 	return row.Fingerprint == p.Fingerprint
 }
 
-// gone reports whether p says that its policy says nothing any more.
+// gone reports whether p is a tombstone: its policy no longer applies to the node.
 func gone(p *artifact.PolicyPayload) bool { return p.RulesOmitted == 0 && withdrawn(p.Rules) }
 
-// withdrawn reports whether rules are none: the policy says nothing any more.
+// withdrawn reports whether rules are the empty array.
 func withdrawn(rules json.RawMessage) bool {
 	return len(rules) >= 2 && len(bytes.TrimSpace(rules[1:len(rules)-1])) == 0
 }
@@ -103,9 +103,8 @@ func (r *set) list() []Row {
 	})
 }
 
-// merged is what a node that has the rows must apply: the rules of all, by
-// ascending policy id. The zero value is that of a node without rows, to which no
-// policy says anything.
+// merged is the rules that a node with these rows must apply. It is zero if there are
+// no rows.
 func merged(rows []Row) compiler.Block {
 	in := make([]compiler.Row, len(rows))
 	for i, r := range rows {

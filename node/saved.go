@@ -16,7 +16,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// StateFileError: the file of Options.State cannot be gone on from.
+// StateFileError means that the file of Options.State cannot be used.
 type StateFileError struct {
 	Path string
 	Err  error
@@ -38,8 +38,8 @@ type saved struct {
 	Trust    *savedTrust    `json:"trust,omitempty"`
 }
 
-// savedPolicy is a row, or the id under which one was withdrawn, which has no
-// rules. A row without an id was pulled, not told.
+// savedPolicy is a row, or, without rules, the event id under which one was withdrawn.
+// A row without an event id came by a pull.
 type savedPolicy struct {
 	PolicyID   uuid.UUID       `json:"policy_id"`
 	EventID    policy.EventID  `json:"event_id,omitempty"`
@@ -71,7 +71,7 @@ func (f *Follower) restore() error {
 		return &StateFileError{f.opt.State, err}
 	}
 	f.rows.restore(s.Policies)
-	f.begin(s.After) // 0 in a file of before there were event ids: everything is told, after a pull
+	f.begin(s.After) // 0 in a file of an older edict without event ids: everything comes again, after a pull
 	f.restored = true
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // item is one message of the node's own subjects.
 type item struct {
 	id    policy.EventID
-	prev  policy.EventID // the id before it for the node, 0: none; live messages alone tell it
+	prev  policy.EventID // the id before it for the node, 0: none; only live messages have it
 	name  string         // the last part of its subject: a policy's id
 	base  uint64         // that its id was counted from
 	event Event
@@ -18,14 +18,14 @@ type item struct {
 // maxWaiting bounds the live messages that wait for an answer.
 const maxWaiting = 1024
 
-// splice makes one rising sequence out of live messages, of which any may be
-// missing, doubled, or come from two publishers, and of answers, each of which is
-// complete up to an id. It does no I/O and knows no time.
+// splice makes one rising sequence out of live messages and answers. Live messages may
+// be missing, come twice, or come from two publishers; an answer is complete up to an
+// id. splice does no I/O and has no clock.
 //
-// A live message is handed out at once if nothing stands between it and what was
-// handed out before; else it waits for an answer, or for what is missing. What was
-// lost without a hint comes with a later answer, below what was handed out: it is
-// late.
+// A live message is handed out at once if nothing is missing between it and the last
+// one that was handed out. Else it waits for an answer, or for what is missing. A
+// message that was lost without a sign comes with a later answer, below what was
+// handed out by then: it is late.
 type splice struct {
 	confirmed policy.EventID            // nothing up to here is missing
 	delivered policy.EventID            // the highest id handed out, or confirmed
@@ -37,8 +37,8 @@ func newSplice(after policy.EventID) *splice {
 	return &splice{confirmed: after, delivered: after, above: map[string]policy.EventID{}}
 }
 
-// live takes a message as it is published. out is what to hand out now; ask
-// means that only an answer can tell what is missing.
+// live takes a live message. out is what to hand out now; ask means that something is
+// missing, which only an answer can bring.
 func (s *splice) live(i item) (out []item, ask bool) {
 	if i.id <= s.delivered {
 		return nil, false // known; or an answer brings it, if it matters
@@ -62,10 +62,10 @@ func (s *splice) live(i item) (out []item, ask bool) {
 // next reports whether a live message would be handed out now, as the next one.
 func (s *splice) next(i item) bool { return i.id > s.delivered && i.prev <= s.delivered }
 
-// knows reports whether i was handed out or noted, or an answer stands after it.
+// knows reports whether i was handed out or noted, or an answer had everything up to it.
 func (s *splice) knows(i item) bool { return i.id <= max(s.confirmed, s.above[i.name]) }
 
-// note has i known, though it was not handed out in its place.
+// note marks i as known, though it was not handed out in order.
 func (s *splice) note(i item) { s.above[i.name] = max(s.above[i.name], i.id) }
 
 func byID(a, b item) int {
@@ -78,7 +78,7 @@ func byID(a, b item) int {
 	return 0
 }
 
-// drain hands out what waited and need not any more.
+// drain hands out those waiting messages before which nothing is missing now.
 func (s *splice) drain(out []item) []item {
 	n := 0
 	for ; n < len(s.waiting); n++ {
@@ -101,9 +101,9 @@ func (s *splice) hand(i item) {
 	s.above[i.name] = i.id
 }
 
-// answer takes what is told above confirmed, rising, up to upTo. out is what to
-// hand out, in this order; late, what was never handed out and no longer can be in
-// its place; ask, that live messages wait for an answer that reaches further.
+// answer takes the messages above confirmed, rising, up to upTo. out is what to hand
+// out, in this order. late is what was never handed out and can no longer be, in order.
+// ask means that live messages wait for an answer that reaches further.
 func (s *splice) answer(items []item, upTo policy.EventID) (out, late []item, ask bool) {
 	for _, i := range items {
 		switch {
@@ -120,7 +120,7 @@ func (s *splice) answer(items []item, upTo policy.EventID) (out, late []item, as
 	return out, late, len(s.waiting) > 0
 }
 
-// reach says that nothing up to id is missing any more.
+// reach notes that nothing up to id is missing any more.
 func (s *splice) reach(id policy.EventID) {
 	s.confirmed = max(s.confirmed, id)
 	s.delivered = max(s.delivered, s.confirmed)
@@ -131,5 +131,5 @@ func (s *splice) reach(id policy.EventID) {
 	}
 }
 
-// restart begins anew on another log: what was known is of no use there.
+// restart begins again on another log.
 func (s *splice) restart() { *s = *newSplice(0) }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrUnknownNode: the plane has no such node (404). It is final: a plane that
-// merely has not read so far answers 503.
+// ErrUnknownNode means that the plane has no such node (404). It is final: a worker
+// that is behind the log answers 503.
 var ErrUnknownNode = errors.New("the plane knows no such node")
 
 // StatusError is an answer that is not 200.
@@ -19,10 +19,10 @@ type StatusError struct {
 	Status     int
 	Code       string // of the problem document, if it was one
 	Detail     string
-	RetryAfter time.Duration // 0: the server did not say
+	RetryAfter time.Duration // 0: the server sent none
 }
 
-// Error tells the status and what the server said about it.
+// Error has the status, and what the server wrote about it.
 func (e *StatusError) Error() string {
 	s := fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 	if e.Detail != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/edictdev/edict/artifact"
 )
 
-// UntrustedKeyError: the plane signs with a key that no announcement by a
-// trusted one led to. It was replaced while this node was away for longer than
-// the transition took, or it is another plane.
+// UntrustedKeyError means that the plane signs with a key that no trusted key has
+// announced. Either the key was replaced while this node was away for longer than the
+// transition, or it is another plane.
 type UntrustedKeyError struct{ Err error }
 
 // Error says what to do.
@@ -33,8 +33,7 @@ func (f *Follower) refuse(seq string, err error) error {
 	return &refusal{seq, err}
 }
 
-// rotate has a notice that was verified, and names the plane's new key, taken
-// into the trust set.
+// rotate takes the plane's new key, which a verified notice names, into the trust set.
 func (f *Follower) rotate(n artifact.Notice) error {
 	if want := "node:" + string(f.id); n.Scope != want {
 		return fmt.Errorf("its scope is %.80q, not %q", n.Scope, want)
@@ -77,8 +76,8 @@ func (f *Follower) savedTrust() *savedTrust {
 	return &savedTrust{f.given, f.trust.Keys(artifact.PlanePolicy)}
 }
 
-// restoreTrust takes up what an earlier follower learned. One that is given
-// other keys than that was is trusted anew, by whoever gave them.
+// restoreTrust restores the keys that an earlier follower was announced. If this
+// follower was given other keys than that one, only those it was given count.
 func (f *Follower) restoreTrust(s *savedTrust) error {
 	if s == nil || f.askKeys || !slices.Equal(s.Given, f.given) {
 		return nil
@@ -95,9 +94,9 @@ func (f *Follower) restoreTrust(s *savedTrust) error {
 	return nil
 }
 
-// unknownKey are live messages of a key that is not known yet: the answer to the
-// next question may begin with its announcement. They are few, because whoever
-// has no key of the plane's may send many.
+// maxUnknownKey bounds the live messages that are held because their key is not known
+// yet: the next answer may begin with its announcement. It is low, because anybody can
+// publish messages with an unknown key.
 const maxUnknownKey = 64
 
 // hold keeps a message whose key is unknown until the plane was asked.
@@ -128,7 +127,7 @@ func (s *session) retryHeld(ctx context.Context) error {
 	return nil
 }
 
-// forged counts a live message that is not the plane's word to this node.
+// forged counts a live message that the plane did not sign for this node.
 func (s *session) forged(m *nats.Msg, err error) {
 	s.f.forged.Add(1)
 	s.f.opt.Log.Warn("a live message was refused", "node", s.f.id, "subject", m.Subject, "error", err)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// errSilent: a stream that says nothing for so long is a connection that died
-// without a word.
+// errSilent ends a connection that has brought nothing for Options.Silence.
 var errSilent = errors.New("the stream was silent for too long")
 
-// watched reads a body and calls dead when a read waits too long. Between
-// reads no clock runs: a slow caller is not a silent server.
+// watched reads a body and calls dead when one read waits too long. The time between
+// reads does not count: a slow caller is not a silent server.
 type watched struct {
 	r       io.Reader
 	silence time.Duration

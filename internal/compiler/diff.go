@@ -18,13 +18,13 @@ type Diff struct {
 // Modified is one rule that does something else than before.
 type Modified struct{ Before, After policy.Rule }
 
-// Empty reports whether the lists say the same.
+// Empty reports whether the lists are equal.
 func (d Diff) Empty() bool {
 	return len(d.Added) == 0 && len(d.Removed) == 0 && len(d.Modified) == 0
 }
 
-// Compare says how to come from one rule list to the other. Order and
-// repetition do not count. Where several rules share a key, those in both lists
+// Compare returns the changes from one rule list to the other. Order and repetition do
+// not count. Where several rules share a key, those in both lists
 // are unchanged, and the others pair up in canonical order.
 func Compare(from, to []policy.Rule) Diff {
 	var d Diff

@@ -20,9 +20,9 @@ const (
 // SourcePlane is HeaderCESource of what the plane sends to nodes.
 const SourcePlane = "edict"
 
-// ArtifactUpdated is the payload that tells a node of one of its artifacts as it
-// is now, on either transport. Of one that was withdrawn version is 0, and
-// fingerprint and document are empty.
+// ArtifactUpdated is the payload of a message about one artifact of a node, over SSE
+// and on NATS. Of a withdrawn artifact version is 0, and fingerprint and document are
+// empty.
 type ArtifactUpdated struct {
 	NodeID      policy.NodeID `json:"node_id"`
 	Kind        string        `json:"kind"`

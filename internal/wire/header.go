@@ -17,14 +17,14 @@ const (
 	HeaderLog         = "Edict-Log" // the log's creation time in unix nanoseconds
 	HeaderTraceparent = "traceparent"
 	HeaderPrincipal   = "Edict-Principal"      // who caused an event by way of the API
-	HeaderCorrelation = "Edict-Correlation-Id" // what its author said it belongs to
+	HeaderCorrelation = "Edict-Correlation-Id" // which request of its author it belongs to
 	HeaderRequest     = "Edict-Request"        // SHA-256 of what the author of a keyed write sent
 )
 
 // Headers of an answer to a replay request.
 const (
 	HeaderUpTo   = "Edict-Up-To"  // the event id up to which the answer is whole: its last message
-	HeaderResync = "Edict-Resync" // what was missed cannot be said: pull
+	HeaderResync = "Edict-Resync" // what was missed is not known: pull
 	HeaderError  = "Edict-Error"  // why there is no answer: ReplayBehind, ReplayUnknown, or what is wrong with the request
 	HeaderEvent  = "Edict-Event"  // policy.TypeKeyRotated: the body is a notice, as over SSE
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Beginnings of subjects; what follows is said beside each.
+// Beginnings of subjects; the comments name what follows.
 const (
 	PrefixLog       = "edict.log."                             // project, family, id; or
 	PrefixAdmission = PrefixLog + policy.FamilyAdmission + "." // admission policy
@@ -27,8 +27,8 @@ const SubjectChain = "edict.chain"
 
 // Subject is the log subject of an event: the LogForm of its family.
 func Subject(e policy.Event) string {
-	const most = len(PrefixLog) + 36 + len(".artifact.") + policy.MaxNodeID
-	return string(AppendSubject(make([]byte, 0, most), e))
+	const size = len(PrefixLog) + 36 + len(".artifact.") + policy.MaxNodeID
+	return string(AppendSubject(make([]byte, 0, size), e))
 }
 
 // AppendSubject appends Subject to b.
@@ -62,7 +62,7 @@ func appendID(b []byte, id uuid.UUID) []byte {
 	return append(b, text...)
 }
 
-// Claim is what a log subject says of its event: the name of its family, the
+// Claim is what a log subject claims about its event: the name of its family, the
 // project where the family's events are of projects, and the id of what the event is
 // about, as written. Any producer chooses its subject, so a claim is held against
 // the body before it is believed.
@@ -104,12 +104,12 @@ func ParseSubject(s string) (Claim, bool) {
 	return Claim{Project: u, Family: family, ID: id}, true
 }
 
-// NodeSubject is where a node hears of name: edict.node.<id>.<name>.
+// NodeSubject is the subject of a node's messages about name: edict.node.<id>.<name>.
 func NodeSubject(id policy.NodeID, name string) string {
 	return PrefixNode + string(id) + "." + name
 }
 
-// NodeFilter matches everything a node hears: edict.node.<id>.>.
+// NodeFilter matches all messages for a node: edict.node.<id>.>.
 func NodeFilter(id policy.NodeID) string { return PrefixNode + string(id) + ".>" }
 
 // ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Message tells one node what one policy is to it from one log sequence
-// on: an envelope of plane "policy" with a PolicyPayload in it, before it is
-// signed (docs/design.md#delivery).
+// Message is what one node is sent about one policy as of one log sequence: an
+// envelope of plane "policy" with a PolicyPayload, before it is signed
+// (docs/design.md#delivery). With PrepareState it has the node pull instead.
 type Message struct {
 	Node        policy.NodeID
 	Policy      uuid.UUID
@@ -33,13 +33,12 @@ type PreparedRules struct {
 	wire        []byte // verbatim
 	canonical   []byte // RFC 8785
 	after       []byte // the member that counts them, in either form; none for 0
-	reason      string // it is no rules, but the word to pull, for this reason
+	reason      string // not rules: the node is to pull, for this reason
 }
 
 // PrepareRules makes the signed form of a compiled payload (docs/design.md#compile).
 // The payload is kept, not copied; omitted counts the rules it leaves out. An
-// error means that it is not an array that
-// can be signed: see Canonical.
+// error means that it is not an array that can be signed: see Canonical.
 func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	canonical, err := Canonical(payload)
 	if err != nil {
@@ -51,15 +50,14 @@ func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	return &PreparedRules{sha256.Sum256(payload), payload, canonical, appendOmitted(nil, omitted), ""}, nil
 }
 
-// PrepareState is what an Announcement carries in place of rules to have nodes
-// pull their state, for one of the reasons of StatePayload. Policy and Revision
-// say nothing then.
+// PrepareState is what a Message has in place of rules to have nodes pull their state,
+// for one of the reasons of StatePayload. Policy and Revision are not used then.
 func PrepareState(reason string) *PreparedRules { return &PreparedRules{reason: reason} }
 
 // Size is how many bytes the rules hold, in both forms.
 func (r *PreparedRules) Size() int { return len(r.wire) + len(r.canonical) }
 
-// envelopeOverhead is more than a sealed announcement has beside its rules: 63
+// envelopeOverhead is more than a sealed message has besides its rules: 63
 // characters of node id twice, and a proof of six hashes.
 const envelopeOverhead = 1024
 
@@ -80,12 +78,12 @@ func (a *Message) check() error {
 	return nil
 }
 
-// template holds everything of an announcement but its node, already spelt out:
-// a fan-out tells many nodes the same. Nothing in it needs escaping. Rules are
-// left where they are. Names stand in the order of RFC 8785, those of the
-// travelling payload in the order of PolicyPayload.Append.
+// template holds everything of a message but its node and its rules, as bytes: a
+// fan-out sends the same to many nodes. Nothing in it needs escaping. Names are in the
+// order of RFC 8785, those of the payload as it is sent in the order of
+// PolicyPayload.Append.
 type template struct {
-	of  Message // the announcement it was last made for
+	of  Message // the message that it was made for last
 	set bool
 
 	head   []byte // up to the node
@@ -135,7 +133,8 @@ func (t *template) fill(a *Message) {
 	t.wire[1] = append(t.wire[1], `","rules":`...)
 }
 
-// fillState makes t the template of a word to pull. Both forms are one.
+// fillState makes t the template of a message that has a node pull. Its two forms are
+// equal.
 func (t *template) fillState(a *Message) {
 	t.head = a.GeneratedAt.UTC().AppendFormat(append(t.head[:0], `{"generated_at":"`...), time.RFC3339Nano)
 	t.head = append(append(t.head, `","kind":"`+KindState+`","name":"`...), a.Rules.reason...)
@@ -178,14 +177,14 @@ func sizeOf(list []Message) (n int) {
 	return n
 }
 
-// SealRuns signs announcements, cut into runs of up to MaxRun in their order,
+// SealRuns signs messages, cut into runs of up to MaxRun in their order,
 // and calls emit with the wire form of each, in order: what Seal would make of
 // it, but for the signature. A run costs one signature; each message of it
 // carries its own proof and verifies alone. A run of one is signed plainly.
 //
 // The messages are appended to dst, which is returned; with room for them in
 // dst little else is allocated. Each wire is a part of dst that nothing writes
-// to again. An error names the announcement that cannot be signed; nothing was
+// to again. An error names the message that cannot be signed; nothing was
 // signed or emitted then. Many goroutines may seal with one Signer at once.
 func (s *Signer) SealRuns(dst []byte, list []Message, emit func(i int, wire []byte)) ([]byte, error) {
 	for i := range list {
