@@ -17,9 +17,9 @@ const failuresKept = 1 << 14
 // credentials that are good are good from anywhere, so that nobody can lock out
 // others behind the same address.
 type Failures struct {
-	// Told hears of each that is refused, one of Refusals; nil: nobody does. It is
+	// OnRefusal hears of each that is refused, one of Refusals; nil: nobody does. It is
 	// set before anything is counted.
-	Told func(refusal string)
+	OnRefusal func(refusal string)
 
 	each  rate.Limit
 	burst int
@@ -52,8 +52,8 @@ func (f *Failures) Blocked(from netip.Addr, now time.Time) time.Duration {
 		return 0
 	}
 	wait := f.wait(from, now)
-	if wait > 0 && f.Told != nil {
-		f.Told(refusedUnseen)
+	if wait > 0 && f.OnRefusal != nil {
+		f.OnRefusal(refusedUnseen)
 	}
 	return wait
 }
@@ -76,8 +76,8 @@ func (f *Failures) Note(from netip.Addr, now time.Time) {
 	if f == nil {
 		return
 	}
-	if f.Told != nil {
-		f.Told(refusedUnknown)
+	if f.OnRefusal != nil {
+		f.OnRefusal(refusedUnknown)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ func (i *askedIssuer) Verify(context.Context, string) (policy.OIDCIdentity, time
 func TestWhoGuessesOverNATSIsNotLookedAfter(t *testing.T) {
 	issuer, told := &askedIssuer{}, map[string]int{}
 	failures := NewFailures(1)
-	failures.Told = func(reason string) { told[reason]++ }
+	failures.OnRefusal = func(reason string) { told[reason]++ }
 	text, kept := NewToken(uuid.New(), time.Time{})
 	r := NewRegistry(silentModel{}, Options{Issuer: issuer, Failures: failures, File: File{"root": {
 		Principal: policy.Principal{Kind: policy.Service, Tokens: []policy.Token{kept}},

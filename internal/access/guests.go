@@ -123,7 +123,7 @@ func (r *Registry) Admit(s streams.Credentials) (streams.Guest, bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), admitPatience)
 		defer cancel()
 		var err error
-		if p, k, until, err = r.vouched(ctx, shown); err != nil {
+		if p, k, until, err = r.byIssuer(ctx, shown); err != nil {
 			r.opt.Failures.Note(s.From, time.Now())
 			return streams.Guest{}, false
 		}

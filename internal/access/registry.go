@@ -111,7 +111,7 @@ func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal,
 	if p, _ := r.known(c); p != nil {
 		return p, nil
 	}
-	p, _, _, err := r.vouched(ctx, c)
+	p, _, _, err := r.byIssuer(ctx, c)
 	return p, err
 }
 
@@ -132,9 +132,9 @@ func (r *Registry) known(c Credentials) (*Principal, key) {
 	return s.find(k, now), k
 }
 
-// vouched finds the principal by a token of an issuer, which must be verified, and may
+// byIssuer finds the principal by a token of an issuer, which must be verified, and may
 // have its keys be asked for. until is when that one is over.
-func (r *Registry) vouched(ctx context.Context, c Credentials) (p *Principal, k key, until time.Time, err error) {
+func (r *Registry) byIssuer(ctx context.Context, c Credentials) (p *Principal, k key, until time.Time, err error) {
 	if r.opt.Issuer == nil || strings.Count(c.Bearer, ".") != 2 {
 		return nil, key{}, until, ErrUnknown
 	}

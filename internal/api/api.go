@@ -36,7 +36,7 @@ type Log interface {
 
 // Model is what the API asks of the read model; *projector.Projector is one.
 type Model interface {
-	Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
+	OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 	Applied() uint64
 	// Base is what sequences are counted from in event ids.
 	Base() uint64

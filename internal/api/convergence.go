@@ -88,7 +88,7 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 	}
 	ctx := c.r.Context()
 	err = h.reads.check(c, func(v *projector.View) error {
-		if _, ok := v.Seat(id); !ok {
+		if _, ok := v.NodeSummary(id); !ok {
 			return nodeNotFound(id)
 		}
 		if at := h.reported(rep); at > v.Seq() {

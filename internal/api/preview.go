@@ -22,7 +22,7 @@ type sides struct{ source, destination []projector.Member }
 // previewHandlers say what a revision would do.
 type previewHandlers struct {
 	model interface {
-		Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
+		OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 	}
 	reads     *reads
 	admission *draftAdmission
@@ -139,7 +139,7 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 // project takes its turn.
 func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
 	err = h.tables.Share(ctx, project, func(proceed func() error) error {
-		beside, err := h.model.Beside(project, content.Selector, id)
+		beside, err := h.model.OverlappingPolicies(project, content.Selector, id)
 		if err != nil {
 			return err
 		}

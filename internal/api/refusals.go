@@ -27,7 +27,7 @@ type tableRefusals struct {
 // patience lasts: a hundred thousand nodes may all have labels of their own, and one
 // table may be half a minute of work. Others are known because they asked.
 func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
-	var groups [][]projector.Seat
+	var groups [][]projector.NodeSummary
 	var err error
 	t.model.Read(func(v *projector.View) {
 		var pol policy.Policy

@@ -88,14 +88,14 @@ const chunk = 64
 // keep notes reports from before. They are judged when somebody asks: a fleet's
 // would hold up the start.
 func (t *Tracker) keep(list []arrival) {
-	t.each(list, func(_ *projector.View, s projector.Seat, a arrival) {
+	t.each(list, func(_ *projector.View, s projector.NodeSummary, a arrival) {
 		t.table.put(s.Ordinal, a.said, a.at, false)
 	})
 }
 
 // hear notes reports as they come, judges them and takes their times.
 func (t *Tracker) hear(list []arrival) {
-	t.each(list, func(v *projector.View, s projector.Seat, a arrival) {
+	t.each(list, func(v *projector.View, s projector.NodeSummary, a arrival) {
 		r, news := t.table.put(s.Ordinal, a.said, a.at, true)
 		t.judge(v, r, s)
 		if !r.holds {
@@ -110,7 +110,7 @@ func (t *Tracker) hear(list []arrival) {
 }
 
 // each calls f for the reports of nodes that are known, under both locks.
-func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.Seat, a arrival)) {
+func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.NodeSummary, a arrival)) {
 	for len(list) > 0 {
 		n := min(chunk, len(list))
 		t.opt.Model.Read(func(v *projector.View) {
@@ -118,7 +118,7 @@ func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.Sea
 			defer t.mu.Unlock()
 			t.turns++
 			for _, a := range list[:n] {
-				if s, ok := v.Seat(a.node); ok {
+				if s, ok := v.NodeSummary(a.node); ok {
 					f(v, s, a)
 				} else {
 					t.opt.Metrics.Reported(Unknown)
@@ -131,7 +131,7 @@ func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.Sea
 
 // judge holds a report against the view. A row that cannot be read is not held:
 // whoever serves the node's state says so loudly.
-func (t *Tracker) judge(v *projector.View, r *report, s projector.Seat) {
+func (t *Tracker) judge(v *projector.View, r *report, s projector.NodeSummary) {
 	if !r.known() || r.fresh(s.Identity, s.Generation) {
 		return
 	}
@@ -153,7 +153,7 @@ func (t *Tracker) judge(v *projector.View, r *report, s projector.Seat) {
 // clock takes the times of what a report is the first to prove: of every policy
 // whose head changed the node's row since the report before. What the node
 // itself became since then is no policy's doing.
-func (t *Tracker) clock(v *projector.View, s projector.Seat, r *report) {
+func (t *Tracker) clock(v *projector.View, s projector.NodeSummary, r *report) {
 	for _, h := range v.Heads(s.ID, max(r.previous, s.Facts)) {
 		if !r.first(h.Seq) {
 			continue

@@ -18,9 +18,9 @@ type Fleet struct {
 // stride is how many nodes are looked at while the fold waits.
 const stride = 1024
 
-// standing is an answer, and what it holds for: as long as nothing is folded and
+// fleetAnswer is an answer, and what it holds for: as long as nothing is folded and
 // nothing reported, it is the next one too.
-type standing struct {
+type fleetAnswer struct {
 	seq, turns uint64
 	limit      int
 	fleet      Fleet
@@ -51,11 +51,11 @@ func (t *Tracker) Fleet(ctx context.Context, limit int) (Fleet, error) {
 }
 
 // now is what an answer given now holds for.
-func (t *Tracker) now(limit int) (x standing) {
+func (t *Tracker) now(limit int) (x fleetAnswer) {
 	t.opt.Model.Read(func(v *projector.View) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		x = standing{seq: v.Seq(), turns: t.turns, limit: limit}
+		x = fleetAnswer{seq: v.Seq(), turns: t.turns, limit: limit}
 	})
 	return x
 }
@@ -63,13 +63,13 @@ func (t *Tracker) now(limit int) (x standing) {
 func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	var out Fleet
 	var behind []late
-	var at projector.Place
+	var at projector.NodeCursor
 	for more := true; more && ctx.Err() == nil; {
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			var seats []projector.Seat
-			seats, at, more = v.Seats(at, stride)
+			var seats []projector.NodeSummary
+			seats, at, more = v.NodeSummaries(at, stride)
 			for _, s := range seats {
 				out.Desired++
 				r := t.table.of(s.Ordinal)
@@ -95,7 +95,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 // behindOf is since when a node does not hold what it must: since the oldest
 // head above what it reported, or its own last event; else since its rows
 // changed otherwise, or it reported something else than it was told.
-func behindOf(v *projector.View, s projector.Seat, r *report) late {
+func behindOf(v *projector.View, s projector.NodeSummary, r *report) late {
 	l := late{node: s.ID}
 	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {
 		l.seq, l.at = heads[0].Seq, heads[0].Time

@@ -46,7 +46,7 @@ func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int)
 		return Rollout{}, false, &NotReadyError{}
 	}
 	var s steps
-	var groups [][]projector.Seat
+	var groups [][]projector.NodeSummary
 	t.opt.Model.Read(func(v *projector.View) {
 		if s, ok, err = read(v, project, id); ok && err == nil {
 			groups = v.Matched(project, s.selectors())
@@ -69,8 +69,8 @@ func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
 }
 
 // refresh judges the reports of nodes whose rows changed since they were.
-func (t *Tracker) refresh(ctx context.Context, groups [][]projector.Seat) error {
-	var stale []projector.Seat
+func (t *Tracker) refresh(ctx context.Context, groups [][]projector.NodeSummary) error {
+	var stale []projector.NodeSummary
 	t.mu.Lock()
 	for _, seats := range groups {
 		for _, s := range seats {
@@ -88,7 +88,7 @@ func (t *Tracker) refresh(ctx context.Context, groups [][]projector.Seat) error 
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			for _, s := range part {
-				if now, ok := v.Seat(s.ID); ok {
+				if now, ok := v.NodeSummary(s.ID); ok {
 					t.judge(v, t.table.of(now.Ordinal), now)
 				}
 			}
@@ -106,7 +106,7 @@ type late struct {
 }
 
 // count goes through the policy's nodes.
-func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollout, []late) {
+func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary) (Rollout, []late) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out Rollout
@@ -150,7 +150,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.Seat) (Rollo
 
 // ofGroups are the last changes of the rows of each group, zero where there
 // never was one, and the sequence of the newest of them.
-func (s steps) ofGroups(groups [][]projector.Seat) (changes []change, newest uint64) {
+func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, newest uint64) {
 	changes = make([]change, len(groups))
 	for i, seats := range groups {
 		if c, ok := s.last(seats[0].Labels); ok {
@@ -163,7 +163,7 @@ func (s steps) ofGroups(groups [][]projector.Seat) (changes []change, newest uin
 // lag is since when a node lags that has not proven c: since the first change
 // above what it reported. One that reported something else than it was told
 // lags since it said so.
-func lag(s steps, seat projector.Seat, r *report, c change) late {
+func lag(s steps, seat projector.NodeSummary, r *report, c change) late {
 	l := late{node: seat.ID, seq: c.seq, at: c.time}
 	if r.known() && r.version >= max(c.seq, seat.Facts) {
 		l.at, l.seq = r.arrived(), r.version

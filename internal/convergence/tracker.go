@@ -95,7 +95,7 @@ type Tracker struct {
 	ready    bool
 	seen     uint64        // sequence of the last report taken
 	turns    uint64        // how often reports were put into the table
-	fleet    *standing     // the last answer of Fleet
+	fleet    *fleetAnswer  // the last answer of Fleet
 	moved    chan struct{} // closed when seen rises
 }
 

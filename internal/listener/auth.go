@@ -53,7 +53,7 @@ const failuresPerSecond = 5
 // refused hears of each that is refused for it.
 func NewFailures(refused func(refusal string)) *access.Failures {
 	f := access.NewFailures(failuresPerSecond)
-	f.Told = refused
+	f.OnRefusal = refused
 	return f
 }
 

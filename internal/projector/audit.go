@@ -14,7 +14,7 @@ import (
 // Audit reads a log's events from first to last, recomputes the chain hash and
 // compares it at every link, oldest first. It returns the chain as far as it
 // came; the error is a *streams.DamagedError for the first fault. passed is
-// told after each batch how far it is.
+// called after each batch with the sequence that was reached.
 func Audit(ctx context.Context, log interface {
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 }, first, last uint64, links []streams.Link, passed func(seq uint64),

@@ -16,8 +16,8 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// FarBehind is how many events a store must lack for Rebuild to pay: who is
-// being told lives without the edges that it leaves out, by resuming.
+// FarBehind is how many events a store must lack for Rebuild to be worth it. Rebuild
+// leaves out edges; whoever needs them resumes.
 const FarBehind = 50_000
 
 // A rebuild folds so many events, or bodies of so many bytes, in one batch, and
@@ -46,7 +46,7 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 	ahead := newBudget(preparedBytes)
 	go func() {
 		defer close(batches)
-		prepareAll(reading, log, p.admission(), batches, ahead)
+		prepareAll(reading, log, p.newVerifier(), batches, ahead)
 	}()
 	err := p.bulkEach(batches, ahead, until)
 	cancel()
@@ -101,13 +101,13 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 			return p.failed
 		}
 		b.reset()
-		var told Batch
-		told, w.made, p.failed = p.foldAll(b, bulkFold, entries, never)
+		var changes Batch
+		changes, w.made, p.failed = p.foldAll(b, bulkFold, entries, unbounded)
 		if p.failed == nil {
 			p.failed = b.ingest(p)
 		}
 		if p.failed == nil {
-			p.hand(told)
+			p.hand(changes)
 		}
 		return p.failed
 	}()

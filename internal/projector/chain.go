@@ -24,9 +24,9 @@ const (
 	linksKept  = 64
 )
 
-// heldMost bounds the events that wait for the link above them to confirm
+// maxHeld bounds the events that wait for the link above them to confirm
 // them. Links are at most LinkEvery apart, unless nobody witnessed for a time.
-const heldMost = 8 * LinkEvery
+const maxHeld = 8 * LinkEvery
 
 // heldBytes bounds them by what they weigh, too.
 const heldBytes = 24 << 20
@@ -124,9 +124,9 @@ func (w *witness) pass(c *Chain, entries []entry) (confirmed uint64, err error) 
 	return w.agreed, nil
 }
 
-// admission makes messages ready for the fold, and keeps them back until the
-// witness confirms them, as far as it speaks of them.
-type admission struct {
+// verifier prepares messages for the fold, and holds them back until the witness
+// confirms them, as far as it has links for them.
+type verifier struct {
 	witness *witness
 	chain   Chain
 	next    uint64
@@ -134,29 +134,29 @@ type admission struct {
 	weight  int // of held
 }
 
-// admission begins behind the last batch written.
-func (p *Projector) admission() *admission {
+// newVerifier begins after the last batch that was written.
+func (p *Projector) newVerifier() *verifier {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	p.witness.begin(p.cursor)
-	return &admission{witness: &p.witness, chain: p.cursor.position(), next: p.next()}
+	return &verifier{witness: &p.witness, chain: p.cursor.position(), next: p.next()}
 }
 
-// take admits messages and returns what may be folded, before the fault that
-// the error names.
-func (a *admission) take(msgs []streams.Message) ([]entry, error) {
-	entries, stop := admit(msgs, a.next)
-	a.next += uint64(len(entries))
-	confirmed, err := a.witness.pass(&a.chain, entries)
-	weight := a.weight + weigh(entries)
-	entries = append(a.held, entries...)
-	a.held, a.weight = nil, 0
-	if err == nil && (len(entries) > heldMost || weight > heldBytes) {
+// take prepares messages and returns those that may be folded, which come before the
+// fault that the error names.
+func (v *verifier) take(msgs []streams.Message) ([]entry, error) {
+	entries, stop := prepareFrom(msgs, v.next)
+	v.next += uint64(len(entries))
+	confirmed, err := v.witness.pass(&v.chain, entries)
+	weight := v.weight + weigh(entries)
+	entries = append(v.held, entries...)
+	v.held, v.weight = nil, 0
+	if err == nil && (len(entries) > maxHeld || weight > heldBytes) {
 		return entries, stop
 	}
 	n, _ := slices.BinarySearchFunc(entries, confirmed+1, func(e entry, seq uint64) int { return cmp.Compare(e.msg.Seq, seq) })
-	a.held = entries[n:]
-	a.weight = weight - weigh(entries[:n])
+	v.held = entries[n:]
+	v.weight = weight - weigh(entries[:n])
 	return entries[:n:n], cmp.Or(err, stop)
 }
 
@@ -167,10 +167,10 @@ func weigh(entries []entry) (weight int) {
 	return weight
 }
 
-// rest is what take kept back.
-func (a *admission) rest() []entry {
-	held := a.held
-	a.held, a.weight = nil, 0
+// rest returns what take held back.
+func (v *verifier) rest() []entry {
+	held := v.held
+	v.held, v.weight = nil, 0
 	return held
 }
 

@@ -178,7 +178,7 @@ func TestHeadersNeverMatterToTheChain(t *testing.T) {
 			m.Header = schema(rapid.SampledFrom(hostileSchemas).Draw(t, "schema"))
 			j.msgs[len(j.msgs)-1] = m
 		}
-		fold := admission{witness: &witness{}, next: 1}
+		fold := verifier{witness: &witness{}, next: 1}
 		_, err := fold.take(j.msgs)
 		require.NoError(t, err)
 		require.Equal(t, read.Hash, fold.chain.Hash)

@@ -204,13 +204,13 @@ func TestLateLinksOfAFarPastAreComparedAtThousands(t *testing.T) {
 // TestEventsDoNotWaitForEverForALink: where nobody witnessed for a time, the
 // next link is far.
 func TestEventsDoNotWaitForEverForALink(t *testing.T) {
-	msgs := nodesLog(heldMost + 1500)
+	msgs := nodesLog(maxHeld + 1500)
 	far := streams.Link{Log: fmt.Sprint(born.UnixNano()), Seq: 1 << 40}
 	p := open(t, []streams.Link{far})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx, tape{msgs, 1000}) }()
-	require.NoError(t, p.Wait(t.Context(), heldMost+1))
+	require.NoError(t, p.Wait(t.Context(), maxHeld+1))
 	cancel()
 	require.NoError(t, <-done)
 	require.NoError(t, p.Close())

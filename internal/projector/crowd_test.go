@@ -44,7 +44,7 @@ func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
 	require.Equal(t, one, whole)
 	require.Len(t, told.batches, len(pieces))
 	for i, b := range told.batches {
-		require.Less(t, b.Size, 2*batchMost, "batch %d", i)
+		require.Less(t, b.Size, 2*maxBatchBytes, "batch %d", i)
 	}
 	require.Len(t, told.take(t), policies*nodes)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// teller gathers the edges of one batch, while somebody wants to be told.
-type teller struct {
+// edgeRecorder gathers the edges of one batch, while somebody wants them.
+type edgeRecorder struct {
 	edges  []Edge
 	event  int // where those of the present event begin
 	size   int
@@ -23,7 +23,7 @@ type teller struct {
 // edgeSize is about what an edge takes beside its payload and its nodes.
 const edgeSize = 320
 
-func (t *teller) add(e Edge) {
+func (t *edgeRecorder) add(e Edge) {
 	t.size += edgeSize + len(e.Kind) + len(e.Name) + e.Have.size() + e.Lost.size()
 	if _, counted := t.counts[e.Fingerprint]; !counted && e.Payload != nil {
 		t.counts[e.Fingerprint] = struct{}{}
@@ -33,13 +33,13 @@ func (t *teller) add(e Edge) {
 }
 
 // endEvent puts the edges of an event in the order of their ids.
-func (t *teller) endEvent() {
+func (t *edgeRecorder) endEvent() {
 	slices.SortFunc(t.edges[t.event:], func(a, b Edge) int { return cmp.Compare(a.ID, b.ID) })
 	t.event = len(t.edges)
 }
 
 // batch is what was gathered, by a fold that stands at seq.
-func (t *teller) batch(seq uint64, l *layout) Batch {
+func (t *edgeRecorder) batch(seq uint64, l *layout) Batch {
 	if t == nil || t.failed {
 		return Batch{Seq: seq}
 	}
@@ -63,7 +63,7 @@ func (f *fold) gain(identities *set) { f.gather(f.have, identities, &set{}) }
 // gather adds to u the nodes of the identities in a that are not in b.
 // Identities share no node, so differences of identities are enough.
 func (f *fold) gather(u union, a, b *set) {
-	if f.tell == nil {
+	if f.edges == nil {
 		return
 	}
 	a.each(func(o uint32) bool {
@@ -74,9 +74,9 @@ func (f *fold) gather(u union, a, b *set) {
 	})
 }
 
-// record tells what was gathered in have and lost, as one edge.
+// record makes one edge of what was gathered in have and lost.
 func (f *fold) record(p *policyState) {
-	if f.tell == nil {
+	if f.edges == nil {
 		return
 	}
 	f.edge(p, f.setOf(f.have), f.setOf(f.lost))
@@ -84,7 +84,7 @@ func (f *fold) record(p *policyState) {
 	f.lost.reset()
 }
 
-// recordNode tells what a node's own event changed for a policy.
+// recordNode records what a node's own event changed for a policy.
 func (f *fold) recordNode(p *policyState, n *node, has bool) {
 	if has {
 		f.edge(p, f.oneOf(n), Nodes{})
@@ -99,16 +99,16 @@ func (f *fold) edge(p *policyState, have, lost Nodes) {
 	}
 	e := Edge{Item: f.item(p.number), Have: have, Lost: lost, Trace: f.trace}
 	e.Policy, e.Revision = p.id, p.head
-	f.tellOf(e, p.fp)
+	f.addEdge(e, p.fp)
 }
 
-// tellOf adds an edge, with the payload of what its nodes have.
-func (f *fold) tellOf(e Edge, fp compiler.Fingerprint) {
+// addEdge adds an edge, with the payload of what its nodes have.
+func (f *fold) addEdge(e Edge, fp compiler.Fingerprint) {
 	if e.Have.Len() > 0 {
 		e.Fingerprint, e.Payload = fp, f.payload(fp)
-		f.tell.failed = f.tell.failed || e.Payload == nil
+		f.edges.failed = f.edges.failed || e.Payload == nil
 	}
-	f.tell.add(e)
+	f.edges.add(e)
 }
 
 // item is one of the present event.
@@ -138,16 +138,16 @@ func (f *fold) payload(fp compiler.Fingerprint) []byte {
 	return b
 }
 
-// recordArtifact tells a node that is registered of one of its artifacts, at a
-// place of the set that the event left, or of the one that it found.
+// recordArtifact records that a registered node has or lost one of its artifacts, at a
+// place in the set that the event left, or in the one that it found.
 func (f *fold) recordArtifact(n *node, p artifactPart, place int, has bool) {
 	if n.identity == nil {
-		return // a node is told once it is registered
+		return // a node is sent its artifacts once it is registered
 	}
 	if !has {
 		f.keepWithdrawn(n, p, place)
 	}
-	if f.tell == nil {
+	if f.edges == nil {
 		return
 	}
 	e := Edge{Item: f.item(numberOf(place, has)), Trace: f.trace}
@@ -157,7 +157,7 @@ func (f *fold) recordArtifact(n *node, p artifactPart, place int, has bool) {
 	} else {
 		e.Lost = f.oneOf(n)
 	}
-	f.tellOf(e, p.fingerprint)
+	f.addEdge(e, p.fingerprint)
 }
 
 // numberOf is the number of an artifact's event id.

@@ -68,12 +68,12 @@ func (i *identity) heads() []HeadRef {
 // Close releases what the enforcement holds.
 func (e *Enforcement) Close() error { return e.snap.Close() }
 
-// Touched are the events above a sequence, up to that of the moment, that changed
+// ChangesAbove are the events above a sequence, up to that of the moment, that changed
 // a node or a policy of the project. Not whole: some of them are forgotten.
-func (e *Enforcement) Touched(above uint64) (list []Touch, whole bool) {
+func (e *Enforcement) ChangesAbove(above uint64) (list []Change, whole bool) {
 	e.of.mu.RLock()
 	defer e.of.mu.RUnlock()
-	all, whole := e.of.state.touches.above(above)
+	all, whole := e.of.state.changes.above(above)
 	for _, t := range all {
 		if t.Project == e.Node.Project && t.Seq <= e.Seq {
 			list = append(list, t)

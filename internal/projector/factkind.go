@@ -19,7 +19,7 @@ const (
 )
 
 // FactKind is one of the kinds of Fact: where the store has them, how they are
-// loaded, hashed and told.
+// loaded, hashed and reported.
 type FactKind struct {
 	Name string
 	// Title names a fact by its key, for a reader.
@@ -33,7 +33,7 @@ type FactKind struct {
 }
 
 // FactKinds are all of them, in the order in which they are loaded, hashed,
-// told and compared. The digest is made of these, in this order: both are part of
+// reported and compared. The digest is made of these, in this order: both are part of
 // what two releases must agree on.
 //
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
@@ -52,7 +52,7 @@ var FactKinds = []FactKind{
 	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashWhole, of(principalFact)},
 }
 
-// of is how a record is told that needs no other.
+// of makes a fact of a record that needs no other.
 func of(fact func(key, value []byte) (Fact, error)) func(factReader, []byte, []byte) (Fact, error) {
 	return func(_ factReader, key, value []byte) (Fact, error) { return fact(key, value) }
 }

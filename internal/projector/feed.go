@@ -13,8 +13,8 @@ import (
 // Feed takes what the fold changes, in log order, in memory (docs/design.md#delivery).
 // Its methods are called under the fold's lock: they return at once.
 type Feed interface {
-	// Wanted reports whether anybody is to be told of anything now. While nobody is,
-	// no edges are made.
+	// Wanted reports whether anybody wants edges now. While nobody does, none are
+	// made.
 	Wanted() bool
 	// Take is handed every batch that was folded, whether or not it has edges. It
 	// keeps the batch or drops it; nothing in it changes.
@@ -32,15 +32,15 @@ type Batch struct {
 
 // Edge is what one event changed for one policy, or for one artifact of one
 // node: who has it as it is now, and who lost it. It holds the nodes of that
-// moment, so what is told does not depend on when.
+// moment, so what is sent does not depend on when it is sent.
 type Edge struct {
 	Item
 	Have, Lost Nodes
 	Trace      streams.Trace // of the event; it says nothing about the change
 }
 
-// Item is one thing as a node is told it: a row, an artifact, or that it has
-// neither any more. Two workers, live or on resume, make equal items of one ID.
+// Item is one thing as it is sent to a node: a row, an artifact, or that the node
+// no longer has it. Two workers, live or on resume, make equal items of one ID.
 type Item struct {
 	ID   policy.EventID
 	Seq  uint64    // of the event that the id names

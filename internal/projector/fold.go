@@ -20,17 +20,17 @@ type fold struct {
 	judge
 	batch sink
 	base  uint64
-	bulk  bool    // a rebuild: nobody looks on
-	tell  *teller // nil: nobody is to be told what these events changed
+	bulk  bool          // a rebuild: nobody looks on
+	edges *edgeRecorder // nil: nobody wants to know what these events changed
 	cache *cache
 	seq   uint64
 	trace streams.Trace
 }
 
-// scratch is what one batch leaves to the next: room.
+// scratch is memory that one batch leaves to the next.
 type scratch struct {
 	fresh map[appliedEvent]struct{}       // applied in this batch
-	wrote map[compiler.Fingerprint][]byte // payloads, while there is a teller
+	wrote map[compiler.Fingerprint][]byte // payloads, while edges are recorded
 	key   []byte                          // of one write; the batch copies what it is given
 	value []byte                          // of one write
 }
@@ -39,8 +39,8 @@ func newScratch() scratch {
 	return scratch{fresh: map[appliedEvent]struct{}{}, wrote: map[compiler.Fingerprint][]byte{}}
 }
 
-// reset keeps room for an ordinary batch; that of a rebuild would take longer
-// to clear than to make.
+// reset keeps the maps of an ordinary batch; clearing those of a rebuild would take
+// longer than making new ones.
 func (s *scratch) reset() {
 	const ordinary = 2000
 	if len(s.fresh) > ordinary {
@@ -120,7 +120,7 @@ func (f *fold) storePayload(fp compiler.Fingerprint, payload []byte) {
 		return
 	}
 	f.set(payloadKey(fp), payload)
-	if f.tell != nil {
+	if f.edges != nil {
 		f.wrote[fp] = payload
 	}
 }

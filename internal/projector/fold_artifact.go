@@ -134,7 +134,7 @@ func untrusted(r *released, trusted []policy.TrustedSigner) (Verdict, bool) {
 		}
 		switch err := r.signedBy(p, signers); {
 		case errors.Is(err, artifact.ErrUnknownKey):
-			return reject(CodeSignerNotTrusted, "%s %s is signed by %.200s, which is not %s: %s", p.kind, p.name, p.keyID, who, names200(signers)), true
+			return reject(CodeSignerNotTrusted, "%s %s is signed by %.200s, which is not %s: %s", p.kind, p.name, p.keyID, who, joinSigners(signers)), true
 		case err != nil:
 			return reject(CodeBadSignature, "%s %s: %v", p.kind, p.name, err), true
 		}
@@ -142,8 +142,8 @@ func untrusted(r *released, trusted []policy.TrustedSigner) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// names200 lists signers for a message.
-func names200(signers []policy.TrustedSigner) string {
+// joinSigners lists signers for a message.
+func joinSigners(signers []policy.TrustedSigner) string {
 	text := ""
 	for i, s := range signers {
 		if i > 0 {
@@ -303,9 +303,9 @@ func (f *fold) renewArtifacts(n *node) {
 	f.storeArtifacts(n)
 }
 
-// tellArtifacts tells a node that was registered or removed that it has its
-// artifacts now, or lost them.
-func (f *fold) tellArtifacts(n *node, has bool) {
+// recordArtifacts records that a node which was registered has its artifacts now, or
+// that one which was removed lost them.
+func (f *fold) recordArtifacts(n *node, has bool) {
 	if n.artifacts == nil {
 		return
 	}

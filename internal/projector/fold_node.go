@@ -44,7 +44,7 @@ func (j *judge) judgeRemoval(ev policy.NodeRemoved, fault *policy.DecodeError) (
 // remember makes the event the one that gave the node its facts.
 func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seq, n.event = f.seq, event
-	f.touchNode(n, addresses)
+	f.logNodeChange(n, addresses)
 	n.seen |= eventBits(event)
 	n.addressed = len(addresses) > 0
 	f.noteApplied(toNode(n.ordinal, event))
@@ -74,7 +74,7 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 		f.renewArtifacts(n)
 	}
 	if before == nil {
-		f.tellArtifacts(n, true)
+		f.recordArtifacts(n, true)
 	}
 	f.remember(n, ev.ID, ev.Addresses)
 	return Verdict{}
@@ -91,15 +91,15 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 	if v.accepted() {
 		f.live.nodes--
 		f.roster = f.seq
-		f.tellArtifacts(n, false)
+		f.recordArtifacts(n, false)
 		f.move(n, nil)
 	}
 	f.remember(n, ev.ID, nil)
 	return v
 }
 
-// move gives a node another identity (nil: none) and tells, policy by policy,
-// what it gained and lost. Rows the two identities share are not told again.
+// move gives a node another identity (nil: none) and records, policy by policy,
+// what it gained and lost. Rows that both identities have are not recorded.
 func (f *fold) move(n *node, to *identity) {
 	from := n.identity
 	var old, new []*selector
@@ -113,7 +113,7 @@ func (f *fold) move(n *node, to *identity) {
 		to.nodes.add(&f.layout, n.ordinal)
 	}
 	n.identity, n.since = to, f.moment()
-	if f.tell != nil {
+	if f.edges != nil {
 		f.recordMove(n, old, new)
 	}
 	if from != nil && from.nodes.len() == 0 {
@@ -121,7 +121,7 @@ func (f *fold) move(n *node, to *identity) {
 	}
 }
 
-// recordMove tells what a node lost and gained.
+// recordMove records what a node lost and gained.
 func (f *fold) recordMove(n *node, old, new []*selector) {
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {

@@ -67,13 +67,13 @@ func parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// publish moves a policy to a new head and tells whom that touches.
+// publish moves a policy to a new head and records which nodes that changes.
 func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 	before, was, oldFP := p.selector, p.head != uuid.Nil, p.fp
 	sel := f.intern(p.project, ev.Revision.Selector)
 	switch {
 	case before == sel && oldFP == e.ruleset.Fingerprint:
-		// Nodes have it: nobody is told.
+		// Nodes have it: there is nothing to send.
 	case before == sel:
 		f.gain(&sel.identities)
 	default:
@@ -102,7 +102,7 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 		p.selected = f.seq
 	}
 	f.rename(p, ev.Slug)
-	f.touchPolicy(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
+	f.logPolicyChange(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
 	p.revisions.add(f.seq, p.head)
@@ -160,7 +160,7 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 	f.deselect(p)
 	p.selector = nil
 	p.headTime, p.ended, p.since = f.time, f.seq, f.moment()
-	f.touchPolicy(p, false, true)
+	f.logPolicyChange(p, false, true)
 	f.live.policies--
 	f.storePolicy(p)
 	f.record(p)

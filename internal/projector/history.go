@@ -139,14 +139,14 @@ func eachKey(snap *pebble.Snapshot, prefix []byte, f func(key, value []byte) err
 	return it.Error()
 }
 
-// Muster is what the tables of nodes of one project are made of, at one moment.
-// Close it.
-type Muster struct {
+// ProjectSnapshot is what the tables of one project's nodes are made of, at one
+// moment. Close it.
+type ProjectSnapshot struct {
 	Project uuid.UUID
 	Seq     uint64 // the log sequence of the moment
-	// Touched is what changed above the sequence that was asked about; not Whole:
-	// some of it is forgotten.
-	Touched    []Touch
+	// Changes are those above the sequence that was asked about. Whole is false when
+	// some of them were forgotten.
+	Changes    []Change
 	Whole      bool
 	Generation uint64 // as Enforcement has it
 
@@ -157,23 +157,23 @@ type Muster struct {
 
 // Pick names nodes of a project. It is called under the fold's lock and returns
 // at once. matching are the nodes that a policy matches at that moment.
-type Pick func(m *Muster, matching func(id uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID
+type Pick func(m *ProjectSnapshot, matching func(id uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID
 
-// Muster takes one of a project that anybody named: what changed in it above a
-// sequence, and what the nodes that pick names enforce.
-func (p *Projector) Muster(project uuid.UUID, above uint64, pick Pick) (*Muster, bool) {
+// ProjectSnapshot takes a snapshot of a project that some event has named: what
+// changed in it above a sequence, and what the nodes that pick chooses enforce.
+func (p *Projector) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*ProjectSnapshot, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	proj := p.state.projects[project]
 	if proj == nil {
 		return nil, false
 	}
-	m := &Muster{Project: project, Seq: p.cursor.seq, Generation: proj.changed, of: p}
-	var all []Touch
-	all, m.Whole = p.state.touches.above(above)
+	m := &ProjectSnapshot{Project: project, Seq: p.cursor.seq, Generation: proj.changed, of: p}
+	var all []Change
+	all, m.Whole = p.state.changes.above(above)
 	for _, t := range all {
 		if t.Project == project {
-			m.Touched = append(m.Touched, t)
+			m.Changes = append(m.Changes, t)
 		}
 	}
 	picked := pick(m, p.state.matchedBy)
@@ -212,22 +212,22 @@ func (s *state) matchedBy(id uuid.UUID) iter.Seq[policy.NodeID] {
 	}
 }
 
-// Close releases what the muster holds.
-func (m *Muster) Close() error { return m.snap.Close() }
+// Close releases the snapshot.
+func (m *ProjectSnapshot) Close() error { return m.snap.Close() }
 
 // Nodes yields the nodes of the project by id.
-func (m *Muster) Nodes() iter.Seq2[Placed, error] { return nodesOf(m.snap, m.Project) }
+func (m *ProjectSnapshot) Nodes() iter.Seq2[Placed, error] { return nodesOf(m.snap, m.Project) }
 
 // Heads are those of a node that was picked, as Enforcement has them; not ok: it
 // was not, or does not exist.
-func (m *Muster) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
+func (m *ProjectSnapshot) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
 	heads, ok = m.matched[id]
 	return heads, ok
 }
 
 // Enforcement is that of a node with the facts and heads that it has at this
 // moment. It must not be closed nor outlive the muster.
-func (m *Muster) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
+func (m *ProjectSnapshot) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
 	return &Enforcement{Node: n, Seq: m.Seq, Generation: m.Generation, Matched: heads, of: m.of, snap: m.snap}
 }
 

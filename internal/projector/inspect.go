@@ -25,7 +25,7 @@ type Identity struct {
 	Base       uint64    // of event ids; 0 in a schema that had none
 }
 
-// LastID is the highest event id that the store may have told.
+// LastID is the highest event id that a worker of the store may have sent.
 func (i Identity) LastID() policy.EventID { return policy.EndOf(i.Base, i.Seq) }
 
 // Inspect reads the identity of the store in dir and changes nothing. found is

@@ -38,9 +38,9 @@ func (l *layout) nodeAt(ordinal uint32) *node {
 	return l.byOrdinal[l.partition(ordinal)][l.place(ordinal)]
 }
 
-// seat files a node under its ordinal, which is the next one of its partition
+// enter files a node under its ordinal, which is the next one of its partition
 // but while a store is loaded.
-func (l *layout) seat(n *node) {
+func (l *layout) enter(n *node) {
 	part, place := l.partition(n.ordinal), int(l.place(n.ordinal))
 	for len(l.byOrdinal[part]) <= place {
 		if len(l.byOrdinal[part])%64 == 0 {

@@ -25,7 +25,7 @@ func (p *Projector) load() error {
 		return err
 	}
 	l := loader{Projector: p, bySelector: map[uint32]*selector{}, labels: map[string]policy.Labels{}}
-	defer func() { p.state.touches.skip(p.cursor.seq) }()
+	defer func() { p.state.changes.skip(p.cursor.seq) }()
 	if err := l.all(); err != nil {
 		return fmt.Errorf("load store %s: %w", p.dir, err)
 	}

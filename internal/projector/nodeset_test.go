@@ -15,7 +15,7 @@ import (
 func fleetLayout(parts, n int) *layout {
 	l := newLayout(parts)
 	for i := range n {
-		l.seat(&node{ordinal: l.ordinal(i%parts, uint32(i/parts))})
+		l.enter(&node{ordinal: l.ordinal(i%parts, uint32(i/parts))})
 	}
 	return &l
 }

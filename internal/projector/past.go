@@ -191,18 +191,18 @@ func (r *resume) artifacts() {
 // lostArtifacts are those that the node had and does not have, each as it went
 // last.
 func (r *resume) lostArtifacts() {
-	told := map[artifactPart]bool{}
+	seen := map[artifactPart]bool{}
 	if r.node.artifacts != nil {
 		for _, p := range r.node.artifacts.parts {
-			told[artifactPart{kind: p.kind, name: p.name}] = true
+			seen[artifactPart{kind: p.kind, name: p.name}] = true
 		}
 	}
 	list := r.kept.withdrawn[r.node.ordinal]
 	for i := len(list) - 1; i >= 0 && list[i].until.seq >= r.seq; i-- {
 		w := list[i]
 		part := artifactPart{kind: w.kind, name: w.name}
-		if !told[part] {
-			told[part] = true
+		if !seen[part] {
+			seen[part] = true
 			r.add(w.until, numberOf(w.place, false), PastItem{Gone: true, Item: Item{Kind: w.kind, Name: w.name}})
 		}
 	}

@@ -26,9 +26,9 @@ func (p payloads) release(fp compiler.Fingerprint) (gone bool) {
 	return true
 }
 
-// cacheMost bounds the payloads that are kept in memory for whoever resumes, in
+// maxCacheBytes bounds the payloads that are kept in memory for whoever resumes, in
 // bytes.
-const cacheMost = 32 << 20
+const maxCacheBytes = 32 << 20
 
 // cache holds payloads that were asked for lately. A payload is what its
 // fingerprint says for ever, so nothing in it is ever out of date.
@@ -61,7 +61,7 @@ func (c *cache) put(fp compiler.Fingerprint, b []byte) {
 
 // add keeps what was used since half of the room was taken; the rest goes.
 func (c *cache) add(fp compiler.Fingerprint, b []byte) {
-	if c.young == nil || c.size+len(b) > cacheMost/2 {
+	if c.young == nil || c.size+len(b) > maxCacheBytes/2 {
 		c.old, c.young, c.size = c.young, map[compiler.Fingerprint][]byte{}, 0
 	}
 	c.young[fp] = b

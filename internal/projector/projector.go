@@ -54,7 +54,7 @@ type Options struct {
 	bulk int    // events in a batch of a rebuild; 0: 50,000
 }
 
-// Metrics is told what the fold did. The zero value tells nobody.
+// Metrics is called with what the fold did. The zero value does nothing.
 type Metrics struct {
 	// Folded is called after each batch: events in it, and seconds it took.
 	Folded func(events int, seconds float64)
@@ -81,7 +81,7 @@ type Projector struct {
 	// both at one sequence.
 	mu       sync.RWMutex
 	state    *state
-	room     scratch // for the next batch
+	scratch  scratch // for the next batch
 	cursor   cursor
 	feed     Feed
 	reported uint64
@@ -118,7 +118,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 		opt.fs = vfs.Default
 	}
 	opt.fs = orderedFS{opt.fs}
-	p := &Projector{dir: dir, opt: opt, room: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
+	p := &Projector{dir: dir, opt: opt, scratch: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
 	if err := p.openDB(); err != nil {
 		return nil, err
 	}
@@ -220,10 +220,10 @@ func (p *Projector) Apply(msgs []streams.Message) error {
 	if err := p.broken(); err != nil {
 		return err
 	}
-	a := p.admission()
-	entries, stop := a.take(msgs)
+	v := p.newVerifier()
+	entries, stop := v.take(msgs)
 	if stop == nil {
-		entries = append(entries, a.rest()...)
+		entries = append(entries, v.rest()...)
 	}
 	for len(entries) > 0 {
 		w, err := p.write(entries)
@@ -245,9 +245,9 @@ func (p *Projector) broken() error {
 	return p.failed
 }
 
-// admit prepares the messages from sequence next on, up to the first that
-// cannot be folded: what is refused here has touched nothing.
-func admit(msgs []streams.Message, next uint64) ([]entry, error) {
+// prepareFrom prepares the messages from sequence next on, up to the first that
+// cannot be folded. What is refused here has changed nothing.
+func prepareFrom(msgs []streams.Message, next uint64) ([]entry, error) {
 	entries := make([]entry, 0, len(msgs))
 	for _, m := range msgs {
 		if m.Seq < next {
@@ -276,15 +276,14 @@ type written struct {
 	trace []Traced
 }
 
-// batchRoom is about what an event of a busy log takes in a batch. A batch that
-// grows copies what it holds, again and again.
-const batchRoom = 640
+// batchBytesPerEvent is about what an event of a busy log takes in a batch. A batch
+// that grows copies what it holds each time.
+const batchBytesPerEvent = 640
 
-// batchMost is at how many bytes a batch ends though there is more to fold. An
-// event may change hundreds of rows, and until a batch is written whoever reads
-// waits. It is far below a memtable: a larger one goes around that, to a table
-// of its own.
-const batchMost = 4 << 20
+// maxBatchBytes is the size at which a batch ends though there is more to fold. One
+// event may change hundreds of rows, and readers wait until the batch is written. It
+// is far below the size of a memtable: a larger batch would become a table of its own.
+const maxBatchBytes = 4 << 20
 
 // write folds under the lock, one batch: of entries, as many as w has verdicts.
 // The disk's acknowledgement is awaited by acknowledge, outside of it.
@@ -295,13 +294,13 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	if p.failed != nil || len(entries) == 0 {
 		return w, p.failed
 	}
-	mode := quietFold
+	mode := plainFold
 	if p.feed != nil && p.feed.Wanted() {
-		mode = toldFold
+		mode = edgesFold
 	}
-	var told Batch
-	w.batch = p.db.NewBatchWithSize(64<<10 + batchRoom*len(entries))
-	told, w.made, err = p.foldAll(w.batch, mode, entries, func() bool { return w.batch.Len() >= batchMost })
+	var changes Batch
+	w.batch = p.db.NewBatchWithSize(64<<10 + batchBytesPerEvent*len(entries))
+	changes, w.made, err = p.foldAll(w.batch, mode, entries, func() bool { return w.batch.Len() >= maxBatchBytes })
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
@@ -317,11 +316,11 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		p.failed = errors.Join(err, w.batch.Close())
 		return w, p.failed
 	}
-	p.hand(told)
+	p.hand(changes)
 	return w, nil
 }
 
-// hand gives a batch to whoever feeds on the fold. The disk need not have it
+// hand gives a batch to the feed. The disk need not have it
 // yet: event ids come from the log.
 func (p *Projector) hand(b Batch) {
 	if p.feed != nil {
@@ -342,8 +341,8 @@ func (p *Projector) Feed(f Feed) (seq uint64) {
 type mode int
 
 const (
-	quietFold mode = iota // nobody wants edges
-	toldFold              // somebody does
+	plainFold mode = iota // nobody wants edges
+	edgesFold             // somebody does
 	bulkFold              // a rebuild
 )
 
@@ -385,11 +384,11 @@ func (w written) abandon() {
 // foldAll folds entries into memory and b, the cursor included. It ends early
 // where b is full, or the edges are many.
 func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
-	p.room.reset()
+	p.scratch.reset()
 	c := p.cursor
-	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.room}, batch: b, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
-	if m == toldFold {
-		f.tell = &teller{counts: map[compiler.Fingerprint]struct{}{}}
+	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.scratch}, batch: b, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
+	if m == edgesFold {
+		f.edges = &edgeRecorder{counts: map[compiler.Fingerprint]struct{}{}}
 	}
 	made := make([]Verdict, 0, len(entries))
 	for i := range entries {
@@ -407,10 +406,10 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 		c.seq, c.time = f.seq, f.time
 		c.prev, c.chain, c.older = c.chain, e.chain, e.older
 		made = append(made, v)
-		if f.tell != nil {
-			f.tell.endEvent()
+		if f.edges != nil {
+			f.edges.endEvent()
 		}
-		if full() || f.tell != nil && f.tell.size >= batchMost {
+		if full() || f.edges != nil && f.edges.size >= maxBatchBytes {
 			break
 		}
 	}
@@ -423,14 +422,14 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	p.cursor = c
 	p.admissionSeq.Store(p.state.admission.last())
 	p.accessSeq.Store(p.state.access.last())
-	p.room = f.scratch
-	batch := f.tell.batch(c.seq, &p.state.layout)
+	p.scratch = f.scratch
+	batch := f.edges.batch(c.seq, &p.state.layout)
 	batch.Time = logTime(c.time)
 	return batch, made, f.err
 }
 
-// never is of a batch without bounds.
-func never() bool { return false }
+// unbounded never ends a batch.
+func unbounded() bool { return false }
 
 // announce makes a durable batch visible: verdicts first, then the cursor.
 func (p *Projector) announce(made []Verdict) {

@@ -41,10 +41,10 @@ type releasedPart struct {
 	artifactPart
 	document []byte
 	keyID    string
-	// vouched is what opening the document with the key that the set's own agent
-	// artifact lists for its signer said. It counts only where that key is
+	// selfVerifyErr is the result of verifying the document with the key that the
+	// set's own agent artifact lists for its signer. It counts only if that key is
 	// trusted.
-	vouched error
+	selfVerifyErr error
 }
 
 // artifactPart is one artifact of a node.
@@ -169,14 +169,14 @@ func (r *released) whole(ev policy.ArtifactReleased, envelopes []artifact.Envelo
 			note(list, "signer %.200q is not of rete %s", s.SPIFFE, r.rete)
 		}
 	}
-	r.vouch()
+	r.selfVerify()
 }
 
-// vouch opens every document with the keys that the set itself lists.
-func (r *released) vouch() {
+// selfVerify verifies every document with the keys that the set itself lists.
+func (r *released) selfVerify() {
 	trust := trustOf(r.signers)
 	for i := range r.parts {
-		_, r.parts[i].vouched = trust.Open(r.parts[i].document)
+		_, r.parts[i].selfVerifyErr = trust.Open(r.parts[i].document)
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *released) signedBy(p *releasedPart, trusted []policy.TrustedSigner) err
 		return artifact.ErrUnknownKey
 	}
 	if bytes.Equal(key, keyOf(r.signers, p.keyID)) {
-		return p.vouched
+		return p.selfVerifyErr
 	}
 	_, err := trustOf(trusted).Open(p.document)
 	return err

@@ -29,7 +29,7 @@ type getter interface {
 // it, so a slow disk is waited for together.
 const (
 	preparedAhead = 2
-	unsyncedMost  = 16
+	maxUnsynced   = 16
 )
 
 // They are bounded by what they weigh, too: a few large events are as much as a
@@ -81,9 +81,9 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	ahead, behind := newBudget(preparedBytes), newBudget(unsyncedBytes)
 	go func() {
 		defer close(batches)
-		prepareAll(ctx, log, p.admission(), batches, ahead)
+		prepareAll(ctx, log, p.newVerifier(), batches, ahead)
 	}()
-	unsynced := make(chan written, unsyncedMost)
+	unsynced := make(chan written, maxUnsynced)
 	synced := make(chan error, 1)
 	go func() { synced <- p.acknowledgeEach(unsynced, behind, cancel) }()
 	err = p.foldEach(batches, ahead, unsynced, behind)
@@ -114,10 +114,10 @@ func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop
 	return err
 }
 
-// prepareAll makes ready what the log yields from where a stands on, until ctx
+// prepareAll makes ready what the log yields from where v stands on, until ctx
 // ends or an error has been passed on. What is passed takes room of ahead, which
 // its taker gives back.
-func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared, ahead budget) {
+func prepareAll(ctx context.Context, log Log, v *verifier, to chan<- prepared, ahead budget) {
 	pass := func(b prepared) bool {
 		var err error
 		if b.room, err = ahead.take(ctx, weigh(b.entries)); err != nil {
@@ -131,7 +131,7 @@ func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared, 
 		}
 	}
 	g := gathering{since: time.Now()}
-	for msgs, err := range log.Follow(ctx, a.next) {
+	for msgs, err := range log.Follow(ctx, v.next) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -140,7 +140,7 @@ func prepareAll(ctx context.Context, log Log, a *admission, to chan<- prepared, 
 			return
 		}
 		var b prepared
-		b.entries, b.err = a.take(msgs)
+		b.entries, b.err = v.take(msgs)
 		if !pass(b) {
 			return
 		}

@@ -25,7 +25,7 @@ type state struct {
 	mark       uint32      // the latest visit of a selector, see matching
 	found      []*selector // room for matching
 	have, lost union       // of the event being folded
-	touches    touches
+	changes    changeLog
 	accepted   uint32 // policies, ever
 	kept       kept
 	usage      usages
@@ -124,7 +124,7 @@ func (s *state) newNode(id policy.NodeID, p *project) *node {
 }
 
 func (s *state) enroll(n *node) {
-	s.seat(n)
+	s.enter(n)
 	s.nodes[n.id] = n
 }
 

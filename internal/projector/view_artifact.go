@@ -30,7 +30,7 @@ type ReleaseInfo struct {
 	Version    uint64 // the highest released
 	Seq        uint64 // log sequence of the event that gave the present set
 	Time       time.Time
-	Registered bool           // the node exists now, and is told
+	Registered bool           // the node exists now, and is sent its artifacts
 	Artifacts  []ArtifactInfo // by kind and name
 }
 

@@ -59,22 +59,22 @@ func (e *entry) compact() {
 	e.weight = lightest + len(e.msg.Body)
 }
 
-// What is told, and kept for good, of the faults of one event: an event that is
-// nothing but faults must not grow by being refused.
+// Bounds of what is reported, and stored for good, about the faults of one event: an
+// event that is all faults must not grow by being refused.
 const (
-	faultsTold = 32
-	faultText  = 200 // bytes of a pointer and of a detail
+	maxFaults = 32
+	faultText = 200 // bytes of a pointer and of a detail
 )
 
 func brief(fault *policy.DecodeError) *policy.DecodeError {
-	told := slices.Clone(fault.Violations[:min(len(fault.Violations), faultsTold)])
-	for i := range told {
-		told[i].Pointer, told[i].Detail = shorten(told[i].Pointer), shorten(told[i].Detail)
+	kept := slices.Clone(fault.Violations[:min(len(fault.Violations), maxFaults)])
+	for i := range kept {
+		kept[i].Pointer, kept[i].Detail = shorten(kept[i].Pointer), shorten(kept[i].Detail)
 	}
-	if n := len(fault.Violations) - len(told); n > 0 {
-		told[len(told)-1].Detail += fmt.Sprintf("; and %d more faults", n)
+	if n := len(fault.Violations) - len(kept); n > 0 {
+		kept[len(kept)-1].Detail += fmt.Sprintf("; and %d more faults", n)
 	}
-	return &policy.DecodeError{Code: fault.Code, Violations: told}
+	return &policy.DecodeError{Code: fault.Code, Violations: kept}
 }
 
 // shorten gives text of at most faultText bytes, that keeps nothing else in memory.

@@ -30,7 +30,7 @@ func TestWhatWaitsForALinkIsBoundedInBytes(t *testing.T) {
 	far := streams.Link{Log: fmt.Sprint(born.UnixNano()), Seq: 1 << 40}
 	p := open(t, []streams.Link{far})
 	msgs := heavy(t, 2*heldBytes/size, size, "")
-	a, passed, most := p.admission(), 0, 0
+	a, passed, most := p.newVerifier(), 0, 0
 	for i := range msgs {
 		entries, err := a.take(msgs[i : i+1])
 		require.NoError(t, err)
@@ -46,10 +46,10 @@ func TestWhatWaitsForALinkIsBoundedInBytes(t *testing.T) {
 // Nothing is left of the body of what is no event, or is none of a revision.
 func TestWhatIsNoEventWeighsNothing(t *testing.T) {
 	const size = 1 << 16
-	entries, err := admit(heavy(t, 4, size, "x"), 1)
+	entries, err := prepareFrom(heavy(t, 4, size, "x"), 1)
 	require.NoError(t, err)
 	require.Equal(t, 4*lightest, weigh(entries))
-	good, err := admit(heavy(t, 4, size, ""), 1)
+	good, err := prepareFrom(heavy(t, 4, size, ""), 1)
 	require.NoError(t, err)
 	require.Greater(t, weigh(good), 4*size)
 	for _, e := range append(entries, good...) {
@@ -75,7 +75,7 @@ func TestARejectionIsShort(t *testing.T) {
 	require.NoError(t, err)
 	for i := range rs {
 		require.Less(t, len(encodeRejection(&rs[i])), 32<<10)
-		require.LessOrEqual(t, len(rs[i].Violations), faultsTold)
+		require.LessOrEqual(t, len(rs[i].Violations), maxFaults)
 	}
 	require.Contains(t, rs[0].Detail, "more faults")
 }
@@ -86,7 +86,7 @@ func TestARevisionIsKeptWithoutItsWhiteSpace(t *testing.T) {
 	text := policy.Append(nil, e)
 	j := &journal{}
 	wide := j.raw(wire.Subject(e), append(append([]byte{}, text...), strings.Repeat(" \n", spacious)...))
-	entries, err := admit([]streams.Message{wide}, 1)
+	entries, err := prepareFrom([]streams.Message{wide}, 1)
 	require.NoError(t, err)
 	require.Nil(t, entries[0].fault)
 	require.Equal(t, string(text), string(entries[0].msg.Body))

@@ -65,7 +65,7 @@ func (l *look) project(id uuid.UUID) (err error) {
 	}
 	var picked []policy.NodeID
 	all := !p.known && (!p.idle() || l.extended[id] != nil)
-	m, ok := l.model.Muster(id, max(p.seq, l.seq), func(m *projector.Muster, matching func(uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID {
+	m, ok := l.model.ProjectSnapshot(id, max(p.seq, l.seq), func(m *projector.ProjectSnapshot, matching func(uuid.UUID) iter.Seq[policy.NodeID]) []policy.NodeID {
 		picked = p.pick(m, matching, all)
 		return picked
 	})
@@ -76,11 +76,11 @@ func (l *look) project(id uuid.UUID) (err error) {
 	if !m.Whole && p.known {
 		return errForgotten
 	}
-	note(l.extended, m.Touched)
+	note(l.extended, m.Changes)
 	if p.idle() && l.extended[id] == nil {
 		return l.plain(p, m)
 	}
-	by := p.touches(m.Touched, p.known)
+	by := p.touches(m.Changes, p.known)
 	if err := l.meet(p, m); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (l *look) project(id uuid.UUID) (err error) {
 
 // plain looks at a project without anything to watch: a node that came may have
 // had something before.
-func (l *look) plain(p *watched, m *projector.Muster) error {
+func (l *look) plain(p *watched, m *projector.ProjectSnapshot) error {
 	p.forget()
 	for id, at := range p.fresh {
 		heads, ok := m.Heads(id)
@@ -127,7 +127,7 @@ func (l *look) plain(p *watched, m *projector.Muster) error {
 // meet shares the facts of all nodes with who makes tables, or reads them. The
 // place is taken once: a muster must not lose what it made of it when others are
 // ahead.
-func (l *look) meet(p *watched, m *projector.Muster) error {
+func (l *look) meet(p *watched, m *projector.ProjectSnapshot) error {
 	e := m.Enforcement(policy.Node{Project: m.Project}, nil)
 	if l.place = l.tables.place(e); p.known {
 		p.roster = l.tables.adopt(l.place, p.roster)
@@ -139,7 +139,7 @@ func (l *look) meet(p *watched, m *projector.Muster) error {
 }
 
 // one looks at one node, if it still exists.
-func (l *look) one(p *watched, by *touchedBy, m *projector.Muster, id policy.NodeID) error {
+func (l *look) one(p *watched, by *touchedBy, m *projector.ProjectSnapshot, id policy.NodeID) error {
 	n := p.roster.get(id)
 	if n == nil {
 		p.drop(id)
@@ -155,7 +155,7 @@ func (l *look) one(p *watched, by *touchedBy, m *projector.Muster, id policy.Nod
 
 // touches takes up what happened and brings the facts of nodes up to date. Of a
 // project that is not known yet, there are none.
-func (p *watched) touches(list []projector.Touch, known bool) touchedBy {
+func (p *watched) touches(list []projector.Change, known bool) touchedBy {
 	by := touchedBy{policies: map[uuid.UUID]events{}, nodes: map[policy.NodeID]events{}}
 	for _, t := range list {
 		if t.Policy != uuid.Nil {

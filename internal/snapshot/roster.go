@@ -124,13 +124,13 @@ func (r *roster) at(seq uint64) *roster {
 }
 
 // with is the roster after some events.
-func (r *roster) with(list []projector.Touch) *roster {
+func (r *roster) with(list []projector.Change) *roster {
 	next, _ := r.follow(list)
 	return next
 }
 
 // follow is the roster after some events, and what each did to a node.
-func (r *roster) follow(list []projector.Touch) (next *roster, moves []move) {
+func (r *roster) follow(list []projector.Change) (next *roster, moves []move) {
 	next = r
 	var own map[int]bool
 	for _, t := range list {
@@ -153,7 +153,7 @@ func (r *roster) follow(list []projector.Touch) (next *roster, moves []move) {
 }
 
 // move lets an event change a page.
-func (r *roster) move(at int, t projector.Touch) move {
+func (r *roster) move(at int, t projector.Change) move {
 	m := move{seq: t.Seq, after: t.Node, is: !t.Gone}
 	i, ok := findPlaced(r.pages[at], t.Node.ID)
 	if ok {

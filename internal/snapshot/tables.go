@@ -367,7 +367,7 @@ func (t *Tables) nodes(p *projectTables, e *projector.Enforcement, proceed func(
 		return nil
 	}
 	if r != nil {
-		list, whole := e.Touched(p.since)
+		list, whole := e.ChangesAbove(p.since)
 		if r = r.with(list); !whole {
 			r = nil
 		}

@@ -18,8 +18,8 @@ import (
 // Watched is the read model as a Watch sees it; *projector.Projector is one.
 type Watched interface {
 	Enforcer
-	Touched(above uint64) (list []projector.Touch, seq uint64, whole bool)
-	Muster(project uuid.UUID, above uint64, pick projector.Pick) (*projector.Muster, bool)
+	ChangesAbove(above uint64) (list []projector.Change, seq uint64, whole bool)
+	ProjectSnapshot(project uuid.UUID, above uint64, pick projector.Pick) (*projector.ProjectSnapshot, bool)
 	Extended() (map[uuid.UUID][]uuid.UUID, error)
 	Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bool)
 }
@@ -125,7 +125,7 @@ func (w *Watch) Look(ctx context.Context) (seq uint64, all, asked []policy.NodeI
 var errForgotten = errors.New("what changed since is not remembered")
 
 func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error) {
-	list, seq, whole := w.model.Touched(w.seq)
+	list, seq, whole := w.model.ChangesAbove(w.seq)
 	due := map[uuid.UUID]bool{}
 	if !w.started || !whole || seq < w.seq {
 		if seq, err = w.begin(); err != nil {
@@ -167,7 +167,7 @@ func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeI
 // begin forgets all tables: everybody is looked at as one who came now, with
 // what he was told so far.
 func (w *Watch) begin() (seq uint64, err error) {
-	_, seq, _ = w.model.Touched(w.seq)
+	_, seq, _ = w.model.ChangesAbove(w.seq)
 	if w.extended, err = extendedOf(w.model); err != nil {
 		return 0, err
 	}
@@ -279,7 +279,7 @@ type extensions struct {
 func (x *extensions) any(model Watched, e *projector.Enforcement) (bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	list, seq, whole := model.Touched(x.seq)
+	list, seq, whole := model.ChangesAbove(x.seq)
 	if x.policies == nil || !whole || seq < x.seq {
 		found, err := extendedOf(model)
 		if err != nil {
@@ -314,7 +314,7 @@ func extendedOf(model Watched) (map[uuid.UUID]map[uuid.UUID]bool, error) {
 
 // note notes which policies matter from now on. What it meets again changes
 // nothing.
-func note(extended map[uuid.UUID]map[uuid.UUID]bool, list []projector.Touch) {
+func note(extended map[uuid.UUID]map[uuid.UUID]bool, list []projector.Change) {
 	for _, t := range list {
 		switch {
 		case t.Extended:

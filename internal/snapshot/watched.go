@@ -139,10 +139,10 @@ func (p *watched) sweep() (gone []listKey) {
 // pick names the nodes whose policies may be others now: who came, who changed,
 // and whom a policy that changed matches or matched. all: nobody was looked at
 // before.
-func (p *watched) pick(m *projector.Muster, matching func(uuid.UUID) iter.Seq[policy.NodeID], all bool) (picked []policy.NodeID) {
+func (p *watched) pick(m *projector.ProjectSnapshot, matching func(uuid.UUID) iter.Seq[policy.NodeID], all bool) (picked []policy.NodeID) {
 	yes := map[policy.NodeID]bool{}
 	count, extended := map[uuid.UUID]int{}, map[uuid.UUID]bool{}
-	for _, t := range m.Touched {
+	for _, t := range m.Changes {
 		if t.Policy != uuid.Nil {
 			count[t.Policy]++
 			extended[t.Policy] = extended[t.Policy] || t.Extended

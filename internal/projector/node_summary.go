@@ -13,10 +13,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Seat is a node that exists now as those see it who keep something about every
-// node. Ordinal and Identity are handles private to this store, never reused;
-// whenever the rows of the identity change, Generation does.
-type Seat struct {
+// NodeSummary is a node that exists now, for those who keep something about every
+// node. Ordinal and Identity are handles private to this store, never reused.
+// Generation changes whenever the rows of the identity do.
+type NodeSummary struct {
 	ID         policy.NodeID
 	Ordinal    uint32
 	Identity   uint32
@@ -26,51 +26,51 @@ type Seat struct {
 	Labels     policy.Labels
 }
 
-func (n *node) seat() Seat {
+func (n *node) summary() NodeSummary {
 	i := n.identity
-	return Seat{n.id, n.ordinal, i.ordinal, i.rowsGeneration(), n.seq, len(i.selectors) > 0, i.labels}
+	return NodeSummary{n.id, n.ordinal, i.ordinal, i.rowsGeneration(), n.seq, len(i.selectors) > 0, i.labels}
 }
 
-// Seat returns the seat of a node that exists now.
-func (v *View) Seat(id policy.NodeID) (Seat, bool) {
+// NodeSummary returns the summary of a node that exists now.
+func (v *View) NodeSummary(id policy.NodeID) (NodeSummary, bool) {
 	n := v.p.state.nodes[id]
 	if n == nil || n.identity == nil {
-		return Seat{}, false
+		return NodeSummary{}, false
 	}
-	return n.seat(), true
+	return n.summary(), true
 }
 
-// Place is where a walk over all nodes stands; the zero value is the beginning.
-type Place struct{ partition, index int }
+// NodeCursor is a place in a walk over all nodes; the zero value is the beginning.
+type NodeCursor struct{ partition, index int }
 
-// Seats lists up to limit seats from a place on, and where the next are: more
+// NodeSummaries lists up to limit nodes from a place on, and where the next are: more
 // is false after the last. Nodes that come and go between two calls may be
 // missed; no node comes twice.
-func (v *View) Seats(from Place, limit int) (seats []Seat, next Place, more bool) {
-	seats = make([]Seat, 0, limit)
+func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, next NodeCursor, more bool) {
+	list = make([]NodeSummary, 0, limit)
 	parts := v.p.state.byOrdinal
-	for ; from.partition < len(parts); from = (Place{from.partition + 1, 0}) {
+	for ; from.partition < len(parts); from = (NodeCursor{from.partition + 1, 0}) {
 		for nodes := parts[from.partition]; from.index < len(nodes); from.index++ {
-			if len(seats) == limit {
-				return seats, from, true
+			if len(list) == limit {
+				return list, from, true
 			}
 			if n := nodes[from.index]; n != nil && n.identity != nil {
-				seats = append(seats, n.seat())
+				list = append(list, n.summary())
 			}
 		}
 	}
-	return seats, from, false
+	return list, from, false
 }
 
 // Matched are the nodes of a project that any of the selectors matches, one
 // label set after the other.
-func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]Seat {
+func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]NodeSummary {
 	p := v.p.state.projects[project]
 	if p == nil {
 		return nil
 	}
 	seen := map[uint32]bool{}
-	var out [][]Seat
+	var out [][]NodeSummary
 	for _, sel := range selectors {
 		matched := v.p.state.matchSide(p, sel.Source)
 		other := v.p.state.matchSide(p, sel.Destination)
@@ -78,7 +78,7 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]Seat 
 		matched.each(func(o uint32) bool {
 			if !seen[o] {
 				seen[o] = true
-				out = append(out, v.seats(v.p.state.identities[o]))
+				out = append(out, v.summaries(v.p.state.identities[o]))
 			}
 			return true
 		})
@@ -86,10 +86,10 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]Seat 
 	return out
 }
 
-func (v *View) seats(i *identity) []Seat {
-	out := make([]Seat, 0, i.nodes.len())
+func (v *View) summaries(i *identity) []NodeSummary {
+	out := make([]NodeSummary, 0, i.nodes.len())
 	i.nodes.each(&v.p.state.layout, func(o uint32) bool {
-		out = append(out, v.p.state.nodeAt(o).seat())
+		out = append(out, v.p.state.nodeAt(o).summary())
 		return true
 	})
 	return out

@@ -9,12 +9,12 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// besideMost bounds how many policies Beside reads.
-const besideMost = 500
+// maxOverlapping is how many policies OverlappingPolicies reads, at most.
+const maxOverlapping = 500
 
-// Beside are the policies of a project, but one, that match a node which a
-// selector matches, too: heads whole, by id, at most 500 of them.
-func (p *Projector) Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error) {
+// OverlappingPolicies returns the policies of a project, except one, that match a
+// node which the selector matches as well: with their heads, by id, at most 500.
+func (p *Projector) OverlappingPolicies(project uuid.UUID, sel policy.Selector, except uuid.UUID) ([]policy.Policy, error) {
 	p.mu.RLock()
 	proj := p.state.projects[project]
 	if proj == nil {
@@ -27,7 +27,7 @@ func (p *Projector) Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID
 		ids.each(func(o uint32) bool {
 			for _, s := range p.state.identities[o].selectors {
 				for _, other := range s.policies {
-					if other.id != but {
+					if other.id != except {
 						found[other.id] = other
 					}
 				}
@@ -45,7 +45,7 @@ func (p *Projector) Beside(project uuid.UUID, sel policy.Selector, but uuid.UUID
 	p.mu.RUnlock()
 	defer snap.Close()
 	slices.SortFunc(out, func(a, b policy.Policy) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	out = out[:min(len(out), besideMost)]
+	out = out[:min(len(out), maxOverlapping)]
 	for i := range out {
 		r, err := revisionOf(snap, refs[out[i].ID])
 		if err != nil {
