@@ -1,0 +1,69 @@
+package test
+
+import (
+	"go/ast"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// privateWord is a word that once meant something in this code alone.
+type privateWord struct {
+	word, use string   // use: the term of the field
+	rooms     []string // where it is gone; nil: everywhere
+	comments  bool     // in comments, too: it has no ordinary meaning there
+}
+
+// privateWords are not to come back. A room that becomes clean of one is added to
+// its rooms.
+var privateWords = []privateWord{
+	{word: "Quarter", use: "Account", comments: true},
+	{word: "Joint", use: "AccountLink, an export and its import", comments: true},
+	{word: "furnish", use: "set up", comments: true},
+	{word: "Standing", use: "the decision or links that are in effect"},
+	{word: "Vouch", use: "Verify", comments: true},
+	{word: "Seat", use: "NodeSummary", comments: true},
+	{word: "Muster", use: "ProjectSnapshot", comments: true},
+	{word: "Touch", use: "Change", comments: true},
+	{word: "Beside", use: "OverlappingPolicies", rooms: []string{"internal/projector"}},
+	{word: "besideMost", use: "a name that begins with max", rooms: []string{"internal/projector"}},
+	{word: "teller", use: "edgeRecorder", comments: true},
+	{word: "told", use: "sent, published, reported or notified", rooms: []string{"internal/projector"}},
+	{word: "adopt", use: "apply", rooms: []string{"internal/projector"}},
+	{word: "forsake", use: "detach", comments: true},
+	{word: "retell", use: "renew", comments: true},
+	{word: "strangers", use: "unknown keys", rooms: []string{"node"}},
+	{word: "thrift", use: "the tuner of garbage collection", comments: true},
+	{word: "entrance", use: "the listener's authentication", comments: true},
+	{word: "saidOf", use: "the state that was published", comments: true},
+}
+
+// TestNoPrivateWords holds names and comments of the product against privateWords.
+func TestNoPrivateWords(t *testing.T) {
+	for _, s := range house(t) {
+		if s.test() || strings.HasPrefix(s.dir(), "test") || strings.HasPrefix(s.dir(), "internal/test") {
+			continue
+		}
+		names := map[string]bool{}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				names[id.Name] = true
+			}
+			return true
+		})
+		var comments strings.Builder
+		for _, group := range s.file.Comments {
+			comments.WriteString(group.Text())
+		}
+		for _, w := range privateWords {
+			within := func(room string) bool { return s.dir() == room || strings.HasPrefix(s.dir(), room+"/") }
+			if w.rooms != nil && !slices.ContainsFunc(w.rooms, within) {
+				continue
+			}
+			if names[w.word] || w.comments && regexp.MustCompile(`\b`+w.word+`\b`).MatchString(comments.String()) {
+				t.Errorf("%s says %q; the term is: %s", s.path, w.word, w.use)
+			}
+		}
+	}
+}
