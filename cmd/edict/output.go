@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -121,27 +119,9 @@ func columns(w io.Writer, header []string, rows [][]string) {
 func row(cells []string) table.Row {
 	r := make(table.Row, len(cells))
 	for i, c := range cells {
-		r[i] = shown(c)
+		r[i] = cli.Escaped(c, "\n")
 	}
 	return r
-}
-
-// shown is a text with what a terminal would obey written out: whoever may append
-// to the log chooses names and subjects, and could rewrite what stands around them.
-func shown(s string) string {
-	hidden := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
-	if !strings.ContainsFunc(s, hidden) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // trimmed takes the padding off the ends of lines.

@@ -106,6 +106,9 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 	if err := os.Rename(partial, o.out); err != nil {
 		return err
 	}
+	if err := artifact.SyncDir(filepath.Dir(partial)); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %d files for node %s; they hold private keys, so carry them over a safe way\n", o.out, len(files), o.node)
 	return err
 }
@@ -280,5 +283,5 @@ func writeBundle(dir string, files map[string][]byte) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(artifact.SyncDir(dir), artifact.SyncDir(filepath.Dir(dir)))
 }

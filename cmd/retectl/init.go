@@ -38,13 +38,9 @@ which is no part of the repository: keep it on the operator's machine.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])
 			if keys == "" {
-				full, err := filepath.Abs(dir)
-				if err != nil {
+				var err error
+				if keys, err = keysBeside(dir); err != nil {
 					return err
-				}
-				keys = full + "-keys"
-				if filepath.IsLocal(dir) && dir != "." {
-					keys = dir + "-keys"
 				}
 			}
 			if err := notBelow(dir, keys); err != nil {
@@ -55,7 +51,7 @@ which is no part of the repository: keep it on the operator's machine.`,
 					return cli.Failed(cli.Differs, "%s exists already and is not empty; name a new directory", d)
 				}
 			}
-			if err := new(rete.ReteName).Set(name); err != nil {
+			if _, err := rete.ParseReteName(name); err != nil {
 				return cli.Usage(cmd, "--rete: %v", err)
 			}
 			undo := remember(dir, keys)
@@ -69,6 +65,17 @@ which is no part of the repository: keep it on the operator's machine.`,
 	cmd.Flags().StringVar(&name, "rete", "demo-rete", "`name` of the rete, its SPIFFE trust domain")
 	cmd.Flags().StringVar(&keys, "keys", "", "`directory` for private keys (default DIR-keys)")
 	return cmd
+}
+
+// keysBeside is the directory for keys beside dir, which may be the one one is in.
+func keysBeside(dir string) (string, error) {
+	if base := filepath.Base(dir); base == "." || base == ".." {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return "", err
+		}
+	}
+	return dir + "-keys", nil
 }
 
 // remember returns what removes all that comes into empty or missing directories

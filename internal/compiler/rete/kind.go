@@ -180,8 +180,12 @@ func (g *Glob) set(text string) error {
 // ReteName is a SPIFFE trust domain made of DNS labels.
 type ReteName string
 
-// Set reads a name, and says what a name of a rete is where it is none.
-func (n *ReteName) Set(text string) error { return n.set(text) }
+// ParseReteName reads the name of a rete, or says what one is.
+func ParseReteName(text string) (ReteName, error) {
+	var n ReteName
+	err := n.set(text)
+	return n, err
+}
 
 func (n *ReteName) set(text string) error {
 	const most = 255

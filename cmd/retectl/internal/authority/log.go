@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
@@ -36,7 +38,7 @@ func Append(repo *os.Root, events ...rete.Enrollment) error {
 		}
 		text = append(append(text, line...), '\n')
 	}
-	return replace(repo, rete.EnrollmentLog, text, mode)
+	return artifact.WriteFile(filepath.Join(repo.Name(), rete.EnrollmentLog), text, mode)
 }
 
 // readLog reads the log as it is; one that is not there is empty.
@@ -52,28 +54,6 @@ func readLog(repo *os.Root) ([]byte, fs.FileMode, error) {
 	}
 	text, err := repo.ReadFile(rete.EnrollmentLog)
 	return text, info.Mode().Perm(), err
-}
-
-// replace puts a file in the place of another, on disk when it returns: a crash
-// leaves the old one or the new one.
-func replace(repo *os.Root, name string, content []byte, mode fs.FileMode) error {
-	next := name + ".next"
-	f, err := repo.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = repo.Rename(next, name)
-	}
-	if err != nil {
-		return errors.Join(err, repo.Remove(next))
-	}
-	dir, err := repo.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // At is a time as the log has it.

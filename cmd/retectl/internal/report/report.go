@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
@@ -169,27 +168,8 @@ func writeJUnit(w io.Writer, faults []rete.Fault) error {
 func visible(faults []rete.Fault) []rete.Fault {
 	all := make([]rete.Fault, len(faults))
 	for i, f := range faults {
-		f.Path, f.Message = escaped(f.Path), escaped(f.Message)
+		f.Path, f.Message = cli.Escaped(f.Path, ""), cli.Escaped(f.Message, "")
 		all[i] = f
 	}
 	return all
-}
-
-func escaped(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)) {
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		if strconv.IsPrint(r) {
-			quoted = "'" + string(r) + "'" // without escapes of quotes and backslashes
-		}
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
 }
