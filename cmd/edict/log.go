@@ -35,7 +35,7 @@ Exit code 1: the log is damaged.`,
   edict log verify --log ./data -o json`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			src, err := a.openDamaged(cmd, f)
+			src, err := a.openServer(cmd, f)
 			if err != nil {
 				return err
 			}
@@ -58,9 +58,9 @@ func (a *app) damagedLogFlags(cmd *cobra.Command, f *logFlags) {
 	a.logSourceFlags(cmd, f)
 }
 
-// openDamaged reaches the server that has the log, but not the log, which may be
-// beyond opening.
-func (a *app) openDamaged(cmd *cobra.Command, f logFlags) (*logSource, error) {
+// openServer connects to the server that has the log, and does not open the log,
+// which may be damaged.
+func (a *app) openServer(cmd *cobra.Command, f logFlags) (*logSource, error) {
 	if err := f.override(cmd); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 			return err
 		}
 	}
-	src, err := a.openDamaged(cmd, f)
+	src, err := a.openServer(cmd, f)
 	if err != nil {
 		return err
 	}

@@ -101,14 +101,7 @@ func (a natsCommands) nodeStreamDeleteCommand() *cobra.Command {
 
 // withServer gives do a connection to the server that has the log.
 func (a natsCommands) withServer(cmd *cobra.Command, f logFlags, do func(*streams.Conn) error) error {
-	if err := f.override(cmd); err != nil {
-		return err
-	}
-	c, err := a.client(cmd)
-	if err != nil {
-		return err
-	}
-	src, err := a.openConn(cmd.Context(), f, c)
+	src, err := a.openServer(cmd, f)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ func (a *authorizer) authorize(c *call) error {
 	}
 	c.who, c.principal = who, string(who.ID)
 	if wait, ok := a.limiter.Take(who.ID, time.Now()); !ok {
-		c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
+		c.retryIn(wait)
 		return problem(http.StatusTooManyRequests, CodeTooManyRequests, "%s sends more requests than it may; wait, then send fewer", who.ID)
 	}
 	o := a.object(c)
@@ -197,7 +196,7 @@ func (f failureLimit) blocked(c *call) error {
 	if wait <= 0 {
 		return nil
 	}
-	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
+	c.retryIn(wait)
 	return problem(http.StatusTooManyRequests, CodeTooManyFailures, "too many credentials that are not known here came from this address; wait, then show good ones")
 }
 

@@ -24,7 +24,7 @@ type admissionPolicies struct {
 	registry *admission.Registry
 }
 
-// admissionWrite is what writeAdmission is to write.
+// admissionWrite is what write is to write.
 type admissionWrite struct {
 	id       policy.AdmissionPolicyID
 	document policy.AdmissionPolicy

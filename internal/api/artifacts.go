@@ -103,7 +103,7 @@ func (h *artifactHandlers) ofNode(c *call) error {
 	if err := h.relay.Ready(); err != nil {
 		return starting(err)
 	}
-	position := h.relay.Position() // before the rows, see getState
+	position := h.relay.Position() // before the rows, see stateHandlers.state
 	var at uint64
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {

@@ -75,7 +75,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, _ := d.mux.Handler(r)
 	// The mux would answer 404, 405 or a redirect to a cleaner path; it tells
 	// which to a writer that keeps headers alone.
-	probe := &headerProbe{header: http.Header{}}
+	probe := &answerRecorder{header: http.Header{}}
 	h.ServeHTTP(probe, r)
 	none := endpoint{pipeline: d.pipeline, route: Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(c *call) error {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
@@ -198,15 +198,3 @@ func (w *response) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// headerProbe takes an answer's status and headers, and drops the rest.
-type headerProbe struct {
-	header http.Header
-	status int
-}
-
-func (p *headerProbe) Header() http.Header { return p.header }
-
-func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
-
-func (p *headerProbe) WriteHeader(status int) { p.status = status }

@@ -127,7 +127,7 @@ func (h *handlers) author(d Deps, u useCases) {
 // serveNodes makes the handlers of what nodes' agents ask and say.
 func (h *handlers) serveNodes(d Deps, u useCases) {
 	pulled := new(lastPulled)
-	h.states = &stateHandlers{model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, auth: u.auth, pulled: pulled}
+	h.states = &stateHandlers{reads: u.reads, relay: d.Relay, composer: d.Composer, auth: u.auth, pulled: pulled}
 	h.register = &registerHandlers{model: d.Model, reads: u.reads, writes: u.writes, failures: u.failures, signer: d.Signer, clock: d.Clock}
 	h.heartbeats = &heartbeatHandlers{
 		model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, convergence: d.Convergence,

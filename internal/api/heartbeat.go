@@ -46,8 +46,6 @@ type heartbeatHandlers struct {
 	log         *slog.Logger
 }
 
-// heartbeatRoutes are what an agent tells of itself. Edict keeps none of it, but
-// that a node which reports after it pulled has applied what it pulled.
 func (h *heartbeatHandlers) routes() []Route {
 	lags := readProblems(CodeNodeNotFound)
 	takes := append(lags, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType, CodeBodyTooLarge, CodeUnsupportedMedia)
@@ -93,12 +91,7 @@ func (h *heartbeatHandlers) agentOf(c *call) (policy.NodeID, error) {
 	if err != nil {
 		return "", err
 	}
-	return id, h.reads.check(c, func(v *projector.View) error {
-		if _, ok := v.Node(id); !ok {
-			return nodeNotFound(id)
-		}
-		return nil
-	})
+	return id, h.reads.node(c, id)
 }
 
 func (h *heartbeatHandlers) heartbeat(c *call) error {

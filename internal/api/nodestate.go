@@ -31,7 +31,6 @@ const (
 
 // stateHandlers serve a node what it must do, at once and as it changes.
 type stateHandlers struct {
-	model    views
 	reads    *reads
 	relay    Relay
 	composer *snapshot.Composer
@@ -175,7 +174,7 @@ func (h *stateHandlers) events(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.exists(c, id); err != nil {
+	if err := h.reads.node(c, id); err != nil {
 		return err
 	}
 	if err := h.relay.Ready(); err != nil {
@@ -196,22 +195,15 @@ func (h *stateHandlers) events(c *call) error {
 	return notServed(id, h.relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
 }
 
-// exists returns once a node is known here, or is not at the log's head.
-func (h *stateHandlers) exists(c *call, id policy.NodeID) error {
-	known := func() (ok bool) {
-		h.model.Read(func(v *projector.View) { _, ok = v.Node(id) })
-		return ok
-	}
-	if known() {
+// node refuses what is about a node that is not known, neither here nor at the
+// log's head.
+func (r *reads) node(c *call, id policy.NodeID) error {
+	return r.check(c, func(v *projector.View) error {
+		if _, ok := v.NodeSummary(id); !ok {
+			return nodeNotFound(id)
+		}
 		return nil
-	}
-	if err := h.reads.catchUp(c, 0); err != nil {
-		return err
-	}
-	if !known() {
-		return nodeNotFound(id)
-	}
-	return nil
+	})
 }
 
 // notServed says why a stream could not be opened.

@@ -227,21 +227,12 @@ func (h *principalHandlers) delete(c *call) error {
 	if e.ID, err = h.writes.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {
 		return err
 	}
-	if seq, _, made := h.writes.madeBefore(c, e); made {
-		if _, err := h.writes.await(c, e, seq); err != nil {
-			return err
+	return h.writes.remove(c, e, func(v *projector.View) error {
+		if _, ok := v.Principal(id); !ok {
+			return principalNotFound(id)
 		}
-		c.w.WriteHeader(http.StatusNoContent)
 		return nil
-	}
-	if _, err := h.read(c, id); err != nil {
-		return err
-	}
-	if _, err := h.writes.commit(c, e, false); err != nil {
-		return err
-	}
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	})
 }
 
 func (h *principalHandlers) writeRelation(c *call) error {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/streams"
@@ -54,6 +56,11 @@ const (
 
 // retryAfter is what a 503 advises, in seconds.
 const retryAfter = "1"
+
+// retryIn advises to wait so long, in whole seconds.
+func (c *call) retryIn(wait time.Duration) {
+	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
+}
 
 // problem makes the error that handlers return.
 func problem(status int, code, format string, args ...any) *resource.Problem {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,7 +40,7 @@ func (q *quota) check(c *call, e policy.Event) error {
 		return nil
 	}
 	until := u.Below(q.limit, now)
-	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(until.Sub(now)/time.Second)))
+	c.retryIn(until.Sub(now))
 	return problem(http.StatusTooManyRequests, CodeProjectOverShare,
 		"project %s took %d bytes of the log in %d hours, and its share is %d: deletions are taken, other writes again from %s on",
 		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))

@@ -36,7 +36,6 @@ type recoveryHandlers struct {
 	log   *slog.Logger
 }
 
-// recoveryRoutes are for operators who hold a plane against its log.
 func (h *recoveryHandlers) routes() []Route {
 	return []Route{
 		{

@@ -16,7 +16,7 @@ type judge struct {
 	*state
 	store *pebble.DB // what earlier batches wrote
 	time  int64      // of the event, unix ns
-	err   error      // the store could not be read: the verdict is not to be used
+	err   error      // the store could not be read: the fold does not use the verdict
 	scratch
 }
 
@@ -29,7 +29,8 @@ func (j *judge) keep(err error) {
 
 // WouldAccept is the verdict on an event, without a sequence, if it were the next
 // of the log, at that time. It is given by the code that the fold runs. Another
-// event may still come between. The event must be one that [policy.Decode] accepts.
+// event may still come between, and a store that cannot be read makes it a guess: the
+// fold judges again. The event must be one that [policy.Decode] accepts.
 func (v *View) WouldAccept(e policy.Event, at time.Time) Verdict {
 	j := judge{state: v.p.state, store: v.p.db, time: at.UnixNano()}
 	return j.verdict(e)

@@ -9,6 +9,7 @@ package dcm
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -157,9 +158,7 @@ func show(x projector.AdmissionPolicy) resource.AlphaPolicy {
 	}
 	if d.ServiceType != "" {
 		out.LabelSelector = map[string]string{}
-		for k, v := range d.Labels {
-			out.LabelSelector[k] = v
-		}
+		maps.Copy(out.LabelSelector, d.Labels)
 		out.LabelSelector[admission.ServiceTypeLabel] = d.ServiceType
 	}
 	return out
