@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,31 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
+	}
+	return SyncDir(dir)
+}
+
+// CreateFile makes a file of this content and mode, on disk when it returns. One
+// that is there already is fs.ErrExist and stays as it is. After a crash there is
+// no file or a whole one.
+func CreateFile(path string, content []byte, mode fs.FileMode) error {
+	dir := filepath.Dir(path)
+	temp, err := writeTemp(dir, content, mode)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	// A link, unlike a rename, never replaces the file another process made.
+	if err := os.Link(temp, path); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("create %s: %w", path, fs.ErrExist)
+		}
+		if err := os.Rename(temp, path); err != nil { // no hard links here
+			return err
+		}
 	}
 	return SyncDir(dir)
 }

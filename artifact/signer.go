@@ -146,25 +146,10 @@ func (s *Signer) Create(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temp, err := writeTemp(dir, text, 0o600)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	// A link, unlike a rename, never replaces the key another process made.
-	if err := os.Link(temp, path); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := os.Rename(temp, path); err != nil { // no hard links here
-			return err
-		}
-	}
-	return SyncDir(dir)
+	return CreateFile(path, text, 0o600)
 }
 
 // KeyID names the key: see the function KeyID.

@@ -56,7 +56,7 @@ func (r *refusing) Publish(ctx context.Context, a streams.Append) (uint64, bool,
 func (p *plane) worker(t *testing.T, files Files, log Log) *Manager {
 	m, err := Load(Options{
 		Files: files, Log: log, LeastTransition: time.Second,
-		Open: func(ctx context.Context) (Bucket, error) { return streams.OpenMeta(ctx, p.conn) },
+		Open: BucketOn(p.conn),
 	})
 	require.NoError(t, err)
 	require.NoError(t, m.Open(t.Context()))

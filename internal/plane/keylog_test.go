@@ -85,7 +85,7 @@ func nobodyElse() ([]keyring.Worker, error) { return nil, nil }
 func (p *Plane) holderOf(t *testing.T, files keyring.Files, log keyring.Log) *keyring.Manager {
 	m, err := keyring.Load(keyring.Options{
 		Files: files, Log: log,
-		Open: func(ctx context.Context) (keyring.Bucket, error) { return streams.OpenMeta(ctx, p.conn) },
+		Open: keyring.BucketOn(p.conn),
 	})
 	require.NoError(t, err)
 	require.NoError(t, m.Open(t.Context()))

@@ -145,6 +145,7 @@ func (s *share) set(ids ...int) {
 // worker is one process: a fold and a relay.
 type worker struct {
 	*relay.Relay
+	*relay.Progress
 	t     testing.TB
 	store *projector.Projector
 	count *counted
@@ -190,6 +191,8 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 	if opt.Publish.Listeners == nil {
 		opt.Publish.Listeners = streams.NewListeners(opt.Publish.Wire.(*streams.Conn))
 	}
+	w.Progress = &relay.Progress{}
+	opt.Progress = w.Progress
 	w.Relay = relay.New(store, artifact.NewKeyring(p.signer), p.log.Created(), opt)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 2)

@@ -141,10 +141,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Published is up to which event each own partition is published on NATS, changes of
-// tables included. A worker that takes a partition over goes on from there.
-func (r *Relay) Published() map[int]uint64 { return r.publisher.published() }
-
 // Ready returns why nodes cannot be served now, a *NotReadyError; nil if they can.
 func (r *Relay) Ready() error {
 	if err := r.confirmed(); err != nil {

@@ -123,12 +123,6 @@ func (r *roster) at(seq uint64) *roster {
 	return then
 }
 
-// with is the roster after some events.
-func (r *roster) with(list []projector.Change) *roster {
-	next, _ := r.follow(list)
-	return next
-}
-
 // follow is the roster after some events, and what each did to a node.
 func (r *roster) follow(list []projector.Change) (next *roster, moves []move) {
 	next = r

@@ -367,8 +367,9 @@ func (t *Tables) nodes(p *projectTables, e *projector.Enforcement, proceed func(
 		return nil
 	}
 	if r != nil {
-		list, whole := e.ChangesAbove(p.since)
-		if r = r.with(list); !whole {
+		if list, whole := e.ChangesAbove(p.since); whole {
+			r, _ = r.follow(list)
+		} else {
 			r = nil
 		}
 	}

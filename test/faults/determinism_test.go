@@ -89,7 +89,7 @@ func TestWhatIsPublishedDoesNotDependOnWhoPublishesIt(t *testing.T) {
 			p.eventually("all is told", func() bool { return one.told(at) && pair[0].told(at) && pair[1].told(at) })
 		}
 		for _, w := range pair {
-			for id, seq := range w.relay.Published() {
+			for id, seq := range w.progress.Published() {
 				marks[id] = max(marks[id], seq)
 			}
 		}

@@ -156,12 +156,12 @@ type casting struct {
 
 // worker is one process: a projector, a relay and the API.
 type worker struct {
-	p     *plane
-	store *projector.Projector
-	relay *relay.Relay
-	share *share
-	http  *httptest.Server
-	stop  func()
+	p        *plane
+	store    *projector.Projector
+	progress *relay.Progress
+	share    *share
+	http     *httptest.Server
+	stop     func()
 }
 
 // start starts a worker on a store directory, over a connection of its own.
@@ -177,16 +177,16 @@ func (p *plane) start(dir string, as casting) *worker {
 	if as.share == nil {
 		as.share = owns(0, 1, 2, 3)
 	}
-	w := &worker{p: p, store: store, share: as.share}
-	w.relay = relay.New(store, p.ring, log.Created(), relay.Options{
-		Partitions: partitions, Head: log.Head, HubBytes: as.hub,
+	w := &worker{p: p, store: store, share: as.share, progress: &relay.Progress{}}
+	deliver := relay.New(store, p.ring, log.Created(), relay.Options{
+		Partitions: partitions, Head: log.Head, HubBytes: as.hub, Progress: w.progress,
 		Publish: relay.PublishOptions{Wire: conn, Listeners: streams.NewListeners(conn), Share: as.share, Marks: as.marks},
 	})
-	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: w.relay, LimitDeps: api.LimitDeps{ReadPatience: 200 * time.Millisecond}}))
+	w.http = httptest.NewServer(api.New(api.Deps{Log: log, Model: store, Relay: deliver, LimitDeps: api.LimitDeps{ReadPatience: 200 * time.Millisecond}}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- store.Run(ctx, &tap{log, as.cut}) }()
-	go func() { done <- w.relay.Run(ctx) }()
+	go func() { done <- deliver.Run(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(p.t, <-done)
@@ -230,7 +230,7 @@ func (w *worker) told(seq uint64) bool {
 		return false
 	}
 	ids, _ := w.share.Mine()
-	marks := w.relay.Published()
+	marks := w.progress.Published()
 	for _, id := range ids {
 		if marks[id] < seq {
 			return false

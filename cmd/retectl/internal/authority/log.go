@@ -66,13 +66,9 @@ func WriteNew(path string, content []byte) error { return writeNew(path, content
 func WritePrivate(path string, content []byte) error { return writeNew(path, content, 0o600) }
 
 func writeNew(path string, content []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists already; remove it first if it is to be replaced", path)
-		}
-		return err
+	err := artifact.CreateFile(path, content, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists already; remove it first if it is to be replaced", path)
 	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
+	return err
 }
