@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -28,9 +29,17 @@ func TestTheDescriptionIsGolden(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(first), string(again), "equal binaries describe themselves in equal bytes")
 	}
-	golden(t, "openapi.json", first)
+	golden(t, "openapi.json", indented(t, first, "\t")) // half as large as it is served
+	require.Equal(t, string(indented(t, first, "  ")), string(first), "it is served with two spaces a level")
 	a := newPlane(t).do("GET", "/openapi.json", "")
 	require.Equal(t, string(first), string(a.body), "what is served is the document")
+}
+
+func indented(t *testing.T, doc []byte, by string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, json.Indent(&b, doc, "", by))
+	return b.Bytes()
 }
 
 // Every route that is registered is described, and nothing else is.
