@@ -36,6 +36,13 @@ type Fault struct {
 	Detail  string `json:"detail" doc:"What is wrong and what to do about it, for people."`
 }
 
+// Warning is something that a policy may say and likely does not mean. Policy is
+// the slug of the other policy that it is about, if there is one.
+type Warning struct {
+	Fault
+	Policy string `json:"policy,omitempty" doc:"The slug of the other policy that the warning is about; absent when it is about this policy alone."`
+}
+
 // NewProblem is a problem of the given status and code; its title is the code
 // in words.
 func NewProblem(status int, code, format string, args ...any) *Problem {

@@ -157,11 +157,11 @@ type Modified struct {
 
 // DryRun is what a revision would do, were it published now.
 type DryRun struct {
-	MatchedNodeIDs     []string `json:"matched_node_ids" doc:"The nodes it would match, by id."`
-	RuleDiff           Diff     `json:"rule_diff" doc:"What it would change in the rules of the head."`
-	PeerPairsAffected  uint64   `json:"peer_pairs_affected" doc:"How many pairs of a source and a destination node would get other rules."`
-	UnreachableNodeIDs []string `json:"unreachable_node_ids" doc:"Matched nodes without an address, by id."`
-	Warnings           []Fault  `json:"warnings" doc:"What may be published and is likely not meant; docs/lint.md lists the codes."`
+	MatchedNodeIDs     []string  `json:"matched_node_ids" doc:"The nodes it would match, by id."`
+	RuleDiff           Diff      `json:"rule_diff" doc:"What it would change in the rules of the head."`
+	PeerPairsAffected  uint64    `json:"peer_pairs_affected" doc:"How many pairs of a source and a destination node would get other rules."`
+	UnreachableNodeIDs []string  `json:"unreachable_node_ids" doc:"Matched nodes without an address, by id."`
+	Warnings           []Warning `json:"warnings" doc:"What may be published and is likely not meant; docs/lint.md lists the codes."`
 	// Admission is what admission policies made of it; nil when nothing.
 	Admission *AdmissionEffect `json:"admission,omitempty" doc:"The policy as admission policies would patch it, which is what all else is about; absent when they leave it as it is."`
 }

@@ -20,8 +20,8 @@ import (
 // each costs a dry run.
 const maxCompared = 32
 
-// warn tells what drafts say and likely do not mean, each by itself, beside the
-// others and beside the policies of the project, and how much.
+// warn writes the warnings of drafts to standard error and counts them. Each draft
+// is looked at alone, with the other drafts, and with the policies of the project.
 func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings int, err error) {
 	var theirs []dryRun
 	if len(drafts) <= maxCompared {
@@ -40,9 +40,9 @@ func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid
 		}
 		found := append(lint.Content(d.Content), beside...)
 		if theirs != nil {
-			found = append(found, news(found, theirs[i].Warnings, drafts)...)
+			found = append(found, unseen(found, theirs[i].Warnings, drafts)...)
 		}
-		slices.SortStableFunc(found, func(x, y policy.Violation) int {
+		slices.SortStableFunc(found, func(x, y lint.Warning) int {
 			return cmp.Or(cmp.Compare(len(x.Pointer), len(y.Pointer)), strings.Compare(x.Pointer, y.Pointer))
 		})
 		for _, w := range found {
@@ -54,13 +54,14 @@ func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid
 	return warnings, err
 }
 
-// news are the warnings of the plane that were not found here. What it says of
-// a policy that is applied too is of the one that is about to go.
-func news(found policy.Violations, theirs []resource.Fault, drafts []author.Draft) (more policy.Violations) {
+// unseen are the warnings of the plane that were not found here. A warning about a
+// policy that is among the drafts is left out: it is about the revision that the
+// draft replaces.
+func unseen(found []lint.Warning, theirs []resource.Warning, drafts []author.Draft) (more []lint.Warning) {
 	for _, f := range theirs {
-		w := policy.Violation{Pointer: f.Pointer, Code: f.Code, Detail: f.Detail}
-		old := slices.ContainsFunc(drafts, func(d author.Draft) bool { return strings.Contains(w.Detail, " of policy "+d.Slug+" ") })
-		if !old && !slices.Contains(found, w) {
+		w := lint.Warning{Violation: policy.Violation(f.Fault), Policy: f.Policy}
+		replaced := slices.ContainsFunc(drafts, func(d author.Draft) bool { return f.Policy == d.Slug })
+		if !replaced && !slices.Contains(found, w) {
 			more = append(more, w)
 		}
 	}

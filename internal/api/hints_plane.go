@@ -51,6 +51,7 @@ func problemHints() map[string]hint {
 		"Problem.status": {Schema: schema{Minimum: openapi.N(400), Maximum: openapi.N(599)}},
 		"Problem.code":   {Schema: schema{Pattern: "^[a-z_]+$", Examples: []any{"internal"}}},
 		"Fault":          says("One fault of an input."),
+		"Warning":        says("What a policy may say and likely does not mean."),
 		"Fault.code":     {Schema: schema{Pattern: "^[a-z_]+$", Examples: []any{"required"}}},
 	}
 }

@@ -123,7 +123,7 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
 		Admission:          admissionEffect(result, content),
-		Warnings:           faultsOf(warnings),
+		Warnings:           warningsOf(warnings),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
@@ -137,7 +137,7 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 // warnings are what a content says and likely does not mean, by itself and beside
 // the other policies of the nodes that it matches. There may be many of them, so a
 // project takes its turn.
-func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found policy.Violations, err error) {
+func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found []lint.Warning, err error) {
 	err = h.tables.Share(ctx, project, func(proceed func() error) error {
 		beside, err := h.model.OverlappingPolicies(project, content.Selector, id)
 		if err != nil {
@@ -154,6 +154,14 @@ func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, c
 		return err
 	})
 	return append(lint.Content(content), found...), busy(err)
+}
+
+func warningsOf(found []lint.Warning) []resource.Warning {
+	out := make([]resource.Warning, 0, len(found))
+	for _, w := range found {
+		out = append(out, resource.Warning{Fault: resource.Fault(w.Violation), Policy: w.Policy})
+	}
+	return out
 }
 
 // sameRules reports whether two contents ask the same of a pair of nodes. Where

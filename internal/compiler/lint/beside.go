@@ -21,13 +21,13 @@ func NewPolicy(slug string, c policy.Content) *Policy { return &Policy{slug, c, 
 // CodeShadows is of a rule that keeps one of another policy from ever deciding.
 const CodeShadows = "rule_shadows"
 
-// Beside lints one revision beside other policies: what they keep it from
-// deciding, what it keeps them from deciding, and where both stand at one
-// priority and say different things. c itself is passed over. Of each code a
-// rule has one warning at most. Every rule is compared with every other, so there
-// may be much to compare: proceed, unless nil, is asked all along whether to go
-// on, and the error is its.
-func Beside(c *Policy, others []*Policy, proceed func() error) (policy.Violations, error) {
+// Beside compares one revision with other policies and warns of rules of c that
+// never decide because of another policy, of rules of other policies that never
+// decide because of c, and of rules that have the same priority and different
+// actions. It skips c itself. A rule has at most one warning of each code. Every
+// rule is compared with every other, which can take long: Beside calls proceed,
+// unless it is nil, again and again, and stops with the error that it returns.
+func Beside(c *Policy, others []*Policy, proceed func() error) ([]Warning, error) {
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
@@ -42,11 +42,7 @@ func Beside(c *Policy, others []*Policy, proceed func() error) (policy.Violation
 	slices.SortStableFunc(b.found, func(x, y found) int {
 		return cmp.Or(cmp.Compare(x.rule, y.rule), strings.Compare(x.Code, y.Code))
 	})
-	var out policy.Violations
-	for _, f := range b.found {
-		out = append(out, f.Violation)
-	}
-	return out, nil
+	return warningsOf(b.found), nil
 }
 
 type beside struct {
@@ -130,6 +126,12 @@ func (b *beside) other(o *Policy, proceed func() error) error {
 // proceed is asked: about a millisecond.
 const pairsAsk = 32
 
+// warn records a warning of a rule of mine that is about another policy.
+func (b *beside) warn(rule int, about, code, format string, args ...any) {
+	b.linter.warn(rule, code, format, args...)
+	b.found[len(b.found)-1].Policy = about
+}
+
 func (b *beside) pair(i int, mine *end, j int, their *end, slug string) {
 	before := compareEnds(mine, their)
 	if mine.Action == policy.Log || their.Action == policy.Log || mine.Action == their.Action && before == 0 {
@@ -140,13 +142,13 @@ func (b *beside) pair(i int, mine *end, j int, their *end, slug string) {
 	switch {
 	case before > 0 && !has.shadowed && their.hides(mine):
 		has.shadowed = true
-		b.warn(i, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
+		b.warn(i, slug, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
 	case before < 0 && !has.shadows && mine.hides(their):
 		has.shadows = true
-		b.warn(i, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
+		b.warn(i, slug, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
 	case same && !has.equal && mine.Action != their.Action && mine.overlaps(their) && !their.before(mine, before) && !mine.before(their, -before):
 		has.equal = true
-		b.warn(i, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
+		b.warn(i, slug, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
 	}
 }
 

@@ -70,10 +70,13 @@ func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
 		}
 		found := besideAll(t, NewPolicy("", at(c.mine, rule)), NewPolicy("other", at(c.other, deny)))
 		require.Equal(t, c.meet, len(found) > 0, "%s and %s", c.mine, c.other)
+		for _, w := range found {
+			require.Equal(t, "other", w.Policy)
+		}
 	}
 }
 
-func besideAll(t *testing.T, c *Policy, others ...*Policy) policy.Violations {
+func besideAll(t *testing.T, c *Policy, others ...*Policy) []Warning {
 	t.Helper()
 	found, err := Beside(c, others, nil)
 	require.NoError(t, err)
@@ -95,7 +98,7 @@ func TestManyPoliciesThatHideOneCostAWarningEach(t *testing.T) {
 	for range 4 {
 		others = append(others, NewPolicy("walls", content(t, `,"priority":8`, strings.Join(rules, ","))))
 	}
-	var found policy.Violations
+	var found []Warning
 	allocs := testing.AllocsPerRun(1, func() { found = besideAll(t, mine, others...) })
 	require.Len(t, found, len(rules))
 	require.Less(t, allocs, 100.0*float64(len(rules)))

@@ -24,9 +24,16 @@ const (
 	CodeLogSkipped   = "log_skipped"
 )
 
-// Content lints one revision. Of each code a rule has one warning at most, which
-// names the first other rule concerned. The warnings are by rule, then code.
-func Content(c policy.Content) policy.Violations {
+// Warning is one of a revision. Policy is the slug of the other policy that it is
+// about; empty when it is about this revision alone.
+type Warning struct {
+	policy.Violation
+	Policy string
+}
+
+// Content lints one revision. A rule has at most one warning of each code, which
+// names the first other rule concerned. Warnings are ordered by rule, then code.
+func Content(c policy.Content) []Warning {
 	l := linter{ordered: c.Order.Ordered(), rules: c.Rules, sides: make([]sides, len(c.Rules))}
 	for i, r := range c.Rules {
 		l.sides[i] = newSides(r)
@@ -41,24 +48,27 @@ func Content(c policy.Content) policy.Violations {
 	slices.SortStableFunc(l.found, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.rule, b.rule), strings.Compare(a.Code, b.Code))
 	})
-	var out policy.Violations
-	for _, f := range l.found {
-		out = append(out, f.Violation)
-	}
-	return out
+	return warningsOf(l.found)
 }
 
 // warnings are those that package policy knows; they are about the last rule.
 func warnings(c policy.Content) (all []found) {
 	for _, v := range c.Warnings() {
-		all = append(all, found{len(c.Rules) - 1, v})
+		all = append(all, found{len(c.Rules) - 1, Warning{Violation: v}})
 	}
 	return all
 }
 
 type found struct {
 	rule int
-	policy.Violation
+	Warning
+}
+
+func warningsOf(all []found) (out []Warning) {
+	for _, f := range all {
+		out = append(out, f.Warning)
+	}
+	return out
 }
 
 type linter struct {
@@ -69,9 +79,9 @@ type linter struct {
 }
 
 func (l *linter) warn(rule int, code, format string, args ...any) {
-	l.found = append(l.found, found{rule, policy.Violation{
+	l.found = append(l.found, found{rule, Warning{Violation: policy.Violation{
 		Pointer: fmt.Sprintf("/rules/%d", rule), Code: code, Detail: fmt.Sprintf(format, args...),
-	}})
+	}}})
 }
 
 // sides are both ends of a rule.
