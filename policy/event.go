@@ -53,7 +53,7 @@ type Kind struct {
 }
 
 // kinds are the event types, and the only list of them. A new one goes to the end:
-// the order of their members is that in which faults are told.
+// the order of their members is the order in which faults are reported.
 var kinds = newTable(
 	&revisionCreated, &policyDeleted,
 	&nodeUpdated, &nodeRemoved,

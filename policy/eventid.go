@@ -6,12 +6,11 @@ import (
 	"strconv"
 )
 
-// EventID names one thing that a node is told, and its place among them:
+// EventID names one thing that a node is sent, and its place among all of them:
 // (base + log sequence) << 22 | number (docs/design.md#delivery). base belongs to the
 // log; number says which policy, artifact or table it is about. Ids rise in log
-// order, mean the same in every worker, and those of a log that was replaced lie
-// below the base of the one that took its place. The zero EventID stands before
-// everything.
+// order and mean the same in every worker. When a log is replaced, the base of the
+// new log is above all ids of the old one. The zero EventID is below all ids.
 type EventID uint64
 
 // Numbers below a sequence. Policies have those from 0 on, in the order in which
@@ -36,7 +35,7 @@ func NewEventID(base, seq uint64, number uint32) EventID {
 	return EventID((base+seq)<<numberBits | uint64(number))
 }
 
-// EndOf is the id at which everything of a sequence has been told.
+// EndOf is the highest id of a sequence: everything of the sequence has been sent.
 func EndOf(base, seq uint64) EventID { return NewEventID(base, seq, NumberTable) }
 
 // Seq is the log sequence of the id in a log with that base; not ok: the id is

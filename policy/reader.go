@@ -29,9 +29,9 @@ type reader struct {
 	record   record // of the event being read; else zero
 }
 
-// MaxFaults is how many faults of one document are told. One of a few bytes takes
-// hundreds to tell, so a document of nothing else would take a hundred times its
-// size.
+// MaxFaults is how many faults of one document are reported. A fault of a few bytes
+// takes hundreds of bytes to report, so the report of a document that has nothing but
+// faults would be a hundred times its size.
 const MaxFaults = 1024
 
 // pooled is up to which size of a document what its reading took is kept for the

@@ -120,7 +120,7 @@ func (r *reader) agreeOrdered(rule Rule, seen uint) {
 		r.note("/destination_selector", CodeSelectorAndCIDR, "the destination is a CIDR already; keep destination_selector or destination_cidr")
 	}
 	if rule.Action == "" {
-		return // what goes with it cannot be told
+		return // which members it allows is unknown
 	}
 	redirect := rule.Action == Redirect
 	switch {

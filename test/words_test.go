@@ -29,7 +29,11 @@ var privateWords = []privateWord{
 	{word: "Beside", use: "OverlappingPolicies", rooms: []string{"internal/projector"}},
 	{word: "besideMost", use: "a name that begins with max", rooms: []string{"internal/projector"}},
 	{word: "teller", use: "edgeRecorder", comments: true},
-	{word: "told", use: "sent, published, reported or notified", rooms: []string{"internal/projector"}},
+	{word: "told", use: "sent, announced, published, reported or notified", rooms: []string{
+		"internal/projector", "internal/access", "internal/convergence", "node", "policy", "api", "artifact", "plane", "cmd",
+	}, comments: true},
+	{word: "Told", use: "Announced", rooms: []string{"internal/plane", "internal/relay", "cmd"}},
+	{word: "settle", use: "complete", rooms: []string{"cmd"}},
 	{word: "adopt", use: "apply", rooms: []string{"internal/projector"}},
 	{word: "forsake", use: "detach", comments: true},
 	{word: "retell", use: "renew", comments: true},

@@ -90,9 +90,9 @@ type AuditEntry struct {
 	Principal     string    `json:"principal,omitempty" doc:"Who wrote it by way of the API; absent when nobody said, or it was appended directly."`
 	CorrelationID string    `json:"correlation_id,omitempty" doc:"The request that it came by; absent when it was appended directly."`
 	Via           string    `json:"via,omitempty" doc:"nats: a producer appended it over NATS; absent: it came by way of the API."` // nats: not the API
-	// What an event says that did not come by way of the API. Nobody vouches for it.
-	Claimed              string `json:"claimed_principal,omitempty" doc:"Whom an event over NATS names as the one who caused it; nobody vouches for it."`
-	ClaimedCorrelationID string `json:"claimed_correlation_id,omitempty" doc:"The request that an event over NATS names; nobody vouches for it."`
+	// What an event that was appended without the API says of itself. It is not verified.
+	Claimed              string `json:"claimed_principal,omitempty" doc:"Whom an event over NATS names as the one who caused it; it is not verified."`
+	ClaimedCorrelationID string `json:"claimed_correlation_id,omitempty" doc:"The request that an event over NATS names; it is not verified."`
 	Type                 string `json:"type" doc:"Its type, as its header has it; over NATS, as its body has it where that can be read."`
 	Subject              string `json:"subject" doc:"The subject it stands on: what it is about."`
 	EventID              string `json:"event_id" doc:"Its own id, likewise."`

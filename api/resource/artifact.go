@@ -38,7 +38,7 @@ type Release struct {
 	Version    uint64            `json:"version" doc:"Its version."`
 	Seq        uint64            `json:"seq" doc:"The log sequence of the event that gave it."`
 	ReleasedAt time.Time         `json:"released_at" doc:"When that event was stored, by the log's clock."`
-	Registered bool              `json:"registered" doc:"Whether the node exists now, and is told."`
+	Registered bool              `json:"registered" doc:"Whether the node exists now, and is sent its artifacts."`
 	Artifacts  []ReleaseArtifact `json:"artifacts" doc:"Artifacts by kind and name."`
 }
 

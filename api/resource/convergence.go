@@ -2,8 +2,9 @@ package resource
 
 import "time"
 
-// Applied is what a node reports: how far it has applied what it was told, and
-// the fingerprint of the rules it holds. One of EventID and Version is needed.
+// Applied is what a node reports: up to which event it has applied what it was
+// sent, and the fingerprint of the rules that it holds. EventID or Version is
+// required.
 type Applied struct {
 	EventID     string `json:"event_id,omitempty" doc:"How far it has: the id of the last event it applied, or Edict-Event-Id of the state it pulled, whichever is greater. Decimal digits. Where it is given, version says nothing."`
 	Version     uint64 `json:"version,omitempty" doc:"What agents say that know no event ids: the log sequence up to which it has, such as Edict-Log-Seq of the state it pulled. Not above the log's last. One of the two is required."`
@@ -25,7 +26,7 @@ type Rollout struct {
 // log could not be asked for the time.
 type Lagging struct {
 	NodeID string     `json:"node_id"`
-	Since  *time.Time `json:"since" doc:"The log timestamp of the first change it is not known to have; of a node that holds something else than it was told, when it said so. Null when the log did not answer."`
+	Since  *time.Time `json:"since" doc:"The log timestamp of the first change it is not known to have; of a node that holds other rules than it was sent, the time of its report. Null when the log did not answer."`
 }
 
 // Convergence says how far all nodes have come.

@@ -20,7 +20,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// bootstrapFlags are what `access bootstrap` was told.
+// bootstrapFlags are the flags of `access bootstrap`.
 type bootstrapFlags struct {
 	node, resource string
 	expires        time.Duration
@@ -32,11 +32,11 @@ func (a accessCommands) bootstrapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bootstrap", Short: "Make a one-time token with which a node's agent registers", Args: cli.Args(0, 0),
 		Long: `Make a token with which one agent, once, registers as a node of the project, and
-print it. It is printed this once: the plane is told its hash and nothing else. A node
+print it. It is printed only now: the plane gets its hash and nothing else. A node
 that does not exist is made, with the labels given; without --node it gets a new id.
 
-Give the token to the agent (PLEXD_BOOTSTRAP_TOKEN, or its token file). What is not
-used is taken back with "edict access token revoke NODE TOKEN".`,
+Give the token to the agent (PLEXD_BOOTSTRAP_TOKEN, or its token file). An unused
+token is revoked with "edict access token revoke NODE TOKEN".`,
 		Example: `  edict access bootstrap --label role=web > web-1.bootstrap
   edict access bootstrap --node 0190a1b2-0000-7000-8000-00000000000c --expires 10m > again.bootstrap`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bootstrap(cmd, f) },

@@ -18,7 +18,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// tokenFlags are what `access token create` was told.
+// tokenFlags are the flags of `access token create`.
 type tokenFlags struct {
 	kind      string
 	expires   time.Duration
@@ -30,11 +30,11 @@ func (a accessCommands) tokenCreateCommand() *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
 		Use: "create PRINCIPAL", Short: "Make a token for a principal, which is made when there is none", Args: cli.Args(1, 1),
-		Long: `Make a bearer token for a principal and print it. It is printed this once: the
-plane is told its hash and nothing else. A principal that does not exist is made.
+		Long: `Make a bearer token for a principal and print it. It is printed only now: the
+plane gets its hash and nothing else. A principal that does not exist is made.
 
-With --file the principal is written to a file for "edict serve --access", without
-a plane: so the first administrator comes to be.`,
+With --file the principal is written to a file for "edict serve --access". No plane
+is needed: this is how the first administrator is made.`,
 		Example: `  edict access token create root --file access.json --relation plane#admin > root.token
   edict access token create ana --expires 720h > ana.token
   edict access token create web-1 --kind node --relation node:web-1#agent > web-1.token`,

@@ -22,7 +22,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// admissionReplayFlags are what `admission replay` was told.
+// admissionReplayFlags are the flags of `admission replay`.
 type admissionReplayFlags struct {
 	logFlags
 	files          []string

@@ -25,7 +25,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// agentFlags are what `agent` was told.
+// agentFlags are the flags of `agent`.
 type agentFlags struct {
 	node, dir, onChange string
 	patience            time.Duration
@@ -146,7 +146,7 @@ func (a agentCommands) runAgent(ctx context.Context, opt agent.Options, enf enfo
 	}
 	// A unit of Type=notify has the network wait for what was in force.
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
-		log.Warn("systemd was not told that the agent is ready", "error", err)
+		log.Warn("systemd could not be notified that the agent is ready", "error", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range parts {

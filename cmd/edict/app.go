@@ -34,8 +34,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "edict",
 		Short: "An event-sourced policy plane",
-		Long: `Edict is an event-sourced policy plane: authors publish policies, every node
-is told what it must apply, signed, in order and resumable.
+		Long: `Edict is an event-sourced policy plane: authors publish policies, and
+every node is sent what it must apply, signed, in order and resumable.
 
 Start with "edict demo", or "edict serve" and then "edict policy apply".
 

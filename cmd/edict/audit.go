@@ -17,12 +17,12 @@ func (a accessCommands) auditCommand() *cobra.Command {
 	var after uint64
 	var by string
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Say who wrote what, from the log", Args: cli.Args(0, 0),
-		Long: `Say who wrote what: every event of the log in its order, with the principal and the
-correlation id of the request that caused it, and what it gave or took where its
-subject does not say: a relation, a key. Events that were appended without the API
-are "nats"; a name or an id that they give themselves is shown as a claim, which
-nobody vouches for. One that the fold rejected changed nothing, and says so.`,
+		Use: "audit", Short: "Show who wrote what, from the log", Args: cli.Args(0, 0),
+		Long: `Show who wrote what: every event of the log in its order, with the principal and the
+correlation id of the request that caused it, and the relation or key that it gave or
+took, where its subject does not say it. Events that were appended without the API
+are "nats"; a name or an id that they contain is shown as a claim, because it is not
+verified. An event that the fold rejected is marked: it changed nothing.`,
 		Example: `  edict audit --after 4711 --by ana`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)

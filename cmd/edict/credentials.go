@@ -107,7 +107,7 @@ func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 }
 
 // spiffeTLS shows what a Workload API gives to a plane that proves its ID, or
-// whose certificate --ca vouches for.
+// whose certificate --ca has signed.
 func (c *credentials) spiffeTLS(ctx context.Context) (*tls.Config, error) {
 	switch {
 	case c.spiffe == "":

@@ -17,7 +17,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Show what a plane does, on temporary data",
 		Long: `Show what a plane does, on temporary data: a plane is started, nodes and policies
 are registered, changed and deleted, the process is killed, the log is replayed.
-Every number told is checked. Exit code 1 means that something differed.`,
+Every number that is printed is checked. Exit code 1 means that something differed.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opt.Nodes < tour.LeastNodes || opt.Nodes > tour.MostNodes {

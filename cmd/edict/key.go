@@ -42,8 +42,8 @@ func (a keyCommands) keyRotateCommand() *cobra.Command {
 	var transition time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Replace the key that the plane signs with", Args: cli.Args(0, 0),
-		Long: `Replace the key that the plane signs with. Nodes are told of the new key under the
-one before, and accept both until the transition ends; a node that is away for
+		Long: `Replace the key that the plane signs with. The new key is announced to nodes under
+the one before, and they accept both until the transition ends; a node that is away for
 longer must be given the plane's keys anew. There is no second rotation meanwhile.
 
 A plane that made its key makes the new one, below --data. Where --signing-key was

@@ -21,9 +21,9 @@ func (a natsCommands) nodeStreamCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make the stream " + streams.NodeEventsStream + " over edict.node.>",
-		Long: `Make a JetStream stream that takes in what nodes are told on NATS, and keeps the
-last message of each subject: for durable consumers, for an audit, or to know
-what was said last while the plane is down. It holds what is published from now
+		Long: `Make a JetStream stream that takes in the messages for nodes on NATS, and keeps
+the last message of each subject: for durable consumers, for an audit, or to know
+the last messages while the plane is down. It holds what is published from now
 on. Two workers that publish the same message at the hand-over of a partition
 leave it there once.
 
@@ -46,7 +46,7 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 					return nodeStreamError(cmd, conn, err)
 				}
 				if made {
-					fmt.Fprintf(a.stderr, "edict: made stream %s; it holds what nodes are told from now on\n", streams.NodeEventsStream)
+					fmt.Fprintf(a.stderr, "edict: made stream %s; it holds what nodes are sent from now on\n", streams.NodeEventsStream)
 					return nil
 				}
 				fmt.Fprintf(a.stderr, "edict: stream %s is there since %s, with %d messages\n", streams.NodeEventsStream, stamp(n.Created), n.Messages)

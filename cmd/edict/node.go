@@ -18,7 +18,7 @@ import (
 type nodeCommands struct{ *app }
 
 func (a nodeCommands) nodeCommand() *cobra.Command {
-	return group("node", "Register nodes, and see what they are told",
+	return group("node", "Register nodes, and see what they are sent",
 		a.nodeApplyCommand(), a.nodeImportCommand(), a.nodeListCommand(), a.nodeGetCommand(),
 		a.nodeDeleteCommand(), a.nodeStateCommand(), a.nodeWatchCommand())
 }

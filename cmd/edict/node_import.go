@@ -18,8 +18,8 @@ func (a nodeCommands) nodeImportCommand() *cobra.Command {
 		Short: "Register many nodes from NDJSON",
 		Long: `Register many nodes, or give them other facts, from lines such as
   {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
-Lines that are wrong are told and change nothing; the others are applied. The file
-may be compressed with gzip.`,
+Lines that are wrong are reported and change nothing; the others are applied. The
+file may be compressed with gzip.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file) },
 	}

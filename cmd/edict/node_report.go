@@ -8,8 +8,8 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// startReports reports what f was told as applied, whenever applied is called.
-// stop sends what waits.
+// startReports reports what f received as applied, whenever applied is called.
+// stop sends the reports that still wait.
 func startReports(ctx context.Context, server string, hc *http.Client, id policy.NodeID, f *node.Follower) (applied, stop func()) {
 	r := node.NewReporter(server, id, node.ReporterOptions{HTTP: hc})
 	ctx, cancel := context.WithCancel(ctx)

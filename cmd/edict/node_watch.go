@@ -36,8 +36,8 @@ func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 	var report bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Follow what a node is told",
-		Long: `Follow what a node is told, from now on or after --from. Every event's signature
+		Short: "Follow what a node is sent",
+		Long: `Follow what a node is sent, from now on or after --from. Every event's signature
 is verified with the plane's keys. When the plane goes away, watch resumes where
 it was. SIGINT ends it.
 
@@ -49,8 +49,8 @@ has is asked for instead.
 With -o json, each event is one line:
   {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}where seq is the event id: decimal digits, a string.
 
-While the plane sends over SSE what cannot be read, the state is pulled every 30 s
-instead, and shown where the rules changed.
+While the events that come over SSE cannot be read, the state is pulled every 30 s
+instead, and shown when the rules changed.
 
 With --report, what was shown is reported as applied, as an agent would.`,
 		Args: cli.Args(1, 1),
@@ -83,7 +83,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	a.natsCredsFlag(cmd)
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
-	cmd.Flags().BoolVar(&report, "report", false, "report what the node is told as applied")
+	cmd.Flags().BoolVar(&report, "report", false, "report what the node is sent as applied")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }

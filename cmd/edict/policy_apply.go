@@ -23,8 +23,8 @@ func (a policyCommands) policyApplyCommand() *cobra.Command {
 		Use:   "apply -f FILE...",
 		Short: "Create or revise policies by slug",
 		Long: `Create or revise policies by slug, from YAML, JSON or NDJSON, one or many a file.
-Every document is checked before any is sent: one fault, and nothing is. What is
-likely not meant is told as a warning; with --strict it is a fault.`,
+Every document is checked before any is sent; if one has a fault, none is sent.
+What is likely not meant is a warning; with --strict it is a fault.`,
 		Example: `  edict policy apply -f web.yaml
   edict policy apply -f policies/ -f extra.ndjson
   generate | edict policy apply -f -`,

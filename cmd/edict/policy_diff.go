@@ -20,8 +20,8 @@ func (a policyCommands) policyDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff NAME|ID | -f FILE...",
 		Short: "Compare the rules of two revisions, or files with what is there",
-		Long: `Compare the rules of two revisions: the head with the one before it, unless told
-otherwise. Order does not count. With -f, say what 'policy apply' would change.
+		Long: `Compare the rules of two revisions: by default the head with the one before
+it. Order does not count. With -f, print what 'policy apply' would change.
 Exit code 1 when there is a difference.`,
 		Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

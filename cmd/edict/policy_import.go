@@ -27,11 +27,11 @@ func (a policyCommands) policyImportCommand() *cobra.Command {
 		Long: `Create or revise many policies by slug, from lines such as 'policy apply' takes,
 or from what 'policy list -o json' printed. The input may be compressed with gzip
 and of any size: it is applied as it is read. Policies that are wrong or refused
-are told, as file:line: code: detail, and change nothing; the others are applied.
+are reported as file:line: code: detail, and change nothing; the others are applied.
 
 Kubernetes' NetworkPolicy and ClusterNetworkPolicy (v1alpha2), in YAML or JSON,
-are translated, all of them together. What cannot be expressed is told, as
-file:line: path: reason, and left out; with --strict nothing of Kubernetes is
+are translated, all of them together. What cannot be expressed is reported
+as file:line: path: reason, and left out; with --strict nothing of Kubernetes is
 applied then.`,
 		Example: `  edict policy import -f policies.ndjson
   edict policy list -o json | edict policy import --server http://other:8080 -f -

@@ -57,7 +57,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 	fmt.Fprintf(m.stderr, "Kubernetes: %d objects, %d policies, %d things not expressed\n", res.Objects, len(res.Policies), len(res.Items))
 	if m.kube.strict && len(res.Items) > 0 {
 		m.kube.refused = true
-		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied; change what is told above, or leave out --strict")
+		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied; change what is reported above, or leave out --strict")
 		return
 	}
 	for _, p := range res.Policies {

@@ -71,15 +71,15 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 	if timeout > 0 {
 		given = time.After(timeout)
 	}
-	var told string
+	var last string
 	for {
 		r, err := q.ask(ctx)
 		if err != nil {
 			return err
 		}
-		if line := rolloutLine(r); watch && line != told {
+		if line := rolloutLine(r); watch && line != last {
 			fmt.Fprintln(a.stderr, line)
-			told = line
+			last = line
 		}
 		if !watch || len(r.Lagging) == 0 {
 			return a.endRollout(r)

@@ -48,7 +48,7 @@ Nodes whose artifacts are what they hold hear nothing.
 The first release of a rete pins whose signatures count for it (--trust): the
 certificate of a signer, the trust.json of a bundle, or spiffe://ID=BASE64. From
 then on the signers are those that the released agent artifacts authorize, so a
-signer's successor is vouched for by him.`,
+signer announces its successor itself.`,
 		Example: `  edict release --repo . --trust certs/management-planes/primary.crt
   edict release --repo .`,
 		Args: cli.Args(0, 1),
@@ -193,7 +193,7 @@ func (a releaseCommands) tellWaiting(ctx context.Context, c *client.Client, proj
 		}
 	}
 	if len(waiting) > 0 {
-		fmt.Fprintf(a.stderr, "not registered yet, and told once they are (edict node apply): %s\n", some(waiting))
+		fmt.Fprintf(a.stderr, "not registered yet; they get it once they are (edict node apply): %s\n", some(waiting))
 	}
 	return absent, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/internal/snapshot"
 )
 
-// replayFlags are what `replay` was told.
+// replayFlags are the flags of `replay`.
 type replayFlags struct {
 	logFlags
 	data, from string
@@ -133,7 +133,7 @@ func (a *app) begin(ctx context.Context, src *logSource, dir, from string, until
 	return snapshot.BeginFrom(ctx, c, m, src.log, dir, src.storeOptions(until))
 }
 
-// target is the sequence to fold to: as told, or where the live read model
+// target is the sequence to fold to: that of the flag, or where the live read model
 // stands that is to be compared, or the log's head.
 func (f replayFlags) target(cmd *cobra.Command, live liveModel, src *logSource) (uint64, error) {
 	switch {

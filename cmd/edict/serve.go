@@ -24,7 +24,7 @@ import (
 	"github.com/edictdev/edict/internal/relay"
 )
 
-// serveFlags are what `serve` was told.
+// serveFlags are the flags of `serve`.
 type serveFlags struct {
 	opt         plane.Options
 	roles       []string
@@ -94,7 +94,7 @@ again once enough is free: nothing needs to be restarted.`,
 	flags.IntVar(&f.opt.Replicas, "replicas", 1, "servers that keep each stream and bucket, 1 to 5; more than 1 needs --nats and a cluster")
 	flags.StringSliceVar(&f.roles, "roles", []string{"api", "relay"}, "what runs above the fold: api, relay, or both")
 	flags.StringVar(&f.opt.Name, "name", "", "name of this worker (default the host's)")
-	flags.StringVar(&f.partitions, "partitions", "", "partitions to publish on NATS, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is told)")
+	flags.StringVar(&f.partitions, "partitions", "", "partitions to publish on NATS, whoever else there is, such as 0-31,40 (default an equal share of those that no worker is given)")
 	flags.DurationVar(&f.opt.LeaseTTL, "lease-ttl", relay.DefaultLeaseTTL, "after which a worker that is not heard of is taken for dead, in whole seconds")
 	flags.StringVar(&f.durability, "durability", "strict", "strict: fsync before every acknowledgement; relaxed: leave it to the system")
 	flags.StringVar(&f.opt.SigningKey, "signing-key", "", "ed25519 key, PKCS#8 PEM (default one made below --data)")
@@ -102,7 +102,7 @@ again once enough is free: nothing needs to be restarted.`,
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"http","nats","pid"} to once everything answers`)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&f.hubText, "hub-bytes", "64MiB", "changes that wait to be told, for each transport; what is beyond is told from the read model")
+	flags.StringVar(&f.hubText, "hub-bytes", "64MiB", "changes that wait to be sent, for each transport; what is beyond is sent from the read model")
 	flags.StringVar(&f.pastText, "past", "7d", "how long it is kept what nodes lost; who was away for longer pulls its state")
 	flags.StringVar(&f.pastBytesText, "past-bytes", "512MiB", "how much of that is kept at most")
 	flags.IntVar(&f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
@@ -123,7 +123,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.settle(cmd); err != nil {
+	if err := f.complete(cmd); err != nil {
 		return err
 	}
 	f.opt.Log, f.opt.Version = log, version()
@@ -152,8 +152,8 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	return nil
 }
 
-// settle checks flags against each other and fills in what follows from them.
-func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
+// complete checks flags against each other and fills in what follows from them.
+func (f *serveFlags) complete(cmd *cobra.Command) (err error) {
 	switch f.durability {
 	case "strict", "relaxed":
 		f.opt.Relaxed = f.durability == "relaxed"
@@ -187,13 +187,13 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
 		return cli.Usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)
 	}
-	if err := f.settleSnapshots(cmd); err != nil {
+	if err := f.completeSnapshots(cmd); err != nil {
 		return err
 	}
-	if err := settleAccess(cmd, &f.opt.Access); err != nil {
+	if err := completeAccess(cmd, &f.opt.Access); err != nil {
 		return err
 	}
-	if err := f.settleDecisions(cmd); err != nil {
+	if err := f.completeDecisions(cmd); err != nil {
 		return err
 	}
 	announce := false
@@ -214,7 +214,7 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	if f.opt.ProjectBytes, err = parseSize(f.projectText); err != nil {
 		return cli.Usage(cmd, "--project-bytes %q: want a size such as 4GiB, or 0", f.projectText)
 	}
-	if err := f.settleTelling(cmd); err != nil {
+	if err := f.readSizes(cmd); err != nil {
 		return err
 	}
 	if !announce {
@@ -227,8 +227,9 @@ func (f *serveFlags) settle(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// settleTelling reads how much waits to be told, and is kept of the past.
-func (f *serveFlags) settleTelling(cmd *cobra.Command) (err error) {
+// readSizes reads how many bytes of changes may wait to be sent, and how many of the
+// past are kept.
+func (f *serveFlags) readSizes(cmd *cobra.Command) (err error) {
 	for _, x := range []struct {
 		flag, text string
 		to         *int

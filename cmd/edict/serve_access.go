@@ -31,8 +31,8 @@ func natsFlags(cmd *cobra.Command, o *plane.Options) {
 	f.StringVar(&o.NATSCA, "nats-ca", "", "authorities that the certificates of these servers are checked against, PEM (default the system's)")
 }
 
-// settleAccess checks these flags against each other.
-func settleAccess(cmd *cobra.Command, o *listener.Options) error {
+// completeAccess checks these flags against each other.
+func completeAccess(cmd *cobra.Command, o *listener.Options) error {
 	switch {
 	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
 		return cli.Usage(cmd, "--tls-cert and --tls-key go together")

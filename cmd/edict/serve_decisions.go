@@ -24,7 +24,7 @@ func (f *serveFlags) addDecisionFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.decisions.bytes, "decision-bytes", "1GiB", "how much of them, likewise; the oldest go first")
 }
 
-func (f *serveFlags) settleDecisions(cmd *cobra.Command) (err error) {
+func (f *serveFlags) completeDecisions(cmd *cobra.Command) (err error) {
 	if f.opt.Decisions.Mask, err = admission.ParseMask(f.decisions.mask); err != nil {
 		return cli.Usage(cmd, "--decision-mask: %v", err)
 	}

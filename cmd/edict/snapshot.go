@@ -19,8 +19,8 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// settleSnapshots reads --snapshot-every, which is a time or a number of events.
-func (f *serveFlags) settleSnapshots(cmd *cobra.Command) (err error) {
+// completeSnapshots reads --snapshot-every, which is a time or a number of events.
+func (f *serveFlags) completeSnapshots(cmd *cobra.Command) (err error) {
 	opt := &f.opt.Snapshots
 	if opt.Keep < 1 {
 		return cli.Usage(cmd, "--snapshot-keep %d: want 1 or more", opt.Keep)

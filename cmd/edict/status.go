@@ -18,13 +18,13 @@ func (a statusCommands) statusCommand() *cobra.Command {
 	var rejected, digest, watch bool
 	var after uint64
 	cmd := &cobra.Command{
-		Use: "status", Short: "Say how the plane is doing", Args: cli.Args(0, 0),
-		Long: `Say how the plane is doing: its workers and how far each has folded the log, and
-who publishes to which partitions of the nodes on NATS, up to which event, and
-how far back a node that was away is told what it missed without pulling.
+		Use: "status", Short: "Show how the plane is doing", Args: cli.Args(0, 0),
+		Long: `Show how the plane is doing: its workers and how far each has folded the log; who
+publishes to which partitions of the nodes on NATS, up to which event; and how long
+a node can be away and still be sent what it missed, without pulling.
 
-With -w it goes on saying so every second: in place on a terminal, one after the
-other in a pipe, and with -o json an object a line.`,
+With -w it is shown again every second: in place on a terminal, one after the
+other in a pipe, and with -o json as one object a line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {

@@ -23,7 +23,7 @@ func pastText(p resource.Past) string {
 	return text
 }
 
-// publishedText sums up how far nodes are told over NATS.
+// publishedText sums up how far messages to nodes are published on NATS.
 func publishedText(head uint64, all []resource.Partition) string {
 	idle, most := 0, uint64(0)
 	for _, p := range all {

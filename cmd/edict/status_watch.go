@@ -22,8 +22,8 @@ const watchEvery = time.Second
 // home puts the cursor of a terminal to its beginning and clears what is there.
 const home = "\x1b[H\x1b[2J"
 
-// statusWatch shows the status again and again, until it is told to stop. A
-// plane that is away is said to be, and asked again.
+// statusWatch shows the status again and again, until ctx ends. When
+// the plane is away, it shows that, and asks again.
 func (a statusCommands) statusWatch(ctx context.Context, c *client.Client, digest bool) error {
 	place := isTerminal(a.stdout) && a.format == formatTable
 	tick := time.NewTicker(watchEvery)

@@ -175,8 +175,8 @@ func openSigner(m *rete.Model, o compileOptions) (*artifact.Signer, error) {
 	return s.As(m.Signers[i].SPIFFE), nil
 }
 
-// epochVariable names the environment variable by which reproducible builds are told
-// the time, in seconds since 1970.
+// epochVariable names the environment variable that gives
+// reproducible builds the time, in seconds since 1970.
 const epochVariable = "SOURCE_DATE_EPOCH"
 
 // generatedAt is the time that artifacts carry: that of the flag, else of the

@@ -200,8 +200,8 @@ func (p *Principal) decideNode(n Need, o Object) Decision {
 	case slices.Contains(projects, o.Project), n == ReadNode && operates:
 		return Allow
 	case operates, p.Kind == policy.Agent:
-		// An agent is told that it is wrong here, whether there is such a node or
-		// not: this is the node contract's 403.
+		// An agent gets 403, as the node contract wants it, whether there is such a
+		// node or not.
 		return Forbid
 	}
 	return Hide

@@ -25,9 +25,9 @@ func (i *askedIssuer) Verify(context.Context, string) (policy.OIDCIdentity, time
 // An address that failed too often over NATS is not looked after any more; what
 // is known at once is good from there, too.
 func TestWhoGuessesOverNATSIsNotLookedAfter(t *testing.T) {
-	issuer, told := &askedIssuer{}, map[string]int{}
+	issuer, counted := &askedIssuer{}, map[string]int{}
 	failures := NewFailures(1)
-	failures.OnRefusal = func(reason string) { told[reason]++ }
+	failures.OnRefusal = func(reason string) { counted[reason]++ }
 	text, kept := NewToken(uuid.New(), time.Time{})
 	r := NewRegistry(silentModel{}, Options{Issuer: issuer, Failures: failures, File: File{"root": {
 		Principal: policy.Principal{Kind: policy.Service, Tokens: []policy.Token{kept}},
@@ -39,18 +39,18 @@ func TestWhoGuessesOverNATSIsNotLookedAfter(t *testing.T) {
 		require.False(t, ok)
 	}
 	const most = 10000
-	for n := 0; told["too_many"] == 0; n++ {
+	for n := 0; counted["too_many"] == 0; n++ {
 		require.Less(t, n, most, "nobody was refused")
 		guess(here)
 	}
-	require.Equal(t, told["unknown"], issuer.asked, "what is refused is not looked at")
+	require.Equal(t, counted["unknown"], issuer.asked, "what is refused is not looked at")
 	asked := issuer.asked
 	guess(there)
 	require.Equal(t, asked+1, issuer.asked, "another address")
 	_, ok := r.Admit(streams.Credentials{Token: text, From: here})
 	require.True(t, ok, "nobody locks out others behind an address")
-	counted := told["unknown"] + told["too_many"]
+	before := counted["unknown"] + counted["too_many"]
 	_, ok = r.Admit(streams.Credentials{From: there})
 	require.False(t, ok)
-	require.Equal(t, counted, told["unknown"]+told["too_many"], "nothing was shown")
+	require.Equal(t, before, counted["unknown"]+counted["too_many"], "nothing was shown")
 }

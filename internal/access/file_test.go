@@ -76,10 +76,10 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 
 func TestACertificateIsReplacedByItsFiles(t *testing.T) {
 	dir := t.TempDir()
-	var told []error
+	var failures []error
 	k := &keeper{
 		files:  TLSFiles{Cert: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key")},
-		failed: func(err error) { told = append(told, err) },
+		failed: func(err error) { failures = append(failures, err) },
 	}
 	_, err := ServerTLS(k.files, k.failed)
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -97,8 +97,8 @@ func TestACertificateIsReplacedByItsFiles(t *testing.T) {
 	require.Equal(t, int64(1<<40), serial())
 	require.NoError(t, os.WriteFile(k.files.Key, []byte("half"), 0o600))
 	require.Equal(t, int64(1<<40), serial(), "the one before stays")
-	require.Len(t, told, 1)
+	require.Len(t, failures, 1)
 	writeCertificate(t, dir, 3)
 	require.Equal(t, int64(3), serial())
-	require.Len(t, told, 1, "it is told once")
+	require.Len(t, failures, 1, "it is reported once")
 }

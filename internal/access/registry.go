@@ -115,8 +115,8 @@ func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal,
 	return p, err
 }
 
-// known finds the principal by what is told by one look: tokens and certificates
-// that one lists. nil: there is none. The key is the credential's.
+// known finds the principal of a token or a certificate that is listed, without
+// asking an issuer. nil: there is none. The key is the credential's.
 func (r *Registry) known(c Credentials) (*Principal, key) {
 	s, now := r.Snapshot(), r.opt.Clock()
 	if c.Bearer == "" {

@@ -23,9 +23,9 @@ type TLSFiles struct {
 const lookEvery = time.Second
 
 // ServerTLS is TLS 1.3 with the files' certificate. The files are read again
-// when they change, so a certificate is rotated by replacing them; connections
-// that stand go on. Files that cannot be read later leave in force what was
-// read before, and failed is told.
+// when they change, so a certificate is rotated by replacing them; open connections
+// go on. If the files cannot be read later, what was read before stays in force and
+// failed is called.
 func ServerTLS(files TLSFiles, failed func(error)) (*tls.Config, error) {
 	k := &keeper{files: files, failed: failed}
 	now, err := k.read()

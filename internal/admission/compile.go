@@ -30,7 +30,7 @@ type Compiled struct {
 	took     time.Duration
 	// broken is why the code does not compile; see [Broken].
 	broken *CompileError
-	// runaway counts evaluations that did not end when they were told to.
+	// runaway counts evaluations that did not end when they were cancelled.
 	runaway atomic.Int32
 }
 

@@ -29,7 +29,7 @@ type DecisionLogOptions struct {
 	Mask   Mask
 	// Writable says why nothing may be written now; nil, or its nil: anything may.
 	Writable func() error
-	// Count is told what became of decisions, one of DecisionCounts; nil: nobody
+	// Count is called with what became of decisions, one of DecisionCounts; nil: nobody
 	// is.
 	Count func(became string, n int)
 	Log   *slog.Logger // nil: nobody
@@ -51,7 +51,7 @@ type DecisionLog struct {
 	opt     DecisionLogOptions
 	queue   chan queued
 	bytes   atomic.Int64 // of the payloads in queue
-	dropped atomic.Int64 // and not told in Options.Log yet
+	dropped atomic.Int64 // and not reported in Options.Log yet
 }
 
 type queued struct {

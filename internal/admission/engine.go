@@ -37,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 // EngineOptions has a useful zero value.
 type EngineOptions struct {
 	Limits Limits
-	// Observe, if set, is told of every policy that was evaluated, on the
+	// Observe, if set, is called for every policy that was evaluated, on the
 	// goroutine of the chain.
 	Observe func(p *Policy, outcome Outcome, took time.Duration)
 }

@@ -22,7 +22,7 @@ type Source interface {
 	Read(f func(v *projector.View))
 }
 
-// Metrics is told what the registry does. The zero value tells nobody.
+// Metrics counts what the registry does. The zero value counts nothing.
 type Metrics struct {
 	Evaluated func(outcome string)                         // a request's: a Status in lower case, or an Outcome
 	Policy    func(l Level, o Outcome, took time.Duration) // each policy that a request met
@@ -34,7 +34,7 @@ type Metrics struct {
 type RegistryOptions struct {
 	Limits  Limits
 	Metrics Metrics
-	// Decided is told of every decision, on the goroutine of the request; nil:
+	// Decided is called with every decision, on the goroutine of the request; nil:
 	// nobody is.
 	Decided func(Decision)
 }
@@ -71,8 +71,8 @@ const readyBytes = 4 << 20
 func NewRegistry(source Source, opt RegistryOptions) *Registry {
 	r := &Registry{source: source, opt: opt, compiled: newCache[*Compiled](readyBytes)}
 	eopt := EngineOptions{Limits: opt.Limits}
-	if told := opt.Metrics.Policy; told != nil {
-		eopt.Observe = func(p *Policy, o Outcome, took time.Duration) { told(p.Level, o, took) }
+	if count := opt.Metrics.Policy; count != nil {
+		eopt.Observe = func(p *Policy, o Outcome, took time.Duration) { count(p.Level, o, took) }
 	}
 	r.engine = NewEngine(eopt)
 	r.current.Store(NewSnapshot(0))

@@ -4,7 +4,7 @@
 // It is thin. An author's write becomes one event of the log; the fold judges
 // it, and the answer is the fold's verdict. What this package adds is form:
 // strict inputs, stable codes, RFC 9457 problems for every error, and answers
-// that are never older than what a client was told before. Routes lists every
+// that are never older than what a client was sent before. Routes lists every
 // route with the types it takes and gives.
 package api
 
@@ -52,7 +52,7 @@ type Model interface {
 
 // Relay is what the API asks of whoever serves nodes live.
 type Relay interface {
-	// Position is the event id at which everything that was folded is told. It is
+	// Position is the event id at which everything that was folded has been sent. It is
 	// taken before a state is read, so that a stream opened after it misses nothing.
 	Position() policy.EventID
 	// Ready says why nodes cannot be served now.

@@ -28,7 +28,7 @@ type call struct {
 	trace       streams.Trace     // of the request
 }
 
-// author is who writes, as the log is told; empty when nobody said.
+// author is who writes, as the event will say; empty when it is unknown.
 func (c *call) author() string {
 	if c.principal == anonymous {
 		return ""
@@ -68,7 +68,7 @@ func (c *call) bytes(status int, media string, body []byte) {
 // anonymous writes when nobody said who does.
 const anonymous = "anonymous"
 
-// readHeaders takes what every route may be told in headers.
+// readHeaders takes the headers that every route accepts.
 func (c *call) readHeaders() error {
 	given := c.r.Header.Get(HeaderCorrelation)
 	c.correlation = given

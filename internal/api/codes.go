@@ -39,7 +39,7 @@ func meanings() map[string]meaning {
 		CodeStorageLow:        {http.StatusInsufficientStorage, "the plane has too little disk left to take writes"},
 		CodeKeyReused:         {http.StatusUnprocessableEntity, "the Idempotency-Key was used for a write with another body; send this one under a key of its own"},
 		CodeProjectOverShare:  {http.StatusTooManyRequests, "the project took its share of the log in 24 hours; Retry-After says when the oldest hours are over. What only deletes is taken"},
-		CodeKeyInTransition:   {http.StatusConflict, "nodes are still being told of the rotation before"},
+		CodeKeyInTransition:   {http.StatusConflict, "the rotation before is still being announced to nodes"},
 		CodeNextKeyMissing:    {http.StatusConflict, "there is no new key to sign with, or not every worker holds it"},
 		CodeInvalidTransition: {http.StatusUnprocessableEntity, "the transition is no time, or shorter than a minute or longer than a year"},
 		CodeSnapshotRunning:   {http.StatusConflict, "this worker is making a checkpoint already"},

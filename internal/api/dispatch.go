@@ -124,7 +124,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Nobody is sent it.
 const statusLeft = 499
 
-// left reports whether nobody is to be told of an error: the client has gone, or
+// left reports whether an error has no reader any more: the client has gone, or
 // the server stops and nothing else is wrong. The request counts as such. What is
 // wrong with the request itself is its answer all the same.
 func (p *pipeline) left(c *call, err error) bool {

@@ -121,7 +121,7 @@ func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool
 	last, ok := h.pulled.get(id)
 	if !ok {
 		// It pulled elsewhere, or before this process began: what it has is not
-		// known, so it is told once.
+		// known, so it is reported once.
 		h.pulled.put(id, pulledState{unseen: true, reported: true})
 		return true
 	}

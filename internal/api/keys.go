@@ -12,7 +12,7 @@ import (
 
 // Codes of a rotation.
 const (
-	// CodeKeyInTransition: nodes are still being told of the rotation before.
+	// CodeKeyInTransition: the rotation before is still being announced to nodes.
 	CodeKeyInTransition = "key_in_transition"
 	// CodeNextKeyMissing: there is no new key, or not every worker holds it.
 	CodeNextKeyMissing = "next_key_missing"
@@ -60,7 +60,7 @@ func (h *keyHandlers) routes() []Route {
 		},
 		{
 			Method: http.MethodPost, Pattern: "/v1/keys:rotate", ID: "rotateKey", Tag: "plane", Needs: access.AdminPlane,
-			Summary: "Replace the plane's key: nodes are told of the new one under the one before, and accept both for a while",
+			Summary: "Replace the plane's key: the new one is announced to nodes under the one before, and they accept both for a while",
 			Params: []Param{
 				queryText("transition", "How long nodes accept the key before, such as 24h, which it is when absent; 1m to 8760h."),
 				whoParam, corrParam,

@@ -93,7 +93,7 @@ func (h *stateHandlers) state(c *call) error {
 	if err := h.relay.Ready(); err != nil {
 		return starting(err)
 	}
-	// Before the rows: what is told between the two comes again on the stream,
+	// Before the rows: what is sent between the two comes again on the stream,
 	// which is harmless; the other way round it would be missed.
 	position := h.relay.Position()
 	var s snapshot.State
@@ -230,7 +230,7 @@ func notServed(id policy.NodeID, err error) error {
 // stops: a stream would keep it from stopping.
 type drainKey struct{}
 
-// untilStop ends with the request, or by errStopping as soon as the server is told
+// untilStop ends with the request, or by errStopping as soon as the server is asked
 // to stop: streams would keep it from stopping, and tables may be half a minute of
 // work, which another worker can do.
 func untilStop(ctx context.Context) (context.Context, context.CancelFunc) {

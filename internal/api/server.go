@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/internal/relay"
 )
 
-// ExposedError means that the plane was told to listen where others than this
+// ExposedError means that the plane was configured to listen where others than this
 // machine reach it. Until access is configured it does not (docs/design.md#http).
 type ExposedError struct{ Addr string }
 
@@ -25,7 +25,7 @@ func (e *ExposedError) Error() string {
 		"or --spiffe-socket) alone, because whoever reaches the API may write policy without; give both, or listen on 127.0.0.1 or [::1]", e.Addr)
 }
 
-// Expose opens any address: of a plane that knows who may do what, or was told
+// Expose opens any address: of a plane that knows who may do what, or was configured
 // to listen without.
 func Expose(addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
@@ -63,7 +63,7 @@ func Listen(addr string) (net.Listener, error) {
 type Server struct {
 	// Handler is what New returned.
 	Handler http.Handler
-	// Grace is how long requests may go on after the server was told to stop;
+	// Grace is how long requests may go on after the server was asked to stop;
 	// 0 is 3 s. Then their contexts end, and a second later their connections. Event
 	// streams, and tables that are being made, end at once.
 	Grace time.Duration

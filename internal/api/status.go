@@ -36,7 +36,7 @@ func (h *statusHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/status", ID: "getStatus", Tag: "plane", Needs: access.ReadPlane, early: true,
-			Summary:  "Say how the plane is doing, as this worker sees it",
+			Summary:  "Show how the plane is doing, as this worker sees it",
 			Params:   []Param{queryFlag("digest", "Add the digest of the state at applied; this reads all of it."), laggingParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Status{}),
 			Problems: []string{CodeLogUnavailable},

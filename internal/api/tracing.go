@@ -13,10 +13,10 @@ import (
 type Tracer interface {
 	// Request begins to record a request, in the trace of its headers
 	// traceparent and tracestate if it has them. What the request does is
-	// recorded under ctx and told others as trace. done is called once.
+	// recorded under ctx and passed on as trace. done is called once.
 	Request(r *http.Request, id, pattern string) (ctx context.Context, trace streams.Trace, done func(status int))
 	// Publish begins to record that events of one type are appended to the log;
-	// they carry trace. done is told the last one's sequence.
+	// they carry trace. done gets the last one's sequence.
 	Publish(ctx context.Context, eventType string, events int) (trace streams.Trace, done func(seq uint64, err error))
 }
 

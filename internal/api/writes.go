@@ -119,7 +119,7 @@ func (w *writes) appendAll(c *call, kind string, events []streams.Append) ([]uin
 
 // insist makes a change that names no version it is for: what others changed in
 // between is taken into account, not a conflict. try reads what there is, and
-// appends; it is told whether the event was refused before, and is repeated
+// appends; it is passed whether the event was refused before, and is repeated
 // while the fold says revision_conflict, for as long as a write may take.
 func (w *writes) insist(c *call, try func(again bool) error) error {
 	if err := w.reads.catchUp(c, 0); err != nil {

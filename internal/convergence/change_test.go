@@ -25,27 +25,27 @@ func rules(name string) compiler.Fingerprint { return compiler.FingerprintOf([]b
 
 func at(seq uint64) time.Time { return time.Unix(int64(seq), 0).UTC() }
 
-// told is a history in words: what each label set had after each step, worked
+// outcome is a history in words: what each label set had after each step, worked
 // out step by step from the oldest on.
-type told struct {
+type outcome struct {
 	seq uint64
 	has string // the rules, or nothing
 }
 
-func retell(s steps, role string) []told {
-	out := []told{{0, ""}}
+func replay(s steps, role string) []outcome {
+	out := []outcome{{0, ""}}
 	for i := len(s) - 1; i >= 0; i-- {
 		has := ""
 		if !s[i].Deleted && s[i].Selector.Matches(label(role)) {
 			has = s[i].Fingerprint.String()
 		}
-		out = append(out, told{s.seq(i), has})
+		out = append(out, outcome{s.seq(i), has})
 	}
 	return out
 }
 
 // The last change of a row, and the first one above a sequence, are those of
-// who retells the whole history.
+// which replays the whole history.
 func TestChangesAreThoseOfTheHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "steps")
@@ -64,7 +64,7 @@ func TestChangesAreThoseOfTheHistory(t *testing.T) {
 		}
 		above := uint64(rapid.IntRange(0, int(seq)+1).Draw(t, "above"))
 		for _, role := range []string{"a", "b", "c", "d", "e"} {
-			history := retell(s, role)
+			history := replay(s, role)
 			var last, first uint64
 			for i := 1; i < len(history); i++ {
 				if history[i].has != history[i-1].has {

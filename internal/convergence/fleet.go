@@ -94,7 +94,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 
 // behindOf is since when a node does not hold what it must: since the oldest
 // head above what it reported, or its own last event; else since its rows
-// changed otherwise, or it reported something else than it was told.
+// changed otherwise, or it reported other rules than it was sent.
 func behindOf(v *projector.View, s projector.NodeSummary, r *report) late {
 	l := late{node: s.ID}
 	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {

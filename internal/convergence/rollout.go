@@ -161,8 +161,8 @@ func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, new
 }
 
 // lag is since when a node lags that has not proven c: since the first change
-// above what it reported. One that reported something else than it was told
-// lags since it said so.
+// above what it reported. A node that reported other rules than it was
+// sent lags since that report.
 func lag(s steps, seat projector.NodeSummary, r *report, c change) late {
 	l := late{node: seat.ID, seq: c.seq, at: c.time}
 	if r.known() && r.version >= max(c.seq, seat.Facts) {

@@ -20,8 +20,8 @@ type report struct {
 	wrong    bool   // it held something else than the log asked at version
 }
 
-// half is the part of a fingerprint that is kept. Whoever finds two rulesets
-// that share it has told lies about one node, its own.
+// half is the part of a fingerprint that is kept. A node that finds two rulesets
+// with equal halves can only report something false about itself.
 func half(fp compiler.Fingerprint) [16]byte { return [16]byte(fp[:16]) }
 
 // known: the zero report is no report.

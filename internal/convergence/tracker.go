@@ -49,7 +49,7 @@ const (
 // Outcomes are all of them.
 var Outcomes = []string{Holds, Lags, Malformed, Unknown, Ahead}
 
-// Metrics is told of the reports this process hears.
+// Metrics counts the reports that this process receives.
 type Metrics interface {
 	// Reported notes a report and what became of it, one of Outcomes.
 	Reported(outcome string)

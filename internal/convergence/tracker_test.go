@@ -130,7 +130,7 @@ func TestWhatIsNoReportTouchesNobody(t *testing.T) {
 		batch = append(batch, streams.Message{Seq: uint64(i + 2), Subject: "edict.report.node." + m.node, Body: []byte(m.body), Time: at(9)})
 	}
 	require.NoError(t, x.take(t.Context(), batch, 0))
-	require.Equal(t, map[string]int{Holds: 1, Malformed: 7, Unknown: 1, Ahead: 2}, w.told)
+	require.Equal(t, map[string]int{Holds: 1, Malformed: 7, Unknown: 1, Ahead: 2}, w.reported)
 	require.Equal(t, before, w.rollout(x, id))
 }
 
@@ -147,7 +147,7 @@ func TestAReportOfAnotherLogSpeaksByItsFingerprint(t *testing.T) {
 	require.Equal(t, []Lagging{{"n1", at(2)}}, w.rollout(x, id).Lagging)
 	w.report(x, 2, "n1", policy.Report{Event: old, Fingerprint: w.merged("n1", w.head())}, 0)
 	require.Equal(t, 1, w.rollout(x, id).Applied)
-	require.Equal(t, map[string]int{Lags: 1, Holds: 1}, w.told)
+	require.Equal(t, map[string]int{Lags: 1, Holds: 1}, w.reported)
 }
 
 // Of a flood only the last word is judged.
@@ -164,7 +164,7 @@ func TestOfAFloodTheLastReportCounts(t *testing.T) {
 		batch = append(batch, streams.Message{Seq: i + 1, Subject: "edict.report.node.n1", Body: policy.AppendReport(nil, r), Time: at(9)})
 	}
 	require.NoError(t, x.take(t.Context(), batch, 0))
-	require.Equal(t, map[string]int{Holds: 1}, w.told)
+	require.Equal(t, map[string]int{Holds: 1}, w.reported)
 }
 
 // A worker that starts later judges what was said before it when it is asked,
@@ -186,10 +186,10 @@ func TestAWorkerThatStartsLaterKnowsWhatWasReported(t *testing.T) {
 	say("n2")
 	w.revise(b, "a", 1) // 4
 	say("n1")
-	told := len(w.took)
+	before := len(w.took)
 	late := w.tracker()
 	require.NoError(t, late.take(t.Context(), batch, 100))
-	require.Len(t, w.took, told, "nothing is measured twice")
+	require.Len(t, w.took, before, "nothing is measured twice")
 	for _, id := range []uuid.UUID{a, b} {
 		mine, theirs := w.rollout(x, id), w.rollout(late, id)
 		require.Equal(t, mine.Applied, theirs.Applied)

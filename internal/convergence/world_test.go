@@ -25,18 +25,18 @@ var home = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 // world is a log, the real fold behind it, and a memory of everything that
 // ever was: what each node had to hold at each sequence.
 type world struct {
-	t     testing.TB
-	rnd   *rand.Rand
-	fold  *projector.Projector
-	msgs  []streams.Message
-	roles map[policy.NodeID]string
-	facts map[policy.NodeID]uint64
-	heads map[uuid.UUID]policy.Revision
-	gone  map[uuid.UUID]bool
-	rows  []map[policy.NodeID]map[uuid.UUID]string // by sequence: policy to payload
-	ids   uint64
-	told  map[string]int // outcomes of reports
-	took  []time.Duration
+	t        testing.TB
+	rnd      *rand.Rand
+	fold     *projector.Projector
+	msgs     []streams.Message
+	roles    map[policy.NodeID]string
+	facts    map[policy.NodeID]uint64
+	heads    map[uuid.UUID]policy.Revision
+	gone     map[uuid.UUID]bool
+	rows     []map[policy.NodeID]map[uuid.UUID]string // by sequence: policy to payload
+	ids      uint64
+	reported map[string]int // outcomes of reports
+	took     []time.Duration
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -47,7 +47,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), fold: fold,
 		roles: map[policy.NodeID]string{}, facts: map[policy.NodeID]uint64{},
 		heads: map[uuid.UUID]policy.Revision{}, gone: map[uuid.UUID]bool{},
-		rows: []map[policy.NodeID]map[uuid.UUID]string{{}}, told: map[string]int{},
+		rows: []map[policy.NodeID]map[uuid.UUID]string{{}}, reported: map[string]int{},
 	}
 }
 
@@ -58,7 +58,7 @@ type model struct{ *projector.Projector }
 
 func (model) Base() uint64 { return base }
 
-func (w *world) Reported(outcome string)     { w.told[outcome]++ }
+func (w *world) Reported(outcome string)     { w.reported[outcome]++ }
 func (w *world) Applied(after time.Duration) { w.took = append(w.took, after) }
 func (w *world) head() uint64                { return uint64(len(w.msgs)) }
 func (w *world) tracker() *Tracker {
@@ -240,8 +240,8 @@ func TestARolloutIsWhatAPerfectMemoryMakesOfIt(t *testing.T) {
 			}
 			w.compareFleet(x, reports)
 		}
-		require.Zero(t, w.told[Malformed]+w.told[Ahead]+w.told[Unknown])
-		require.NotZero(t, w.told[Lags])
+		require.Zero(t, w.reported[Malformed]+w.reported[Ahead]+w.reported[Unknown])
+		require.NotZero(t, w.reported[Lags])
 	}
 }
 

@@ -77,11 +77,11 @@ const (
 	LostTombstone Mutant = "lost-tombstone"
 	// CrossNode: it tells an edge to the streams of every node.
 	CrossNode Mutant = "cross-node"
-	// WrongID: a row is told under the id of another.
+	// WrongID: a row is sent under the id of another.
 	WrongID Mutant = "wrong-id"
 	// WrongRevision: a resume tells the head of now, not that of the id.
 	WrongRevision Mutant = "wrong-revision"
-	// TwoContents: a row is told with rules, or without.
+	// TwoContents: a row is sent with rules, or without.
 	TwoContents Mutant = "two-contents"
 	// WrongFingerprint: a message carries a fingerprint that is not its rules'.
 	WrongFingerprint Mutant = "wrong-fingerprint"
@@ -122,7 +122,7 @@ const (
 	CredulousWitness Mutant = "credulous-witness"
 	// AnyLog: the log is another than the witness speaks of, nor is that.
 	AnyLog Mutant = "any-log"
-	// Unverified: whatever a node is told is good, whoever signed it.
+	// Unverified: whatever a node is sent is accepted, whoever signed it.
 	Unverified Mutant = "unverified"
 	// Rollback: a node takes a version below the one it has.
 	Rollback Mutant = "rollback"

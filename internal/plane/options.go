@@ -82,7 +82,7 @@ type DecisionOptions struct {
 type Tracing interface {
 	api.Tracer
 	Folded(projector.Traced)
-	Told(relay.Traced)
+	Announced(relay.Traced)
 }
 
 // Addresses are where a plane answers.

@@ -248,7 +248,7 @@ func (p *Plane) newRelay() *relay.Relay {
 		Publish: relay.PublishOptions{Wire: p.wire}, Progress: p.progress,
 	}
 	if p.opt.Tracing != nil {
-		opt.Traced = p.opt.Tracing.Told
+		opt.Traced = p.opt.Tracing.Announced
 	}
 	if p.worker.Publishes() {
 		opt.Publish.Listeners, opt.Publish.Marks, opt.Publish.Share = streams.NewListeners(p.wire), p.worker.Mark, p.worker.Share()

@@ -33,7 +33,7 @@ type Result struct {
 	Digest string `json:"digest"` // 64 hex digits
 }
 
-// Progress is told how far a replay is, in events, and its mean rate in events
+// Progress is called with how far a replay is, in events, and its mean rate in events
 // per second.
 type Progress func(done, total uint64, rate float64)
 

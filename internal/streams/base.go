@@ -55,7 +55,7 @@ func baseOf(info *jetstream.StreamInfo) uint64 {
 }
 
 // Rebase raises the base above every event id that the log has given so far, and
-// above another, so that whoever comes back with one of them is told to pull.
+// above another, so that whoever comes back with one of them must pull.
 // Processes that have the log open keep the base that they opened it with: stop
 // them before.
 func (l *Log) Rebase(ctx context.Context, above policy.EventID) error {

@@ -1,6 +1,6 @@
 // Package streams keeps Edict's facts on JetStream: the log (EDICT_LOG), its
 // witness (EDICT_CHAIN) and the rejected events (EDICT_REJECTED), on an embedded
-// server or an external one with the same code. It publishes what nodes are told,
+// server or an external one with the same code. It publishes the messages for nodes,
 // of which nothing is stored here, and knows who listens.
 //
 // What a caller may rely on: a sequence that Publish returned is stored as

@@ -48,8 +48,8 @@ type question struct {
 	enforces bool
 }
 
-// Fresh is who was found to listen since the last look. What it missed while
-// nobody knew of it, a moment at most, is to be told.
+// Fresh is who was found to listen since the last look. What it missed in
+// the moment before that must be sent.
 type Fresh struct {
 	Nodes []policy.NodeID
 	All   bool // a stream was found

@@ -5,7 +5,7 @@ package streams
 import "os"
 
 // dirLock is an open file only: where flock is unknown, two servers on one
-// directory are told apart by their addresses alone.
+// directory are distinguished by their addresses alone.
 type dirLock struct{ f *os.File }
 
 func lockDir(path string) (*dirLock, error) {

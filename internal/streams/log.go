@@ -26,7 +26,7 @@ const (
 // LogOptions matter when the log is made; an existing log keeps its own.
 type LogOptions struct {
 	Partitions int // node partitions, fixed for the log's life; 0 is 64
-	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever told, so that no
+	// Above: the first sequence of a new log exceeds it. After a loss it is the highest version ever sent, so that no
 	// node takes the new log's truth for a rollback (docs/design.md#what-we-promise).
 	Above uint64
 	// AboveID: every event id of a new log exceeds it.

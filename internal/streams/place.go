@@ -52,7 +52,7 @@ func InPlace(dir string) bool {
 }
 
 // MarkPlace notes that a store directory, which has a log, is where it is. The
-// file is made anew each time: a copy that is written over it is told from it.
+// file is made anew each time: a copy that is written over it is distinguished from it.
 func MarkPlace(dir string) error {
 	if !filesHaveIdentity {
 		return nil
@@ -81,7 +81,7 @@ func MarkPlace(dir string) error {
 // put back, where it took more than its base grows with time.
 const beyondBackup = 1 << 24
 
-// BeginAnew has event ids begin above every one that can have been told, though
+// BeginAnew has event ids begin above every one that can have been sent, though
 // the log does not know them any more: it was put back from a backup. known is
 // the highest that anybody remembers.
 func (l *Log) BeginAnew(ctx context.Context, known policy.EventID) error {

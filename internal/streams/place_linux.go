@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesHaveIdentity: a file can be told from a copy of it.
+// filesHaveIdentity: a file can be distinguished from a copy of it.
 const filesHaveIdentity = true
 
 // identityOf is what no copy of a file or directory has: its inode and when it

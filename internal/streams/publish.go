@@ -300,7 +300,7 @@ func (l *Log) together(ctx context.Context, outs []Outgoing, inOrder bool) []res
 		case errors.Is(err, ErrTooLarge):
 			return l.halves(ctx, outs, inOrder)
 		case errors.Is(err, ErrDuplicate), errors.Is(err, ErrMessageTooLarge):
-			// One by one each is told apart: stored before, only now, or not.
+			// One by one, each is distinguished: stored before, only now, or not.
 			return l.oneByOne(ctx, outs, inOrder)
 		case retriable(err, outs) && b.pause(ctx) == nil:
 			continue

@@ -23,14 +23,14 @@ func (c *Conn) Tell(subject string, header map[string][]string, body []byte) err
 }
 
 // TellStream is Tell, and waits until a stream has stored the message, and so all
-// that was told before it: ErrNoAnswer where that takes long, or where there is
+// that was published before it: ErrNoAnswer where that takes long, or where there is
 // no stream any more.
 func (c *Conn) TellStream(ctx context.Context, subject string, header map[string][]string, body []byte) error {
 	_, err := c.ask(ctx, &nats.Msg{Subject: subject, Header: header, Data: body}, requestTimeout)
 	return err
 }
 
-// Flush returns when the server has everything that was told before. An error
+// Flush returns when the server has everything that was published before. An error
 // means that it may not have all of it: the connection was lost meanwhile.
 func (c *Conn) Flush(ctx context.Context, lost uint64) error {
 	ctx, cancel := c.during(ctx, requestTimeout)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// DefaultCapacity is how many entries a table may hold unless told otherwise: the
+// DefaultCapacity is how many entries a table may hold by default: the
 // common size of a policy map.
 const DefaultCapacity = 16384
 
-// Options are what Build and NewState can be told.
+// Options are the settings of Build and NewState.
 type Options struct {
 	Capacity int // entries a table may hold; 0: DefaultCapacity
 	Levels   int // levels that a direction may have; 0: all that a precedence tells apart

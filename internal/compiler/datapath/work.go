@@ -3,7 +3,7 @@ package datapath
 import "fmt"
 
 // StepsPerEntry is how many steps a table may take for each entry that it may
-// hold, unless told otherwise.
+// hold, by default.
 const StepsPerEntry = 8192
 
 // stepsPerRule is what a rule costs before any peer is looked at: it is read,

@@ -87,7 +87,7 @@ func (v value) loose() (map[string]value, bool) {
 
 // members are those of an object that may have the known ones alone, with the
 // places of those that are absent. A name that is not known makes it false: what
-// it would change cannot be told.
+// it would change is unknown.
 func (v value) members(known ...string) (map[string]value, bool) {
 	members, ok := v.loose()
 	if !ok {

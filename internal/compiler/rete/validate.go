@@ -75,7 +75,7 @@ func undefined[T any](c *checker, rule string, at place, from, what, name string
 }
 
 // ruleReferences is rule 2, for what users name. What services and roles name
-// is rule 11's, and places are 5's and 10's, so that one mistake is told once.
+// is rule 11's, and places are 5's and 10's, so that one mistake is reported once.
 func (c *checker) ruleReferences() {
 	for _, u := range c.view.Users.All {
 		for i, role := range u.Value.Roles {

@@ -30,8 +30,8 @@ func (n Node) vertexNames() []string {
 	return names
 }
 
-// bind finds the vertex that via means, -1 when it means none or cannot be
-// told.
+// bind finds the vertex that via means, -1 when it means none or that is
+// unknown.
 func (n Node) bind(via string) int {
 	switch {
 	case via != "":

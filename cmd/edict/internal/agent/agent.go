@@ -22,7 +22,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Options are what an agent is told.
+// Options are the settings of an agent.
 type Options struct {
 	Node   policy.NodeID
 	Dir    string // the install root, which holds a trust pin

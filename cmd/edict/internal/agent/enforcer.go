@@ -31,7 +31,7 @@ type Tables interface {
 	Datapath(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
 }
 
-// EnforcerOptions are what an Enforcer is told.
+// EnforcerOptions are the settings of an Enforcer.
 type EnforcerOptions struct {
 	Node   policy.NodeID
 	Dir    string
@@ -69,7 +69,7 @@ type Enforcer struct {
 	ruleset *enforce.Ruleset // applied last; nil: none was
 	etag    string           // of its document, where the plane gave it in this life
 	status  Status
-	told    Status // the status that was logged last
+	logged  Status // the status that was logged last
 }
 
 // OpenEnforcer applies the kept table, and nothing more: no plane is asked. That
@@ -114,7 +114,7 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
 		e.status.fail(err)
 	}
-	e.tell()
+	e.logChange()
 	return e, nil
 }
 
@@ -179,14 +179,14 @@ func (e *Enforcer) keep(ctx context.Context) {
 
 // look brings the kernel to what the plane serves, and writes down how it went.
 func (e *Enforcer) look(ctx context.Context) {
-	told := e.follower.Position() // before: the report must not run ahead
+	at := e.follower.Position() // before: the report must not run ahead
 	err := e.refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		e.status.confirm(e.opt.Now())
-		if told == e.follower.Position() {
+		if at == e.follower.Position() {
 			e.reporter.Applied(e.follower)
 		}
 	} else {
@@ -196,14 +196,14 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.status.fail(err)
 	}
 	e.status.hear(e.follower.StreamError())
-	e.tell()
+	e.logChange()
 }
 
-// tell says what changed since it did last, and writes the status down. A disk
-// that is full is no reason to stop: what is in force is in the kernel.
-func (e *Enforcer) tell() {
+// logChange logs what changed since the last call, and writes the status file. A
+// full disk is no reason to stop: what is in force is in the kernel.
+func (e *Enforcer) logChange() {
 	log := e.opt.Log.With("node", e.opt.Node)
-	before, now := e.told, e.status.At(e.opt.Now())
+	before, now := e.logged, e.status.At(e.opt.Now())
 	switch {
 	case now.Fingerprint != before.Fingerprint:
 		log.Info("a table is in force", "version", now.Version)
@@ -219,7 +219,7 @@ func (e *Enforcer) tell() {
 	default:
 		log.Info("the plane confirms the rules in force again", "version", now.Version)
 	}
-	e.told = now
+	e.logged = now
 	if err := e.keepStatus(); err != nil {
 		log.Warn("the status cannot be written", "error", err)
 	}

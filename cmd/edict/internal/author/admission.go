@@ -28,7 +28,7 @@ type AdmissionDraft struct {
 // AdmissionDrafts reads admission policies from files, directories and "-":
 // Rego code with a METADATA comment (.rego), or YAML and JSON documents that hold
 // the code, or name its file as rego_file. All is checked and the code compiled;
-// every fault of every file is told, with its place.
+// every fault of every file is returned, with its place.
 func AdmissionDrafts(ctx context.Context, paths []string, stdin io.Reader) (drafts []AdmissionDraft, faults []document.Fault) {
 	texts, faults := admissionTexts(paths, stdin)
 	names, priorities := map[AdmissionName]AdmissionDraft{}, map[admissionPriority]AdmissionDraft{}
@@ -65,7 +65,7 @@ type admissionPriority struct {
 func (t admissionText) twice(d AdmissionDraft, names map[AdmissionName]AdmissionDraft, priorities map[admissionPriority]AdmissionDraft) []document.Fault {
 	name := NameOf(d.AdmissionPolicy)
 	if name.Level == "" || d.Name == "" {
-		return nil // told already
+		return nil // reported already
 	}
 	if before, ok := names[name]; ok {
 		return t.fault("/name", "policy %q is written twice, first at %s:%d; keep one", d.Name, before.File, before.Line)
@@ -136,12 +136,12 @@ func (p codePlace) faults(err error) (faults []document.Fault) {
 		return []document.Fault{{File: p.file, Line: p.line, Column: p.column, Message: err.Error()}}
 	}
 	for _, f := range list.Faults {
-		told := document.Fault{File: p.file, Line: f.Row, Column: f.Col, Message: fmt.Sprintf("%s (%s)", f.Message, f.Code)}
+		fault := document.Fault{File: p.file, Line: f.Row, Column: f.Col, Message: fmt.Sprintf("%s (%s)", f.Message, f.Code)}
 		if p.line > 0 {
-			told.Line, told.Column = p.line, p.column
-			told.Message = fmt.Sprintf("/rego_code: %d:%d: %s", f.Row, f.Col, told.Message)
+			fault.Line, fault.Column = p.line, p.column
+			fault.Message = fmt.Sprintf("/rego_code: %d:%d: %s", f.Row, f.Col, fault.Message)
 		}
-		faults = append(faults, told)
+		faults = append(faults, fault)
 	}
 	return faults
 }

@@ -21,8 +21,8 @@ type Draft struct {
 	Content policy.Content    // what it says, of one that was read
 }
 
-// Drafts checks documents by the rules of the domain. Every fault of every
-// document is told, with its place.
+// Drafts checks documents by the rules of the domain. It returns every fault of
+// every document, with its place.
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {
 	first := map[string]document.Document{}
 	for _, doc := range docs {

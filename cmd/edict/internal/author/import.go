@@ -11,10 +11,10 @@ import (
 
 // Import creates or revises policies as they come, and holds few of them at a
 // time: what it keeps of each is its slug and two ids. Drafts of one slug are
-// applied in their order. told is called as the result of each is known, from
-// any goroutine. The error is that of a plane that went away, or of ctx: the
-// rest was not tried.
-func Import(ctx context.Context, p Plane, project uuid.UUID, drafts iter.Seq[Draft], told func(Draft, Result)) error {
+// applied in their order. report is called with each result as soon as it is
+// known, from any goroutine. An error means that the plane is gone or ctx has ended,
+// and the remaining drafts were not tried.
+func Import(ctx context.Context, p Plane, project uuid.UUID, drafts iter.Seq[Draft], report func(Draft, Result)) error {
 	a := applier{plane: p, project: project}
 	if err := a.look(ctx); err != nil {
 		return err
@@ -23,7 +23,7 @@ func Import(ctx context.Context, p Plane, project uuid.UUID, drafts iter.Seq[Dra
 	var lanes [workers]chan Draft
 	for i := range lanes {
 		lanes[i] = make(chan Draft, 1)
-		g.Go(func() error { return a.lane(gctx, lanes[i], told) })
+		g.Go(func() error { return a.lane(gctx, lanes[i], report) })
 	}
 	g.Go(func() error {
 		defer func() {
@@ -49,7 +49,7 @@ func Import(ctx context.Context, p Plane, project uuid.UUID, drafts iter.Seq[Dra
 
 // lane applies drafts one after the other until there are no more, or the
 // plane is gone.
-func (a *applier) lane(ctx context.Context, drafts <-chan Draft, told func(Draft, Result)) error {
+func (a *applier) lane(ctx context.Context, drafts <-chan Draft, report func(Draft, Result)) error {
 	for d := range drafts {
 		if ctx.Err() != nil {
 			return nil
@@ -64,7 +64,7 @@ func (a *applier) lane(ctx context.Context, drafts <-chan Draft, told func(Draft
 		if r.Err == nil {
 			a.remember(r.Policy)
 		}
-		told(d, r)
+		report(d, r)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package document reads what authors write, YAML, JSON or NDJSON, one
 // document or many, as JSON documents that know where they stand: a fault found
-// in one later is told by file, line and column.
+// in one later is reported with file, line and column.
 //
 // It knows nothing of what the documents say. A reader of the domain gets the
 // JSON, and its JSON pointers lead back to the text through [Document.At].

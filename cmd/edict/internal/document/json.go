@@ -22,7 +22,7 @@ func parseJSON(file string, text []byte) (docs []Document, faults []Fault) {
 		if err != nil {
 			message, broken := jsonFault(text, at, err)
 			end := at + bytes.IndexByte(text[at:], '\n')
-			// A value that goes on over lines cannot be told from the next one.
+			// A value that goes on over lines cannot be distinguished from the next one.
 			last := !lines || end < at || broken > end+1
 			if !last {
 				broken = min(broken, end) // the next line is not to blame

@@ -77,7 +77,7 @@ func (t *tour) publish(ctx context.Context) error {
 	return nil
 }
 
-// register imports the machines and waits until each was told.
+// register imports the machines and waits until each has its rows.
 func (t *tour) register(ctx context.Context) error {
 	before, err := t.cost(ctx)
 	if err != nil {
@@ -93,17 +93,17 @@ func (t *tour) register(ctx context.Context) error {
 		return err
 	}
 	want := t.world.rows()
-	err = t.tap.await(ctx, "not every node was told", func() bool { return len(t.tap.rows) >= len(want) })
+	err = t.tap.await(ctx, "not every node was sent its rows", func() bool { return len(t.tap.rows) >= len(want) })
 	if err != nil {
 		return err
 	}
-	told := time.Since(began)
+	sent := time.Since(began)
 	after, err := t.cost(ctx)
 	if err != nil {
 		return err
 	}
 	extra, missing := t.tap.differences(want)
-	if err := check("rows told that nobody should have, or that are missing", 0, extra+missing); err != nil {
+	if err := check("rows sent that no node should have, or that are missing", 0, extra+missing); err != nil {
 		return err
 	}
 	status, err := t.client.Status(ctx, false)
@@ -116,7 +116,7 @@ func (t *tour) register(ctx context.Context) error {
 	}
 	t.tell("%s nodes were registered in %s. They have %d label sets; selectors meet those, not the nodes.", thousands(result.Applied), ms(imported), sets)
 	t.more("%s announcements on NATS, one for each node and policy, each signed: the last was heard %s after the first node was sent.",
-		thousands(t.tap.messages()), ms(told))
+		thousands(t.tap.messages()), ms(sent))
 	const mib = 1 << 20
 	t.more("That took %.1f s of CPU in the plane, which holds %.0f MiB of memory. None of it is stored: NATS has %.1f MiB on disk, for the log.",
 		after.cpu-before.cpu, after.resident/mib, float64(after.disk)/mib)

@@ -27,24 +27,24 @@ func (t *tour) head(ctx context.Context) (uint64, error) {
 	return s.Head, err
 }
 
-// told is how the plane told its nodes about one event.
-type told struct {
+// announced is how the plane announced one event to its nodes.
+type announced struct {
 	rows, followed   int
 	onNATS, verified time.Duration // until the last, since the change was asked for
 }
 
-// told waits until the plane has told exactly the rows that the event at a log
+// announced waits until the plane has sent exactly the rows that the event at a log
 // sequence must change, and those of their nodes that are followed have it.
-func (t *tour) told(ctx context.Context, seq uint64, want map[pair]bool, began time.Time) (r told, err error) {
-	err = t.tap.await(ctx, fmt.Sprintf("event %d was not told to all", seq), func() bool {
-		return t.tap.told[seq] != nil && len(t.tap.told[seq].rows) >= len(want)
+func (t *tour) announced(ctx context.Context, seq uint64, want map[pair]bool, began time.Time) (r announced, err error) {
+	err = t.tap.await(ctx, fmt.Sprintf("event %d was not sent to all", seq), func() bool {
+		return t.tap.tallies[seq] != nil && len(t.tap.tallies[seq].rows) >= len(want)
 	})
 	if err != nil {
 		return r, err
 	}
 	rows, last := t.tap.tally(seq)
 	if !maps.Equal(rows, want) {
-		return r, fmt.Errorf("%w: event %d must change %d rows, others were told (%d)", errDiffers, seq, len(want), len(rows))
+		return r, fmt.Errorf("%w: event %d must change %d rows, others were sent (%d)", errDiffers, seq, len(want), len(rows))
 	}
 	var heard time.Time
 	if r.followed, heard, err = t.crowd.heard(ctx, seq, perNode(want)); err != nil {
@@ -77,7 +77,7 @@ func pairs(nodes []string, id uuid.UUID) map[pair]bool {
 }
 
 // reviseWith publishes a revision of the policy with one rule more.
-func (t *tour) reviseWith(ctx context.Context, port uint16) (r told, answered time.Duration, err error) {
+func (t *tour) reviseWith(ctx context.Context, port uint16) (r announced, answered time.Duration, err error) {
 	d := t.world.draft(revisedSlug)
 	rules := append(slices.Clone(d.Rules), resource.Rule{
 		Action: "allow", Protocol: "tcp", SourceCIDR: "10.16.0.0/15", DestinationCIDR: "10.16.0.0/15",
@@ -93,7 +93,7 @@ func (t *tour) reviseWith(ctx context.Context, port uint16) (r told, answered ti
 	if err != nil {
 		return r, 0, err
 	}
-	r, err = t.told(ctx, seq, pairs(t.world.matched(revisedSlug), p.id), began)
+	r, err = t.announced(ctx, seq, pairs(t.world.matched(revisedSlug), p.id), began)
 	return r, answered, err
 }
 
@@ -104,7 +104,7 @@ func (t *tour) revise(ctx context.Context) error {
 		return err
 	}
 	sets, _ := t.world.labelSets(t.world.policies[revisedSlug].selector.Matches)
-	t.tell("Policy %s was revised: compiled once, for %d label sets; %s nodes told and no other. Acknowledged after %s,",
+	t.tell("Policy %s was revised: compiled once, for %d label sets; sent to %s nodes and to no other. Acknowledged after %s,",
 		revisedSlug, sets, thousands(r.rows), ms(answered))
 	t.more("the last node's message was on NATS after %s, the last of the %d followed had verified it after %s.",
 		ms(r.onNATS), r.followed, ms(r.verified))
@@ -137,14 +137,14 @@ func (t *tour) relabel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := t.told(ctx, put.Version, want, began)
+	r, err := t.announced(ctx, put.Version, want, began)
 	if err != nil {
 		return err
 	}
 	if err := t.equalsState(ctx, n.ID); err != nil {
 		return err
 	}
-	t.tell("Node %s became a database: %d policies came, %d went, %d stayed and were not told again.", n.ID, gained, lost, len(after)-gained)
+	t.tell("Node %s became a database: %d policies came, %d went, %d stayed and were not sent again.", n.ID, gained, lost, len(after)-gained)
 	t.more("It had all of it, verified, after %s; nobody else heard of it.", ms(r.verified))
 	return nil
 }
@@ -163,12 +163,12 @@ func (t *tour) remove(ctx context.Context) error {
 		return err
 	}
 	delete(t.world.policies, removedSlug)
-	r, err := t.told(ctx, seq, pairs(nodes, p.id), began)
+	r, err := t.announced(ctx, seq, pairs(nodes, p.id), began)
 	if err != nil {
 		return err
 	}
 	t.gone = p.id
-	t.tell("Policy %s was deleted: %s nodes of %d label sets were told to drop its rules, the last after %s (followed: %s).",
+	t.tell("Policy %s was deleted: %s nodes of %d label sets were sent that its rules are gone, the last after %s (followed: %s).",
 		removedSlug, thousands(r.rows), sets, ms(r.onNATS), ms(r.verified))
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/edictdev/edict/internal/snapshot"
 )
 
-// compare holds what every node was told last against labels and selectors,
+// compare holds what every node was sent last against labels and selectors,
 // and what followed nodes hold against the plane's states.
 func (t *tour) compare(ctx context.Context) error {
 	want := t.world.rows()
@@ -23,7 +23,7 @@ func (t *tour) compare(ctx context.Context) error {
 		return err
 	}
 	extra, missing := t.tap.differences(want)
-	if err := check("rows told that nobody should have, or that are missing", 0, extra+missing); err != nil {
+	if err := check("rows sent that no node should have, or that are missing", 0, extra+missing); err != nil {
 		return err
 	}
 	if err := t.crowd.rising(); err != nil {
@@ -44,7 +44,7 @@ func (t *tour) compare(ctx context.Context) error {
 		}
 		compared++
 	}
-	t.tell("%s rows that nodes were told last equal what labels and selectors say; %d agents hold what their states say,",
+	t.tell("%s rows that nodes were sent last equal what labels and selectors say; %d agents hold what their states say,",
 		thousands(len(want)), compared)
 	t.more("their events in order, none twice.")
 	return nil

@@ -28,7 +28,7 @@ func (t *tour) comeBack(ctx context.Context) error {
 	got := map[uuid.UUID]bool{}
 	for _, r := range m.events {
 		if r.event.Policy == nil {
-			return fmt.Errorf("%w: node %s was told to pull, though it missed two messages only", errDiffers, n.ID)
+			return fmt.Errorf("%w: node %s had to pull, though it missed two messages only", errDiffers, n.ID)
 		}
 		got[r.event.Policy.PolicyID] = true
 	}
@@ -121,13 +121,13 @@ func (t *tour) lookFor(ctx context.Context, touched []int, sure int) error {
 	return check("acknowledged writes that were lost", 0, lost)
 }
 
-// goOn shows that the plane tells its nodes as before.
+// goOn shows that the plane sends to its nodes as before.
 func (t *tour) goOn(ctx context.Context) error {
 	r, _, err := t.reviseWith(ctx, 9444)
 	if err != nil {
 		return err
 	}
-	t.tell("Policy %s was revised once more: %s nodes told, the last after %s (followed: %s).", revisedSlug, thousands(r.rows), ms(r.onNATS), ms(r.verified))
+	t.tell("Policy %s was revised once more: sent to %s nodes, the last after %s (followed: %s).", revisedSlug, thousands(r.rows), ms(r.onNATS), ms(r.verified))
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (s *serve) start(ctx context.Context) (took time.Duration, err error) {
 	}(s.cmd, s.exited)
 	r, err := s.awaitReady(ctx, file)
 	if err != nil {
-		text, _ := os.ReadFile(logFile) // the error is told either way
+		text, _ := os.ReadFile(logFile) // the error is reported either way
 		return 0, fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(text))
 	}
 	s.http, s.nats = r.HTTP, strings.TrimPrefix(r.NATS, "nats://")
@@ -112,8 +112,8 @@ func (s *serve) kill() error {
 	return nil
 }
 
-// stop ends the process in order. It may have been told already, by the
-// terminal that told us.
+// stop ends the process in order. It may have got the signal already, from the
+// terminal that sent it to us.
 func (s *serve) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -121,7 +121,7 @@ func (s *serve) stop() error {
 	select {
 	case <-s.exited:
 	case <-time.After(patience):
-		return errors.Join(errors.New("edict serve did not stop when it was told to"), s.kill())
+		return errors.Join(errors.New("edict serve did not stop after SIGTERM"), s.kill())
 	}
 	if !s.killed && s.cmd.ProcessState.ExitCode() != 0 {
 		return fmt.Errorf("edict serve did not stop in order: %s", s.cmd.ProcessState)

@@ -20,8 +20,8 @@ type tap struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	rows    map[pair]bool     // what the last message of each (node, policy) says: rules or none
-	told    map[uint64]*tally // by log sequence of the cause
-	seen    int               // rows told; what NATS carries twice counts once
+	tallies map[uint64]*tally // by log sequence of the cause
+	seen    int               // rows sent; what NATS carries twice counts once
 }
 
 // tally counts what one event made the plane say.
@@ -31,7 +31,7 @@ type tally struct {
 }
 
 func newTap() *tap {
-	return &tap{changed: make(chan struct{}), rows: map[pair]bool{}, told: map[uint64]*tally{}}
+	return &tap{changed: make(chan struct{}), rows: map[pair]bool{}, tallies: map[uint64]*tally{}}
 }
 
 // take notes a message. One that is not about a policy is none of the tour's.
@@ -56,14 +56,14 @@ func (t *tap) note(row pair, cause uint64, gone bool) {
 	} else {
 		t.rows[row] = true
 	}
-	if t.told[cause] == nil {
-		t.told[cause] = &tally{rows: map[pair]bool{}}
+	if t.tallies[cause] == nil {
+		t.tallies[cause] = &tally{rows: map[pair]bool{}}
 	}
-	if !t.told[cause].rows[row] {
-		t.told[cause].rows[row] = true
+	if !t.tallies[cause].rows[row] {
+		t.tallies[cause].rows[row] = true
 		t.seen++
 	}
-	t.told[cause].last = time.Now()
+	t.tallies[cause].last = time.Now()
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -94,7 +94,7 @@ func (t *tap) tally(seq uint64) (rows map[pair]bool, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows = map[pair]bool{}
-	if c := t.told[seq]; c != nil {
+	if c := t.tallies[seq]; c != nil {
 		for r := range c.rows {
 			rows[r] = true
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// world is what the tour itself knows: the facts it told the plane, and which
+// world is what the tour itself knows: the facts it wrote to the plane, and which
 // selectors they satisfy. The plane's answers are held against it.
 type world struct {
 	drafts   []author.Draft

@@ -22,8 +22,8 @@ import (
 )
 
 // collector sends spans over OTLP/HTTP, as protobuf. OpenTelemetry's own client
-// does the same and brings gRPC into the binary, 9 MB of it. Where it is told
-// what to do: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT (milliseconds),
+// does the same and brings gRPC into the binary, 9 MB of it. Its
+// settings: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT (milliseconds),
 // _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, each of them
 // also with TRACES_ in front, which goes first.
 type collector struct {
@@ -161,12 +161,12 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceS
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
 		again, err := c.post(ctx, body)
 		if err == nil || !again {
-			return c.told(err)
+			return c.logChange(err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return c.told(err)
+			return c.logChange(err)
 		}
 	}
 }
@@ -207,8 +207,8 @@ func (c *collector) post(ctx context.Context, body []byte) (again bool, err erro
 	return again, fmt.Errorf("the collector answers %s", resp.Status)
 }
 
-// told says once that spans are lost, and once that they are not any more.
-func (c *collector) told(err error) error {
+// logChange logs once that spans are lost, and once that they are exported again.
+func (c *collector) logChange(err error) error {
 	switch {
 	case err != nil && !c.failing:
 		c.log.Warn("spans cannot be exported and are lost", "error", err)

@@ -72,10 +72,10 @@ func (t *Tracing) Folded(f projector.Traced) {
 	span.End()
 }
 
-// Told records a round of messages to nodes, over SSE or on NATS. One that tells
-// of a single trace belongs to it; one that tells of several has a trace of its
-// own, with a link to each.
-func (t *Tracing) Told(b relay.Traced) {
+// Announced records a round of messages to nodes, over SSE or on NATS. A round for
+// one trace belongs to that trace; a round for several has a trace of its own, with
+// a link to each.
+func (t *Tracing) Announced(b relay.Traced) {
 	var links []trace.Link
 	for _, x := range b.Traces {
 		if sampled(x) {

@@ -53,7 +53,7 @@ func TestOneTraceHoldsRequestPublishFoldAndTelling(t *testing.T) {
 	ctx, request, answered := x.Request(r, "createPolicy", "/v1/projects/{project}/policies")
 	event, published := x.Publish(ctx, "policy_revision_created", 1)
 	x.Folded(projector.Traced{Trace: event, First: 7, Last: 7, Logged: time.Now(), Began: time.Now()})
-	x.Told(relay.Traced{Traces: []streams.Trace{event}, Announcements: 3, Began: time.Now()})
+	x.Announced(relay.Traced{Traces: []streams.Trace{event}, Announcements: 3, Began: time.Now()})
 	published(7, nil)
 	answered(201)
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", request.ID())
@@ -74,7 +74,7 @@ func traceSpan(x streams.Trace) string { return contextOf(x).SpanID().String() }
 
 func TestABatchOfManyTracesLinksToThem(t *testing.T) {
 	x, out := recording(t)
-	x.Told(relay.Traced{Traces: []streams.Trace{parse(t, author), parse(t, silent), parse(t, second)}})
+	x.Announced(relay.Traced{Traces: []streams.Trace{parse(t, author), parse(t, silent), parse(t, second)}})
 	require.Len(t, out.GetSpans(), 1)
 	s := out.GetSpans()[0]
 	require.False(t, s.Parent.IsValid())
@@ -84,7 +84,7 @@ func TestABatchOfManyTracesLinksToThem(t *testing.T) {
 
 func TestWhatNobodyAsksForIsNotRecorded(t *testing.T) {
 	x, out := recording(t)
-	x.Told(relay.Traced{Traces: []streams.Trace{parse(t, silent)}})
+	x.Announced(relay.Traced{Traces: []streams.Trace{parse(t, silent)}})
 	x.Folded(projector.Traced{Trace: parse(t, silent), Logged: time.Now()})
 	x.Folded(projector.Traced{Trace: parse(t, author), Logged: time.Now().Add(-time.Hour)}) // a rebuild
 	require.Empty(t, out.GetSpans())
