@@ -112,8 +112,8 @@ func (h *heartbeatHandlers) heartbeat(c *call) error {
 	return c.json(http.StatusOK, resource.HeartbeatAccepted{AcceptedAt: now.UTC(), Reconcile: h.mustPull(c.r.Context(), id)})
 }
 
-// mustPull reports whether a node should not rely on being told: what tells it
-// is degraded, or it did not pull what is so now.
+// mustPull reports whether a node should not rely on its event stream: delivery is
+// degraded, or the node has not pulled its present state.
 func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool {
 	if h.relay.Ready() != nil || !h.health.healthy(ctx, h.checks.run) {
 		return true

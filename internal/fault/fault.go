@@ -19,8 +19,8 @@ package fault
 // becomes durable, visible or somebody else's.
 type Point string
 
-// The points. Before: nothing of it has happened; after: it has, and nobody
-// was told yet.
+// The points. Before: nothing of it has happened. After: it has, and nothing
+// was sent or answered yet.
 const (
 	// CommitBefore and CommitAfter surround the write of a folded batch to the
 	// read model, its sync included.

@@ -30,20 +30,21 @@ type look struct {
 type events struct {
 	n    int
 	last uint64 // sequence of the last one
-	// told: the last one changed a row of the node, so that it hears of all of them.
-	told bool
+	// rowSent: the last one changed a row of the node, whose message announces all of
+	// them.
+	rowSent bool
 }
 
 func (e *events) add(x events) {
 	e.n += x.n
 	if x.last > e.last {
-		e.last, e.told = x.last, x.told
+		e.last, e.rowSent = x.last, x.rowSent
 	}
 }
 
 // touchedBy is what happened in one project since it was looked at.
 type touchedBy struct {
-	policies map[uuid.UUID]events // told: the last one rewrote the rules
+	policies map[uuid.UUID]events // rowSent: the last one rewrote the rules
 	nodes    map[policy.NodeID]events
 	moves    []move
 }
@@ -218,7 +219,7 @@ func (l *look) node(p *watched, by *touchedBy, e *projector.Enforcement) error {
 	return nil
 }
 
-// tell notes that a node is to be told; ordered: whoever listens.
+// tell notes that a node must be sent that its table changed; ordered: whoever listens.
 func (l *look) tell(id policy.NodeID, yes, ordered bool) {
 	switch {
 	case yes && ordered:
@@ -325,21 +326,21 @@ func (by *touchedBy) of(base, now *enforcing, stayed bool) (met events) {
 	for id, e := range by.policies {
 		switch matched, had := now.has(id), base.has(id); {
 		case had && !matched:
-			e.told = e.n == 1 && stayed
+			e.rowSent = e.n == 1 && stayed
 		case !matched && e.n == 1:
 			continue
 		case !matched:
-			e.told = false
+			e.rowSent = false
 		}
 		met.add(e)
 	}
 	return met
 }
 
-// owed reports whether a node must be told that its table changed.
+// owed reports whether a node must be sent that its table changed.
 func owed(by *touchedBy, base, now *enforcing, id policy.NodeID, met events) bool {
 	switch {
-	case met.told:
+	case met.rowSent:
 		return false
 	case base != nil && (base.unseen || now.unseen):
 		return met.n > 0

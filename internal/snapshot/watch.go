@@ -104,14 +104,14 @@ func (w *Watch) Due() <-chan struct{} { return w.due }
 // Seq is the log sequence up to which everything was looked at.
 func (w *Watch) Seq() uint64 { return w.at.Load() }
 
-// Look looks at what happened since the Look before. It returns the nodes that
-// are to be told of what events up to seq did to their tables: all, to whoever
-// listens; asked, to those who enforce tables, because the node's policies are
-// plain. After an error the next Look tells what this one did not. One goroutine
+// Look looks at what happened since the Look before. It returns the nodes whose
+// tables events up to seq changed: all are announced to every listener; asked are
+// announced only to listeners that enforce tables, because the node's policies are
+// plain. After an error the next Look returns what this one did not. One goroutine
 // calls it. It ends with ctx.
 //
-// A look makes few tables of a project. Nodes beyond are told where their tables
-// may have changed, so that no project holds up the others.
+// A look makes only a few tables of a project. Other nodes are returned if their
+// tables may have changed, so that no project holds up the others.
 func (w *Watch) Look(ctx context.Context) (seq uint64, all, asked []policy.NodeID, err error) {
 	for range 3 {
 		if seq, all, asked, err = w.look(ctx); !errors.Is(err, errForgotten) {
@@ -164,8 +164,8 @@ func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeI
 	return seq, look.all, look.asked, nil
 }
 
-// begin forgets all tables: everybody is looked at as one who came now, with
-// what he was told so far.
+// begin forgets all tables: every node is looked at as one that came now, with
+// what it was sent so far.
 func (w *Watch) begin() (seq uint64, err error) {
 	_, seq, _ = w.model.ChangesAbove(w.seq)
 	if w.extended, err = extendedOf(w.model); err != nil {
@@ -253,8 +253,9 @@ func (w *Watch) leave(p *watched, id policy.NodeID, f followers) {
 }
 
 // Ordered reports whether a node has a policy with anything of ordered policy, or had
-// one at a sequence or later that still matches it: such a node is told of its
-// table whoever listens. What does not match it any more, rows tell.
+// one at a sequence or later that still matches it: changes of such a
+// node's table are announced to every listener. A policy that matches no longer is
+// announced by its row.
 func (w *Watch) Ordered(id policy.NodeID, after uint64) (yes bool, err error) {
 	e, ok, err := w.model.Enforcement(id)
 	if !ok || err != nil {

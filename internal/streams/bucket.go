@@ -117,7 +117,7 @@ func bucketFaults(cfg jetstream.StreamConfig, opt BucketOptions) []Fault {
 	f.unless(!cfg.DiscardNewPerSubject, "discard_new_per_subject", cfg.DiscardNewPerSubject, "false: a newer value replaces the older one")
 	f.unless(opt.MarkerTTL == 0 || cfg.AllowMsgTTL, "allow_msg_ttl", cfg.AllowMsgTTL, "true: keys have a time to live")
 	f.unless(opt.MarkerTTL == 0 || cfg.SubjectDeleteMarkerTTL > 0, "subject_delete_marker_ttl", cfg.SubjectDeleteMarkerTTL,
-		"1s or more: the end of a key is told to who watches")
+		"1s or more: watchers are notified of the end of a key")
 	return f
 }
 

@@ -9,6 +9,6 @@
 // the server, and says so when the log it reads is not the one it began with.
 // An outcome that nobody can know is reported as ErrUnknown, never guessed.
 //
-// What an event means is the fold's business, and what nodes are told
-// is the relay's. No type of a NATS client leaves this package.
+// What an event means is the fold's business, and what nodes are sent is the
+// relay's. No type of a NATS client leaves this package.
 package streams

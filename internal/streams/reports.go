@@ -70,7 +70,7 @@ func reportsFaults(cfg jetstream.StreamConfig) []Fault {
 	f.unless(cfg.MaxMsgsPerSubject == 1, "max_msgs_per_subject", cfg.MaxMsgsPerSubject, "1: a newer report replaces the older one")
 	f.unless(!cfg.DiscardNewPerSubject, "discard_new_per_subject", cfg.DiscardNewPerSubject, "false: a newer report replaces the older one")
 	f.unless(cfg.Retention == jetstream.LimitsPolicy, "retention", cfg.Retention, "limits: every worker reads every report")
-	f.unless(!cfg.NoAck, "no_ack", cfg.NoAck, "false: a node is told that its report was taken")
+	f.unless(!cfg.NoAck, "no_ack", cfg.NoAck, "false: a node gets an acknowledgement that its report was stored")
 	f.unless(cfg.SubjectTransform == nil, "subject_transform", "set", "absent: the subject names the node")
 	return f
 }

@@ -108,8 +108,8 @@ func (f *follower) pull(ctx context.Context) error {
 	return nil
 }
 
-// question asks one worker of the plane. list is all that the node is told above
-// an id, complete up to another.
+// question asks one worker of the plane. list is everything that the node is sent
+// above an id, complete up to another.
 func (f *follower) question(ctx context.Context, after uint64) (list []event, upTo uint64, resync bool, err error) {
 	inbox := f.nc.NewInbox()
 	answers, err := f.nc.SubscribeSync(inbox)
