@@ -47,7 +47,7 @@ other in a pipe, and with -o json as one object a line.`,
 	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&rejected, "rejected", false, "list the events that the fold rejected, and why")
 	cmd.Flags().Uint64Var(&after, "after", 0, "with --rejected: those above this log sequence")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "say it again every second")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second")
 	cmd.Flags().BoolVar(&digest, "digest", false, "add the digest of the state, to compare with a replay's")
 	return cmd
 }
