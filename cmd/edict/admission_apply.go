@@ -29,12 +29,12 @@ gives title (the name; by default the file's), description, and under custom all
 else: policy_type, tenant_id, user_id, service_type, label_selector, priority,
 enabled, mode, test_cases. A YAML or JSON document has the same fields beside
 rego_code, or rego_file, the path of the code from where the document stands.
-In a directory, code that a document names and *_test.rego are no policies of
-their own. What 'edict admission list -o yaml' prints can be applied.
+In a directory, *_test.rego files, and code that a document names, are not read as
+separate policies. What 'edict admission list -o yaml' prints can be applied.
 
 Everything is checked before anything is sent: fields, code, and the test cases
-that policies carry. One fault, and nothing is sent. With --dry-run the plane
-checks everything too, and nothing is written.`,
+that policies carry. If there is a fault, nothing is sent. With --dry-run the plane
+checks everything, too, and nothing is written.`,
 		Example: `  edict admission apply -f policies/
   edict admission apply -f no-public.rego --dry-run
   edict admission list -o yaml | edict admission apply -f - --server http://127.0.0.1:8081`,

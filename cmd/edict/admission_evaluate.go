@@ -27,8 +27,8 @@ func (a admissionCommands) admissionEvaluateCommand() *cobra.Command {
 		Use:   "evaluate -f FILE",
 		Short: "Run a request through the admission policies that match it",
 		Long: `Run a request through the admission policies of the plane that match it, and
-print what comes out. The file holds {"request_payload", "user_id", "tenant_id"},
-the last two where they are known, as JSON or YAML.
+print what comes out. The file holds {"request_payload", "user_id", "tenant_id"}
+as JSON or YAML; the last two are optional.
 
 Exit code 1 when a policy rejects the request, is in conflict or fails. With
 --explain every policy is listed: whether it matched or why not, what it did.`,

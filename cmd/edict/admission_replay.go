@@ -36,15 +36,15 @@ func (a admissionCommands) admissionReplayCommand() *cobra.Command {
 		Use:   "replay",
 		Short: "Evaluate logged requests under another set of admission policies",
 		Long: `Evaluate the requests of the decision log (edict serve --decision-log) under
-another set of admission policies, and print which decisions would be other ones.
-Nothing is written. Exit code 1 when one would.
+another set of admission policies, and print which decisions would differ. Nothing
+is written. Exit code 1 when one differs.
 
 The set is that of the plane as it is now; with --against that of a log sequence,
 for which the log is folded again up to there; and with -f either of them, with
 the policies of files in place of those of the same name, level and owner.
 
-A request of which something was masked cannot be evaluated again, and one that
-nobody judged cannot be compared: both are counted. A timeout of then or now
+A request that was masked in part cannot be evaluated again, and one without a
+decision cannot be compared: both are counted. Whether an evaluation times out
 depends on the machine.`,
 		Example: `  edict admission replay -f new-policies/
   edict admission replay --against 4711

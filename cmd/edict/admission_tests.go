@@ -16,8 +16,8 @@ func (a admissionCommands) admissionTestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test -f FILE...",
 		Short: "Run the test cases that admission policies carry",
-		Long: `Run the test cases that admission policies carry, on this machine; no plane is
-asked. Each policy is evaluated by itself, as if it matched. Exit code 1 when a
+		Long: `Run the test cases that admission policies carry, on this machine; no plane
+is needed. Each policy is evaluated by itself, as if it matched. Exit code 1 when a
 test fails. 'edict admission apply', and the plane itself, run them as well.`,
 		Example: `  edict admission test -f policies/
   edict admission list -o yaml | edict admission test -f -`,

@@ -43,12 +43,12 @@ func (a agentCommands) agentCommand() *cobra.Command {
 		Use:   "agent",
 		Short: "Keep a node's install root at what was released for it",
 		Long: `Follow what the plane released for a node, and keep it in the node's install root:
-mgmt/agent.json and mgmt/vertices/NAME.json, a whole set or nothing. --dir is what
-retectl bundle made: it holds the trust pin (trust.json), the only thing that is
-believed unseen. What the node accepted since, its signers and the highest
-versions, is in accepted.json.
+mgmt/agent.json and mgmt/vertices/NAME.json, always a whole set. --dir is what
+retectl bundle made: it holds the trust pin (trust.json), the only file that is
+trusted without a signature. What the node accepted since, its signers and the
+highest versions, is in accepted.json.
 
-The plane carries artifacts and signs none of them. A set is refused, with the
+The plane delivers artifacts and signs none of them. A set is refused, with the
 reason in the log, when it is not signed by a signer that the node trusts, is not
 this node's, is older than what was accepted, or is not one set of one version;
 the accepted one then stays.

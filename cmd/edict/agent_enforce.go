@@ -61,10 +61,10 @@ func (a agentCommands) agentStatusCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say what an agent with --apply has put in force",
-		Long: `Say what the agent of an install root has put in force. The exit code is 0 when that
-is what the plane served not long ago, and the agent hears when that changes; and 1
-when it is stale, refused or nothing, or when the agent polls because the plane's
-events do not come, whether an agent runs or not.`,
+		Long: `Show what the agent of an install root has put in force. The exit code is 0 when the
+plane confirmed it recently and its events reach the agent. It is 1 when the state is
+stale, refused or none, or when the agent polls because the plane's events do not
+come, whether an agent runs or not.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
@@ -111,9 +111,9 @@ func (a agentCommands) agentRemoveCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "remove", Short: "Take what an agent with --apply has put in force away",
-		Long: `Take the table inet edict out of the kernel, and the kept table out of the install
-root: nothing is enforced then, and nothing comes back after a boot. Stop the agent
-first. ` + enforce.RemoveCommand + ` does the first half.`,
+		Long: `Remove the table inet edict from the kernel, and the kept table from the install
+root: then nothing is enforced, also after a boot. Stop the agent first.
+` + enforce.RemoveCommand + ` removes it from the kernel only.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {

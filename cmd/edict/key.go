@@ -44,10 +44,10 @@ func (a keyCommands) keyRotateCommand() *cobra.Command {
 		Use: "rotate", Short: "Replace the key that the plane signs with", Args: cli.Args(0, 0),
 		Long: `Replace the key that the plane signs with. The new key is announced to nodes under
 the one before, and they accept both until the transition ends; a node that is away for
-longer must be given the plane's keys anew. There is no second rotation meanwhile.
+longer must be given the plane's keys again. A second rotation must wait until then.
 
-A plane that made its key makes the new one, below --data. Where --signing-key was
-given, give every worker the new key with --next-signing-key first: a rotation
+A plane that made its own key makes the new one, too, below --data. If --signing-key
+was given, give every worker the new key with --next-signing-key first: a rotation
 that a worker could not follow is refused.`,
 		Example: `  edict key rotate --transition 48h
   openssl genpkey -algorithm ed25519 -out next.pem   # then, for each worker: --next-signing-key next.pem`,

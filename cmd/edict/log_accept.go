@@ -19,16 +19,15 @@ func (a *app) logAcceptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept",
 		Short: "Take a damaged log, or one that was put back, as it is now, for the truth",
-		Long: `Take a log that lost its tail, that has changed, or that was made anew, as it is
-now, for the truth: what it lost is given up. Restore a backup rather, if there
-is one. Stop every worker first.
+		Long: `Accept a log that lost its tail, that has changed, or that was made anew, as it is
+now: what it lost is given up for good. If there is a backup, restore it instead.
+Stop every worker first.
 
 It fills the log with events that mean nothing up to the highest sequence that
-was witnessed or folded, so that no sequence ever means two things; makes a log
-that is gone anew, above that; puts every event id that was given out so far below
-those to come, so that each node pulls once; and notes all this in the witness.
-With --log the read model beside the log is moved away; other workers' are to be
-moved by hand.
+was witnessed or folded, so that no sequence is ever used for two events. A log
+that is gone is made anew, above that. Future event ids are above all earlier ones,
+so that each node pulls once. All this is noted in the witness. With --log the read
+model beside the log is moved away; move those of other workers by hand.
 
 A log with a hole cannot be accepted, because no fold can pass it.
 

@@ -43,14 +43,14 @@ func (a natsCommands) natsBootstrapCommand() *cobra.Command {
 	var print bool
 	cmd := &cobra.Command{
 		Use: "bootstrap", Short: "Make keys and accounts, and print a server's configuration", Args: cli.Args(0, 0),
-		Long: `Make the keys, the accounts and the first credentials, once: with --dir there
-already, what it holds is used. With --print, print a configuration for
+		Long: `Make the keys, the accounts and the first credentials. If --dir already exists, what
+it holds is used. With --print, print a configuration for
 nats-server: JetStream, and operator mode with the accounts preloaded. Nothing in
 it is secret, and nothing secret is ever printed.
 
-Of the directory, workers need worker.creds. sys.creds is for watching servers
-(nats server report). Who makes credentials of nodes needs nodes.nk and nodes.jwt;
-of producers, producers.nk and producers.jwt.`,
+Workers need the file worker.creds. sys.creds is for watching servers (nats server
+report). nodes.nk and nodes.jwt are needed to make credentials of nodes, and
+producers.nk and producers.jwt to make those of producers.`,
 		Example: `  edict nats bootstrap --print > nats.conf
   edict nats bootstrap --print --listen 0.0.0.0:4222 --store-dir /var/lib/nats --tls-cert nats.pem --tls-key nats.key > nats.conf
   nats-server --config nats.conf
@@ -164,10 +164,11 @@ func (a natsCommands) natsProducerCommand() *cobra.Command {
 	var relations []string
 	cmd := &cobra.Command{
 		Use: "producer NAME", Short: "Make credentials of who appends events to the log", Args: cli.Args(1, 1),
-		Long: `Make credentials of who appends events to the log. What the relations allow over
-an embedded server they allow here: project:<uuid>#operator the project's nodes and
-artifacts, with project:<uuid>#manage its policies, with policy:<uuid>#manage that
-one. They are in the credentials, not in the log, and last as long as these.`,
+		Long: `Make credentials of a client that appends events to the log. The relations allow the
+same as over an embedded server: project:<uuid>#operator allows the project's nodes
+and artifacts, together with project:<uuid>#manage also its policies, together with
+policy:<uuid>#manage that policy. They are in the credentials, not in the log, and
+last as long as the credentials.`,
 		Example: `  edict nats creds producer cmdb --relation project:00000000-0000-4000-8000-000000000000#operator --out cmdb.creds`,
 	}
 	cmd.Flags().StringArrayVar(&relations, "relation", nil, "relation that says what they may append; may be given several times")

@@ -28,8 +28,8 @@ func (a nodeCommands) nodeApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply ID",
 		Short: "Register a node, or give it other facts",
-		Long: `Register a node, or give it other facts. The facts are stated whole: labels and
-addresses that are not given are taken away.`,
+		Long: `Register a node, or replace its facts: labels and addresses that are not given are
+removed.`,
 		Example: `  edict node apply web-1 --label role=web --label env=prod --address 10.0.0.7`,
 		Args:    cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -47,7 +47,8 @@ a state that must be pulled, come from --server. With --nats and --trust, and no
 has is asked for instead.
 
 With -o json, each event is one line:
-  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}where seq is the event id: decimal digits, a string.
+  {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
+where seq is the event id, as a string of decimal digits.
 
 While the events that come over SSE cannot be read, the state is pulled every 30 s
 instead, and shown when the rules changed.

@@ -25,8 +25,8 @@ func (a policyCommands) policyDryRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dry-run -f FILE...",
 		Short: "Say what applying files would change, and change nothing",
-		Long: `Say what applying files would change: which nodes the policy would match, which
-rules would come and go. Nothing is written. Exit code 1 when rules would change.`,
+		Long: `Show what applying files would change: which nodes the policy would match, and which
+rules would be added and removed. Nothing is written. Exit code 1 when rules would change.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)

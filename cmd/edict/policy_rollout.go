@@ -23,9 +23,9 @@ func (a policyCommands) policyRolloutCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "rollout NAME|ID", Short: "Say how many nodes have applied a policy, and who lags",
-		Long: `Say how many of the nodes that must have a policy reported that they applied its
-head, how many let go of it after a revision or its deletion, and who lags. Of a
-deleted policy give the ID.
+		Long: `Show how many of the nodes that must have a policy reported that they applied its
+head, how many dropped it after a revision or its deletion, and which nodes lag. For
+a deleted policy give the ID.
 
 With -w, follow it until no node lags. Exit codes: 0 no node lags, 1 nodes lag
 still (with -w: when --timeout has passed).`,

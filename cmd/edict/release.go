@@ -43,7 +43,7 @@ func (a releaseCommands) releaseCommand() *cobra.Command {
 		Short: "Give nodes the signed artifacts of a compiled repository",
 		Long: `Put the artifacts that retectl compile signed into the log: those of a repository
 (--repo), or of a compiled tree. A node of the rete is the node of that id here.
-Nodes whose artifacts are what they hold hear nothing.
+Nodes that hold these artifacts already get no message.
 
 The first release of a rete pins whose signatures count for it (--trust): the
 certificate of a signer, the trust.json of a bundle, or spiffe://ID=BASE64. From

@@ -35,15 +35,15 @@ func (a replayCommands) replayCommand() *cobra.Command {
 sequence it came to, its rows and its digest. A worker at the same sequence
 shows the same digest ("edict status --digest"). With --until the fold ends at
 that sequence: the read model is as it was then. With --from it begins with a
-checkpoint ("edict snapshot list"), which takes that one's word for the past.
+checkpoint ("edict snapshot list"), and what came before it is not checked.
 
 The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
 Without --data the new read model is thrown away.
 
 With --verify the read model of the plane at --server, or of the stopped plane,
-is held against the log at one and the same sequence. Exit code 1 says that they
-differ, and the first fact or row that does is named.`,
+is compared with the log at the same sequence. Exit code 1 means that they differ;
+the first fact or row that differs is printed.`,
 		Example: `  edict replay --verify
   edict replay --data ./rebuilt --log ./data
   edict replay --data ./tuesday --until 4711

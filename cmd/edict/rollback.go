@@ -32,14 +32,14 @@ func (a releaseCommands) rollbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback --to VERSION --signing-key FILE [NODE...]",
 		Short: "Release what nodes held at an older version, under a new one",
-		Long: `Take the artifacts that nodes held at a version out of the log, sign them under a
-new version, and release that: of all nodes of the rete, or of those that are named.
-Nodes never go back to a version, so older content needs a new one; and since the
-plane holds no signer's key, who rolls back signs, here, with the key of a signer
-of the rete. Nodes that hold what they held then hear nothing.
+		Long: `Read from the log the artifacts that nodes held at a version, sign them under a new
+version, and release that: of all nodes of the rete, or of those that are named.
+Nodes never go back to a lower version, so older content needs a new one. The plane
+holds no signer's key, so this command signs, with the key of a signer of the rete.
+Nodes that still hold that content get no message.
 
-What the older artifacts say about signers must be what holds now: a rollback does
-not bring back a signer who was retired.`,
+The older artifacts must authorize the signers of now: a rollback does not bring
+back a signer that was retired.`,
 		Example: `  edict rollback --to 41 --signing-key primary.key
   edict rollback --to 41 --signing-key primary.key alpha`,
 		Args: cli.Args(0, -1),

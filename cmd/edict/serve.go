@@ -52,16 +52,16 @@ func (a serveCommands) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the plane",
 		Long: `Run the plane: everything in one process, the log on an embedded NATS server.
-With --nats the process is a worker on servers that run elsewhere, as many
-workers as one likes, any of them answering any request.
+With --nats the process is a worker on servers that run elsewhere. Start as many
+workers as you like; any of them answers any request.
 
 Every flag can be set as EDICT_<FLAG>, such as EDICT_NATS_LISTEN. EDICT_NATS is
 --nats, as it is for commands that ask a server: where it is set, serve is a
 worker of that server.
 
-A first start makes the log and the key. Say --existing from then on: a data
-directory that is missing, because its volume is not mounted, is refused then
-(exit code 3), and not served as a plane without policies and nodes.
+The first start makes the log and the key. Use --existing from then on: then a data
+directory that is missing, because its volume is not mounted, is refused (exit code
+3) and not served as a plane without policies and nodes.
 SIGINT and SIGTERM stop it in order, with exit code 0.
 
 It refuses to start, in one line and before anything on disk is changed, with

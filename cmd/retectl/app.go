@@ -41,7 +41,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "retectl",
 		Short: "Judge, compile and sign a rete's repository",
-		Long: `retectl judges a repository of YAML files that says who may reach what in a
+		Long: `retectl validates a repository of YAML files that says who may reach what in a
 rete, compiles it into signed artifacts for each node, and issues the
 certificates that it names.
 

@@ -35,9 +35,9 @@ func (a *app) compileCommand() *cobra.Command {
 	var o compileOptions
 	cmd := &cobra.Command{
 		Use: "compile", Short: "Turn the repository into signed artifacts for each node", Args: cli.Args(0, 0),
-		Long: `Judge the repository, derive what each node must hold, sign what changed, and put
-the new tree in the place of the old one, as a whole. A node whose artifacts say
-what they said keeps its files, byte for byte; the others get one new version. A
+		Long: `Validate the repository, derive what each node must hold, sign what changed, and
+replace the old tree by the new one, as a whole. A node whose artifacts have the same
+content keeps its files, byte for byte; the others get one new version. A
 compile that fails leaves the old tree as it was.
 
 The same sources make the same bytes: generated_at is the time of --generated-at,

@@ -19,7 +19,7 @@ func (a *app) keygenCommand() *cobra.Command {
 		Use: "keygen", Short: "Make a private key and a request for its certificate", Args: cli.Args(0, 0),
 		Long: `Make an ed25519 key in a file that only you may read, and a certificate request
 for it, which retectl ca sign turns into a certificate. The key stays where it is
-made; the request may travel.`,
+made; the request is sent to the CA.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Required(cmd, "out-key", "out-csr"); err != nil {
 				return err

@@ -161,8 +161,8 @@ func pin(m *rete.Model, node string) artifact.Pin {
 func (a *app) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate", Short: "Hold the repository against every rule", Args: cli.Args(0, 0),
-		Long: `Hold the repository against every rule and tell each fault with rule, file, line
-and column. Nothing stops at the first, and what compile would refuse is found here.`,
+		Long: `Check the repository against every rule and report each fault with rule, file, line
+and column. It finds all faults, also those that compile would refuse.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !known(a.format) {
 				return cli.Usage(cmd, "-o %q: want one of %v", a.format, report.Formats)
