@@ -12,7 +12,7 @@ import (
 )
 
 // Notice is the event envelope that nodes receive over SSE. It is not an
-// Envelope: agents of the field verify this dialect, and refuse one signed more
+// Envelope: existing agents verify this dialect, and refuse one signed more
 // than five minutes ago, so it is signed at delivery (docs/design.md#http).
 type Notice struct {
 	ID       string          `json:"id"`

@@ -17,8 +17,8 @@ import (
 // is the policy id.
 const KindPolicy = "policy"
 
-// PolicyPayload tells a node what one policy says to it now (docs/design.md#delivery).
-// Rules "[]" means: nothing any more.
+// PolicyPayload has the rules of one policy for a node (docs/design.md#delivery).
+// Rules "[]" means that the node has no rules of the policy any more.
 type PolicyPayload struct {
 	NodeID      policy.NodeID
 	PolicyID    uuid.UUID

@@ -12,8 +12,8 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// TypeKeyRotated is the type of the notice that tells a node of the plane's new
-// key, under the key before it (plexsphere 3.2).
+// TypeKeyRotated is the type of the notice that announces the plane's new key to a
+// node, under the key before it (plexsphere 3.2).
 const TypeKeyRotated = "signing_key_rotated"
 
 // ErrRetiredKey: a key that was replaced names another, or is named again.

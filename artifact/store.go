@@ -52,8 +52,8 @@ func (s *Store) Version() (highest uint64) {
 // an equal one only equal bytes but for the signature. All of it is accepted, or
 // nothing is. The error holds every reason to refuse, each a PartError.
 //
-// The very documents accepted last are accepted again whoever is trusted now:
-// their signer may have been retired by themselves.
+// The documents that were accepted last are accepted again even if their signer is
+// not trusted any more: they may themselves have retired it.
 func (s *Store) Accept(f Format, docs []Document) (*Store, error) {
 	fingerprint := Fingerprint(docs)
 	if fingerprint == s.set {

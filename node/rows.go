@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Row is what one policy says to the node now.
+// Row is the rules of one policy for the node.
 type Row struct {
 	Policy      uuid.UUID
 	Revision    uuid.UUID

@@ -27,7 +27,7 @@ type Config struct {
 	Name string
 	// Version of the program, for the metrics; default: none.
 	Version string
-	// Log takes what changes (docs/logs.md); default: nobody hears.
+	// Log takes what changes (docs/logs.md); default: no log.
 	Log *slog.Logger
 
 	// HTTP is host:port of the API; default: 127.0.0.1:8080. Port 0 takes a free
@@ -47,7 +47,7 @@ type Config struct {
 	NATSCreds, NATSCA string
 	// Replicas are the servers that keep each stream, 1 to 5; default: 1.
 	Replicas int
-	// LeaseTTL is after which a worker that is not heard of is taken for dead, whole
+	// LeaseTTL is how long after its last sign of life a worker counts as dead, in whole
 	// seconds, 2 s or more; default: 10 s.
 	LeaseTTL time.Duration
 	// Partitions are those that this process publishes on NATS, 0 to 63. Nil:
@@ -97,8 +97,8 @@ type Snapshots struct {
 	Keep   int
 }
 
-// Access says who may reach the plane (docs/access.md). The zero value lets
-// whoever is on this machine do anything.
+// Access says who may use the plane (docs/access.md). With the zero value every
+// process on this machine may do everything.
 type Access struct {
 	// File of principals, JSON; default: access is not configured.
 	File string
@@ -110,7 +110,7 @@ type Access struct {
 	// gives the certificate in place of these three; default: none.
 	SPIFFESocket string
 	// Issuer is the URL of an OpenID Connect issuer whose identity tokens are
-	// believed, Audience what they must be for; default: none.
+	// accepted, Audience their required audience; default: none.
 	Issuer, Audience string
 	// Rate are the requests a second of each principal; default: 200, negative: any
 	// number.

@@ -36,6 +36,7 @@ var privateWords = []privateWord{
 	{word: "forsake", use: "detach", comments: true},
 	{word: "retell", use: "renew", comments: true},
 	{word: "strangers", use: "unknown keys", comments: true},
+	{word: "vouch(es|ed)?", use: "confirm, verify or sign", comments: true},
 	{word: "thrift", use: "the tuner of garbage collection", comments: true},
 	{word: "entrance", use: "the listener's authentication", comments: true},
 	{word: "saidOf", use: "the state that was published", comments: true},

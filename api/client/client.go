@@ -1,5 +1,5 @@
-// Package client speaks to a plane over HTTP: every route of package api, with
-// typed resources and problems. It is what the command line uses; the routes that
+// Package client is a client of a plane's HTTP API: every route of package api,
+// with typed resources and problems. It is what the command line uses; the routes that
 // it does not ask are here for other programs.
 //
 // Reads that a worker cannot answer yet (503) are tried again for as long as
@@ -62,11 +62,11 @@ func New(server string, opt Options) (*Client, error) {
 	return &Client{base, opt}, nil
 }
 
-// Server is the address the client speaks to.
+// Server is the address of the plane.
 func (c *Client) Server() string { return c.base.String() }
 
-// UnavailableError means that nobody answered at the plane's address, or not
-// in HTTP.
+// UnavailableError means that there was no answer at the plane's address, or no
+// HTTP answer.
 type UnavailableError struct {
 	Server string
 	Err    error

@@ -20,8 +20,7 @@ func nodesPath(project uuid.UUID, more ...string) []string {
 	return append([]string{"v1", "projects", project.String(), "nodes"}, more...)
 }
 
-// PutNode states a node's facts, whole. created tells a new node from one that
-// was there, changed or not.
+// PutNode replaces all facts of a node. created reports whether the node is new.
 func (c *Client) PutNode(ctx context.Context, project uuid.UUID, id string, f resource.Facts, calls ...Call) (n resource.Node, created bool, err error) {
 	if f.Labels == nil {
 		f.Labels = map[string]string{}

@@ -87,7 +87,7 @@ type Self struct {
 type AuditEntry struct {
 	Seq           uint64    `json:"seq" doc:"Its log sequence."`
 	Time          time.Time `json:"time" doc:"When it was stored, by the log's clock."`
-	Principal     string    `json:"principal,omitempty" doc:"Who wrote it by way of the API; absent when nobody said, or it was appended directly."`
+	Principal     string    `json:"principal,omitempty" doc:"Who wrote it through the API; absent when that is unknown, or it was appended directly."`
 	CorrelationID string    `json:"correlation_id,omitempty" doc:"The request that it came by; absent when it was appended directly."`
 	Via           string    `json:"via,omitempty" doc:"nats: a producer appended it over NATS; absent: it came by way of the API."` // nats: not the API
 	// What an event that was appended without the API says of itself. It is not verified.

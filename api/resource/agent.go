@@ -42,7 +42,7 @@ type Heartbeat struct {
 	BinaryVersion  string     `json:"binary_version,omitempty" doc:"Of the agent, which is not kept."`
 }
 
-// HeartbeatAccepted tells the agent what to do.
+// HeartbeatAccepted says what the agent must do.
 type HeartbeatAccepted struct {
 	AcceptedAt time.Time `json:"accepted_at" doc:"When the plane took it, by the clock of the worker that answered."`
 	Reconcile  bool      `json:"reconcile" doc:"Pull the state now: this worker cannot be relied on to push, or the node pulled another state from it last."`

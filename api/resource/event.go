@@ -52,7 +52,7 @@ type LegacyEvent struct {
 	Signature string          `json:"signature" doc:"Base64 of the ed25519 signature over the compact JSON of the members before it, in their order."`
 }
 
-// PolicyUpdated tells a node the rules it has of one policy now.
+// PolicyUpdated has the rules of one policy that a node must apply now.
 type PolicyUpdated struct {
 	NodeID       string    `json:"node_id"`
 	PolicyID     uuid.UUID `json:"policy_id" doc:"The id of the policy."`
@@ -62,23 +62,23 @@ type PolicyUpdated struct {
 	RulesOmitted int       `json:"rules_omitted,omitempty" doc:"How many of the policy's rules are left out because the node contract cannot express them; absent when none are."` // that the node contract cannot express
 }
 
-// NodeStateUpdated tells a node to read its whole state.
+// NodeStateUpdated asks a node to pull its whole state.
 type NodeStateUpdated struct {
 	NodeID string `json:"node_id"`
 	Reason string `json:"reason" doc:"Why."`
 }
 
-// KeyRotated tells a node the plane's new key, under the one before it.
+// KeyRotated announces the plane's new key to a node, under the key before it.
 type KeyRotated struct {
 	KeyID             string    `json:"key_id"`
 	PublicKey         string    `json:"public_key"`
 	PreviousKeyID     string    `json:"previous_key_id"`
-	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before counts for nothing any more."`
+	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before is no longer trusted."`
 }
 
-// LegacyKeyRotated tells it to an agent that registered in the legacy form.
+// LegacyKeyRotated announces it to an agent that registered in the legacy form.
 type LegacyKeyRotated struct {
 	Current           string    `json:"current"`
 	Previous          string    `json:"previous"`
-	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before counts for nothing any more."`
+	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before is no longer trusted."`
 }

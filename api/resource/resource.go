@@ -214,8 +214,8 @@ type RejectedLine struct {
 	Detail string `json:"detail" doc:"Why, for people."`
 }
 
-// NodeState is a node's whole desired state. Edict fills Policy, the other
-// members keep their places for whoever will own them.
+// NodeState is a node's whole desired state. Edict fills Policy; the
+// other members are reserved.
 type NodeState struct {
 	Peers        []json.RawMessage `json:"peers" doc:"Empty until a part of the plane owns it."`
 	Reachability json.RawMessage   `json:"reachability"`
@@ -317,7 +317,7 @@ type Worker struct {
 	Owner   string    `json:"owner" doc:"The id of this start of it."`                      // of this process start
 	HTTP    string    `json:"http" doc:"Where its API answers; empty when it serves none."` // host:port of its API; empty: it serves none
 	Started time.Time `json:"started" doc:"When it started."`
-	Applied uint64    `json:"applied" doc:"How far it had folded the log when it was heard of last, seconds ago."`
+	Applied uint64    `json:"applied" doc:"How far it had folded the log in its last sign of life, seconds ago."`
 	Lag     uint64    `json:"lag" doc:"How many events it was behind the log's head then."`
 }
 
@@ -345,6 +345,6 @@ type Readiness struct {
 // Check is one thing a worker needs in order to serve.
 type Check struct {
 	Name   string `json:"name" doc:"What is checked."`
-	Status string `json:"status" doc:"info tells something and decides nothing."` // ok, failed or info
+	Status string `json:"status" doc:"info is information only and does not make the worker unready."` // ok, failed or info
 	Detail string `json:"detail,omitempty" doc:"Why it failed, or what it tells."`
 }

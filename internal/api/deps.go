@@ -67,7 +67,7 @@ type StatusDeps struct {
 	Workers    func(head uint64) []resource.Worker // all workers alive, and how far each is behind head; nil: this one
 	Past       func() projector.PastStatus         // how far back it is known what nodes missed; nil: no longer than the fold stands
 	LogURL     func() string                       // where NATS clients reach the log, without a password; nil or "": nowhere
-	// Witnessed is the last log sequence that the log's witness vouches for;
+	// Witnessed is the last log sequence that the log's witness confirms;
 	// nil: there is none.
 	Witnessed func() uint64
 	Checks    []Check // further ones for /readyz

@@ -181,7 +181,7 @@ func (p *Projector) Witness(links []streams.Link) error {
 	id := p.linkOf(Chain{}).Log
 	for _, l := range links {
 		if l.Log != id && !fault.Always(fault.AnyLog) {
-			return &streams.DamagedError{Damage: streams.DamageOther, Detail: fmt.Sprintf("this log has identity %s, the witness vouches for %s", id, l.Log)}
+			return &streams.DamagedError{Damage: streams.DamageOther, Detail: fmt.Sprintf("this log has identity %s, the witness has links of %s", id, l.Log)}
 		}
 	}
 	return p.witness.learn(links)
