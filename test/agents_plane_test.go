@@ -11,7 +11,7 @@ import (
 	"github.com/edictdev/edict/internal/test/plexd"
 )
 
-// employed is a node of a plane with an agent that follows it, and was not told
+// employed is a node of a plane with an agent that follows it, and was not sent
 // why the node has the rows that it has.
 func (s *story) employed(node string, labels map[string]string, opt plexd.Options) *hand {
 	s.t.Helper()
@@ -23,16 +23,16 @@ func (s *story) employed(node string, labels map[string]string, opt plexd.Option
 	return h
 }
 
-// hears waits until the agent was told so many things and has in place what the
+// hears waits until the agent was sent that many things and has in place what the
 // oracle wants.
 func (s *story) hears(h *hand, events int) {
 	s.t.Helper()
-	h.await("it is told", func(c plexd.Counters) bool { return c.Dispatched >= events })
+	h.await("it is sent", func(c plexd.Counters) bool { return c.Dispatched >= events })
 	h.settles(&s.plane)
 }
 
 // of are the messages about a policy.
-func (h *hand) of(policy string) []told {
+func (h *hand) of(policy string) []received {
 	by, _, _ := h.heard()
 	return by[policy]
 }
@@ -70,14 +70,14 @@ func TestAnAgentOnAPlane(t *testing.T) {
 			s.label("flip", role("flip"))
 			s.hears(h, 2*i+2)
 			all := h.of(s.policies["flip"].id)
-			require.Len(t, all, 2*(i+1), "each flip is told, however soon it comes")
+			require.Len(t, all, 2*(i+1), "each flip is sent, however soon it comes")
 			require.Equal(t, oracle.EmptyFingerprint, all[2*i].Fingerprint)
 			require.Equal(t, oracle.Fingerprint(all[2*i+1].Rules), all[2*i+1].Fingerprint)
 		}
 		require.Equal(t, 7, h.Counters().Applied)
 	})
 
-	run("who leaves a selector is told so", func(t *testing.T) {
+	run("who leaves a selector is notified", func(t *testing.T) {
 		s.create("narrow", "role=narrow", "role=nobody", []oracle.Rule{tcp(80)})
 		h := s.employed("narrow", role("narrow"), plexd.Options{})
 		h.settles(&s.plane)
@@ -110,7 +110,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		}
 		for i, want := range []string{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU=", "ghvwa03LQG6lCKSpkurcIvKYUM0gi6JK6nwpFI3ozPE="} {
 			pass(fmt.Sprint("pass-", i)) // which no agent can say, so a payload is []
-			h.await("it is told", func(c plexd.Counters) bool { return c.Dispatched >= i+1 && c.Applied >= i+1 })
+			h.await("it is sent", func(c plexd.Counters) bool { return c.Dispatched >= i+1 && c.Applied >= i+1 })
 			require.Equal(t, want, h.Applied().Fingerprint)
 		}
 	})
@@ -144,7 +144,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		slow := time.Now().Add(-6 * time.Minute)
 		h := s.employed("slow", role("slow"), plexd.Options{Now: func() time.Time { return slow }, Periods: storyPeriods})
 		s.create("slow", "role=slow", "role=nobody", []oracle.Rule{tcp(80)})
-		h.await("it refuses what it is told", func(c plexd.Counters) bool { return c.Early > 0 && c.Applied > 0 })
+		h.await("it refuses what it is sent", func(c plexd.Counters) bool { return c.Early > 0 && c.Applied > 0 })
 		c := h.Counters()
 		require.Equal(t, [3]int{0, 0, 0}, [3]int{c.Dispatched, c.Heartbeats, c.Forged})
 		require.Positive(t, c.HeartbeatFailures, "the plane tells it so")

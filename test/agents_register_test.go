@@ -83,8 +83,8 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 	for _, h := range all {
 		h.settles(&s.plane)
 	}
-	require.Positive(t, stock.Counters().Hints, "who does not listen is told by the heartbeat's answer")
-	legacy.await("it is told", func(c plexd.Counters) bool { return c.Dispatched > 0 })
+	require.Positive(t, stock.Counters().Hints, "who does not listen is notified by the heartbeat's answer")
+	legacy.await("it is sent", func(c plexd.Counters) bool { return c.Dispatched > 0 })
 	require.LessOrEqual(t, legacy.Counters().Hints, 1, "of what it has nothing is known at first")
 	require.Equal(t, 1, legacy.Counters().Heartbeats)
 	current.await("it reports", func(c plexd.Counters) bool { return c.Reports >= 9 })
@@ -116,12 +116,12 @@ func TestAgentsRegisterAndLive(t *testing.T) {
 	for _, h := range all {
 		h.await("it takes the new key", func(c plexd.Counters) bool { return c.Rotations > 0 })
 	}
-	told := again.Counters().Dispatched
+	before := again.Counters().Dispatched
 	s.revise("agents", "role=agent", "role=nobody", []oracle.Rule{tcp(443)})
 	for _, h := range all {
 		h.settles(&s.plane)
 	}
-	again.await("the new key signs", func(c plexd.Counters) bool { return c.Dispatched > told })
+	again.await("the new key signs", func(c plexd.Counters) bool { return c.Dispatched > before })
 
 	for why, c := range map[string]struct {
 		token  string

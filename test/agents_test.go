@@ -19,7 +19,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// hand is an agent of one node, and what it was told.
+// hand is an agent of one node, and what it was sent.
 type hand struct {
 	*plexd.Agent
 	t     *testing.T
@@ -105,7 +105,7 @@ func (h *hand) dispatched(e plexd.Event) {
 }
 
 // frameOf reads an event; ok is false for one that tells neither.
-func frameOf(node string, e plexd.Event) (f told, ok bool, err error) {
+func frameOf(node string, e plexd.Event) (f received, ok bool, err error) {
 	if f.ID, err = policy.ParseEventID(e.Cursor); err != nil {
 		return f, true, err
 	}
@@ -139,7 +139,7 @@ func frameOf(node string, e plexd.Event) (f told, ok bool, err error) {
 	return f, true, nil
 }
 
-// met is what the agent was told, session by session.
+// met is what the agent was sent, session by session.
 func (h *hand) met() watch.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,8 +159,8 @@ func (h *hand) await(why string, wanted func(c plexd.Counters) bool) {
 }
 
 // heard are the messages since the first one, by policy, and where that was.
-func (h *hand) heard() (by map[string][]told, first, last policy.EventID) {
-	by = map[string][]told{}
+func (h *hand) heard() (by map[string][]received, first, last policy.EventID) {
+	by = map[string][]received{}
 	for _, s := range h.met().Sessions {
 		for _, m := range s.Frames {
 			if first == 0 {
@@ -224,12 +224,12 @@ func (h *hand) settles(plane *oracle.Plane) {
 	require.True(h.t, ok, last)
 }
 
-// missed wants the agent to have been told, since its first event, what the
-// ledger was told of each policy last, and nothing twice. What it has it need not
-// be told again.
+// missed wants the agent to have been sent, since its first event, what the
+// ledger was sent of each policy last, and nothing twice. What it has it need not
+// be sent again.
 func (h *hand) missed(l *ledger) {
 	h.t.Helper()
-	var by map[string][]told
+	var by map[string][]received
 	last := ""
 	ok := waitFor(20*time.Second, func() bool {
 		var first policy.EventID
@@ -237,7 +237,7 @@ func (h *hand) missed(l *ledger) {
 		by, first, _ = h.heard()
 		for _, m := range l.since(max(first, 1) - 1) {
 			if all := by[m.Policy]; first > 0 && (len(all) == 0 || all[len(all)-1].ID < m.ID && !sameRules(m, all[len(all)-1])) {
-				last = fmt.Sprintf("the agent of %s is not told %d about %s", h.node, m.ID, m.Policy)
+				last = fmt.Sprintf("the agent of %s is not sent %d about %s", h.node, m.ID, m.Policy)
 			}
 		}
 		return last == ""

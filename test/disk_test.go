@@ -241,7 +241,7 @@ func serveOn(t *testing.T, d smallDisk, args ...string) (p *process, events *ato
 	p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/reader", map[string]any{"labels": map[string]string{"role": "reader"}, "addresses": []string{}}, 201)
 	events = p.listen("reader")
 	p.author("before")
-	require.True(t, waitFor(10*time.Second, func() bool { return events.Load() == 1 }), "the first policy is told")
+	require.True(t, waitFor(10*time.Second, func() bool { return events.Load() == 1 }), "the first policy is sent")
 	return p, events
 }
 
@@ -297,7 +297,7 @@ func (l *load) audit(t *testing.T) {
 			}
 		}
 		return true
-	}), "everything is told")
+	}), "everything is sent")
 }
 
 // TestADiskThatFillsUpRefusesWritesAndHeals goes down the levels of --min-free:
@@ -349,9 +349,9 @@ func TestALogThatMetAFullDiskHeals(t *testing.T) {
 	for round := range 2 {
 		l.flows(t)
 		d.leave(0)
-		require.True(t, waitFor(20*time.Second, func() bool { return l.native.Load() == accountFull }), "producers are told: %d", l.native.Load())
+		require.True(t, waitFor(20*time.Second, func() bool { return l.native.Load() == accountFull }), "producers are refused: %d", l.native.Load())
 		p.listsGoOn()
-		require.True(t, waitFor(20*time.Second, func() bool { return l.http.Load() == 507 }), "authors are told: %d", l.http.Load())
+		require.True(t, waitFor(20*time.Second, func() bool { return l.http.Load() == 507 }), "authors are refused: %d", l.http.Load())
 		p.listsGoOn()
 		d.clear()
 		l.flows(t)

@@ -45,7 +45,7 @@ func (p *process) status(query string) (s statusOf) {
 	return s
 }
 
-// announced waits until every partition has a publisher that has told all of the
+// announced waits until every partition has a publisher that has sent all of the
 // log.
 func (p *process) announced() {
 	p.t.Helper()
@@ -184,7 +184,7 @@ func (p *process) hears(node string, rows []oracle.Row, keys map[string][]byte) 
 	defer cancel()
 	l := newLedger(node)
 	last := ""
-	err := stream(ctx, p, node, "0", keys, func(m told) bool {
+	err := stream(ctx, p, node, "0", keys, func(m received) bool {
 		l.take(m)
 		last = l.differs(rows)
 		return last != ""
@@ -264,7 +264,7 @@ func TestWhereANodeResumes(t *testing.T) {
 		t.Helper()
 		for name, c := range map[string]struct {
 			id   policy.EventID
-			want []told
+			want []received
 		}{
 			"after the first":       {rows[0].ID, rows[1:]},
 			"between two":           {rows[2].ID, rows[3:]},
@@ -291,12 +291,12 @@ func TestWhereANodeResumes(t *testing.T) {
 }
 
 // frames reads the first n frames of a stream.
-func (p *process) frames(node, lastEventID string, n int, keys map[string][]byte) []told {
+func (p *process) frames(node, lastEventID string, n int, keys map[string][]byte) []received {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	var got []told
-	err := stream(ctx, p, node, lastEventID, keys, func(m told) bool {
+	var got []received
+	err := stream(ctx, p, node, lastEventID, keys, func(m received) bool {
 		got = append(got, m)
 		return len(got) < n
 	})

@@ -70,7 +70,7 @@ func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
 // checkLog reads one process's log.
 func checkLog(t *testing.T, run []byte, stopped bool) {
 	keys, messages := table(t, logsPage, "key"), table(t, logsPage, "message")
-	seen, told := map[string]bool{}, []string{}
+	seen, logged := map[string]bool{}, []string{}
 	for _, text := range strings.Split(strings.TrimSpace(string(run)), "\n") {
 		var line map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &line), "%s", text)
@@ -86,17 +86,17 @@ func checkLog(t *testing.T, run []byte, stopped bool) {
 		same := fmt.Sprint(line)
 		require.False(t, seen[same], "said before: %s", text)
 		seen[same] = true
-		told = append(told, message)
+		logged = append(logged, message)
 	}
 	want := []string{"ready", "partitions are published here now"}
 	if stopped {
 		want = append(want, "stopped")
-		require.Equal(t, "stopped", told[len(told)-1])
+		require.Equal(t, "stopped", logged[len(logged)-1])
 	} else {
 		want = append(want, "made the log's witness", "event rejected")
 	}
 	for _, message := range want {
-		require.Equal(t, 1, strings.Count("|"+strings.Join(told, "|")+"|", "|"+message+"|"), "%q in %q", message, told)
+		require.Equal(t, 1, strings.Count("|"+strings.Join(logged, "|")+"|", "|"+message+"|"), "%q in %q", message, logged)
 	}
 }
 

@@ -117,7 +117,7 @@ func (d *fragileDisk) back() {
 // while authors write over HTTP and a producer over NATS, and reads the log that
 // the disk has then: with strict durability everything that was acknowledged is in
 // it, whoever said so. That this finds what it looks for is seen on a plane whose
-// server does not sync, because it was told so, or by a mistake that is put in.
+// server does not sync, because it was configured so, or by a mistake that is put in.
 func TestAPowerCutTakesNothingThatWasAcknowledged(t *testing.T) {
 	t.Run("strict", func(t *testing.T) {
 		t.Parallel()

@@ -170,7 +170,7 @@ func (o *producer) send(ctx context.Context, e sent) bool {
 	return false
 }
 
-// facts tells a plane what its producer was told stands.
+// facts writes to a plane what its producer knows to stand.
 func (o *producer) facts(plane *oracle.Plane) {
 	for node, labels := range o.labels {
 		plane.SetNode(defaultProject, node, labels)

@@ -38,7 +38,7 @@ type recorder struct {
 	sse     []*watch.Follower
 	native  []*watch.Follower
 	agents  []*hand
-	wrote   []*producer             // over NATS; what they were told is judged with the rest
+	wrote   []*producer             // over NATS; what they were answered is judged with the rest
 	judged  map[*watch.Follower]int // sessions of runs before this one
 	cancel  context.CancelFunc
 	done    sync.WaitGroup

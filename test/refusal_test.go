@@ -214,8 +214,8 @@ func TestAnOlderReadModelIsRebuiltBesideTheOldOne(t *testing.T) {
 		args []string
 		kept []string
 	}{
-		"and the old one kept":    {kept: []string{old, old + ".2"}},
-		"or deleted, if told so.": {args: []string{"--yes-delete"}},
+		"and the old one kept":     {kept: []string{old, old + ".2"}},
+		"or deleted, with a flag.": {args: []string{"--yes-delete"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := serve(t, c.args...)

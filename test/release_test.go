@@ -129,7 +129,7 @@ func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
 		require.Equal(t, filesOf(node, files), p.artifacts(node), "the node pulls the files, after kill -9")
 		h := p.hear(node, 0)
 		require.True(t, waitFor(20*time.Second, func() bool { return len(artifactsOf(h.all())) >= len(files) }))
-		require.Equal(t, filesOf(node, files), artifactsOf(h.all()), "and is told them, when it comes back")
+		require.Equal(t, filesOf(node, files), artifactsOf(h.all()), "and is sent them, when it comes back")
 	}
 
 	// One service goes to another group: alpha may not reach it any more.
@@ -161,8 +161,8 @@ func TestReleasedArtifactsReachTheirNodesAndSurvive(t *testing.T) {
 		if touched[node] {
 			want = filesOf(node, v2[node])
 		}
-		require.Equal(t, want, artifactsOf(h.all()), "%s is told what changed for it", node)
-		agents[node].await("it is told of the policy", func(c plexd.Counters) bool { return c.Dispatched == len(want)+1 && c.Applied == 1 })
+		require.Equal(t, want, artifactsOf(h.all()), "%s is sent what changed for it", node)
+		agents[node].await("it is sent the policy", func(c plexd.Counters) bool { return c.Dispatched == len(want)+1 && c.Applied == 1 })
 		c := agents[node].Counters()
 		require.Equal(t, [3]int{len(want), 0, 1}, [3]int{c.Unknown, c.Refused(), c.Attempts}, "artifacts are no agent's business, and no harm")
 		require.True(t, slices.IsSortedFunc(h.all(), func(a, b releaseEvent) int { return cmp.Compare(a.id, b.id) }))

@@ -28,7 +28,7 @@ import (
 
 var serverFaults = flag.Int("server.faults", 3, "how often one of the NATS servers of a cluster under load is killed, paused or isolated")
 
-// asServer has this binary be a NATS server instead of tests: what it is told.
+// asServer has this binary be a NATS server instead of tests: its arguments.
 const asServer = "EDICT_TEST_NATS_SERVER"
 
 // natsServer is one NATS server in a process of its own.
@@ -187,7 +187,7 @@ func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
 
 // TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing does that to the servers
 // that keep the log, in processes of their own that sync every write, while authors
-// write over HTTP, a producer over NATS, and nodes follow. What either was told is
+// write over HTTP, a producer over NATS, and nodes follow. What either was answered is
 // held against the log, and what the fold said of each event against an oracle.
 func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 	if *serverFaults == 0 {

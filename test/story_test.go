@@ -146,7 +146,7 @@ func waitFor(limit time.Duration, ok func() bool) bool {
 }
 
 // resumes opens a second stream after a cursor and wants what the first one was
-// told since: the newest message of each policy. Between these it may be told again
+// sent since: the newest message of each policy. Between these it may be sent again
 // what the node has, and nothing else.
 func (s *story) resumes(node string, cursor policy.EventID) {
 	s.t.Helper()
@@ -156,14 +156,14 @@ func (s *story) resumes(node string, cursor policy.EventID) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	var got []told
-	err := stream(ctx, s.process, node, cursor.String(), s.keys, func(m told) bool {
+	var got []received
+	err := stream(ctx, s.process, node, cursor.String(), s.keys, func(m received) bool {
 		got = append(got, m)
 		return m.ID < want[len(want)-1].ID
 	})
 	require.NoError(s.t, err)
-	got = slices.DeleteFunc(got, func(m told) bool {
-		return !slices.ContainsFunc(want, func(w told) bool { return w.ID == m.ID }) && s.sse[node].holds(m)
+	got = slices.DeleteFunc(got, func(m received) bool {
+		return !slices.ContainsFunc(want, func(w received) bool { return w.ID == m.ID }) && s.sse[node].holds(m)
 	})
 	require.Equal(s.t, want, got, "%s resumes after %d", node, cursor)
 }

@@ -143,7 +143,7 @@ func TestOneTraceFromTheAuthorToTheAnnouncement(t *testing.T) {
 }
 
 // TestWhatIsToldLaterHasNoTrace writes while nobody tells nodes: who asks after a
-// restart is told what he missed, of whatever events that came, and it is no single
+// restart is sent what he missed, of whatever events that came, and it is no single
 // event's doing. The log keeps whose doing each was.
 func TestWhatIsToldLaterHasNoTrace(t *testing.T) {
 	p := serve(t, "--durability=relaxed")

@@ -125,7 +125,7 @@ func (tr *trail) tells(t *testing.T, plane *oracle.Plane) {
 	}
 }
 
-// says are the rows that nodes were told last.
+// says are the rows that nodes were sent last.
 func (tr *trail) says() map[string]string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

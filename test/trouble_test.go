@@ -162,7 +162,7 @@ func TestAWorkerSleepsThroughTheEndOfItsLease(t *testing.T) {
 	tr.sound(t)
 }
 
-// TestTwoPublishersOfOnePartition has two workers that were both told to publish
+// TestTwoPublishersOfOnePartition has two workers that were both asked to publish
 // everything. Both say the same, and who listens drops what it knows.
 func TestTwoPublishersOfOnePartition(t *testing.T) {
 	t.Parallel()
@@ -238,8 +238,8 @@ func (p *process) opened(node string) net.Conn {
 }
 
 // TestAWindowThatIsOver has a node come back from before the kept past, because
-// time has passed or because there was no room: it is told to pull. Who comes back
-// from within it is told what it missed.
+// time has passed or because there was no room: it is asked to pull. Who comes back
+// from within it is sent what it missed.
 func TestAWindowThatIsOver(t *testing.T) {
 	for name, flags := range map[string][]string{
 		"a minute": {"--past", upTo(time.Second, time.Minute).String()},
@@ -411,7 +411,7 @@ func TestAWorkerThatIsFarBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for met := false; !met; {
-		err := stream(ctx, lags, x.nodes[0], at.String(), keys, func(m told) bool {
+		err := stream(ctx, lags, x.nodes[0], at.String(), keys, func(m received) bool {
 			require.False(t, m.Pull, "the id is one of this log's")
 			met = true
 			return false
@@ -438,7 +438,7 @@ func TestAKeyIsRotatedInAStorm(t *testing.T) {
 				return
 			default:
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%20)*time.Millisecond)
-				_ = watch.Stream(ctx, http.DefaultClient, x.base(0)+"/v1/nodes/"+x.nodes[i%len(x.nodes)]+"/events", "0", maps.Clone(x.rec.keys), func(told) bool { return true })
+				_ = watch.Stream(ctx, http.DefaultClient, x.base(0)+"/v1/nodes/"+x.nodes[i%len(x.nodes)]+"/events", "0", maps.Clone(x.rec.keys), func(received) bool { return true })
 				cancel()
 			}
 		}

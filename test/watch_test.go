@@ -20,29 +20,29 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// told is one message as a node got it, over either transport.
-type told = watch.Frame
+// received is one message as a node got it, over either transport.
+type received = watch.Frame
 
-// ledger keeps what one node was told and holds it against the promises: event ids
+// ledger keeps what one node was sent and holds it against the promises: event ids
 // that rise, none twice, nobody else's messages.
 type ledger struct {
 	node string
 
 	mu     sync.Mutex
 	at     policy.EventID
-	held   map[string]told
-	all    []told
-	pulls  []policy.EventID // where it was told to pull
+	held   map[string]received
+	all    []received
+	pulls  []policy.EventID // where it was asked to pull
 	faults []string
 }
 
-func newLedger(node string) *ledger { return &ledger{node: node, held: map[string]told{}} }
+func newLedger(node string) *ledger { return &ledger{node: node, held: map[string]received{}} }
 
 func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, "node "+l.node+": "+fmt.Sprintf(format, args...))
 }
 
-func (l *ledger) take(m told) {
+func (l *ledger) take(m received) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Node != l.node {
@@ -68,7 +68,7 @@ func (l *ledger) take(m told) {
 }
 
 // pulled replaces what is held by the rows of the read model.
-func (l *ledger) pulled(rows map[string]told, at policy.EventID) {
+func (l *ledger) pulled(rows map[string]received, at policy.EventID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = rows
@@ -103,28 +103,28 @@ func (l *ledger) differs(want []oracle.Row) string {
 	return ""
 }
 
-// since lists what was told above an event id, the newest of each policy only.
-func (l *ledger) since(after policy.EventID) []told {
+// since lists what was sent above an event id, the newest of each policy only.
+func (l *ledger) since(after policy.EventID) []received {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	newest := map[string]told{}
+	newest := map[string]received{}
 	for _, m := range l.all {
 		if m.ID > after {
 			newest[m.Policy] = m
 		}
 	}
-	return slices.SortedFunc(maps.Values(newest), func(a, b told) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(newest), func(a, b received) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // holds reports whether a message says what the node has anyway.
-func (l *ledger) holds(m told) bool {
+func (l *ledger) holds(m received) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return sameRules(l.held[m.Policy], m)
 }
 
 // sameRules reports whether two messages about a policy say the same.
-func sameRules(a, b told) bool { return a.Rules == b.Rules && a.Omitted == b.Omitted }
+func sameRules(a, b received) bool { return a.Rules == b.Rules && a.Omitted == b.Omitted }
 
 // unreadable notes a message at fault. Other errors are cuts.
 func (l *ledger) unreadable(err error) {
@@ -137,16 +137,16 @@ func (l *ledger) unreadable(err error) {
 }
 
 // stream is watch.Stream of a node of this plane.
-func stream(ctx context.Context, p *process, node, lastEventID string, keys map[string][]byte, f func(told) bool) error {
+func stream(ctx context.Context, p *process, node, lastEventID string, keys map[string][]byte, f func(received) bool) error {
 	return watch.Stream(ctx, http.DefaultClient, "http://"+p.http+"/v1/nodes/"+node+"/events", lastEventID, keys, f)
 }
 
 // followSSE keeps a ledger by SSE until ctx ends: it resumes after every cut, and
-// pulls when it is told to.
+// pulls when it is asked to.
 func followSSE(ctx context.Context, p *process, l *ledger, keys map[string][]byte) {
 	for ctx.Err() == nil {
 		pull := false
-		err := stream(ctx, p, l.node, l.cursor().String(), keys, func(m told) bool {
+		err := stream(ctx, p, l.node, l.cursor().String(), keys, func(m received) bool {
 			l.take(m)
 			pull = m.Pull
 			return !m.Pull
@@ -162,7 +162,7 @@ func followSSE(ctx context.Context, p *process, l *ledger, keys map[string][]byt
 }
 
 // pullRows reads a node's rows, and the event id its stream goes on after.
-func pullRows(p *process, node string) (rows map[string]told, at policy.EventID, err error) {
+func pullRows(p *process, node string) (rows map[string]received, at policy.EventID, err error) {
 	resp, err := http.Get("http://" + p.http + "/v1/nodes/" + node + "/state")
 	if err != nil {
 		return nil, 0, err
@@ -186,9 +186,9 @@ func pullRows(p *process, node string) (rows map[string]told, at policy.EventID,
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
 		return nil, 0, err
 	}
-	rows = map[string]told{}
+	rows = map[string]received{}
 	for _, r := range list.Items {
-		rows[r.PolicyID] = told{Node: node, Policy: r.PolicyID, Fingerprint: r.Fingerprint, Rules: r.RulePayload}
+		rows[r.PolicyID] = received{Node: node, Policy: r.PolicyID, Fingerprint: r.Fingerprint, Rules: r.RulePayload}
 	}
 	return rows, at, nil
 }

@@ -211,7 +211,7 @@ func (l *writing) mark(ctx context.Context) {
 	a.publishFor(ctx, http.MethodPost, "", a.name+"-mark", "", "role")
 }
 
-// facts are what the authors were told stands.
+// facts are what the authors know to stand.
 func (l *writing) facts(t *testing.T) *oracle.Plane {
 	t.Helper()
 	plane := &oracle.Plane{}

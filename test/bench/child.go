@@ -152,7 +152,7 @@ func (c *child) get(ctx context.Context, path string) (*http.Response, error) {
 // tail is the end of what the child printed.
 func (c *child) tail() string {
 	const most = 2000
-	b, _ := os.ReadFile(c.log) // the error at hand is told either way
+	b, _ := os.ReadFile(c.log) // the error at hand is reported either way
 	return string(bytes.TrimSpace(b[max(0, len(b)-most):]))
 }
 
@@ -169,7 +169,7 @@ func (c *child) stop() error {
 	}
 	err := c.cmd.Process.Kill()
 	<-c.exited
-	return errors.Join(errors.New("a server did not stop when it was told to"), err)
+	return errors.Join(errors.New("a server did not stop when it was asked to"), err)
 }
 
 // resident is the child's memory in bytes: now, and the most it ever was.
@@ -288,11 +288,11 @@ func (s *served) settled(ctx context.Context) (status, error) {
 		if err != nil && !errors.Is(err, errNotNow) {
 			return st, err
 		}
-		told := err == nil && st.Head == st.Applied
+		done := err == nil && st.Head == st.Applied
 		for _, p := range st.Partitions {
-			told = told && p.Publisher != "" && p.UpTo >= st.Head
+			done = done && p.Publisher != "" && p.UpTo >= st.Head
 		}
-		if told {
+		if done {
 			if st.Rejected > 0 {
 				return st, fmt.Errorf("the fold rejected %d events of the bench", st.Rejected)
 			}

@@ -186,7 +186,7 @@ func (c *crowd) took(m *member, id, cause uint64, event string) {
 }
 
 // causeOf is what an event is the doing of: an event of the log, by its place in
-// the id (place is its inverse), or what the plain hub was told.
+// the id (place is its inverse), or what the plain hub was sent.
 func causeOf(id uint64, data []byte) uint64 {
 	_, rest, hub := bytes.Cut(data, []byte(`"cause":"`))
 	if !hub {

@@ -16,7 +16,7 @@ import (
 
 const (
 	fleetPolicies = 10 // that every node matches
-	fleetMost     = 10 // seconds until every node is told of all of them
+	fleetMost     = 10 // seconds until every node is sent all of them
 	fleetMemory   = 200
 )
 
@@ -38,14 +38,14 @@ func fleet(ctx context.Context, e *env) ([]line, error) {
 		}
 		took, peak, disk = append(took, f.took), append(peak, f.peak), append(disk, f.disk)
 		resident, streams = samples{f.resident}, f.streams
-		say("  round %d: told after %s s, %s MiB resident, %s at most, %s MiB on disk", round+1, short(f.took), short(f.resident), short(f.peak), short(f.disk))
+		say("  round %d: sent after %s s, %s MiB resident, %s at most, %s MiB on disk", round+1, short(f.took), short(f.resident), short(f.peak), short(f.disk))
 	}
-	rows := int64(e.scale(toldNodes) * fleetPolicies)
+	rows := int64(e.scale(sentNodes) * fleetPolicies)
 	l := figure("told", "s", took).atMost(fleetMost)
 	l.note("%s nodes of %d label sets, %d policies of %d rules, %s rows, strict and signed; from the first policy's publication until the listener has the last message",
-		grouped(int64(e.scale(toldNodes))), toldSets, fleetPolicies, toldRules, grouped(rows))
+		grouped(int64(e.scale(sentNodes))), sentSets, fleetPolicies, sentRules, grouped(rows))
 	r := figure("resident", "MiB", resident).atMost(fleetMemory)
-	r.note("%s after the last message; %s MiB at most, while it told", memoryRest, short(peak.median()))
+	r.note("%s after the last message; %s MiB at most, while it sent", memoryRest, short(peak.median()))
 	d := figure("on the disk of NATS", "MiB", disk)
 	var names []string
 	others := 0.0
@@ -72,7 +72,7 @@ func fleetOnce(ctx context.Context, e *env, rest bool) (f fleetFigures, err erro
 		return f, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	a, nodes := newAuthor(1), e.scale(toldNodes)
+	a, nodes := newAuthor(1), e.scale(sentNodes)
 	if err := registerFleet(ctx, s, a, nodes); err != nil {
 		return f, err
 	}
@@ -86,7 +86,7 @@ func fleetOnce(ctx context.Context, e *env, rest bool) (f fleetFigures, err erro
 	defer ear.close()
 	var events []policy.Event
 	for i := range fleetPolicies {
-		events = append(events, a.revise(i, selecting("env=prod"), toldRules, i))
+		events = append(events, a.revise(i, selecting("env=prod"), sentRules, i))
 	}
 	began := time.Now()
 	if err := s.publish(ctx, events); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// follower is a client that knows the rows it was told of.
+// follower is a client that knows the rows it was sent.
 type follower struct {
 	s      *served
 	node   policy.NodeID
@@ -25,9 +25,9 @@ type follower struct {
 	frames *bufio.Reader
 }
 
-// heard is what one connection told.
+// heard is what one connection sent.
 type heard struct {
-	rows  int // that were told
+	rows  int // that were sent
 	had   int // of them, that the client knew as they are
 	words int // about the table alone
 }
@@ -139,7 +139,7 @@ func (f *follower) next() (x frame, err error) {
 }
 
 // followers are some before one plane, and the policy that all of them have,
-// whose revisions end what they are told.
+// whose revisions end what they are sent.
 type followers struct {
 	s     *served
 	a     *author
@@ -148,7 +148,7 @@ type followers struct {
 	marks int
 }
 
-// marked publishes a revision that everybody is told of, and says where ids have
+// marked publishes a revision that everybody is sent, and says where ids have
 // it.
 func (f *followers) marked(ctx context.Context) (at uint64, err error) {
 	f.marks++
@@ -160,7 +160,7 @@ func (f *followers) marked(ctx context.Context) (at uint64, err error) {
 }
 
 // meet has all of them read up to where the plane is now, and says what they were
-// told on the way.
+// sent on the way.
 func (f *followers) meet(ctx context.Context) (sum heard, err error) {
 	for _, x := range f.all {
 		if err := x.open(ctx); err != nil {

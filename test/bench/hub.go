@@ -35,7 +35,7 @@ type message struct {
 	data []byte
 }
 
-// serveFloor serves on a free port until the process is told to end; with TLS
+// serveFloor serves on a free port until the process is asked to end; with TLS
 // when there is a certificate.
 func serveFloor(readyFile string, h http.Handler, cert, key string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -39,7 +39,7 @@ func (m machine) String() string {
 }
 
 // load is how busy the machine was before a measure. The average remembers the
-// measure before, so whether others disturb is told by the cores that were
+// measure before, so whether others disturb shows in the cores that were
 // busy while the bench itself stood still.
 type load struct {
 	Average float64 `json:"average"` // over one minute; -1: not known

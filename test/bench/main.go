@@ -20,7 +20,7 @@ import (
 // measures are all measures, in the order they run: those that keep the
 // machine's memory busy stand last.
 var measures = []measure{
-	{"nats", "one revision to every node's message with a listener over NATS, signed, strict", toldNATS},
+	{"nats", "one revision to every node's message with a listener over NATS, signed, strict", sentNATS},
 	{"fold", "a label-heavy log folded into the store", foldLog},
 	{"w1", "nodes in small groups, from memory", measureSpan("w1", recorded, func(_, user, resident *line) {
 		user.atMost(3)
@@ -54,9 +54,9 @@ var measures = []measure{
 	{"light", "one event at a time, from its acknowledgement to its client, strict", light},
 	{"storm", "every client reconnects at once, five events behind", storm},
 	{"resume", "very many streams resumed after very many events, while the fold runs", resume},
-	{"fleet", "a fleet told of ten policies each", fleet},
+	{"fleet", "a fleet sent ten policies each", fleet},
 	{"two-workers", "streams shared between two workers of a cluster", twoWorkers},
-	{"relabel-told", "rows told to nodes that had them, where nodes change their labels", relabelTold},
+	{"relabel-told", "rows told to nodes that had them, where nodes change their labels", relabelSent},
 	{"table-words", "words about tables that had not changed, in a busy project", tableWords},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},

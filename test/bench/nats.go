@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	toldNodes = 100_000
-	toldSets  = 50 // label sets of the fleet
-	toldRules = 20
-	// storedRate is what the plane told a second, strict, when it put a message for
+	sentNodes = 100_000
+	sentSets  = 50 // label sets of the fleet
+	sentRules = 20
+	// storedRate is what the plane sent a second, strict, when it put a message for
 	// each node into a stream, at best; on the machine of the prototype.
 	storedRate = 25_000
 	// quietly is how long nobody listens before it is measured what that costs.
 	quietly = 2 * time.Second
 )
 
-// toldNATS measures from the publication of one revision until every node's
+// sentNATS measures from the publication of one revision until every node's
 // message of it is with a listener over NATS, signed and with a strict log. The
 // floor is a process that publishes the same bytes on a server of its own, plainly,
 // to the same listener: it stores, signs and derives nothing.
-func toldNATS(ctx context.Context, e *env) (lines []line, err error) {
+func sentNATS(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	s, err := serveEdict(ctx, e)
@@ -38,7 +38,7 @@ func toldNATS(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	a, nodes := newAuthor(1), e.scale(toldNodes)
+	a, nodes := newAuthor(1), e.scale(sentNodes)
 	if err := registerFleet(ctx, s, a, nodes); err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ type telling struct {
 	silent                  samples // the same, when nobody listens
 }
 
-// revise publishes a revision that every node is told of.
+// revise publishes a revision that every node is sent.
 func (t *telling) revise(ctx context.Context) (seq uint64, err error) {
 	t.said++
-	seq, _, err = t.s.log.Publish(ctx, streams.Append{Event: t.a.revise(0, selecting("env=prod"), toldRules, t.said)})
+	seq, _, err = t.s.log.Publish(ctx, streams.Append{Event: t.a.revise(0, selecting("env=prod"), sentRules, t.said)})
 	return seq, err
 }
 
@@ -208,7 +208,7 @@ func (t *telling) unheard(ctx context.Context, e *env) error {
 func (t *telling) lines() []line {
 	l := figure("told", "msg/s", t.got).beside("the same bytes published plainly, unsigned, to the same listener", t.bare).ratioAtLeast(0.7)
 	l.atLeast(5 * storedRate)
-	l.note("%s nodes of %d label sets, %d rules, %d bytes a message with its headers; strict durability, signed", grouped(int64(t.nodes)), toldSets, toldRules, t.same.mean())
+	l.note("%s nodes of %d label sets, %d rules, %d bytes a message with its headers; strict durability, signed", grouped(int64(t.nodes)), sentSets, sentRules, t.same.mean())
 	c := figure("CPU of a revision", "core-s", t.cpu).beside("the same bytes published plainly, unsigned: the server's part included", t.bareCPU)
 	signed := figure("CPU of a revision", "core-s", t.cpu).beside("the same, with one ed25519 signature each", t.signedCPU)
 	q := figure("CPU when nobody listens", "core-s", t.silent).beside("with the listener", t.cpu).ratioAtMost(0.05)
@@ -222,7 +222,7 @@ func registerFleet(ctx context.Context, s *served, a *author, n int) error {
 	for from := 0; from < n; from += chunk {
 		var events []policy.Event
 		for i := from; i < min(from+chunk, n); i++ {
-			events = append(events, a.node(i, labelled("env", "prod", "set", fmt.Sprintf("s%d", i%toldSets))))
+			events = append(events, a.node(i, labelled("env", "prod", "set", fmt.Sprintf("s%d", i%sentSets))))
 		}
 		if err := s.publish(ctx, events); err != nil {
 			return err

@@ -15,10 +15,10 @@ const (
 	relabelValues = 4  // of each, with a policy for each
 )
 
-// relabelTold measures how many of the rows that a node is told of when it comes
+// relabelSent measures how many of the rows that a node is sent when it comes
 // back it had: in a world in which nodes change their labels all the time, one of
 // many at a time, so that most of their rows stay.
-func relabelTold(ctx context.Context, e *env) (lines []line, err error) {
+func relabelSent(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	s, err := serveEdict(ctx, e, "--durability", "relaxed")
@@ -31,7 +31,7 @@ func relabelTold(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	for _, away := range []int{1, 4, 16} {
-		var told, had samples
+		var rows, had samples
 		for range e.rounds() {
 			for range away {
 				if err := w.change(ctx); err != nil {
@@ -42,10 +42,10 @@ func relabelTold(ctx context.Context, e *env) (lines []line, err error) {
 			if err != nil {
 				return nil, err
 			}
-			told, had = append(told, float64(h.rows)/relabelNodes), append(had, 100*float64(h.had)/float64(max(h.rows, 1)))
+			rows, had = append(rows, float64(h.rows)/relabelNodes), append(had, 100*float64(h.had)/float64(max(h.rows, 1)))
 		}
 		l := figure(fmt.Sprintf("rows that the client had, label sets missed: %d", away), "%", had)
-		lines = append(lines, *l.note("%d nodes of %d rows; %s rows told to each", relabelNodes, relabelKeys, short(told.median())))
+		lines = append(lines, *l.note("%d nodes of %d rows; %s rows sent to each", relabelNodes, relabelKeys, short(rows.median())))
 	}
 	return lines, nil
 }
@@ -77,7 +77,7 @@ func (w *relabelWorld) begin(ctx context.Context) error {
 	}
 	h, err := w.meet(ctx)
 	if err == nil && h.rows != relabelNodes*(relabelKeys+1) {
-		err = fmt.Errorf("%d nodes were told of %d rows at first, not of %d each", relabelNodes, h.rows, relabelKeys+1)
+		err = fmt.Errorf("%d nodes were sent %d rows at first, not %d each", relabelNodes, h.rows, relabelKeys+1)
 	}
 	return err
 }

@@ -107,7 +107,7 @@ func (s *stage) sendEach(ctx context.Context, n int, send func(context.Context, 
 // planeStage is the product, with a node for each client. All nodes match
 // stagePolicies of its policies; with own, each also matches stageOwn that are
 // its alone. An event is a revision of one of them, and no policy is revised
-// twice at a time: a node that is slow would be told of the newer alone.
+// twice at a time: a node that is slow would be sent the newer alone.
 func planeStage(ctx context.Context, e *env, own bool, flags ...string) (*stage, error) {
 	s, err := serveEdict(ctx, e, flags...)
 	if err != nil {

@@ -119,7 +119,7 @@ func (w *changing) begin(ctx context.Context) error {
 }
 
 // times folds events, each with a look after it: milliseconds of all cores each.
-func (w *changing) times(ctx context.Context, n, told int, event func(i int) policy.Event) (took samples, err error) {
+func (w *changing) times(ctx context.Context, n, least int, event func(i int) policy.Event) (took samples, err error) {
 	for i := range n {
 		m := []streams.Message{w.message(event(i))}
 		before := cpuSeconds()
@@ -131,8 +131,8 @@ func (w *changing) times(ctx context.Context, n, told int, event func(i int) pol
 		if err != nil {
 			return nil, err
 		}
-		if seq != w.seq || len(all)+len(asked) > w.nodes || len(all) < told {
-			return nil, fmt.Errorf("event %d: the look ends at %d and tells %d nodes, not %d", w.seq, seq, len(all), told)
+		if seq != w.seq || len(all)+len(asked) > w.nodes || len(all) < least {
+			return nil, fmt.Errorf("event %d: the look ends at %d and tells %d nodes, not %d", w.seq, seq, len(all), least)
 		}
 	}
 	return took, nil

@@ -114,7 +114,7 @@ func (w *wordsWorld) round(ctx context.Context, away int) (words, needless int, 
 	}
 	h, err := w.meet(ctx)
 	if err == nil && h.words < changed {
-		err = fmt.Errorf("%d tables changed, and %d words told of it", changed, h.words)
+		err = fmt.Errorf("%d tables changed, and %d messages announced it", changed, h.words)
 	}
 	return h.words, h.words - changed, err
 }

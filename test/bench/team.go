@@ -23,7 +23,7 @@ const (
 // natsCommand makes this binary a NATS server, in a process of its own.
 const natsCommand = "plain-nats"
 
-// serveNATS serves until the process is told to end.
+// serveNATS serves until the process is asked to end.
 func serveNATS(readyFile string) error {
 	server, err := streams.StartServer(streams.ServerOptions{Dir: filepath.Join(filepath.Dir(readyFile), "nats"), Listen: "127.0.0.1:0", Relaxed: true})
 	if err != nil {

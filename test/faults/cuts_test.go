@@ -41,7 +41,7 @@ func cuts(t *testing.T, seed uint64) {
 	back := proxy.New(t, strings.TrimPrefix(p.server.ClientURL(), "nats://"), seed)
 	w := p.start(t.TempDir(), casting{url: "nats://" + back.Addr()})
 	front := proxy.New(t, strings.TrimPrefix(w.http.URL, "http://"), seed+1)
-	p.eventually("all is owned", func() bool { return w.told(1) })
+	p.eventually("all is owned", func() bool { return w.announced(1) })
 	var native []*follower
 	for _, n := range watched {
 		p.follower(n).open(t.Context(), w, "http://"+front.Addr())
@@ -64,7 +64,7 @@ func cuts(t *testing.T, seed uint64) {
 	}
 	cancel()
 	t.Log(<-done)
-	p.eventually("all is published when the cuts have ended", func() bool { return w.told(at) })
+	p.eventually("all is published when the cuts have ended", func() bool { return w.announced(at) })
 	for i, f := range sse {
 		p.eventually(f.Node+" hears the last word", func() bool {
 			at, _ := f.At()

@@ -35,10 +35,10 @@ func (p *plane) collect() *published {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		id := m.Header.Get("Edict-Id")
-		if was, told := a.said[id]; told {
+		if was, known := a.said[id]; known {
 			a.doubles++
 			if was != string(body) {
-				p.t.Errorf("%s was told as %s and as %s", id, was, body)
+				p.t.Errorf("%s was sent as %s and as %s", id, was, body)
 			}
 		}
 		a.said[id] = string(body)
@@ -52,7 +52,7 @@ func (p *plane) collect() *published {
 // TestWhatIsPublishedDoesNotDependOnWhoPublishesIt has one log published by one
 // worker that is left in peace, on two of the partitions, and by two that are fed
 // in other batches, restarted, exchange their partitions and lose a disk. All of
-// them, and clients that resume at each of them, are told the same under one id,
+// them, and clients that resume at each of them, are sent the same under one id,
 // byte for byte, and stores are equal.
 func TestWhatIsPublishedDoesNotDependOnWhoPublishesIt(t *testing.T) {
 	const seed = 1
@@ -60,7 +60,7 @@ func TestWhatIsPublishedDoesNotDependOnWhoPublishesIt(t *testing.T) {
 	said := p.collect()
 	r := rand.New(rand.NewPCG(seed, 8))
 	one := p.start(t.TempDir(), casting{share: owns(0, 1, 2, 3)})
-	p.eventually("all is owned before anything is written", func() bool { return one.told(0) })
+	p.eventually("all is owned before anything is written", func() bool { return one.announced(0) })
 	dirs := []string{t.TempDir(), t.TempDir()}
 	history := steps(seed)
 	phases := [][2][]int{
@@ -86,7 +86,7 @@ func TestWhatIsPublishedDoesNotDependOnWhoPublishesIt(t *testing.T) {
 		from, to := i*len(history)/len(phases), (i+1)*len(history)/len(phases)
 		at = p.publish(history[from:to]...)
 		if i%2 == 0 || i == len(phases)-1 { // else they are stopped in the midst of it
-			p.eventually("all is told", func() bool { return one.told(at) && pair[0].told(at) && pair[1].told(at) })
+			p.eventually("all is sent", func() bool { return one.announced(at) && pair[0].announced(at) && pair[1].announced(at) })
 		}
 		for _, w := range pair {
 			for id, seq := range w.progress.Published() {
@@ -112,7 +112,7 @@ func TestWhatIsPublishedDoesNotDependOnWhoPublishesIt(t *testing.T) {
 }
 
 // resumeAtEveryID has a client of each node ask each worker, and its stream over
-// SSE, for what followed each of the ids that the node was told.
+// SSE, for what followed each of the ids that the node was sent.
 func (p *plane) resumeAtEveryID(workers []*worker) {
 	for node := range map[string]bool{"node-0": true, "node-1": true, "node-2": true} {
 		for _, x := range p.truth.Changes(node) {

@@ -223,9 +223,9 @@ func (l *tap) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Messa
 	}
 }
 
-// told reports whether the worker has folded the log up to seq and published
+// announced reports whether the worker has folded the log up to seq and published
 // what is its own to publish.
-func (w *worker) told(seq uint64) bool {
+func (w *worker) announced(seq uint64) bool {
 	if w.store.Applied() < seq {
 		return false
 	}

@@ -107,7 +107,7 @@ func scenario(t *testing.T, seed uint64, with cast, mutated bool) []check.Violat
 	history := steps(seed)
 	s.watched = slices.DeleteFunc(nodesOf(history), func(n string) bool { return n == "gone" })
 
-	// Half of the history is there before anybody is told.
+	// Half of the history is there before anything is sent.
 	half := len(history) / 2
 	s.at = s.publish(history[:half]...)
 	for _, n := range s.watched { // whoever was not born yet is now
@@ -186,8 +186,8 @@ func (s *stage) play(some []gen.Step) {
 
 // quiet waits until everything is folded and published.
 func (s *stage) quiet() {
-	s.eventually("everything is told", func() bool {
-		return !slices.ContainsFunc(s.servers, func(w *worker) bool { return !w.told(s.at) })
+	s.eventually("everything is sent", func() bool {
+		return !slices.ContainsFunc(s.servers, func(w *worker) bool { return !w.announced(s.at) })
 	})
 }
 

@@ -18,20 +18,20 @@ type client struct {
 	table uint64 // as it was fetched last
 	fresh moment // from what
 	stale bool   // it must fetch its table
-	pull  bool   // it was told to pull, and has not yet
+	pull  bool   // it was asked to pull, and has not yet
 	// pulled is where the last pull stood: older news of that log says nothing.
 	pulled  id
 	pullAt  moment
 	goesOn  bool // after a pull it goes on from the pull's id
 	field   bool // applies what it hears, whatever the id
-	missing bool // it was told that there is no such node
+	missing bool // it was notified that there is no such node
 
 	// Over SSE; what the worker holds of the stream stands here too.
 	w       int    // its worker; -1: none
 	arrived moment // the log's head then
 	queue   []frame
 	checked bool   // its last id was found to be of this history
-	held    bool   // it is not told what is live yet
+	held    bool   // it is not sent what is live yet
 	joined  int    // live edges above this are its
 	said    id     // the last id put into the queue
 	seen    uint64 // its table, when the worker looked last
@@ -44,8 +44,8 @@ type client struct {
 	lossless  bool // what is published reaches it
 	listening bool
 	asking    bool         // it will ask at once
-	heard     id           // the highest told
-	toldAbove map[id]frame // above last, which is what answers confirmed
+	heard     id           // the highest sent
+	sentAbove map[id]frame // above last, which is what answers confirmed
 	born      int          // the log that it believes
 }
 
@@ -61,7 +61,7 @@ func (m moment) by(x *worker) bool { return m.h == nil || m.h == x.h && m.seq <=
 func newClient(node int, native, special bool) *client {
 	return &client{
 		node: node, native: native, lossless: native && special, field: !native && special,
-		rows: map[int]has{}, w: -1, toldAbove: map[id]frame{}, keys: map[int]bool{0: true},
+		rows: map[int]has{}, w: -1, sentAbove: map[id]frame{}, keys: map[int]bool{0: true},
 	}
 }
 
@@ -150,7 +150,7 @@ func (w *world) release(c *client) (bad string) {
 	return w.again(x, c)
 }
 
-// again answers a stream anew that was not told what was live for a while.
+// again answers a stream anew that was not sent what was live for a while.
 func (w *world) again(x *worker, c *client) (bad string) {
 	if x.state().nodes[c.node].labels == nobody {
 		c.hangUp() // it comes back, and hears that there is no such node
@@ -216,7 +216,7 @@ func (w *world) read(c *client, most int) (bad string) {
 			c.keySaid = signs
 		}
 		if f.tells == pull {
-			if bad := w.told(c, f.id, x); bad != "" {
+			if bad := w.mustPull(c, f.id, x); bad != "" {
 				return bad
 			}
 			continue
@@ -253,8 +253,8 @@ func (w *world) meetKey(c *client, x *worker) (bad string) {
 
 func (s *state) cursorWithin(since int) bool { return since > 0 && s.seq-since < lasting }
 
-// told is the word to pull.
-func (w *world) told(c *client, at id, x *worker) (bad string) {
+// mustPull is the message to pull.
+func (w *world) mustPull(c *client, at id, x *worker) (bad string) {
 	n := c.last
 	if off("heed") && !n.before(at) {
 		return ""
@@ -313,7 +313,7 @@ func (w *world) fetch(c *client) {
 		return
 	}
 	c.hangUp()
-	c.last, c.heard, c.toldAbove, c.born = c.pulled, c.pulled, map[id]frame{}, x.h.born
+	c.last, c.heard, c.sentAbove, c.born = c.pulled, c.pulled, map[id]frame{}, x.h.born
 }
 
 // holds are a node's rows and artifacts, with ids.
@@ -335,7 +335,7 @@ func (w *world) look(c *client) {
 	}
 }
 
-// hear is a message on the subject. What is not newer than what was told is
+// hear is a message on the subject. What is not newer than what was sent is
 // passed over: an answer will bring it, should it matter.
 func (w *world) hear(c *client, f frame) (bad string) {
 	if f.born != c.born {
@@ -360,7 +360,7 @@ func (w *world) hear(c *client, f frame) (bad string) {
 		c.asking = true
 	}
 	c.heard = f.id
-	c.toldAbove[f.id] = f
+	c.sentAbove[f.id] = f
 	if off("confirmed") {
 		c.last = f.id
 	}
@@ -440,13 +440,13 @@ func (w *world) hearAnswer(c *client, x *worker, fs []frame) (bad string) {
 	for _, f := range fs {
 		switch {
 		case f.tells == pull:
-			if bad := w.told(c, f.id, x); bad != "" {
+			if bad := w.mustPull(c, f.id, x); bad != "" {
 				return bad
 			}
 			if off("heed") && !c.pull {
 				continue
 			}
-			c.heard, c.toldAbove = f.id, map[id]frame{}
+			c.heard, c.sentAbove = f.id, map[id]frame{}
 		case c.heard.before(f.id):
 			c.heard = f.id
 			if bad := w.apply(c, f); bad != "" {
@@ -456,7 +456,7 @@ func (w *world) hearAnswer(c *client, x *worker, fs []frame) (bad string) {
 			w.late(c, f)
 		}
 	}
-	c.born, c.last, c.toldAbove = x.h.born, upTo, map[id]frame{}
+	c.born, c.last, c.sentAbove = x.h.born, upTo, map[id]frame{}
 	c.heard = highest(c.heard, upTo)
 	return ""
 }
@@ -465,7 +465,7 @@ func (w *world) hearAnswer(c *client, x *worker, fs []frame) (bad string) {
 // on its way. Told out of its order it says nothing, unless it says what the
 // client has anyway.
 func (w *world) late(c *client, f frame) {
-	if _, met := c.toldAbove[f.id]; met || off("late") {
+	if _, met := c.sentAbove[f.id]; met || off("late") {
 		return
 	}
 	if f.tells == table {

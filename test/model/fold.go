@@ -33,7 +33,7 @@ type event struct {
 const nobody = -1 // labels of a node that is not registered
 
 // policyState: since is the last event that changed its rules or its selector.
-// A revision that changes neither only adds to revs: nobody is told of it.
+// A revision that changes neither only adds to revs: nobody is sent it.
 type policyState struct {
 	sel   uint8 // 0: deleted
 	rules int
@@ -45,7 +45,7 @@ type policyState struct {
 type part struct{ name, content, since int }
 
 // nodeState: since is the last event that changed its label set, and set since
-// setSince what it is. A node that left keeps its set: it is told of it when it
+// setSince what it is. A node that left keeps its set: it is sent the set when it
 // comes back.
 type nodeState struct {
 	labels, address, since int
@@ -219,7 +219,7 @@ const (
 	table              // that the table changed
 )
 
-// frame is what a node is told. Equal ids must have equal frames.
+// frame is what a node is sent. Equal ids must have equal frames.
 type frame struct {
 	id       id
 	tells    tells
@@ -270,7 +270,7 @@ func live(before, after *state, node int) (out []frame) {
 	return out
 }
 
-// parts are the artifacts that a node is told of: none while it is not there.
+// parts are the artifacts that a node is sent: none while it is not there.
 func (s *state) parts(node int) []part {
 	if s.nodes[node].labels == nobody {
 		return nil
@@ -278,7 +278,7 @@ func (s *state) parts(node int) []part {
 	return s.nodes[node].set
 }
 
-// past is what a node that has heard of everything up to n is told from the
+// past is what a node that has heard of everything up to n is sent from the
 // read model alone: each thing that changed since, once, and what it lost.
 //
 // A row changes with its policy or with its node, so the later of the two

@@ -1,5 +1,5 @@
 // Model is a random model of derived delivery: every worker folds one log, and
-// what a node is told, live or when it comes back, is derived from the log's
+// what a node is sent, live or when it comes back, is derived from the log's
 // sequence and the read model (docs/protocol.md).
 //
 //	go run ./test/model [-steps N] [-seed S] [-without RULE,…] [-all]
@@ -15,13 +15,13 @@
 //	order     ids that one client hears rise (the word to pull may set them anew where the log does not have them)
 //	equal     one id says one thing to a node, whoever says it
 //	complete  a client with nothing on its way holds the rows, artifacts and table of its worker's
-//	          state, or was told to pull, once the worker is as far as any that
+//	          state, or was asked to pull, once the worker is as far as any that
 //	          served the client before
-//	version   per policy, what a client is told never gets older
+//	version   per policy, what a client is sent never gets older
 //	hole      who hears a message and lacks what came before it knows that
 //	found     nobody hears that a node is not there that is
 //	key       nobody meets a key within its transition of which no notice came
-//	quiet     what a client missed that a publisher could have told is told without a question
+//	quiet     what a client missed that a publisher could have sent is sent without a question
 //
 // -without switches a rule off, to see what it is for; -all does so with each in
 // turn and prints the shortest failure that was found.
@@ -108,7 +108,7 @@ func main() {
 	}
 	s := search(*seed, *steps, len(without) > 0)
 	if s.best == nil {
-		fmt.Printf("%d steps, %d resumes, %d frames (%d told what was known), %d pulls: no failure\n", s.done, s.resumes, s.frames, s.over, s.pulls)
+		fmt.Printf("%d steps, %d resumes, %d frames (%d sent what was known), %d pulls: no failure\n", s.done, s.resumes, s.frames, s.over, s.pulls)
 		return
 	}
 	_, f := run(s.seed, s.best.steps, true)

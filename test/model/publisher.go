@@ -1,6 +1,6 @@
 package main
 
-// The publisher's side: who owns a partition publishes what its nodes are told
+// The publisher's side: who owns a partition publishes what its nodes are sent
 // on a subject, where messages may be lost, come twice, or from two owners.
 
 // publish has a worker publish some events for a partition.

@@ -1,8 +1,8 @@
 package main
 
-// A log that was put back from a backup. Nodes were told what it does not know,
+// A log that was put back from a backup. Nodes were sent what it does not know,
 // under ids that it would give again, and nobody is left who remembers them all:
-// the base can only be moved above what can have been told.
+// the base can only be moved above what can have been sent.
 
 // beyond is how many events a log may have had beyond its backup that came
 // faster than the clock of the bases ticks.
@@ -44,7 +44,7 @@ func (w *world) backUp() {
 	w.note("a backup of %d of base %d, tick %d", b.at, b.h.base, w.clock)
 }
 
-// passes is time in which nothing is told.
+// passes is time in which nothing is sent.
 func (w *world) passes() {
 	switch w.r.IntN(3) {
 	case 0:
@@ -55,8 +55,8 @@ func (w *world) passes() {
 }
 
 // restore stops the plane, puts a backup back and starts the plane, which notices
-// or was told. witness: the log's witness did not go back, and knows what was
-// told last; then the log is filled up to there.
+// or was sent. witness: the log's witness did not go back, and knows what was
+// sent last; then the log is filled up to there.
 func (w *world) restore(b *backup, witness bool) {
 	w.reach()
 	known := 0
@@ -132,9 +132,9 @@ func (w *world) above(h *history, known int) int {
 	return last + 1
 }
 
-// bounded reports whether that is above all that was ever told, as
+// bounded reports whether that is above all that was ever sent, as
 // docs/recovery.md says when it is: the clock has passed it; or it is within the
-// margin above the log's own end; or somebody knows it; or it was told after a
+// margin above the log's own end; or somebody knows it; or it was sent after a
 // restore of this very backup, since when the clock has passed more ticks than
 // the log had events.
 func (w *world) bounded(h *history, known int, b *backup) bool {

@@ -4,7 +4,7 @@ package main
 // a row that chance meets them once in tens of millions of steps. With every
 // rule on each of them ends well.
 var scripts = map[string]func() string{
-	"resume-fresh":     told,
+	"resume-fresh":     partOfAnswer,
 	"ask-fresh":        late,
 	"interest-catchup": overheard,
 	"mark":             marked,
@@ -77,14 +77,14 @@ func (w *world) begins(c *client) string {
 	)
 }
 
-// told: a part of an answer of a worker ahead, then a worker behind.
-func told() string {
+// partOfAnswer: a part of an answer of a worker ahead, then a worker behind.
+func partOfAnswer() string {
 	w, c := bare(false)
 	return until(
 		func() string { return w.begins(c) },
 		quietly(func() {
 			w.log(event{kind: revise, policy: 0, sel: 1, rules: 2}, event{kind: revise, policy: 1, sel: 1, rules: 1})
-			w.h.add(event{kind: revise, policy: 0, sel: 3, rules: 2}) // told to nobody who has it
+			w.h.add(event{kind: revise, policy: 0, sel: 3, rules: 2}) // sent to nobody who has it
 			w.fold(0, 1)
 		}),
 		func() string { return w.connect(c, 0) },
@@ -147,7 +147,7 @@ func back() string {
 	)
 }
 
-// twice: one backup is put back, nodes are told, and it is put back again.
+// twice: one backup is put back, nodes are sent messages, and it is put back again.
 func twice() string {
 	w, c := bare(false)
 	w.backUp()

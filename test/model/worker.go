@@ -18,14 +18,14 @@ type worker struct {
 	cursor int
 	synced int // what a crash leaves of cursor
 	from   int // the kept past is complete above it; 0: all of it is there
-	told   int // the hub has handed on everything up to it
+	sent   int // the hub has handed on everything up to it
 
 	owns    [parts]bool
 	pub     [parts]int    // published up to here
 	looked  [parts]int    // the tables of the partition were looked at here
 	seen    [nodes]uint64 // and were this
 	wants   [nodes]bool   // somebody listens
-	floor   [nodes]int    // told by catching up: not live
+	floor   [nodes]int    // sent by catching up: not live
 	before  [nodes]id     // the last one published
 	known   [nodes]bool   // before is known
 	unheard []question    // that were asked of others
@@ -52,7 +52,7 @@ func startWorker(h *history) *worker {
 
 // begin is the start of a process on what its disk holds.
 func (x *worker) begin() {
-	x.told, x.unheard = x.cursor, nil
+	x.sent, x.unheard = x.cursor, nil
 	x.owns, x.known = [parts]bool{}, [nodes]bool{}
 	for n := range x.wants {
 		x.wants[n] = !off("interest-start")
@@ -129,21 +129,21 @@ func (w *world) crash(i int, disk bool) {
 // hand has the hub of a worker hand on some events to the streams it serves.
 func (w *world) hand(i, most int) (bad string) {
 	x := w.workers[i]
-	for ; most > 0 && x.told < x.cursor; most-- {
-		x.told++
+	for ; most > 0 && x.sent < x.cursor; most-- {
+		x.sent++
 		for _, c := range w.clients {
-			if c.native || c.w != i || !c.checked || c.held || x.told <= c.joined {
+			if c.native || c.w != i || !c.checked || c.held || x.sent <= c.joined {
 				continue
 			}
-			fs := live(x.h.states[x.told-1], x.h.states[x.told], c.node)
+			fs := live(x.h.states[x.sent-1], x.h.states[x.sent], c.node)
 			if bad := w.stamp(x, c.node, fs); bad != "" {
 				return bad
 			}
 			for _, f := range fs {
 				c.push(f)
 			}
-			if c.served.h != x.h || c.served.seq < x.told {
-				c.served = moment{x.h, x.told}
+			if c.served.h != x.h || c.served.seq < x.sent {
+				c.served = moment{x.h, x.sent}
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (w *world) hand(i, most int) (bad string) {
 func (w *world) overflow(i int) (bad string) {
 	x := w.workers[i]
 	w.note("the hub of worker %d drops what it holds", i)
-	x.told = x.cursor
+	x.sent = x.cursor
 	for _, c := range w.clients {
 		if c.native || c.w != i || !c.checked || off("overflow") {
 			continue
@@ -189,7 +189,7 @@ func (w *world) arrive(i int) (bad string) {
 // once all up to there was.
 func (w *world) lookAt(i int) {
 	x := w.workers[i]
-	if x.told < x.cursor && !off("table-look") {
+	if x.sent < x.cursor && !off("table-look") {
 		return
 	}
 	for _, c := range w.clients {
@@ -197,8 +197,8 @@ func (w *world) lookAt(i int) {
 			continue
 		}
 		if x.moved(c.node, c.looked, c.seen) {
-			at := x.stamped(end(max(x.told, c.joined)))
-			w.note("worker %d, at %d and told %d, has a word about the table for %s: %+v", i, x.cursor, x.told, c.name(), at)
+			at := x.stamped(end(max(x.sent, c.joined)))
+			w.note("worker %d, at %d and sent %d, has a message about the table for %s: %+v", i, x.cursor, x.sent, c.name(), at)
 			c.push(frame{id: at, tells: table})
 			c.seen = x.state().table(c.node)
 		}

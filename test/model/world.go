@@ -23,7 +23,7 @@ type world struct {
 	calm                         bool  // nobody crashes in the end
 	window                       int   // events that the kept past reaches back
 	clock, pace                  int   // ticks of the bases' clock, and how many an event takes
-	top                          int   // no place of an id that was ever told is above
+	top                          int   // no place of an id that was ever sent is above
 	backups                      []*backup
 	restored                     *backup // the log is this one put back
 	since                        int     // at this tick
@@ -176,7 +176,7 @@ func (w *world) tabled(c *client, x *worker, rule string) (bad string) {
 // caughtUp checks a client over SSE that has nothing on its way.
 func (w *world) caughtUp(c *client) (bad string) {
 	x := w.workers[c.w]
-	if len(c.queue) > 0 || !c.checked || c.held || x.told < x.cursor || x.h != w.h || !c.served.by(x) || !c.pullAt.by(x) {
+	if len(c.queue) > 0 || !c.checked || c.held || x.sent < x.cursor || x.h != w.h || !c.served.by(x) || !c.pullAt.by(x) {
 		return ""
 	}
 	if bad := w.whole(c, x.state(), "complete", nil); bad != "" || c.looked < x.cursor {
@@ -283,7 +283,7 @@ func (w *world) client(c *client, i int) (bad string) {
 func (w *world) another(anew bool) {
 	w.reach()
 	w.restored = nil
-	const unknown = 2 // what was told last, the witness may not know
+	const unknown = 2 // what was sent last, the witness may not know
 	above := w.h.base + w.h.head() - unknown + w.r.IntN(unknown+1)
 	if !off("base-beyond") {
 		above += unknown
