@@ -16,7 +16,7 @@ func startReports(ctx context.Context, server string, hc *http.Client, id policy
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = r.Run(ctx) // it fails never
+		_ = r.Run(ctx) // it never fails
 	}()
 	return func() { r.Applied(f) }, func() {
 		cancel()
