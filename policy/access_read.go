@@ -10,7 +10,7 @@ import (
 // DecodePrincipal reads a principal's document. The error is Violations, every
 // fault at once.
 func DecodePrincipal(body []byte) (p Principal, err error) {
-	faults := read(body, func(r *reader) { p = r.principal() })
+	faults := read(body, func(r *reader) { p = readPrincipal(r) })
 	return p, faults.orNil()
 }
 
@@ -23,7 +23,7 @@ func DecodeRelation(body []byte) (rel Relation, err error) {
 				return false
 			}
 			seen = true
-			rel = r.relation()
+			rel = readRelation(r)
 			return true
 		})
 		if ok && !seen {
@@ -33,7 +33,7 @@ func DecodeRelation(body []byte) (rel Relation, err error) {
 	return rel, faults.orNil()
 }
 
-func (r *reader) principalID() PrincipalID {
+func readPrincipalID(r *reader) PrincipalID {
 	b, ok := r.text("a principal id string")
 	if !ok {
 		return ""
@@ -45,7 +45,7 @@ func (r *reader) principalID() PrincipalID {
 	return PrincipalID(b)
 }
 
-func (r *reader) relation() Relation {
+func readRelation(r *reader) Relation {
 	b, ok := r.text("a relation string")
 	if !ok {
 		return Relation{}
@@ -58,25 +58,25 @@ func (r *reader) relation() Relation {
 	return rel
 }
 
-func (r *reader) principal() (p Principal) {
+func readPrincipal(r *reader) (p Principal) {
 	kind := false
 	ok := r.object("a principal", func(name []byte) bool {
 		switch string(name) {
 		case "kind":
 			kind = true
-			p.Kind = r.principalKind()
+			p.Kind = readPrincipalKind(r)
 		case "display_name":
-			p.DisplayName = r.displayName()
+			p.DisplayName = readDisplayName(r)
 		case "tokens":
-			p.Tokens = listOf(r, "tokens", r.token)
+			p.Tokens = listOf(r, "tokens", readToken)
 		case "spiffe_ids":
-			p.SPIFFE = listOf(r, "SPIFFE IDs", r.spiffeID)
+			p.SPIFFE = listOf(r, "SPIFFE IDs", readSPIFFE)
 		case "oidc":
-			p.OIDC = listOf(r, "OIDC identities", r.oidcIdentity)
+			p.OIDC = listOf(r, "OIDC identities", readOIDC)
 		case "bootstrap":
-			p.Bootstrap = listOf(r, "bootstrap tokens", r.bootstrap)
+			p.Bootstrap = listOf(r, "bootstrap tokens", readBootstrap)
 		case "registration":
-			p.Registration = r.registration()
+			p.Registration = readRegistration(r)
 		default:
 			return false
 		}
@@ -92,14 +92,14 @@ func (r *reader) principal() (p Principal) {
 }
 
 // listOf reads an array of at most MaxTokens.
-func listOf[T any](r *reader, what string, one func() T) (all []T) {
+func listOf[T any](r *reader, what string, one func(*reader) T) (all []T) {
 	n := 0
 	ok := r.array("an array of "+what, func(int) {
 		if n++; n > MaxTokens {
 			r.skip()
 			return
 		}
-		all = append(all, one())
+		all = append(all, one(r))
 	})
 	if ok && n > MaxTokens {
 		r.note("", CodeTooManyCredentials, tooMany(what, n, MaxTokens))
@@ -107,7 +107,7 @@ func listOf[T any](r *reader, what string, one func() T) (all []T) {
 	return all
 }
 
-func (r *reader) principalKind() PrincipalKind {
+func readPrincipalKind(r *reader) PrincipalKind {
 	b, ok := r.text("a string")
 	switch k := PrincipalKind(b); {
 	case !ok:
@@ -119,7 +119,7 @@ func (r *reader) principalKind() PrincipalKind {
 	return ""
 }
 
-func (r *reader) token() (t Token) {
+func readToken(r *reader) (t Token) {
 	var id, hash bool
 	ok := r.object("a token", func(name []byte) bool {
 		switch string(name) {
@@ -145,9 +145,9 @@ func (r *reader) token() (t Token) {
 	return t
 }
 
-// spiffeID reads spiffe://<trust domain>/<path>, exactly as it stands in a
+// readSPIFFE reads spiffe://<trust domain>/<path>, exactly as it stands in a
 // certificate: ids are compared as texts.
-func (r *reader) spiffeID() string {
+func readSPIFFE(r *reader) string {
 	s := r.line(MaxIdentity, true)
 	if s == "" {
 		return ""
@@ -161,7 +161,7 @@ func (r *reader) spiffeID() string {
 	return s
 }
 
-func (r *reader) oidcIdentity() (o OIDCIdentity) {
+func readOIDC(r *reader) (o OIDCIdentity) {
 	ok := r.object("an OIDC identity", func(name []byte) bool {
 		switch string(name) {
 		case "issuer":

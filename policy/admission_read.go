@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -13,7 +12,7 @@ import (
 // admission_policy_updated. What is absent has its default: priority 500,
 // enabled, mode enforce. The error is Violations, every fault at once.
 func DecodeAdmissionPolicy(body []byte) (p AdmissionPolicy, err error) {
-	faults := read(body, func(r *reader) { p = r.admissionPolicy() })
+	faults := read(body, func(r *reader) { p = readAdmissionPolicy(r) })
 	return p, faults.orNil()
 }
 
@@ -23,7 +22,7 @@ func DecodeAdmissionPolicy(body []byte) (p AdmissionPolicy, err error) {
 // Violations.
 func DecodeAdmissionChange(body []byte, p AdmissionPolicy) (AdmissionPolicy, error) {
 	p.ServiceType, p.Labels = "", nil
-	faults := read(body, func(r *reader) { r.admissionFields(&p, admissionRego) })
+	faults := read(body, func(r *reader) { readAdmissionFields(r, &p, admissionRego) })
 	return p, faults.orNil()
 }
 
@@ -36,13 +35,13 @@ const (
 
 var admissionFields = []string{"name", "policy_type", "rego_code"}
 
-func (r *reader) admissionPolicy() AdmissionPolicy {
+func readAdmissionPolicy(r *reader) AdmissionPolicy {
 	p := AdmissionPolicy{Priority: DefaultAdmissionPriority, Mode: Enforce}
-	r.admissionFields(&p, admissionName|admissionLevel|admissionRego)
+	readAdmissionFields(r, &p, admissionName|admissionLevel|admissionRego)
 	return p
 }
 
-func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
+func readAdmissionFields(r *reader, p *AdmissionPolicy, need uint) {
 	var seen uint
 	ok := r.object("an admission policy", func(name []byte) bool {
 		switch string(name) {
@@ -53,7 +52,7 @@ func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
 			p.Description, _ = r.prose(MaxAdmissionDescription)
 		case "policy_type":
 			seen |= admissionLevel
-			p.Level = r.level()
+			p.Level = readLevel(r)
 		case "tenant_id":
 			p.Tenant = r.line(MaxOwner, false)
 		case "user_id":
@@ -61,18 +60,18 @@ func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
 		case "service_type":
 			p.ServiceType = r.line(MaxOwner, false)
 		case "label_selector":
-			p.Labels = r.pairsOfText()
+			p.Labels = readAdmissionLabels(r)
 		case "priority":
-			p.Priority = r.admissionPriority()
+			p.Priority = readAdmissionPriority(r)
 		case "enabled":
 			p.Disabled = !r.flag()
 		case "mode":
-			p.Mode = r.mode()
+			p.Mode = readMode(r)
 		case "rego_code":
 			seen |= admissionRego
-			p.Rego = r.rego()
+			p.Rego = readRego(r)
 		case "test_cases":
-			p.TestCases = r.testCases()
+			p.TestCases = readTestCases(r)
 		default:
 			return false
 		}
@@ -80,13 +79,13 @@ func (r *reader) admissionFields(p *AdmissionPolicy, need uint) {
 	})
 	if ok {
 		r.require(need, seen, admissionFields)
-		r.owners(*p)
+		checkOwners(r, *p)
 	}
 }
 
-// owners refuses an owner that the level cannot have: it would be without
+// checkOwners refuses an owner that the level cannot have: it would be without
 // effect, and its author would believe in it.
-func (r *reader) owners(p AdmissionPolicy) {
+func checkOwners(r *reader, p AdmissionPolicy) {
 	if p.Tenant != "" && p.Level == Global {
 		r.note("/tenant_id", CodeOwnerForbidden, "a Global policy applies to everybody; remove tenant_id, or make it a Tenant policy")
 	}
@@ -95,7 +94,7 @@ func (r *reader) owners(p AdmissionPolicy) {
 	}
 }
 
-func (r *reader) level() Level {
+func readLevel(r *reader) Level {
 	b, ok := r.text("a string")
 	if !ok {
 		return ""
@@ -107,7 +106,7 @@ func (r *reader) level() Level {
 	return l
 }
 
-func (r *reader) mode() Mode {
+func readMode(r *reader) Mode {
 	b, ok := r.text("a string")
 	switch m := Mode(b); {
 	case !ok:
@@ -119,13 +118,12 @@ func (r *reader) mode() Mode {
 	return ""
 }
 
-func (r *reader) admissionPriority() int32 {
+func readAdmissionPriority(r *reader) int32 {
 	if !r.expect('0', "a whole number") {
 		return 0
 	}
-	raw, err := r.dec.ReadValue()
-	if err != nil {
-		r.fail(err)
+	raw, ok := r.value()
+	if !ok {
 		return 0
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 32)
@@ -136,26 +134,7 @@ func (r *reader) admissionPriority() int32 {
 	return int32(n)
 }
 
-func (r *reader) flag() bool {
-	if !r.ended && r.dec.PeekKind() == 't' {
-		return r.skip()
-	}
-	if r.expect('f', "true or false") {
-		r.skip()
-	}
-	return false
-}
-
-// sequenceOrNull is sequence where null stands for nil.
-func (r *reader) sequenceOrNull() *uint64 {
-	if r.null() {
-		return nil
-	}
-	n := r.sequence()
-	return &n
-}
-
-func (r *reader) rego() string {
+func readRego(r *reader) string {
 	b, ok := r.text("a string")
 	switch {
 	case !ok:
@@ -169,35 +148,8 @@ func (r *reader) rego() string {
 	return ""
 }
 
-// line is a text without control characters of at most most characters.
-func (r *reader) line(most int, required bool) string {
-	s, ok := r.prose(most)
-	switch {
-	case !ok:
-	case required && strings.TrimSpace(s) == "":
-		r.note("", CodeMissing, "must not be blank")
-	case strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		r.note("", CodeControlCharacter, "has a control character; remove it")
-	default:
-		return s
-	}
-	return ""
-}
-
-func (r *reader) prose(most int) (string, bool) {
-	b, ok := r.text("a string")
-	if !ok {
-		return "", false
-	}
-	if n := utf8.RuneCount(b); n > most {
-		r.note("", CodeTextTooLong, fmt.Sprintf("%d characters; at most %d", n, most))
-		return "", false
-	}
-	return string(b), true
-}
-
-// pairsOfText reads an object of texts. Unlike a node's labels they may be any.
-func (r *reader) pairsOfText() map[string]string {
+// readAdmissionLabels reads an object of texts. Unlike a node's labels they may be any.
+func readAdmissionLabels(r *reader) map[string]string {
 	m := map[string]string{}
 	ok := r.object("an object of labels", func(name []byte) bool {
 		k := string(name)
@@ -218,15 +170,14 @@ func (r *reader) pairsOfText() map[string]string {
 	return m
 }
 
-func (r *reader) testCases() (cases []jsontext.Value) {
+func readTestCases(r *reader) (cases []jsontext.Value) {
 	n := 0
 	ok := r.array("an array of test cases", func(int) {
 		if !r.expect('{', "a test case") {
 			return
 		}
-		v, err := r.dec.ReadValue()
-		if err != nil {
-			r.fail(err)
+		v, ok := r.value()
+		if !ok {
 			return
 		}
 		if n++; n > MaxTestCases {
@@ -246,7 +197,7 @@ func (r *reader) testCases() (cases []jsontext.Value) {
 	return cases
 }
 
-func (r *reader) admissionPolicyID() AdmissionPolicyID {
+func readAdmissionPolicyID(r *reader) AdmissionPolicyID {
 	b, ok := r.text("a policy id string")
 	if !ok {
 		return ""
@@ -272,10 +223,7 @@ func DecodeEvaluation(body []byte) (e Evaluation, err error) {
 			switch string(name) {
 			case "request_payload":
 				if r.expect('{', "an object") {
-					v, err := r.dec.ReadValue()
-					if err != nil {
-						r.fail(err)
-					}
+					v, _ := r.value()
 					e.Payload = v.Clone()
 				} else {
 					e.Payload = jsontext.Value("null") // the fault is noted

@@ -23,8 +23,8 @@ type TrustedSigner struct {
 // artifact: a DNS label, since both are tokens of a subject.
 func ValidArtifactPart(s string) bool { return validNodeID([]byte(s)) }
 
-// artifactPart reads a kind or a name.
-func (r *reader) artifactPart() string {
+// readArtifactPart reads a kind or a name.
+func readArtifactPart(r *reader) string {
 	b, ok := r.text("a string")
 	if !ok {
 		return ""
@@ -36,16 +36,15 @@ func (r *reader) artifactPart() string {
 	return string(b)
 }
 
-// artifacts reads envelopes as they stand.
-func (r *reader) artifacts() (docs []string) {
+// readArtifacts reads envelopes as they stand.
+func readArtifacts(r *reader) (docs []string) {
 	n := 0
 	ok := r.array("an array of artifacts", func(int) {
 		if !r.expect('{', "an artifact, which is an object") {
 			return
 		}
-		v, err := r.dec.ReadValue()
-		if err != nil {
-			r.fail(err)
+		v, ok := r.value()
+		if !ok {
 			return
 		}
 		if n++; n <= MaxArtifacts {
@@ -62,8 +61,8 @@ func (r *reader) artifacts() (docs []string) {
 	return docs
 }
 
-// trust reads the signers to pin.
-func (r *reader) trust() (signers []TrustedSigner) {
+// readTrust reads the signers to pin.
+func readTrust(r *reader) (signers []TrustedSigner) {
 	fields := []string{"spiffe_id", "pubkey"}
 	ok := r.array("an array of signers", func(int) {
 		var s TrustedSigner
@@ -74,7 +73,7 @@ func (r *reader) trust() (signers []TrustedSigner) {
 			case "spiffe_id":
 				s.SPIFFE = r.line(MaxOwner, true)
 			case "pubkey":
-				s.Key = r.publicKey()
+				s.Key = readPublicKey(r)
 			default:
 				return false
 			}
@@ -91,7 +90,7 @@ func (r *reader) trust() (signers []TrustedSigner) {
 	return signers
 }
 
-func (r *reader) publicKey() []byte {
+func readPublicKey(r *reader) []byte {
 	b, ok := r.text("a string")
 	if !ok {
 		return nil
@@ -125,11 +124,11 @@ func DecodeReleaseLine(line []byte) (e ArtifactReleased, err error) {
 			seen |= bit
 			switch bit {
 			case releaseNode:
-				e.Node = r.nodeID()
+				e.Node = readNodeID(r)
 			case releaseArtifacts:
-				e.Artifacts = r.files()
+				e.Artifacts = readFiles(r)
 			case releaseTrust:
-				e.Trust = r.trust()
+				e.Trust = readTrust(r)
 			default:
 				return false
 			}
@@ -142,8 +141,8 @@ func DecodeReleaseLine(line []byte) (e ArtifactReleased, err error) {
 	return e, faults.orNil()
 }
 
-// files reads artifacts as texts of files.
-func (r *reader) files() (docs []string) {
+// readFiles reads artifacts as texts of files.
+func readFiles(r *reader) (docs []string) {
 	ok := r.array("an array of files", func(int) {
 		b, ok := r.text("the text of a file")
 		if !ok {

@@ -32,17 +32,16 @@ func (e *DecodeError) Error() string { return e.Code + ": " + e.Violations.Error
 // is nil in every other failure. It keeps no reference to body.
 func Decode(body []byte) (e Event, err error) {
 	readBody(body, func(r *reader) {
-		r.event()
+		r.record.read(r)
 		r.end()
-		e, err = r.decoded()
+		e, err = r.record.event(r.faults)
 		r.record = record{}
 	})
 	return e, err
 }
 
-// decoded is the event that was read, or why it is none.
-func (r *reader) decoded() (Event, error) {
-	rec, faults := &r.record, r.faults
+// event is the event that was read with these faults, or why it is none.
+func (rec *record) event(faults Violations) (Event, error) {
 	if len(faults) == 0 {
 		return rec.kind.read(rec), nil
 	}
@@ -79,9 +78,9 @@ func identified(e Event) bool {
 		len(e.appendKey(nil)) > 0 && (k.named == nil || k.named(e))
 }
 
-// event reads into r.record.
-func (r *reader) event() {
-	rec, next := &r.record, 0
+// read reads the members of an event.
+func (rec *record) read(r *reader) {
+	next := 0
 	ok := r.object("an event", func(name []byte) bool {
 		i, ok := kinds.place(name, next)
 		if !ok {
@@ -90,7 +89,7 @@ func (r *reader) event() {
 		next = i + 1
 		rec.seen |= 1 << i
 		if i == memberType {
-			r.eventType()
+			rec.readType(r)
 		} else {
 			kinds.members[i].read(r, rec)
 		}
@@ -113,69 +112,13 @@ func (r *reader) event() {
 	r.require(rec.kind.needed, rec.seen, kinds.names)
 }
 
-func (r *reader) eventType() {
+func (rec *record) readType(r *reader) {
 	b, ok := r.text("a string")
 	if !ok {
 		return
 	}
-	if r.record.kind = kinds.named[string(b)]; r.record.kind == nil {
-		r.record.unknown = string(b)
+	if rec.kind = kinds.named[string(b)]; rec.kind == nil {
+		rec.unknown = string(b)
 		r.note("", UnknownType, "not an event type of this family")
 	}
-}
-
-// Fields of a revision, by bit.
-const (
-	revisionID = 1 << iota
-	revisionParent
-	revisionSelector
-	revisionRules
-	revisionCreatedAt
-	revisionCreatedBy
-	revisionCorrelation
-)
-
-var revisionFields = []string{"id", "parent_id", "selector", "rules", "created_at", "created_by", "correlation_id"}
-
-func (r *reader) revision() (rev Revision) {
-	var seen uint
-	ok := r.object("a revision", func(name []byte) bool {
-		switch string(name) {
-		case "id":
-			seen |= revisionID
-			rev.ID = r.uuid()
-		case "parent_id":
-			rev.Parent = r.uuidOrNull()
-		case "selector":
-			seen |= revisionSelector
-			rev.Selector = r.selector()
-		case "tier":
-			rev.Order.Tier = r.tier()
-		case "priority":
-			rev.Order.Priority = r.priority()
-		case "default_deny":
-			rev.Order.NoDefaultDeny = !r.defaultDeny()
-		case "rules":
-			seen |= revisionRules
-			rev.Rules = r.rules()
-		case "created_at":
-			seen |= revisionCreatedAt
-			rev.CreatedAt = r.time()
-		case "created_by":
-			seen |= revisionCreatedBy
-			rev.CreatedBy = r.short()
-		case "correlation_id":
-			if !r.null() {
-				rev.CorrelationID = r.short()
-			}
-		default:
-			return false
-		}
-		return true
-	})
-	if ok {
-		const need = revisionID | revisionSelector | revisionRules | revisionCreatedAt | revisionCreatedBy
-		r.require(need, seen, revisionFields)
-	}
-	return rev
 }

@@ -128,7 +128,7 @@ var shared = []member{
 	{"type", nil},
 	{"project_id", func(r *reader, rec *record) { rec.project = r.uuid() }},
 	{"policy_id", func(r *reader, rec *record) { rec.policy = r.uuid() }},
-	{"node_id", func(r *reader, rec *record) { rec.node = r.nodeID() }},
+	{"node_id", func(r *reader, rec *record) { rec.node = readNodeID(r) }},
 }
 
 // memberType is the place of the type among shared.

@@ -59,8 +59,8 @@ var principalUpdated = Kind{
 	Type: TypePrincipalUpdated, Family: ofPrincipals, Schema: always(schemaAccess),
 	need: []string{"principal_id", "principal"}, may: []string{"expected_version", "created_by"},
 	own: []member{
-		{"principal_id", func(r *reader, rec *record) { rec.principalID = r.principalID() }},
-		{"principal", func(r *reader, rec *record) { rec.principal = r.principal() }},
+		{"principal_id", func(r *reader, rec *record) { rec.principalID = readPrincipalID(r) }},
+		{"principal", func(r *reader, rec *record) { rec.principal = readPrincipal(r) }},
 	},
 	read: func(rec *record) Event {
 		return PrincipalUpdated{rec.id, rec.principalID, rec.expected, rec.createdBy, rec.principal}
@@ -79,7 +79,7 @@ var relationWritten = Kind{
 	Detail: func(e Event) string { return e.(RelationWritten).Relation.String() },
 	need:   []string{"principal_id", "relation"}, may: []string{"created_by"},
 	own: []member{
-		{"relation", func(r *reader, rec *record) { rec.relation = r.relation() }},
+		{"relation", func(r *reader, rec *record) { rec.relation = readRelation(r) }},
 	},
 	read: func(rec *record) Event { return RelationWritten{rec.id, rec.principalID, rec.createdBy, rec.relation} },
 }

@@ -37,10 +37,10 @@ var admissionPolicyUpdated = Kind{
 	Type: TypeAdmissionPolicyUpdated, Family: ofAdmission, Schema: always(schemaAdmission),
 	need: []string{"admission_policy_id", "policy"}, may: []string{"expected_version", "created_by"},
 	own: []member{
-		{"admission_policy_id", func(r *reader, rec *record) { rec.admissionID = r.admissionPolicyID() }},
+		{"admission_policy_id", func(r *reader, rec *record) { rec.admissionID = readAdmissionPolicyID(r) }},
 		{"expected_version", func(r *reader, rec *record) { rec.expected = r.sequenceOrNull() }},
 		{"created_by", func(r *reader, rec *record) { rec.createdBy = r.short() }},
-		{"policy", func(r *reader, rec *record) { rec.document = r.admissionPolicy() }},
+		{"policy", func(r *reader, rec *record) { rec.document = readAdmissionPolicy(r) }},
 	},
 	read: func(rec *record) Event {
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}

@@ -47,8 +47,8 @@ var artifactReleased = Kind{
 	Type: TypeArtifactReleased, Family: ofArtifacts, Schema: always(schemaArtifacts),
 	need: []string{"node_id", "artifacts"}, may: []string{"trust"},
 	own: []member{
-		{"artifacts", func(r *reader, rec *record) { rec.artifacts = r.artifacts() }},
-		{"trust", func(r *reader, rec *record) { rec.trust = r.trust() }},
+		{"artifacts", func(r *reader, rec *record) { rec.artifacts = readArtifacts(r) }},
+		{"trust", func(r *reader, rec *record) { rec.trust = readTrust(r) }},
 	},
 	read: func(rec *record) Event {
 		return ArtifactReleased{rec.id, rec.project, rec.node, rec.artifacts, rec.trust}
@@ -59,8 +59,8 @@ var artifactWithdrawn = Kind{
 	Type: TypeArtifactWithdrawn, Family: ofArtifacts, Ends: true, Schema: always(schemaArtifacts),
 	need: []string{"node_id", "kind", "name"},
 	own: []member{
-		{"kind", func(r *reader, rec *record) { rec.artifactKind = r.artifactPart() }},
-		{"name", func(r *reader, rec *record) { rec.artifactName = r.artifactPart() }},
+		{"kind", func(r *reader, rec *record) { rec.artifactKind = readArtifactPart(r) }},
+		{"name", func(r *reader, rec *record) { rec.artifactName = readArtifactPart(r) }},
 	},
 	read: func(rec *record) Event {
 		return ArtifactWithdrawn{rec.id, rec.project, rec.node, rec.artifactKind, rec.artifactName}

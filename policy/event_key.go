@@ -31,8 +31,8 @@ var keyRotated = Kind{
 	Detail: func(e Event) string { return e.(KeyRotated).Previous + " to " + e.(KeyRotated).Key },
 	need:   []string{"key_id", "previous_key_id", "transition_expires"}, may: []string{"created_by"},
 	own: []member{
-		{"key_id", func(r *reader, rec *record) { rec.rotated.Key = r.keyID() }},
-		{"previous_key_id", func(r *reader, rec *record) { rec.rotated.Previous = r.keyID() }},
+		{"key_id", func(r *reader, rec *record) { rec.rotated.Key = readKeyID(r) }},
+		{"previous_key_id", func(r *reader, rec *record) { rec.rotated.Previous = readKeyID(r) }},
 		{"transition_expires", func(r *reader, rec *record) { rec.rotated.Expires = r.time() }},
 	},
 	read: func(rec *record) Event {
@@ -65,7 +65,7 @@ func (e KeyRotated) appendMembers(b []byte) []byte {
 // keyIDForm is that of the keys that the plane signs with (contracts).
 var keyIDForm = regexp.MustCompile(`^ed25519:[0-9a-f]{16}$`)
 
-func (r *reader) keyID() string {
+func readKeyID(r *reader) string {
 	b, ok := r.text("a key id string")
 	if ok && !keyIDForm.Match(b) {
 		r.note("", CodeInvalidKeyID, fmt.Sprintf("%.80q is no key id; write ed25519: and 16 hex digits", b))

@@ -33,8 +33,8 @@ var nodeUpdated = Kind{
 	Type: TypeNodeUpdated, Family: ofNodes, Schema: always(schemaFirst),
 	need: []string{"node_id", "labels", "addresses"},
 	own: []member{
-		{"labels", func(r *reader, rec *record) { rec.labels = r.labels() }},
-		{"addresses", func(r *reader, rec *record) { rec.addresses = r.addresses() }},
+		{"labels", func(r *reader, rec *record) { rec.labels = readLabels(r) }},
+		{"addresses", func(r *reader, rec *record) { rec.addresses = readAddresses(r) }},
 	},
 	read: func(rec *record) Event { return NodeUpdated{rec.id, rec.project, rec.node, rec.labels, rec.addresses} },
 }

@@ -46,9 +46,9 @@ var revisionCreated = Kind{
 	Made: func(e Event) time.Time { return e.(RevisionCreated).Revision.CreatedAt },
 	need: []string{"policy_id", "slug", "revision"}, may: []string{"display_name"},
 	own: []member{
-		{"slug", func(r *reader, rec *record) { rec.slug = r.slug() }},
-		{"display_name", func(r *reader, rec *record) { rec.displayName = r.displayName() }},
-		{"revision", func(r *reader, rec *record) { rec.revision = r.revision() }},
+		{"slug", func(r *reader, rec *record) { rec.slug = readSlug(r) }},
+		{"display_name", func(r *reader, rec *record) { rec.displayName = readDisplayName(r) }},
+		{"revision", func(r *reader, rec *record) { rec.revision = readRevision(r) }},
 	},
 	read: func(rec *record) Event {
 		return RevisionCreated{rec.id, rec.project, rec.policy, rec.slug, rec.displayName, rec.revision}

@@ -26,7 +26,7 @@ var nodeRegistered = Kind{
 	Type: TypeNodeRegistered, Family: ofPrincipals, Schema: always(schemaAccess),
 	need: []string{"principal_id", "registration"},
 	own: []member{
-		{"registration", func(r *reader, rec *record) { rec.registered = r.registered() }},
+		{"registration", func(r *reader, rec *record) { rec.registered = readRegistered(r) }},
 	},
 	read: func(rec *record) Event {
 		e := rec.registered
@@ -62,8 +62,8 @@ func (e NodeRegistered) appendMembers(b []byte) []byte {
 
 var registeredFields = []string{"bootstrap_id", "dialect", "public_key", "sha256", "nonce_sha256"}
 
-// registered reads what a node_registered says beside its ids.
-func (r *reader) registered() (e NodeRegistered) {
+// readRegistered reads what a node_registered says beside its ids.
+func readRegistered(r *reader) (e NodeRegistered) {
 	seen := uint(0)
 	ok := r.object("a registration", func(name []byte) bool {
 		bit := fieldBit(registeredFields, name)

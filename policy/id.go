@@ -18,11 +18,11 @@ func IDOf(body []byte) (id uuid.UUID) {
 	if !bytes.Contains(body, []byte(`"id"`)) && bytes.IndexByte(body, '\\') < 0 {
 		return id
 	}
-	readBody(body, func(r *reader) { id = r.firstID() })
+	readBody(body, func(r *reader) { id = readFirstID(r) })
 	return id
 }
 
-func (r *reader) firstID() uuid.UUID {
+func readFirstID(r *reader) uuid.UUID {
 	if t, err := r.dec.ReadToken(); err != nil || t.Kind() != '{' {
 		return uuid.Nil
 	}

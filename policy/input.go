@@ -143,7 +143,7 @@ func DecodePreview(body []byte) (Content, error) {
 func decodeInput(body []byte, what string, need, may uint) (*input, error) {
 	in := new(input)
 	faults := read(body, func(r *reader) {
-		ok := r.object(what, func(name []byte) bool { return r.inputField(in, name, need|may) })
+		ok := r.object(what, func(name []byte) bool { return in.readField(r, name, need|may) })
 		if ok {
 			r.require(need, in.seen, inputFields)
 		}
@@ -151,7 +151,8 @@ func decodeInput(body []byte, what string, need, may uint) (*input, error) {
 	return in, faults.orNil()
 }
 
-func (r *reader) inputField(in *input, name []byte, known uint) bool {
+// readField reads the field of that name, if it is among the known ones.
+func (in *input) readField(r *reader, name []byte, known uint) bool {
 	bit := fieldBit(inputFields, name)
 	if bit &= known; bit == 0 {
 		return false
@@ -159,27 +160,27 @@ func (r *reader) inputField(in *input, name []byte, known uint) bool {
 	in.seen |= bit
 	switch bit {
 	case inputSlug:
-		in.slug = r.slug()
+		in.slug = readSlug(r)
 	case inputDisplayName:
-		in.displayName = r.displayName()
+		in.displayName = readDisplayName(r)
 	case inputSelector:
-		in.content.Selector = r.selector()
+		in.content.Selector = readSelector(r)
 	case inputTier:
-		in.content.Order.Tier = r.tier()
+		in.content.Order.Tier = readTier(r)
 	case inputPriority:
-		in.content.Order.Priority = r.priority()
+		in.content.Order.Priority = readPriority(r)
 	case inputDefaultDeny:
-		in.content.Order.NoDefaultDeny = !r.defaultDeny()
+		in.content.Order.NoDefaultDeny = !readDefaultDeny(r)
 	case inputRules:
-		in.content.Rules = r.rules()
+		in.content.Rules = readRules(r)
 	case inputExpected:
 		in.expected = r.uuidOrNull()
 	case inputID:
-		in.id = r.nodeID()
+		in.id = readNodeID(r)
 	case inputLabels:
-		in.facts.Labels = r.labels()
+		in.facts.Labels = readLabels(r)
 	case inputAddresses:
-		in.facts.Addresses = r.addresses()
+		in.facts.Addresses = readAddresses(r)
 	}
 	return true
 }

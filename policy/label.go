@@ -179,9 +179,9 @@ func wordFault[T ~string | ~[]byte](s T) (at int, why string) {
 // pair is a label in the reader's arena: key arena[at:key], value arena[key:end].
 type pair struct{ at, key, end int }
 
-// labels reads an object of label keys and values. The set's text is one
+// readLabels reads an object of label keys and values. The set's text is one
 // allocation, whatever its size.
-func (r *reader) labels() Labels {
+func readLabels(r *reader) Labels {
 	r.arena, r.pairs = r.arena[:0], r.pairs[:0]
 	n := 0
 	ok := r.object("an object of labels", func(name []byte) bool {

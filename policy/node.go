@@ -4,7 +4,17 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/google/uuid"
 )
+
+// Node is a machine that enforces policy.
+type Node struct {
+	ID        NodeID
+	Project   uuid.UUID
+	Labels    Labels
+	Addresses Addresses
+}
 
 // NodeID names a node: a DNS label, unique in the plane (docs/design.md#the-domain).
 type NodeID string
@@ -82,7 +92,7 @@ func tooMany(what string, n, most int) string {
 	return fmt.Sprintf("%d %s; at most %d", n, what, most)
 }
 
-func (r *reader) nodeID() NodeID {
+func readNodeID(r *reader) NodeID {
 	b, ok := r.text("a node id string")
 	if !ok {
 		return ""
@@ -94,7 +104,7 @@ func (r *reader) nodeID() NodeID {
 	return NodeID(b)
 }
 
-func (r *reader) addresses() Addresses {
+func readAddresses(r *reader) Addresses {
 	var addrs Addresses
 	n := 0
 	ok := r.array("an array of IP addresses", func(int) {

@@ -82,7 +82,7 @@ func (c Content) Warnings() Violations {
 	return found
 }
 
-func (r *reader) tier() Tier {
+func readTier(r *reader) Tier {
 	if r.null() {
 		return ""
 	}
@@ -101,7 +101,7 @@ func (r *reader) tier() Tier {
 	return ""
 }
 
-func (r *reader) priority() Priority {
+func readPriority(r *reader) Priority {
 	if r.null() {
 		return Priority{}
 	}
@@ -110,8 +110,8 @@ func (r *reader) priority() Priority {
 	return Priority{uint32(n), ok}
 }
 
-// defaultDeny reads a boolean; null and what is none count as true.
-func (r *reader) defaultDeny() bool {
+// readDefaultDeny reads a boolean; null and what is none count as true.
+func readDefaultDeny(r *reader) bool {
 	if r.null() || r.ended {
 		return true
 	}

@@ -203,14 +203,23 @@ func (r *reader) array(what string, element func(i int)) bool {
 	return false
 }
 
-// text reads a string value; the bytes are valid until the next read.
-func (r *reader) text(what string) ([]byte, bool) {
+// value reads a value of any kind; its bytes are valid until the next read.
+func (r *reader) value() (jsontext.Value, bool) {
 	if r.ended {
 		return nil, false
 	}
 	v, err := r.dec.ReadValue()
 	if err != nil {
 		r.fail(err)
+		return nil, false
+	}
+	return v, true
+}
+
+// text reads a string value; the bytes are valid until the next read.
+func (r *reader) text(what string) ([]byte, bool) {
+	v, ok := r.value()
+	if !ok {
 		return nil, false
 	}
 	if v[0] != '"' {
@@ -220,6 +229,7 @@ func (r *reader) text(what string) ([]byte, bool) {
 	if raw := v[1 : len(v)-1]; bytes.IndexByte(raw, '\\') < 0 {
 		return raw, true
 	}
+	var err error
 	r.unquoted, err = jsontext.AppendUnquote(r.unquoted[:0], v)
 	if err != nil {
 		r.fail(err)

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/hex"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,7 +77,7 @@ func appendRegistration(b []byte, r Registration) []byte {
 
 var bootstrapFields = []string{"id", "sha256", "project_id", "expires_at", "resource_handle", "state"}
 
-func (r *reader) bootstrap() (t Bootstrap) {
+func readBootstrap(r *reader) (t Bootstrap) {
 	seen := uint(0)
 	ok := r.object("a bootstrap token", func(name []byte) bool {
 		bit := fieldBit(bootstrapFields, name)
@@ -107,7 +106,7 @@ func (r *reader) bootstrap() (t Bootstrap) {
 
 var registrationFields = []string{"token_id", "bootstrap_id", "dialect", "public_key"}
 
-func (r *reader) registration() *Registration {
+func readRegistration(r *reader) *Registration {
 	var g Registration
 	seen := uint(0)
 	ok := r.object("a registration", func(name []byte) bool {
@@ -129,25 +128,4 @@ func (r *reader) registration() *Registration {
 		r.require(1<<4-1, seen, registrationFields)
 	}
 	return &g
-}
-
-// digest reads 32 bytes as 64 hex digits.
-func (r *reader) digest(what string) (d [32]byte) {
-	b, ok := r.text("a string")
-	if !ok {
-		return d
-	}
-	if n, err := hex.Decode(d[:], b[:min(len(b), 2*len(d))]); err != nil || n != len(d) || len(b) != 2*len(d) {
-		r.note("", CodeInvalidToken, "want "+what+" as 64 hex digits")
-	}
-	return d
-}
-
-// oneOf reads one of two texts.
-func oneOf[T ~string](r *reader, a, b T) T {
-	text, ok := r.text("a string")
-	if ok && T(text) != a && T(text) != b {
-		r.note("", CodeUnknownKind, fmt.Sprintf("%.64q is neither %s nor %s", text, a, b))
-	}
-	return T(text)
 }

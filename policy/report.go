@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Report is what a node says it applied: how far it has, and the fingerprint of
@@ -51,10 +49,10 @@ func DecodeReport(body []byte) (Report, error) {
 				rep.Version = r.sequence()
 			case "event_id":
 				seen |= reportVersion
-				rep.Event = r.eventID()
+				rep.Event = readEventID(r)
 			case "fingerprint":
 				seen |= reportFingerprint
-				rep.Fingerprint = r.fingerprint()
+				rep.Fingerprint = readFingerprint(r)
 			default:
 				return false
 			}
@@ -82,30 +80,8 @@ func AppendReport(b []byte, r Report) []byte {
 	return append(b, `"}`...)
 }
 
-// sequence reads a place in the log: a whole number, written without fraction
-// or exponent.
-func (r *reader) sequence() uint64 {
-	if r.ended {
-		return 0
-	}
-	v, err := r.dec.ReadValue()
-	if err != nil {
-		r.fail(err)
-		return 0
-	}
-	if v.Kind() != jsontext.Kind('0') {
-		r.note("", CodeWrongType, "want a log sequence, found "+kindName(v.Kind()))
-		return 0
-	}
-	n, err := strconv.ParseUint(string(v), 10, 64)
-	if err != nil {
-		r.note("", CodeInvalidVersion, "want a log sequence, a whole number from 0 to 2^64-1")
-	}
-	return n
-}
-
-// eventID reads an event id, which is a string in JSON.
-func (r *reader) eventID() EventID {
+// readEventID reads an event id, which is a string in JSON.
+func readEventID(r *reader) EventID {
 	text, ok := r.text("an event id, a string")
 	if !ok {
 		return 0
@@ -117,7 +93,7 @@ func (r *reader) eventID() EventID {
 	return id
 }
 
-func (r *reader) fingerprint() (fp [sha256.Size]byte) {
+func readFingerprint(r *reader) (fp [sha256.Size]byte) {
 	text, ok := r.text("a fingerprint")
 	if !ok {
 		return fp

@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
-	"strconv"
 )
 
 // Fields of a rule, by bit.
@@ -26,15 +24,15 @@ var ruleFields = []string{
 	"source_selector", "destination_selector", "proxy_port", "listener_priority", "auth",
 }
 
-// rules reads a revision's rule list, 1..MaxRules long.
-func (r *reader) rules() []Rule {
+// readRules reads a revision's rule list, 1..MaxRules long.
+func readRules(r *reader) []Rule {
 	rules, n := []Rule{}, 0
 	ok := r.array("an array of rules", func(i int) {
 		if n++; i >= MaxRules {
 			r.skip()
 			return
 		}
-		rules = append(rules, r.rule())
+		rules = append(rules, readRule(r))
 	})
 	if ok && (n == 0 || n > MaxRules) {
 		r.note("", CodeRulesOutOfRange, fmt.Sprintf("%d rules; a policy has 1 to %d", n, MaxRules))
@@ -42,12 +40,12 @@ func (r *reader) rules() []Rule {
 	return rules
 }
 
-func (r *reader) rule() (rule Rule) {
+func readRule(r *reader) (rule Rule) {
 	var seen uint
 	ok := r.object("a rule", func(name []byte) bool {
 		bit := fieldBit(ruleFields, name)
 		seen |= bit
-		return r.ruleField(&rule, bit)
+		return readRuleField(r, &rule, bit)
 	})
 	if !ok {
 		return rule
@@ -60,41 +58,41 @@ func (r *reader) rule() (rule Rule) {
 		need &^= ruleDestination
 	}
 	r.require(need, seen, ruleFields)
-	r.agree(rule, seen)
-	r.agreeOrdered(rule, seen)
+	checkRule(r, rule, seen)
+	checkOrdered(r, rule, seen)
 	return rule
 }
 
-func (r *reader) ruleField(rule *Rule, bit uint) bool {
+func readRuleField(r *reader, rule *Rule, bit uint) bool {
 	switch bit {
 	case ruleAction:
-		rule.Action = r.action()
+		rule.Action = readAction(r)
 	case ruleProtocol:
-		rule.Protocol = r.protocol()
+		rule.Protocol = readProtocol(r)
 	case ruleSource:
-		rule.Source = r.cidr()
+		rule.Source = readCIDR(r)
 	case ruleDestination:
-		rule.Destination = r.cidr()
+		rule.Destination = readCIDR(r)
 	case rulePorts:
-		rule.Ports = r.ports()
+		rule.Ports = readPorts(r)
 	case ruleSourceSelector:
-		rule.SourceSelector = r.expr().Canonical()
+		rule.SourceSelector = readExpr(r).Canonical()
 	case ruleDestinationSelector:
-		rule.DestinationSelector = r.expr().Canonical()
+		rule.DestinationSelector = readExpr(r).Canonical()
 	case ruleProxyPort:
-		rule.ProxyPort = r.port()
+		rule.ProxyPort = readPort(r)
 	case ruleListenerPriority:
-		rule.ListenerPriority = r.listenerPriority()
+		rule.ListenerPriority = readListenerPriority(r)
 	case ruleAuth:
-		rule.Auth = r.auth()
+		rule.Auth = readAuth(r)
 	default:
 		return false
 	}
 	return true
 }
 
-// agree notes where the fields of one rule contradict each other.
-func (r *reader) agree(rule Rule, seen uint) {
+// checkRule notes where the fields of one rule contradict each other.
+func checkRule(r *reader, rule Rule, seen uint) {
 	if rule.Source.IsValid() && rule.Destination.IsValid() &&
 		rule.Source.Addr().Is4() != rule.Destination.Addr().Is4() {
 		r.note("/destination_cidr", CodeCIDRFamilyMismatch, fmt.Sprintf(
@@ -110,8 +108,8 @@ func (r *reader) agree(rule Rule, seen uint) {
 	}
 }
 
-// agreeOrdered is agree for the fields of ordered policy.
-func (r *reader) agreeOrdered(rule Rule, seen uint) {
+// checkOrdered is agree for the fields of ordered policy.
+func checkOrdered(r *reader, rule Rule, seen uint) {
 	has := func(bit uint) bool { return seen&bit != 0 }
 	if has(ruleSource) && has(ruleSourceSelector) {
 		r.note("/source_selector", CodeSelectorAndCIDR, "the source is a CIDR already; keep source_selector or source_cidr")
@@ -138,7 +136,7 @@ func (r *reader) agreeOrdered(rule Rule, seen uint) {
 	}
 }
 
-func (r *reader) action() Action {
+func readAction(r *reader) Action {
 	b, ok := r.text("a string")
 	switch string(b) {
 	case string(Allow):
@@ -158,7 +156,7 @@ func (r *reader) action() Action {
 	return ""
 }
 
-func (r *reader) protocol() Protocol {
+func readProtocol(r *reader) Protocol {
 	b, ok := r.text("a string")
 	switch string(b) {
 	case string(TCP):
@@ -178,7 +176,7 @@ func (r *reader) protocol() Protocol {
 	return ""
 }
 
-func (r *reader) cidr() netip.Prefix {
+func readCIDR(r *reader) netip.Prefix {
 	b, ok := r.text("a CIDR string")
 	if !ok {
 		return netip.Prefix{}
@@ -193,16 +191,16 @@ func (r *reader) cidr() netip.Prefix {
 
 var portFields = []string{"from", "to"}
 
-func (r *reader) ports() (p Ports) {
+func readPorts(r *reader) (p Ports) {
 	var seen uint
 	ok := r.object("a port range", func(name []byte) bool {
 		switch string(name) {
 		case "from":
 			seen |= 1
-			p.From = r.port()
+			p.From = readPort(r)
 		case "to":
 			seen |= 2
-			p.To = r.port()
+			p.To = readPort(r)
 		default:
 			return false
 		}
@@ -218,19 +216,19 @@ func (r *reader) ports() (p Ports) {
 	return p
 }
 
-// port reads an integer 1..65535; 0 stands for one that is not.
-func (r *reader) port() uint16 {
+// readPort reads an integer 1..65535; 0 stands for one that is not.
+func readPort(r *reader) uint16 {
 	n, _ := r.number(1, 1<<16-1, CodePortOutOfRange, "a port; ports are 1 to 65535")
 	return uint16(n)
 }
 
-func (r *reader) listenerPriority() uint8 {
+func readListenerPriority(r *reader) uint8 {
 	n, _ := r.number(1, MaxListenerPriority, CodeListenerPriorityOutOfRange,
 		fmt.Sprintf("a listener priority; they are 1 to %d, lower first", MaxListenerPriority))
 	return uint8(n)
 }
 
-func (r *reader) auth() Auth {
+func readAuth(r *reader) Auth {
 	b, ok := r.text("a string")
 	switch string(b) {
 	case string(AuthRequired):
@@ -242,26 +240,4 @@ func (r *reader) auth() Auth {
 		r.note("", CodeUnknownAuth, fmt.Sprintf("%.32q is not an auth; use required or disabled", b))
 	}
 	return ""
-}
-
-// number reads an integer from least to most; another one is noted under code.
-func (r *reader) number(least, most uint64, code, what string) (n uint64, ok bool) {
-	if !r.expect('0', "an integer") {
-		return 0, false
-	}
-	v, err := r.dec.ReadValue()
-	if err != nil {
-		r.fail(err)
-		return 0, false
-	}
-	if bytes.ContainsAny(v, ".eE") {
-		r.note("", CodeWrongType, fmt.Sprintf("want an integer, found %.32s", v))
-		return 0, false
-	}
-	n, err = strconv.ParseUint(string(v), 10, 64)
-	if err != nil || n < least || n > most {
-		r.note("", code, fmt.Sprintf("%.32s is not %s", v, what))
-		return 0, false
-	}
-	return n, true
 }

@@ -1,20 +1,19 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
 
-// Limits of a policy's texts.
-const (
-	MaxSlug        = 64  // bytes
-	MaxDisplayName = 128 // characters
-	MaxCreatedBy   = 256 // bytes; of a correlation id too
-)
+// MaxCreatedBy is the most bytes of who made an event, and of a correlation id.
+const MaxCreatedBy = 256
 
 // uuid reads an id in its 36 character form. The nil UUID names nothing.
 func (r *reader) uuid() uuid.UUID {
@@ -64,48 +63,112 @@ func (r *reader) short() string {
 	return string(b)
 }
 
-func (r *reader) slug() string {
-	b, ok := r.text("a string")
-	if !ok {
-		return ""
+// flag reads a boolean; what is none counts as false.
+func (r *reader) flag() bool {
+	if !r.ended && r.dec.PeekKind() == 't' {
+		return r.skip()
 	}
-	if !validSlug(b) {
-		r.note("", CodeInvalidSlug,
-			"a slug is 1 to 64 of a-z, 0-9 and '-', the first a letter")
-		return ""
+	if r.expect('f', "true or false") {
+		r.skip()
 	}
-	return string(b)
+	return false
 }
 
-func validSlug(s []byte) bool {
-	if len(s) == 0 || len(s) > MaxSlug || s[0] < 'a' || s[0] > 'z' {
-		return false
+// number reads an integer from least to most; another one is noted under code.
+func (r *reader) number(least, most uint64, code, what string) (n uint64, ok bool) {
+	if !r.expect('0', "an integer") {
+		return 0, false
 	}
-	for _, c := range s {
-		if !isLower(c) && c != '-' {
-			return false
-		}
+	v, ok := r.value()
+	if !ok {
+		return 0, false
 	}
-	return true
+	if bytes.ContainsAny(v, ".eE") {
+		r.note("", CodeWrongType, fmt.Sprintf("want an integer, found %.32s", v))
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	if err != nil || n < least || n > most {
+		r.note("", code, fmt.Sprintf("%.32s is not %s", v, what))
+		return 0, false
+	}
+	return n, true
 }
 
-func (r *reader) displayName() string {
+// sequence reads a place in the log: a whole number, written without fraction
+// or exponent.
+func (r *reader) sequence() uint64 {
+	v, ok := r.value()
+	if !ok {
+		return 0
+	}
+	if v.Kind() != '0' {
+		r.note("", CodeWrongType, "want a log sequence, found "+kindName(v.Kind()))
+		return 0
+	}
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	if err != nil {
+		r.note("", CodeInvalidVersion, "want a log sequence, a whole number from 0 to 2^64-1")
+	}
+	return n
+}
+
+// sequenceOrNull is sequence where null stands for nil.
+func (r *reader) sequenceOrNull() *uint64 {
+	if r.null() {
+		return nil
+	}
+	n := r.sequence()
+	return &n
+}
+
+// line is a text without control characters of at most most characters.
+func (r *reader) line(most int, required bool) string {
+	s, ok := r.prose(most)
+	switch {
+	case !ok:
+	case required && strings.TrimSpace(s) == "":
+		r.note("", CodeMissing, "must not be blank")
+	case strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		r.note("", CodeControlCharacter, "has a control character; remove it")
+	default:
+		return s
+	}
+	return ""
+}
+
+// prose is any text of at most most characters.
+func (r *reader) prose(most int) (string, bool) {
 	b, ok := r.text("a string")
 	if !ok {
-		return ""
+		return "", false
 	}
-	if n := utf8.RuneCount(b); n > MaxDisplayName {
-		r.note("", CodeInvalidDisplayName, fmt.Sprintf("%d characters; at most %d", n, MaxDisplayName))
-		return ""
+	if n := utf8.RuneCount(b); n > most {
+		r.note("", CodeTextTooLong, fmt.Sprintf("%d characters; at most %d", n, most))
+		return "", false
 	}
-	s := string(b)
-	for i, c := range s {
-		if unicode.IsControl(c) {
-			r.note("", CodeInvalidDisplayName, fmt.Sprintf("control character %U at byte %d; remove it", c, i))
-			return ""
-		}
+	return string(b), true
+}
+
+// digest reads 32 bytes as 64 hex digits.
+func (r *reader) digest(what string) (d [32]byte) {
+	b, ok := r.text("a string")
+	if !ok {
+		return d
 	}
-	return s
+	if n, err := hex.Decode(d[:], b[:min(len(b), 2*len(d))]); err != nil || n != len(d) || len(b) != 2*len(d) {
+		r.note("", CodeInvalidToken, "want "+what+" as 64 hex digits")
+	}
+	return d
+}
+
+// oneOf reads one of two texts.
+func oneOf[T ~string](r *reader, a, b T) T {
+	text, ok := r.text("a string")
+	if ok && T(text) != a && T(text) != b {
+		r.note("", CodeUnknownKind, fmt.Sprintf("%.64q is neither %s nor %s", text, a, b))
+	}
+	return T(text)
 }
 
 // isLower reports a-z and 0-9.

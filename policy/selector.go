@@ -177,16 +177,16 @@ func (s Selector) AppendKey(b []byte) []byte {
 
 var selectorFields = []string{"source", "destination"}
 
-func (r *reader) selector() (s Selector) {
+func readSelector(r *reader) (s Selector) {
 	var seen uint
 	ok := r.object("a selector", func(name []byte) bool {
 		switch string(name) {
 		case "source":
 			seen |= 1
-			s.Source = r.expr()
+			s.Source = readExpr(r)
 		case "destination":
 			seen |= 2
-			if s.Destination = r.expr(); s.Destination.Equal(s.Source) {
+			if s.Destination = readExpr(r); s.Destination.Equal(s.Source) {
 				s.Destination = s.Source // they share memory for as long as they are kept
 			}
 		default:
@@ -200,7 +200,7 @@ func (r *reader) selector() (s Selector) {
 	return s
 }
 
-func (r *reader) expr() Expr {
+func readExpr(r *reader) Expr {
 	b, ok := r.text("a selector string")
 	if !ok {
 		return nil
