@@ -12,50 +12,50 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
+// Admission is the admission policies of the plane, and the engine that runs them.
+type Admission struct{ c *Client }
+
 func admissionPath(more ...string) []string {
 	return append([]string{"api", "v1", "policies"}, more...)
 }
 
-// CreateAdmissionPolicy registers an admission policy and returns its id. What
+// Create registers an admission policy and returns its id. What
 // is absent in the draft, a JSON object, has its default.
-func (c *Client) CreateAdmissionPolicy(ctx context.Context, draft json.RawMessage, calls ...Call) (resource.AdmissionID, error) {
-	out, _, err := put[resource.AdmissionID](ctx, c, http.MethodPost, draft, calls, admissionPath()...)
-	return out, err
+func (a Admission) Create(ctx context.Context, draft json.RawMessage, calls ...Call) (resource.AdmissionID, error) {
+	return put[resource.AdmissionID](ctx, a.c, http.MethodPost, draft, calls, admissionPath()...)
 }
 
-// AdmissionPolicy reads an admission policy.
-func (c *Client) AdmissionPolicy(ctx context.Context, id string) (resource.AdmissionPolicy, error) {
-	return get[resource.AdmissionPolicy](ctx, c, nil, admissionPath(id)...)
+// Get reads an admission policy.
+func (a Admission) Get(ctx context.Context, id string) (resource.AdmissionPolicy, error) {
+	return get[resource.AdmissionPolicy](ctx, a.c, nil, admissionPath(id)...)
 }
 
-// AdmissionPolicies reads one page of the admission policies by id; filter as
+// List reads one page of the admission policies by id; filter as
 // the route has it, nil for none.
-func (c *Client) AdmissionPolicies(ctx context.Context, filter url.Values, page Page) (resource.Page[resource.AdmissionPolicy], error) {
+func (a Admission) List(ctx context.Context, filter url.Values, page Page) (resource.Page[resource.AdmissionPolicy], error) {
 	q := page.query()
 	for name, values := range filter {
 		q[name] = values
 	}
-	return listIn[resource.AdmissionPolicy](ctx, c, q, admissionPath()...)
+	return get[resource.Page[resource.AdmissionPolicy]](ctx, a.c, q, admissionPath()...)
 }
 
-// AllAdmissionPolicies walks all that the filter lets pass.
-func (c *Client) AllAdmissionPolicies(ctx context.Context, filter url.Values) iter.Seq2[resource.AdmissionPolicy, error] {
+// All walks all that the filter lets pass.
+func (a Admission) All(ctx context.Context, filter url.Values) iter.Seq2[resource.AdmissionPolicy, error] {
 	return all(func(at Page) (resource.Page[resource.AdmissionPolicy], error) {
-		return c.AdmissionPolicies(ctx, filter, at)
+		return a.List(ctx, filter, at)
 	})
 }
 
-// ReplaceAdmissionPolicy replaces what a policy matches, its priority and its
+// Replace replaces what a policy matches, its priority and its
 // code, if it still is at version; 0: whatever it is.
-func (c *Client) ReplaceAdmissionPolicy(ctx context.Context, id string, change json.RawMessage, version uint64, calls ...Call) (resource.AdmissionPolicy, error) {
-	out, _, err := put[resource.AdmissionPolicy](ctx, c, http.MethodPut, change, append(calls, ifVersion(version)), admissionPath(id)...)
-	return out, err
+func (a Admission) Replace(ctx context.Context, id string, change json.RawMessage, version uint64, calls ...Call) (resource.AdmissionPolicy, error) {
+	return put[resource.AdmissionPolicy](ctx, a.c, http.MethodPut, change, append(calls, ifVersion(version)), admissionPath(id)...)
 }
 
-// DeleteAdmissionPolicy deletes an admission policy.
-func (c *Client) DeleteAdmissionPolicy(ctx context.Context, id string, calls ...Call) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: admissionPath(id), calls: calls}, nil)
-	return err
+// Delete deletes an admission policy.
+func (a Admission) Delete(ctx context.Context, id string, calls ...Call) error {
+	return remove(ctx, a.c, nil, calls, admissionPath(id)...)
 }
 
 func ifVersion(version uint64) Call {
@@ -76,13 +76,13 @@ func DryRun(r *http.Request) {
 
 // Evaluate runs a request, a JSON object, through the admission policies. With
 // explain, the answer says what each of them did, and so does a *Problem.
-func (c *Client) Evaluate(ctx context.Context, evaluation json.RawMessage, explain bool) (resource.Admitted, error) {
+func (a Admission) Evaluate(ctx context.Context, evaluation json.RawMessage, explain bool) (resource.Admitted, error) {
 	var out resource.Admitted
 	q := url.Values{}
 	if explain {
 		q.Set("explain", "full")
 	}
-	_, err := c.do(ctx, request{
+	_, err := a.c.do(ctx, request{
 		method: http.MethodPost, path: []string{"api", "v1", "engine", "evaluate"}, query: q,
 		media: "application/json", body: bytes.NewReader(evaluation),
 	}, &out)

@@ -44,7 +44,7 @@ func TestAProblemIsTypedAndListsItsFaults(t *testing.T) {
 		w.WriteHeader(422)
 		_, _ = w.Write([]byte(`{"status":422,"code":"invalid_slug","detail":"no","errors":[{"pointer":"/slug","code":"invalid_slug","detail":"no"}]}`))
 	})
-	_, err := s.CreatePolicy(t.Context(), project, resource.Draft{}, client.Key("k"), client.Correlation("c"))
+	_, err := s.Policies.Create(t.Context(), project, resource.Draft{}, client.Key("k"), client.Correlation("c"))
 	var p *client.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, 422, p.Status)
@@ -60,7 +60,7 @@ func TestAnErrorOfSomethingBetweenKeepsItsStatus(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		http.Error(w, "<html>bad gateway", http.StatusBadGateway)
 	})
-	_, err := s.Keys(t.Context())
+	_, err := s.Keys.List(t.Context())
 	var p *client.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, 502, p.Status)
@@ -77,13 +77,13 @@ func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
 		_, _ = w.Write([]byte(`{"items":[]}`))
 	}
 	s := newServer(t, behind)
-	_, err := s.Keys(t.Context())
+	_, err := s.Keys.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, int32(3), s.asked.Load())
 
 	t.Run("writes do not", func(t *testing.T) {
 		s := newServer(t, behind)
-		require.Error(t, s.DeleteNode(t.Context(), project, "n1"))
+		require.Error(t, s.Nodes.Delete(t.Context(), project, "n1"))
 		require.Equal(t, int32(1), s.asked.Load())
 	})
 	t.Run("readiness is asked once", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
 			w.WriteHeader(503)
 			cancel()
 		})
-		_, err := s.Keys(ctx)
+		_, err := s.Keys.List(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -107,7 +107,7 @@ func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
 func TestPathsAreEscaped(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write([]byte(`{}`)) })
 	for id, want := range map[string]string{"a b": "a%20b", "a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "a>": "a%3E", "": ""} {
-		_, err := s.Rulesets(t.Context(), id)
+		_, err := s.Nodes.Rulesets(t.Context(), id)
 		require.NoError(t, err, id)
 		require.Equal(t, "/v1/nodes/"+want+"/rulesets", s.last.URL.EscapedPath())
 	}
@@ -123,7 +123,7 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 		}
 	})
 	var got []string
-	for n, err := range s.AllNodes(t.Context(), project, "role=web") {
+	for n, err := range s.Nodes.All(t.Context(), project, "role=web") {
 		require.NoError(t, err)
 		got = append(got, n.ID)
 	}
@@ -136,7 +136,7 @@ func TestNobodyThereIsSaid(t *testing.T) {
 	h.Close()
 	c, err := client.New(h.URL, client.Options{})
 	require.NoError(t, err)
-	_, err = c.Keys(t.Context())
+	_, err = c.Keys.List(t.Context())
 	var gone *client.UnavailableError
 	require.ErrorAs(t, err, &gone)
 	require.Contains(t, err.Error(), h.URL)

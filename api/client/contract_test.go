@@ -29,28 +29,28 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 	read := func(b []byte, err error) (any, error) { return json.RawMessage(b), err }
 	done := func(err error) (any, error) { return nil, err }
 	return map[string]func(ctx context.Context) (any, error){
-		"createPolicy": func(ctx context.Context) (any, error) { return c.CreatePolicy(ctx, id, resource.Draft{}) },
-		"listPolicies": func(ctx context.Context) (any, error) { return c.Policies(ctx, id, client.Page{}) },
-		"getPolicy":    func(ctx context.Context) (any, error) { return c.Policy(ctx, id, id) },
-		"revisePolicy": func(ctx context.Context) (any, error) { return c.RevisePolicy(ctx, id, id, resource.Patch{}) },
-		"deletePolicy": func(ctx context.Context) (any, error) { return done(c.DeletePolicy(ctx, id, id)) },
+		"createPolicy": func(ctx context.Context) (any, error) { return c.Policies.Create(ctx, id, resource.Draft{}) },
+		"listPolicies": func(ctx context.Context) (any, error) { return c.Policies.List(ctx, id, client.Page{}) },
+		"getPolicy":    func(ctx context.Context) (any, error) { return c.Policies.Get(ctx, id, id) },
+		"revisePolicy": func(ctx context.Context) (any, error) { return c.Policies.Revise(ctx, id, id, resource.Patch{}) },
+		"deletePolicy": func(ctx context.Context) (any, error) { return done(c.Policies.Delete(ctx, id, id)) },
 		"listRevisions": func(ctx context.Context) (any, error) {
-			return c.Revisions(ctx, id, id, client.Page{Limit: 3, Cursor: "x"})
+			return c.Policies.Revisions(ctx, id, id, client.Page{Limit: 3, Cursor: "x"})
 		},
-		"getRevision":     func(ctx context.Context) (any, error) { return c.Revision(ctx, id, id, id) },
-		"diffRevisions":   func(ctx context.Context) (any, error) { return c.Diff(ctx, id, id, id, id) },
-		"dryRunPolicy":    func(ctx context.Context) (any, error) { return c.DryRun(ctx, id, id, resource.Preview{}) },
-		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.DryRunNew(ctx, id, resource.Preview{}) },
-		"listNodes":       func(ctx context.Context) (any, error) { return c.Nodes(ctx, id, "a", client.Page{}) },
-		"getNode":         func(ctx context.Context) (any, error) { return c.Node(ctx, id, "n1") },
+		"getRevision":     func(ctx context.Context) (any, error) { return c.Policies.Revision(ctx, id, id, id) },
+		"diffRevisions":   func(ctx context.Context) (any, error) { return c.Policies.Diff(ctx, id, id, id, id) },
+		"dryRunPolicy":    func(ctx context.Context) (any, error) { return c.Policies.DryRun(ctx, id, id, resource.Preview{}) },
+		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.Policies.DryRunNew(ctx, id, resource.Preview{}) },
+		"listNodes":       func(ctx context.Context) (any, error) { return c.Nodes.List(ctx, id, "a", client.Page{}) },
+		"getNode":         func(ctx context.Context) (any, error) { return c.Nodes.Get(ctx, id, "n1") },
 		"putNode": func(ctx context.Context) (any, error) {
-			n, _, err := c.PutNode(ctx, id, "n1", resource.Facts{})
+			n, _, err := c.Nodes.Put(ctx, id, "n1", resource.Facts{})
 			return n, err
 		},
-		"deleteNode": func(ctx context.Context) (any, error) { return done(c.DeleteNode(ctx, id, "n1")) },
-		"putNodes":   func(ctx context.Context) (any, error) { return c.ImportNodes(ctx, id, strings.NewReader("{}")) },
+		"deleteNode": func(ctx context.Context) (any, error) { return done(c.Nodes.Delete(ctx, id, "n1")) },
+		"putNodes":   func(ctx context.Context) (any, error) { return c.Nodes.Import(ctx, id, strings.NewReader("{}")) },
 		"getNodeState": func(ctx context.Context) (any, error) {
-			s, err := c.NodeState(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
+			s, err := c.Nodes.State(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
 			if err != nil {
 				return nil, err
 			}
@@ -58,7 +58,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			return &typed, json.Unmarshal(s.Body, &typed)
 		},
 		"getNodeDatapath": func(ctx context.Context) (any, error) {
-			t, err := c.Datapath(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
+			t, err := c.Datapath.Table(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
 			if err != nil {
 				return nil, err
 			}
@@ -66,72 +66,74 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			return &typed, json.Unmarshal(t.Body, &typed)
 		},
 		"explainFlow": func(ctx context.Context) (any, error) {
-			return c.Explain(ctx, "n1", client.Flow{Direction: "ingress", Peer: "n2", Protocol: "tcp", Port: 443})
+			return c.Datapath.Explain(ctx, "n1", client.Flow{Direction: "ingress", Peer: "n2", Protocol: "tcp", Port: 443})
 		},
 		"listNodeRulesets": func(ctx context.Context) (any, error) {
-			items, err := c.Rulesets(ctx, "n1")
+			items, err := c.Nodes.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err
 		},
 		"listNodeArtifacts": func(ctx context.Context) (any, error) {
-			items, _, err := c.NodeArtifacts(ctx, "n1")
+			items, _, err := c.Nodes.Artifacts(ctx, "n1")
 			return resource.Items[resource.Artifact]{Items: items}, err
 		},
-		"releaseArtifacts": func(ctx context.Context) (any, error) { return c.Release(ctx, id, strings.NewReader("{}")) },
-		"listReleases":     func(ctx context.Context) (any, error) { return c.Releases(ctx, id, client.Page{}) },
+		"releaseArtifacts": func(ctx context.Context) (any, error) { return c.Releases.Create(ctx, id, strings.NewReader("{}")) },
+		"listReleases":     func(ctx context.Context) (any, error) { return c.Releases.List(ctx, id, client.Page{}) },
 		"getRelease": func(ctx context.Context) (any, error) {
-			items, err := c.Released(ctx, id, "n1", 7)
+			items, err := c.Releases.Get(ctx, id, "n1", 7)
 			return resource.Items[resource.Artifact]{Items: items}, err
 		},
 		"withdrawArtifact": func(ctx context.Context) (any, error) {
-			return done(c.WithdrawArtifact(ctx, id, "n1", "vertex", "flor"))
+			return done(c.Releases.Withdraw(ctx, id, "n1", "vertex", "flor"))
 		},
 		"listRetes": func(ctx context.Context) (any, error) {
-			items, err := c.Retes(ctx, id)
+			items, err := c.Releases.Retes(ctx, id)
 			return resource.Items[resource.Rete]{Items: items}, err
 		},
 		"followNode": func(ctx context.Context) (any, error) {
-			events, err := c.Events(ctx, "n1", "3")
+			events, err := c.Nodes.Events(ctx, "n1", "3")
 			if err != nil {
 				return nil, err
 			}
 			return nil, events.Close()
 		},
 		"reportApplied": func(ctx context.Context) (any, error) {
-			return done(c.ReportApplied(ctx, "n1", resource.Applied{Version: 3, Fingerprint: compiler.Empty.Fingerprint.String()}))
+			return done(c.Nodes.ReportApplied(ctx, "n1", resource.Applied{Version: 3, Fingerprint: compiler.Empty.Fingerprint.String()}))
 		},
 		"createAdmissionPolicy": func(ctx context.Context) (any, error) {
-			return c.CreateAdmissionPolicy(ctx, json.RawMessage("{}"))
+			return c.Admission.Create(ctx, json.RawMessage("{}"))
 		},
 		"listAdmissionPolicies": func(ctx context.Context) (any, error) {
-			return c.AdmissionPolicies(ctx, url.Values{"name": {"n"}}, client.Page{})
+			return c.Admission.List(ctx, url.Values{"name": {"n"}}, client.Page{})
 		},
-		"getAdmissionPolicy": func(ctx context.Context) (any, error) { return c.AdmissionPolicy(ctx, "p") },
+		"getAdmissionPolicy": func(ctx context.Context) (any, error) { return c.Admission.Get(ctx, "p") },
 		"replaceAdmissionPolicy": func(ctx context.Context) (any, error) {
-			return c.ReplaceAdmissionPolicy(ctx, "p", json.RawMessage("{}"), 7)
+			return c.Admission.Replace(ctx, "p", json.RawMessage("{}"), 7)
 		},
-		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.DeleteAdmissionPolicy(ctx, "p")) },
-		"evaluate":              func(ctx context.Context) (any, error) { return c.Evaluate(ctx, json.RawMessage("{}"), true) },
-		"getRollout":            func(ctx context.Context) (any, error) { return c.Rollout(ctx, id, id, 5) },
+		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.Admission.Delete(ctx, "p")) },
+		"evaluate":              func(ctx context.Context) (any, error) { return c.Admission.Evaluate(ctx, json.RawMessage("{}"), true) },
+		"getRollout":            func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
 		"getSelf":               func(ctx context.Context) (any, error) { return c.Self(ctx) },
 		"listPrincipals": func(ctx context.Context) (any, error) {
-			return c.Principals(ctx, client.Page{})
+			return c.Principals.List(ctx, client.Page{})
 		},
-		"getPrincipal": func(ctx context.Context) (any, error) { return c.Principal(ctx, "ana") },
+		"getPrincipal": func(ctx context.Context) (any, error) { return c.Principals.Get(ctx, "ana") },
 		"putPrincipal": func(ctx context.Context) (any, error) {
-			return c.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+			return c.Principals.Put(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
 		},
-		"deletePrincipal": func(ctx context.Context) (any, error) { return done(c.DeletePrincipal(ctx, "ana")) },
-		"writeRelation":   func(ctx context.Context) (any, error) { return c.WriteRelation(ctx, "ana", "plane#read") },
-		"removeRelation":  func(ctx context.Context) (any, error) { return done(c.RemoveRelation(ctx, "ana", "plane#read")) },
-		"listAudit":       func(ctx context.Context) (any, error) { return c.Audit(ctx, 3, 5) },
-		"getStatus":       func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
-		"listRejected":    func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
+		"deletePrincipal": func(ctx context.Context) (any, error) { return done(c.Principals.Delete(ctx, "ana")) },
+		"writeRelation":   func(ctx context.Context) (any, error) { return c.Principals.WriteRelation(ctx, "ana", "plane#read") },
+		"removeRelation": func(ctx context.Context) (any, error) {
+			return done(c.Principals.RemoveRelation(ctx, "ana", "plane#read"))
+		},
+		"listAudit":    func(ctx context.Context) (any, error) { return c.Audit(ctx, 3, 5) },
+		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
+		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },
 		"listKeys": func(ctx context.Context) (any, error) {
-			items, err := c.Keys(ctx)
+			items, err := c.Keys.List(ctx)
 			return resource.Items[resource.Key]{Items: items}, err
 		},
 		"rotateKey": func(ctx context.Context) (any, error) {
-			items, err := c.RotateKey(ctx, time.Hour)
+			items, err := c.Keys.Rotate(ctx, time.Hour)
 			return resource.Items[resource.Key]{Items: items}, err
 		},
 		"listFacts": func(ctx context.Context) (any, error) {
@@ -146,9 +148,9 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, nil
 		},
-		"createSnapshot": func(ctx context.Context) (any, error) { return c.CreateSnapshot(ctx) },
+		"createSnapshot": func(ctx context.Context) (any, error) { return c.Snapshots.Create(ctx) },
 		"listSnapshots": func(ctx context.Context) (any, error) {
-			items, err := c.Snapshots(ctx)
+			items, err := c.Snapshots.List(ctx)
 			return resource.Items[resource.Snapshot]{Items: items}, err
 		},
 		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },

@@ -2,14 +2,15 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
 )
+
+// Datapath is the tables that nodes look flows up in.
+type Datapath struct{ c *Client }
 
 // Table is a node's table as it was answered. Body is a resource.Datapath,
 // verbatim; nil when NotModified.
@@ -19,25 +20,13 @@ type Table struct {
 	NotModified bool
 }
 
-// Datapath reads the table that a node looks flows up in.
-func (c *Client) Datapath(ctx context.Context, id string, ask StateQuery) (Table, error) {
-	q := request{method: http.MethodGet, path: []string{"v1", "nodes", id, "datapath"}, query: minSeq(ask.MinSeq)}
-	if ask.ETag != "" {
-		q.header = http.Header{"If-None-Match": {ask.ETag}}
-	}
-	res, err := c.send(ctx, q)
+// Table reads the table that a node looks flows up in.
+func (d Datapath) Table(ctx context.Context, id string, ask StateQuery) (Table, error) {
+	body, res, err := d.c.whole(ctx, ask, "v1", "nodes", id, "datapath")
 	if err != nil {
 		return Table{}, err
 	}
-	defer res.Body.Close()
-	t := Table{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
-	if t.NotModified {
-		return t, nil
-	}
-	if t.Body, err = io.ReadAll(io.LimitReader(res.Body, maxState)); err != nil {
-		return Table{}, c.unanswered(ctx, fmt.Errorf("table of node %s: %w", id, err))
-	}
-	return t, nil
+	return Table{Body: body, ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}, nil
 }
 
 // Flow is a flow to explain. Direction is egress or ingress, Peer a node or an
@@ -48,10 +37,10 @@ type Flow struct {
 }
 
 // Explain says what a node does with a flow, and why.
-func (c *Client) Explain(ctx context.Context, id string, f Flow) (resource.FlowVerdict, error) {
+func (d Datapath) Explain(ctx context.Context, id string, f Flow) (resource.FlowVerdict, error) {
 	q := url.Values{"direction": {f.Direction}, "peer": {f.Peer}, "protocol": {f.Protocol}}
 	if f.Port != 0 {
 		q.Set("port", strconv.Itoa(int(f.Port)))
 	}
-	return get[resource.FlowVerdict](ctx, c, q, "v1", "nodes", id, "explain")
+	return get[resource.FlowVerdict](ctx, d.c, q, "v1", "nodes", id, "explain")
 }

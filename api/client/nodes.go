@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -16,57 +15,56 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
+// Nodes are the nodes of projects: the facts that an author states, and what each
+// node is sent. A node id is unique in the plane, so what a node is sent needs no
+// project.
+type Nodes struct{ c *Client }
+
 func nodesPath(project uuid.UUID, more ...string) []string {
 	return append([]string{"v1", "projects", project.String(), "nodes"}, more...)
 }
 
-// PutNode replaces all facts of a node. created reports whether the node is new.
-func (c *Client) PutNode(ctx context.Context, project uuid.UUID, id string, f resource.Facts, calls ...Call) (n resource.Node, created bool, err error) {
+// Put replaces all facts of a node. created reports whether the node is new.
+func (ns Nodes) Put(ctx context.Context, project uuid.UUID, id string, f resource.Facts, calls ...Call) (n resource.Node, created bool, err error) {
 	if f.Labels == nil {
 		f.Labels = map[string]string{}
 	}
 	if f.Addresses == nil {
 		f.Addresses = []string{}
 	}
-	n, status, err := put[resource.Node](ctx, c, http.MethodPut, f, calls, nodesPath(project, id)...)
-	return n, status == http.StatusCreated, err
+	res, err := ns.c.doc(ctx, http.MethodPut, f, calls, &n, nodesPath(project, id)...)
+	return n, err == nil && res.StatusCode == http.StatusCreated, err
 }
 
-// Node reads a node's facts.
-func (c *Client) Node(ctx context.Context, project uuid.UUID, id string) (resource.Node, error) {
-	return get[resource.Node](ctx, c, nil, nodesPath(project, id)...)
+// Get reads a node's facts.
+func (ns Nodes) Get(ctx context.Context, project uuid.UUID, id string) (resource.Node, error) {
+	return get[resource.Node](ctx, ns.c, nil, nodesPath(project, id)...)
 }
 
-// Nodes reads one page of the nodes whose labels satisfy selector (empty: of
+// List reads one page of the nodes whose labels satisfy selector (empty: of
 // all), by id.
-func (c *Client) Nodes(ctx context.Context, project uuid.UUID, selector string, page Page) (resource.Page[resource.Node], error) {
+func (ns Nodes) List(ctx context.Context, project uuid.UUID, selector string, page Page) (resource.Page[resource.Node], error) {
 	q := page.query()
 	if selector != "" {
 		q.Set("label_selector", selector)
 	}
-	return listIn[resource.Node](ctx, c, q, nodesPath(project)...)
+	return get[resource.Page[resource.Node]](ctx, ns.c, q, nodesPath(project)...)
 }
 
-// AllNodes walks all of them.
-func (c *Client) AllNodes(ctx context.Context, project uuid.UUID, selector string) iter.Seq2[resource.Node, error] {
-	return all(func(at Page) (resource.Page[resource.Node], error) { return c.Nodes(ctx, project, selector, at) })
+// All walks all of the nodes.
+func (ns Nodes) All(ctx context.Context, project uuid.UUID, selector string) iter.Seq2[resource.Node, error] {
+	return all(func(at Page) (resource.Page[resource.Node], error) { return ns.List(ctx, project, selector, at) })
 }
 
-// DeleteNode removes a node.
-func (c *Client) DeleteNode(ctx context.Context, project uuid.UUID, id string, calls ...Call) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: nodesPath(project, id), calls: calls}, nil)
-	return err
+// Delete removes a node.
+func (ns Nodes) Delete(ctx context.Context, project uuid.UUID, id string, calls ...Call) error {
+	return remove(ctx, ns.c, nil, calls, nodesPath(project, id)...)
 }
 
-// ImportNodes streams lines {"id","labels","addresses"} of any number and says
-// what became of them, once all are applied.
-func (c *Client) ImportNodes(ctx context.Context, project uuid.UUID, lines io.Reader, calls ...Call) (resource.BatchResult, error) {
-	var out resource.BatchResult
-	_, err := c.do(ctx, request{
-		method: http.MethodPost, path: []string{"v1", "projects", project.String(), "nodes:batch"},
-		media: "application/x-ndjson", body: lines, calls: calls,
-	}, &out)
-	return out, err
+// Import streams lines {"id","labels","addresses"} of any number and says what
+// became of them, once all are applied.
+func (ns Nodes) Import(ctx context.Context, project uuid.UUID, lines io.Reader, calls ...Call) (resource.BatchResult, error) {
+	return batch(ctx, ns.c, lines, calls, "v1", "projects", project.String(), "nodes:batch")
 }
 
 // State is a node's state as it came: equal states have equal bytes.
@@ -85,27 +83,16 @@ type StateQuery struct {
 	ETag   string // of the state at hand
 }
 
-// maxState bounds a state: 1024 rules of each of a thousand policies.
-const maxState = 256 << 20
-
-// NodeState reads a node's whole desired state.
-func (c *Client) NodeState(ctx context.Context, id string, ask StateQuery) (State, error) {
-	q := request{method: http.MethodGet, path: []string{"v1", "nodes", id, "state"}, query: minSeq(ask.MinSeq)}
-	if ask.ETag != "" {
-		q.header = http.Header{"If-None-Match": {ask.ETag}}
-	}
-	res, err := c.send(ctx, q)
+// State reads a node's whole desired state.
+func (ns Nodes) State(ctx context.Context, id string, ask StateQuery) (State, error) {
+	body, res, err := ns.c.whole(ctx, ask, "v1", "nodes", id, "state")
 	if err != nil {
 		return State{}, err
 	}
-	defer res.Body.Close()
-	s := State{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
+	s := State{Body: body, ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
+	s.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
 	if s.EventID, err = standsAt(res.Header); err != nil {
 		return State{}, fmt.Errorf("state of node %s: %w", id, err)
-	}
-	s.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
-	if s.Body, err = io.ReadAll(io.LimitReader(res.Body, maxState)); err != nil {
-		return State{}, c.unanswered(ctx, err)
 	}
 	return s, nil
 }
@@ -120,16 +107,15 @@ func standsAt(h http.Header) (policy.EventID, error) {
 }
 
 // Rulesets lists a node's compiled rulesets by policy id.
-func (c *Client) Rulesets(ctx context.Context, id string) ([]resource.Ruleset, error) {
-	out, err := get[resource.Items[resource.Ruleset]](ctx, c, nil, "v1", "nodes", id, "rulesets")
-	return out.Items, err
+func (ns Nodes) Rulesets(ctx context.Context, id string) ([]resource.Ruleset, error) {
+	return items[resource.Ruleset](ctx, ns.c, "v1", "nodes", id, "rulesets")
 }
 
 // Events opens a node's event stream after the event lastID (empty: live from
 // now), in the form that the node registered with. The caller reads server-sent
 // events from it, and closes it. Following
 // a node over cuts is package node's business.
-func (c *Client) Events(ctx context.Context, id, lastID string) (io.ReadCloser, error) {
+func (ns Nodes) Events(ctx context.Context, id, lastID string) (io.ReadCloser, error) {
 	q := request{
 		method: http.MethodGet, path: []string{"v1", "nodes", id, "events"},
 		header: http.Header{"Accept": {"text/event-stream"}},
@@ -137,16 +123,27 @@ func (c *Client) Events(ctx context.Context, id, lastID string) (io.ReadCloser, 
 	if lastID != "" {
 		q.header.Set("Last-Event-ID", lastID)
 	}
-	res, err := c.send(ctx, q)
+	res, err := ns.c.send(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return res.Body, nil
 }
 
-func minSeq(n uint64) url.Values {
-	if n == 0 {
-		return nil
+// Artifacts lists what a node must hold, by kind and name. A stream opened after
+// id misses nothing that items lack.
+func (ns Nodes) Artifacts(ctx context.Context, node string) (items []resource.Artifact, id policy.EventID, err error) {
+	var out resource.Items[resource.Artifact]
+	res, err := ns.c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "nodes", node, "artifacts"}}, &out)
+	if err != nil {
+		return nil, 0, err
 	}
-	return url.Values{"min_seq": {strconv.FormatUint(n, 10)}}
+	id, err = standsAt(res.Header)
+	return out.Items, id, err
+}
+
+// ReportApplied reports what a node applied.
+func (ns Nodes) ReportApplied(ctx context.Context, node string, a resource.Applied) error {
+	_, err := ns.c.doc(ctx, http.MethodPost, a, nil, nil, "v1", "nodes", node, "applied")
+	return err
 }

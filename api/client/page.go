@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"iter"
 	"net/url"
 	"strconv"
@@ -51,9 +50,4 @@ func all[T any](page func(Page) (resource.Page[T], error)) iter.Seq2[T, error] {
 			at.Cursor = *got.NextCursor
 		}
 	}
-}
-
-// listIn reads a page of a list.
-func listIn[T any](ctx context.Context, c *Client, query url.Values, path ...string) (resource.Page[T], error) {
-	return get[resource.Page[T]](ctx, c, query, path...)
 }

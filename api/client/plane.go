@@ -10,6 +10,11 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
+// Self says whom the plane takes this client for.
+func (c *Client) Self(ctx context.Context) (resource.Self, error) {
+	return get[resource.Self](ctx, c, nil, "v1", "access", "self")
+}
+
 // Status says how the plane is doing. With digest it reads the whole state.
 func (c *Client) Status(ctx context.Context, digest bool) (resource.Status, error) {
 	var q url.Values
@@ -22,15 +27,19 @@ func (c *Client) Status(ctx context.Context, digest bool) (resource.Status, erro
 // Rejected lists events that the fold refused, those above the log sequence
 // after, at most limit (0: the server's choice).
 func (c *Client) Rejected(ctx context.Context, after uint64, limit int) (resource.Page[resource.Rejection], error) {
-	q := Page{Limit: limit}.query()
-	q.Set("after", strconv.FormatUint(after, 10))
-	return listIn[resource.Rejection](ctx, c, q, "v1", "rejected")
+	return get[resource.Page[resource.Rejection]](ctx, c, above(after, limit), "v1", "rejected")
 }
 
-// Keys lists the plane's public keys.
-func (c *Client) Keys(ctx context.Context) ([]resource.Key, error) {
-	out, err := get[resource.Items[resource.Key]](ctx, c, nil, "v1", "keys")
-	return out.Items, err
+// Audit lists events of the log with who wrote them, those above the log
+// sequence after, at most limit (0: the server's choice).
+func (c *Client) Audit(ctx context.Context, after uint64, limit int) (resource.Page[resource.AuditEntry], error) {
+	return get[resource.Page[resource.AuditEntry]](ctx, c, above(after, limit), "v1", "audit")
+}
+
+func above(after uint64, limit int) url.Values {
+	q := Page{Limit: limit}.query()
+	q.Set("after", strconv.FormatUint(after, 10))
+	return q
 }
 
 // Live returns nil when the process answers.

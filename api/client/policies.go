@@ -11,74 +11,78 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
+// Policies are the policies of projects, with their revisions.
+type Policies struct{ c *Client }
+
 func policiesPath(project uuid.UUID, more ...string) []string {
 	return append([]string{"v1", "projects", project.String(), "policies"}, more...)
 }
 
-// CreatePolicy publishes a policy with its first revision.
-func (c *Client) CreatePolicy(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...Call) (resource.Policy, error) {
-	p, _, err := put[resource.Policy](ctx, c, http.MethodPost, d, calls, policiesPath(project)...)
-	return p, err
+// Create publishes a policy with its first revision.
+func (ps Policies) Create(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...Call) (resource.Policy, error) {
+	return put[resource.Policy](ctx, ps.c, http.MethodPost, d, calls, policiesPath(project)...)
 }
 
-// RevisePolicy publishes a new revision, or changes nothing when p says what
+// Revise publishes a new revision, or changes nothing when p says what
 // is so already.
-func (c *Client) RevisePolicy(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...Call) (resource.Policy, error) {
-	out, _, err := put[resource.Policy](ctx, c, http.MethodPatch, p, calls, policiesPath(project, id.String())...)
-	return out, err
+func (ps Policies) Revise(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...Call) (resource.Policy, error) {
+	return put[resource.Policy](ctx, ps.c, http.MethodPatch, p, calls, policiesPath(project, id.String())...)
 }
 
-// Policy reads a policy with its head.
-func (c *Client) Policy(ctx context.Context, project, id uuid.UUID) (resource.Policy, error) {
-	return get[resource.Policy](ctx, c, nil, policiesPath(project, id.String())...)
+// Get reads a policy with its head.
+func (ps Policies) Get(ctx context.Context, project, id uuid.UUID) (resource.Policy, error) {
+	return get[resource.Policy](ctx, ps.c, nil, policiesPath(project, id.String())...)
 }
 
-// Policies reads one page of a project's policies, without heads, by id.
-func (c *Client) Policies(ctx context.Context, project uuid.UUID, page Page) (resource.Page[resource.Policy], error) {
-	return listIn[resource.Policy](ctx, c, page.query(), policiesPath(project)...)
+// List reads one page of a project's policies, without heads, by id.
+func (ps Policies) List(ctx context.Context, project uuid.UUID, page Page) (resource.Page[resource.Policy], error) {
+	return get[resource.Page[resource.Policy]](ctx, ps.c, page.query(), policiesPath(project)...)
 }
 
-// AllPolicies walks all of them.
-func (c *Client) AllPolicies(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error] {
-	return all(func(at Page) (resource.Page[resource.Policy], error) { return c.Policies(ctx, project, at) })
+// All walks all policies of a project.
+func (ps Policies) All(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error] {
+	return all(func(at Page) (resource.Page[resource.Policy], error) { return ps.List(ctx, project, at) })
 }
 
-// DeletePolicy deletes a policy.
-func (c *Client) DeletePolicy(ctx context.Context, project, id uuid.UUID, calls ...Call) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: policiesPath(project, id.String()), calls: calls}, nil)
-	return err
+// Delete deletes a policy.
+func (ps Policies) Delete(ctx context.Context, project, id uuid.UUID, calls ...Call) error {
+	return remove(ctx, ps.c, nil, calls, policiesPath(project, id.String())...)
 }
 
 // Revisions reads one page of a policy's revisions, newest first.
-func (c *Client) Revisions(ctx context.Context, project, id uuid.UUID, page Page) (resource.Page[resource.Revision], error) {
-	return listIn[resource.Revision](ctx, c, page.query(), policiesPath(project, id.String(), "revisions")...)
+func (ps Policies) Revisions(ctx context.Context, project, id uuid.UUID, page Page) (resource.Page[resource.Revision], error) {
+	return get[resource.Page[resource.Revision]](ctx, ps.c, page.query(), policiesPath(project, id.String(), "revisions")...)
 }
 
 // AllRevisions walks all of them.
-func (c *Client) AllRevisions(ctx context.Context, project, id uuid.UUID) iter.Seq2[resource.Revision, error] {
-	return all(func(at Page) (resource.Page[resource.Revision], error) { return c.Revisions(ctx, project, id, at) })
+func (ps Policies) AllRevisions(ctx context.Context, project, id uuid.UUID) iter.Seq2[resource.Revision, error] {
+	return all(func(at Page) (resource.Page[resource.Revision], error) { return ps.Revisions(ctx, project, id, at) })
 }
 
 // Revision reads one revision.
-func (c *Client) Revision(ctx context.Context, project, id, revision uuid.UUID) (resource.Revision, error) {
-	return get[resource.Revision](ctx, c, nil, policiesPath(project, id.String(), "revisions", revision.String())...)
+func (ps Policies) Revision(ctx context.Context, project, id, revision uuid.UUID) (resource.Revision, error) {
+	return get[resource.Revision](ctx, ps.c, nil, policiesPath(project, id.String(), "revisions", revision.String())...)
 }
 
 // Diff compares the rules of two revisions of a policy.
-func (c *Client) Diff(ctx context.Context, project, id, from, to uuid.UUID) (resource.Diff, error) {
+func (ps Policies) Diff(ctx context.Context, project, id, from, to uuid.UUID) (resource.Diff, error) {
 	q := url.Values{"from_revision": {from.String()}, "to_revision": {to.String()}}
-	return get[resource.Diff](ctx, c, q, policiesPath(project, id.String(), "diff")...)
+	return get[resource.Diff](ctx, ps.c, q, policiesPath(project, id.String(), "diff")...)
 }
 
 // DryRun says what a revision would do, and writes nothing.
-func (c *Client) DryRun(ctx context.Context, project, id uuid.UUID, p resource.Preview) (resource.DryRun, error) {
-	out, _, err := put[resource.DryRun](ctx, c, http.MethodPost, p, nil, policiesPath(project, id.String(), "dry-run")...)
-	return out, err
+func (ps Policies) DryRun(ctx context.Context, project, id uuid.UUID, p resource.Preview) (resource.DryRun, error) {
+	return put[resource.DryRun](ctx, ps.c, http.MethodPost, p, nil, policiesPath(project, id.String(), "dry-run")...)
 }
 
 // DryRunNew says what a policy that does not exist yet would do, and writes
 // nothing.
-func (c *Client) DryRunNew(ctx context.Context, project uuid.UUID, p resource.Preview) (resource.DryRun, error) {
-	out, _, err := put[resource.DryRun](ctx, c, http.MethodPost, p, nil, "v1", "projects", project.String(), "policies:dry-run")
-	return out, err
+func (ps Policies) DryRunNew(ctx context.Context, project uuid.UUID, p resource.Preview) (resource.DryRun, error) {
+	return put[resource.DryRun](ctx, ps.c, http.MethodPost, p, nil, "v1", "projects", project.String(), "policies:dry-run")
+}
+
+// Rollout says how far a policy has come, deleted or not. It lists at most limit
+// lagging nodes (0: the server's choice).
+func (ps Policies) Rollout(ctx context.Context, project, id uuid.UUID, limit int) (resource.Rollout, error) {
+	return get[resource.Rollout](ctx, ps.c, Page{Limit: limit}.query(), policiesPath(project, id.String(), "rollout")...)
 }

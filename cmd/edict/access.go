@@ -58,7 +58,7 @@ func (a accessCommands) grantCommand() *cobra.Command {
 					}
 					text = r.String()
 				}
-				if p, err = c.WriteRelation(cmd.Context(), args[0], text); err != nil {
+				if p, err = c.Principals.WriteRelation(cmd.Context(), args[0], text); err != nil {
 					return err
 				}
 			}
@@ -81,7 +81,7 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 				return err
 			}
 			for _, r := range args[1:] {
-				if err := c.RemoveRelation(cmd.Context(), args[0], r); err != nil {
+				if err := c.Principals.RemoveRelation(cmd.Context(), args[0], r); err != nil {
 					return err
 				}
 			}
@@ -100,12 +100,12 @@ func (a accessCommands) accessListCommand() *cobra.Command {
 			}
 			var all []resource.Principal
 			if len(args) == 1 {
-				one, err := c.Principal(cmd.Context(), args[0])
+				one, err := c.Principals.Get(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				all = append(all, one)
-			} else if all, err = collect(c.AllPrincipals(cmd.Context())); err != nil {
+			} else if all, err = collect(c.Principals.All(cmd.Context())); err != nil {
 				return err
 			}
 			return a.print(all, func(w io.Writer) { writePrincipals(w, all) })
@@ -121,7 +121,7 @@ func (a accessCommands) accessRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.DeletePrincipal(cmd.Context(), args[0])
+			return c.Principals.Delete(cmd.Context(), args[0])
 		},
 	})
 }
@@ -164,7 +164,7 @@ const changeTries = 5
 // the kind.
 func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, change func(*resource.PrincipalDocument) error) (resource.Principal, error) {
 	for try := 1; ; try++ {
-		p, err := c.Principal(cmd.Context(), id)
+		p, err := c.Principals.Get(cmd.Context(), id)
 		var problem *client.Problem
 		if errors.As(err, &problem) && problem.Code == "principal_not_found" {
 			p, err = resource.Principal{Kind: kind}, nil
@@ -180,7 +180,7 @@ func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, chan
 		if err := change(&doc); err != nil {
 			return p, err
 		}
-		p, err = c.PutPrincipal(cmd.Context(), id, doc, version)
+		p, err = c.Principals.Put(cmd.Context(), id, doc, version)
 		if errors.As(err, &problem) && problem.Code == "revision_conflict" && try < changeTries {
 			continue
 		}

@@ -119,11 +119,11 @@ func nodeUUID(given string) (string, error) {
 // makeNode makes a node that is not there; one that is keeps what it is. Where
 // operators have a listener of their own, nodes are made at the other.
 func (a accessCommands) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
-	_, err := c.Node(ctx, project, node)
+	_, err := c.Nodes.Get(ctx, project, node)
 	var problem *client.Problem
 	switch {
 	case errors.As(err, &problem) && problem.Code == api.CodeNodeNotFound:
-		_, _, err = c.PutNode(ctx, project, node, resource.Facts{Labels: labels})
+		_, _, err = c.Nodes.Put(ctx, project, node, resource.Facts{Labels: labels})
 		return err
 	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound && len(labels) > 0:
 		return cli.Failed(cli.NotFound, "this address serves operators alone: run edict node apply %s at the other one, then this without --label", node)

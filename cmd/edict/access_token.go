@@ -150,7 +150,7 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 	})
 	for _, r := range relations {
 		if err == nil {
-			_, err = c.WriteRelation(cmd.Context(), string(id), r.String())
+			_, err = c.Principals.WriteRelation(cmd.Context(), string(id), r.String())
 		}
 	}
 	return err
@@ -164,7 +164,7 @@ func (a accessCommands) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := c.Principal(cmd.Context(), args[0])
+			p, err := c.Principals.Get(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func (a accessCommands) tokenRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := c.Principal(cmd.Context(), args[0]); err != nil {
+			if _, err := c.Principals.Get(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			_, err = changePrincipal(cmd, c, args[0], "", func(d *resource.PrincipalDocument) error {

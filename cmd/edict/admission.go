@@ -24,11 +24,11 @@ func (a admissionCommands) admissionCommand() *cobra.Command {
 
 // findAdmission reads an admission policy by its id or its name.
 func findAdmission(ctx context.Context, c *client.Client, name string) (resource.AdmissionPolicy, error) {
-	p, err := c.AdmissionPolicy(ctx, name)
+	p, err := c.Admission.Get(ctx, name)
 	if codeOf(err) != cli.NotFound {
 		return p, err
 	}
-	found, err := collect(c.AllAdmissionPolicies(ctx, map[string][]string{"name": {name}}))
+	found, err := collect(c.Admission.All(ctx, map[string][]string{"name": {name}}))
 	switch {
 	case err != nil:
 		return p, err

@@ -73,7 +73,7 @@ func (a admissionCommands) admissionApply(cmd *cobra.Command, files []string, dr
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "admission policies", int64(len(drafts)))
-	results, err := author.ApplyAdmission(cmd.Context(), c, drafts, dry, func() { bar.Add(1) })
+	results, err := author.ApplyAdmission(cmd.Context(), c.Admission, drafts, dry, func() { bar.Add(1) })
 	bar.Stop()
 	if results == nil {
 		return err

@@ -21,7 +21,7 @@ func (a admissionCommands) admissionDeleteCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := c.DeleteAdmissionPolicy(cmd.Context(), p.ID); err != nil {
+				if err := c.Admission.Delete(cmd.Context(), p.ID); err != nil {
 					return err
 				}
 				_, err = fmt.Fprintf(a.stdout, "admission/%s deleted\n", p.Name)

@@ -65,7 +65,7 @@ func (a admissionCommands) admissionEvaluate(cmd *cobra.Command, files []string,
 	if len(docs) != 1 {
 		return cli.Failed(cli.Unreadable, "the input has %d documents; want one request", len(docs))
 	}
-	admitted, err := c.Evaluate(cmd.Context(), docs[0].JSON, explain)
+	admitted, err := c.Admission.Evaluate(cmd.Context(), docs[0].JSON, explain)
 	var problem *client.Problem
 	if err != nil && (!errors.As(err, &problem) || problem.Policy == nil) {
 		return err

@@ -86,7 +86,7 @@ priority within. With -o json or yaml each has its code, so that
 					filter.Set(name, value)
 				}
 			}
-			all, err := collect(c.AllAdmissionPolicies(cmd.Context(), filter))
+			all, err := collect(c.Admission.All(cmd.Context(), filter))
 			if err != nil {
 				return err
 			}

@@ -139,7 +139,7 @@ func (a admissionCommands) policiesAgainst(cmd *cobra.Command, f admissionReplay
 	set := map[author.AdmissionName]admission.Policy{}
 	given := cmd.Flags().Changed("against")
 	if !given && f.log == "" {
-		for p, err := range c.AllAdmissionPolicies(ctx, nil) {
+		for p, err := range c.Admission.All(ctx, nil) {
 			if err != nil {
 				return nil, err
 			}

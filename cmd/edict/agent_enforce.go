@@ -45,7 +45,7 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 		return nil, cli.Failed(exitConfig, "--apply nftables: %v", err)
 	}
 	options := agent.EnforcerOptions{
-		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c, Kernel: kernel,
+		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c.Datapath, Kernel: kernel,
 		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
 		MaxAge: f.maxAge, Log: opt.Log,
 	}

@@ -41,7 +41,7 @@ higher precedence wins, and a flow without an entry is denied.`,
 			if err != nil {
 				return err
 			}
-			t, err := c.Datapath(cmd.Context(), args[0], client.StateQuery{})
+			t, err := c.Datapath.Table(cmd.Context(), args[0], client.StateQuery{})
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func (a datapathCommands) asking(use, short, long string, write func(w io.Writer
 			if err != nil {
 				return err
 			}
-			e, err := c.Explain(cmd.Context(), args[0], flow)
+			e, err := c.Datapath.Explain(cmd.Context(), args[0], flow)
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ func (a keyCommands) keyListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			keys, err := c.Keys(cmd.Context())
+			keys, err := c.Keys.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ that a worker could not follow is refused.`,
 			if err != nil {
 				return err
 			}
-			keys, err := c.RotateKey(cmd.Context(), transition)
+			keys, err := c.Keys.Rotate(cmd.Context(), transition)
 			if err != nil {
 				return err
 			}

@@ -58,12 +58,12 @@ removed.`,
 
 // applyNode states a node's facts and says what that changed.
 func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (string, error) {
-	before, err := c.Node(ctx, project, id)
+	before, err := c.Nodes.Get(ctx, project, id)
 	var p *client.Problem
 	if err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
 		return "", err
 	}
-	after, created, err := c.PutNode(ctx, project, id, facts)
+	after, created, err := c.Nodes.Put(ctx, project, id, facts)
 	switch {
 	case err != nil:
 		return "", err
@@ -84,7 +84,7 @@ func (a nodeCommands) nodeDeleteCommand() *cobra.Command {
 				return err
 			}
 			return each(args, func(id string) error {
-				if err := c.DeleteNode(cmd.Context(), project, id); err != nil {
+				if err := c.Nodes.Delete(cmd.Context(), project, id); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.stdout, "node/%s deleted\n", id)

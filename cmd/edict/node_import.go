@@ -42,7 +42,7 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 	}
 	defer input.Close()
 	bar := progress.Start(a.stderr, "importing", "lines", total)
-	result, err := c.ImportNodes(cmd.Context(), project, &lineCounter{input, bar})
+	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar})
 	bar.Stop()
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func (a nodeCommands) nodeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := collect(c.AllNodes(cmd.Context(), project, selector))
+			all, err := collect(c.Nodes.All(cmd.Context(), project, selector))
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func (a nodeCommands) nodeGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := c.Node(cmd.Context(), project, args[0])
+			n, err := c.Nodes.Get(cmd.Context(), project, args[0])
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ away; from the nearest checkpoint before, when there is one.`,
 			if f.log != "" {
 				return cli.Usage(cmd, "--log reads the past of a stopped plane: say which moment with --at")
 			}
-			s, err := c.NodeState(cmd.Context(), args[0], client.StateQuery{})
+			s, err := c.Nodes.State(cmd.Context(), args[0], client.StateQuery{})
 			if err != nil {
 				return err
 			}

@@ -32,14 +32,14 @@ func (a policyCommands) policyClient(cmd *cobra.Command) *cobra.Command {
 // findPolicy reads a policy by its slug or its id.
 func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name string) (resource.Policy, error) {
 	if id, err := uuid.Parse(name); err == nil {
-		return c.Policy(ctx, project, id)
+		return c.Policies.Get(ctx, project, id)
 	}
-	for p, err := range c.AllPolicies(ctx, project) {
+	for p, err := range c.Policies.All(ctx, project) {
 		if err != nil {
 			return resource.Policy{}, err
 		}
 		if p.Slug == name {
-			return c.Policy(ctx, project, p.ID)
+			return c.Policies.Get(ctx, project, p.ID)
 		}
 	}
 	return resource.Policy{}, cli.Failed(cli.NotFound, "no policy %q in project %s; see 'edict policy list'", name, project)

@@ -111,7 +111,7 @@ func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict b
 	}
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "policies", int64(len(drafts)))
-	results, err := author.Apply(cmd.Context(), c, project, drafts, func() { bar.Add(1) })
+	results, err := author.Apply(cmd.Context(), c.Policies, project, drafts, func() { bar.Add(1) })
 	bar.Stop()
 	if results == nil {
 		return err

@@ -21,7 +21,7 @@ func (a policyCommands) policyDeleteCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := c.DeletePolicy(cmd.Context(), project, p.ID); err != nil {
+				if err := c.Policies.Delete(cmd.Context(), project, p.ID); err != nil {
 					return err
 				}
 				_, err = fmt.Fprintf(a.stdout, "policy/%s deleted\n", p.Slug)

@@ -43,7 +43,7 @@ Exit code 1 when there is a difference.`,
 			if err != nil {
 				return err
 			}
-			d, err := c.Diff(cmd.Context(), project, p.ID, older, newer)
+			d, err := c.Policies.Diff(cmd.Context(), project, p.ID, older, newer)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func ends(cmd *cobra.Command, c *client.Client, p resource.Policy, from, to stri
 }
 
 func parent(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (uuid.UUID, error) {
-	r, err := c.Revision(ctx, p.ProjectID, p.ID, revision)
+	r, err := c.Policies.Revision(ctx, p.ProjectID, p.ID, revision)
 	if err != nil {
 		return uuid.Nil, err
 	}

@@ -79,7 +79,7 @@ func fileDiffs(ctx context.Context, c *client.Client, project uuid.UUID, drafts 
 			all = append(all, firstDiff(after))
 			continue
 		}
-		p, err := c.Policy(ctx, project, id)
+		p, err := c.Policies.Get(ctx, project, id)
 		if err != nil {
 			return nil, err
 		}

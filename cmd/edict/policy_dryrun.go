@@ -67,9 +67,9 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
 		var r resource.DryRun
 		if id, exists := ids[d.Slug]; exists {
-			r, err = c.DryRun(ctx, project, id, preview)
+			r, err = c.Policies.DryRun(ctx, project, id, preview)
 		} else {
-			r, err = c.DryRunNew(ctx, project, preview)
+			r, err = c.Policies.DryRunNew(ctx, project, preview)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", d.Slug, err)
@@ -82,7 +82,7 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 // policyIDs are the ids of a project's policies, by slug.
 func policyIDs(ctx context.Context, c *client.Client, project uuid.UUID) (map[string]uuid.UUID, error) {
 	ids := map[string]uuid.UUID{}
-	for p, err := range c.AllPolicies(ctx, project) {
+	for p, err := range c.Policies.All(ctx, project) {
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	began := time.Now()
 	bar := progress.Start(a.stderr, "importing", "lines", 0)
 	m := importer{console: &a.console, bar: bar, kube: kube}
-	err = author.Import(cmd.Context(), c, project, m.read(files), m.tell)
+	err = author.Import(cmd.Context(), c.Policies, project, m.read(files), m.tell)
 	bar.Stop()
 	took := time.Since(began)
 	fmt.Fprintf(a.stderr, "%d policies in %s (%.0f/s)\n", m.count.total(), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())

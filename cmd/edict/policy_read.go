@@ -110,7 +110,7 @@ func (a policyCommands) policyListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := collect(c.AllPolicies(cmd.Context(), project))
+			all, err := collect(c.Policies.All(cmd.Context(), project))
 			if err == nil && a.format != formatTable {
 				all, err = withHeads(cmd.Context(), c, all)
 			}
@@ -148,7 +148,7 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 	g.SetLimit(atOnce)
 	for i, p := range listed {
 		g.Go(func() error {
-			full, err := c.Policy(ctx, p.ProjectID, p.ID)
+			full, err := c.Policies.Get(ctx, p.ProjectID, p.ID)
 			if codeOf(err) == cli.NotFound {
 				return nil
 			}
@@ -164,7 +164,7 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 
 func (a policyCommands) policyRevisionsCommand() *cobra.Command {
 	return a.onePolicy("revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
-		all, err := collect(c.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
+		all, err := collect(c.Policies.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ type rolloutOf struct {
 }
 
 func (q rolloutOf) ask(ctx context.Context) (resource.Rollout, error) {
-	return q.client.Rollout(ctx, q.project, q.id, q.limit)
+	return q.client.Policies.Rollout(ctx, q.project, q.id, q.limit)
 }
 
 func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {

@@ -47,7 +47,7 @@ func TestTheWayBackFromALostTail(t *testing.T) {
 	data, project := t.TempDir()+"/data", uuid.MustParse(defaultProject)
 	c, stop := serving(t, data)
 	put := func(id string) uint64 {
-		n, _, err := c.PutNode(t.Context(), project, id, resource.Facts{Labels: map[string]string{"role": "web"}})
+		n, _, err := c.Nodes.Put(t.Context(), project, id, resource.Facts{Labels: map[string]string{"role": "web"}})
 		require.NoError(t, err)
 		return n.Version
 	}

@@ -154,7 +154,7 @@ func (a releaseCommands) sendReleases(ctx context.Context, c *client.Client, pro
 		}
 		_ = w.CloseWithError(err) // never fails
 	}()
-	result, err := c.Release(ctx, project, r)
+	result, err := c.Releases.Create(ctx, project, r)
 	_ = r.Close() // the writer ends, whatever the answer was
 	<-written
 	return result, err
@@ -174,7 +174,7 @@ func (a releaseCommands) tellReleased(result resource.BatchResult) error {
 func (a releaseCommands) tellWaiting(ctx context.Context, c *client.Client, project uuid.UUID, t *tree.Tree) (absent []resource.Release, err error) {
 	retes := map[string]bool{}
 	var all []resource.Release
-	for r, err := range c.AllReleases(ctx, project) {
+	for r, err := range c.Releases.All(ctx, project) {
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, p
 			continue
 		}
 		for _, x := range r.Artifacts {
-			if err := c.WithdrawArtifact(ctx, project, r.NodeID, x.Kind, x.Name); err != nil {
+			if err := c.Releases.Withdraw(ctx, project, r.NodeID, x.Kind, x.Name); err != nil {
 				return err
 			}
 		}
@@ -241,7 +241,7 @@ func (a releaseCommands) releaseListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := collect(c.AllReleases(cmd.Context(), project))
+			all, err := collect(c.Releases.All(cmd.Context(), project))
 			if err != nil {
 				return err
 			}
@@ -271,7 +271,7 @@ func (a releaseCommands) releaseGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := c.Released(cmd.Context(), project, args[0], version)
+			all, err := c.Releases.Get(cmd.Context(), project, args[0], version)
 			if err != nil {
 				return err
 			}

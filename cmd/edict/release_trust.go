@@ -80,7 +80,7 @@ func (a releaseCommands) noteIdlePins(ctx context.Context, c *client.Client, pro
 	if len(pins) == 0 {
 		return nil
 	}
-	retes, err := c.Retes(ctx, project)
+	retes, err := c.Releases.Retes(ctx, project)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (a releaseCommands) rollback(cmd *cobra.Command, f rollbackFlags, nodes []s
 
 // findSigner finds for which rete, and under which name, a key signs.
 func (r *rollback) findSigner(ctx context.Context, key *artifact.Signer) error {
-	retes, err := r.c.Retes(ctx, r.project)
+	retes, err := r.c.Releases.Retes(ctx, r.project)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (r *rollback) findSigner(ctx context.Context, key *artifact.Signer) error {
 // nodes are those of the rete, or the named ones, and settles the new version.
 func (r *rollback) nodes(ctx context.Context, named []string) (held []resource.Release, err error) {
 	var highest uint64
-	for h, err := range r.c.AllReleases(ctx, r.project) {
+	for h, err := range r.c.Releases.All(ctx, r.project) {
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (r *rollback) older(ctx context.Context, h resource.Release) ([]string, err
 	if h.Version <= r.to {
 		return nil, nil
 	}
-	then, err := r.c.Released(ctx, r.project, h.NodeID, r.to)
+	then, err := r.c.Releases.Get(ctx, r.project, h.NodeID, r.to)
 	var p *client.Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
 		r.problem(h, "it held nothing at version %d, and keeps what it holds", r.to)
@@ -183,7 +183,7 @@ func (r *rollback) older(ctx context.Context, h resource.Release) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	now, err := r.c.Released(ctx, r.project, h.NodeID, 0)
+	now, err := r.c.Releases.Get(ctx, r.project, h.NodeID, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ by itself and folds what came after.`,
 			if err != nil {
 				return err
 			}
-			s, err := c.CreateSnapshot(cmd.Context())
+			s, err := c.Snapshots.Create(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (a snapshotCommands) snapshotListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := c.Snapshots(cmd.Context())
+			all, err := c.Snapshots.List(cmd.Context())
 			if err != nil {
 				return err
 			}

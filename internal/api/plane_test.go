@@ -105,63 +105,63 @@ func webDraft(slug string) resource.Draft {
 func TestAPlaneByItsClient(t *testing.T) {
 	p := newRealPlane(t)
 	ctx := t.Context()
-	made, err := p.CreatePolicy(ctx, home, webDraft("web"), client.Key("k1"), client.Correlation("c1"))
+	made, err := p.Policies.Create(ctx, home, webDraft("web"), client.Key("k1"), client.Correlation("c1"))
 	require.NoError(t, err)
-	again, err := p.CreatePolicy(ctx, home, webDraft("web"), client.Key("k1"), client.Correlation("c1"))
+	again, err := p.Policies.Create(ctx, home, webDraft("web"), client.Key("k1"), client.Correlation("c1"))
 	require.NoError(t, err)
 	require.Equal(t, made, again)
 
-	n, created, err := p.PutNode(ctx, home, "n1", resource.Facts{Labels: map[string]string{"role": "web"}, Addresses: []string{"10.0.0.1"}})
+	n, created, err := p.Nodes.Put(ctx, home, "n1", resource.Facts{Labels: map[string]string{"role": "web"}, Addresses: []string{"10.0.0.1"}})
 	require.NoError(t, err)
 	require.True(t, created)
-	batch, err := p.ImportNodes(ctx, home, strings.NewReader(`{"id":"n2","labels":{"role":"db"}}`+"\n"+`{"id":"n1","labels":{"role":"web"},"addresses":["10.0.0.1"]}`))
+	batch, err := p.Nodes.Import(ctx, home, strings.NewReader(`{"id":"n2","labels":{"role":"db"}}`+"\n"+`{"id":"n1","labels":{"role":"web"},"addresses":["10.0.0.1"]}`))
 	require.NoError(t, err)
 	require.Equal(t, resource.BatchResult{Applied: 1, Unchanged: 1, Rejected: []resource.RejectedLine{}}, batch)
-	got, err := p.Node(ctx, home, "n1")
+	got, err := p.Nodes.Get(ctx, home, "n1")
 	require.NoError(t, err)
 	require.Equal(t, n, got)
-	listed, err := p.Nodes(ctx, home, "role", client.Page{Limit: 1})
+	listed, err := p.Nodes.List(ctx, home, "role", client.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, listed.Items, 1)
 	require.NotNil(t, listed.NextCursor)
 
 	rules := made.Head.Rules
 	rules[0].Action = "deny"
-	revised, err := p.RevisePolicy(ctx, home, made.ID, resource.Patch{Rules: rules, ExpectedRevisionID: &made.HeadRevisionID})
+	revised, err := p.Policies.Revise(ctx, home, made.ID, resource.Patch{Rules: rules, ExpectedRevisionID: &made.HeadRevisionID})
 	require.NoError(t, err)
-	read, err := p.Policy(ctx, home, made.ID)
+	read, err := p.Policies.Get(ctx, home, made.ID)
 	require.NoError(t, err)
 	require.Equal(t, revised, read)
-	revs, err := p.Revisions(ctx, home, made.ID, client.Page{})
+	revs, err := p.Policies.Revisions(ctx, home, made.ID, client.Page{})
 	require.NoError(t, err)
 	require.Len(t, revs.Items, 2)
-	one, err := p.Revision(ctx, home, made.ID, made.HeadRevisionID)
+	one, err := p.Policies.Revision(ctx, home, made.ID, made.HeadRevisionID)
 	require.NoError(t, err)
 	require.Equal(t, revs.Items[1], one)
-	diff, err := p.Diff(ctx, home, made.ID, made.HeadRevisionID, revised.HeadRevisionID)
+	diff, err := p.Policies.Diff(ctx, home, made.ID, made.HeadRevisionID, revised.HeadRevisionID)
 	require.NoError(t, err)
 	require.Len(t, diff.Modified, 1)
-	first, err := p.DryRunNew(ctx, home, resource.Preview{Selector: made.Head.Selector, Rules: rules})
+	first, err := p.Policies.DryRunNew(ctx, home, resource.Preview{Selector: made.Head.Selector, Rules: rules})
 	require.NoError(t, err)
 	require.Equal(t, rules, first.RuleDiff.Added, "all that it says is new")
 	require.Empty(t, first.RuleDiff.Removed)
-	dry, err := p.DryRun(ctx, home, made.ID, resource.Preview{Selector: made.Head.Selector, Rules: rules})
+	dry, err := p.Policies.DryRun(ctx, home, made.ID, resource.Preview{Selector: made.Head.Selector, Rules: rules})
 	require.NoError(t, err)
 	require.Equal(t, []string{"n1", "n2"}, dry.MatchedNodeIDs)
 	require.Equal(t, []string{"n2"}, dry.UnreachableNodeIDs)
 	require.Zero(t, dry.PeerPairsAffected)
 
-	state, err := p.NodeState(ctx, "n1", client.StateQuery{})
+	state, err := p.Nodes.State(ctx, "n1", client.StateQuery{})
 	require.NoError(t, err)
 	require.Equal(t, policy.EventID(1), state.EventID)
 	require.Contains(t, string(state.Body), revised.HeadRevisionID.String())
-	same, err := p.NodeState(ctx, "n1", client.StateQuery{ETag: state.ETag, MinSeq: 1})
+	same, err := p.Nodes.State(ctx, "n1", client.StateQuery{ETag: state.ETag, MinSeq: 1})
 	require.NoError(t, err)
 	require.True(t, same.NotModified)
-	rows, err := p.Rulesets(ctx, "n2")
+	rows, err := p.Nodes.Rulesets(ctx, "n2")
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
-	events, err := p.Events(ctx, "n1", "3")
+	events, err := p.Nodes.Events(ctx, "n1", "3")
 	require.NoError(t, err)
 	hello := make([]byte, 8)
 	_, err = io.ReadFull(events, hello)
@@ -169,21 +169,21 @@ func TestAPlaneByItsClient(t *testing.T) {
 	require.NoError(t, events.Close())
 
 	require.NotZero(t, state.LogSeq)
-	require.NoError(t, p.ReportApplied(ctx, "n1", resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}))
-	rollout, err := p.Rollout(ctx, home, made.ID, 1)
+	require.NoError(t, p.Nodes.ReportApplied(ctx, "n1", resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}))
+	rollout, err := p.Policies.Rollout(ctx, home, made.ID, 1)
 	require.NoError(t, err)
 	require.Equal(t, 2, rollout.Desired)
 	require.Equal(t, 1, rollout.Applied)
 	require.Len(t, rollout.Lagging, 1)
 	require.Equal(t, "n2", rollout.Lagging[0].NodeID)
 
-	sheet, err := p.Datapath(ctx, "n1", client.StateQuery{MinSeq: 1})
+	sheet, err := p.Datapath.Table(ctx, "n1", client.StateQuery{MinSeq: 1})
 	require.NoError(t, err)
 	require.Contains(t, string(sheet.Body), `"node_id":"n1"`)
-	unchanged, err := p.Datapath(ctx, "n1", client.StateQuery{ETag: sheet.ETag})
+	unchanged, err := p.Datapath.Table(ctx, "n1", client.StateQuery{ETag: sheet.ETag})
 	require.NoError(t, err)
 	require.True(t, unchanged.NotModified)
-	why, err := p.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})
+	why, err := p.Datapath.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})
 	require.NoError(t, err)
 	require.NotEmpty(t, why.Verdict)
 
@@ -192,9 +192,9 @@ func TestAPlaneByItsClient(t *testing.T) {
 	p.admitPeople(t)
 	p.releaseAndWithdraw(t)
 
-	require.NoError(t, p.DeletePolicy(ctx, home, made.ID))
-	require.NoError(t, p.DeleteNode(ctx, home, "n1"))
-	for range p.AllPolicies(ctx, home) {
+	require.NoError(t, p.Policies.Delete(ctx, home, made.ID))
+	require.NoError(t, p.Nodes.Delete(ctx, home, "n1"))
+	for range p.Policies.All(ctx, home) {
 		t.Fatal("deleted")
 	}
 	for _, r := range api.Routes() {
@@ -213,48 +213,48 @@ func TestAPlaneByItsClient(t *testing.T) {
 func (p *realPlane) releaseAndWithdraw(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	got, err := p.Release(ctx, home, strings.NewReader(handmade("n1", 3)))
+	got, err := p.Releases.Create(ctx, home, strings.NewReader(handmade("n1", 3)))
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Applied)
-	for r, err := range p.AllReleases(ctx, home) {
+	for r, err := range p.Releases.All(ctx, home) {
 		require.NoError(t, err)
 		require.Equal(t, "n1", r.NodeID)
 	}
-	held, seq, err := p.NodeArtifacts(ctx, "n1")
+	held, seq, err := p.Nodes.Artifacts(ctx, "n1")
 	require.NoError(t, err)
 	require.NotZero(t, seq)
-	past, err := p.Released(ctx, home, "n1", 3)
+	past, err := p.Releases.Get(ctx, home, "n1", 3)
 	require.NoError(t, err)
 	require.Equal(t, held, past)
-	all, err := p.Retes(ctx, home)
+	all, err := p.Releases.Retes(ctx, home)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	require.NoError(t, p.WithdrawArtifact(ctx, home, "n1", "vertex", "flor"))
+	require.NoError(t, p.Releases.Withdraw(ctx, home, "n1", "vertex", "flor"))
 }
 
 // register walks through an admission policy's life.
 func (p *realPlane) register(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	made, err := p.CreateAdmissionPolicy(ctx, json.RawMessage(admissionDraft(t, "n", "Global", 1, specified(`{"patch": {"a": 1}}`))))
+	made, err := p.Admission.Create(ctx, json.RawMessage(admissionDraft(t, "n", "Global", 1, specified(`{"patch": {"a": 1}}`))))
 	require.NoError(t, err)
-	for x, err := range p.AllAdmissionPolicies(ctx, nil) {
+	for x, err := range p.Admission.All(ctx, nil) {
 		require.NoError(t, err)
 		require.Equal(t, made.ID, x.ID)
 	}
-	x, err := p.AdmissionPolicy(ctx, made.ID)
+	x, err := p.Admission.Get(ctx, made.ID)
 	require.NoError(t, err)
 	change := json.RawMessage(body(t, "rego_code", specified(`{"patch": {"a": 2}}`)))
-	dry, err := p.ReplaceAdmissionPolicy(ctx, made.ID, change, x.Version, client.DryRun)
+	dry, err := p.Admission.Replace(ctx, made.ID, change, x.Version, client.DryRun)
 	require.NoError(t, err)
 	require.Zero(t, dry.Version)
-	x, err = p.ReplaceAdmissionPolicy(ctx, made.ID, change, x.Version)
+	x, err = p.Admission.Replace(ctx, made.ID, change, x.Version)
 	require.NoError(t, err)
-	out, err := p.Evaluate(ctx, json.RawMessage(`{"request_payload":{}}`), true)
+	out, err := p.Admission.Evaluate(ctx, json.RawMessage(`{"request_payload":{}}`), true)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"a":2}`, string(out.RequestPayload))
 	require.Equal(t, x.Version, out.Explain.SnapshotVersion)
-	require.NoError(t, p.DeleteAdmissionPolicy(ctx, made.ID))
+	require.NoError(t, p.Admission.Delete(ctx, made.ID))
 }
 
 // admitPeople gives and takes what somebody may do.
@@ -264,20 +264,20 @@ func (p *realPlane) admitPeople(t *testing.T) {
 	self, err := p.Self(ctx)
 	require.NoError(t, err)
 	require.Empty(t, self.Relations, "access is not configured")
-	ana, err := p.PutPrincipal(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
+	ana, err := p.Principals.Put(ctx, "ana", resource.PrincipalDocument{Kind: "person"}, 0)
 	require.NoError(t, err)
-	_, err = p.WriteRelation(ctx, "ana", "plane#read")
+	_, err = p.Principals.WriteRelation(ctx, "ana", "plane#read")
 	require.NoError(t, err)
-	again, err := p.Principal(ctx, "ana")
+	again, err := p.Principals.Get(ctx, "ana")
 	require.NoError(t, err)
 	require.Equal(t, ana.Version, again.Version)
 	require.Len(t, again.Relations, 1)
-	for x, err := range p.AllPrincipals(ctx) {
+	for x, err := range p.Principals.All(ctx) {
 		require.NoError(t, err)
 		require.Equal(t, again, x)
 	}
-	require.NoError(t, p.RemoveRelation(ctx, "ana", "plane#read"))
-	require.NoError(t, p.DeletePrincipal(ctx, "ana"))
+	require.NoError(t, p.Principals.RemoveRelation(ctx, "ana", "plane#read"))
+	require.NoError(t, p.Principals.Delete(ctx, "ana"))
 	_, err = p.hasty.Audit(ctx, 0, 5)
 	require.Error(t, err, "nobody reads the log for others here")
 }
@@ -294,14 +294,14 @@ func (p *realPlane) operate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.Metrics(ctx)
 	require.Error(t, err)
-	keys, err := p.Keys(ctx)
+	keys, err := p.Keys.List(ctx)
 	require.NoError(t, err)
 	require.Empty(t, keys)
-	keys, err = p.RotateKey(ctx, time.Hour)
+	keys, err = p.Keys.Rotate(ctx, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	for transition, code := range map[time.Duration]string{time.Second: api.CodeInvalidTransition, 48 * time.Hour: api.CodeKeyInTransition} {
-		_, err = p.RotateKey(ctx, transition)
+		_, err = p.Keys.Rotate(ctx, transition)
 		var refused *client.Problem
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, code, refused.Code)
@@ -311,10 +311,10 @@ func (p *realPlane) operate(t *testing.T) {
 	require.Empty(t, rejected.Items)
 
 	p.recount(t)
-	saved, err := p.CreateSnapshot(ctx)
+	saved, err := p.Snapshots.Create(ctx)
 	require.NoError(t, err)
 	require.Equal(t, manifest.Digest, saved.Digest)
-	snapshots, err := p.Snapshots(ctx)
+	snapshots, err := p.Snapshots.List(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []resource.Snapshot{saved}, snapshots)
 
@@ -356,15 +356,15 @@ func TestRacingWritersAreJudgedByTheLog(t *testing.T) {
 		}
 		return count
 	}
-	got := race(func(int) error { _, err := p.CreatePolicy(ctx, home, webDraft("web")); return err })
+	got := race(func(int) error { _, err := p.Policies.Create(ctx, home, webDraft("web")); return err })
 	require.Equal(t, map[string]int{"ok": 1, "policy_slug_taken": writers - 1}, got)
 
 	var made resource.Policy
-	for made = range p.AllPolicies(ctx, home) {
+	for made = range p.Policies.All(ctx, home) {
 	}
 	got = race(func(i int) error {
 		name := fmt.Sprint(i)
-		_, err := p.RevisePolicy(ctx, home, made.ID, resource.Patch{DisplayName: &name, ExpectedRevisionID: &made.HeadRevisionID})
+		_, err := p.Policies.Revise(ctx, home, made.ID, resource.Patch{DisplayName: &name, ExpectedRevisionID: &made.HeadRevisionID})
 		return err
 	})
 	require.Equal(t, map[string]int{"ok": 1, "revision_conflict": writers - 1}, got)
@@ -373,7 +373,7 @@ func TestRacingWritersAreJudgedByTheLog(t *testing.T) {
 	var mu sync.Mutex
 	var ids []uuid.UUID
 	got = race(func(int) error {
-		made, err := p.CreatePolicy(ctx, home, webDraft("db"), client.Key("k"))
+		made, err := p.Policies.Create(ctx, home, webDraft("db"), client.Key("k"))
 		mu.Lock()
 		defer mu.Unlock()
 		ids = append(ids, made.ID)

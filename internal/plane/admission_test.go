@@ -38,7 +38,7 @@ func TestTwoServersCannotBothTakeAName(t *testing.T) {
 				if round%2 == 1 {
 					name, priority = fmt.Sprint("n", round, "-", i), 2*round // the same priority
 				}
-				made, err := c.CreateAdmissionPolicy(t.Context(), draft(name, priority))
+				made, err := c.Admission.Create(t.Context(), draft(name, priority))
 				ids[i], faults[i] = made.ID, err
 			})
 		}
@@ -51,10 +51,10 @@ func TestTwoServersCannotBothTakeAName(t *testing.T) {
 		var pr *client.Problem
 		require.True(t, errors.As(faults[1-winner], &pr), "and one only: %v", faults)
 		require.Equal(t, map[int]string{0: "name_taken", 1: "priority_taken"}[round%2], pr.Code)
-		_, err := clients[winner].AdmissionPolicy(t.Context(), ids[winner])
+		_, err := clients[winner].Admission.Get(t.Context(), ids[winner])
 		require.NoError(t, err, "who made it reads it at once")
-		require.NoError(t, clients[winner].DeleteAdmissionPolicy(t.Context(), ids[winner]))
-		for range clients[winner].AllAdmissionPolicies(t.Context(), nil) {
+		require.NoError(t, clients[winner].Admission.Delete(t.Context(), ids[winner]))
+		for range clients[winner].Admission.All(t.Context(), nil) {
 			t.Fatal("deleted")
 		}
 	}
@@ -66,11 +66,11 @@ func TestARebuiltPlaneJudgesAsBefore(t *testing.T) {
 	opt := Options{Data: dir, NATSListen: "none", Relaxed: true}
 	at, stop := start(t, opt)
 	c := newClient(t, at)
-	_, err := c.CreateAdmissionPolicy(t.Context(), json.RawMessage(
+	_, err := c.Admission.Create(t.Context(), json.RawMessage(
 		`{"name":"n","policy_type":"User","user_id":"ana","rego_code":"package dcm.policy.x\n\nresult := {\"patch\": {\"by\": input.user_id}}\n"}`))
 	require.NoError(t, err)
 	judge := func(c *client.Client) resource.Admitted {
-		out, err := c.Evaluate(t.Context(), json.RawMessage(`{"request_payload":{},"user_id":"ana"}`), false)
+		out, err := c.Admission.Evaluate(t.Context(), json.RawMessage(`{"request_payload":{},"user_id":"ana"}`), false)
 		require.NoError(t, err)
 		return out
 	}

@@ -69,7 +69,7 @@ func TestNodesThatComeAndGoLeaveNothingInNATS(t *testing.T) {
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	made, err := c.CreatePolicy(t.Context(), project, resource.Draft{
+	made, err := c.Policies.Create(t.Context(), project, resource.Draft{
 		Slug: "web", Selector: resource.Selector{Source: "role=web", Destination: "role=web"}, Rules: allow(1),
 	})
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestNodesThatComeAndGoLeaveNothingInNATS(t *testing.T) {
 			return policy.NodeUpdated{ID: uuid.New(), Project: project, Node: id, Labels: labels}
 		})
 		followed := p.follow(t, ns.ClientURL(), round)
-		_, err := c.RevisePolicy(t.Context(), project, made.ID, resource.Patch{Rules: allow(uint16(round + 2))})
+		_, err := c.Policies.Revise(t.Context(), project, made.ID, resource.Patch{Rules: allow(uint16(round + 2))})
 		require.NoError(t, err)
 		followed(t)
 		publish(round, func(id policy.NodeID) policy.Event {

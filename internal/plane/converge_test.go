@@ -35,22 +35,22 @@ func TestEveryWorkerKnowsWhatNodesReport(t *testing.T) {
 	two, stop := worker("w2", second)
 	ctx := t.Context()
 	for _, id := range []string{"a", "b"} {
-		_, _, err = one.PutNode(ctx, project, id, resource.Facts{Labels: map[string]string{"role": "web"}})
+		_, _, err = one.Nodes.Put(ctx, project, id, resource.Facts{Labels: map[string]string{"role": "web"}})
 		require.NoError(t, err)
 	}
-	made, err := one.CreatePolicy(ctx, project, resource.Draft{
+	made, err := one.Policies.Create(ctx, project, resource.Draft{
 		Slug: "web", Selector: resource.Selector{Source: "role=web", Destination: "role=web"},
 		Rules: []resource.Rule{{Action: "deny", Protocol: "any", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.0.0.0/8"}},
 	})
 	require.NoError(t, err)
-	rows, err := one.Rulesets(ctx, "a")
+	rows, err := one.Nodes.Rulesets(ctx, "a")
 	require.NoError(t, err)
-	state, err := one.NodeState(ctx, "a", client.StateQuery{})
+	state, err := one.Nodes.State(ctx, "a", client.StateQuery{})
 	require.NoError(t, err)
 	said := resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}
 
-	require.Eventually(t, func() bool { return one.ReportApplied(ctx, "a", said) == nil }, 20*time.Second, 10*time.Millisecond)
-	r, err := one.Rollout(ctx, project, made.ID, 0)
+	require.Eventually(t, func() bool { return one.Nodes.ReportApplied(ctx, "a", said) == nil }, 20*time.Second, 10*time.Millisecond)
+	r, err := one.Policies.Rollout(ctx, project, made.ID, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Applied, "whoever took a report knows it at once")
 	awaitApplied(t, two, made.ID, 1)
@@ -80,7 +80,7 @@ func awaitApplied(t *testing.T, c *client.Client, id uuid.UUID, want int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.Eventually(t, func() bool {
-		r, err := c.Rollout(ctx, project, id, 0)
+		r, err := c.Policies.Rollout(ctx, project, id, 0)
 		return err == nil && r.Applied == want && len(r.Lagging) == r.Desired-want
 	}, 30*time.Second, 10*time.Millisecond)
 }
@@ -90,10 +90,10 @@ func awaitApplied(t *testing.T, c *client.Client, id uuid.UUID, want int) {
 func TestReportsAreMadeAnewWhenTheyAreLost(t *testing.T) {
 	at, _ := start(t, Options{Data: t.TempDir(), Relaxed: true, NATSListen: "127.0.0.1:0"})
 	c := newClient(t, at)
-	_, _, err := c.PutNode(t.Context(), project, "a", resource.Facts{})
+	_, _, err := c.Nodes.Put(t.Context(), project, "a", resource.Facts{})
 	require.NoError(t, err)
 	said := resource.Applied{Version: 1, Fingerprint: compiler.Empty.Fingerprint.String()}
-	ok := func() bool { return c.ReportApplied(t.Context(), "a", said) == nil }
+	ok := func() bool { return c.Nodes.ReportApplied(t.Context(), "a", said) == nil }
 	require.Eventually(t, ok, 20*time.Second, 10*time.Millisecond)
 	nc, err := nats.Connect(at.NATS)
 	require.NoError(t, err)

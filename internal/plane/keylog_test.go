@@ -30,7 +30,7 @@ func rotations(t *testing.T, at Addresses) (all []resource.AuditEntry) {
 func TestARotationIsOneLineOfTheAudit(t *testing.T) {
 	opt := Options{Data: t.TempDir(), Relaxed: true}
 	at, _ := start(t, opt)
-	before, err := newClient(t, at).Keys(t.Context())
+	before, err := newClient(t, at).Keys.List(t.Context())
 	require.NoError(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+at.HTTP+"/v1/keys:rotate?transition=1h", nil)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestARotationIsOneLineOfTheAudit(t *testing.T) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	all := rotations(t, at)
 	require.Len(t, all, 1)
-	after, err := newClient(t, at).Keys(t.Context())
+	after, err := newClient(t, at).Keys.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "ana", all[0].Principal)
 	require.Equal(t, "change-7", all[0].CorrelationID)
@@ -64,7 +64,7 @@ func TestARotationThatAKillCutIsLoggedOnce(t *testing.T) {
 		at, stop := start(t, opt)
 		all := rotations(t, at)
 		require.Len(t, all, 1, "each rotation is told once, however often the plane starts")
-		keys, err := newClient(t, at).Keys(t.Context())
+		keys, err := newClient(t, at).Keys.List(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, before, keys[0].KeyID)
 		require.Equal(t, "eve change-8 "+before+" to "+keys[0].KeyID, all[0].Principal+" "+all[0].CorrelationID+" "+all[0].Detail)

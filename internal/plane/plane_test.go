@@ -93,11 +93,11 @@ func TestWhatTheFoldRejectsIsReported(t *testing.T) {
 func TestTheKeyOutlivesTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	at, stop := start(t, Options{Data: dir, Relaxed: true})
-	before, err := newClient(t, at).Keys(t.Context())
+	before, err := newClient(t, at).Keys.List(t.Context())
 	require.NoError(t, err)
 	stop()
 	at, _ = start(t, Options{Data: dir, Relaxed: true})
-	after, err := newClient(t, at).Keys(t.Context())
+	after, err := newClient(t, at).Keys.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 	info, err := os.Stat(filepath.Join(dir, "signing.key"))

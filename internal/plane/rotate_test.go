@@ -67,7 +67,7 @@ func (r *rotated) restart() {
 // write has the next revision of the policy accepted.
 func (r *rotated) write() {
 	r.port++
-	_, err := r.RevisePolicy(r.t.Context(), project, r.policy, resource.Patch{Rules: allow(r.port)})
+	_, err := r.Policies.Revise(r.t.Context(), project, r.policy, resource.Patch{Rules: allow(r.port)})
 	require.NoError(r.t, err)
 }
 
@@ -76,7 +76,7 @@ func (r *rotated) write() {
 func (r *rotated) create() {
 	for i, slug := range []string{"still", "web"} {
 		r.port = uint16(i + 1)
-		made, err := r.CreatePolicy(r.t.Context(), project, resource.Draft{
+		made, err := r.Policies.Create(r.t.Context(), project, resource.Draft{
 			Slug: slug, Selector: resource.Selector{Source: "role=web", Destination: "role=none"}, Rules: allow(r.port),
 		})
 		require.NoError(r.t, err)
@@ -90,7 +90,7 @@ func allow(port uint16) []resource.Rule {
 
 // keys are the plane's as it shows them.
 func (r *rotated) keys() []resource.Key {
-	keys, err := r.Keys(r.t.Context())
+	keys, err := r.Keys.List(r.t.Context())
 	require.NoError(r.t, err)
 	return keys
 }
@@ -107,7 +107,7 @@ func (r *rotated) trust() *artifact.TrustSet {
 // rotate replaces the key.
 func (r *rotated) rotate(transition time.Duration) {
 	before := r.keys()
-	keys, err := r.RotateKey(r.t.Context(), transition)
+	keys, err := r.Keys.Rotate(r.t.Context(), transition)
 	require.NoError(r.t, err)
 	require.Len(r.t, keys, 2)
 	require.Equal(r.t, before[0].KeyID, keys[1].KeyID)
@@ -200,7 +200,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	r := &rotated{t: t, opt: Options{Data: dir, NATSListen: "127.0.0.1:0", Relaxed: true, leastTransition: time.Second}}
 	r.start()
 	for i := range 6 {
-		_, _, err := r.PutNode(t.Context(), project, fmt.Sprintf("n%d", i), resource.Facts{Labels: map[string]string{"role": "web"}})
+		_, _, err := r.Nodes.Put(t.Context(), project, fmt.Sprintf("n%d", i), resource.Facts{Labels: map[string]string{"role": "web"}})
 		require.NoError(t, err)
 	}
 	r.create()
@@ -231,7 +231,7 @@ func TestTheKeyIsRotatedUnderLoad(t *testing.T) {
 	r.nodes = r.nodes[:4]
 
 	r.rotate(2 * time.Second)
-	_, err = r.RotateKey(t.Context(), time.Minute)
+	_, err = r.Keys.Rotate(t.Context(), time.Minute)
 	var refused *client.Problem
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "key_in_transition", refused.Code)
@@ -308,11 +308,11 @@ func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
 	_, stop := start(t, lacking)
 	refusal := func() (code, detail string) {
 		var pr *client.Problem
-		_, err := c.RotateKey(t.Context(), time.Minute)
+		_, err := c.Keys.Rotate(t.Context(), time.Minute)
 		require.ErrorAs(t, err, &pr)
 		return pr.Code, pr.Detail
 	}
-	_, err := c.RotateKey(t.Context(), time.Millisecond)
+	_, err := c.Keys.Rotate(t.Context(), time.Millisecond)
 	require.ErrorContains(t, err, "1s to")
 	require.Eventually(t, func() bool {
 		all, err := c.Status(t.Context(), false)
@@ -324,11 +324,11 @@ func TestWorkersRotateAKeyThatAllOfThemHold(t *testing.T) {
 	stop()
 	two, stop := start(t, worker("w2", second, first)) // which of the flags names which does not matter
 	require.Eventually(t, func() bool {
-		keys, err := c.RotateKey(t.Context(), time.Minute)
+		keys, err := c.Keys.Rotate(t.Context(), time.Minute)
 		return err == nil && keys[0].KeyID == next.KeyID()
 	}, 20*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
-		keys, err := newClient(t, two).Keys(t.Context())
+		keys, err := newClient(t, two).Keys.List(t.Context())
 		return err == nil && len(keys) == 2 && keys[0].KeyID == next.KeyID() && keys[1].KeyID == old.KeyID()
 	}, 20*time.Second, 10*time.Millisecond, "the other worker follows the record")
 	require.Len(t, rotations(t, at), 1, "both saw to it that the log has it")

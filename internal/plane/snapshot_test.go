@@ -42,7 +42,7 @@ func putNodes(t *testing.T, c *client.Client, from, to int) {
 	for i := from; i < to; i++ {
 		fmt.Fprintf(&body, `{"id":"n%d","labels":{"role":"web"},"addresses":[]}`+"\n", i)
 	}
-	res, err := c.ImportNodes(t.Context(), project, strings.NewReader(body.String()))
+	res, err := c.Nodes.Import(t.Context(), project, strings.NewReader(body.String()))
 	require.NoError(t, err)
 	require.Equal(t, to-from, res.Applied)
 }
@@ -54,10 +54,10 @@ func TestANewWorkerStartsFromTheNewestCheckpointThatIsSound(t *testing.T) {
 	at, _ := start(t, Options{Data: dir, NATSListen: "127.0.0.1:0", Relaxed: true})
 	c := newClient(t, at)
 	putNodes(t, c, 0, 20)
-	_, err := c.CreateSnapshot(t.Context())
+	_, err := c.Snapshots.Create(t.Context())
 	require.NoError(t, err)
 	putNodes(t, c, 20, 30)
-	second, err := c.CreateSnapshot(t.Context())
+	second, err := c.Snapshots.Create(t.Context())
 	require.NoError(t, err)
 	putNodes(t, c, 30, 40)
 	live, err := c.Status(t.Context(), true)
@@ -117,7 +117,7 @@ func TestCheckpointsAreMadeAsTheyAreDue(t *testing.T) {
 		putNodes(t, c, n*10, n*10+10)
 		require.Eventually(t, func() bool {
 			var err error
-			got, err = c.Snapshots(t.Context())
+			got, err = c.Snapshots.List(t.Context())
 			require.NoError(t, err)
 			return len(got) == 1 && got[0].Seq == uint64(n*10+10)
 		}, 20*time.Second, 5*time.Millisecond)

@@ -119,13 +119,13 @@ func TestANodeHearsWhenItsTableAloneChanges(t *testing.T) {
 	ctx := t.Context()
 	put := func(id, role, address string) (seq uint64) {
 		t.Helper()
-		_, _, err := c.PutNode(ctx, project, id, resource.Facts{Labels: map[string]string{"role": role}, Addresses: []string{address}})
+		_, _, err := c.Nodes.Put(ctx, project, id, resource.Facts{Labels: map[string]string{"role": role}, Addresses: []string{address}})
 		require.NoError(t, err)
 		return p.store.Applied()
 	}
 	create := func(d resource.Draft) (id uuid.UUID, seq uint64) {
 		t.Helper()
-		made, err := c.CreatePolicy(ctx, project, d)
+		made, err := c.Policies.Create(ctx, project, d)
 		require.NoError(t, err)
 		return made.ID, p.store.Applied()
 	}

@@ -40,10 +40,10 @@ func TestAPlaneThatStartsAgainPublishesNothingAgain(t *testing.T) {
 		at, stop := start(t, opt)
 		c := newClient(t, at)
 		if i == 0 {
-			_, _, err := c.PutNode(t.Context(), project, "n1", resource.Facts{Labels: map[string]string{"role": "web"}})
+			_, _, err := c.Nodes.Put(t.Context(), project, "n1", resource.Facts{Labels: map[string]string{"role": "web"}})
 			require.NoError(t, err)
 		}
-		_, err := c.CreatePolicy(t.Context(), project, resource.Draft{
+		_, err := c.Policies.Create(t.Context(), project, resource.Draft{
 			Slug: slug, Selector: resource.Selector{Source: "role=web", Destination: "role=web"}, Rules: allow(uint16(i + 1)),
 		})
 		require.NoError(t, err)

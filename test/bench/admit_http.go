@@ -98,7 +98,7 @@ func (s *served) registered(ctx context.Context, n int) error {
 	}
 	for {
 		have := 0
-		for _, err := range c.AllAdmissionPolicies(ctx, nil) {
+		for _, err := range c.Admission.All(ctx, nil) {
 			if err != nil {
 				return err
 			}

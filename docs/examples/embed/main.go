@@ -70,7 +70,7 @@ func use(ctx context.Context, url string, out io.Writer) error {
 	}
 	project := uuid.MustParse("5b8f3c9e-0d2a-4f61-9c3d-1e7a4b6d8f02") // a project exists by being used
 	facts := resource.Facts{Labels: map[string]string{"role": "web"}, Addresses: []string{"10.0.0.1"}}
-	if _, _, err := c.PutNode(ctx, project, "web-1", facts); err != nil {
+	if _, _, err := c.Nodes.Put(ctx, project, "web-1", facts); err != nil {
 		return err
 	}
 	parts, ctx := errgroup.WithContext(ctx)
@@ -89,7 +89,7 @@ func use(ctx context.Context, url string, out io.Writer) error {
 	})
 	parts.Go(func() error {
 		<-following.Done() // the policy comes as an event then, and not with the state before
-		_, err := c.CreatePolicy(ctx, project, resource.Draft{
+		_, err := c.Policies.Create(ctx, project, resource.Draft{
 			Slug:     fmt.Sprintf("https-%d", time.Now().UnixNano()),
 			Selector: resource.Selector{Source: "role=web", Destination: "role=web"},
 			Rules:    []resource.Rule{{Action: "allow", Protocol: "tcp", SourceCIDR: "10.0.0.0/8", DestinationCIDR: "10.0.0.1/32", Ports: &resource.Ports{From: 443, To: 443}}},

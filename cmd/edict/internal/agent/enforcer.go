@@ -26,9 +26,9 @@ import (
 // force again after a boot before the plane was asked.
 const tableFile = "table.json"
 
-// Tables is where a node's table comes from; *client.Client is one.
+// Tables is where a node's table comes from; client.Datapath is one.
 type Tables interface {
-	Datapath(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
+	Table(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
 }
 
 // EnforcerOptions are the settings of an Enforcer.
@@ -237,7 +237,7 @@ func (e *Enforcer) refresh(ctx context.Context) error {
 		}
 		e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version)
 	}
-	got, err := e.opt.Tables.Datapath(ctx, string(e.opt.Node), client.StateQuery{ETag: e.etag})
+	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), client.StateQuery{ETag: e.etag})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (s *shelf) put(table []byte, err error) {
 	s.table, s.err = table, err
 }
 
-func (s *shelf) Datapath(_ context.Context, _ string, ask client.StateQuery) (client.Table, error) {
+func (s *shelf) Table(_ context.Context, _ string, ask client.StateQuery) (client.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag := fmt.Sprintf("%x", sha256.Sum256(s.table))

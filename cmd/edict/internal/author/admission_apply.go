@@ -15,12 +15,12 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// AdmissionPlane is the little that an author of admission policies asks of the
+// AdmissionPolicies is the little that an author of admission policies asks of the
 // API.
-type AdmissionPlane interface {
-	AllAdmissionPolicies(ctx context.Context, filter url.Values) iter.Seq2[resource.AdmissionPolicy, error]
-	CreateAdmissionPolicy(ctx context.Context, draft json.RawMessage, calls ...client.Call) (resource.AdmissionID, error)
-	ReplaceAdmissionPolicy(ctx context.Context, id string, change json.RawMessage, version uint64, calls ...client.Call) (resource.AdmissionPolicy, error)
+type AdmissionPolicies interface {
+	All(ctx context.Context, filter url.Values) iter.Seq2[resource.AdmissionPolicy, error]
+	Create(ctx context.Context, draft json.RawMessage, calls ...client.Call) (resource.AdmissionID, error)
+	Replace(ctx context.Context, id string, change json.RawMessage, version uint64, calls ...client.Call) (resource.AdmissionPolicy, error)
 }
 
 // AdmissionResult is what became of one draft, as in [Result]. ID is "" when
@@ -35,9 +35,9 @@ type AdmissionResult struct {
 // is one policy within a level and owner. With dry the plane checks all and
 // writes nothing. Results stand in the drafts' order; done is called as each is
 // known, from any goroutine.
-func ApplyAdmission(ctx context.Context, p AdmissionPlane, drafts []AdmissionDraft, dry bool, done func()) ([]AdmissionResult, error) {
-	a := admissionApplier{plane: p, dry: dry, known: map[AdmissionName]resource.AdmissionPolicy{}}
-	for x, err := range p.AllAdmissionPolicies(ctx, nil) {
+func ApplyAdmission(ctx context.Context, p AdmissionPolicies, drafts []AdmissionDraft, dry bool, done func()) ([]AdmissionResult, error) {
+	a := admissionApplier{policies: p, dry: dry, known: map[AdmissionName]resource.AdmissionPolicy{}}
+	for x, err := range p.All(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -88,9 +88,9 @@ func priorityTaken(err error) bool {
 
 // admissionApplier knows the policies that existed when it began.
 type admissionApplier struct {
-	plane AdmissionPlane
-	dry   bool
-	known map[AdmissionName]resource.AdmissionPolicy
+	policies AdmissionPolicies
+	dry      bool
+	known    map[AdmissionName]resource.AdmissionPolicy
 }
 
 func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r AdmissionResult) {
@@ -106,13 +106,13 @@ func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r Admis
 		}
 		if !exists {
 			r.Outcome = Created
-			made, err := a.plane.CreateAdmissionPolicy(ctx, body, calls...)
+			made, err := a.policies.Create(ctx, body, calls...)
 			if r.ID = made.ID; a.dry {
 				r.ID = ""
 			}
 			return err
 		}
-		now, err := a.plane.ReplaceAdmissionPolicy(ctx, before.ID, body, 0, calls...)
+		now, err := a.policies.Replace(ctx, before.ID, body, 0, calls...)
 		if r.ID, r.Outcome = before.ID, Configured; now.Version == before.Version {
 			r.Outcome = Unchanged
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
-// Plane is the little an author asks of the API.
-type Plane interface {
-	AllPolicies(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error]
-	CreatePolicy(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...client.Call) (resource.Policy, error)
-	RevisePolicy(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...client.Call) (resource.Policy, error)
+// Policies is the little an author asks of the API; client.Policies are it.
+type Policies interface {
+	All(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error]
+	Create(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...client.Call) (resource.Policy, error)
+	Revise(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...client.Call) (resource.Policy, error)
 }
 
 // What became of a draft.
@@ -49,8 +49,8 @@ const tries = 4
 
 // Apply creates or revises every draft. Results stand in the drafts' order;
 // done is called as each is known, from any goroutine.
-func Apply(ctx context.Context, p Plane, project uuid.UUID, drafts []Draft, done func()) ([]Result, error) {
-	a := applier{plane: p, project: project}
+func Apply(ctx context.Context, p Policies, project uuid.UUID, drafts []Draft, done func()) ([]Result, error) {
+	a := applier{policies: p, project: project}
 	if err := a.look(ctx); err != nil {
 		return nil, err
 	}
@@ -85,10 +85,10 @@ func gone(err error) error {
 
 // applier knows the policies that exist, by slug.
 type applier struct {
-	plane   Plane
-	project uuid.UUID
-	mu      sync.Mutex
-	known   map[string]existing
+	policies Policies
+	project  uuid.UUID
+	mu       sync.Mutex
+	known    map[string]existing
 }
 
 // existing is the little to know of a policy that may be revised.
@@ -96,7 +96,7 @@ type existing struct{ id, head uuid.UUID }
 
 func (a *applier) look(ctx context.Context) error {
 	known := map[string]existing{}
-	for p, err := range a.plane.AllPolicies(ctx, a.project) {
+	for p, err := range a.policies.All(ctx, a.project) {
 		if err != nil {
 			return err
 		}
@@ -140,14 +140,14 @@ func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
 	r.Err = patiently(ctx, func(call client.Call) (err error) {
 		if !exists {
 			r.Outcome = Created
-			r.Policy, err = a.plane.CreatePolicy(ctx, a.project, d.Draft, call)
+			r.Policy, err = a.policies.Create(ctx, a.project, d.Draft, call)
 			return err
 		}
 		patch := resource.Patch{Selector: &d.Selector, NewOrder: d.Order.Whole(), Rules: d.Rules}
 		if d.DisplayName != "" {
 			patch.DisplayName = &d.DisplayName
 		}
-		r.Policy, err = a.plane.RevisePolicy(ctx, a.project, before.id, patch, call)
+		r.Policy, err = a.policies.Revise(ctx, a.project, before.id, patch, call)
 		if r.Outcome = Configured; r.Policy.HeadRevisionID == before.head {
 			r.Outcome = Unchanged
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 )
 
-// fakePlane keeps policies by slug; fail may refuse a write.
-type fakePlane struct {
+// fakePolicies keeps policies by slug; fail may refuse a write.
+type fakePolicies struct {
 	mu     sync.Mutex
 	live   map[string]resource.Policy
 	hidden map[string]bool // not yet listed: another author is faster
@@ -27,7 +27,7 @@ type fakePlane struct {
 	writes int
 }
 
-func (p *fakePlane) AllPolicies(context.Context, uuid.UUID) iter.Seq2[resource.Policy, error] {
+func (p *fakePolicies) All(context.Context, uuid.UUID) iter.Seq2[resource.Policy, error] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []resource.Policy
@@ -46,7 +46,7 @@ func (p *fakePlane) AllPolicies(context.Context, uuid.UUID) iter.Seq2[resource.P
 	}
 }
 
-func (p *fakePlane) CreatePolicy(_ context.Context, _ uuid.UUID, d resource.Draft, _ ...client.Call) (resource.Policy, error) {
+func (p *fakePolicies) Create(_ context.Context, _ uuid.UUID, d resource.Draft, _ ...client.Call) (resource.Policy, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writes++
@@ -63,7 +63,7 @@ func (p *fakePlane) CreatePolicy(_ context.Context, _ uuid.UUID, d resource.Draf
 	return x, nil
 }
 
-func (p *fakePlane) RevisePolicy(_ context.Context, _, id uuid.UUID, patch resource.Patch, _ ...client.Call) (resource.Policy, error) {
+func (p *fakePolicies) Revise(_ context.Context, _, id uuid.UUID, patch resource.Patch, _ ...client.Call) (resource.Policy, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writes++
@@ -98,7 +98,7 @@ func outcomes(results []Result) (out []string) {
 	return out
 }
 
-func apply(t *testing.T, p *fakePlane, all []Draft) []Result {
+func apply(t *testing.T, p *fakePolicies, all []Draft) []Result {
 	t.Helper()
 	results, err := Apply(t.Context(), p, uuid.New(), all, func() {})
 	require.NoError(t, err)
@@ -106,18 +106,18 @@ func apply(t *testing.T, p *fakePlane, all []Draft) []Result {
 }
 
 func TestApplyCreatesAndRevisesBySlug(t *testing.T) {
-	p := &fakePlane{live: map[string]resource.Policy{}}
+	p := &fakePolicies{live: map[string]resource.Policy{}}
 	require.Equal(t, []string{Created, Created}, outcomes(apply(t, p, drafts(1, "a", "b"))))
 	require.Equal(t, []string{Unchanged, Created, Unchanged}, outcomes(apply(t, p, drafts(1, "b", "c", "a"))))
 	require.Equal(t, []string{Configured}, outcomes(apply(t, p, drafts(2, "b"))))
 }
 
 func TestApplyMeetsAnotherAuthor(t *testing.T) {
-	p := &fakePlane{live: map[string]resource.Policy{"a": {ID: uuid.New(), Slug: "a"}}, hidden: map[string]bool{"a": true}}
+	p := &fakePolicies{live: map[string]resource.Policy{"a": {ID: uuid.New(), Slug: "a"}}, hidden: map[string]bool{"a": true}}
 	require.Equal(t, []string{Unchanged}, outcomes(apply(t, p, drafts(1, "a"))), "created by the other meanwhile")
 
 	lists := 0
-	q := &flakyList{fakePlane: fakePlane{live: map[string]resource.Policy{}}, ghost: resource.Policy{ID: uuid.New(), Slug: "a"}, lists: &lists}
+	q := &flakyList{fakePolicies: fakePolicies{live: map[string]resource.Policy{}}, ghost: resource.Policy{ID: uuid.New(), Slug: "a"}, lists: &lists}
 	results, err := Apply(t.Context(), q, uuid.New(), drafts(1, "a"), func() {})
 	require.NoError(t, err)
 	require.Equal(t, []string{Created}, outcomes(results), "deleted by the other meanwhile")
@@ -125,16 +125,16 @@ func TestApplyMeetsAnotherAuthor(t *testing.T) {
 
 // flakyList lists a policy that is gone, once.
 type flakyList struct {
-	fakePlane
+	fakePolicies
 	ghost resource.Policy
 	lists *int
 }
 
-func (p *flakyList) AllPolicies(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error] {
+func (p *flakyList) All(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error] {
 	if *p.lists++; *p.lists == 1 {
 		return func(yield func(resource.Policy, error) bool) { yield(p.ghost, nil) }
 	}
-	return p.fakePlane.AllPolicies(ctx, project)
+	return p.fakePolicies.All(ctx, project)
 }
 
 func TestApplyGoesOnAfterARefusalButNotWithoutAPlane(t *testing.T) {
@@ -142,7 +142,7 @@ func TestApplyGoesOnAfterARefusalButNotWithoutAPlane(t *testing.T) {
 	for i := range 200 {
 		slugs = append(slugs, fmt.Sprintf("p-%d", i))
 	}
-	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
+	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
 		if slug == "p-3" {
 			return resource.NewProblem(http.StatusForbidden, "forbidden", "no")
 		}
@@ -152,7 +152,7 @@ func TestApplyGoesOnAfterARefusalButNotWithoutAPlane(t *testing.T) {
 	require.Error(t, results[3].Err)
 	require.Len(t, p.live, 199)
 
-	p = &fakePlane{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
+	p = &fakePolicies{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
 		return &client.UnavailableError{Server: "x", Err: errors.New("gone")}
 	}}
 	results = apply(t, p, drafts(1, slugs...))
@@ -162,7 +162,7 @@ func TestApplyGoesOnAfterARefusalButNotWithoutAPlane(t *testing.T) {
 
 func TestAWriteThatIsNotVisibleYetIsRepeated(t *testing.T) {
 	tries := 0
-	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(string, string) error {
+	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(string, string) error {
 		if tries++; tries == 1 {
 			return resource.NewProblem(http.StatusServiceUnavailable, "projection_behind", "later")
 		}
@@ -190,7 +190,7 @@ func TestDraftsTellsEveryFaultOfEveryDocument(t *testing.T) {
 }
 
 func TestImportKeepsTheOrderOfASlugAndGoesOn(t *testing.T) {
-	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
+	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(_, slug string) error {
 		if slug == "p-3" {
 			return resource.NewProblem(http.StatusForbidden, "forbidden", "no")
 		}
@@ -224,7 +224,7 @@ func TestImportKeepsTheOrderOfASlugAndGoesOn(t *testing.T) {
 }
 
 func TestImportEndsWithThePlane(t *testing.T) {
-	p := &fakePlane{live: map[string]resource.Policy{}, fail: func(string, string) error {
+	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(string, string) error {
 		return &client.UnavailableError{Server: "x", Err: errors.New("gone")}
 	}}
 	endless := func(yield func(Draft) bool) {

@@ -14,8 +14,8 @@ import (
 // applied in their order. report is called with each result as soon as it is
 // known, from any goroutine. An error means that the plane is gone or ctx has ended,
 // and the remaining drafts were not tried.
-func Import(ctx context.Context, p Plane, project uuid.UUID, drafts iter.Seq[Draft], report func(Draft, Result)) error {
-	a := applier{plane: p, project: project}
+func Import(ctx context.Context, p Policies, project uuid.UUID, drafts iter.Seq[Draft], report func(Draft, Result)) error {
+	a := applier{policies: p, project: project}
 	if err := a.look(ctx); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (t *tour) open(ctx context.Context, g *errgroup.Group) error {
 // publish writes the shipped policies.
 func (t *tour) publish(ctx context.Context) error {
 	began := time.Now()
-	results, err := author.Apply(ctx, t.client, t.opt.Project, t.world.drafts, func() {})
+	results, err := author.Apply(ctx, t.client.Policies, t.opt.Project, t.world.drafts, func() {})
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *tour) register(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	result, err := t.client.ImportNodes(ctx, t.opt.Project, bytes.NewReader(t.world.lines()))
+	result, err := t.client.Nodes.Import(ctx, t.opt.Project, bytes.NewReader(t.world.lines()))
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (t *tour) follow(ctx context.Context) error {
 	if err := t.crowd.connected(ctx, 1); err != nil {
 		return err
 	}
-	state, err := t.client.NodeState(ctx, t.world.nodes[t.world.traveller].ID, client.StateQuery{})
+	state, err := t.client.Nodes.State(ctx, t.world.nodes[t.world.traveller].ID, client.StateQuery{})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (t *tour) reviseWith(ctx context.Context, port uint16) (r announced, answer
 	})
 	p := t.world.policies[revisedSlug]
 	began := time.Now()
-	if _, err := t.client.RevisePolicy(ctx, t.opt.Project, p.id, resource.Patch{Rules: rules}); err != nil {
+	if _, err := t.client.Policies.Revise(ctx, t.opt.Project, p.id, resource.Patch{Rules: rules}); err != nil {
 		return r, 0, err
 	}
 	answered = time.Since(began)
@@ -133,7 +133,7 @@ func (t *tour) relabel(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	put, _, err := t.client.PutNode(ctx, t.opt.Project, n.ID, resource.Facts{Labels: n.Labels, Addresses: n.Addresses})
+	put, _, err := t.client.Nodes.Put(ctx, t.opt.Project, n.ID, resource.Facts{Labels: n.Labels, Addresses: n.Addresses})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (t *tour) remove(ctx context.Context) error {
 	nodes := t.world.matched(removedSlug)
 	sets, _ := t.world.labelSets(func(l policy.Labels) bool { return p.selector.Matches(l) })
 	began := time.Now()
-	if err := t.client.DeletePolicy(ctx, t.opt.Project, p.id); err != nil {
+	if err := t.client.Policies.Delete(ctx, t.opt.Project, p.id); err != nil {
 		return err
 	}
 	seq, err := t.head(ctx)

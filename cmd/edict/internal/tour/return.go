@@ -93,7 +93,7 @@ func (t *tour) writeUntilGone(ctx context.Context, acknowledged *atomic.Int64, e
 			continue
 		}
 		touched = append(touched, i)
-		_, _, err := t.client.PutNode(ctx, t.opt.Project, n.ID, resource.Facts{Labels: patched(n.Labels), Addresses: n.Addresses})
+		_, _, err := t.client.Nodes.Put(ctx, t.opt.Project, n.ID, resource.Facts{Labels: patched(n.Labels), Addresses: n.Addresses})
 		if err != nil {
 			return touched
 		}
@@ -108,7 +108,7 @@ func (t *tour) writeUntilGone(ctx context.Context, acknowledged *atomic.Int64, e
 func (t *tour) lookFor(ctx context.Context, touched []int, sure int) error {
 	lost := 0
 	for k, i := range touched {
-		n, err := t.client.Node(ctx, t.opt.Project, t.world.nodes[i].ID)
+		n, err := t.client.Nodes.Get(ctx, t.opt.Project, t.world.nodes[i].ID)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (t *tour) goOn(ctx context.Context) error {
 // equalsState compares what a follower has with what the plane says it should.
 func (t *tour) equalsState(ctx context.Context, id string) error {
 	m := t.crowd.members[id]
-	state, err := t.client.NodeState(ctx, id, client.StateQuery{})
+	state, err := t.client.Nodes.State(ctx, id, client.StateQuery{})
 	if err != nil {
 		return err
 	}

@@ -48,16 +48,3 @@ func (c *Client) Facts(ctx context.Context, node string) (seq uint64, facts iter
 		}
 	}, nil
 }
-
-// CreateSnapshot makes a checkpoint of the read model of the worker spoken to.
-func (c *Client) CreateSnapshot(ctx context.Context) (resource.Snapshot, error) {
-	var out resource.Snapshot
-	_, err := c.do(ctx, request{method: http.MethodPost, path: []string{"v1", "snapshots"}}, &out)
-	return out, err
-}
-
-// Snapshots lists the checkpoints of the log, newest first.
-func (c *Client) Snapshots(ctx context.Context) ([]resource.Snapshot, error) {
-	out, err := get[resource.Items[resource.Snapshot]](ctx, c, nil, "v1", "snapshots")
-	return out.Items, err
-}

@@ -1,0 +1,229 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+// request is one call of a route. Segments of the path are escaped.
+type request struct {
+	method string
+	path   []string
+	query  url.Values
+	header http.Header
+	media  string
+	body   io.Reader
+	calls  []Call
+	once   bool // a 503 is an answer
+}
+
+// send returns the answer to a request, whose body is the caller's to close.
+// Any status above 399 is an error: a *Problem.
+func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+	req, err := c.build(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	patience := time.Now().Add(c.opt.Patience)
+	for {
+		res, err := c.opt.HTTP.Do(req)
+		if err != nil {
+			return nil, c.unanswered(ctx, err)
+		}
+		if res.StatusCode < 400 {
+			return res, nil
+		}
+		p := readProblem(res)
+		wait := retryAfter(res)
+		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
+		if !again || time.Now().Add(wait).After(patience) {
+			return nil, p
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, errors.Join(p, err)
+		}
+	}
+}
+
+func (c *Client) build(ctx context.Context, q request) (*http.Request, error) {
+	u := *c.base
+	for _, segment := range q.path {
+		u.RawPath = u.EscapedPath() + "/" + escape(segment)
+		u.Path += "/" + segment
+	}
+	u.RawQuery = q.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), q.body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range q.header {
+		req.Header[name] = values
+	}
+	req.Header.Set("User-Agent", c.opt.UserAgent)
+	if q.media != "" {
+		req.Header.Set("Content-Type", q.media)
+	}
+	if c.opt.Principal != "" {
+		req.Header.Set("X-Edict-Principal", c.opt.Principal)
+	}
+	for _, call := range q.calls {
+		call(req)
+	}
+	return req, nil
+}
+
+// escape leaves no segment that a server or a proxy would take for a step up
+// the path.
+func escape(segment string) string {
+	if segment == "." || segment == ".." {
+		return strings.ReplaceAll(segment, ".", "%2E")
+	}
+	return url.PathEscape(segment)
+}
+
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without the long address
+	}
+	return &UnavailableError{c.base.String(), err}
+}
+
+// maxProblem bounds what is read of an error: a proxy's page may be long.
+const maxProblem = 4 << 20
+
+// readProblem turns any answer into a problem; one that is none, from
+// something between, gets its status.
+func readProblem(res *http.Response) *Problem {
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
+	p := new(Problem)
+	if json.Unmarshal(body, p) != nil || p.Code == "" {
+		return resource.NewProblem(res.StatusCode, "", "the server answered %s", res.Status)
+	}
+	return p
+}
+
+// retryAfter is what a 503 advises, in whole seconds; a second when it does not.
+func retryAfter(res *http.Response) time.Duration {
+	n, err := strconv.Atoi(res.Header.Get("Retry-After"))
+	if err != nil || n < 0 {
+		n = 1
+	}
+	return time.Duration(n) * time.Second
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// do sends a request and reads a JSON answer into out, when that is not nil.
+func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, error) {
+	res, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if out == nil {
+		return res, nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		if ctx.Err() != nil {
+			return res, ctx.Err()
+		}
+		return res, &UnavailableError{c.base.String(), fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err)}
+	}
+	return res, nil
+}
+
+// get reads one resource.
+func get[T any](ctx context.Context, c *Client, query url.Values, path ...string) (T, error) {
+	var out T
+	_, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query}, &out)
+	return out, err
+}
+
+// items reads a list that is no longer than a page.
+func items[T any](ctx context.Context, c *Client, path ...string) ([]T, error) {
+	out, err := get[resource.Items[T]](ctx, c, nil, path...)
+	return out.Items, err
+}
+
+// put sends one document and reads the resource it became.
+func put[T any](ctx context.Context, c *Client, method string, in any, calls []Call, path ...string) (out T, err error) {
+	_, err = c.doc(ctx, method, in, calls, &out, path...)
+	return out, err
+}
+
+// doc sends one document, and reads a JSON answer into out, when that is not nil.
+func (c *Client) doc(ctx context.Context, method string, in any, calls []Call, out any, path ...string) (*http.Response, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	return c.do(ctx, request{
+		method: method, path: path, media: "application/json", body: bytes.NewReader(body), calls: calls,
+	}, out)
+}
+
+// batch streams lines of any number, and says what became of them.
+func batch(ctx context.Context, c *Client, lines io.Reader, calls []Call, path ...string) (out resource.BatchResult, err error) {
+	_, err = c.do(ctx, request{
+		method: http.MethodPost, path: path, media: "application/x-ndjson", body: lines, calls: calls,
+	}, &out)
+	return out, err
+}
+
+// remove deletes a resource.
+func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path ...string) error {
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: path, query: query, calls: calls}, nil)
+	return err
+}
+
+// maxState bounds a state: 1024 rules of each of a thousand policies.
+const maxState = 256 << 20
+
+// whole reads an answer as it came; nil when it is not modified.
+func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
+	q := request{method: http.MethodGet, path: path}
+	if ask.MinSeq > 0 {
+		q.query = url.Values{"min_seq": {strconv.FormatUint(ask.MinSeq, 10)}}
+	}
+	if ask.ETag != "" {
+		q.header = http.Header{"If-None-Match": {ask.ETag}}
+	}
+	res, err := c.send(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotModified {
+		return nil, res, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxState))
+	if err != nil {
+		return nil, nil, c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
+	}
+	return body, res, nil
+}
