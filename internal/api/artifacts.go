@@ -108,7 +108,7 @@ func (h *artifactHandlers) ofNode(c *call) error {
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		at = v.Seq()
-		r, ok := v.Artifacts(id)
+		r, ok := v.Releases().Held(id)
 		if !ok {
 			return nodeNotFound(id)
 		}
@@ -128,7 +128,7 @@ func (h *artifactHandlers) ofNode(c *call) error {
 func documents(v *projector.View, r projector.ReleaseInfo) ([]resource.Artifact, error) {
 	out := make([]resource.Artifact, 0, len(r.Artifacts))
 	for _, a := range r.Artifacts {
-		doc, err := v.Document(a.Fingerprint)
+		doc, err := v.Releases().Document(a.Fingerprint)
 		if err != nil {
 			return nil, fmt.Errorf("artifact %s %s of node %s: %w", a.Kind, a.Name, r.Node, err)
 		}
@@ -166,7 +166,7 @@ func (b *batch) release(line []byte) error {
 	if _, pending := b.pending(e.Node); !pending {
 		var had, taken bool
 		var now projector.ReleaseInfo
-		b.model.Read(func(v *projector.View) { now, had, taken = v.Release(b.project, e.Node) })
+		b.model.Read(func(v *projector.View) { now, had, taken = v.Releases().Of(b.project, e.Node) })
 		if taken {
 			b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
 			return nil
@@ -194,7 +194,7 @@ func (h *artifactHandlers) list(c *call) error {
 		return err
 	}
 	var items []projector.ReleaseInfo
-	h.model.Read(func(v *projector.View) { items, err = v.Releases(project, policy.NodeID(after), limit+1) })
+	h.model.Read(func(v *projector.View) { items, err = v.Releases().List(project, policy.NodeID(after), limit+1) })
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (h *artifactHandlers) get(c *call) error {
 	var seq uint64
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {
-		r, ok, _ := v.Release(project, id)
+		r, ok, _ := v.Releases().Of(project, id)
 		switch {
 		case !ok:
 			return problem(http.StatusNotFound, CodeReleaseNotFound, "nothing was released for node %s here", id)
@@ -233,7 +233,7 @@ func (h *artifactHandlers) get(c *call) error {
 			out.Items, err = documents(v, r)
 			return err
 		}
-		if seq, ok, err = v.ReleasedAt(project, id, version); err == nil && !ok {
+		if seq, ok, err = v.Releases().At(project, id, version); err == nil && !ok {
 			err = problem(http.StatusNotFound, CodeReleaseNotFound, "nothing of version %d or below was released for node %s", version, id)
 		}
 		return err
@@ -289,7 +289,7 @@ func (h *artifactHandlers) withdraw(c *call) error {
 		return err
 	}
 	return h.writes.remove(c, e, func(v *projector.View) error {
-		r, _, _ := v.Release(project, id)
+		r, _, _ := v.Releases().Of(project, id)
 		for _, a := range r.Artifacts {
 			if a.Kind == e.Kind && a.Name == e.Name {
 				return nil
@@ -306,7 +306,7 @@ func (h *artifactHandlers) retes(c *call) error {
 	}
 	out := resource.Items[resource.Rete]{Items: []resource.Rete{}}
 	h.model.Read(func(v *projector.View) {
-		for _, r := range v.Retes(project) {
+		for _, r := range v.Releases().Retes(project) {
 			rete := resource.Rete{Name: r.Name, Version: r.Version, Nodes: r.Nodes}
 			for _, s := range r.Signers {
 				rete.Signers = append(rete.Signers, resource.Signer{SPIFFE: s.SPIFFE, Key: base64.StdEncoding.EncodeToString(s.Key)})

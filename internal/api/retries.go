@@ -99,7 +99,7 @@ func (t *retries) present(e policy.Event) (seq uint64, seldom bool, err error) {
 			n, _ := v.Node(e.Node)
 			seq = n.Version
 		case policy.ArtifactReleased:
-			r, _, _ := v.Release(e.Project, e.Node)
+			r, _, _ := v.Releases().Of(e.Project, e.Node)
 			seq = r.Seq
 		case policy.RevisionCreated:
 			var r projector.RevisionInfo

@@ -463,10 +463,10 @@ func hearArtifacts(t require.TestingT, edges []Edge, told map[string]map[string]
 func documentsOf(t require.TestingT, p *Projector, node string, registered bool) map[string]string {
 	docs := map[string]string{}
 	p.Read(func(v *View) {
-		r, ok := v.Artifacts(policy.NodeID(node))
+		r, ok := v.Releases().Held(policy.NodeID(node))
 		require.Equal(t, registered, ok)
 		for _, a := range r.Artifacts {
-			doc, err := v.Document(a.Fingerprint)
+			doc, err := v.Releases().Document(a.Fingerprint)
 			require.NoError(t, err)
 			require.Equal(t, compiler.Fingerprint(sha256.Sum256(doc)), a.Fingerprint)
 			docs[a.Kind+"."+a.Name] = string(doc)
@@ -483,16 +483,16 @@ func TestPastReleasesAreFoundByVersion(t *testing.T) {
 	}
 	p.Read(func(v *View) {
 		for version, want := range map[uint64]uint64{2: 0, 3: 1, 4: 1, 5: 2, 8: 2, 9: 3, 1 << 50: 3} {
-			seq, ok, err := v.ReleasedAt(tenant(1), "a", version)
+			seq, ok, err := v.Releases().At(tenant(1), "a", version)
 			require.NoError(t, err)
 			require.Equal(t, want > 0, ok, version)
 			require.Equal(t, want, seq, version)
 		}
-		_, ok, err := v.ReleasedAt(tenant(1), "a-b", 9)
+		_, ok, err := v.Releases().At(tenant(1), "a-b", 9)
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.Equal(t, []ReteInfo{{"one", 9, 1, signersOf(k1)}}, v.Retes(tenant(1)))
-		all, err := v.Releases(tenant(1), "", 9)
+		require.Equal(t, []ReteInfo{{"one", 9, 1, signersOf(k1)}}, v.Releases().Retes(tenant(1)))
+		all, err := v.Releases().List(tenant(1), "", 9)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.False(t, all[0].Registered)

@@ -29,9 +29,6 @@ func (p *Projector) Read(f func(v *View)) {
 // Seq is the sequence the view stands at.
 func (v *View) Seq() uint64 { return v.p.cursor.seq }
 
-// Time is the log timestamp of event Seq.
-func (v *View) Time() time.Time { return logTime(v.p.cursor.time) }
-
 // NodeInfo is a registered node. Identity is a private handle of its label set,
 // fit for caches and nothing else.
 type NodeInfo struct {
@@ -135,10 +132,8 @@ func (p *policyState) info() policy.Policy {
 
 // PolicyBySlug finds a live policy's id.
 func (v *View) PolicyBySlug(project uuid.UUID, slug string) (uuid.UUID, bool) {
-	if proj := v.p.state.projects[project]; proj != nil {
-		if p := proj.slugs[slug]; p != nil {
-			return p.id, true
-		}
+	if p := v.p.state.slugHolder(project, slug); p != nil {
+		return p.id, true
 	}
 	return uuid.Nil, false
 }

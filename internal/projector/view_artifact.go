@@ -46,12 +46,19 @@ func (n *node) release() ReleaseInfo {
 	return r
 }
 
-// Artifacts are what a node that exists now holds, without their documents; ok
-// is false when there is no such node.
-func (v *View) Artifacts(id policy.NodeID) (r ReleaseInfo, ok bool) {
-	n := v.p.state.nodes[id]
+// Releases is what a view shows of the artifacts that projects released for their
+// nodes. It is valid as long as the view is.
+type Releases struct{ v *View }
+
+// Releases looks at the artifacts of nodes.
+func (v *View) Releases() Releases { return Releases{v} }
+
+// Held is what a node that exists now holds, without the documents; ok is false
+// when there is no such node.
+func (r Releases) Held(id policy.NodeID) (held ReleaseInfo, ok bool) {
+	n := r.v.p.state.nodes[id]
 	if n == nil || n.identity == nil {
-		return r, false
+		return held, false
 	}
 	if n.artifacts == nil {
 		return ReleaseInfo{Node: id, Registered: true}, true
@@ -59,40 +66,40 @@ func (v *View) Artifacts(id policy.NodeID) (r ReleaseInfo, ok bool) {
 	return n.release(), true
 }
 
-// Release is what a project released for a node, registered or not. ok is false
+// Of is what a project released for a node, registered or not. ok is false
 // when it released nothing; taken when the node is another project's.
-func (v *View) Release(project uuid.UUID, id policy.NodeID) (r ReleaseInfo, ok, taken bool) {
-	n := v.p.state.nodes[id]
+func (r Releases) Of(project uuid.UUID, id policy.NodeID) (released ReleaseInfo, ok, taken bool) {
+	n := r.v.p.state.nodes[id]
 	switch {
 	case n == nil:
-		return r, false, false
+		return released, false, false
 	case n.project.id != project:
-		return r, false, true
+		return released, false, true
 	case n.artifacts == nil:
-		return r, false, false
+		return released, false, false
 	}
 	return n.release(), true, false
 }
 
 // Document is the text of an artifact that a node holds.
-func (v *View) Document(fp compiler.Fingerprint) ([]byte, error) { return v.Payload(fp) }
+func (r Releases) Document(fp compiler.Fingerprint) ([]byte, error) { return r.v.Payload(fp) }
 
-// Releases lists what a project's nodes hold, by node id, those above after, at
-// most limit.
-func (v *View) Releases(project uuid.UUID, above policy.NodeID, limit int) ([]ReleaseInfo, error) {
+// List is what a project's nodes hold, by node id: at most limit nodes whose id is
+// greater than above.
+func (r Releases) List(project uuid.UUID, above policy.NodeID, limit int) ([]ReleaseInfo, error) {
 	all := appendArtifactsKey(nil, project, "")
 	start := all
 	if above != "" {
 		start = append(appendArtifactsKey(nil, project, above), 0)
 	}
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(all)})
+	it, err := r.v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(all)})
 	if err != nil {
 		return nil, fmt.Errorf("list releases: %w", err)
 	}
 	defer it.Close()
 	var out []ReleaseInfo
 	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
-		n := v.p.state.nodes[policy.NodeID(it.Key()[17:])]
+		n := r.v.p.state.nodes[policy.NodeID(it.Key()[17:])]
 		if n == nil || n.artifacts == nil {
 			return nil, errRecord
 		}
@@ -103,10 +110,10 @@ func (v *View) Releases(project uuid.UUID, above policy.NodeID, limit int) ([]Re
 	return out, it.Error()
 }
 
-// ReleasedAt is the place in the log of the newest release for a node whose
-// version is at most version.
-func (v *View) ReleasedAt(project uuid.UUID, id policy.NodeID, version uint64) (seq uint64, ok bool, err error) {
-	it, err := v.p.db.NewIter(&pebble.IterOptions{
+// At is the place in the log of the newest release for a node whose version is at
+// most version.
+func (r Releases) At(project uuid.UUID, id policy.NodeID, version uint64) (seq uint64, ok bool, err error) {
+	it, err := r.v.p.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendReleaseKey(nil, project, id, 0), UpperBound: append(appendReleaseKey(nil, project, id, version), 0),
 	})
 	if err != nil {
@@ -131,8 +138,8 @@ type ReteInfo struct {
 }
 
 // Retes lists the retes of a project by name.
-func (v *View) Retes(project uuid.UUID) []ReteInfo {
-	p := v.p.state.projects[project]
+func (r Releases) Retes(project uuid.UUID) []ReteInfo {
+	p := r.v.p.state.projects[project]
 	if p == nil {
 		return nil
 	}
