@@ -83,7 +83,7 @@ const (
 func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
 	pause := hintPause
 	for range hintTries {
-		if set, err = f.getArtifacts(ctx); err != nil || f.hint == nil || covers(set, f.hint) {
+		if set, err = f.documents.artifacts(ctx); err != nil || f.hint == nil || covers(set, f.hint) {
 			return set, err
 		}
 		sleep(ctx, pause)
@@ -92,8 +92,8 @@ func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error)
 	return set, ctx.Err()
 }
 
-func (f *Follower) getArtifacts(ctx context.Context) (Artifacts, error) {
-	body, header, err := f.getAtMost(ctx, "/v1/nodes/"+string(f.id)+"/artifacts", maxArtifacts)
+func (d *documents) artifacts(ctx context.Context) (Artifacts, error) {
+	body, header, err := d.get(ctx, d.url("/artifacts"), maxArtifacts)
 	if err != nil {
 		return Artifacts{}, fmt.Errorf("pull the artifacts: %w", err)
 	}

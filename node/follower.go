@@ -26,10 +26,9 @@ const refusals = 3
 // Follower follows one node. Run or Events may be called once at a time; Rows,
 // Merged and Cursor at any time from any goroutine.
 type Follower struct {
-	server    string
 	id        policy.NodeID
 	opt       Options
-	http      *http.Client
+	documents documents
 	own       *http.Transport // made here, closed here
 	trust     *artifact.TrustSet
 	askKeys   bool     // whether the plane is asked for keys
@@ -64,13 +63,13 @@ type Follower struct {
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
-		server: strings.TrimRight(server, "/"), id: id, opt: opt,
-		http: opt.HTTP, trust: opt.Trust, askKeys: opt.Trust == nil,
+		id: id, opt: opt, trust: opt.Trust, askKeys: opt.Trust == nil,
+		documents: documents{strings.TrimRight(server, "/"), id, opt.HTTP, opt.Silence},
 	}
-	if f.http == nil {
+	if opt.HTTP == nil {
 		f.own = http.DefaultTransport.(*http.Transport).Clone()
 		f.own.ResponseHeaderTimeout = opt.Silence
-		f.http = &http.Client{Transport: f.own}
+		f.documents.client = &http.Client{Transport: f.own}
 	}
 	if f.askKeys {
 		f.trust = artifact.NewTrustSet()
@@ -78,7 +77,7 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	}
 	f.given = keyIDs(f.trust.Keys(artifact.PlanePolicy))
 	f.setStreamError(errNotYet)
-	f.puller = f.pull
+	f.puller = f.documents.pull
 	if opt.From != nil {
 		f.begin(*opt.From)
 	}
@@ -247,16 +246,16 @@ func (f *Follower) prepare(ctx context.Context) error {
 	if err := f.restore(); err != nil {
 		return err
 	}
-	if f.askKeys && f.server == "" {
+	if f.askKeys && f.documents.server == "" {
 		return errNoKeys
 	}
 	if f.askKeys && !f.haveKeys {
-		if err := f.fetchKeys(ctx); err != nil {
+		if err := f.documents.keys(ctx, f.trust); err != nil {
 			return err
 		}
 		f.haveKeys = true
 	}
-	if f.begun || f.server == "" {
+	if f.begun || f.documents.server == "" {
 		return nil
 	}
 	s, err := f.puller(ctx)
@@ -302,14 +301,14 @@ func (f *Follower) from() policy.EventID {
 }
 
 func (f *Follower) open(ctx context.Context) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server+"/v1/nodes/"+string(f.id)+"/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.documents.url("/events"), nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", f.opt.accepted())
 	req.Header.Set("Cache-Control", "no-cache")
 	req.Header.Set("Last-Event-ID", f.from().String())
-	resp, err := f.http.Do(req)
+	resp, err := f.documents.client.Do(req)
 	if err != nil {
 		return nil, err
 	}

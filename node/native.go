@@ -77,7 +77,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 	if err := s.subscribe(); err != nil {
 		return false, err
 	}
-	if f.server == "" {
+	if f.documents.server == "" {
 		f.puller = s.retained
 	}
 	err = s.run(ctx)

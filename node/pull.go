@@ -37,14 +37,25 @@ const pullTries = 5
 // errMoving: the rows changed under every try of a pull.
 var errMoving = errors.New("the rows of the node kept changing while its state was pulled")
 
+// documents fetches what a plane serves a node over HTTP.
+type documents struct {
+	server  string // empty: there is none
+	node    policy.NodeID
+	client  *http.Client
+	silence time.Duration // bounds a request
+}
+
+// url is that of something about the node.
+func (d *documents) url(what string) string { return d.server + "/v1/nodes/" + string(d.node) + what }
+
 // pull fetches the node's merged state and its single rows, which must agree.
-func (f *Follower) pull(ctx context.Context) (State, error) {
+func (d *documents) pull(ctx context.Context) (State, error) {
 	for range pullTries {
-		s, err := f.pullState(ctx)
+		s, err := d.state(ctx)
 		if err != nil {
 			return State{}, fmt.Errorf("pull the state: %w", err)
 		}
-		if s.Rows, err = f.pullRows(ctx); err != nil {
+		if s.Rows, err = d.rows(ctx); err != nil {
 			return State{}, fmt.Errorf("pull the rows: %w", err)
 		}
 		if merged(s.Rows).Fingerprint == s.Merged.Fingerprint {
@@ -54,8 +65,8 @@ func (f *Follower) pull(ctx context.Context) (State, error) {
 	return State{}, errMoving
 }
 
-func (f *Follower) pullState(ctx context.Context) (State, error) {
-	body, header, err := f.get(ctx, "/v1/nodes/"+string(f.id)+"/state")
+func (d *documents) state(ctx context.Context) (State, error) {
+	body, header, err := d.get(ctx, d.url("/state"), maxFrame)
 	if err != nil {
 		return State{}, err
 	}
@@ -90,8 +101,8 @@ func standsAt(header http.Header) (policy.EventID, error) {
 	return id, nil
 }
 
-func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
-	body, _, err := f.get(ctx, "/v1/nodes/"+string(f.id)+"/rulesets")
+func (d *documents) rows(ctx context.Context) ([]Row, error) {
+	body, _, err := d.get(ctx, d.url("/rulesets"), maxFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +133,13 @@ func (f *Follower) pullRows(ctx context.Context) ([]Row, error) {
 	return out, nil
 }
 
-// fetchKeys takes the plane's keys into the trust set.
-func (f *Follower) fetchKeys(ctx context.Context) error {
-	body, _, err := f.get(ctx, "/v1/keys")
-	if err != nil {
-		return fmt.Errorf("fetch the plane's keys: %w", err)
+// keys takes the plane's keys into a trust set.
+func (d *documents) keys(ctx context.Context, trust *artifact.TrustSet) error {
+	body, _, err := d.get(ctx, d.server+"/v1/keys", maxFrame)
+	if err == nil {
+		err = addKeys(trust, body)
 	}
-	if err := addKeys(f.trust, body); err != nil {
+	if err != nil {
 		return fmt.Errorf("fetch the plane's keys: %w", err)
 	}
 	return nil
@@ -169,19 +180,15 @@ func addKeys(trust *artifact.TrustSet, body []byte) error {
 	return nil
 }
 
-// get fetches a document of at most maxFrame bytes.
-func (f *Follower) get(ctx context.Context, path string) ([]byte, http.Header, error) {
-	return f.getAtMost(ctx, path, maxFrame)
-}
-
-func (f *Follower) getAtMost(ctx context.Context, path string, most int) ([]byte, http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.opt.Silence)
+// get fetches a document of at most so many bytes.
+func (d *documents) get(ctx context.Context, url string, most int) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.silence)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	resp, err := f.http.Do(req)
+	resp, err := d.client.Do(req)
 	if err != nil {
 		return nil, nil, err
 	}
