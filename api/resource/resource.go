@@ -333,7 +333,7 @@ type Past struct {
 	From    uint64 `json:"from" doc:"A node that resumes at this log sequence or below pulls; 0 when the past goes back to the first event."` // who resumes at this log sequence or below pulls; 0: nobody
 	Records int    `json:"records"`
 	Bytes   int    `json:"bytes"`
-	Dropped uint64 `json:"dropped" doc:"Records dropped since the start because --past-bytes was reached; those older than --past are not counted."` // records dropped for want of room since the start
+	Dropped uint64 `json:"dropped" doc:"Records dropped since the start because --past-bytes was reached; those older than --past are not counted."` // records dropped for want of space since the start
 }
 
 // Readiness is the verbose answer of /readyz.

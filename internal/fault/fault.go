@@ -89,7 +89,7 @@ const (
 	Duplicate Mutant = "duplicate"
 	// Reorder: a resume is answered newest first.
 	Reorder Mutant = "reorder"
-	// Silence: a resume that owes the word to pull does not say it.
+	// Silence: a resume that owes the message to pull does not say it.
 	Silence Mutant = "silence"
 	// StaleJoin: a stream joins what is live later than its past was read.
 	StaleJoin Mutant = "stale-join"

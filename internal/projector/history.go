@@ -226,7 +226,7 @@ func (m *ProjectSnapshot) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
 }
 
 // Enforcement is that of a node with the facts and heads that it has at this
-// moment. It must not be closed nor outlive the muster.
+// moment. It must not be closed nor outlive the project snapshot.
 func (m *ProjectSnapshot) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
 	return &Enforcement{Node: n, Seq: m.Seq, Generation: m.Generation, Matched: heads, of: m.of, snap: m.snap}
 }

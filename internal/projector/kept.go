@@ -72,7 +72,7 @@ type kept struct {
 	queue     []keptRecord // oldest first
 	bytes     int
 	from      uint64               // nothing up to it is kept any more
-	dropped   uint64               // for want of room
+	dropped   uint64               // for want of space
 	former    map[uint32][]*former // by node
 	withdrawn map[uint32][]*withdrawn
 }

@@ -125,7 +125,7 @@ type PastStatus struct {
 	From    uint64 // resumes from this sequence or below it are before the window; 0: all of the log is in it
 	Records int
 	Bytes   int
-	Dropped uint64 // records dropped for want of room since the start; those that grew old are not counted
+	Dropped uint64 // records dropped for want of space since the start; those that grew old are not counted
 }
 
 // PastStatus is how the kept past stands now.

@@ -126,7 +126,7 @@ func (l *look) plain(p *watched, m *projector.ProjectSnapshot) error {
 }
 
 // meet shares the facts of all nodes with who makes tables, or reads them. The
-// place is taken once: a muster must not lose what it made of it when others are
+// place is taken once: a look must not lose what it made of it when others are
 // ahead.
 func (l *look) meet(p *watched, m *projector.ProjectSnapshot) error {
 	e := m.Enforcement(policy.Node{Project: m.Project}, nil)

@@ -24,13 +24,13 @@ type roster struct {
 // How many nodes a page holds when the pages are laid out, and how many pages
 // there are at most. Nodes are laid out again when pages hold twice as many.
 const (
-	perPage   = 128
-	pagesMost = 1024
+	perPage  = 128
+	maxPages = 1024
 )
 
 func pagesFor(nodes int) int {
 	n := 1
-	for n < pagesMost && nodes > perPage*n {
+	for n < maxPages && nodes > perPage*n {
 		n *= 2
 	}
 	return n
@@ -140,7 +140,7 @@ func (r *roster) follow(list []projector.Change) (next *roster, moves []move) {
 		}
 		moves = append(moves, next.move(at, t))
 	}
-	if n := len(next.pages); n < pagesMost && next.nodes > 2*perPage*n {
+	if n := len(next.pages); n < maxPages && next.nodes > 2*perPage*n {
 		next = laid(slices.SortedFunc(next.all(), func(a, b *projector.Placed) int { return cmp.Compare(a.ID, b.ID) }), next.seq)
 	}
 	return next, moves

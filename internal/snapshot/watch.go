@@ -61,7 +61,7 @@ func NewWatch(model Watched, tables *Tables, log *slog.Logger) *Watch {
 	}
 }
 
-// Follow says that somebody here listens for a node, who needs no word of what
+// Follow says that somebody here listens for a node, who needs no message about what
 // log events up to a sequence did to its table. tables: he enforces tables,
 // whatever the node's policies. It takes no lock of the model. Call the result
 // when he is gone.

@@ -25,7 +25,7 @@ const (
 	recordHead    = 22
 	recordSum     = 8
 	recordHeaders = 1 << 31
-	recordMost    = 32 << 20
+	maxRecord     = 32 << 20
 	recordMarks   = 3 << 62 // of a sequence: nothing is stored under it any more
 )
 
@@ -150,7 +150,7 @@ func lengths(text []byte) (size, subject, rest int) {
 		n &^= recordHeaders
 		rest += 4
 	}
-	if size = int(n); size > recordMost || size > len(text) || rest+recordSum > size {
+	if size = int(n); size > maxRecord || size > len(text) || rest+recordSum > size {
 		return 0, 0, 0
 	}
 	return size, subject, rest

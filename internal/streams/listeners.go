@@ -27,7 +27,7 @@ import (
 // streams over the subjects can be listed.
 type Listeners struct {
 	c    *Conn
-	most time.Duration // listenerMost
+	most time.Duration // maxListener
 
 	mu      sync.Mutex
 	inserts uint64 // of the embedded server's subscriptions, when it was found that none is about nodes
@@ -61,14 +61,14 @@ const ListenerAsks = 30 * time.Second
 // Times of what is overheard: how long a node that asked is thought to listen,
 // and how often streams are looked for.
 const (
-	listenerMost = 4 * ListenerAsks
-	streamLook   = 2 * time.Second
-	lookMost     = 2 * streamLook // without an answer, there may be one
+	maxListener = 4 * ListenerAsks
+	streamLook  = 2 * time.Second
+	maxLook     = 2 * streamLook // without an answer, there may be one
 )
 
 // NewListeners makes it; Run keeps it.
 func NewListeners(c *Conn) *Listeners {
-	return &Listeners{c: c, most: listenerMost, heard: map[policy.NodeID]question{}, wake: make(chan struct{}, 1)}
+	return &Listeners{c: c, most: maxListener, heard: map[policy.NodeID]question{}, wake: make(chan struct{}, 1)}
 }
 
 // account is that of the embedded server where there is one and it is up; nil:
@@ -226,7 +226,7 @@ func (l *Listeners) Fresh() Fresh {
 // unsureLocked: everybody may listen.
 func (l *Listeners) unsureLocked() bool {
 	return l.stream || l.since.IsZero() || l.c.link.down().Err() != nil ||
-		time.Since(l.since) < l.most || time.Since(l.looked) > lookMost
+		time.Since(l.since) < l.most || time.Since(l.looked) > maxLook
 }
 
 // Any reports whether somebody may listen on a subject of a node.

@@ -299,15 +299,15 @@ func (s *Server) stop() {
 	s.run = nil
 }
 
-// drainMost bounds the wait for requests that a server still serves.
-const drainMost = time.Second
+// maxDrain bounds the wait for requests that a server still serves.
+const maxDrain = time.Second
 
 // drain waits until a server serves no request about its streams: one that is
 // being made while the server stops is never closed, and what writes its state
 // goes on for ever.
 func drain(ns *server.Server) {
 	const pause = time.Millisecond
-	for until := time.Now().Add(drainMost); time.Now().Before(until); time.Sleep(pause) {
+	for until := time.Now().Add(maxDrain); time.Now().Before(until); time.Sleep(pause) {
 		info, err := ns.Jsz(nil)
 		if err != nil || info.API.Inflight == 0 {
 			return

@@ -16,7 +16,7 @@ import (
 
 const (
 	fleetPolicies = 10 // that every node matches
-	fleetMost     = 10 // seconds until every node is sent all of them
+	maxFleet      = 10 // seconds until every node is sent all of them
 	fleetMemory   = 200
 )
 
@@ -41,7 +41,7 @@ func fleet(ctx context.Context, e *env) ([]line, error) {
 		say("  round %d: sent after %s s, %s MiB resident, %s at most, %s MiB on disk", round+1, short(f.took), short(f.resident), short(f.peak), short(f.disk))
 	}
 	rows := int64(e.scale(sentNodes) * fleetPolicies)
-	l := figure("told", "s", took).atMost(fleetMost)
+	l := figure("told", "s", took).atMost(maxFleet)
 	l.note("%s nodes of %d label sets, %d policies of %d rules, %s rows, strict and signed; from the first policy's publication until the listener has the last message",
 		grouped(int64(e.scale(sentNodes))), sentSets, fleetPolicies, sentRules, grouped(rows))
 	r := figure("resident", "MiB", resident).atMost(fleetMemory)

@@ -140,8 +140,8 @@ type tape struct {
 }
 
 func record(w *workload, seed uint64) (*tape, error) {
-	const bodyMost = 640
-	room, err := newCapture((w.policies + w.nodes) * bodyMost)
+	const maxBody = 640
+	room, err := newCapture((w.policies + w.nodes) * maxBody)
 	if err != nil {
 		return nil, err
 	}

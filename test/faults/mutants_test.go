@@ -32,11 +32,11 @@ var mutants = []struct {
 	{fault.WrongFingerprint, check.Hashed, alone, 1},
 	{fault.Duplicate, check.Unique, alone, 1},
 	{fault.Reorder, check.Ordered, alone, 1},
-	{fault.Silence, check.Word, alone, 1},
+	{fault.Silence, check.Notified, alone, 1},
 	{fault.StaleJoin, check.Complete, alone, 1},
 	{fault.ForgottenLabels, check.Complete, alone, 1},
 	{fault.ForgottenSelectors, check.Complete, alone, 1},
-	{fault.WindowEdge, check.Word, brief, 1},
+	{fault.WindowEdge, check.Notified, brief, 1},
 	{fault.ResurrectedPolicy, check.True, alone, 1},
 }
 

@@ -370,7 +370,7 @@ func (w *world) hear(c *client, f frame) (bad string) {
 	return w.hole(c, f)
 }
 
-// hole looks for what a client lacks that has just heard the last word of an
+// hole looks for what a client lacks that has just heard the last message of an
 // event, and does not know that it lacks something.
 func (w *world) hole(c *client, f frame) (bad string) {
 	seq := f.id.place - w.h.base

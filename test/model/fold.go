@@ -215,7 +215,7 @@ type tells int
 const (
 	row   tells = iota // a row, or an artifact
 	gone               // that it is gone
-	pull               // the word to pull
+	pull               // the message to pull
 	table              // that the table changed
 )
 

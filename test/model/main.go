@@ -12,7 +12,7 @@
 // back from a backup with the read models folded from it, at once known to be so
 // or declared later, until when nothing is promised. After each step it checks:
 //
-//	order     ids that one client hears rise (the word to pull may set them anew where the log does not have them)
+//	order     ids that one client hears rise (the message to pull may set them anew where the log does not have them)
 //	equal     one id says one thing to a node, whoever says it
 //	complete  a client with nothing on its way holds the rows, artifacts and table of its worker's
 //	          state, or was asked to pull, once the worker is as far as any that

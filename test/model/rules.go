@@ -30,8 +30,8 @@ var rules = map[string]string{
 
 	"own-history":  "a worker answers once it knows that the log's history is the one that it folded",
 	"pull-low":     "who comes with an id of another log begins anew, below every row",
-	"pull-same":    "who comes from before the window keeps its place: the word to pull has its own id",
-	"heed":         "a client heeds the word to pull whatever its id",
+	"pull-same":    "who comes from before the window keeps its place: the message to pull has its own id",
+	"heed":         "a client heeds the message to pull whatever its id",
 	"resume-fresh": "a stream hears nothing live before the fold has reached the log's head as it was when the client came, and then what it missed: a worker ahead may have sent a part of its answer, in which a row that nobody is sent live had a higher id",
 	"one-moment":   "the past is read and the live edges are joined at one cursor",
 	"overflow":     "a hub that dropped what it held resumes its streams",

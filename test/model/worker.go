@@ -185,7 +185,7 @@ func (w *world) arrive(i int) (bad string) {
 }
 
 // lookAt has a worker look at the tables of the nodes whose streams it serves.
-// The word has the id of the end of the sequence at which it looked, and is said
+// The message has the id of the end of the sequence at which it looked, and is said
 // once all up to there was.
 func (w *world) lookAt(i int) {
 	x := w.workers[i]

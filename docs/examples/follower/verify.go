@@ -47,7 +47,7 @@ type event struct {
 	id     uint64
 	name   string // the last part of its subject
 	log    string
-	policy string // of a row; else it is about an artifact or a word
+	policy string // of a row; else it is about an artifact or a message to pull
 	row    row
 	resync bool // the node is to take everything anew
 }

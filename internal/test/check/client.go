@@ -64,7 +64,7 @@ func (j *judgement) pulled(where string, c *client, s watch.Session) {
 func (c *client) take(f watch.Frame) {
 	c.last = max(c.last, f.ID)
 	switch {
-	case word(f):
+	case toLook(f):
 		c.owes = c.owes || resync(f)
 	case gone(f):
 		delete(c.held, thing(f))
@@ -96,7 +96,7 @@ func (j *judgement) heard(where string, c *client, s watch.Session) {
 // session judges a stream over SSE, or an answer over NATS.
 func (j *judgement) session(where string, c *client, at int) {
 	s := c.Sessions[at]
-	j.wordOwed(where, s)
+	j.pullOwed(where, s)
 	before, upTo := s.After, s.After
 	whole := s.Over != "answer" || s.UpTo > 0 && !s.Pull // an answer says at its end what it was
 	told := map[oracle.Thing]policy.EventID{}
@@ -135,19 +135,19 @@ func (j *judgement) session(where string, c *client, at int) {
 // pull.
 func (j *judgement) late(c *client, f watch.Frame) {
 	h, has := c.held[thing(f)]
-	if !word(f) && (has == gone(f) || has && h.Fingerprint != f.Fingerprint && h.ID <= f.ID) {
+	if !toLook(f) && (has == gone(f) || has && h.Fingerprint != f.Fingerprint && h.ID <= f.ID) {
 		c.owes = true
 	}
 }
 
-// rises holds a frame's id against the ones before it in its session. A word to
+// rises holds a frame's id against the ones before it in its session. A message to
 // pull that begins an answer has the id that was resumed from, where the log has
 // it, else one that is below everything.
 func (j *judgement) rises(where string, s watch.Session, n int, before policy.EventID, seen map[policy.EventID]bool) {
 	f := s.Frames[n]
 	if n == 0 && resync(f) {
 		if seq, ours := s.After.Seq(j.Base); f.ID < s.After && ours && seq <= j.truth.Head() {
-			j.breaks(Ordered, "%s: a word to pull sets it back to %s", where, j.place(f.ID))
+			j.breaks(Ordered, "%s: a message to pull sets it back to %s", where, j.place(f.ID))
 		}
 		return
 	}
@@ -160,13 +160,13 @@ func (j *judgement) rises(where string, s watch.Session, n int, before policy.Ev
 	}
 }
 
-// wordOwed looks for the word to pull where one is owed.
-func (j *judgement) wordOwed(where string, s watch.Session) {
+// pullOwed looks for the message to pull where one is owed.
+func (j *judgement) pullOwed(where string, s watch.Session) {
 	if s.Live || len(s.Frames) == 0 && s.UpTo == 0 || !j.truth.MustPull(s.After, s.From, j.Breaks...) {
 		return
 	}
 	if !s.Pull && (len(s.Frames) == 0 || !resync(s.Frames[0])) {
-		j.breaks(Word, "%s: what it missed cannot be known, and the word to pull did not come first", where)
+		j.breaks(Notified, "%s: what it missed cannot be known, and the message to pull did not come first", where)
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *client) toldLater(at int, x oracle.Told) bool {
 	return false
 }
 
-// tables looks for the word about a table in an answer to a client that enforces
+// tables looks for the message about a table in an answer to a client that enforces
 // tables.
 func (j *judgement) tables(where string, c *client, s watch.Session) {
 	from, ours := s.After.Seq(j.Base)
@@ -220,11 +220,11 @@ func (j *judgement) tables(where string, c *client, s watch.Session) {
 		return
 	}
 	for _, f := range s.Frames {
-		if word(f) {
+		if toLook(f) {
 			return
 		}
 	}
-	j.breaks(Word, "%s: its table may have changed up to %d, and no word about it came", where, upTo)
+	j.breaks(Notified, "%s: its table may have changed up to %d, and no message about it came", where, upTo)
 }
 
 // held compares what a client that has heard everything holds with the facts.

@@ -2,7 +2,7 @@
 // the events of the log alone. It is pure: who drives a plane records, with
 // package watch, and Judge says which promise of docs/design.md#what-we-promise was broken,
 // where, and by which rule. It shares no code with what it judges; what an event
-// changed for a node, and what an id may tell, is the oracle's word.
+// changed for a node, and what an id may say, comes from the oracle.
 package check
 
 import "github.com/edictdev/edict/internal/test/watch"
@@ -15,7 +15,7 @@ type Event struct {
 	Rejected string // the fold's code; empty: it was accepted, or met again
 }
 
-// Ack is the log's own word to a producer that an event is stored.
+// Ack is the log's own answer to a producer that an event is stored.
 type Ack struct {
 	Seq     uint64
 	Subject string

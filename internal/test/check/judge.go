@@ -22,7 +22,7 @@ const (
 	Unique        Rule = "unique"        // 2: no id twice
 	Own           Rule = "own"           // 3: nothing of another node
 	Complete      Rule = "complete"      // 3: no gap but what something newer of the same thing replaced
-	Word          Rule = "word"          // 3: a word to pull instead of silence
+	Notified      Rule = "notified"      // 3: a message to pull instead of silence
 	Held          Rule = "held"          // 4: in the end a client holds what the facts say
 	Hashed        Rule = "hashed"        // 4: a fingerprint is that of its rules or document
 	True          Rule = "true"          // 4: what is told under an id was so at its event
@@ -35,7 +35,7 @@ const (
 
 // promises says to which promise of docs/design.md#what-we-promise a rule belongs.
 var promises = map[Rule]int{
-	Durable: 1, Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Word: 3,
+	Durable: 1, Readable: 2, Ordered: 2, Unique: 2, Own: 3, Complete: 3, Notified: 3,
 	Held: 4, Hashed: 4, True: 4, Stated: 4, Named: 5, Headed: 5, Deterministic: 5, Judged: 6,
 }
 
@@ -133,11 +133,11 @@ func (j *judgement) verdicts() {
 	}
 }
 
-// word reports whether a frame says to look, not what there is.
-func word(f watch.Frame) bool { return f.Type == "node_state_updated" || f.Pull }
+// toLook reports whether a frame says to look, not what there is.
+func toLook(f watch.Frame) bool { return f.Type == "node_state_updated" || f.Pull }
 
-// resync reports whether a word says that what was missed is not known.
-func resync(f watch.Frame) bool { return word(f) && f.Reason != "datapath" }
+// resync reports whether a message says that what was missed is not known.
+func resync(f watch.Frame) bool { return toLook(f) && f.Reason != "datapath" }
 
 func thing(f watch.Frame) oracle.Thing {
 	return oracle.Thing{Policy: f.Policy, Kind: f.Kind, Name: f.Name}
@@ -152,7 +152,7 @@ func gone(f watch.Frame) bool {
 
 // message holds what is true of a message wherever it is met.
 func (j *judgement) message(where string, f watch.Frame) {
-	if word(f) {
+	if toLook(f) {
 		j.table(where, f)
 		return
 	}
@@ -189,7 +189,7 @@ func (j *judgement) once(where string, f watch.Frame) {
 	j.said[key] = says
 }
 
-// table holds what is true of a word about a table: it is said at the end of an
+// table holds what is true of a message about a table: it is said at the end of an
 // event that was there.
 func (j *judgement) table(where string, f watch.Frame) {
 	seq, ours := f.ID.Seq(j.Base)

@@ -125,7 +125,7 @@ func TestEachRuleNamesWhatBreaksIt(t *testing.T) {
 			s := session(r, 1)
 			s.Frames = append([]watch.Frame{session(r, 0).Frames[0]}, s.Frames...)
 		}},
-		{"a word to pull that sets back", Ordered, func(r *Run) {
+		{"a message to pull that sets back", Ordered, func(r *Run) {
 			s := session(r, 1)
 			s.Frames = append([]watch.Frame{pull(policy.NewEventID(base, 0, 0))}, s.Frames...)
 		}},
@@ -137,11 +137,11 @@ func TestEachRuleNamesWhatBreaksIt(t *testing.T) {
 		}},
 		{"a missed tombstone in an answer", Complete, func(r *Run) { s := answer(r, 2); s.Frames = s.Frames[1:] }},
 		{"a missed tombstone at the end", Held, func(r *Run) { s := session(r, 1); s.Frames = s.Frames[:1] }},
-		{"silence before the window", Word, func(r *Run) { session(r, 1).From = 4 }},
-		{"silence for another log's id", Word, func(r *Run) { session(r, 0).After = policy.NewEventID(base-1, 0, 7) }},
-		{"silence beyond the end", Word, func(r *Run) { answer(r, 0).After = policy.NewEventID(base, 8, 0) }},
-		{"silence below a loss", Word, func(r *Run) { r.Breaks = []uint64{4} }},
-		{"silence about a table", Word, func(r *Run) { s := answer(r, 2); s.Frames = s.Frames[:1] }},
+		{"silence before the window", Notified, func(r *Run) { session(r, 1).From = 4 }},
+		{"silence for another log's id", Notified, func(r *Run) { session(r, 0).After = policy.NewEventID(base-1, 0, 7) }},
+		{"silence beyond the end", Notified, func(r *Run) { answer(r, 0).After = policy.NewEventID(base, 8, 0) }},
+		{"silence below a loss", Notified, func(r *Run) { r.Breaks = []uint64{4} }},
+		{"silence about a table", Notified, func(r *Run) { s := answer(r, 2); s.Frames = s.Frames[:1] }},
 		{"a fingerprint of other rules", Hashed, func(r *Run) { session(r, 0).Frames[0].Rules = rules(81) }},
 		{"rules that were not", True, func(r *Run) {
 			f := &session(r, 0).Frames[0]
@@ -151,7 +151,7 @@ func TestEachRuleNamesWhatBreaksIt(t *testing.T) {
 		{"a wrong id: an event that changed nothing", Named, func(r *Run) { session(r, 1).Frames[0] = told(6, 0, 443, "r6") }},
 		{"a wrong id: another policy's", Named, func(r *Run) { session(r, 0).Frames[1].Policy = pol }},
 		{"a wrong id: beyond the end", Named, func(r *Run) { session(r, 1).Frames[1].ID = at(9, 0) }},
-		{"a word about a table in the midst of an event", Named, func(r *Run) { answer(r, 0).Frames[2].ID = at(4, 2) }},
+		{"a message about a table in the midst of an event", Named, func(r *Run) { answer(r, 0).Frames[2].ID = at(4, 2) }},
 		{"a wrong revision", Headed, func(r *Run) { session(r, 1).Frames[0].Revision = "r6" }},
 		{"two contents of one id", Deterministic, func(r *Run) {
 			f := &r.Heard[0]

@@ -92,7 +92,7 @@ type Agent struct {
 	owned     *http.Transport // nil: it is somebody else's
 	book      book
 	trust     *trust
-	wanted    chan struct{} // a pull is wanted; one word stands for many
+	wanted    chan struct{} // a pull is wanted; one signal stands for many
 	cursor    string        // of the stream's goroutine
 	mu        sync.Mutex
 	identity  Identity

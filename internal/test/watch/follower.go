@@ -137,7 +137,7 @@ func (f *Follower) Follow(ctx context.Context, base func() string) {
 	}
 }
 
-// stream is one connection; pull: it ended with the word to pull.
+// stream is one connection; pull: it ended with the message to pull.
 func (f *Follower) stream(ctx context.Context, base string) (pull bool) {
 	accept := cmp.Or(f.Accept, "text/event-stream")
 	err := StreamIn(ctx, accept, f.Client, base+"/v1/nodes/"+f.Node+"/events", f.begin("SSE").String(), f.Keys, func(m Frame) bool {

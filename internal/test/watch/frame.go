@@ -27,7 +27,7 @@ type Frame struct {
 	// Of an artifact_updated.
 	Kind, Name string
 	Document   string // empty: it was withdrawn
-	// Of the word to pull.
+	// Of the message to pull.
 	Pull   bool
 	Reason string
 

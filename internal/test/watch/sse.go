@@ -184,7 +184,7 @@ func readNotice(data []byte, keys Keys) (m Frame, err error) {
 }
 
 // numbered takes the id of the frame around a notice, which is not signed: the
-// notice's own says the same. A word to pull whose id the node gave has another
+// notice's own says the same. A message to pull whose id the node gave has another
 // name than what it was told under that.
 func (f *Frame) numbered(id string) (err error) {
 	want := f.Node + "." + id
