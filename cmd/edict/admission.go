@@ -59,7 +59,7 @@ func levelAndOwner(p resource.AdmissionPolicy) string {
 // admissionDrafts reads and checks files, and tells every fault.
 func (a admissionCommands) admissionDrafts(ctx context.Context, files []string) ([]author.AdmissionDraft, error) {
 	drafts, faults := author.AdmissionDrafts(ctx, files, a.stdin)
-	if err := a.tellFaults(faults); err != nil {
+	if err := a.reportFaults(faults); err != nil {
 		return nil, err
 	}
 	if len(drafts) == 0 {

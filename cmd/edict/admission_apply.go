@@ -68,7 +68,7 @@ func (a admissionCommands) admissionApply(cmd *cobra.Command, files []string, dr
 	if err != nil {
 		return err
 	}
-	if err := a.tellFaults(failedTests(cmd.Context(), drafts)); err != nil {
+	if err := a.reportFaults(failedTests(cmd.Context(), drafts)); err != nil {
 		return err
 	}
 	began := time.Now()

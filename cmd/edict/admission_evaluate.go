@@ -59,7 +59,7 @@ func (a admissionCommands) admissionEvaluate(cmd *cobra.Command, files []string,
 		return err
 	}
 	docs, faults := document.Load(files, a.stdin)
-	if err := a.tellFaults(faults); err != nil {
+	if err := a.reportFaults(faults); err != nil {
 		return err
 	}
 	if len(docs) != 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
@@ -58,7 +59,7 @@ func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
 func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
 	docs, faults := document.Load(files, a.stdin)
 	drafts, broken := author.Drafts(docs)
-	if err := a.tellFaults(append(faults, broken...)); err != nil {
+	if err := a.reportFaults(append(faults, broken...)); err != nil {
 		return nil, err
 	}
 	if len(drafts) == 0 {
@@ -67,8 +68,16 @@ func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
 	return drafts, nil
 }
 
-// tellFaults tells what is wrong with files; nothing was sent then.
-func (a *console) tellFaults(faults []document.Fault) error {
+// planeAndDrafts are what a command needs that compares files with a plane.
+func (a policyCommands) planeAndDrafts(cmd *cobra.Command, files []string) (c *client.Client, project uuid.UUID, drafts []author.Draft, err error) {
+	if c, project, err = a.plane(cmd); err == nil {
+		drafts, err = a.drafts(files)
+	}
+	return c, project, drafts, err
+}
+
+// reportFaults prints what is wrong with files; nothing was sent then.
+func (a *console) reportFaults(faults []document.Fault) error {
 	code := cli.Fine
 	for _, f := range faults {
 		fmt.Fprintln(a.stderr, f)
@@ -93,11 +102,7 @@ type applied struct {
 }
 
 func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict bool) error {
-	c, project, err := a.plane(cmd)
-	if err != nil {
-		return err
-	}
-	drafts, err := a.drafts(files)
+	c, project, drafts, err := a.planeAndDrafts(cmd, files)
 	if err != nil {
 		return err
 	}

@@ -42,11 +42,7 @@ func changed(before, after string) *change {
 }
 
 func (a policyCommands) diffFiles(cmd *cobra.Command, files []string) error {
-	c, project, err := a.plane(cmd)
-	if err != nil {
-		return err
-	}
-	drafts, err := a.drafts(files)
+	c, project, drafts, err := a.planeAndDrafts(cmd, files)
 	if err != nil {
 		return err
 	}

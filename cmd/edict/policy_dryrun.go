@@ -29,11 +29,7 @@ func (a policyCommands) policyDryRunCommand() *cobra.Command {
 rules would be added and removed. Nothing is written. Exit code 1 when rules would change.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			drafts, err := a.drafts(files)
+			c, project, drafts, err := a.planeAndDrafts(cmd, files)
 			if err != nil {
 				return err
 			}

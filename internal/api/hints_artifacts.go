@@ -14,13 +14,10 @@ func artifactHints() map[string]hint {
 		"Artifact.kind":       kind,
 		"Artifact.name":       part("Its name."),
 
-		"ArtifactUpdated":             says("An artifact of a node as it is from now on."),
-		"ArtifactUpdated.node_id":     {Schema: nodeID},
-		"ArtifactUpdated.kind":        kind,
-		"ArtifactUpdated.name":        part("Its name."),
-		"ArtifactUpdated.version":     says("Its version; 0 when it was withdrawn."),
-		"ArtifactUpdated.fingerprint": says("SHA-256 of the document, in base64; empty when it was withdrawn."),
-		"ArtifactUpdated.document":    says("The file as it was signed, byte for byte; empty when it was withdrawn, absent when it is too large for a message: pull the set."),
+		"ArtifactUpdated":         says("An artifact of a node as it is from now on."),
+		"ArtifactUpdated.node_id": {Schema: nodeID},
+		"ArtifactUpdated.kind":    kind,
+		"ArtifactUpdated.name":    part("Its name."),
 
 		"Signer":           says("A signer of a rete."),
 		"Signer.spiffe_id": {Schema: schema{Pattern: "^spiffe://", Examples: []any{"spiffe://demo-rete/management-plane/primary"}}},

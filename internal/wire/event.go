@@ -27,7 +27,7 @@ type ArtifactUpdated struct {
 	NodeID      policy.NodeID `json:"node_id"`
 	Kind        string        `json:"kind"`
 	Name        string        `json:"name"`
-	Version     uint64        `json:"version"`
-	Fingerprint string        `json:"fingerprint"`        // SHA-256 of the document, base64 std
-	Document    *string       `json:"document,omitempty"` // the file, byte for byte; absent: too large for a message, to be pulled
+	Version     uint64        `json:"version" doc:"Its version; 0 when it was withdrawn."`
+	Fingerprint string        `json:"fingerprint" doc:"SHA-256 of the document, in base64; empty when it was withdrawn."`
+	Document    *string       `json:"document,omitempty" doc:"The file as it was signed, byte for byte; empty when it was withdrawn, absent when it is too large for a message: pull the set."`
 }
