@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -37,7 +38,7 @@ func (t *tour) open(ctx context.Context, g *errgroup.Group) error {
 	}
 	t.conn = conn
 	t.tap = newTap()
-	stop, err := conn.Hear("edict.node.>", t.tap.take)
+	stop, err := conn.Hear(wire.PrefixNode+">", t.tap.take)
 	if err != nil {
 		conn.Close()
 		return err
