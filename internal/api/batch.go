@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/projector"
-	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -46,35 +44,6 @@ type batch struct {
 	before     *chunk // published, verdicts not collected
 	now        *chunk // being read
 }
-
-// chunk is a run of lines that change something.
-type chunk struct {
-	writes  []*lineWrite
-	events  []streams.Append
-	seqs    []uint64
-	last    map[policy.NodeID]*lineWrite // the last write to each node
-	repeats []repeat
-	bytes   int // of large events
-}
-
-// lineWrite is one event of a chunk, and what the fold made of it.
-type lineWrite struct {
-	line    int
-	node    policy.NodeID
-	facts   policy.Facts
-	event   policy.Event
-	asked   string // digest of the line, under a key
-	refused *streams.Rejection
-}
-
-// repeat is a line that says what a write before it, still under way, says
-// too: it shares that write's fate.
-type repeat struct {
-	line int
-	of   *lineWrite
-}
-
-func newChunk() *chunk { return &chunk{last: map[policy.NodeID]*lineWrite{}} }
 
 func (h *nodeHandlers) putAll(c *call) error {
 	b := &batch{model: h.model, reads: h.reads, writes: h.writes, c: c, maxLine: maxLine, kind: policy.TypeNodeUpdated}
@@ -212,15 +181,6 @@ func (b *batch) take(line []byte) error {
 	return b.add(line, id, facts)
 }
 
-// pending is the last write to a node that the view may not show yet.
-func (b *batch) pending(id policy.NodeID) (*lineWrite, bool) {
-	if w, ok := b.now.last[id]; ok {
-		return w, true
-	}
-	w, ok := b.before.last[id]
-	return w, ok
-}
-
 func (b *batch) add(line []byte, id policy.NodeID, facts policy.Facts) error {
 	event, err := b.writes.id(b.c, b.project, "batch:"+strconv.Itoa(b.lines))
 	if err != nil {
@@ -228,30 +188,6 @@ func (b *batch) add(line []byte, id policy.NodeID, facts policy.Facts) error {
 	}
 	b.append(line, &lineWrite{line: b.lines, node: id, facts: facts},
 		policy.NodeUpdated{ID: event, Project: b.project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}, 0)
-	return nil
-}
-
-// append adds the event of a line to the chunk; size counts where events are
-// large.
-func (b *batch) append(line []byte, w *lineWrite, e policy.Event, size int) {
-	if w.event = e; b.c.key != "" {
-		w.asked = askedBy(line)
-	}
-	b.now.writes = append(b.now.writes, w)
-	b.now.last[w.node] = w
-	b.now.events = append(b.now.events, streams.Append{Event: e, Bulk: true, Principal: b.c.author(), Correlation: b.c.correlation, Request: w.asked})
-	b.now.bytes += size
-}
-
-// turn publishes the chunk that was read and collects the one before it.
-func (b *batch) turn() error {
-	if err := b.publish(b.now); err != nil {
-		return err
-	}
-	if err := b.collect(b.before); err != nil {
-		return err
-	}
-	b.before, b.now = b.now, newChunk()
 	return nil
 }
 
@@ -271,64 +207,6 @@ func (b *batch) finish(err error) error {
 		"the body broke off after line %d: %v; lines before it are applied, and sending them again changes nothing", b.lines, err)
 }
 
-func (b *batch) publish(k *chunk) error {
-	if len(k.events) == 0 {
-		return nil
-	}
-	seqs, err := b.writes.appendAll(b.c, b.kind, k.events)
-	if err != nil {
-		return err
-	}
-	k.seqs, k.events = seqs, nil
-	return nil
-}
-
-// collect waits for the verdicts of a chunk and counts them.
-func (b *batch) collect(k *chunk) error {
-	ctx, cancel := context.WithTimeout(b.c.r.Context(), b.writes.patience)
-	defer cancel()
-	for i, seq := range k.seqs {
-		v, err := b.writes.verdict(ctx, seq)
-		switch {
-		case v.Rejection != nil:
-			w := k.writes[i]
-			w.refused = v.Rejection
-			b.reject(w.line, w.node, v.Rejection.Code, v.Rejection.Detail)
-		case err != nil:
-			return err
-		case v.Duplicate:
-			if err := b.repeated(ctx, k.writes[i]); err != nil {
-				return err
-			}
-		default:
-			b.result.Applied++
-		}
-	}
-	for _, r := range k.repeats {
-		if x := r.of.refused; x != nil {
-			b.reject(r.line, r.of.node, x.Code, x.Detail)
-			continue
-		}
-		b.result.Unchanged++
-	}
-	return nil
-}
-
-// repeated counts a line whose event the fold has met before.
-func (b *batch) repeated(ctx context.Context, w *lineWrite) error {
-	err := b.writes.sameBody(ctx, w.event, w.asked)
-	var pr *resource.Problem
-	switch {
-	case err == nil:
-		b.result.Unchanged++
-	case errors.As(err, &pr) && pr.Code == CodeKeyReused:
-		b.reject(w.line, w.node, pr.Code, pr.Detail)
-	default:
-		return err
-	}
-	return nil
-}
-
 func (b *batch) reject(line int, id policy.NodeID, code, detail string) {
 	b.result.Rejected = append(b.result.Rejected,
 		resource.RejectedLine{Line: line, ID: string(id), Code: code, Detail: detail})
@@ -345,35 +223,4 @@ func (b *batch) rejectInvalid(id policy.NodeID, err error) {
 		first = shape
 	}
 	b.reject(b.lines, id, first.Code, at(first.Pointer)+": "+first.Detail)
-}
-
-// counted counts what came.
-type counted struct {
-	io.ReadCloser
-	n int64
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.ReadCloser.Read(b)
-	c.n += int64(n)
-	return n, err
-}
-
-// capped ends what inflates with a problem where it is too much, by itself or for
-// what came.
-type capped struct {
-	r    io.Reader
-	came *counted
-	n    int64
-}
-
-func (c *capped) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	if c.n > min(maxBatch, freeInflated+maxInflation*c.came.n) {
-		return 0, problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
-			"a compressed batch inflates to at most %d bytes, and beyond %d bytes to %d times what was sent: send it as it is",
-			int64(maxBatch), freeInflated, maxInflation)
-	}
-	return n, err
 }

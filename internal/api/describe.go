@@ -3,18 +3,13 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
-	"github.com/edictdev/edict/policy"
 )
-
-const mediaProblem = "application/problem+json"
 
 // Describe is the OpenAPI document of every route, as /openapi.json serves it.
 // It is made from Routes and the types they name, so it is right about what is
@@ -163,122 +158,6 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 			s = &schema{Type: "string", Pattern: "^[0-9]+$"}
 		}
 		out[name] = openapi.Header{Description: text[name], Required: true, Schema: s}
-	}
-	return out
-}
-
-// problems are the codes a route may answer with, by status: those it names
-// and those that follow from its form.
-func (d *describer) problems(r Route) map[int][]string {
-	codes := append([]string{CodeBadHeader, CodeInternal}, r.Problems...)
-	codes = append(codes, accessProblems(r)...)
-	for _, name := range pathNames(r.Pattern) {
-		switch name {
-		case "node":
-			codes = append(codes, policy.CodeInvalidNodeID)
-		case "principal":
-			codes = append(codes, policy.CodeInvalidPrincipalID)
-		case "admission", "key":
-		case "kind", "name":
-			codes = append(codes, policy.CodeInvalidArtifactName)
-		default:
-			codes = append(codes, policy.CodeInvalidUUID)
-		}
-	}
-	for _, p := range r.Params {
-		if p.Schema.Type == "integer" || p.Schema.Type == "boolean" {
-			codes = append(codes, CodeBadParameter)
-		}
-	}
-	by := map[int][]string{}
-	for _, code := range codes {
-		m, known := d.meanings[code]
-		if !known {
-			panic(fmt.Sprintf("api: code %q of route %s has no meaning", code, r.ID))
-		}
-		if !slices.Contains(by[m.status], code) {
-			by[m.status] = append(by[m.status], code)
-		}
-	}
-	for _, codes := range by {
-		slices.Sort(codes)
-	}
-	return by
-}
-
-func (d *describer) problem(status int, codes []string) openapi.Response {
-	var headers []string
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		headers = append(headers, "Retry-After")
-	}
-	var b strings.Builder
-	b.WriteString(http.StatusText(status))
-	for _, code := range codes {
-		fmt.Fprintf(&b, "\n- `%s`: %s", code, d.meanings[code].text)
-	}
-	return openapi.Response{
-		Description: b.String(), Headers: d.headers(headers),
-		Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
-			d.types.Of(resource.Problem{}),
-			{Properties: openapi.Properties{
-				{Name: "status", Schema: &schema{Const: status}},
-				{Name: "code", Schema: &schema{Enum: openapi.OneOfTexts(codes...)}},
-			}},
-		}}}},
-	}
-}
-
-var pathName = regexp.MustCompile(`\{(\w+)\}`)
-
-// pathNames are the names of a pattern's wildcards.
-func pathNames(pattern string) []string {
-	var names []string
-	for _, m := range pathName.FindAllStringSubmatch(pattern, -1) {
-		names = append(names, m[1])
-	}
-	return names
-}
-
-func pathParams(r Route) []openapi.Parameter {
-	var out []openapi.Parameter
-	for _, name := range pathNames(r.Pattern) {
-		s, text := schema{Type: "string", Format: "uuid"}, "The id of the "+name+"."
-		if name == "node" {
-			s = nodeID
-			s.Type, s.Description = "string", ""
-		}
-		if name == "admission" {
-			s, text = schema{Type: "string"}, "The id of the admission policy."
-		}
-		if name == "principal" {
-			s, text = nodeID, "The id of the principal."
-			s.Type, s.Description, s.Examples = "string", "", []any{"ana"}
-		}
-		if name == "kind" || name == "name" {
-			s = nodeID
-			s.Type, s.Description, s.Examples = "string", "", nil
-			text = "The " + name + " of the artifact."
-		}
-		if name == "key" {
-			s, text = schema{Type: "string", MaxLength: openapi.N(maxKey)}, "What the value is of."
-		}
-		if name == "project" {
-			text = "The id of the project. A project exists by use."
-		}
-		out = append(out, openapi.Parameter{Name: name, In: "path", Description: text, Required: true, Schema: &s})
-	}
-	return out
-}
-
-// params are those a route names, and the one that all take.
-func (d *describer) params(r Route) []openapi.Parameter {
-	all := r.Params
-	if !slices.ContainsFunc(all, func(p Param) bool { return p.Name == HeaderCorrelation }) {
-		all = append(slices.Clip(all), corrParam)
-	}
-	var out []openapi.Parameter
-	for _, p := range all {
-		out = append(out, openapi.Parameter{Name: p.Name, In: p.In, Description: p.Summary, Required: p.Required, Schema: p.Schema})
 	}
 	return out
 }

@@ -104,3 +104,38 @@ func violationsOf(violations []admission.Violation, payload string) []resource.F
 	}
 	return out
 }
+
+// judge runs a request through the chain, of which the body has the payload at
+// a JSON pointer. The error is a problem; with ?explain=full both have the
+// explanation.
+func (a *admissionPolicies) judge(c *call, payload string, r admission.Request) (admission.Result, *resource.Explanation, error) {
+	full := false
+	switch text := c.r.URL.Query().Get("explain"); text {
+	case "":
+	case "full":
+		full = true
+	default:
+		return admission.Result{}, nil, broken(http.StatusBadRequest, CodeBadParameter, "/explain", "explain is full or absent, not %q", text)
+	}
+	result, err := a.registry.Evaluate(c.r.Context(), r, admission.Options{Explain: full})
+	var explain *resource.Explanation
+	if full && result.Steps != nil {
+		explain = &resource.Explanation{SnapshotVersion: result.SnapshotVersion, Steps: make([]json.RawMessage, len(result.Steps))}
+		for i, step := range result.Steps {
+			b, err := json.Marshal(step)
+			if err != nil {
+				return result, nil, fmt.Errorf("encode step %d: %w", i, err)
+			}
+			explain.Steps[i] = b
+		}
+	}
+	if err == nil {
+		return result, explain, nil
+	}
+	err = unadmitted(err, payload)
+	var pr *resource.Problem
+	if errors.As(err, &pr) {
+		pr.Explain = explain
+	}
+	return result, explain, err
+}

@@ -1,53 +1,10 @@
 package api
 
 import (
-	"net/http"
-	"slices"
-	"strconv"
-
-	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/policy"
 )
-
-// alphaFaults describes the errors of a v1alpha1 route: one form for every
-// status.
-func (d *describer) alphaFaults(op *openapi.Operation, r Route) {
-	statuses := []int{http.StatusBadRequest, http.StatusInternalServerError}
-	if r.Body != nil {
-		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-	}
-	switch {
-	case r.ID == "alphaEvaluateRequest":
-		statuses = append(statuses, http.StatusNotAcceptable, http.StatusConflict, http.StatusServiceUnavailable)
-	case r.Method != http.MethodGet:
-		if r.Pattern == patternAlpha {
-			statuses = append(statuses, http.StatusNotFound)
-		}
-		statuses = append(statuses, http.StatusConflict, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
-	case r.Pattern == patternAlpha:
-		statuses = append(statuses, http.StatusNotFound, http.StatusServiceUnavailable)
-	}
-	for _, m := range accessProblems(r) {
-		if status := d.meanings[m].status; !slices.Contains(statuses, status) {
-			statuses = append(statuses, status)
-		}
-	}
-	for _, status := range statuses {
-		var headers []string
-		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-			headers = append(headers, "Retry-After")
-		}
-		op.Responses[strconv.Itoa(status)] = openapi.Response{
-			Description: http.StatusText(status), Headers: d.headers(headers),
-			Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
-				d.types.Of(resource.AlphaError{}),
-				{Properties: openapi.Properties{{Name: "status", Schema: &schema{Const: status}}}},
-			}}}},
-		}
-	}
-}
 
 func admissionHints() map[string]hint {
 	optional := func(text string) hint { return hint{Schema: schema{Description: text}, Optional: true} }

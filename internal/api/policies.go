@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +10,6 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
-	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -75,129 +71,6 @@ func (h *policyHandlers) routes() []Route {
 			serve:    h.delete,
 		},
 	}
-}
-
-func (h *policyHandlers) create(c *call) error {
-	project, err := c.pathID("project")
-	if err != nil {
-		return err
-	}
-	body, err := c.document()
-	if err != nil {
-		return err
-	}
-	draft, err := policy.DecodeDraft(body)
-	if err != nil {
-		return invalid(err)
-	}
-	if err := checkName("/display_name", draft.DisplayName); err != nil {
-		return err
-	}
-	e := policy.RevisionCreated{Project: project, Slug: draft.Slug, DisplayName: draft.DisplayName}
-	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
-	if e.Policy, err = h.writes.id(c, project, "create:policy"); err != nil {
-		return err
-	}
-	if err := h.sign(c, &e, "create"); err != nil {
-		return err
-	}
-	published := false
-	err = h.reads.check(c, func(v *projector.View) error {
-		if published, err = h.published(v, c, e); published || err != nil {
-			return err
-		}
-		if h.writes.refusal(v, asNew(e)) == projector.CodePolicySlugTaken {
-			other, _ := v.PolicyBySlug(project, e.Slug)
-			return problem(http.StatusConflict, projector.CodePolicySlugTaken,
-				"slug %q belongs to policy %s of this project", e.Slug, other)
-		}
-		return nil
-	})
-	if err == nil && published {
-		err = h.writes.sameBody(c.r.Context(), e, c.asked)
-	}
-	if err != nil {
-		return err
-	}
-	if !published {
-		if err := h.admission.revision(c, &e); err != nil {
-			return err
-		}
-		if _, err := h.writes.commit(c, e, true); err != nil {
-			return err
-		}
-	}
-	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", project, e.Policy))
-	return h.answer(c, http.StatusCreated, e)
-}
-
-// asNew is a first revision under ids that nothing has: whether one like it could be
-// published, whatever became of a write before under the same key.
-func asNew(e policy.RevisionCreated) policy.RevisionCreated {
-	e.Policy, e.Revision.ID = uuid.Nil, uuid.Nil
-	return e
-}
-
-// sign fills in what every revision gets from its call: ids, author, time.
-func (h *policyHandlers) sign(c *call, e *policy.RevisionCreated, role string) (err error) {
-	if e.ID, err = h.writes.id(c, e.Project, role+":event"); err != nil {
-		return err
-	}
-	if e.Revision.ID, err = h.writes.id(c, e.Project, role+":revision"); err != nil {
-		return err
-	}
-	e.Revision.CreatedAt = h.clock().UTC()
-	e.Revision.CreatedBy = c.principal
-	e.Revision.CorrelationID = c.given
-	return nil
-}
-
-// published reports whether a keyed write has been made before: its revision
-// id is then a revision of its policy.
-func (h *policyHandlers) published(v *projector.View, c *call, e policy.RevisionCreated) (bool, error) {
-	if c.key == "" {
-		return false, nil
-	}
-	_, ok, err := v.Revision(e.Project, e.Policy, e.Revision.ID)
-	return ok, err
-}
-
-// answer shows the policy as a write left it, also
-// when it was revised since: a retry gets what the first try got.
-func (h *policyHandlers) answer(c *call, status int, e policy.RevisionCreated) error {
-	var out resource.Policy
-	var err error
-	h.model.Read(func(v *projector.View) { out, err = policyAt(v, e) })
-	if err != nil {
-		return err
-	}
-	return c.json(status, out)
-}
-
-func policyAt(v *projector.View, e policy.RevisionCreated) (resource.Policy, error) {
-	pol, ok, err := v.Policy(e.Project, e.Policy)
-	if err != nil {
-		return resource.Policy{}, err
-	}
-	if !ok {
-		return resource.Policy{}, policyNotFound(e.Policy)
-	}
-	if pol.Head.ID == e.Revision.ID {
-		return showPolicy(pol), nil
-	}
-	rev, ok, err := v.Revision(e.Project, e.Policy, e.Revision.ID)
-	if err != nil {
-		return resource.Policy{}, err
-	}
-	if !ok {
-		return resource.Policy{}, problem(http.StatusConflict, projector.CodePolicyIDUsed,
-			"this Idempotency-Key was used for another write")
-	}
-	pol.Head, pol.UpdatedAt = rev.Revision, rev.CreatedAt
-	if rev.Parent == uuid.Nil {
-		pol.UpdatedAt = pol.CreatedAt
-	}
-	return showPolicy(pol), nil
 }
 
 func policyNotFound(id uuid.UUID) error {
@@ -272,116 +145,6 @@ func (h *policyHandlers) get(c *call) error {
 		return err
 	}
 	return c.json(http.StatusOK, showPolicy(pol))
-}
-
-func (h *policyHandlers) revise(c *call) error {
-	project, id, err := c.pathIDs("policy")
-	if err != nil {
-		return err
-	}
-	body, err := c.document()
-	if err != nil {
-		return err
-	}
-	patch, err := policy.DecodePatch(body)
-	if err != nil {
-		return invalid(err)
-	}
-	if patch.DisplayName != nil {
-		if err := checkName("/display_name", *patch.DisplayName); err != nil {
-			return err
-		}
-	}
-	e := policy.RevisionCreated{Project: project, Policy: id}
-	if err := h.sign(c, &e, "revise:"+id.String()); err != nil {
-		return err
-	}
-	if patch.Expected != nil {
-		return h.publishRevision(c, e, patch, false)
-	}
-	return h.writes.insist(c, func(again bool) error { return h.publishRevision(c, e, patch, again) })
-}
-
-// publishRevision makes of e what patch makes of the policy's head, publishes
-// it, and answers. again says that the log has e, and refused it.
-func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
-	var pol policy.Policy
-	published := false
-	err := h.reads.check(c, func(v *projector.View) (err error) {
-		if published, err = h.published(v, c, e); published || err != nil {
-			return err
-		}
-		if pol, err = livePolicy(v, e.Project, e.Policy); err != nil {
-			return err
-		}
-		if patch.Expected != nil && h.writes.refusal(v, after(e, pol, *patch.Expected)) != "" {
-			return problem(http.StatusConflict, projector.CodeRevisionConflict,
-				"the head is revision %s, not %s; read it, then send the change again", pol.Head.ID, *patch.Expected)
-		}
-		if !revise(&e, pol, patch) {
-			return errUnchanged
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errUnchanged):
-		return c.json(http.StatusOK, showPolicy(pol))
-	case err != nil:
-		return err
-	case published:
-		if err := h.writes.sameBody(c.r.Context(), e, c.asked); err != nil {
-			return err
-		}
-		return h.answer(c, http.StatusOK, e)
-	}
-	if err := h.admission.revision(c, &e); err != nil {
-		return err
-	}
-	if _, err := h.writes.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
-		return err
-	}
-	return h.answer(c, http.StatusOK, e)
-}
-
-// after is a revision of a policy, in name as it is, behind that parent.
-func after(e policy.RevisionCreated, pol policy.Policy, parent uuid.UUID) policy.RevisionCreated {
-	e.Slug, e.Revision.Parent = pol.Slug, parent
-	return e
-}
-
-// revise fills e with pol's head under patch, and reports whether that changes
-// anything an author wrote: the order of rules counts, spaces in a selector do
-// not.
-func revise(e *policy.RevisionCreated, pol policy.Policy, patch policy.Patch) bool {
-	e.Slug, e.DisplayName = pol.Slug, pol.DisplayName
-	e.Revision.Parent = pol.Head.ID
-	e.Revision.Selector, e.Revision.Order, e.Revision.Rules = pol.Head.Selector, pol.Head.Order, pol.Head.Rules
-	if patch.DisplayName != nil {
-		e.DisplayName = *patch.DisplayName
-	}
-	if patch.Selector != nil {
-		e.Revision.Selector = *patch.Selector
-	}
-	reorder(&e.Revision.Order, patch)
-	if patch.Rules != nil {
-		e.Revision.Rules = patch.Rules
-	}
-	return e.DisplayName != pol.DisplayName ||
-		showSelector(e.Revision.Selector) != showSelector(pol.Head.Selector) ||
-		e.Revision.Order != pol.Head.Order ||
-		!slices.Equal(e.Revision.Rules, pol.Head.Rules)
-}
-
-func reorder(o *policy.Order, patch policy.Patch) {
-	if patch.Tier != nil {
-		o.Tier = *patch.Tier
-	}
-	if patch.Priority != nil {
-		o.Priority = *patch.Priority
-	}
-	if patch.DefaultDeny != nil {
-		o.NoDefaultDeny = !*patch.DefaultDeny
-	}
 }
 
 func (h *policyHandlers) delete(c *call) error {

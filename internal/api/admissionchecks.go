@@ -1,0 +1,89 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// check compiles the policy and runs its tests.
+func (a *admissionPolicies) check(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy) error {
+	ctx := c.r.Context()
+	engine := admission.PolicyOf(id, d)
+	if _, err := a.registry.Compile(ctx, engine); err != nil {
+		return uncompiled(err)
+	}
+	tests, err := admission.ParseTests(d.TestCases)
+	var unread admission.TestFaults
+	if errors.As(err, &unread) {
+		pr := problem(http.StatusUnprocessableEntity, CodeInvalidTestCases, "%v", unread)
+		for _, f := range unread {
+			pr.Errors = append(pr.Errors, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", f.Index), Code: CodeInvalidTestCases, Detail: f.Message})
+		}
+		return pr
+	}
+	if len(tests) == 0 {
+		return nil
+	}
+	engine.Tests = tests
+	compiled, err := admission.Compile(ctx, engine)
+	if err != nil {
+		return uncompiled(err)
+	}
+	var faults []resource.Fault
+	for i, r := range a.registry.Engine().Test(ctx, compiled) {
+		if r.Failure != "" {
+			faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", i), Code: CodeTestsFailed, Detail: r.Name + ": " + r.Failure})
+		}
+	}
+	if err := ctx.Err(); err != nil || len(faults) == 0 {
+		return err
+	}
+	pr := problem(http.StatusUnprocessableEntity, CodeTestsFailed, "%d of %d test cases fail; the first: %s", len(faults), len(tests), faults[0].Detail)
+	pr.Errors = faults
+	return pr
+}
+
+// uncompiled lists every fault of the code with its place.
+func uncompiled(err error) error {
+	var faults *admission.CompileError
+	if !errors.As(err, &faults) {
+		return err
+	}
+	pr := problem(http.StatusBadRequest, CodeInvalidRego, "the Rego code does not compile: %s", faults.Faults[0])
+	for _, f := range faults.Faults {
+		pr.Errors = append(pr.Errors, resource.Fault{Pointer: "/rego_code", Code: f.Code, Detail: fmt.Sprintf("%d:%d: %s", f.Row, f.Col, f.Message)})
+	}
+	return withCause(pr, err)
+}
+
+// taken asks for the fold's verdict, so that what cannot be is not written. The
+// fold judges all the same.
+func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpdated) error {
+	name, priority := v.AdmissionHolders(e.Document)
+	switch a.writes.refusal(v, e) {
+	case projector.CodePolicyIDUsed:
+		return problem(http.StatusConflict, projector.CodePolicyIDUsed, "policy id %s is in use: choose another", e.Policy)
+	case projector.CodeRevisionConflict:
+		return admissionMoved(v, e.Policy, *e.Expected)
+	case projector.CodeNameTaken:
+		return problem(http.StatusConflict, projector.CodeNameTaken, "the name %q belongs to policy %s of this level and owner; choose another", e.Document.Name, name)
+	case projector.CodePriorityTaken:
+		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to policy %s of this level and owner; choose another", e.Document.Priority, priority)
+	}
+	return nil
+}
+
+// admissionMoved says which version a policy is at, which is not the expected one.
+func admissionMoved(v *projector.View, id policy.AdmissionPolicyID, expected uint64) error {
+	now, live := v.AdmissionPolicy(id)
+	if !live {
+		return admissionNotFound(id)
+	}
+	return problem(http.StatusConflict, projector.CodeRevisionConflict, "policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, expected)
+}

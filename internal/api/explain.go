@@ -1,0 +1,131 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/policy"
+)
+
+func explainFaults() []string {
+	return []string{
+		CodePeerNotFound, CodeUnknownDirection, policy.CodeMissing, policy.CodeUnknownProtocol, policy.CodePortsRequired,
+		policy.CodePortsForbidden, policy.CodePortOutOfRange,
+	}
+}
+
+// flow is the question of an explain.
+type flow struct {
+	direction datapath.Direction
+	peer      string
+	protocol  datapath.Protocol
+	port      uint16
+}
+
+func (c *call) flow() (f flow, err error) {
+	q := c.r.URL.Query()
+	port, err := c.queryUint("port", 0)
+	if err != nil {
+		return f, err
+	}
+	if q.Get("port") != "" && port == 0 {
+		return f, broken(http.StatusBadRequest, CodeBadParameter, "/port", "port 0 is none of a flow; ports are 1 to 65535")
+	}
+	f.port = uint16(port)
+	var faults policy.Violations
+	note := func(name, code, detail string) {
+		faults = append(faults, policy.Violation{Pointer: "/" + name, Code: code, Detail: detail})
+	}
+	for _, name := range []string{"direction", "peer", "protocol"} {
+		if q.Get(name) == "" {
+			note(name, policy.CodeMissing, name+" is required")
+		}
+	}
+	f.peer = q.Get("peer")
+	if s := q.Get("direction"); s != "" {
+		if f.direction, err = datapath.ParseDirection(s); err != nil {
+			note("direction", CodeUnknownDirection, err.Error())
+		}
+	}
+	known := false
+	if s := q.Get("protocol"); s != "" {
+		if f.protocol, err = datapath.ParseProtocol(s); err != nil || f.protocol == datapath.AnyProtocol {
+			note("protocol", policy.CodeUnknownProtocol, fmt.Sprintf("%.32q is not the protocol of a flow; use tcp, udp, sctp or icmp", s))
+		} else {
+			known = true
+		}
+	}
+	switch hasPorts := f.protocol != datapath.ICMP; {
+	case port > 65535:
+		note("port", policy.CodePortOutOfRange, fmt.Sprintf("%d is not a port; ports are 1 to 65535", port))
+	case !known:
+	case port == 0 && hasPorts:
+		note("port", policy.CodePortsRequired, f.protocol.String()+" needs a port")
+	case port != 0 && !hasPorts:
+		note("port", policy.CodePortsForbidden, f.protocol.String()+" has no ports; remove it")
+	}
+	if len(faults) > 0 {
+		return f, invalid(faults)
+	}
+	return f, nil
+}
+
+func (h *tableHandlers) explain(c *call) error {
+	a, err := h.tableOf(c)
+	if err != nil {
+		return err
+	}
+	f, err := c.flow()
+	if err != nil {
+		return err
+	}
+	peer, ok := a.Find(f.peer)
+	if !ok {
+		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
+	}
+	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Refused)}
+	steps, decided := a.Walk(f.direction, peer.ID, f.protocol, f.port)
+	for _, s := range steps {
+		out.Considered = append(out.Considered, resource.Considered{RuleRef: *showRef(s.Rule.Ref), Matched: s.Matched, Reason: s.Reason})
+	}
+	entry, found := a.Lookup(f.direction, peer.ID, f.protocol, f.port)
+	out.Verdict = datapath.Deny.String()
+	if found {
+		shown := showEntry(entry)
+		out.Entry, out.Rule, out.Verdict = &shown, shown.Rule, shown.Verdict
+	}
+	if !decided {
+		out.Reason = byDefault(a.DefaultVerdict(f.direction), f.direction, len(steps))
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func byDefault(v datapath.Verdict, d datapath.Direction, asked int) string {
+	switch {
+	case asked == 0:
+		return fmt.Sprintf("no rule of the node is about %s: all of it is allowed", d)
+	case v == datapath.Allow:
+		return fmt.Sprintf("no rule decides, and no policy closes %s: it is allowed", d)
+	}
+	return fmt.Sprintf("no rule decides, and the node has rules about %s: it is denied", d)
+}
+
+func showRef(r datapath.Ref) *resource.RuleRef {
+	return &resource.RuleRef{Policy: uuid.MustParse(r.Policy), Revision: uuid.MustParse(r.Revision), Index: r.Index}
+}
+
+func showEntry(e datapath.Entry) resource.Entry {
+	out := resource.Entry{
+		Direction: e.Direction.String(), Identity: uint32(e.Identity), Protocol: e.Protocol.String(),
+		Port: e.Port, Prefix: e.Bits, Verdict: e.Verdict.String(), Precedence: e.Precedence,
+		ProxyPort: e.ProxyPort, Auth: e.Auth.String(),
+	}
+	if !e.Default() {
+		out.Rule = showRef(e.Rule)
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/policy"
+)
+
+func ruleHints() map[string]hint {
+	cidr := func(side string) hint {
+		return hint{Schema: schema{Description: "The prefix the traffic " + side + ", masked, of the family of the other one; absent where a selector stands in its place.", Format: "cidr", Examples: []any{"10.0.0.0/8"}}}
+	}
+	port := func(text string) hint {
+		return hint{Schema: schema{Description: text, Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{5432}}}
+	}
+	selector := func(side string) hint {
+		return hint{Schema: schema{
+			Description: "The nodes at the " + side + ": clauses k=v, k!=v, k in (a,b), k and !k, all of which hold, joined by commas.",
+			MinLength:   openapi.N(1), MaxLength: openapi.N(policy.MaxSelectorText), Examples: []any{"role=web,!retired"},
+		}}
+	}
+	peer := func(side string) hint {
+		h := selector(side)
+		h.Description = "In place of " + side + "_cidr: of the nodes at the " + side + ", those that it matches. The clauses are read in any order and shown sorted."
+		return h
+	}
+	somePorts := openapi.Properties{{Name: "ports", Schema: &schema{}}}
+	return map[string]hint{
+		"Ports":      says("An inclusive range of ports."),
+		"Ports.from": port("The first port."),
+		"Ports.to":   port("The last port, not below the first."),
+		"Rule": {Schema: schema{
+			Description: "One line of a policy. It names ports exactly when its protocol has them.",
+			If: &schema{Properties: openapi.Properties{
+				{Name: "protocol", Schema: &schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP)}},
+			}},
+			Then: &schema{Properties: somePorts, Required: []string{"ports"}},
+			Else: &schema{Not: &schema{Properties: somePorts, Required: []string{"ports"}}},
+		}},
+		"Rule.action":               {Schema: schema{Enum: openapi.OneOfTexts(policy.Allow, policy.Deny, policy.Log, policy.Pass, policy.Redirect)}},
+		"Rule.protocol":             {Schema: schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP, policy.ICMP, policy.Any)}},
+		"Rule.source_cidr":          cidr("comes from"),
+		"Rule.destination_cidr":     cidr("goes to"),
+		"Rule.source_selector":      peer("source"),
+		"Rule.destination_selector": peer("destination"),
+		"Rule.proxy_port":           {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{10080}}},
+		"Rule.listener_priority":    {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(policy.MaxListenerPriority)}},
+		"Rule.auth":                 {Schema: schema{Enum: openapi.OneOfTexts(policy.AuthRequired, policy.AuthDisabled)}},
+		"Selector":                  says("The nodes that take part in a policy: those that match either side."),
+		"Selector.source":           selector("source"),
+		"Selector.destination":      selector("destination"),
+	}
+}
+
+func policyHints() map[string]hint {
+	return map[string]hint{
+		"Draft":              says("A policy to publish."),
+		"Draft.slug":         {Schema: slug},
+		"Draft.display_name": {Schema: displayName},
+		"Draft.tier":         {Schema: tier},
+		"Draft.priority":     {Schema: priority},
+		"Draft.default_deny": {Schema: defaultDeny},
+		"Draft.rules":        {Schema: rules},
+
+		"Patch":                      says("What a new revision changes; the rest is inherited from the head."),
+		"Patch.display_name":         {Schema: displayName},
+		"Patch.tier":                 {Schema: schema{Description: tier.Description + " Null: set no longer.", Type: []string{"string", "null"}, Enum: append(openapi.OneOfTexts(policy.Admin, policy.Normal, policy.Baseline), nil)}, Optional: true},
+		"Patch.priority":             {Schema: schema{Description: priority.Description + " Null: set no longer.", Type: []string{"integer", "null"}, Minimum: openapi.N(0), Maximum: openapi.N(policy.MaxPriority)}, Optional: true},
+		"Patch.default_deny":         {Schema: schema{Description: defaultDeny.Description + " Null: true.", Type: []string{"boolean", "null"}}, Optional: true},
+		"Patch.rules":                {Schema: rules},
+		"Patch.expected_revision_id": {Schema: schema{Type: []string{"string", "null"}, Format: "uuid"}},
+
+		"Preview":              says("A revision that is not to be published."),
+		"Preview.tier":         {Schema: tier},
+		"Preview.priority":     {Schema: priority},
+		"Preview.default_deny": {Schema: defaultDeny},
+		"Preview.rules":        {Schema: rules},
+
+		"Policy":              says("A policy. Lists leave its head out."),
+		"Policy.slug":         {Schema: slug},
+		"Policy.display_name": {Schema: displayName},
+
+		"Revision":                says("One published state of a policy. Revisions never change."),
+		"Revision.tier":           {Schema: tier},
+		"Revision.priority":       {Schema: priority},
+		"Revision.default_deny":   {Schema: defaultDeny},
+		"Revision.rules":          {Schema: rules},
+		"Revision.created_by":     {Schema: schema{MaxLength: openapi.N(policy.MaxCreatedBy)}},
+		"Revision.correlation_id": {Schema: schema{MaxLength: openapi.N(policy.MaxCreatedBy)}},
+
+		"Diff":           says("The change from one revision's rules to another's; lists are in canonical order."),
+		"OrderChange":    says("Tier, priority and default_deny of both revisions."),
+		"Order":          says("Where a policy's rules stand among those of others."),
+		"Order.tier":     {Schema: tier},
+		"Order.priority": {Schema: priority},
+		"Modified":       says("One rule that does something else than before."),
+
+		"DryRun":                      says("What a revision would do, were it published now."),
+		"DryRun.matched_node_ids":     {Schema: schema{Items: &nodeID}},
+		"DryRun.unreachable_node_ids": {Schema: schema{Items: &nodeID}},
+
+		"PolicyPage":               says("A page of policies."),
+		"PolicyPage.items":         says("Policies by id, without their heads."),
+		"PolicyPage.next_cursor":   nextCursor,
+		"RevisionPage":             says("A page of revisions."),
+		"RevisionPage.items":       says("Revisions, newest first."),
+		"RevisionPage.next_cursor": nextCursor,
+	}
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+func (h *principalHandlers) writeRelation(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	rel, err := policy.DecodeRelation(body)
+	if err != nil {
+		return invalid(err)
+	}
+	if err := h.checkNode(c, rel); err != nil {
+		return err
+	}
+	e := policy.RelationWritten{Principal: id, Relation: rel, CreatedBy: c.principal}
+	if e.ID, err = h.writes.id(c, uuid.Nil, fmt.Sprintf("write:relation:%s:%s", id, rel)); err != nil {
+		return err
+	}
+	if _, err := h.writes.commit(c, e, false); err != nil {
+		return err
+	}
+	return h.answer(c, id)
+}
+
+// checkNode refuses a relation to a node that names no project, or one that the
+// node is not of. A node that is not there yet may be named.
+func (h *principalHandlers) checkNode(c *call, rel policy.Relation) error {
+	if !rel.Whole() {
+		return broken(http.StatusUnprocessableEntity, policy.CodeInvalidRelation, "/relation",
+			"%s names no project, and whoever names the node first would give its agent policies; write node:<project>/%s#%s", rel, rel.Node, rel.Name)
+	}
+	if rel.Kind != policy.ObjectNode {
+		return nil
+	}
+	return h.reads.check(c, func(v *projector.View) error {
+		if owner, known := v.ProjectOfNode(rel.Node); known && owner != rel.ID {
+			return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project than %s; choose another id for the node", rel.Node, rel.ID)
+		}
+		return nil
+	})
+}
+
+func (h *principalHandlers) removeRelation(c *call) error {
+	id, err := c.pathPrincipal()
+	if err != nil {
+		return err
+	}
+	rel, err := policy.ParseRelation(c.r.URL.Query().Get("relation"))
+	if err != nil {
+		return invalid(err)
+	}
+	e := policy.RelationRemoved{Principal: id, Relation: rel, CreatedBy: c.principal}
+	if e.ID, err = h.writes.id(c, uuid.Nil, fmt.Sprintf("remove:relation:%s:%s", id, rel)); err != nil {
+		return err
+	}
+	if _, err := h.writes.commit(c, e, false); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

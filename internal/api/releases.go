@@ -1,0 +1,152 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+func (h *artifactHandlers) release(c *call) error {
+	b := &batch{model: h.model, reads: h.reads, writes: h.writes, c: c, maxLine: 2 * h.maxMessage, maxMessage: h.maxMessage, kind: policy.TypeArtifactReleased}
+	b.one = b.release
+	return b.serve()
+}
+
+// eventRoom is more than an event has beside its artifacts and its pin.
+const eventRoom = 4 << 10
+
+// release makes an event of one line, if it changes anything.
+func (b *batch) release(line []byte) error {
+	e, err := policy.DecodeReleaseLine(line)
+	if err == nil {
+		err = projector.CheckRelease(e)
+	}
+	if err != nil {
+		b.rejectInvalid(e.Node, err)
+		return nil
+	}
+	size := eventRoom
+	for _, doc := range e.Artifacts {
+		size += len(doc) + 1
+	}
+	if size > b.maxMessage {
+		b.reject(b.lines, e.Node, CodeArtifactTooLarge,
+			fmt.Sprintf("the node's artifacts have %d bytes together, and a message of this plane has room for %d: raise max_payload of the NATS server, or divide the node",
+				size-eventRoom, b.maxMessage-eventRoom))
+		return nil
+	}
+	if _, pending := b.pending(e.Node); !pending {
+		var had, taken bool
+		var now projector.ReleaseInfo
+		b.model.Read(func(v *projector.View) { now, had, taken = v.Releases().Of(b.project, e.Node) })
+		if taken {
+			b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
+			return nil
+		}
+		if had && projector.SameRelease(now, e) {
+			b.result.Unchanged++
+			return nil
+		}
+	}
+	e.Project = b.project
+	if e.ID, err = b.writes.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
+		return err
+	}
+	b.append(line, &lineWrite{line: b.lines, node: e.Node}, e, size)
+	return nil
+}
+
+func (h *artifactHandlers) list(c *call) error {
+	project, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	limit, after, err := c.pageOf(cursorReleases)
+	if err != nil {
+		return err
+	}
+	var items []projector.ReleaseInfo
+	h.model.Read(func(v *projector.View) { items, err = v.Releases().List(project, policy.NodeID(after), limit+1) })
+	if err != nil {
+		return err
+	}
+	end := func(r projector.ReleaseInfo) string { return string(r.Node) }
+	return c.json(http.StatusOK, cut(items, limit, cursorReleases, end, showRelease))
+}
+
+func showRelease(r projector.ReleaseInfo) resource.Release {
+	out := resource.Release{
+		NodeID: string(r.Node), Rete: r.Rete, Version: r.Version, Seq: r.Seq, ReleasedAt: r.Time, Registered: r.Registered,
+		Artifacts: make([]resource.ReleaseArtifact, 0, len(r.Artifacts)),
+	}
+	for _, a := range r.Artifacts {
+		out.Artifacts = append(out.Artifacts, resource.ReleaseArtifact{Kind: a.Kind, Name: a.Name, Fingerprint: a.Fingerprint.String()})
+	}
+	return out
+}
+
+func (h *artifactHandlers) get(c *call) error {
+	project, id, err := c.pathProjectNode()
+	if err != nil {
+		return err
+	}
+	version, err := c.queryUint("version", 0)
+	if err != nil {
+		return err
+	}
+	var seq uint64
+	out := resource.Items[resource.Artifact]{}
+	err = h.reads.check(c, func(v *projector.View) (err error) {
+		r, ok, _ := v.Releases().Of(project, id)
+		switch {
+		case !ok:
+			return problem(http.StatusNotFound, CodeReleaseNotFound, "nothing was released for node %s here", id)
+		case version == 0:
+			out.Items, err = documents(v, r)
+			return err
+		}
+		if seq, ok, err = v.Releases().At(project, id, version); err == nil && !ok {
+			err = problem(http.StatusNotFound, CodeReleaseNotFound, "nothing of version %d or below was released for node %s", version, id)
+		}
+		return err
+	})
+	if err == nil && seq > 0 {
+		out.Items, err = h.releasedAt(c, seq)
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// releasedAt reads the artifacts of a release out of the log.
+func (h *artifactHandlers) releasedAt(c *call, seq uint64) ([]resource.Artifact, error) {
+	if h.event == nil {
+		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker cannot read the log")
+	}
+	m, err := h.event(c.r.Context(), seq)
+	if err != nil {
+		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not give event %d: %v", seq, err)
+	}
+	e, err := policy.Decode(m.Body)
+	ev, ok := e.(policy.ArtifactReleased)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("event %d is no release: %w", seq, errors.Join(err, errNoRelease))
+	}
+	all, err := projector.ReleasedArtifacts(ev)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]resource.Artifact, len(all))
+	for i, a := range all {
+		out[i] = resource.Artifact{Kind: a.Kind, Name: a.Name, Version: a.Version, Fingerprint: a.Fingerprint.String(), Document: string(a.Document)}
+	}
+	return out, nil
+}
+
+var errNoRelease = errors.New("the read model is not of this log")
