@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,10 +24,7 @@ const (
 
 var (
 	dryRunParam  = queryFlag("dry_run", "Check everything, its tests too, and write nothing.")
-	ifMatchParam = Param{
-		Name: headerIfMatch, In: "header", Summary: "The ETag that the change is for; another one by now is revision_conflict.",
-		Schema: &openapi.Schema{Type: "string"},
-	}
+	ifMatchParam = headerTag(headerIfMatch, "The ETag that the change is for; another one by now is revision_conflict.")
 	explainParam = Param{
 		Name: "explain", In: "query", Summary: "full: say what each policy did.",
 		Schema: &openapi.Schema{Type: "string", Enum: []any{"full"}},
@@ -44,21 +42,26 @@ func draftFaults(more ...string) []string {
 type admissionHandlers struct{ policies *admissionPolicies }
 
 func (h *admissionHandlers) routes() []Route {
-	etag := []string{"ETag"}
-	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AdmissionPolicy{}, Headers: etag}}
+	return slices.Concat(h.createRoutes(), h.readRoutes(), h.changeRoutes(), h.engineRoutes())
+}
+
+func (h *admissionHandlers) createRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary:  "Register an admission policy",
 			Params:   writeParams(dryRunParam),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
-			Answers: []Answer{
-				{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.AdmissionID{}, Headers: []string{"Location"}},
-				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AdmissionID{}},
-			},
+			Answers:  createdAnswer(resource.AdmissionID{}),
 			Problems: writeProblems(bodyProblems(draftFaults(projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.create,
 		},
+	}
+}
+
+func (h *admissionHandlers) readRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag")
+	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission", Needs: access.ReadPlane,
 			Summary: "List admission policies by id",
@@ -74,6 +77,12 @@ func (h *admissionHandlers) routes() []Route {
 			Summary: "Read an admission policy",
 			Answers: show, Problems: readProblems(CodePolicyNotFound), serve: h.get,
 		},
+	}
+}
+
+func (h *admissionHandlers) changeRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag")
+	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary:  "Replace what an admission policy matches, its priority and its code; its name, level and owner never change",
@@ -88,6 +97,11 @@ func (h *admissionHandlers) routes() []Route {
 			Params:  writeParams(ifMatchParam), Answers: noContent(),
 			Problems: writeProblems(CodePolicyNotFound, projector.CodeRevisionConflict, projector.CodeStaleEvent), serve: h.delete,
 		},
+	}
+}
+
+func (h *admissionHandlers) engineRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternEvaluate, ID: "evaluate", Tag: "admission", Needs: access.Evaluate,
 			Summary:  "Run a request through the admission policies that match it",
@@ -159,15 +173,8 @@ func (h *admissionHandlers) replace(c *call) error {
 		if err != nil {
 			return invalid(err)
 		}
-		for _, f := range [...]struct{ field, was, is string }{
-			{"name", d.Name, next.Name},
-			{"policy_type", string(d.Level), string(next.Level)},
-			{"tenant_id", d.Tenant, next.Tenant},
-			{"user_id", d.User, next.User},
-		} {
-			if f.was != f.is {
-				return broken(http.StatusUnprocessableEntity, CodeImmutableField, "/"+f.field, "%s is %q and never changes; leave it out, or make another policy", f.field, f.was)
-			}
+		if err := checkImmutable(*d, next); err != nil {
+			return err
 		}
 		*d = next
 		return nil
@@ -176,6 +183,21 @@ func (h *admissionHandlers) replace(c *call) error {
 		return err
 	}
 	return c.answerAdmission(stored)
+}
+
+// checkImmutable refuses a change of what never changes.
+func checkImmutable(was, is policy.AdmissionPolicy) error {
+	for _, f := range [...]struct{ field, was, is string }{
+		{"name", was.Name, is.Name},
+		{"policy_type", string(was.Level), string(is.Level)},
+		{"tenant_id", was.Tenant, is.Tenant},
+		{"user_id", was.User, is.User},
+	} {
+		if f.was != f.is {
+			return broken(http.StatusUnprocessableEntity, CodeImmutableField, "/"+f.field, "%s is %q and never changes; leave it out, or make another policy", f.field, f.was)
+		}
+	}
+	return nil
 }
 
 func (h *admissionHandlers) delete(c *call) error { return h.policies.delete(c) }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,36 +28,39 @@ const (
 
 // artifactHandlers serve releases, and the signed artifacts that nodes hold.
 type artifactHandlers struct {
-	model views
-	reads *reads
-	relay interface {
-		Position() policy.EventID
-		Ready() error
-	}
+	model      views
+	reads      *reads
+	relay      positions
 	writes     *writes
 	event      func(ctx context.Context, seq uint64) (streams.Message, error)
 	maxMessage int
 }
 
 func (h *artifactHandlers) routes() []Route {
+	return slices.Concat(h.nodeRoutes(), h.releaseRoutes(), h.projectRoutes())
+}
+
+func (h *artifactHandlers) nodeRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternNodeArtifacts, ID: "listNodeArtifacts", Tag: "node", Needs: access.ReadNode,
-			Summary: "List the signed artifacts that a node must hold, by kind and name",
-			Params:  []Param{querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")},
-			Answers: []Answer{{
-				Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Items[resource.Artifact]{},
-				Headers: []string{HeaderEventID, HeaderLogSeq},
-			}},
+			Summary:  "List the signed artifacts that a node must hold, by kind and name",
+			Params:   []Param{minSeqParam},
+			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Artifact]{}, HeaderEventID, HeaderLogSeq),
 			Problems: readProblems(CodeNodeNotFound, CodeStarting), serve: h.ofNode,
 		},
+	}
+}
+
+func (h *artifactHandlers) releaseRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternRelease, ID: "releaseArtifacts", Tag: "artifacts", Needs: access.OperateProject,
 			Summary:  "Release the artifacts of many nodes, a JSON line each, and wait for the verdicts",
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.ReleaseLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
-			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
+			Problems: linesProblems(),
 			serve:    h.release,
 		},
 		{
@@ -73,6 +77,11 @@ func (h *artifactHandlers) routes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Artifact]{}), Problems: readProblems(CodeReleaseNotFound),
 			serve: h.get,
 		},
+	}
+}
+
+func (h *artifactHandlers) projectRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts", Needs: access.OperateProject,
 			Summary: "Withdraw one artifact of a node",
@@ -93,13 +102,10 @@ func (h *artifactHandlers) ofNode(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.reads.fresh(c); err != nil {
+	position, err := h.reads.position(c, h.relay)
+	if err != nil {
 		return err
 	}
-	if err := h.relay.Ready(); err != nil {
-		return starting(err)
-	}
-	position := h.relay.Position() // before the rows, see stateHandlers.state
 	var at uint64
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {

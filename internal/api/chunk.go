@@ -104,6 +104,12 @@ func (b *batch) collect(k *chunk) error {
 			b.result.Applied++
 		}
 	}
+	b.collectRepeats(k)
+	return nil
+}
+
+// collectRepeats counts the lines that share the fate of another.
+func (b *batch) collectRepeats(k *chunk) {
 	for _, r := range k.repeats {
 		if x := r.of.refused; x != nil {
 			b.reject(r.line, r.of.node, x.Code, x.Detail)
@@ -111,7 +117,6 @@ func (b *batch) collect(k *chunk) error {
 		}
 		b.result.Unchanged++
 	}
-	return nil
 }
 
 // repeated counts a line whose event the fold has met before.

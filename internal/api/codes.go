@@ -54,25 +54,14 @@ func meanings() map[string]meaning {
 		projector.CodePolicyLimit:      {http.StatusConflict, "the plane has accepted as many policies as it ever can"},
 		projector.CodePolicySlugTaken:  {http.StatusConflict, "another policy of the project has the slug"},
 		projector.CodeNodeIDTaken:      {http.StatusConflict, "the node id belongs to another project"},
-		CodeInvalidRego:                {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},
-		CodeInvalidTestCases:           {http.StatusUnprocessableEntity, "a test case cannot be read"},
-		CodeTestsFailed:                {http.StatusUnprocessableEntity, "test cases of the policy fail, so it does not go live"},
-		CodeImmutableField:             {http.StatusUnprocessableEntity, "a field that never changes is given another value"},
-		CodeRejected:                   {http.StatusForbidden, "an admission policy rejects the request"},
-		CodePolicyConflict:             {http.StatusConflict, "an admission policy does what another one forbids"},
-		CodePolicyFailed:               {http.StatusInternalServerError, "an admission policy failed, so the request does"},
-		CodePolicyTimeout:              {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
-		CodeInvalidPayload:             {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
-		CodeInvalidPatched:             {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
 		CodeClockSkew:                  {http.StatusBadRequest, "the agent's clock is more than 60 s from the plane's"},
 		CodeTooManyAtOnce:              {http.StatusServiceUnavailable, "too many requests are being evaluated; try again"},
 
-		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
-		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
-		projector.CodeStaleEvent:    {http.StatusConflict, "a newer write about the node came between"},
+		projector.CodeStaleEvent: {http.StatusConflict, "a newer write about the node came between"},
 	}
 	maps.Copy(all, accessCodes())
 	maps.Copy(all, registerCodes())
+	maps.Copy(all, admissionCodes())
 	for code, text := range shapeFaults() {
 		all[code] = meaning{http.StatusBadRequest, text}
 	}
@@ -83,6 +72,24 @@ func meanings() map[string]meaning {
 		all[code] = meaning{http.StatusUnprocessableEntity, text}
 	}
 	return all
+}
+
+// admissionCodes are what admission policies may meet, and what meets them.
+func admissionCodes() map[string]meaning {
+	return map[string]meaning{
+		CodeInvalidRego:             {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},
+		CodeInvalidTestCases:        {http.StatusUnprocessableEntity, "a test case cannot be read"},
+		CodeTestsFailed:             {http.StatusUnprocessableEntity, "test cases of the policy fail, so it does not go live"},
+		CodeImmutableField:          {http.StatusUnprocessableEntity, "a field that never changes is given another value"},
+		CodeRejected:                {http.StatusForbidden, "an admission policy rejects the request"},
+		CodePolicyConflict:          {http.StatusConflict, "an admission policy does what another one forbids"},
+		CodePolicyFailed:            {http.StatusInternalServerError, "an admission policy failed, so the request does"},
+		CodePolicyTimeout:           {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
+		CodeInvalidPayload:          {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
+		CodeInvalidPatched:          {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
+		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
+		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
+	}
 }
 
 func shapeFaults() map[string]string {

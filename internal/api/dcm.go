@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
@@ -28,21 +29,25 @@ const (
 type dcmHandlers struct{ policies *admissionPolicies }
 
 func (h *dcmHandlers) routes() []Route {
-	show := jsonAnswer(http.StatusOK, resource.AlphaPolicy{})
+	return slices.Concat(h.createRoutes(), h.readRoutes(), h.changeRoutes())
+}
+
+func (h *dcmHandlers) createRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternAlphas, ID: "alphaCreatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
-			Summary: "Create a policy",
-			Params: writeParams(dryRunParam, Param{
-				Name: "id", In: "query", Summary: "Its id; a UUID when absent.", Schema: &openapi.Schema{Type: "string"},
-			}),
+			Summary:  "Create a policy",
+			Params:   writeParams(dryRunParam, queryText("id", "Its id; a UUID when absent.")),
 			BodyType: mediaJSON, Body: resource.AlphaPolicy{},
-			Answers: []Answer{
-				{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.AlphaPolicy{}, Headers: []string{"Location"}},
-				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.AlphaPolicy{}},
-			},
-			serve: h.create,
+			Answers: createdAnswer(resource.AlphaPolicy{}),
+			serve:   h.create,
 		},
+	}
+}
+
+func (h *dcmHandlers) readRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.AlphaPolicy{})
+	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternAlphas, ID: "alphaListPolicies", Tag: tagAlpha, Needs: access.ReadPlane,
 			Summary: "List policies",
@@ -61,6 +66,12 @@ func (h *dcmHandlers) routes() []Route {
 			Method: http.MethodGet, Pattern: patternAlpha, ID: "alphaGetPolicy", Tag: tagAlpha, Needs: access.ReadPlane,
 			Summary: "Read a policy", Answers: show, serve: h.get,
 		},
+	}
+}
+
+func (h *dcmHandlers) changeRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.AlphaPolicy{})
+	return []Route{
 		{
 			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Change a policy by a merge patch (RFC 7396)",

@@ -19,31 +19,7 @@ func Describe() *openapi.Document {
 }
 
 func (d *describer) document() *openapi.Document {
-	doc := &openapi.Document{
-		OpenAPI: openapi.Version,
-		Info: openapi.Info{
-			Title: "Edict", Version: apiVersion, Summary: "An event-sourced policy plane",
-			Description: "Authors publish policies and nodes; Edict admits them, compiles what each node must apply, and tells every node what changed, " +
-				"signed, in order and without a gap.\n\nEvery error is a problem document (RFC 9457) with a stable `code`. A write is answered with the verdict of the fold: " +
-				"whoever reads from the same worker next sees it.",
-			License: &openapi.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
-		},
-		Servers:  []openapi.Server{{URL: "/", Description: "The plane this document came from"}},
-		Security: []openapi.Security{},
-		Tags: []openapi.Tag{
-			{Name: "policies", Description: "What authors publish"},
-			{Name: "revisions", Description: "What was and would be published"},
-			{Name: "nodes", Description: "Whom policies are for"},
-			{Name: "node", Description: "What a node reads"},
-			{Name: "artifacts", Description: "What retectl signed and nodes are to hold"},
-			{Name: "admission", Description: "Rego policies that judge what is asked for"},
-			{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
-			{Name: "access", Description: "Who may do what, and who did"},
-			{Name: "plane", Description: "How the plane is doing"},
-			{Name: "health", Description: "What supervisors ask"},
-		},
-		Paths: map[string]openapi.Path{},
-	}
+	doc := emptyDocument()
 	for _, s := range new(handlers).surfaces() {
 		for _, r := range s.routes {
 			if doc.Paths[r.Pattern] == nil {
@@ -63,6 +39,39 @@ func (d *describer) document() *openapi.Document {
 		"certificate": {Type: "mutualTLS", Description: "A client certificate with a SPIFFE ID."},
 	}
 	return doc
+}
+
+// emptyDocument is what does not follow from routes.
+func emptyDocument() *openapi.Document {
+	return &openapi.Document{
+		OpenAPI: openapi.Version,
+		Info: openapi.Info{
+			Title: "Edict", Version: apiVersion, Summary: "An event-sourced policy plane",
+			Description: "Authors publish policies and nodes; Edict admits them, compiles what each node must apply, and tells every node what changed, " +
+				"signed, in order and without a gap.\n\nEvery error is a problem document (RFC 9457) with a stable `code`. A write is answered with the verdict of the fold: " +
+				"whoever reads from the same worker next sees it.",
+			License: &openapi.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
+		},
+		Servers:  []openapi.Server{{URL: "/", Description: "The plane this document came from"}},
+		Security: []openapi.Security{},
+		Tags:     tags(),
+		Paths:    map[string]openapi.Path{},
+	}
+}
+
+func tags() []openapi.Tag {
+	return []openapi.Tag{
+		{Name: "policies", Description: "What authors publish"},
+		{Name: "revisions", Description: "What was and would be published"},
+		{Name: "nodes", Description: "Whom policies are for"},
+		{Name: "node", Description: "What a node reads"},
+		{Name: "artifacts", Description: "What retectl signed and nodes are to hold"},
+		{Name: "admission", Description: "Rego policies that judge what is asked for"},
+		{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
+		{Name: "access", Description: "Who may do what, and who did"},
+		{Name: "plane", Description: "How the plane is doing"},
+		{Name: "health", Description: "What supervisors ask"},
+	}
 }
 
 type describer struct {

@@ -21,32 +21,35 @@ func pathNames(pattern string) []string {
 func pathParams(r Route) []openapi.Parameter {
 	var out []openapi.Parameter
 	for _, name := range pathNames(r.Pattern) {
-		s, text := schema{Type: "string", Format: "uuid"}, "The id of the "+name+"."
-		if name == "node" {
-			s = nodeID
-			s.Type, s.Description = "string", ""
-		}
-		if name == "admission" {
-			s, text = schema{Type: "string"}, "The id of the admission policy."
-		}
-		if name == "principal" {
-			s, text = nodeID, "The id of the principal."
-			s.Type, s.Description, s.Examples = "string", "", []any{"ana"}
-		}
-		if name == "kind" || name == "name" {
-			s = nodeID
-			s.Type, s.Description, s.Examples = "string", "", nil
-			text = "The " + name + " of the artifact."
-		}
-		if name == "key" {
-			s, text = schema{Type: "string", MaxLength: openapi.N(maxKey)}, "What the value is of."
-		}
-		if name == "project" {
-			text = "The id of the project. A project exists by use."
-		}
+		s, text := pathParam(name)
 		out = append(out, openapi.Parameter{Name: name, In: "path", Description: text, Required: true, Schema: &s})
 	}
 	return out
+}
+
+// pathParam is the schema of one wildcard, and what it names.
+func pathParam(name string) (s schema, text string) {
+	label := nodeID
+	label.Type, label.Description = "string", ""
+	switch name {
+	case "node":
+		return label, "The id of the node."
+	case "admission":
+		return schema{Type: "string"}, "The id of the admission policy."
+	case "principal":
+		label.Examples = []any{"ana"}
+		return label, "The id of the principal."
+	case "kind", "name":
+		label.Examples = nil
+		return label, "The " + name + " of the artifact."
+	case "key":
+		return schema{Type: "string", MaxLength: openapi.N(maxKey)}, "What the value is of."
+	}
+	s = schema{Type: "string", Format: "uuid"}
+	if name == "project" {
+		return s, "The id of the project. A project exists by use."
+	}
+	return s, "The id of the " + name + "."
 }
 
 // params are those a route names, and the one that all take.

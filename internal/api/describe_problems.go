@@ -17,8 +17,24 @@ const mediaProblem = "application/problem+json"
 // problems are the codes a route may answer with, by status: those it names
 // and those that follow from its form.
 func (d *describer) problems(r Route) map[int][]string {
-	codes := append([]string{CodeBadHeader, CodeInternal}, r.Problems...)
-	codes = append(codes, accessProblems(r)...)
+	by := map[int][]string{}
+	for _, code := range slices.Concat([]string{CodeBadHeader, CodeInternal}, r.Problems, accessProblems(r), formProblems(r)) {
+		m, known := d.meanings[code]
+		if !known {
+			panic(fmt.Sprintf("api: code %q of route %s has no meaning", code, r.ID))
+		}
+		if !slices.Contains(by[m.status], code) {
+			by[m.status] = append(by[m.status], code)
+		}
+	}
+	for _, codes := range by {
+		slices.Sort(codes)
+	}
+	return by
+}
+
+// formProblems follow from a route's path and its parameters.
+func formProblems(r Route) (codes []string) {
 	for _, name := range pathNames(r.Pattern) {
 		switch name {
 		case "node":
@@ -37,20 +53,7 @@ func (d *describer) problems(r Route) map[int][]string {
 			codes = append(codes, CodeBadParameter)
 		}
 	}
-	by := map[int][]string{}
-	for _, code := range codes {
-		m, known := d.meanings[code]
-		if !known {
-			panic(fmt.Sprintf("api: code %q of route %s has no meaning", code, r.ID))
-		}
-		if !slices.Contains(by[m.status], code) {
-			by[m.status] = append(by[m.status], code)
-		}
-	}
-	for _, codes := range by {
-		slices.Sort(codes)
-	}
-	return by
+	return codes
 }
 
 func (d *describer) problem(status int, codes []string) openapi.Response {
@@ -78,6 +81,23 @@ func (d *describer) problem(status int, codes []string) openapi.Response {
 // alphaFaults describes the errors of a v1alpha1 route: one form for every
 // status.
 func (d *describer) alphaFaults(op *openapi.Operation, r Route) {
+	for _, status := range d.alphaStatuses(r) {
+		var headers []string
+		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+			headers = append(headers, "Retry-After")
+		}
+		op.Responses[strconv.Itoa(status)] = openapi.Response{
+			Description: http.StatusText(status), Headers: d.headers(headers),
+			Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
+				d.types.Of(resource.AlphaError{}),
+				{Properties: openapi.Properties{{Name: "status", Schema: &schema{Const: status}}}},
+			}}}},
+		}
+	}
+}
+
+// alphaStatuses are those of the errors that a v1alpha1 route may answer with.
+func (d *describer) alphaStatuses(r Route) []int {
 	statuses := []int{http.StatusBadRequest, http.StatusInternalServerError}
 	if r.Body != nil {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
@@ -98,17 +118,5 @@ func (d *describer) alphaFaults(op *openapi.Operation, r Route) {
 			statuses = append(statuses, status)
 		}
 	}
-	for _, status := range statuses {
-		var headers []string
-		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-			headers = append(headers, "Retry-After")
-		}
-		op.Responses[strconv.Itoa(status)] = openapi.Response{
-			Description: http.StatusText(status), Headers: d.headers(headers),
-			Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
-				d.types.Of(resource.AlphaError{}),
-				{Properties: openapi.Properties{{Name: "status", Schema: &schema{Const: status}}}},
-			}}}},
-		}
-	}
+	return statuses
 }

@@ -7,9 +7,24 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
 )
+
+// flowParams name the flow that is asked about.
+func flowParams() []Param {
+	text := func(name, summary string, required bool, schema openapi.Schema) Param {
+		return Param{Name: name, In: "query", Summary: summary, Required: required, Schema: &schema}
+	}
+	return []Param{
+		text("direction", "Which way the flow begins, seen from the node.", true, openapi.Schema{Type: "string", Enum: []any{"egress", "ingress"}}),
+		text("peer", "The other end: a node of the project, or an address.", true, openapi.Schema{Type: "string"}),
+		text("protocol", "The flow's protocol.", true, openapi.Schema{Type: "string", Enum: []any{"tcp", "udp", "sctp", "icmp"}}),
+		text("port", "The port at the flow's destination; of tcp, udp and sctp alone.", false, openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(65535)}),
+	}
+}
 
 func explainFaults() []string {
 	return []string{
@@ -35,7 +50,7 @@ func (c *call) flow() (f flow, err error) {
 	if q.Get("port") != "" && port == 0 {
 		return f, broken(http.StatusBadRequest, CodeBadParameter, "/port", "port 0 is none of a flow; ports are 1 to 65535")
 	}
-	f.port = uint16(port)
+	f.port, f.peer = uint16(port), q.Get("peer")
 	var faults policy.Violations
 	note := func(name, code, detail string) {
 		faults = append(faults, policy.Violation{Pointer: "/" + name, Code: code, Detail: detail})
@@ -45,18 +60,27 @@ func (c *call) flow() (f flow, err error) {
 			note(name, policy.CodeMissing, name+" is required")
 		}
 	}
-	f.peer = q.Get("peer")
 	if s := q.Get("direction"); s != "" {
 		if f.direction, err = datapath.ParseDirection(s); err != nil {
 			note("direction", CodeUnknownDirection, err.Error())
 		}
 	}
+	f.setProtocol(q.Get("protocol"), port, note)
+	if len(faults) > 0 {
+		return f, invalid(faults)
+	}
+	return f, nil
+}
+
+// setProtocol reads the protocol, and notes what is wrong with it and with a port
+// beside it.
+func (f *flow) setProtocol(text string, port uint64, note func(name, code, detail string)) {
 	known := false
-	if s := q.Get("protocol"); s != "" {
-		if f.protocol, err = datapath.ParseProtocol(s); err != nil || f.protocol == datapath.AnyProtocol {
-			note("protocol", policy.CodeUnknownProtocol, fmt.Sprintf("%.32q is not the protocol of a flow; use tcp, udp, sctp or icmp", s))
-		} else {
-			known = true
+	if text != "" {
+		var err error
+		f.protocol, err = datapath.ParseProtocol(text)
+		if known = err == nil && f.protocol != datapath.AnyProtocol; !known {
+			note("protocol", policy.CodeUnknownProtocol, fmt.Sprintf("%.32q is not the protocol of a flow; use tcp, udp, sctp or icmp", text))
 		}
 	}
 	switch hasPorts := f.protocol != datapath.ICMP; {
@@ -68,10 +92,6 @@ func (c *call) flow() (f flow, err error) {
 	case port != 0 && !hasPorts:
 		note("port", policy.CodePortsForbidden, f.protocol.String()+" has no ports; remove it")
 	}
-	if len(faults) > 0 {
-		return f, invalid(faults)
-	}
-	return f, nil
 }
 
 func (h *tableHandlers) explain(c *call) error {
@@ -87,12 +107,17 @@ func (h *tableHandlers) explain(c *call) error {
 	if !ok {
 		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
 	}
+	return c.json(http.StatusOK, verdictOf(a, f, peer.ID))
+}
+
+// verdictOf says what the table does with a flow, and which rules were asked.
+func verdictOf(a snapshot.Answer, f flow, peer datapath.ID) resource.FlowVerdict {
 	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Refused)}
-	steps, decided := a.Walk(f.direction, peer.ID, f.protocol, f.port)
+	steps, decided := a.Walk(f.direction, peer, f.protocol, f.port)
 	for _, s := range steps {
 		out.Considered = append(out.Considered, resource.Considered{RuleRef: *showRef(s.Rule.Ref), Matched: s.Matched, Reason: s.Reason})
 	}
-	entry, found := a.Lookup(f.direction, peer.ID, f.protocol, f.port)
+	entry, found := a.Lookup(f.direction, peer, f.protocol, f.port)
 	out.Verdict = datapath.Deny.String()
 	if found {
 		shown := showEntry(entry)
@@ -101,7 +126,7 @@ func (h *tableHandlers) explain(c *call) error {
 	if !decided {
 		out.Reason = byDefault(a.DefaultVerdict(f.direction), f.direction, len(steps))
 	}
-	return c.json(http.StatusOK, out)
+	return out
 }
 
 func byDefault(v datapath.Verdict, d datapath.Direction, asked int) string {

@@ -25,8 +25,7 @@ func (h *healthHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: "/openapi.json", ID: "getDocument", Tag: tagHealth, Needs: access.Anyone, early: true,
 			Summary: "Read this description of the API",
-			Answers: jsonAnswer(http.StatusOK, json.RawMessage{}),
-			serve:   h.getDocument,
+			Answers: jsonAnswer(http.StatusOK, json.RawMessage{}), serve: h.getDocument,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/livez", ID: "livez", Tag: tagHealth, Needs: access.Anyone, early: true,
@@ -43,15 +42,17 @@ func (h *healthHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: "/metrics", ID: "metrics", Tag: tagHealth, Needs: access.ReadPlane, early: true,
 			Summary: "Measurements for Prometheus", Answers: text, Problems: []string{CodeRouteNotFound},
-			serve: func(c *call) error {
-				if h.page == nil {
-					return problem(http.StatusNotFound, CodeRouteNotFound, "this worker shows no metrics")
-				}
-				h.page.ServeHTTP(c.w, c.r)
-				return nil
-			},
+			serve: h.metrics,
 		},
 	}
+}
+
+func (h *healthHandlers) metrics(c *call) error {
+	if h.page == nil {
+		return problem(http.StatusNotFound, CodeRouteNotFound, "this worker shows no metrics")
+	}
+	h.page.ServeHTTP(c.w, c.r)
+	return nil
 }
 
 func (h *healthHandlers) readyz(c *call) error {

@@ -47,28 +47,39 @@ type heartbeatHandlers struct {
 }
 
 func (h *heartbeatHandlers) routes() []Route {
-	lags := readProblems(CodeNodeNotFound)
-	takes := append(lags, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType, CodeBodyTooLarge, CodeUnsupportedMedia)
-	all := []Route{
+	return append(h.reportRoutes(), h.droppedRoutes()...)
+}
+
+// agentProblems are the codes that any report of an agent may be answered with.
+func agentProblems(more ...string) []string {
+	return append(readProblems(CodeNodeNotFound, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType, CodeBodyTooLarge, CodeUnsupportedMedia), more...)
+}
+
+func (h *heartbeatHandlers) reportRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternHeartbeat, ID: "heartbeat", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Say that a node's agent lives, and hear whether it must pull its state",
 			BodyType: mediaJSON, Body: resource.Heartbeat{},
-			Answers: jsonAnswer(http.StatusOK, resource.HeartbeatAccepted{}), Problems: append(takes, CodeClockSkew), serve: h.heartbeat,
+			Answers: jsonAnswer(http.StatusOK, resource.HeartbeatAccepted{}), Problems: agentProblems(CodeClockSkew), serve: h.heartbeat,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternDrift, ID: "reportDrift", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Report what a node put right; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.Drift{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: h.drift,
+			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: agentProblems(), serve: h.drift,
 		},
 		{
 			Method: http.MethodPut, Pattern: patternReport, ID: "putStateReport", Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary:  "Report a value of a node's state, which is not kept; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.StateReport{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.StateReported{}), Problems: append(takes, policy.CodeTextTooLong), serve: h.stateReport,
+			Answers: jsonAnswer(http.StatusAccepted, resource.StateReported{}), Problems: agentProblems(policy.CodeTextTooLong), serve: h.stateReport,
 		},
 	}
+}
+
+// droppedRoutes take what nobody reads.
+func (h *heartbeatHandlers) droppedRoutes() (all []Route) {
 	for _, r := range []struct{ method, name, id, summary, media string }{
 		{http.MethodPut, "capabilities", "putCapabilities", "Say what a node can do, which is not kept", mediaJSON},
 		{http.MethodPut, "endpoint", "putEndpoint", "Say where a node is reached, which is not kept", mediaJSON},
@@ -79,7 +90,7 @@ func (h *heartbeatHandlers) routes() []Route {
 		all = append(all, Route{
 			Method: r.method, Pattern: "/v1/nodes/{node}/" + r.name, ID: r.id, Tag: "node", Needs: access.ActAsNode, Lenient: true,
 			Summary: r.summary, BodyType: r.media, Body: json.RawMessage{},
-			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: takes, serve: h.dropped,
+			Answers: jsonAnswer(http.StatusAccepted, resource.Accepted{}), Problems: agentProblems(), serve: h.dropped,
 		})
 	}
 	return all

@@ -64,7 +64,10 @@ var (
 // fields can: limits, closed sets, and what a type is for.
 func hints() map[string]hint {
 	all := map[string]hint{}
-	for _, part := range []map[string]hint{ruleHints(), policyHints(), nodeHints(), agentHints(), datapathHints(), planeHints(), convergenceHints(), recoveryHints(), artifactHints(), admissionHints(), accessHints(), registerHints(), problemHints()} {
+	for _, part := range []map[string]hint{
+		ruleHints(), draftHints(), policyHints(), nodeHints(), stateHints(), eventHints(), signatureHints(), payloadHints(), datapathHints(), planeHints(), shareHints(), keyHints(),
+		convergenceHints(), recoveryHints(), artifactHints(), releaseHints(), admissionHints(), admissionPolicyHints(), alphaHints(), accessHints(), principalHints(), registerHints(), problemHints(),
+	} {
 		for name, h := range part {
 			all[name] = h
 		}

@@ -7,7 +7,7 @@ import (
 
 func accessHints() map[string]hint {
 	id := hint{Schema: schema{Description: "A principal's id, a DNS label.", Pattern: nodeID.Pattern, MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxNodeID), Examples: []any{"ana"}}}
-	all := map[string]hint{
+	return map[string]hint{
 		"PrincipalDocument": says("What a principal is and what proves it. What is absent it does not have."),
 		"Token":             says("A bearer token as the plane knows it: by its hash."),
 		"Token.sha256":      {Schema: schema{Pattern: "^[0-9a-f]{64}$"}},
@@ -40,6 +40,11 @@ func accessHints() map[string]hint {
 		"AuditEntry":                 says("An event of the log and who wrote it."),
 		"AuditEntry.via":             {Schema: schema{Enum: []any{viaNATS}}},
 	}
+}
+
+// principalHints are those of a principal's members in its two forms.
+func principalHints() map[string]hint {
+	all := map[string]hint{}
 	for _, of := range []string{"PrincipalDocument", "Principal"} {
 		all[of+".kind"] = hint{Schema: schema{Description: "What it is.", Enum: openapi.OneOfTexts(policy.Person, policy.Service, policy.Agent)}}
 		all[of+".display_name"] = hint{Schema: displayName}

@@ -1,9 +1,6 @@
 package api
 
-import "github.com/edictdev/edict/internal/api/openapi"
-
 func convergenceHints() map[string]hint {
-	count := func(text string) hint { return hint{Schema: schema{Description: text, Minimum: openapi.N(0)}} }
 	return map[string]hint{
 		"Convergence":          says("How far all nodes have come, as far as they report."),
 		"Convergence.desired":  count("Registered nodes."),

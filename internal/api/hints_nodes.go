@@ -30,19 +30,8 @@ func nodeHints() map[string]hint {
 	}
 }
 
-func agentHints() map[string]hint {
+func stateHints() map[string]hint {
 	unowned := hint{Schema: schema{Description: "Null until a part of the plane owns it.", Type: []string{"object", "null"}}}
-	eventType := hint{Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated", "signing_key_rotated"}}}
-	payload := func(rotated string) hint {
-		h := hint{Schema: schema{Description: "What it is about, by type."}}
-		for _, name := range []string{"PolicyUpdated", "ArtifactUpdated", "NodeStateUpdated", rotated} {
-			h.OneOf = append(h.OneOf, &schema{Ref: "#/components/schemas/" + name})
-		}
-		return h
-	}
-	publicKey := func(whose string) hint {
-		return hint{Schema: schema{Description: "Base64 of the 32 bytes of " + whose + ".", Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}}
-	}
 	return map[string]hint{
 		"NodeState":              says("A node's whole desired state. Equal states have equal bytes."),
 		"NodeState.reachability": unowned,
@@ -57,25 +46,50 @@ func agentHints() map[string]hint {
 		"RulesetItems.items":  says("Rulesets by policy id."),
 		"Ruleset":             says("One policy's compiled rules on one node."),
 		"Ruleset.fingerprint": fingerprint,
+	}
+}
 
-		"Event":                      says("The data of one event of a node's stream."),
-		"Event.type":                 eventType,
-		"Event.scope":                {Schema: schema{Pattern: "^node:", Examples: []any{"node:web-1"}}},
-		"Event.key_id":               keyIDHint(),
-		"Event.payload":              payload("KeyRotated"),
-		"BatchEvent":                 says("The data of one event, for a reader that asked for dialect=batch."),
-		"BatchEvent.type":            eventType,
-		"BatchEvent.scope":           {Schema: schema{Pattern: "^node:", Examples: []any{"node:web-1"}}},
-		"BatchEvent.key_id":          keyIDHint(),
-		"BatchEvent.payload":         payload("KeyRotated"),
-		"EventSignature":             says("A signature that many events may share (docs/protocol.md)."),
-		"EventSignature.alg":         {Schema: schema{Enum: []any{"ed25519", "ed25519-merkle"}}},
-		"EventSignature.key_id":      keyIDHint(),
-		"EventSignature.leaf":        {Schema: schema{Minimum: openapi.N(0)}},
-		"EventSignature.size":        {Schema: schema{Minimum: openapi.N(2)}},
-		"LegacyEvent":                says("The data of one event, for an agent that registered in the legacy form."),
-		"LegacyEvent.event_type":     eventType,
-		"LegacyEvent.payload":        payload("LegacyKeyRotated"),
+func eventHints() map[string]hint {
+	eventType := hint{Schema: schema{Description: "What happened.", Enum: []any{"policy_updated", "artifact_updated", "node_state_updated", "signing_key_rotated"}}}
+	payload := func(rotated string) hint {
+		h := hint{Schema: schema{Description: "What it is about, by type."}}
+		for _, name := range []string{"PolicyUpdated", "ArtifactUpdated", "NodeStateUpdated", rotated} {
+			h.OneOf = append(h.OneOf, &schema{Ref: "#/components/schemas/" + name})
+		}
+		return h
+	}
+	return map[string]hint{
+		"Event":                  says("The data of one event of a node's stream."),
+		"Event.type":             eventType,
+		"Event.scope":            {Schema: schema{Pattern: "^node:", Examples: []any{"node:web-1"}}},
+		"Event.key_id":           keyIDHint(),
+		"Event.payload":          payload("KeyRotated"),
+		"BatchEvent":             says("The data of one event, for a reader that asked for dialect=batch."),
+		"BatchEvent.type":        eventType,
+		"BatchEvent.scope":       {Schema: schema{Pattern: "^node:", Examples: []any{"node:web-1"}}},
+		"BatchEvent.key_id":      keyIDHint(),
+		"BatchEvent.payload":     payload("KeyRotated"),
+		"LegacyEvent":            says("The data of one event, for an agent that registered in the legacy form."),
+		"LegacyEvent.event_type": eventType,
+		"LegacyEvent.payload":    payload("LegacyKeyRotated"),
+	}
+}
+
+func signatureHints() map[string]hint {
+	return map[string]hint{
+		"EventSignature":        says("A signature that many events may share (docs/protocol.md)."),
+		"EventSignature.alg":    {Schema: schema{Enum: []any{"ed25519", "ed25519-merkle"}}},
+		"EventSignature.key_id": keyIDHint(),
+		"EventSignature.leaf":   {Schema: schema{Minimum: openapi.N(0)}},
+		"EventSignature.size":   {Schema: schema{Minimum: openapi.N(2)}},
+	}
+}
+
+func payloadHints() map[string]hint {
+	publicKey := func(whose string) hint {
+		return hint{Schema: schema{Description: "Base64 of the 32 bytes of " + whose + ".", Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}}
+	}
+	return map[string]hint{
 		"PolicyUpdated":              says("The rules a node has of one policy from now on."),
 		"PolicyUpdated.node_id":      {Schema: nodeID},
 		"PolicyUpdated.fingerprint":  fingerprint,

@@ -2,8 +2,12 @@ package api
 
 import "github.com/edictdev/edict/internal/api/openapi"
 
+// count is a number of things.
+func count(text string) hint {
+	return hint{Schema: schema{Description: text, Minimum: openapi.N(0)}}
+}
+
 func planeHints() map[string]hint {
-	count := func(text string) hint { return hint{Schema: schema{Description: text, Minimum: openapi.N(0)}} }
 	return map[string]hint{
 		"Status":            says("The plane as one worker sees it."),
 		"Status.nodes":      count("Registered nodes."),
@@ -18,17 +22,26 @@ func planeHints() map[string]hint {
 		"Past":              says("How far back this worker can say what nodes missed."),
 		"Past.records":      count("Records that it takes: of policies that left a selector, of nodes that changed labels, of artifacts that were withdrawn."),
 		"Past.bytes":        count("What they take, about."),
-		"Shares":            says("What projects took of the log lately, with events good and bad, as the fold of this worker counts it."),
-		"Shares.hours":      count("How many hours, by the log's clock, with the one that is not over."),
-		"Shares.over":       count("How many projects have had their share."),
-		"Share":             says("What one project took of the log."),
-		"Share.project_id":  {Schema: schema{Format: "uuid"}},
 
 		"RejectionPage":             says("A page of rejected events."),
 		"RejectionPage.items":       says("Rejected events by log sequence."),
 		"RejectionPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),
 		"Rejection":                 says("An event of the log that the fold refused."),
+	}
+}
 
+func shareHints() map[string]hint {
+	return map[string]hint{
+		"Shares":           says("What projects took of the log lately, with events good and bad, as the fold of this worker counts it."),
+		"Shares.hours":     count("How many hours, by the log's clock, with the one that is not over."),
+		"Shares.over":      count("How many projects have had their share."),
+		"Share":            says("What one project took of the log."),
+		"Share.project_id": {Schema: schema{Format: "uuid"}},
+	}
+}
+
+func keyHints() map[string]hint {
+	return map[string]hint{
 		"KeyItems":       says("The plane's public keys."),
 		"KeyItems.items": says("Keys, current and still trusted."),
 		"Key":            says("A public key of the plane."),

@@ -51,7 +51,7 @@ func ruleHints() map[string]hint {
 	}
 }
 
-func policyHints() map[string]hint {
+func draftHints() map[string]hint {
 	return map[string]hint{
 		"Draft":              says("A policy to publish."),
 		"Draft.slug":         {Schema: slug},
@@ -74,7 +74,11 @@ func policyHints() map[string]hint {
 		"Preview.priority":     {Schema: priority},
 		"Preview.default_deny": {Schema: defaultDeny},
 		"Preview.rules":        {Schema: rules},
+	}
+}
 
+func policyHints() map[string]hint {
+	return map[string]hint{
 		"Policy":              says("A policy. Lists leave its head out."),
 		"Policy.slug":         {Schema: slug},
 		"Policy.display_name": {Schema: displayName},

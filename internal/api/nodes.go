@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,10 @@ type nodeHandlers struct {
 }
 
 func (h *nodeHandlers) routes() []Route {
+	return slices.Concat(h.readRoutes(), h.writeRoutes())
+}
+
+func (h *nodeHandlers) readRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
@@ -47,6 +52,11 @@ func (h *nodeHandlers) routes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
 			serve: h.get,
 		},
+	}
+}
+
+func (h *nodeHandlers) writeRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes", Needs: access.OperateProject,
 			Summary:  "State a node's facts, whole; equal facts write nothing",
@@ -59,10 +69,8 @@ func (h *nodeHandlers) routes() []Route {
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes", Needs: access.OperateProject,
-			Summary: "Remove a node",
-			Params:  writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodeNodeNotFound),
-			serve:    h.delete,
+			Summary: "Remove a node", Params: writeParams(), Answers: noContent(),
+			Problems: writeProblems(CodeNodeNotFound), serve: h.delete,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes", Needs: access.OperateProject,
@@ -70,8 +78,7 @@ func (h *nodeHandlers) routes() []Route {
 			Params:   writeParams(),
 			BodyType: mediaNDJSON, Body: resource.NodeLine{},
 			Answers:  jsonAnswer(http.StatusOK, resource.BatchResult{}),
-			Problems: projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections),
-			serve:    h.putAll,
+			Problems: linesProblems(), serve: h.putAll,
 		},
 	}
 }

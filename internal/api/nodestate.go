@@ -40,40 +40,29 @@ type stateHandlers struct {
 }
 
 func (h *stateHandlers) routes() []Route {
-	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
-	stateHeaders := []string{HeaderEventID, HeaderLogSeq, "ETag"}
 	lags := readProblems(CodeNodeNotFound, CodeStarting)
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node", Needs: access.ReadNode,
-			Summary: "Read a node's whole desired state",
-			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; equal state is 304.", Schema: &openapi.Schema{Type: "string"}}},
-			Answers: []Answer{
-				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.NodeState{}, Headers: stateHeaders},
-				{Status: http.StatusNotModified, Headers: stateHeaders},
-			},
+			Summary:  "Read a node's whole desired state",
+			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; equal state is 304.")},
+			Answers:  cachedAnswer(resource.NodeState{}, HeaderEventID, HeaderLogSeq, "ETag"),
 			Problems: lags, serve: h.state,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
-			Summary:  "List a node's compiled rulesets by policy id",
-			Params:   []Param{minSeq},
+			Summary: "List a node's compiled rulesets by policy id", Params: []Param{minSeqParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
 			Problems: lags, serve: h.rulesets,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node", Needs: access.ReadNode,
-			Summary: "Follow a node's signed events",
-			Params: []Param{{
-				Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.",
-				Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"},
-			}, {
-				Name: "Accept", In: "header", Summary: "The form of the events: text/event-stream, with dialect=batch, current or legacy (absent: the one that the node registered with), and tables=true of a reader that enforces tables.",
-				Schema: &openapi.Schema{Type: "string"},
-			}},
+			Summary: "Follow a node's signed events", Params: []Param{
+				{Name: "Last-Event-ID", In: "header", Summary: "Resume after this id; live from now when absent.", Schema: &openapi.Schema{Type: "string", Pattern: "^[0-9]*$"}},
+				headerTag("Accept", "The form of the events: text/event-stream, with dialect=batch, current or legacy (absent: the one that the node registered with), and tables=true of a reader that enforces tables."),
+			},
 			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Event{}, resource.BatchEvent{}, resource.LegacyEvent{}}, Headers: []string{headerAPIVersion}}},
-			Problems: append(slices.Clip(lags), CodeBadLastEventID, CodeNotAcceptable),
-			serve:    h.events,
+			Problems: append(slices.Clip(lags), CodeBadLastEventID, CodeNotAcceptable), serve: h.events,
 		},
 	}
 }
@@ -87,15 +76,10 @@ func (h *stateHandlers) state(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.reads.fresh(c); err != nil {
+	position, err := h.reads.position(c, h.relay)
+	if err != nil {
 		return err
 	}
-	if err := h.relay.Ready(); err != nil {
-		return starting(err)
-	}
-	// Before the rows: what is sent between the two comes again on the stream,
-	// which is harmless; the other way round it would be missed.
-	position := h.relay.Position()
 	var s snapshot.State
 	var at uint64
 	err = h.reads.check(c, func(v *projector.View) (err error) {
@@ -121,6 +105,25 @@ func (h *stateHandlers) state(c *call) error {
 	}
 	c.bytes(http.StatusOK, mediaJSON, s.Body)
 	return nil
+}
+
+// positions say how far the events of nodes have come.
+type positions interface {
+	Position() policy.EventID
+	Ready() error
+}
+
+// position is the event id to resume after once what is read next is applied. It is
+// read before the rows: what is sent between the two comes again on the stream, which
+// is harmless; the other way round it would be missed.
+func (r *reads) position(c *call, relay positions) (policy.EventID, error) {
+	if err := r.fresh(c); err != nil {
+		return 0, err
+	}
+	if err := relay.Ready(); err != nil {
+		return 0, starting(err)
+	}
+	return relay.Position(), nil
 }
 
 // noneMatch reports whether a client's If-None-Match names etag. Agents that
@@ -158,15 +161,19 @@ func (h *stateHandlers) rulesets(c *call) error {
 	}
 	out := resource.Items[resource.Ruleset]{Items: make([]resource.Ruleset, 0, len(sets))}
 	for _, s := range sets {
-		out.Items = append(out.Items, resource.Ruleset{
-			PolicyID:    s.Policy,
-			RevisionID:  s.Revision,
-			Fingerprint: s.Fingerprint.String(),
-			RulePayload: string(s.Payload),
-			CompiledAt:  s.CompiledAt.UTC(),
-		})
+		out.Items = append(out.Items, showRuleset(s))
 	}
 	return c.json(http.StatusOK, out)
+}
+
+func showRuleset(s snapshot.Ruleset) resource.Ruleset {
+	return resource.Ruleset{
+		PolicyID:    s.Policy,
+		RevisionID:  s.Revision,
+		Fingerprint: s.Fingerprint.String(),
+		RulePayload: string(s.Payload),
+		CompiledAt:  s.CompiledAt.UTC(),
+	}
 }
 
 func (h *stateHandlers) events(c *call) error {

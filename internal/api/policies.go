@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,17 +30,26 @@ type policyHandlers struct {
 }
 
 func (h *policyHandlers) routes() []Route {
+	return slices.Concat(h.createRoutes(), h.readRoutes(), h.changeRoutes())
+}
+
+func (h *policyHandlers) createRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternPolicies, ID: "createPolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a policy with its first revision",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
-			Answers: []Answer{{Status: http.StatusCreated, MediaType: mediaJSON, Body: resource.Policy{}, Headers: []string{"Location"}}},
+			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location"),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
 				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
 			serve: h.create,
 		},
+	}
+}
+
+func (h *policyHandlers) readRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
 			Summary: "List a project's policies by id, without their heads",
@@ -53,6 +63,11 @@ func (h *policyHandlers) routes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: readProblems(CodePolicyNotFound),
 			serve: h.get,
 		},
+	}
+}
+
+func (h *policyHandlers) changeRoutes() []Route {
+	return []Route{
 		{
 			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",

@@ -116,14 +116,19 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 	if err != nil {
 		return err
 	}
-	same := sameRules(head.Content(), content)
+	out := showDryRun(head.Content(), content, had, has)
+	out.Admission, out.Warnings = admissionEffect(result, content), warningsOf(warnings)
+	return c.json(http.StatusOK, out)
+}
+
+// showDryRun shows the change from one content to another, of which the nodes are
+// had and has.
+func showDryRun(before, after policy.Content, had, has sides) resource.DryRun {
 	out := resource.DryRun{
-		RuleDiff:           Compare(head.Content(), content),
-		PeerPairsAffected:  pairsAffected(had, has, same),
+		RuleDiff:           Compare(before, after),
+		PeerPairsAffected:  pairsAffected(had, has, sameRules(before, after)),
 		MatchedNodeIDs:     []string{},
 		UnreachableNodeIDs: []string{},
-		Admission:          admissionEffect(result, content),
-		Warnings:           warningsOf(warnings),
 	}
 	for m := range union(has.source, has.destination) {
 		out.MatchedNodeIDs = append(out.MatchedNodeIDs, string(m.ID))
@@ -131,7 +136,7 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 			out.UnreachableNodeIDs = append(out.UnreachableNodeIDs, string(m.ID))
 		}
 	}
-	return c.json(http.StatusOK, out)
+	return out
 }
 
 // warnings are what a content says and likely does not mean, by itself and beside

@@ -3,13 +3,13 @@ package api
 import (
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
-	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
@@ -40,10 +40,11 @@ type principalHandlers struct {
 }
 
 func (h *principalHandlers) routes() []Route {
-	show := []Answer{{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Principal{}, Headers: []string{"ETag"}}}
-	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
-		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
-	onlyNew := Param{Name: "If-None-Match", In: "header", Summary: "*: only if there is no such principal.", Schema: &openapi.Schema{Type: "string"}}
+	return slices.Concat(h.readRoutes(), h.writeRoutes(), h.relationRoutes())
+}
+
+func (h *principalHandlers) readRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.Principal{}, "ETag")
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/access/self", ID: "getSelf", Tag: tagAccess, Needs: access.Known, early: true,
@@ -61,6 +62,15 @@ func (h *principalHandlers) routes() []Route {
 			Summary: "Read a principal and its relations", Answers: show, Problems: readProblems(CodePrincipalNotFound),
 			serve: h.get,
 		},
+	}
+}
+
+func (h *principalHandlers) writeRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.Principal{}, "ETag")
+	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
+		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
+	onlyNew := headerTag("If-None-Match", "*: only if there is no such principal.")
+	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
@@ -72,18 +82,6 @@ func (h *principalHandlers) routes() []Route {
 			Method: http.MethodDelete, Pattern: patternPrincipal, ID: "deletePrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(), Answers: noContent(),
 			Problems: writeProblems(CodePrincipalNotFound), serve: h.delete,
-		},
-		{
-			Method: http.MethodPost, Pattern: patternRelations, ID: "writeRelation", Tag: tagAccess, Needs: access.AdminPlane,
-			Summary: "Give a principal a relation; one that it has already writes nothing", Params: writeParams(),
-			BodyType: mediaJSON, Body: resource.Relation{}, Answers: show,
-			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: h.writeRelation,
-		},
-		{
-			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
-			Summary: "Take a relation back; one that it does not have writes nothing",
-			Params:  writeParams(Param{Name: "relation", In: "query", Summary: "The relation, as object#name.", Required: true, Schema: &openapi.Schema{Type: "string"}}),
-			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: h.removeRelation,
 		},
 	}
 }

@@ -12,27 +12,8 @@ import (
 )
 
 func (h *policyHandlers) create(c *call) error {
-	project, err := c.pathID("project")
+	e, err := h.first(c)
 	if err != nil {
-		return err
-	}
-	body, err := c.document()
-	if err != nil {
-		return err
-	}
-	draft, err := policy.DecodeDraft(body)
-	if err != nil {
-		return invalid(err)
-	}
-	if err := checkName("/display_name", draft.DisplayName); err != nil {
-		return err
-	}
-	e := policy.RevisionCreated{Project: project, Slug: draft.Slug, DisplayName: draft.DisplayName}
-	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
-	if e.Policy, err = h.writes.id(c, project, "create:policy"); err != nil {
-		return err
-	}
-	if err := h.sign(c, &e, "create"); err != nil {
 		return err
 	}
 	published := false
@@ -41,7 +22,7 @@ func (h *policyHandlers) create(c *call) error {
 			return err
 		}
 		if h.writes.refusal(v, asNew(e)) == projector.CodePolicySlugTaken {
-			other, _ := v.PolicyBySlug(project, e.Slug)
+			other, _ := v.PolicyBySlug(e.Project, e.Slug)
 			return problem(http.StatusConflict, projector.CodePolicySlugTaken,
 				"slug %q belongs to policy %s of this project", e.Slug, other)
 		}
@@ -61,8 +42,32 @@ func (h *policyHandlers) create(c *call) error {
 			return err
 		}
 	}
-	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", project, e.Policy))
+	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", e.Project, e.Policy))
 	return h.answer(c, http.StatusCreated, e)
+}
+
+// first reads the draft of a policy and makes its first revision of it.
+func (h *policyHandlers) first(c *call) (e policy.RevisionCreated, err error) {
+	if e.Project, err = c.pathID("project"); err != nil {
+		return e, err
+	}
+	body, err := c.document()
+	if err != nil {
+		return e, err
+	}
+	draft, err := policy.DecodeDraft(body)
+	if err != nil {
+		return e, invalid(err)
+	}
+	if err := checkName("/display_name", draft.DisplayName); err != nil {
+		return e, err
+	}
+	e.Slug, e.DisplayName = draft.Slug, draft.DisplayName
+	e.Revision = policy.Revision{Selector: draft.Selector, Order: draft.Order, Rules: draft.Rules}
+	if e.Policy, err = h.writes.id(c, e.Project, "create:policy"); err != nil {
+		return e, err
+	}
+	return e, h.sign(c, &e, "create")
 }
 
 // asNew is a first revision under ids that nothing has: whether one like it could be

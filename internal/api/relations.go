@@ -6,9 +6,31 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
+
+func (h *principalHandlers) relationRoutes() []Route {
+	show := jsonAnswer(http.StatusOK, resource.Principal{}, "ETag")
+	relation := queryText("relation", "The relation, as object#name.")
+	relation.Required = true
+	return []Route{
+		{
+			Method: http.MethodPost, Pattern: patternRelations, ID: "writeRelation", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Give a principal a relation; one that it has already writes nothing", Params: writeParams(),
+			BodyType: mediaJSON, Body: resource.Relation{}, Answers: show,
+			Problems: writeProblems(bodyProblems(policy.CodeMissing, policy.CodeInvalidRelation, projector.CodeNodeIDTaken)...), serve: h.writeRelation,
+		},
+		{
+			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
+			Summary: "Take a relation back; one that it does not have writes nothing",
+			Params:  writeParams(relation),
+			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: h.removeRelation,
+		},
+	}
+}
 
 func (h *principalHandlers) writeRelation(c *call) error {
 	id, err := c.pathPrincipal()

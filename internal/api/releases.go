@@ -30,28 +30,15 @@ func (b *batch) release(line []byte) error {
 		b.rejectInvalid(e.Node, err)
 		return nil
 	}
-	size := eventRoom
-	for _, doc := range e.Artifacts {
-		size += len(doc) + 1
-	}
+	size := sizeOf(e)
 	if size > b.maxMessage {
 		b.reject(b.lines, e.Node, CodeArtifactTooLarge,
 			fmt.Sprintf("the node's artifacts have %d bytes together, and a message of this plane has room for %d: raise max_payload of the NATS server, or divide the node",
 				size-eventRoom, b.maxMessage-eventRoom))
 		return nil
 	}
-	if _, pending := b.pending(e.Node); !pending {
-		var had, taken bool
-		var now projector.ReleaseInfo
-		b.model.Read(func(v *projector.View) { now, had, taken = v.Releases().Of(b.project, e.Node) })
-		if taken {
-			b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
-			return nil
-		}
-		if had && projector.SameRelease(now, e) {
-			b.result.Unchanged++
-			return nil
-		}
+	if _, pending := b.pending(e.Node); !pending && b.released(e) {
+		return nil
 	}
 	e.Project = b.project
 	if e.ID, err = b.writes.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
@@ -59,6 +46,32 @@ func (b *batch) release(line []byte) error {
 	}
 	b.append(line, &lineWrite{line: b.lines, node: e.Node}, e, size)
 	return nil
+}
+
+// sizeOf is about how many bytes the event has.
+func sizeOf(e policy.ArtifactReleased) int {
+	size := eventRoom
+	for _, doc := range e.Artifacts {
+		size += len(doc) + 1
+	}
+	return size
+}
+
+// released notes a line that changes nothing: the node holds that already, or
+// belongs to another project.
+func (b *batch) released(e policy.ArtifactReleased) bool {
+	var had, taken bool
+	var now projector.ReleaseInfo
+	b.model.Read(func(v *projector.View) { now, had, taken = v.Releases().Of(b.project, e.Node) })
+	if taken {
+		b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
+		return true
+	}
+	if had && projector.SameRelease(now, e) {
+		b.result.Unchanged++
+		return true
+	}
+	return false
 }
 
 func (h *artifactHandlers) list(c *call) error {

@@ -24,15 +24,13 @@ func (h *revisionHandlers) routes() []Route {
 			Summary:  "List a policy's revisions, newest first",
 			Params:   []Param{limitParam, cursorParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Revision]{}),
-			Problems: readProblems(CodeBadCursor, CodePolicyNotFound),
-			serve:    h.list,
+			Problems: readProblems(CodeBadCursor, CodePolicyNotFound), serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/revisions/{revision}", ID: "getRevision", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary:  "Read one revision of a policy",
 			Answers:  jsonAnswer(http.StatusOK, resource.Revision{}),
-			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound),
-			serve:    h.get,
+			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound), serve: h.get,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/diff", ID: "diffRevisions", Tag: "revisions", Needs: access.ReadPolicy,
@@ -42,8 +40,7 @@ func (h *revisionHandlers) routes() []Route {
 				queryUUID("to_revision", "The id of the revision to compare to."),
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Diff{}),
-			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound, policy.CodeMissing),
-			serve:    h.diff,
+			Problems: readProblems(CodePolicyNotFound, CodeRevisionNotFound, policy.CodeMissing), serve: h.diff,
 		},
 	}
 }

@@ -74,8 +74,18 @@ func Routes() []Route {
 	return all
 }
 
-func jsonAnswer(status int, body any) []Answer {
-	return []Answer{{Status: status, MediaType: mediaJSON, Body: body}}
+func jsonAnswer(status int, body any, headers ...string) []Answer {
+	return []Answer{{Status: status, MediaType: mediaJSON, Body: body, Headers: headers}}
+}
+
+// cachedAnswer is 304 to whoever has the body already.
+func cachedAnswer(body any, headers ...string) []Answer {
+	return append(jsonAnswer(http.StatusOK, body, headers...), Answer{Status: http.StatusNotModified, Headers: headers})
+}
+
+// createdAnswer says where the new thing is; 200 is of a dry run.
+func createdAnswer(body any) []Answer {
+	return append(jsonAnswer(http.StatusCreated, body, "Location"), jsonAnswer(http.StatusOK, body)...)
 }
 
 func noContent() []Answer { return []Answer{{Status: http.StatusNoContent}} }
@@ -86,6 +96,7 @@ var (
 		Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultLimit},
 	}
 	cursorParam = queryText("cursor", "next_cursor of the page before.")
+	minSeqParam = querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
 	keyParam    = headerText(HeaderIdempotency, "Makes a retry the same write: one of this principal, project, operation and target. With another body it is refused.")
 	whoParam    = headerText(HeaderPrincipal, "Who writes; anonymous when absent. Where access is configured the principal is known, and this is ignored.")
 	corrParam   = headerText(HeaderCorrelation, "Echoed in answers, and kept with a revision.")
@@ -93,6 +104,11 @@ var (
 
 func queryText(name, summary string) Param {
 	return Param{Name: name, In: "query", Summary: summary, Schema: &openapi.Schema{Type: "string"}}
+}
+
+// headerTag is a header with an ETag, or another text of any form.
+func headerTag(name, summary string) Param {
+	return Param{Name: name, In: "header", Summary: summary, Schema: &openapi.Schema{Type: "string"}}
 }
 
 // headerText is a header that must be short and printable.
@@ -124,6 +140,11 @@ func writeParams(more ...Param) []Param { return append(more, keyParam, whoParam
 // writeProblems are the codes any write may answer with.
 func writeProblems(more ...string) []string {
 	return append(more, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow)
+}
+
+// linesProblems are the codes of a write of a JSON line each.
+func linesProblems() []string {
+	return projectProblems(CodeUnsupportedMedia, CodeBodyTooLarge, policy.CodeMalformedJSON, CodeTooManyRejections)
 }
 
 // projectProblems are those of a write that makes a project's part of the log

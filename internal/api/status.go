@@ -68,27 +68,11 @@ func (h *statusHandlers) status(c *call) error {
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log's head cannot be read: %v", err)
 	}
-	out := resource.Status{
-		Log:        resource.LogStatus{Created: h.log.Created().UTC(), Bytes: log.Bytes},
-		Durability: h.Durability(),
+	out, err := h.folded(c.r.Context(), digest)
+	if err != nil {
+		return err
 	}
-	if h.LogURL != nil {
-		out.Log.NATS = h.LogURL()
-	}
-	var counts projector.Counts
-	h.model.Read(func(v *projector.View) {
-		out.Applied = v.Seq()
-		counts = v.Counts()
-	})
-	out.Rejected, out.Nodes = counts.Rejected, counts.Nodes
-	out.Identities, out.Policies = counts.Identities, counts.Policies
-	if digest {
-		d, err := h.model.Digest(c.r.Context())
-		if err != nil {
-			return err
-		}
-		out.Applied, out.Digest = d.Seq, hex.EncodeToString(d.Sum[:])
-	}
+	out.Log.Bytes = log.Bytes
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
 	h.metrics.sawHead(out.Head)
 	out.Partitions = []resource.Partition{}
@@ -106,6 +90,29 @@ func (h *statusHandlers) status(c *call) error {
 	}
 	out.Workers, out.Shares = h.workers(out), h.quota.shares()
 	return c.json(http.StatusOK, out)
+}
+
+// folded is what the fold of this worker knows of the plane, and its log.
+func (h *statusHandlers) folded(ctx context.Context, digest bool) (out resource.Status, err error) {
+	out.Log.Created, out.Durability = h.log.Created().UTC(), h.Durability()
+	if h.LogURL != nil {
+		out.Log.NATS = h.LogURL()
+	}
+	var counts projector.Counts
+	h.model.Read(func(v *projector.View) {
+		out.Applied = v.Seq()
+		counts = v.Counts()
+	})
+	out.Rejected, out.Nodes = counts.Rejected, counts.Nodes
+	out.Identities, out.Policies = counts.Identities, counts.Policies
+	if digest {
+		d, err := h.model.Digest(ctx)
+		if err != nil {
+			return out, err
+		}
+		out.Applied, out.Digest = d.Seq, hex.EncodeToString(d.Sum[:])
+	}
+	return out, nil
 }
 
 func (h *statusHandlers) workers(s resource.Status) []resource.Worker {

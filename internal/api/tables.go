@@ -10,7 +10,6 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
-	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/snapshot"
 )
@@ -36,32 +35,19 @@ type tableHandlers struct {
 }
 
 func (h *tableHandlers) routes() []Route {
-	minSeq := querySeq("min_seq", "Answer once the fold has passed this log sequence; the log's head when absent.")
 	tables := readProblems(CodeNodeNotFound, CodeTooManyEntries, CodeTooManyLevels, CodeTooManyAtOnce)
-	text := func(name, summary string, required bool, schema *openapi.Schema) Param {
-		return Param{Name: name, In: "query", Summary: summary, Required: required, Schema: schema}
-	}
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
-			Summary: "Read the table that a node looks flows up in",
-			Params:  []Param{minSeq, {Name: "If-None-Match", In: "header", Summary: "An ETag; an equal table is 304.", Schema: &openapi.Schema{Type: "string"}}},
-			Answers: []Answer{
-				{Status: http.StatusOK, MediaType: mediaJSON, Body: resource.Datapath{}, Headers: []string{"ETag"}},
-				{Status: http.StatusNotModified, Headers: []string{"ETag"}},
-			},
+			Summary:  "Read the table that a node looks flows up in",
+			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304.")},
+			Answers:  cachedAnswer(resource.Datapath{}, "ETag"),
 			Problems: tables, serve: h.datapath,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
-			Summary: "Say what a node does with a flow, and why",
-			Params: []Param{
-				text("direction", "Which way the flow begins, seen from the node.", true, &openapi.Schema{Type: "string", Enum: []any{"egress", "ingress"}}),
-				text("peer", "The other end: a node of the project, or an address.", true, &openapi.Schema{Type: "string"}),
-				text("protocol", "The flow's protocol.", true, &openapi.Schema{Type: "string", Enum: []any{"tcp", "udp", "sctp", "icmp"}}),
-				text("port", "The port at the flow's destination; of tcp, udp and sctp alone.", false, &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(65535)}),
-				minSeq,
-			},
+			Summary:  "Say what a node does with a flow, and why",
+			Params:   append(flowParams(), minSeqParam),
 			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
 			Problems: append(tables[:len(tables):len(tables)], explainFaults()...),
 			serve:    h.explain,
@@ -87,16 +73,21 @@ func (h *tableHandlers) tableOf(c *call) (snapshot.Answer, error) {
 		}
 		a, ok, err = h.tables.Of(ctx, id)
 	}
+	if err == nil && !ok {
+		err = nodeNotFound(id)
+	}
+	return a, tableFault(err)
+}
+
+// tableFault is err, as a problem where the node's table was refused.
+func tableFault(err error) error {
 	var refused *snapshot.TableError
-	switch {
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		p := problem(http.StatusUnprocessableEntity, refusalCode(err), "%s", refused.Error())
 		p.Errors = []resource.Fault{{Pointer: "/entries", Code: p.Code, Detail: refused.Err.Error()}}
-		return a, p
-	case err == nil && !ok:
-		return a, nodeNotFound(id)
+		return p
 	}
-	return a, busy(err)
+	return busy(err)
 }
 
 // busy is err, as a problem where too many wait for what a project has computed,
@@ -143,23 +134,32 @@ func (h *tableHandlers) datapath(c *call) error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	body := make([]byte, 0, len(a.Body)+512)
+	body, err := tableBody(a)
+	if err != nil {
+		return err
+	}
+	c.bytes(http.StatusOK, mediaJSON, body)
+	return nil
+}
+
+// tableBody puts the table's bytes between what is the node's own.
+func tableBody(a snapshot.Answer) (body []byte, err error) {
+	body = make([]byte, 0, len(a.Body)+512)
 	body = append(append(body, `{"node_id":"`...), a.Node.ID...)
 	body = strconv.AppendUint(append(body, `","version":`...), a.Seq, 10)
 	body = append(append(body, `,"fingerprint":"`...), a.Fingerprint.String()...)
 	body = append(append(body, `",`...), a.Body...)
 	if warnings := tableWarnings(a); len(warnings) > 0 {
 		if body, err = appendMember(body, "warnings", warnings); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if refused := showRefused(a.Refused); refused != nil {
 		if body, err = appendMember(body, "refused", refused); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	c.bytes(http.StatusOK, mediaJSON, append(body, '}'))
-	return nil
+	return append(body, '}'), nil
 }
 
 // tableWarnings are where the lack of an address was taken for any: one of the
