@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/policy"
 )
@@ -136,34 +134,4 @@ func (f *fold) payload(fp compiler.Fingerprint) []byte {
 	b = slices.Clone(b)
 	f.cache.put(fp, b)
 	return b
-}
-
-// recordArtifact records that a registered node has or lost one of its artifacts, at a
-// place in the set that the event left, or in the one that it found.
-func (f *fold) recordArtifact(n *node, p artifactPart, place int, has bool) {
-	if n.identity == nil {
-		return // a node is sent its artifacts once it is registered
-	}
-	if !has {
-		f.keepWithdrawn(n, p, place)
-	}
-	if f.edges == nil {
-		return
-	}
-	e := Edge{Item: f.item(numberOf(place, has)), Trace: f.trace}
-	e.Kind, e.Name, e.Policy = p.kind, p.name, uuid.Nil
-	if has {
-		e.Have = f.oneOf(n)
-	} else {
-		e.Lost = f.oneOf(n)
-	}
-	f.addEdge(e, p.fingerprint)
-}
-
-// numberOf is the number of an artifact's event id.
-func numberOf(place int, has bool) uint32 {
-	if has {
-		return policy.NumberArtifact + uint32(place)
-	}
-	return policy.NumberWithdrawn + uint32(place)
 }

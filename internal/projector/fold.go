@@ -1,24 +1,16 @@
 package projector
 
 import (
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
-// sink takes what the fold writes. A Pebble batch is one.
-type sink interface {
-	Set(key, value []byte, _ *pebble.WriteOptions) error
-	Delete(key []byte, _ *pebble.WriteOptions) error
-}
-
-// fold applies events, one by one, to memory and to one batch. Its err means that
-// the batch must not be written.
+// fold applies events, one by one, to memory and to one batch. What it does for the
+// events about one thing is in a type of its own, such as policyFold.
 type fold struct {
 	judge
-	batch sink
+	*writer
 	base  uint64
 	bulk  bool          // a rebuild: nobody looks on
 	edges *edgeRecorder // nil: nobody wants to know what these events changed
@@ -31,8 +23,7 @@ type fold struct {
 type scratch struct {
 	fresh map[appliedEvent]struct{}       // applied in this batch
 	wrote map[compiler.Fingerprint][]byte // payloads, while edges are recorded
-	key   []byte                          // of one write; the batch copies what it is given
-	value []byte                          // of one write
+	key   []byte                          // of one look-up
 }
 
 func newScratch() scratch {
@@ -50,21 +41,6 @@ func (s *scratch) reset() {
 	clear(s.wrote)
 }
 
-func (f *fold) set(key, value []byte) { f.keep(f.batch.Set(key, value, nil)) }
-
-func (f *fold) delete(key []byte) { f.keep(f.batch.Delete(key, nil)) }
-
-// member stores that an identity matches a selector.
-func (f *fold) member(selector, identity uint32) {
-	f.key = appendMemberKey(f.key[:0], selector, identity)
-	f.set(f.key, nil)
-}
-
-func (f *fold) noMember(selector, identity uint32) {
-	f.key = appendMemberKey(f.key[:0], selector, identity)
-	f.delete(f.key)
-}
-
 // event says what one event means. It is the only place that does.
 func (f *fold) event(e *entry) Verdict {
 	if e.fault != nil && (e.event == nil || e.fault.Code != policy.Invalid || nowhere(e.event)) {
@@ -75,31 +51,31 @@ func (f *fold) event(e *entry) Verdict {
 	}
 	switch ev := e.event.(type) {
 	case policy.RevisionCreated:
-		return f.revisionCreated(ev, e)
+		return policyFold{f}.revisionCreated(ev, e)
 	case policy.PolicyDeleted:
-		return f.policyDeleted(ev, e.fault)
+		return policyFold{f}.policyDeleted(ev, e.fault)
 	case policy.NodeUpdated:
-		return f.nodeUpdated(ev, e.fault)
+		return nodeFold{f}.nodeUpdated(ev, e.fault)
 	case policy.NodeRemoved:
-		return f.nodeRemoved(ev, e.fault)
+		return nodeFold{f}.nodeRemoved(ev, e.fault)
 	case policy.ArtifactReleased:
-		return f.artifactReleased(ev, e)
+		return artifactFold{f}.artifactReleased(ev, e)
 	case policy.ArtifactWithdrawn:
-		return f.artifactWithdrawn(ev, e.fault)
+		return artifactFold{f}.artifactWithdrawn(ev, e.fault)
 	case policy.AdmissionPolicyUpdated:
-		return f.admissionPolicyUpdated(ev, e.fault)
+		return admissionFold{f}.admissionPolicyUpdated(ev, e.fault)
 	case policy.AdmissionPolicyDeleted:
-		return f.admissionPolicyDeleted(ev, e.fault)
+		return admissionFold{f}.admissionPolicyDeleted(ev, e.fault)
 	case policy.PrincipalUpdated:
-		return f.principalUpdated(ev, e.fault)
+		return accessFold{f}.principalUpdated(ev, e.fault)
 	case policy.PrincipalRemoved:
-		return f.principalRemoved(ev, e.fault)
+		return accessFold{f}.principalRemoved(ev, e.fault)
 	case policy.RelationWritten:
-		return f.relationWritten(ev, e.fault)
+		return accessFold{f}.relationWritten(ev, e.fault)
 	case policy.RelationRemoved:
-		return f.relationRemoved(ev, e.fault)
+		return accessFold{f}.relationRemoved(ev, e.fault)
 	case policy.NodeRegistered:
-		return f.nodeRegistered(ev, e.fault)
+		return accessFold{f}.nodeRegistered(ev, e.fault)
 	case policy.KeyRotated:
 		return keyRotated(e.fault)
 	}

@@ -2,13 +2,15 @@ package projector
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
 )
+
+// accessFold applies events about principals and their relations.
+type accessFold struct{ *fold }
 
 // accessState holds the principals and what each may do.
 type accessState struct {
@@ -96,7 +98,7 @@ func (j *judge) judgePrincipal(ev policy.PrincipalUpdated, fault *policy.DecodeE
 	return p, Verdict{}
 }
 
-func (f *fold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
+func (f accessFold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.DecodeError) Verdict {
 	p, v := f.judgePrincipal(ev, fault)
 	if !v.accepted() {
 		return v
@@ -130,7 +132,7 @@ func (j *judge) judgePrincipalRemoval(ev policy.PrincipalRemoved, fault *policy.
 	return p, Verdict{}, true
 }
 
-func (f *fold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
+func (f accessFold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
 	p, v, remember := f.judgePrincipalRemoval(ev, fault)
 	if !v.accepted() {
 		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
@@ -157,7 +159,7 @@ func (j *judge) judgeGrant(ev policy.RelationWritten, fault *policy.DecodeError)
 	return p, Verdict{}, true
 }
 
-func (f *fold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
+func (f accessFold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
 	p, v, remember := f.judgeGrant(ev, fault)
 	if !v.accepted() {
 		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
@@ -189,7 +191,7 @@ func (j *judge) judgeRevocation(ev policy.RelationRemoved, fault *policy.DecodeE
 	return p, Verdict{}, true
 }
 
-func (f *fold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
+func (f accessFold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
 	p, v, remember := f.judgeRevocation(ev, fault)
 	if !v.accepted() {
 		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
@@ -248,62 +250,9 @@ func (s *state) findGrant(id policy.PrincipalID, r policy.Relation) (p *principa
 }
 
 // accessed files what an event made of a principal.
-func (f *fold) accessed(p *principal, event uuid.UUID) {
+func (f accessFold) accessed(p *principal, event uuid.UUID) {
 	p.seq = f.seq
 	f.access.note(p)
 	f.noteApplied(toPrincipal(p.id, event))
 	f.set(principalKey(p.id), p.append(nil))
-}
-
-func (p *principal) append(b []byte) []byte {
-	b = appendU64(appendU64(b, p.version), p.seq)
-	b = appendText(appendU64(appendU64(b, uint64(p.created)), uint64(p.updated)), p.createdBy)
-	b = binary.AppendUvarint(b, uint64(len(p.relations)))
-	for _, g := range p.relations {
-		b = appendText(appendU64(appendText(b, g.relation.String()), g.seq), g.by)
-	}
-	if p.document == nil {
-		return append(b, 0)
-	}
-	return policy.AppendPrincipal(append(b, 1), *p.document)
-}
-
-func readPrincipal(id policy.PrincipalID, b []byte) (*principal, error) {
-	r := reader{b: b}
-	p := &principal{id: id, version: r.u64(), seq: r.u64(), created: r.time(), updated: r.time(), createdBy: r.text()}
-	for range r.uvarint() {
-		rel, err := policy.ParseRelation(r.text())
-		g := grant{rel, r.u64(), r.text()}
-		if err != nil || r.err != nil {
-			return nil, errRecord
-		}
-		p.relations = append(p.relations, g)
-	}
-	if live := r.u8() == 1; !live || r.err != nil {
-		return p, r.err
-	}
-	d, err := policy.DecodePrincipal(r.b)
-	if err != nil {
-		return nil, errRecord
-	}
-	p.document = &d
-	return p, nil
-}
-
-// access reads the principals from the store.
-func (l *loader) access() error {
-	a := &l.state.access
-	err := l.scan(keyPrincipal, func(k, v []byte) error {
-		p, err := readPrincipal(policy.PrincipalID(k), v)
-		if err != nil {
-			return err
-		}
-		document := p.document
-		p.document = nil // it is counted by put
-		a.put(p, document)
-		a.changes = append(a.changes, changed[policy.PrincipalID]{p.seq, p.id})
-		return nil
-	})
-	sortChanges(a.changes)
-	return err
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
+// admissionFold applies events about admission policies.
+type admissionFold struct{ *fold }
+
 // admissionState holds the admission policies. Names and priorities are unique
 // per level, and per owner at the levels that have owners.
 type admissionState struct {
@@ -108,7 +111,7 @@ func (j *judge) judgeAdmission(ev policy.AdmissionPolicyUpdated, fault *policy.D
 	return p, Verdict{}
 }
 
-func (f *fold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
+func (f admissionFold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeAdmission(ev, fault)
 	if !v.accepted() {
 		return v
@@ -145,7 +148,7 @@ func (j *judge) judgeAdmissionDeletion(ev policy.AdmissionPolicyDeleted, fault *
 	return p, Verdict{}, true
 }
 
-func (f *fold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
+func (f admissionFold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
 	p, v, remember := f.judgeAdmissionDeletion(ev, fault)
 	switch {
 	case v.accepted():
@@ -181,7 +184,7 @@ func staleAdmission(id policy.AdmissionPolicyID, event uuid.UUID) Verdict {
 }
 
 // putAdmission gives a policy its present document, nil for none.
-func (f *fold) putAdmission(p *admissionPolicy, event uuid.UUID, document *policy.AdmissionPolicy) {
+func (f admissionFold) putAdmission(p *admissionPolicy, event uuid.UUID, document *policy.AdmissionPolicy) {
 	p.seq, p.event, p.updated = f.seq, event, f.time
 	f.admission.put(p, document)
 	f.admission.note(p)

@@ -6,6 +6,9 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
+// nodeFold applies events about nodes and their labels.
+type nodeFold struct{ *fold }
+
 // judgeNode accepts the facts of a node from the project that named it first,
 // unless the event was applied before. n is nil where nobody has named it.
 func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict) {
@@ -42,7 +45,7 @@ func (j *judge) judgeRemoval(ev policy.NodeRemoved, fault *policy.DecodeError) (
 }
 
 // remember makes the event the one that gave the node its facts.
-func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
+func (f nodeFold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	n.seq, n.event = f.seq, event
 	f.logNodeChange(n, addresses)
 	n.seen |= eventBits(event)
@@ -56,7 +59,7 @@ func (f *fold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
 	f.set(f.key, f.value)
 }
 
-func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Verdict {
+func (f nodeFold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Verdict {
 	n, v := f.judgeNode(ev.Node, ev.Project, ev.ID, fault)
 	if !v.accepted() {
 		return v
@@ -71,16 +74,16 @@ func (f *fold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) Ver
 	}
 	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
 		f.move(n, f.identity(n.project, ev.Labels, f.key))
-		f.renewArtifacts(n)
+		artifactFold{f.fold}.renew(n)
 	}
 	if before == nil {
-		f.recordArtifacts(n, true)
+		artifactFold{f.fold}.recordAll(n, true)
 	}
 	f.remember(n, ev.ID, ev.Addresses)
 	return Verdict{}
 }
 
-func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Verdict {
+func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Verdict {
 	n, v, remember := f.judgeRemoval(ev, fault)
 	if !remember {
 		return v
@@ -91,7 +94,7 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 	if v.accepted() {
 		f.live.nodes--
 		f.roster = f.seq
-		f.recordArtifacts(n, false)
+		artifactFold{f.fold}.recordAll(n, false)
 		f.move(n, nil)
 	}
 	f.remember(n, ev.ID, nil)
@@ -100,7 +103,7 @@ func (f *fold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Ver
 
 // move gives a node another identity (nil: none) and records, policy by policy,
 // what it gained and lost. Rows that both identities have are not recorded.
-func (f *fold) move(n *node, to *identity) {
+func (f nodeFold) move(n *node, to *identity) {
 	from := n.identity
 	var old, new []*selector
 	if from != nil {
@@ -122,7 +125,7 @@ func (f *fold) move(n *node, to *identity) {
 }
 
 // recordMove records what a node lost and gained.
-func (f *fold) recordMove(n *node, old, new []*selector) {
+func (f nodeFold) recordMove(n *node, old, new []*selector) {
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
 			f.recordNode(p, n, false)
@@ -153,7 +156,7 @@ func only(a, b []*selector) []*selector {
 }
 
 // identity finds or makes the identity of a label set, whose key is given.
-func (f *fold) identity(p *project, labels policy.Labels, key []byte) *identity {
+func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identity {
 	if i := p.identities[string(key)]; i != nil {
 		return i
 	}
@@ -173,7 +176,7 @@ func (f *fold) identity(p *project, labels policy.Labels, key []byte) *identity 
 }
 
 // vanish ends an identity that no node has.
-func (f *fold) vanish(i *identity) {
+func (f nodeFold) vanish(i *identity) {
 	for _, s := range i.selectors {
 		s.identities.remove(i.ordinal)
 		f.noMember(s.ordinal, i.ordinal)

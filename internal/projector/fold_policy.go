@@ -9,6 +9,9 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
+// policyFold applies events about policies.
+type policyFold struct{ *fold }
+
 // judgeRevision accepts a revision unless it has been applied before, or its
 // parent is not the head it meets. p is its policy, nil if this is the first.
 func (j *judge) judgeRevision(ev policy.RevisionCreated, fault *policy.DecodeError) (p *policyState, v Verdict) {
@@ -34,7 +37,7 @@ func (j *judge) judgeRevision(ev policy.RevisionCreated, fault *policy.DecodeErr
 }
 
 // revisionCreated makes a revision the head of its policy.
-func (f *fold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
+func (f policyFold) revisionCreated(ev policy.RevisionCreated, e *entry) Verdict {
 	p, v := f.judgeRevision(ev, e.fault)
 	if !v.accepted() {
 		return v
@@ -68,7 +71,7 @@ func parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 }
 
 // publish moves a policy to a new head and records which nodes that changes.
-func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
+func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 	before, was, oldFP := p.selector, p.head != uuid.Nil, p.fp
 	sel := f.intern(p.project, ev.Revision.Selector)
 	switch {
@@ -124,7 +127,7 @@ func (f *fold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 }
 
 // rename moves the slug with the policy; a slug that was left is free.
-func (f *fold) rename(p *policyState, slug string) {
+func (f policyFold) rename(p *policyState, slug string) {
 	if p.slug != slug {
 		if p.slug != "" {
 			delete(p.project.slugs, p.slug)
@@ -149,7 +152,7 @@ func (j *judge) judgeDeletion(ev policy.PolicyDeleted, fault *policy.DecodeError
 	return p, Verdict{}
 }
 
-func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
+func (f policyFold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeDeletion(ev, fault)
 	if !v.accepted() {
 		return v
@@ -167,7 +170,7 @@ func (f *fold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeError)
 	return Verdict{}
 }
 
-func (f *fold) storePolicy(p *policyState) {
+func (f policyFold) storePolicy(p *policyState) {
 	r := policyRecord{
 		deleted: p.deleted(), head: p.head, headSeq: p.headSeq, headTime: p.headTime, created: p.created,
 		number: p.number, since: p.since, selected: p.selected, ended: p.ended, fp: p.fp, slug: p.slug, name: p.name,
@@ -180,7 +183,7 @@ func (f *fold) storePolicy(p *policyState) {
 }
 
 // intern finds or makes the selector, with the identities it matches.
-func (f *fold) intern(p *project, sel policy.Selector) *selector {
+func (f policyFold) intern(p *project, sel policy.Selector) *selector {
 	f.key = sel.AppendKey(f.key[:0])
 	if s := p.selectors[string(f.key)]; s != nil {
 		return s
@@ -205,7 +208,7 @@ func (f *fold) intern(p *project, sel policy.Selector) *selector {
 }
 
 // deselect ends what a deleted policy uses.
-func (f *fold) deselect(p *policyState) {
+func (f policyFold) deselect(p *policyState) {
 	if fault.Always(fault.ResurrectedPolicy) {
 		return
 	}
@@ -214,7 +217,7 @@ func (f *fold) deselect(p *policyState) {
 }
 
 // unuse takes a policy off a selector, and ends the selector with its last.
-func (f *fold) unuse(s *selector, p *policyState) {
+func (f policyFold) unuse(s *selector, p *policyState) {
 	i := slices.Index(s.policies, p)
 	s.policies = slices.Delete(s.policies, i, i+1)
 	s.generation = f.seq

@@ -55,7 +55,7 @@ func (j *judge) judgeRegistration(ev policy.NodeRegistered, fault *policy.Decode
 
 // nodeRegistered gives a node its bearer token, in the place of that of an earlier
 // registration, and the relation of its agent.
-func (f *fold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
+func (f accessFold) nodeRegistered(ev policy.NodeRegistered, fault *policy.DecodeError) Verdict {
 	to, v := f.judgeRegistration(ev, fault)
 	if !v.accepted() {
 		return v

@@ -122,11 +122,11 @@ func (f *fold) moment() moment { return moment{f.seq, f.time} }
 // trim drops what is older than the window, and the oldest of what is beyond
 // the budget. It stands at the end of a batch: what is left does not depend on
 // how the log was cut into them.
-func (k *kept) trim(f *fold, window time.Duration, most int) {
+func (k *kept) trim(w *writer, now int64, window time.Duration, most int) {
 	n := 0
 	for n < len(k.queue) {
 		r := k.queue[n]
-		old := f.time-r.at().time > int64(window)
+		old := now-r.at().time > int64(window)
 		if !old && k.bytes <= most && r.at().seq != k.from {
 			break
 		}
@@ -136,8 +136,8 @@ func (k *kept) trim(f *fold, window time.Duration, most int) {
 		k.from = r.at().seq
 		k.bytes -= r.size()
 		r.unfile()
-		f.key = r.key(f.key[:0])
-		f.delete(f.key)
+		w.key = r.key(w.key[:0])
+		w.delete(w.key)
 		n++
 	}
 	if n > 0 {

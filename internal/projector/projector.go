@@ -82,6 +82,7 @@ type Projector struct {
 	mu       sync.RWMutex
 	state    *state
 	scratch  scratch // for the next batch
+	writer   writer
 	cursor   cursor
 	feed     Feed
 	reported uint64
@@ -385,8 +386,9 @@ func (w written) abandon() {
 // where b is full, or the edges are many.
 func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
 	p.scratch.reset()
+	p.writer.begin(b)
 	c := p.cursor
-	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.scratch}, batch: b, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
+	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.scratch}, writer: &p.writer, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
 	if m == edgesFold {
 		f.edges = &edgeRecorder{counts: map[compiler.Fingerprint]struct{}{}}
 	}
@@ -394,7 +396,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	for i := range entries {
 		e := &entries[i]
 		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
-		f.spend(e)
+		f.usage.spend(f.writer, e)
 		v := f.event(e)
 		v.Seq = f.seq
 		if v.Rejection != nil {
@@ -413,8 +415,8 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 			break
 		}
 	}
-	f.keepUsage()
-	p.state.kept.trim(&f, p.opt.Past, p.opt.PastBytes)
+	f.usage.store(f.writer)
+	f.kept.trim(f.writer, f.time, p.opt.Past, p.opt.PastBytes)
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
 	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from
 	f.value = c.append(f.value[:0])
@@ -425,7 +427,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	p.scratch = f.scratch
 	batch := f.edges.batch(c.seq, &p.state.layout)
 	batch.Time = logTime(c.time)
-	return batch, made, f.err
+	return batch, made, cmp.Or(f.err, f.end())
 }
 
 // unbounded never ends a batch.

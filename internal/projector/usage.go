@@ -101,17 +101,16 @@ func (s *usages) put(project uuid.UUID, u Usage) {
 }
 
 // spend counts an event, whatever the fold makes of it.
-func (f *fold) spend(e *entry) {
+func (s *usages) spend(w *writer, e *entry) {
 	project := e.payer()
 	if project == uuid.Nil {
 		return
 	}
-	s := &f.usage
 	// A server's clock that went back counts for the hour before.
 	hour := max(hourOf(e.msg.Time), s.last, UsageHours)
 	if hour > s.last {
 		s.last = hour
-		f.forgetUsage(hour - UsageHours)
+		s.forget(w, hour-UsageHours)
 	}
 	u := s.of[project]
 	if u == nil {
@@ -131,26 +130,26 @@ func (e *entry) payer() uuid.UUID {
 	return c.Project
 }
 
-// forgetUsage drops projects that have been quiet since an hour.
-func (f *fold) forgetUsage(hour int64) {
-	for project, u := range f.usage.of {
+// forget drops projects that have been quiet since an hour.
+func (s *usages) forget(w *writer, hour int64) {
+	for project, u := range s.of {
 		if u.last <= hour {
-			delete(f.usage.of, project)
-			delete(f.usage.touched, project)
-			f.key = appendUsageKey(f.key[:0], project)
-			f.delete(f.key)
+			delete(s.of, project)
+			delete(s.touched, project)
+			w.key = appendUsageKey(w.key[:0], project)
+			w.delete(w.key)
 		}
 	}
 }
 
-// keepUsage writes what the batch changed.
-func (f *fold) keepUsage() {
-	for project := range f.usage.touched {
-		f.key = appendUsageKey(f.key[:0], project)
-		f.value = f.usage.of[project].append(f.value[:0])
-		f.set(f.key, f.value)
+// store writes what the batch changed.
+func (s *usages) store(w *writer) {
+	for project := range s.touched {
+		w.key = appendUsageKey(w.key[:0], project)
+		w.value = s.of[project].append(w.value[:0])
+		w.set(w.key, w.value)
 	}
-	clear(f.usage.touched)
+	clear(s.touched)
 }
 
 // Usage is how much of the log a project took lately.
