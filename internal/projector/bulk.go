@@ -35,7 +35,7 @@ const (
 // go on alike. The log must reach until. Rebuild must not be called while Run
 // runs.
 func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
-	if err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) }); err != nil {
+	if err := streams.UntilAnswered(ctx, func() error { return p.Verify(ctx, log) }); err != nil {
 		return err
 	}
 	if until < p.next() {

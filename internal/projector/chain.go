@@ -3,6 +3,7 @@ package projector
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -244,11 +245,28 @@ func (p *Projector) Differ(theirs []streams.Link) (seq, agreed uint64) {
 
 func bySeq(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// Verify has the log prove that it still is the one folded, by the event at the
-// cursor: *OtherLogError.
+// Verify has the log prove that it still is the one folded: its event at the cursor
+// must exist and continue the chain hash as it did. *OtherLogError when it does not.
 func (p *Projector) Verify(ctx context.Context, log interface {
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
 },
 ) error {
-	return p.verify(ctx, log)
+	p.mu.RLock()
+	c := p.cursor
+	p.mu.RUnlock()
+	if c.seq == 0 {
+		return nil
+	}
+	m, err := log.Get(ctx, c.seq)
+	if errors.Is(err, streams.ErrNotFound) {
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq), Seq: c.seq}
+	}
+	if err != nil {
+		return fmt.Errorf("read event %d: %w", c.seq, err)
+	}
+	before := Chain{Seq: c.seq - 1, Hash: c.prev}
+	if before.Add(m); before.Hash != c.chain {
+		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("event %d differs from the one it folded", c.seq), Seq: c.seq}
+	}
+	return nil
 }

@@ -59,11 +59,11 @@ func (t *changeLog) above(seq uint64) (list []Change, ok bool) {
 // ChangesAbove returns the events above a sequence that changed a node or a policy,
 // in order, and the sequence of the read model. whole is false when some of them were
 // forgotten: they are too old, or were folded before the process started.
-func (p *Projector) ChangesAbove(above uint64) (list []Change, seq uint64, whole bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	list, whole = p.state.changes.above(above)
-	return append([]Change(nil), list...), p.cursor.seq, whole
+func (m *model) ChangesAbove(above uint64) (list []Change, seq uint64, whole bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	list, whole = m.state.changes.above(above)
+	return append([]Change(nil), list...), m.cursor.seq, whole
 }
 
 func (f *fold) logNodeChange(n *node, addresses policy.Addresses) {

@@ -56,13 +56,8 @@ func (p *Projector) checkpoint(ctx context.Context, dir string) (at Checkpoint, 
 }
 
 // Position is how far the log is folded, and the chain hash there.
-func (p *Projector) Position() (seq uint64, chain [32]byte) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.cursor.seq, p.cursor.chain
+func (m *model) Position() (seq uint64, chain [32]byte) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.cursor.seq, m.cursor.chain
 }
-
-// Belongs has the log prove that the store was folded from it: its event at the
-// cursor must continue the chain as the store remembers it. *OtherLogError when
-// it does not.
-func (p *Projector) Belongs(ctx context.Context, log getter) error { return p.verify(ctx, log) }

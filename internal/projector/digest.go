@@ -27,10 +27,10 @@ type Digest struct {
 // principals with their relations, all by name. The fold goes on meanwhile, but
 // for the moment in which the rows are
 // derived.
-func (p *Projector) Digest(ctx context.Context) (Digest, error) {
-	p.mu.RLock()
-	d, err := p.digester(ctx)
-	p.mu.RUnlock()
+func (m *model) Digest(ctx context.Context) (Digest, error) {
+	m.mu.RLock()
+	d, err := m.digester(ctx)
+	m.mu.RUnlock()
 	if err != nil {
 		return Digest{}, err
 	}
@@ -48,13 +48,13 @@ type digester struct {
 
 // digester begins a digest. The caller holds the lock. The error is ctx's, and
 // then there is nothing to be closed.
-func (p *Projector) digester(ctx context.Context) (digester, error) {
+func (m *model) digester(ctx context.Context) (digester, error) {
 	d := digester{
-		seq:    p.cursor.seq,
-		idents: make(map[uint32][32]byte, p.state.live.identities),
-		counts: make(map[uint32]int, p.state.live.identities),
+		seq:    m.cursor.seq,
+		idents: make(map[uint32][32]byte, m.state.live.identities),
+		counts: make(map[uint32]int, m.state.live.identities),
 	}
-	for _, i := range p.state.identities {
+	for _, i := range m.state.identities {
 		if i == nil {
 			continue
 		}
@@ -64,7 +64,7 @@ func (p *Projector) digester(ctx context.Context) (digester, error) {
 		rows := i.rows()
 		d.idents[i.ordinal], d.counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
 	}
-	d.snap = p.db.NewSnapshot() // of the same moment: the caller has the lock
+	d.snap = m.db.NewSnapshot() // of the same moment: the caller has the lock
 	return d, nil
 }
 

@@ -25,7 +25,7 @@ type Enforcement struct {
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef
 
-	of   *Projector
+	of   *model
 	snap *pebble.Snapshot
 }
 
@@ -37,17 +37,17 @@ type HeadRef struct {
 }
 
 // Enforcement takes one of a node that exists now.
-func (p *Projector) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	info, ok := (&View{p}).Node(id)
+func (m *model) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	info, ok := (&View{m}).Node(id)
 	if !ok {
 		return nil, false, nil
 	}
-	n := p.state.nodes[id]
+	n := m.state.nodes[id]
 	e := &Enforcement{
-		Node: info.Node, Seq: p.cursor.seq, Generation: n.project.changed,
-		of: p, snap: p.db.NewSnapshot(),
+		Node: info.Node, Seq: m.cursor.seq, Generation: n.project.changed,
+		of: m, snap: m.db.NewSnapshot(),
 	}
 	e.Matched = n.identity.heads()
 	return e, true, nil

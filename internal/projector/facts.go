@@ -32,24 +32,24 @@ type Fact struct {
 // yields that node alone, and its rows one by one. The fold goes on meanwhile,
 // but for the moment in which rows are derived. The iteration must be
 // run, once: it holds a snapshot.
-func (p *Projector) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, error]) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	f := factReader{snap: p.db.NewSnapshot(), identities: map[uint32]identityFacts{}}
+func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, error]) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	f := factReader{snap: m.db.NewSnapshot(), identities: map[uint32]identityFacts{}}
 	if only != "" {
-		f.one = p.state.nodes[only]
+		f.one = m.state.nodes[only]
 		if n := f.one; n != nil && n.identity != nil {
 			f.identities[n.identity.ordinal] = identityFacts{n.identity.labels, hashIdentity(n.identity.labels, n.identity.rows())}
 			f.rows = n.identity.rows()
 		}
-		return p.cursor.seq, f.oneNode(only)
+		return m.cursor.seq, f.oneNode(only)
 	}
-	for _, i := range p.state.identities {
+	for _, i := range m.state.identities {
 		if i != nil {
 			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, i.rows())}
 		}
 	}
-	return p.cursor.seq, f.all
+	return m.cursor.seq, f.all
 }
 
 // factReader yields the facts of one moment.

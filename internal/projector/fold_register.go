@@ -110,7 +110,7 @@ func keepConsumed(old, document *policy.Principal) {
 
 // Bootstrap finds the principal that has a bootstrap token, by the token's hash.
 func (v *View) Bootstrap(hash [32]byte) (p Principal, t policy.Bootstrap, ok bool) {
-	id, ok := v.p.state.access.bootstrap[hash]
+	id, ok := v.m.state.access.bootstrap[hash]
 	if !ok {
 		return p, t, false
 	}
@@ -121,7 +121,7 @@ func (v *View) Bootstrap(hash [32]byte) (p Principal, t policy.Bootstrap, ok boo
 
 // Dialect is the form of envelopes that the agent of a node reads.
 func (v *View) Dialect(id policy.NodeID) policy.Dialect {
-	p := v.p.state.access.byID[policy.PrincipalID(id)]
+	p := v.m.state.access.byID[policy.PrincipalID(id)]
 	if p == nil || p.document == nil || p.document.Registration == nil {
 		return policy.DialectCurrent
 	}

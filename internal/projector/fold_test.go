@@ -306,14 +306,14 @@ func TestALogThatIsNotTheOneFoldedIsRefused(t *testing.T) {
 	for i := range 3 {
 		verdict(t, p, j.add(update(t, i+1, 1, fmt.Sprintf("n%d", i))))
 	}
-	require.NoError(t, p.verify(context.Background(), j))
+	require.NoError(t, p.Verify(context.Background(), j))
 
 	var other *OtherLogError
 	short := &journal{msgs: j.msgs[:2]}
-	require.ErrorAs(t, p.verify(context.Background(), short), &other, "a log that lost its tail")
+	require.ErrorAs(t, p.Verify(context.Background(), short), &other, "a log that lost its tail")
 	changed := &journal{msgs: slices.Clone(j.msgs)}
 	changed.msgs[2].Body = append(slices.Clone(changed.msgs[2].Body), ' ')
-	require.ErrorAs(t, p.verify(context.Background(), changed), &other, "a changed event")
+	require.ErrorAs(t, p.Verify(context.Background(), changed), &other, "a changed event")
 
 	_, err = Open(dir, Options{Partitions: testPartitions, Created: born})
 	var locked *LockedError

@@ -151,7 +151,7 @@ type ProjectSnapshot struct {
 	Generation uint64 // as Enforcement has it
 
 	matched map[policy.NodeID][]HeadRef
-	of      *Projector
+	of      *model
 	snap    *pebble.Snapshot
 }
 
@@ -161,26 +161,26 @@ type Pick func(m *ProjectSnapshot, matching func(id uuid.UUID) iter.Seq[policy.N
 
 // ProjectSnapshot takes a snapshot of a project that some event has named: what
 // changed in it above a sequence, and what the nodes that pick chooses enforce.
-func (p *Projector) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*ProjectSnapshot, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	proj := p.state.projects[project]
+func (m *model) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*ProjectSnapshot, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	proj := m.state.projects[project]
 	if proj == nil {
 		return nil, false
 	}
-	m := &ProjectSnapshot{Project: project, Seq: p.cursor.seq, Generation: proj.changed, of: p}
+	out := &ProjectSnapshot{Project: project, Seq: m.cursor.seq, Generation: proj.changed, of: m}
 	var all []Change
-	all, m.Whole = p.state.changes.above(above)
+	all, out.Whole = m.state.changes.above(above)
 	for _, t := range all {
 		if t.Project == project {
-			m.Changes = append(m.Changes, t)
+			out.Changes = append(out.Changes, t)
 		}
 	}
-	picked := pick(m, p.state.matchedBy)
-	m.matched = make(map[policy.NodeID][]HeadRef, len(picked))
+	picked := pick(out, m.state.matchedBy)
+	out.matched = make(map[policy.NodeID][]HeadRef, len(picked))
 	heads := map[*identity][]HeadRef{}
 	for _, id := range picked {
-		n := p.state.nodes[id]
+		n := m.state.nodes[id]
 		if n == nil || n.identity == nil || n.project != proj {
 			continue
 		}
@@ -189,10 +189,10 @@ func (p *Projector) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) 
 			list = n.identity.heads()
 			heads[n.identity] = list
 		}
-		m.matched[id] = list
+		out.matched[id] = list
 	}
-	m.snap = p.db.NewSnapshot()
-	return m, true
+	out.snap = m.db.NewSnapshot()
+	return out, true
 }
 
 // matchedBy are the nodes that a policy matches now.
@@ -233,10 +233,10 @@ func (m *ProjectSnapshot) Enforcement(n policy.Node, heads []HeadRef) *Enforceme
 
 // Home is the project of a node that exists now, and the sequence of the last
 // event that changed a node or a policy of it.
-func (p *Projector) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := p.state.nodes[id]
+func (m *model) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return uuid.Nil, 0, false
 	}
@@ -272,14 +272,14 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 
 // Extended are the policies that live and whose head has anything of ordered
 // policy, by project.
-func (p *Projector) Extended() (map[uuid.UUID][]uuid.UUID, error) {
-	p.mu.RLock()
-	projects := make([]uuid.UUID, 0, len(p.state.projects))
-	for id := range p.state.projects {
+func (m *model) Extended() (map[uuid.UUID][]uuid.UUID, error) {
+	m.mu.RLock()
+	projects := make([]uuid.UUID, 0, len(m.state.projects))
+	for id := range m.state.projects {
 		projects = append(projects, id)
 	}
-	snap := p.db.NewSnapshot()
-	p.mu.RUnlock()
+	snap := m.db.NewSnapshot()
+	m.mu.RUnlock()
 	defer snap.Close()
 	out := map[uuid.UUID][]uuid.UUID{}
 	for _, project := range projects {

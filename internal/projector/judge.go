@@ -32,7 +32,7 @@ func (j *judge) keep(err error) {
 // event may still come between, and a store that cannot be read makes it a guess: the
 // fold judges again. The event must be one that [policy.Decode] accepts.
 func (v *View) WouldAccept(e policy.Event, at time.Time) Verdict {
-	j := judge{state: v.p.state, store: v.p.db, time: at.UnixNano()}
+	j := judge{state: v.m.state, store: v.m.db, time: at.UnixNano()}
 	return j.verdict(e)
 }
 

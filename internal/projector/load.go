@@ -80,7 +80,7 @@ func readSchema(v []byte) (version, partitions uint32, err error) {
 	return version, partitions, r.err
 }
 
-func (p *Projector) get(key []byte) ([]byte, error) { return get(p.db, key) }
+func (m *model) get(key []byte) ([]byte, error) { return get(m.db, key) }
 
 func get(db *pebble.DB, key []byte) ([]byte, error) {
 	v, closer, err := db.Get(key)

@@ -33,7 +33,7 @@ func (n *node) summary() NodeSummary {
 
 // NodeSummary returns the summary of a node that exists now.
 func (v *View) NodeSummary(id policy.NodeID) (NodeSummary, bool) {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return NodeSummary{}, false
 	}
@@ -48,7 +48,7 @@ type NodeCursor struct{ partition, index int }
 // missed; no node comes twice.
 func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, next NodeCursor, more bool) {
 	list = make([]NodeSummary, 0, limit)
-	parts := v.p.state.byOrdinal
+	parts := v.m.state.byOrdinal
 	for ; from.partition < len(parts); from = (NodeCursor{from.partition + 1, 0}) {
 		for nodes := parts[from.partition]; from.index < len(nodes); from.index++ {
 			if len(list) == limit {
@@ -65,20 +65,20 @@ func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, ne
 // Matched are the nodes of a project that any of the selectors matches, one
 // label set after the other.
 func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]NodeSummary {
-	p := v.p.state.projects[project]
+	p := v.m.state.projects[project]
 	if p == nil {
 		return nil
 	}
 	seen := map[uint32]bool{}
 	var out [][]NodeSummary
 	for _, sel := range selectors {
-		matched := v.p.state.matchSide(p, sel.Source)
-		other := v.p.state.matchSide(p, sel.Destination)
+		matched := v.m.state.matchSide(p, sel.Source)
+		other := v.m.state.matchSide(p, sel.Destination)
 		matched.join(&other)
 		matched.each(func(o uint32) bool {
 			if !seen[o] {
 				seen[o] = true
-				out = append(out, v.summaries(v.p.state.identities[o]))
+				out = append(out, v.summaries(v.m.state.identities[o]))
 			}
 			return true
 		})
@@ -88,8 +88,8 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]NodeS
 
 func (v *View) summaries(i *identity) []NodeSummary {
 	out := make([]NodeSummary, 0, i.nodes.len())
-	i.nodes.each(&v.p.state.layout, func(o uint32) bool {
-		out = append(out, v.p.state.nodeAt(o).summary())
+	i.nodes.each(&v.m.state.layout, func(o uint32) bool {
+		out = append(out, v.m.state.nodeAt(o).summary())
 		return true
 	})
 	return out
@@ -99,7 +99,7 @@ func (v *View) summaries(i *identity) []NodeSummary {
 // node's state shows it; without rows that of the empty ruleset. ok is false
 // when the identity is gone. Reading it costs the payloads of its rows.
 func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint64, ok bool, err error) {
-	i := v.p.state.identities[identity]
+	i := v.m.state.identities[identity]
 	if i == nil {
 		return fp, 0, false, nil
 	}
@@ -128,7 +128,7 @@ type Head struct {
 // Heads are the heads of the policies that match a node, of those above a log
 // sequence, oldest first.
 func (v *View) Heads(id policy.NodeID, above uint64) []Head {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return nil
 	}
@@ -156,14 +156,14 @@ type Step struct {
 // Steps lists what happened to a policy of a project, deleted or not, newest
 // first, at most limit. ok is false when the project never had it.
 func (v *View) Steps(project, id uuid.UUID, limit int) (steps []Step, ok bool, err error) {
-	p := v.p.state.policies[id]
+	p := v.m.state.policies[id]
 	if p == nil || p.project.id != project {
 		return nil, false, nil
 	}
 	if p.deleted() {
 		steps = append(steps, Step{Seq: p.ended, Time: logTime(p.headTime), Deleted: true})
 	}
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, 1<<64-1)})
+	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, 1<<64-1)})
 	if err != nil {
 		return nil, false, fmt.Errorf("list revisions: %w", err)
 	}

@@ -14,18 +14,18 @@ const maxOverlapping = 500
 
 // OverlappingPolicies returns the policies of a project, except one, that match a
 // node which the selector matches as well: with their heads, by id, at most 500.
-func (p *Projector) OverlappingPolicies(project uuid.UUID, sel policy.Selector, except uuid.UUID) ([]policy.Policy, error) {
-	p.mu.RLock()
-	proj := p.state.projects[project]
+func (m *model) OverlappingPolicies(project uuid.UUID, sel policy.Selector, except uuid.UUID) ([]policy.Policy, error) {
+	m.mu.RLock()
+	proj := m.state.projects[project]
 	if proj == nil {
-		p.mu.RUnlock()
+		m.mu.RUnlock()
 		return nil, nil
 	}
 	found := map[uuid.UUID]*policyState{}
 	for _, side := range []policy.Expr{sel.Source, sel.Destination} {
-		ids := p.state.matchSide(proj, side)
+		ids := m.state.matchSide(proj, side)
 		ids.each(func(o uint32) bool {
-			for _, s := range p.state.identities[o].selectors {
+			for _, s := range m.state.identities[o].selectors {
 				for _, other := range s.policies {
 					if other.id != except {
 						found[other.id] = other
@@ -41,8 +41,8 @@ func (p *Projector) OverlappingPolicies(project uuid.UUID, sel policy.Selector, 
 		out = append(out, other.info())
 		refs[id] = HeadRef{Policy: id, Revision: other.head, seq: other.headSeq}
 	}
-	snap := p.db.NewSnapshot()
-	p.mu.RUnlock()
+	snap := m.db.NewSnapshot()
+	m.mu.RUnlock()
 	defer snap.Close()
 	slices.SortFunc(out, func(a, b policy.Policy) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	out = out[:min(len(out), maxOverlapping)]

@@ -46,8 +46,8 @@ type PastItem struct {
 // yet to come. Others may join at the same time. An id of an earlier log counts
 // as 0, which nothing stands below. The error is ErrUnknownNode or ErrBehind, and
 // join was not called; or the store could not be read, and join was.
-func (p *Projector) Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node NodeRef)) (Past, error) {
-	past, missing, snap, err := p.past(id, after, join)
+func (m *model) Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node NodeRef)) (Past, error) {
+	past, missing, snap, err := m.past(id, after, join)
 	if err != nil || snap == nil {
 		return past, err
 	}
@@ -61,7 +61,7 @@ func (p *Projector) Past(id policy.NodeID, after policy.EventID, join func(seq u
 				return Past{}, err
 			}
 			read[item.Fingerprint] = b
-			p.payloads.put(item.Fingerprint, b)
+			m.payloads.put(item.Fingerprint, b)
 		}
 		item.Payload = b
 	}
@@ -70,23 +70,23 @@ func (p *Projector) Past(id policy.NodeID, after policy.EventID, join func(seq u
 
 // past is what memory knows of it: payloads that are missing are to be read
 // from the snapshot, which is to be closed.
-func (p *Projector) past(id policy.NodeID, after policy.EventID, join func(uint64, NodeRef)) (past Past, missing []int, snap *pebble.Snapshot, err error) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := p.state.nodes[id]
+func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, NodeRef)) (past Past, missing []int, snap *pebble.Snapshot, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return past, nil, nil, ErrUnknownNode
 	}
-	seq, ours := after.Seq(p.cursor.base)
+	seq, ours := after.Seq(m.cursor.base)
 	switch {
 	case !ours:
 		after, seq = 0, 0
-	case seq > p.cursor.seq:
+	case seq > m.cursor.seq:
 		return past, nil, nil, ErrBehind
 	}
-	r := resume{state: p.state, base: p.cursor.base, node: n, after: after, seq: seq}
-	past = Past{Node: NodeRef(n.ordinal), Seq: p.cursor.seq, Time: logTime(p.cursor.time), Changed: n.project.changed}
-	past.Whole = p.state.kept.from == 0 || seq > p.state.kept.from || fault.Always(fault.WindowEdge) && seq == p.state.kept.from
+	r := resume{state: m.state, base: m.cursor.base, node: n, after: after, seq: seq}
+	past = Past{Node: NodeRef(n.ordinal), Seq: m.cursor.seq, Time: logTime(m.cursor.time), Changed: n.project.changed}
+	past.Whole = m.state.kept.from == 0 || seq > m.state.kept.from || fault.Always(fault.WindowEdge) && seq == m.state.kept.from
 	r.rows()
 	r.artifacts()
 	if past.Whole {
@@ -100,12 +100,12 @@ func (p *Projector) past(id policy.NodeID, after policy.EventID, join func(uint6
 		if item.Gone {
 			continue
 		}
-		if item.Payload = p.payloads.get(item.Fingerprint); item.Payload == nil {
+		if item.Payload = m.payloads.get(item.Fingerprint); item.Payload == nil {
 			missing = append(missing, i)
 		}
 	}
 	if len(missing) > 0 {
-		snap = p.db.NewSnapshot()
+		snap = m.db.NewSnapshot()
 	}
 	if join != nil {
 		join(past.Seq, past.Node)
@@ -114,10 +114,10 @@ func (p *Projector) past(id policy.NodeID, after policy.EventID, join func(uint6
 }
 
 // Base is what the log's sequences are counted from in event ids.
-func (p *Projector) Base() uint64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.cursor.base
+func (m *model) Base() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.cursor.base
 }
 
 // PastStatus says how far back the kept past reaches.
@@ -129,10 +129,10 @@ type PastStatus struct {
 }
 
 // PastStatus is how the kept past stands now.
-func (p *Projector) PastStatus() PastStatus {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	k := &p.state.kept
+func (m *model) PastStatus() PastStatus {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	k := &m.state.kept
 	return PastStatus{From: k.from, Records: len(k.queue), Bytes: k.bytes, Dropped: k.dropped}
 }
 
@@ -353,14 +353,14 @@ func (i *identity) has(s *selector) bool {
 
 // Latest is the highest id, at or below one, of what a node has or is known to
 // have lost; 0: there is none.
-func (p *Projector) Latest(id policy.NodeID, upTo policy.EventID) (latest policy.EventID) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := p.state.nodes[id]
+func (m *model) Latest(id policy.NodeID, upTo policy.EventID) (latest policy.EventID) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return 0
 	}
-	r := resume{state: p.state, base: p.cursor.base, node: n}
+	r := resume{state: m.state, base: m.cursor.base, node: n}
 	note := func() {
 		for i := range r.items {
 			if at := r.items[i].ID; at <= upTo {
@@ -373,7 +373,7 @@ func (p *Projector) Latest(id policy.NodeID, upTo policy.EventID) (latest policy
 	r.artifacts()
 	note()
 	r.after = latest
-	r.seq, _ = latest.Seq(p.cursor.base)
+	r.seq, _ = latest.Seq(m.cursor.base)
 	r.lostRows()
 	r.lostArtifacts()
 	note()
@@ -382,22 +382,22 @@ func (p *Projector) Latest(id policy.NodeID, upTo policy.EventID) (latest policy
 
 // Roster is the sequence of the last event that registered or removed a node
 // since the store was opened: while it stays, NodesIn does.
-func (p *Projector) Roster() uint64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.state.roster
+func (m *model) Roster() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.roster
 }
 
 // NodesIn are the nodes of a partition, in no particular order.
-func (p *Projector) NodesIn(partition int) []policy.NodeID {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if partition >= len(p.state.byOrdinal) {
+func (m *model) NodesIn(partition int) []policy.NodeID {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if partition >= len(m.state.byOrdinal) {
 		return nil
 	}
-	ids := make([]policy.NodeID, 0, len(p.state.byOrdinal[partition]))
-	for _, n := range p.state.byOrdinal[partition] {
-		if n != nil && n.identity != nil && p.state.nodes[n.id] == n {
+	ids := make([]policy.NodeID, 0, len(m.state.byOrdinal[partition]))
+	for _, n := range m.state.byOrdinal[partition] {
+		if n != nil && n.identity != nil && m.state.nodes[n.id] == n {
 			ids = append(ids, n.id)
 		}
 	}

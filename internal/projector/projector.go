@@ -2,12 +2,10 @@ package projector
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -67,9 +65,10 @@ type Metrics struct {
 
 // Projector folds the log into a Pebble store and the indexes above it.
 type Projector struct {
+	model
+	progress
 	dir    string
 	opt    Options
-	db     *pebble.DB
 	lock   *pebble.Lock
 	fs     vfs.FS          // of the store; writes wait out a full disk
 	pebble *pebble.Options // the store's, for tables made beside it
@@ -77,30 +76,17 @@ type Projector struct {
 
 	unflushed chan error // what a flush or a compaction failed with, the first not asked for
 
-	// mu guards memory and Pebble together: whoever holds it for reading sees
-	// both at one sequence.
-	mu       sync.RWMutex
-	state    *state
+	// Under the lock of the model:
 	scratch  scratch // for the next batch
 	writer   writer
-	cursor   cursor
 	feed     Feed
 	reported uint64
 	rejected uint64 // of the last rejection that may not be reported
 	failed   error  // a write did not reach the store: memory is ahead of it, nothing more is written
 
-	applied atomic.Uint64
-	// admissionSeq is the sequence of the last change of an admission policy, to
-	// be asked without the lock.
-	admissionSeq atomic.Uint64
-	// accessSeq is that of the last change of a principal or relation.
-	accessSeq atomic.Uint64
-	progress  sync.Mutex
-	changed   chan struct{}
-	verdicts  verdicts
-	payloads  cache
-	witness   witness
-	met       sync.Once // damage of the store
+	verdicts verdicts
+	witness  witness
+	met      sync.Once // damage of the store
 }
 
 // Open opens the store in dir, or makes one. It fails with *LockedError,
@@ -119,7 +105,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 		opt.fs = vfs.Default
 	}
 	opt.fs = orderedFS{opt.fs}
-	p := &Projector{dir: dir, opt: opt, scratch: newScratch(), log: opt.Log, changed: make(chan struct{}), unflushed: make(chan error, 1)}
+	p := &Projector{dir: dir, opt: opt, scratch: newScratch(), log: opt.Log, progress: progress{changed: make(chan struct{})}, unflushed: make(chan error, 1)}
 	if err := p.openDB(); err != nil {
 		return nil, err
 	}
@@ -444,35 +430,5 @@ func (p *Projector) announce(made []Verdict) {
 		}
 	}
 	p.verdicts.put(made)
-	p.progress.Lock()
-	p.applied.Store(made[len(made)-1].Seq)
-	close(p.changed)
-	p.changed = make(chan struct{})
-	p.progress.Unlock()
-}
-
-// Applied is the last sequence folded and on disk.
-func (p *Projector) Applied() uint64 { return p.applied.Load() }
-
-// Changed returns a channel that is closed when Applied next rises. Take it
-// before reading Applied.
-func (p *Projector) Changed() <-chan struct{} {
-	p.progress.Lock()
-	defer p.progress.Unlock()
-	return p.changed
-}
-
-// Wait returns nil once Applied has reached seq, or ctx's error.
-func (p *Projector) Wait(ctx context.Context, seq uint64) error {
-	for {
-		changed := p.Changed()
-		if p.Applied() >= seq {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	p.reach(made[len(made)-1].Seq)
 }

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -68,7 +67,7 @@ func (b budget) give(room int64) { b.left.Release(room) }
 // Applied rises only with what is on disk. A log that does not answer is asked
 // again.
 func (p *Projector) Run(ctx context.Context, log Log) error {
-	err := streams.UntilAnswered(ctx, func() error { return p.verify(ctx, log) })
+	err := streams.UntilAnswered(ctx, func() error { return p.Verify(ctx, log) })
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -208,26 +207,3 @@ func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced cha
 
 // next is the sequence the fold waits for.
 func (p *Projector) next() uint64 { return max(p.Applied()+1, p.opt.First) }
-
-// verify has the event at the cursor prove that this log is the one folded: it
-// must exist and continue the chain hash as it did.
-func (p *Projector) verify(ctx context.Context, log getter) error {
-	p.mu.RLock()
-	c := p.cursor
-	p.mu.RUnlock()
-	if c.seq == 0 {
-		return nil
-	}
-	m, err := log.Get(ctx, c.seq)
-	if errors.Is(err, streams.ErrNotFound) {
-		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq), Seq: c.seq}
-	}
-	if err != nil {
-		return fmt.Errorf("read event %d: %w", c.seq, err)
-	}
-	before := Chain{Seq: c.seq - 1, Hash: c.prev}
-	if before.Add(m); before.Hash != c.chain {
-		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("event %d differs from the one it folded", c.seq), Seq: c.seq}
-	}
-	return nil
-}

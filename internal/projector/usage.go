@@ -154,7 +154,7 @@ func (s *usages) store(w *writer) {
 
 // Usage is how much of the log a project took lately.
 func (v *View) Usage(project uuid.UUID) Usage {
-	if u := v.p.state.usage.of[project]; u != nil {
+	if u := v.m.state.usage.of[project]; u != nil {
 		return *u
 	}
 	return Usage{}
@@ -163,7 +163,7 @@ func (v *View) Usage(project uuid.UUID) Usage {
 // Usages are those of all projects that took anything in the last day, in no order.
 func (v *View) Usages() iter.Seq2[uuid.UUID, Usage] {
 	return func(yield func(uuid.UUID, Usage) bool) {
-		for project, u := range v.p.state.usage.of {
+		for project, u := range v.m.state.usage.of {
 			if !yield(project, *u) {
 				return
 			}

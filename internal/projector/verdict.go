@@ -85,8 +85,8 @@ func encodeRejection(r *streams.Rejection) []byte {
 }
 
 // Rejections lists rejected events with a sequence above after, ascending.
-func (p *Projector) Rejections(after uint64, limit int) ([]streams.Rejection, error) {
-	it, err := p.db.NewIter(&pebble.IterOptions{LowerBound: rejectionKey(after + 1), UpperBound: []byte{keyRejection + 1}})
+func (m *model) Rejections(after uint64, limit int) ([]streams.Rejection, error) {
+	it, err := m.db.NewIter(&pebble.IterOptions{LowerBound: rejectionKey(after + 1), UpperBound: []byte{keyRejection + 1}})
 	if err != nil {
 		return nil, fmt.Errorf("list rejections: %w", err)
 	}

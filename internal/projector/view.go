@@ -17,17 +17,17 @@ import (
 
 // View is a consistent look at the state, valid only inside the function given
 // to Read. The fold waits meanwhile: look, copy, return.
-type View struct{ p *Projector }
+type View struct{ m *model }
 
 // Read calls f with a view.
-func (p *Projector) Read(f func(v *View)) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	f(&View{p})
+func (m *model) Read(f func(v *View)) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	f(&View{m})
 }
 
 // Seq is the sequence the view stands at.
-func (v *View) Seq() uint64 { return v.p.cursor.seq }
+func (v *View) Seq() uint64 { return v.m.cursor.seq }
 
 // NodeInfo is a registered node. Identity is a private handle of its label set,
 // fit for caches and nothing else.
@@ -39,13 +39,13 @@ type NodeInfo struct {
 
 // Node returns a node that exists now.
 func (v *View) Node(id policy.NodeID) (NodeInfo, bool) {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return NodeInfo{}, false
 	}
 	info := n.info()
 	if n.addressed {
-		if b, err := v.p.get(nodeKey(n.project.id, id)); err == nil {
+		if b, err := v.m.get(nodeKey(n.project.id, id)); err == nil {
 			if r, err := readNode(b); err == nil {
 				info.Addresses = r.addresses
 			}
@@ -74,7 +74,7 @@ func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, l
 	if above == "" {
 		start = nodeKey(project, "")
 	}
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(nodeKey(project, ""))})
+	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(nodeKey(project, ""))})
 	if err != nil {
 		return nil, "", false, fmt.Errorf("list nodes: %w", err)
 	}
@@ -86,7 +86,7 @@ func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, l
 		}
 		at++
 		next = policy.NodeID(it.Key()[17:])
-		n := v.p.state.nodes[next]
+		n := v.m.state.nodes[next]
 		if n == nil || n.identity == nil || !expr.Matches(n.identity.labels) {
 			continue
 		}
@@ -116,7 +116,7 @@ func (v *View) Policy(project, id uuid.UUID) (policy.Policy, bool, error) {
 }
 
 func (v *View) live(project, id uuid.UUID) *policyState {
-	p := v.p.state.policies[id]
+	p := v.m.state.policies[id]
 	if p == nil || p.deleted() || p.project.id != project {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (p *policyState) info() policy.Policy {
 
 // PolicyBySlug finds a live policy's id.
 func (v *View) PolicyBySlug(project uuid.UUID, slug string) (uuid.UUID, bool) {
-	if p := v.p.state.slugHolder(project, slug); p != nil {
+	if p := v.m.state.slugHolder(project, slug); p != nil {
 		return p.id, true
 	}
 	return uuid.Nil, false
@@ -143,7 +143,7 @@ func (v *View) PolicyBySlug(project uuid.UUID, slug string) (uuid.UUID, bool) {
 // have the id only. more says that there may be others above next.
 func (v *View) Policies(project, above uuid.UUID, limit int) (out []policy.Policy, next uuid.UUID, more bool, err error) {
 	start := append(policyKey(project, above), 0)
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(append([]byte{keyPolicy}, project[:]...))})
+	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(append([]byte{keyPolicy}, project[:]...))})
 	if err != nil {
 		return nil, next, false, fmt.Errorf("list policies: %w", err)
 	}
@@ -177,7 +177,7 @@ func (v *View) Revisions(project, id uuid.UUID, before uint64, limit int) ([]Rev
 	if before == 0 {
 		before = 1<<64 - 1
 	}
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, before)})
+	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, before)})
 	if err != nil {
 		return nil, fmt.Errorf("list revisions: %w", err)
 	}
@@ -198,7 +198,7 @@ func (v *View) Revision(project, id, revision uuid.UUID) (RevisionInfo, bool, er
 	if v.live(project, id) == nil {
 		return RevisionInfo{}, false, nil
 	}
-	b, err := v.p.get(revisionIDKey(id, revision))
+	b, err := v.m.get(revisionIDKey(id, revision))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return RevisionInfo{}, false, nil
 	}
@@ -211,7 +211,7 @@ func (v *View) Revision(project, id, revision uuid.UUID) (RevisionInfo, bool, er
 
 func (v *View) revisionAt(id uuid.UUID, seq uint64) (RevisionInfo, error) {
 	key := revisionKey(id, seq)
-	b, err := v.p.get(key)
+	b, err := v.m.get(key)
 	if err != nil {
 		return RevisionInfo{}, fmt.Errorf("read revision of policy %s at %d: %w", id, seq, err)
 	}
@@ -248,7 +248,7 @@ type Row struct {
 
 // Generation is the cache key of a node's rows, without deriving them.
 func (v *View) Generation(id policy.NodeID) (identity uint32, generation uint64, ok bool) {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return 0, 0, false
 	}
@@ -257,7 +257,7 @@ func (v *View) Generation(id policy.NodeID) (identity uint32, generation uint64,
 
 // Rows derives the rows of a node that exists now.
 func (v *View) Rows(id policy.NodeID) (Rows, bool) {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return Rows{}, false
 	}
@@ -278,7 +278,7 @@ func (i *identity) rows() []Row {
 
 // Payload returns the rule payload of a row's fingerprint. A payload that does
 // not hash to it is *CorruptError.
-func (v *View) Payload(fp compiler.Fingerprint) ([]byte, error) { return payload(v.p.db, fp) }
+func (v *View) Payload(fp compiler.Fingerprint) ([]byte, error) { return payload(v.m.db, fp) }
 
 func payload(r pebble.Reader, fp compiler.Fingerprint) ([]byte, error) {
 	b, closer, err := r.Get(payloadKey(fp))
@@ -303,7 +303,7 @@ type Member struct {
 
 // Match lists the nodes of a project that each side of a selector matches, by id.
 func (v *View) Match(project uuid.UUID, sel policy.Selector) (source, destination []Member) {
-	p := v.p.state.projects[project]
+	p := v.m.state.projects[project]
 	if p == nil {
 		return nil, nil
 	}
@@ -312,10 +312,10 @@ func (v *View) Match(project uuid.UUID, sel policy.Selector) (source, destinatio
 
 func (v *View) members(p *project, e policy.Expr) []Member {
 	var out []Member
-	ids := v.p.state.matchSide(p, e)
+	ids := v.m.state.matchSide(p, e)
 	ids.each(func(o uint32) bool {
-		v.p.state.identities[o].nodes.each(&v.p.state.layout, func(n uint32) bool {
-			m := v.p.state.nodeAt(n)
+		v.m.state.identities[o].nodes.each(&v.m.state.layout, func(n uint32) bool {
+			m := v.m.state.nodeAt(n)
 			out = append(out, Member{m.id, m.addressed})
 			return true
 		})
@@ -344,6 +344,6 @@ type Counts struct {
 
 // Counts of what exists now.
 func (v *View) Counts() Counts {
-	l := v.p.state.live
-	return Counts{Nodes: l.nodes, Identities: l.identities, Policies: l.policies, Selectors: l.selectors, Rejected: v.p.cursor.rejected, AdmissionPolicies: v.p.state.admission.live}
+	l := v.m.state.live
+	return Counts{Nodes: l.nodes, Identities: l.identities, Policies: l.policies, Selectors: l.selectors, Rejected: v.m.cursor.rejected, AdmissionPolicies: v.m.state.admission.live}
 }

@@ -39,7 +39,7 @@ func (p *principal) info() Principal {
 
 // Principal returns what the log knows of an id, if anything.
 func (v *View) Principal(id policy.PrincipalID) (Principal, bool) {
-	p := v.p.state.access.byID[id]
+	p := v.m.state.access.byID[id]
 	if p == nil || p.document == nil && len(p.relations) == 0 {
 		return Principal{}, false
 	}
@@ -49,7 +49,7 @@ func (v *View) Principal(id policy.PrincipalID) (Principal, bool) {
 // Principals lists the principals after an id, by id, at most limit.
 func (v *View) Principals(after policy.PrincipalID, limit int) []Principal {
 	var ids []policy.PrincipalID
-	for id, p := range v.p.state.access.byID {
+	for id, p := range v.m.state.access.byID {
 		if id > after && (p.document != nil || len(p.relations) > 0) {
 			ids = append(ids, id)
 		}
@@ -57,7 +57,7 @@ func (v *View) Principals(after policy.PrincipalID, limit int) []Principal {
 	slices.Sort(ids)
 	out := make([]Principal, 0, min(limit, len(ids)))
 	for _, id := range ids[:min(limit, len(ids))] {
-		out = append(out, v.p.state.access.byID[id].info())
+		out = append(out, v.m.state.access.byID[id].info())
 	}
 	return out
 }
@@ -66,19 +66,19 @@ func (v *View) Principals(after policy.PrincipalID, limit int) []Principal {
 // is now, removed ones too, oldest change first; and the sequence of the last
 // change.
 func (v *View) AccessSince(seq uint64) (changed []Principal, last uint64) {
-	for _, p := range v.p.state.access.since(seq) {
+	for _, p := range v.m.state.access.since(seq) {
 		changed = append(changed, p.info())
 	}
-	return changed, v.p.state.access.last()
+	return changed, v.m.state.access.last()
 }
 
 // AccessVersion is the sequence of the last change of a principal or relation
 // that the fold has made. It takes no lock.
-func (p *Projector) AccessVersion() uint64 { return p.accessSeq.Load() }
+func (m *model) AccessVersion() uint64 { return m.accessSeq.Load() }
 
 // ProjectOfNode is the project that owns a node id, of a removed node too.
 func (v *View) ProjectOfNode(id policy.NodeID) (project [16]byte, ok bool) {
-	n := v.p.state.nodes[id]
+	n := v.m.state.nodes[id]
 	if n == nil {
 		return project, false
 	}

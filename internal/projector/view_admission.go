@@ -27,7 +27,7 @@ func (p *admissionPolicy) info() AdmissionPolicy {
 
 // AdmissionPolicy returns an admission policy that exists now.
 func (v *View) AdmissionPolicy(id policy.AdmissionPolicyID) (AdmissionPolicy, bool) {
-	p := v.p.state.admission.byID[id]
+	p := v.m.state.admission.byID[id]
 	if p == nil || p.document == nil {
 		return AdmissionPolicy{}, false
 	}
@@ -38,7 +38,7 @@ func (v *View) AdmissionPolicy(id policy.AdmissionPolicyID) (AdmissionPolicy, bo
 // lets pass, by id.
 func (v *View) AdmissionPolicies(keep func(p AdmissionPolicy) bool) []AdmissionPolicy {
 	var out []AdmissionPolicy
-	for _, p := range v.p.state.admission.byID {
+	for _, p := range v.m.state.admission.byID {
 		if p.document == nil {
 			continue
 		}
@@ -54,10 +54,10 @@ func (v *View) AdmissionPolicies(keep func(p AdmissionPolicy) bool) []AdmissionP
 // its level and owner; "" where nobody has.
 func (v *View) AdmissionHolders(d policy.AdmissionPolicy) (name, priority policy.AdmissionPolicyID) {
 	byName, byPriority := admissionTerms(&d)
-	if p := v.p.state.admission.names[byName]; p != nil {
+	if p := v.m.state.admission.names[byName]; p != nil {
 		name = p.id
 	}
-	if p := v.p.state.admission.priorities[byPriority]; p != nil {
+	if p := v.m.state.admission.priorities[byPriority]; p != nil {
 		priority = p.id
 	}
 	return name, priority
@@ -67,12 +67,12 @@ func (v *View) AdmissionHolders(d policy.AdmissionPolicy) (name, priority policy
 // each as it is now, deleted ones too, oldest change first; and the sequence of
 // the last change.
 func (v *View) AdmissionSince(seq uint64) (changed []AdmissionPolicy, last uint64) {
-	for _, p := range v.p.state.admission.since(seq) {
+	for _, p := range v.m.state.admission.since(seq) {
 		changed = append(changed, p.info())
 	}
-	return changed, v.p.state.admission.last()
+	return changed, v.m.state.admission.last()
 }
 
 // AdmissionVersion is the sequence of the last change of an admission policy
 // that the fold has made. It takes no lock.
-func (p *Projector) AdmissionVersion() uint64 { return p.admissionSeq.Load() }
+func (m *model) AdmissionVersion() uint64 { return m.admissionSeq.Load() }

@@ -56,7 +56,7 @@ func (v *View) Releases() Releases { return Releases{v} }
 // Held is what a node that exists now holds, without the documents; ok is false
 // when there is no such node.
 func (r Releases) Held(id policy.NodeID) (held ReleaseInfo, ok bool) {
-	n := r.v.p.state.nodes[id]
+	n := r.v.m.state.nodes[id]
 	if n == nil || n.identity == nil {
 		return held, false
 	}
@@ -69,7 +69,7 @@ func (r Releases) Held(id policy.NodeID) (held ReleaseInfo, ok bool) {
 // Of is what a project released for a node, registered or not. ok is false
 // when it released nothing; taken when the node is another project's.
 func (r Releases) Of(project uuid.UUID, id policy.NodeID) (released ReleaseInfo, ok, taken bool) {
-	n := r.v.p.state.nodes[id]
+	n := r.v.m.state.nodes[id]
 	switch {
 	case n == nil:
 		return released, false, false
@@ -92,14 +92,14 @@ func (r Releases) List(project uuid.UUID, above policy.NodeID, limit int) ([]Rel
 	if above != "" {
 		start = append(appendArtifactsKey(nil, project, above), 0)
 	}
-	it, err := r.v.p.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(all)})
+	it, err := r.v.m.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(all)})
 	if err != nil {
 		return nil, fmt.Errorf("list releases: %w", err)
 	}
 	defer it.Close()
 	var out []ReleaseInfo
 	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
-		n := r.v.p.state.nodes[policy.NodeID(it.Key()[17:])]
+		n := r.v.m.state.nodes[policy.NodeID(it.Key()[17:])]
 		if n == nil || n.artifacts == nil {
 			return nil, errRecord
 		}
@@ -113,7 +113,7 @@ func (r Releases) List(project uuid.UUID, above policy.NodeID, limit int) ([]Rel
 // At is the place in the log of the newest release for a node whose version is at
 // most version.
 func (r Releases) At(project uuid.UUID, id policy.NodeID, version uint64) (seq uint64, ok bool, err error) {
-	it, err := r.v.p.db.NewIter(&pebble.IterOptions{
+	it, err := r.v.m.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendReleaseKey(nil, project, id, 0), UpperBound: append(appendReleaseKey(nil, project, id, version), 0),
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ type ReteInfo struct {
 
 // Retes lists the retes of a project by name.
 func (r Releases) Retes(project uuid.UUID) []ReteInfo {
-	p := r.v.p.state.projects[project]
+	p := r.v.m.state.projects[project]
 	if p == nil {
 		return nil
 	}

@@ -119,7 +119,7 @@ func (m Manifest) judge(ctx context.Context, log Getter, store *projector.Projec
 	if sum := hex.EncodeToString(d.Sum[:]); sum != m.Digest {
 		return fmt.Errorf("its digest is %s, not %s", sum, m.Digest)
 	}
-	return store.Belongs(ctx, log)
+	return store.Verify(ctx, log)
 }
 
 // BeginFrom restores a checkpoint into dir, which must be empty or new; FoldTo
