@@ -1,0 +1,125 @@
+package projector
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// formatVersion is the Pebble format every store is created with. Raising it
+// is one-way: an older Pebble cannot open the result.
+const formatVersion = pebble.FormatValueSeparation
+
+// Open opens the store in dir, or makes one. It fails with *LockedError,
+// *SchemaError, *CorruptError, *OtherLogError or *streams.DamagedError, each of
+// which says what to do.
+func Open(dir string, opt Options) (*Projector, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	opt.First = max(opt.First, 1)
+	opt.Past, opt.PastBytes = cmp.Or(opt.Past, defaultPast), cmp.Or(opt.PastBytes, defaultPastBytes)
+	if opt.bulk == 0 {
+		opt.bulk = bulkEvents
+	}
+	if opt.fs == nil {
+		opt.fs = vfs.Default
+	}
+	opt.fs = orderedFS{opt.fs}
+	p := &Projector{dir: dir, opt: opt, scratch: newScratch(), log: opt.Log, progress: progress{changed: make(chan struct{})}, unflushed: make(chan error, 1)}
+	if err := p.openDB(); err != nil {
+		return nil, err
+	}
+	if err := p.load(); err != nil {
+		_ = errors.Join(p.db.Close(), p.lock.Close()) // of a store that cannot be read
+		return nil, unreadable(p.dir, err)
+	}
+	p.applied.Store(p.cursor.seq)
+	p.witness.begin(p.cursor)
+	if err := p.Witness(opt.Links); err != nil {
+		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
+	}
+	return p, nil
+}
+
+func (p *Projector) openDB() (err error) {
+	if err := p.opt.fs.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if p.lock, err = pebble.LockDirectory(p.dir, p.opt.fs); err != nil {
+		return notLocked(p.dir, err)
+	}
+	if err := marked(p.opt.fs, p.dir); err != nil {
+		return errors.Join(err, p.lock.Close())
+	}
+	p.fs = p.opt.fs
+	if p.opt.Full != nil {
+		p.fs = vfs.OnDiskFull(p.fs, p.opt.Full)
+	}
+	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
+	p.pebble.EventListener.DataCorruption = p.meet
+	p.pebble.EventListener.BackgroundError = func(err error) {
+		select {
+		case p.unflushed <- err:
+		default:
+		}
+	}
+	p.pebble.EnsureDefaults()
+	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
+		return errors.Join(unreadable(p.dir, fmt.Errorf("open store: %w", err)), p.lock.Close())
+	}
+	return nil
+}
+
+func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
+	opts := &pebble.Options{
+		FormatMajorVersion:    formatVersion,
+		CacheSize:             64 << 20,
+		MemTableSize:          32 << 20,
+		L0CompactionThreshold: 8, // a rebuild writes faster than it is read
+		FS:                    fs,
+		Lock:                  lock,
+		Logger:                pebbleLog{log},
+		// Without a listener Pebble ends the process where it meets damage.
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return opts
+}
+
+// Close flushes, so that the next start need not replay the write-ahead log.
+// Where the disk has no room for that, it does without.
+func (p *Projector) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.flush(), p.db.Close(), p.lock.Close())
+}
+
+// flush tries once: Pebble itself tries for ever, and panics when the
+// write-ahead log cannot be ended. What it would write is in that log.
+func (p *Projector) flush() error {
+	if p.opt.Headroom != nil && !p.opt.Headroom() {
+		return nil
+	}
+	select {
+	case <-p.unflushed: // long ago
+	default:
+	}
+	flushed, err := p.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case err := <-p.unflushed:
+		return err
+	}
+}
