@@ -74,10 +74,10 @@ func (f nodeFold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) 
 	}
 	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
 		f.move(n, f.identity(n.project, ev.Labels, f.key))
-		artifactFold{f.fold}.renew(n)
+		artifactFold(f).renew(n)
 	}
 	if before == nil {
-		artifactFold{f.fold}.recordAll(n, true)
+		artifactFold(f).recordAll(n, true)
 	}
 	f.remember(n, ev.ID, ev.Addresses)
 	return Verdict{}
@@ -94,7 +94,7 @@ func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) 
 	if v.accepted() {
 		f.live.nodes--
 		f.roster = f.seq
-		artifactFold{f.fold}.recordAll(n, false)
+		artifactFold(f).recordAll(n, false)
 		f.move(n, nil)
 	}
 	f.remember(n, ev.ID, nil)
