@@ -395,6 +395,28 @@ func TestNoFileOutgrowsItsNoun(t *testing.T) {
 	}
 }
 
+// maxMethods is how many methods a type has before it is several.
+const maxMethods = 40
+
+func TestNoTypeOutgrowsItsNoun(t *testing.T) {
+	methods := map[string]int{}
+	for _, s := range house(t) {
+		if s.test() || strings.HasPrefix(s.dir(), "test") || strings.HasPrefix(s.dir(), "internal/test") {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				methods[s.dir()+"."+receiver(f)]++
+			}
+		}
+	}
+	for of, n := range methods {
+		if n > maxMethods {
+			t.Errorf("%s has %d methods; give what has a name of its own a type", of, n)
+		}
+	}
+}
+
 func TestNoRoomForOddments(t *testing.T) {
 	for _, s := range house(t) {
 		name := strings.TrimSuffix(s.file.Name.Name, "_test")
