@@ -34,11 +34,11 @@ func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid
 		all = append(all, lint.NewPolicy(d.Slug, d.Content))
 	}
 	for i, d := range drafts {
-		beside, stopped := lint.Beside(all[i], all, ctx.Err)
+		overlapping, stopped := lint.Overlapping(all[i], all, ctx.Err)
 		if stopped != nil {
 			return warnings, stopped
 		}
-		found := append(lint.Content(d.Content), beside...)
+		found := append(lint.Content(d.Content), overlapping...)
 		if theirs != nil {
 			found = append(found, unseen(found, theirs[i].Warnings, drafts)...)
 		}

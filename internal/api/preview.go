@@ -144,18 +144,18 @@ func showDryRun(before, after policy.Content, had, has sides) resource.DryRun {
 // project takes its turn.
 func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found []lint.Warning, err error) {
 	err = h.tables.Share(ctx, project, func(proceed func() error) error {
-		beside, err := h.model.OverlappingPolicies(project, content.Selector, id)
+		overlapping, err := h.model.OverlappingPolicies(project, content.Selector, id)
 		if err != nil {
 			return err
 		}
-		others := make([]*lint.Policy, len(beside))
-		for i, o := range beside {
+		others := make([]*lint.Policy, len(overlapping))
+		for i, o := range overlapping {
 			if err := proceed(); err != nil {
 				return err
 			}
 			others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
 		}
-		found, err = lint.Beside(lint.NewPolicy("", content), others, proceed)
+		found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed)
 		return err
 	})
 	return append(lint.Content(content), found...), busy(err)

@@ -235,7 +235,7 @@ func (t *Tables) cutShort(rt *rapid.T, p *projector.Projector, id policy.NodeID)
 }
 
 // standsOf is what a node's list comes to, and its steps.
-func (t *Tables) standsOf(rt *rapid.T, p *projector.Projector, id policy.NodeID) (*standing, int) {
+func (t *Tables) standsOf(rt *rapid.T, p *projector.Projector, id policy.NodeID) (*listState, int) {
 	e, ok, err := p.Enforcement(id)
 	require.NoError(rt, err)
 	require.True(rt, ok)

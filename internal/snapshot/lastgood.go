@@ -20,7 +20,7 @@ const searched = 4
 // the search ends before. steps are those that the refused one took; they are those that a table takes to make, whether it
 // is still in memory or not.
 func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, steps int) (good found, err error) {
-	good.standing = &standing{}
+	good.listState = &listState{}
 	changes, err := e.Changes(j.proceed)
 	if err != nil {
 		return good, err
@@ -45,7 +45,7 @@ func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, st
 			step *= 2
 			continue
 		}
-		good, end, step = found{AsOf: seq, standing: s}, i, 0
+		good, end, step = found{AsOf: seq, listState: s}, i, 0
 	}
 	if good.AsOf > 0 {
 		good.roster = p.roster.at(good.AsOf)
@@ -55,7 +55,7 @@ func (t *Tables) lastGood(j *job, p *projectTables, e *projector.Enforcement, st
 
 // found is what a list came to at an earlier moment.
 type found struct {
-	*standing
+	*listState
 	AsOf   uint64 // the log sequence of its facts; 0: there is none
 	roster *roster
 }

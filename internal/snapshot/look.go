@@ -397,7 +397,7 @@ func (l *look) report() {
 
 // stands is what a list of nodes comes to now, where that is in memory or soon
 // found, and none of them is refused it; nil: ask for each.
-func (l *look) stands(list *watchedList, key listKey) (*standing, error) {
+func (l *look) stands(list *watchedList, key listKey) (*listState, error) {
 	if list.place != l.place || list.stands == nil {
 		j, err := l.job()
 		if err != nil {

@@ -27,7 +27,7 @@ type Table struct {
 }
 
 // newTable writes the table that a list comes to.
-func newTable(s *standing) *Table {
+func newTable(s *listState) *Table {
 	t, population := &Table{Table: s.table, kinds: s.kinds}, s.population()
 	for _, id := range population.Identities {
 		for _, n := range population.Members[id.Name] {

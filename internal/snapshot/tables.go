@@ -86,8 +86,8 @@ type projectTables struct {
 	before  *roster
 	since   uint64 // the generation of before
 	answers map[policy.NodeID]answered
-	older   *keeper[listKey, *standing] // of older moments
-	then    map[uint64]*roster          // of older moments
+	older   *keeper[listKey, *listState] // of older moments
+	then    map[uint64]*roster           // of older moments
 }
 
 // answered is what a node was answered in a generation.
@@ -232,7 +232,7 @@ func (t *Tables) answer(j *job, p *projectTables, e *projector.Enforcement) (a A
 
 // decide finds what a node is to be answered: what its list comes to, or what it
 // came to last, with the roster of then.
-func (t *Tables) decide(j *job, p *projectTables, e *projector.Enforcement) (s *standing, x answered, then *roster, err error) {
+func (t *Tables) decide(j *job, p *projectTables, e *projector.Enforcement) (s *listState, x answered, then *roster, err error) {
 	if err := t.nodes(p, e, j.proceed); err != nil {
 		return nil, x, nil, err
 	}
@@ -247,7 +247,7 @@ func (t *Tables) decide(j *job, p *projectTables, e *projector.Enforcement) (s *
 			return nil, x, nil, err
 		}
 		x.refused = &Refusal{Node: e.Node.ID, Err: refused, AsOf: good.AsOf}
-		if s, then = good.standing, good.roster; s.rules == 0 {
+		if s, then = good.listState, good.roster; s.rules == 0 {
 			x.none = &TableError{Node: e.Node.ID, Err: refused}
 		}
 	}
@@ -275,7 +275,7 @@ func (t *Tables) answered(p *projectTables, id policy.NodeID) (x answered, ok bo
 }
 
 // written is a table with its bytes.
-func (t *Tables) written(key tableKey, s *standing) *Table {
+func (t *Tables) written(key tableKey, s *listState) *Table {
 	t.mu.Lock()
 	table, known := t.made.get(key)
 	t.mu.Unlock()
@@ -343,7 +343,7 @@ func (t *Tables) place(e *projector.Enforcement) *projectTables {
 	}
 	next := &projectTables{
 		project: e.Node.Project, generation: e.Generation, answers: map[policy.NodeID]answered{},
-		older: newKeeper[listKey, *standing](t.bytes), then: map[uint64]*roster{},
+		older: newKeeper[listKey, *listState](t.bytes), then: map[uint64]*roster{},
 	}
 	if p != nil && p.generation > e.Generation {
 		return next

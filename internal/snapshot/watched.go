@@ -51,7 +51,7 @@ type watchedList struct {
 
 	listed int            // the most steps that the list takes, of its nodes
 	place  *projectTables // where stands was asked for
-	stands *standing      // nil: it is to be made
+	stands *listState     // nil: it is to be made
 }
 
 func newWatched() *watched {

@@ -19,8 +19,8 @@ import (
 // to a process.
 type contents [sha256.Size]byte
 
-// standing is what a list comes to with the nodes of a roster. It never changes.
-type standing struct {
+// listState is what a list comes to with the nodes of a roster. It never changes.
+type listState struct {
 	list    listKey
 	rules   int
 	kinds   *datapath.Kinds
@@ -51,7 +51,7 @@ type follower struct {
 	census *datapath.Census
 	state  *datapath.State // nil: the list is refused
 	base   contents        // of what follows from the rules alone
-	now    *standing
+	now    *listState
 	times  int // that it was brought up to date
 }
 
@@ -66,7 +66,7 @@ const (
 
 // to brings what the list comes to up to a roster. ok is false where that takes
 // making it anew: everything is as it was then.
-func (f *follower) to(r *roster, w *datapath.Work) (s *standing, ok bool) {
+func (f *follower) to(r *roster, w *datapath.Work) (s *listState, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -79,7 +79,7 @@ func (f *follower) to(r *roster, w *datapath.Work) (s *standing, ok bool) {
 	if !ok || len(list)*f.now.kinds.Looks() > looksAtOnce {
 		return nil, false
 	}
-	next := &standing{}
+	next := &listState{}
 	*next = *f.now
 	next.roster = r
 	kinds := f.turn(list)
@@ -149,7 +149,7 @@ func (f *follower) batch(list []moved, kinds []kindsOf) (b datapath.Batch) {
 }
 
 // move takes up where nodes went.
-func (s *standing) move(list []moved, kinds []kindsOf, base contents) {
+func (s *listState) move(list []moved, kinds []kindsOf, base contents) {
 	own := map[int]bool{}
 	s.members = slices.Clone(s.members)
 	sums := summer{table: s.table, of: map[string]contents{}}
@@ -188,7 +188,7 @@ func findMember(page []member, id policy.NodeID) (int, bool) {
 }
 
 // kindOf is the kind of a node, nil where no peer holds it.
-func (s *standing) kindOf(id policy.NodeID) *datapath.Kind {
+func (s *listState) kindOf(id policy.NodeID) *datapath.Kind {
 	page := s.members[pageOf(id, len(s.members))].all()
 	if i, ok := findMember(page, id); ok {
 		return page[i].kind
@@ -246,7 +246,7 @@ func baseOf(t *datapath.Table) contents {
 	return sha256.Sum256(line)
 }
 
-func (s *standing) summed(base contents) contents {
+func (s *listState) summed(base contents) contents {
 	h := sha256.New()
 	h.Write(base[:])
 	for _, p := range s.members {
@@ -260,12 +260,12 @@ func (s *standing) summed(base contents) contents {
 }
 
 // tableKey names a table: its list, which Walk speaks of, and its contents.
-func (s *standing) key(project uuid.UUID) tableKey {
+func (s *listState) key(project uuid.UUID) tableKey {
 	return sha256.Sum256(slices.Concat(project[:], s.list[:], s.sum[:]))
 }
 
 // bytes is about what it takes in memory, beside the roster.
-func (s *standing) bytes() int {
+func (s *listState) bytes() int {
 	n := 8*len(s.members) + bytesPerRule*s.rules
 	if s.table != nil {
 		n += bytesPerEntry*s.table.Len() + bytesPerIdentity*s.table.Kinds()
@@ -284,7 +284,7 @@ const (
 )
 
 // population is the members by identity, each in the order of ids.
-func (s *standing) population() datapath.Population {
+func (s *listState) population() datapath.Population {
 	p := datapath.Population{Members: map[string][]policy.Node{}}
 	for _, page := range s.members {
 		for _, m := range page.all() {

@@ -22,7 +22,7 @@ type inProject struct {
 // What a table is made of and the table are work of their own, each within the
 // budget. What it came to before is brought up to date where a few nodes moved
 // since; whether it is too much work does not hang on that.
-func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []projector.HeadRef, seq uint64) (s *standing, steps int, assumed []datapath.Assumption, err error) {
+func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []projector.HeadRef, seq uint64) (s *listState, steps int, assumed []datapath.Assumption, err error) {
 	w := t.work(j)
 	rules, assumed, err := t.list(w, e, refs)
 	listed, f := w.Steps(), (*follower)(nil)
@@ -35,7 +35,7 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 		}
 	}
 	if err = t.worked(j, w, err); tooLarge(err) {
-		return &standing{err: err}, w.Steps(), assumed, nil
+		return &listState{err: err}, w.Steps(), assumed, nil
 	}
 	if err == nil && s == nil {
 		s, err = t.begin(j, p, f, rules, seq)
@@ -48,7 +48,7 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 
 // stands is what is in memory of a list and can be brought up to date; nil: it is
 // to be made.
-func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *standing {
+func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *listState {
 	at := inProject{p.project, key}
 	t.mu.Lock()
 	if seq != present {
@@ -77,7 +77,7 @@ func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *stan
 
 // sortNodes begins to follow a list: its members are there, and no table.
 func sortNodes(j *job, w *datapath.Work, r *roster, rules []datapath.Rule, key listKey) (*follower, error) {
-	s := &standing{list: key, rules: len(rules), kinds: datapath.NewKinds(rules), roster: r, members: make([]*memberPage, len(r.pages))}
+	s := &listState{list: key, rules: len(rules), kinds: datapath.NewKinds(rules), roster: r, members: make([]*memberPage, len(r.pages))}
 	f := &follower{census: s.kinds.Census(), now: s}
 	seen := 0
 	for i, page := range r.pages {
@@ -107,7 +107,7 @@ func sortNodes(j *job, w *datapath.Work, r *roster, rules []datapath.Rule, key l
 }
 
 // begin makes the table of a list whose nodes are sorted, and keeps it.
-func (t *Tables) begin(j *job, p *projectTables, f *follower, rules []datapath.Rule, seq uint64) (*standing, error) {
+func (t *Tables) begin(j *job, p *projectTables, f *follower, rules []datapath.Rule, seq uint64) (*listState, error) {
 	s, opt := f.now, t.opt
 	opt.Work = t.work(j)
 	state := datapath.NewState(opt)
@@ -133,7 +133,7 @@ func (t *Tables) begin(j *job, p *projectTables, f *follower, rules []datapath.R
 }
 
 // keep keeps what a list comes to, unless somebody has it of a later moment.
-func (t *Tables) keep(p *projectTables, f *follower, s *standing, seq uint64) {
+func (t *Tables) keep(p *projectTables, f *follower, s *listState, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if seq != present {

@@ -15,23 +15,23 @@ type Policy struct {
 	ends []end
 }
 
-// NewPolicy makes ready what Beside compares, once for as many as it is beside.
+// NewPolicy makes ready what Overlapping compares, once for as many as it is beside.
 func NewPolicy(slug string, c policy.Content) *Policy { return &Policy{slug, c, ends(c)} }
 
 // CodeShadows is of a rule that keeps one of another policy from ever deciding.
 const CodeShadows = "rule_shadows"
 
-// Beside compares one revision with other policies and warns of rules of c that
+// Overlapping compares one revision with other policies and warns of rules of c that
 // never decide because of another policy, of rules of other policies that never
 // decide because of c, and of rules that have the same priority and different
 // actions. It skips c itself. A rule has at most one warning of each code. Every
-// rule is compared with every other, which can take long: Beside calls proceed,
+// rule is compared with every other, which can take long: Overlapping calls proceed,
 // unless it is nil, again and again, and stops with the error that it returns.
-func Beside(c *Policy, others []*Policy, proceed func() error) ([]Warning, error) {
+func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, error) {
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	b := beside{mine: c.ends, warned: make([]warned, len(c.ends))}
+	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends))}
 	for _, o := range others {
 		if o != c && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
 			if err := b.other(o, proceed); err != nil {
@@ -45,7 +45,7 @@ func Beside(c *Policy, others []*Policy, proceed func() error) ([]Warning, error
 	return warningsOf(b.found), nil
 }
 
-type beside struct {
+type overlapping struct {
 	linter
 	mine   []end
 	warned []warned // by rule of mine
@@ -108,7 +108,7 @@ func whole(side policy.Expr, own string) policy.Expr {
 }
 
 // other compares every rule with every rule of another policy.
-func (b *beside) other(o *Policy, proceed func() error) error {
+func (b *overlapping) other(o *Policy, proceed func() error) error {
 	for i := range b.mine {
 		if i%pairsAsk == 0 {
 			if err := proceed(); err != nil {
@@ -127,12 +127,12 @@ func (b *beside) other(o *Policy, proceed func() error) error {
 const pairsAsk = 32
 
 // warn records a warning of a rule of mine that is about another policy.
-func (b *beside) warn(rule int, about, code, format string, args ...any) {
+func (b *overlapping) warn(rule int, about, code, format string, args ...any) {
 	b.linter.warn(rule, code, format, args...)
 	b.found[len(b.found)-1].Policy = about
 }
 
-func (b *beside) pair(i int, mine *end, j int, their *end, slug string) {
+func (b *overlapping) pair(i int, mine *end, j int, their *end, slug string) {
 	before := compareEnds(mine, their)
 	if mine.Action == policy.Log || their.Action == policy.Log || mine.Action == their.Action && before == 0 {
 		return

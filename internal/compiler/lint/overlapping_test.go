@@ -78,7 +78,7 @@ func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
 
 func besideAll(t *testing.T, c *Policy, others ...*Policy) []Warning {
 	t.Helper()
-	found, err := Beside(c, others, nil)
+	found, err := Overlapping(c, others, nil)
 	require.NoError(t, err)
 	return found
 }
@@ -108,6 +108,6 @@ func TestComparingEndsWhenItIsToldTo(t *testing.T) {
 	rule := line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
 	mine := NewPolicy("", content(t, "", rule))
 	enough := errors.New("nobody waits any more")
-	_, err := Beside(mine, []*Policy{NewPolicy("other", content(t, "", rule))}, func() error { return enough })
+	_, err := Overlapping(mine, []*Policy{NewPolicy("other", content(t, "", rule))}, func() error { return enough })
 	require.ErrorIs(t, err, enough)
 }
