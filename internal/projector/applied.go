@@ -67,9 +67,10 @@ func (f *fold) noteApplied(a appliedEvent) {
 	f.set(f.key, nil)
 }
 
-// noteDuplicate remembers an event that changed nothing, if it must be known later.
-func (f *fold) noteDuplicate(a appliedEvent, remember bool) {
-	if remember {
+// noteDuplicate remembers an event whose verdict is that it changes nothing: met
+// again after newer events, it must be known as an old one.
+func (f *fold) noteDuplicate(a appliedEvent, v Verdict) {
+	if v.Duplicate && !f.applied(a) {
 		f.noteApplied(a)
 	}
 }

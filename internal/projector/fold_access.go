@@ -77,16 +77,27 @@ func (a *accessState) since(seq uint64) []*principal { return changedSince(a.cha
 // last is the sequence of the last change.
 func (a *accessState) last() uint64 { return lastChange(a.changes) }
 
+// judgeAccess says what is the same of every event about a principal: one that was
+// applied before is a duplicate, and any other with a fault is invalid.
+func (j *judge) judgeAccess(id policy.PrincipalID, event uuid.UUID, fault *policy.DecodeError) Verdict {
+	switch {
+	case j.applied(toPrincipal(id, event)):
+		return duplicate
+	case fault != nil:
+		return invalid(fault)
+	}
+	return Verdict{}
+}
+
 // judgePrincipal accepts a document for a principal that is at the version the
 // event expects. p is nil where there never was such a principal.
 func (j *judge) judgePrincipal(ev policy.PrincipalUpdated, fault *policy.DecodeError) (p *principal, v Verdict) {
 	p = j.access.byID[ev.Principal]
 	live := p != nil && p.document != nil
+	v = j.judgeAccess(ev.Principal, ev.ID, fault)
 	switch {
-	case j.applied(toPrincipal(ev.Principal, ev.ID)):
-		return p, duplicate
-	case fault != nil:
-		return p, invalid(fault)
+	case !v.accepted():
+		return p, v
 	case ev.Expected == nil:
 	case *ev.Expected == 0 && live:
 		return p, reject(CodeRevisionConflict, "there is a principal %s, at version %d: choose another id, or name its version", ev.Principal, p.version)
@@ -116,26 +127,21 @@ func (f accessFold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.D
 	return Verdict{}
 }
 
-// judgePrincipalRemoval accepts the removal of a principal. One that is not there
-// makes it a duplicate, which is remembered: met again after the principal has
-// come, it must be known as an old one.
-func (j *judge) judgePrincipalRemoval(ev policy.PrincipalRemoved, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+// judgePrincipalRemoval accepts the removal of a principal. That of one that is not
+// there is a duplicate.
+func (j *judge) judgePrincipalRemoval(ev policy.PrincipalRemoved, fault *policy.DecodeError) (p *principal, v Verdict) {
 	p = j.access.byID[ev.Principal]
-	switch {
-	case j.applied(toPrincipal(ev.Principal, ev.ID)):
-		return p, duplicate, false
-	case fault != nil:
-		return p, invalid(fault), false
-	case p == nil || p.document == nil && len(p.relations) == 0:
-		return p, duplicate, true
+	v = j.judgeAccess(ev.Principal, ev.ID, fault)
+	if gone := p == nil || p.document == nil && len(p.relations) == 0; gone && v.accepted() {
+		v = duplicate
 	}
-	return p, Verdict{}, true
+	return p, v
 }
 
 func (f accessFold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.DecodeError) Verdict {
-	p, v, remember := f.judgePrincipalRemoval(ev, fault)
+	p, v := f.judgePrincipalRemoval(ev, fault)
 	if !v.accepted() {
-		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), v)
 		return v
 	}
 	p.version, p.updated, p.createdBy, p.relations = f.seq, f.time, "", nil
@@ -145,24 +151,20 @@ func (f accessFold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.D
 }
 
 // judgeGrant accepts a relation that the principal does not have. One that it has
-// makes the event a duplicate, which is remembered.
-func (j *judge) judgeGrant(ev policy.RelationWritten, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+// makes the event a duplicate.
+func (j *judge) judgeGrant(ev policy.RelationWritten, fault *policy.DecodeError) (p *principal, v Verdict) {
 	p, _, found := j.findGrant(ev.Principal, j.bind(ev.Relation))
-	switch {
-	case j.applied(toPrincipal(ev.Principal, ev.ID)):
-		return p, duplicate, false
-	case fault != nil:
-		return p, invalid(fault), false
-	case found:
-		return p, duplicate, true
+	v = j.judgeAccess(ev.Principal, ev.ID, fault)
+	if found && v.accepted() {
+		v = duplicate
 	}
-	return p, Verdict{}, true
+	return p, v
 }
 
 func (f accessFold) relationWritten(ev policy.RelationWritten, fault *policy.DecodeError) Verdict {
-	p, v, remember := f.judgeGrant(ev, fault)
+	p, v := f.judgeGrant(ev, fault)
 	if !v.accepted() {
-		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), v)
 		return v
 	}
 	if p == nil {
@@ -177,24 +179,20 @@ func (f accessFold) relationWritten(ev policy.RelationWritten, fault *policy.Dec
 }
 
 // judgeRevocation accepts that a relation is taken back which the principal has.
-// One that it does not have makes the event a duplicate, which is remembered.
-func (j *judge) judgeRevocation(ev policy.RelationRemoved, fault *policy.DecodeError) (p *principal, v Verdict, remember bool) {
+// One that it does not have makes the event a duplicate.
+func (j *judge) judgeRevocation(ev policy.RelationRemoved, fault *policy.DecodeError) (p *principal, v Verdict) {
 	p = j.access.byID[ev.Principal]
-	switch {
-	case j.applied(toPrincipal(ev.Principal, ev.ID)):
-		return p, duplicate, false
-	case fault != nil:
-		return p, invalid(fault), false
-	case p == nil || !p.has(ev.Relation):
-		return p, duplicate, true
+	v = j.judgeAccess(ev.Principal, ev.ID, fault)
+	if has := p != nil && p.has(ev.Relation); !has && v.accepted() {
+		v = duplicate
 	}
-	return p, Verdict{}, true
+	return p, v
 }
 
 func (f accessFold) relationRemoved(ev policy.RelationRemoved, fault *policy.DecodeError) Verdict {
-	p, v, remember := f.judgeRevocation(ev, fault)
+	p, v := f.judgeRevocation(ev, fault)
 	if !v.accepted() {
-		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), remember)
+		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), v)
 		return v
 	}
 	p.take(ev.Relation)

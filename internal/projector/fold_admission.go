@@ -128,35 +128,33 @@ func (f admissionFold) admissionPolicyUpdated(ev policy.AdmissionPolicyUpdated, 
 }
 
 // judgeAdmissionDeletion accepts the deletion of a policy that is at the version
-// the event expects. One of a policy that is not there is a duplicate, and is
-// remembered: met again after the policy has come, it must be known as an old one.
-func (j *judge) judgeAdmissionDeletion(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) (p *admissionPolicy, v Verdict, remember bool) {
+// the event expects. One of a policy that is not there is a duplicate.
+func (j *judge) judgeAdmissionDeletion(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) (p *admissionPolicy, v Verdict) {
 	p = j.admission.byID[ev.Policy]
 	gone := p == nil || p.document == nil
 	switch {
 	case p != nil && p.event == ev.ID:
-		return p, duplicate, false
+		return p, duplicate
 	case !gone && j.applied(toAdmission(ev.Policy, ev.ID)):
-		return p, staleAdmission(ev.Policy, ev.ID), false
+		return p, staleAdmission(ev.Policy, ev.ID)
 	case fault != nil:
-		return p, invalid(fault), false
+		return p, invalid(fault)
 	case gone:
-		return p, duplicate, true
+		return p, duplicate
 	case ev.Expected != nil && *ev.Expected != p.seq:
-		return p, movedOn(p, *ev.Expected), false
+		return p, movedOn(p, *ev.Expected)
 	}
-	return p, Verdict{}, true
+	return p, Verdict{}
 }
 
 func (f admissionFold) admissionPolicyDeleted(ev policy.AdmissionPolicyDeleted, fault *policy.DecodeError) Verdict {
-	p, v, remember := f.judgeAdmissionDeletion(ev, fault)
-	switch {
-	case v.accepted():
-		p.createdBy = ""
-		f.putAdmission(p, ev.ID, nil)
-	case remember:
-		f.noteApplied(toAdmission(ev.Policy, ev.ID))
+	p, v := f.judgeAdmissionDeletion(ev, fault)
+	if !v.accepted() {
+		f.noteDuplicate(toAdmission(ev.Policy, ev.ID), v)
+		return v
 	}
+	p.createdBy = ""
+	f.putAdmission(p, ev.ID, nil)
 	return v
 }
 

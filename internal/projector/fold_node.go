@@ -31,18 +31,20 @@ func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *pol
 }
 
 // judgeRemoval is judgeNode of a removal. One of a node that is not there is a
-// duplicate, whatever its body says, and is remembered: met again after the node
-// has come back, it must be known as an old one.
-func (j *judge) judgeRemoval(ev policy.NodeRemoved, fault *policy.DecodeError) (n *node, v Verdict, remember bool) {
+// duplicate, whatever its body says.
+func (j *judge) judgeRemoval(ev policy.NodeRemoved, fault *policy.DecodeError) (n *node, v Verdict) {
 	n, v = j.judgeNode(ev.Node, ev.Project, ev.ID, fault)
 	switch {
 	case n == nil && !v.accepted(), n != nil && n.project.id != ev.Project:
-		return n, v, false
-	case n == nil || n.identity == nil:
-		return n, duplicate, true
+		return n, v
+	case n.gone():
+		return n, duplicate
 	}
-	return n, v, v.accepted()
+	return n, v
 }
+
+// gone reports whether a node was removed, or never registered.
+func (n *node) gone() bool { return n == nil || n.identity == nil }
 
 // remember makes the event the one that gave the node its facts.
 func (f nodeFold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
@@ -84,10 +86,12 @@ func (f nodeFold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) 
 }
 
 func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) Verdict {
-	n, v, remember := f.judgeRemoval(ev, fault)
-	if !remember {
+	n, v := f.judgeRemoval(ev, fault)
+	if !v.accepted() && !(v.Duplicate && n.gone()) {
 		return v
 	}
+	// A duplicate is noted, too: met again after the node has come, it must be known
+	// as an old one.
 	if n == nil {
 		n = f.newNode(ev.Node, f.project(ev.Project))
 	}

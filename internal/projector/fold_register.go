@@ -20,11 +20,8 @@ type enrollment struct {
 // the log has it. Whether it has expired is asked of the log's time, so every
 // fold answers the same.
 func (j *judge) judgeRegistration(ev policy.NodeRegistered, fault *policy.DecodeError) (to enrollment, v Verdict) {
-	if j.applied(toPrincipal(ev.Principal, ev.ID)) {
-		return to, duplicate
-	}
-	if fault != nil {
-		return to, invalid(fault)
+	if v = j.judgeAccess(ev.Principal, ev.ID, fault); !v.accepted() {
+		return to, v
 	}
 	p := j.access.byID[ev.Principal]
 	at := -1

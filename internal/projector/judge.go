@@ -45,7 +45,7 @@ func (j *judge) verdict(e policy.Event) (v Verdict) {
 	case policy.NodeUpdated:
 		_, v = j.judgeNode(ev.Node, ev.Project, ev.ID, nil)
 	case policy.NodeRemoved:
-		_, v, _ = j.judgeRemoval(ev, nil)
+		_, v = j.judgeRemoval(ev, nil)
 	case policy.ArtifactReleased:
 		_, _, v = j.judgeRelease(ev, nil, nil)
 	case policy.ArtifactWithdrawn:
@@ -53,15 +53,15 @@ func (j *judge) verdict(e policy.Event) (v Verdict) {
 	case policy.AdmissionPolicyUpdated:
 		_, v = j.judgeAdmission(ev, nil)
 	case policy.AdmissionPolicyDeleted:
-		_, v, _ = j.judgeAdmissionDeletion(ev, nil)
+		_, v = j.judgeAdmissionDeletion(ev, nil)
 	case policy.PrincipalUpdated:
 		_, v = j.judgePrincipal(ev, nil)
 	case policy.PrincipalRemoved:
-		_, v, _ = j.judgePrincipalRemoval(ev, nil)
+		_, v = j.judgePrincipalRemoval(ev, nil)
 	case policy.RelationWritten:
-		_, v, _ = j.judgeGrant(ev, nil)
+		_, v = j.judgeGrant(ev, nil)
 	case policy.RelationRemoved:
-		_, v, _ = j.judgeRevocation(ev, nil)
+		_, v = j.judgeRevocation(ev, nil)
 	case policy.NodeRegistered:
 		_, v = j.judgeRegistration(ev, nil)
 	case policy.KeyRotated:
