@@ -65,7 +65,7 @@ func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64
 	var gathered []entry
 	size := 0
 	for next := range batches {
-		ahead.give(next.room)
+		ahead.give(next.taken)
 		for _, e := range next.entries {
 			if e.msg.Seq <= until {
 				gathered = append(gathered, e)
@@ -120,32 +120,32 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 // bulk is a batch that becomes one sorted table. Of a key written twice the
 // later counts.
 type bulk struct {
-	room   []byte
+	buf    []byte // keys and values, one after the other
 	writes []bulkWrite
 }
 
 type bulkWrite struct {
-	at, key, value int // in room: where the key begins and how long both are
+	at, key, value int // in buf: where the key begins and how long both are
 	gone           bool
 }
 
-func (b *bulk) reset() { b.room, b.writes = b.room[:0], b.writes[:0] }
+func (b *bulk) reset() { b.buf, b.writes = b.buf[:0], b.writes[:0] }
 
 // Set implements sink.
 func (b *bulk) Set(key, value []byte, _ *pebble.WriteOptions) error {
-	b.writes = append(b.writes, bulkWrite{at: len(b.room), key: len(key), value: len(value)})
-	b.room = append(append(b.room, key...), value...)
+	b.writes = append(b.writes, bulkWrite{at: len(b.buf), key: len(key), value: len(value)})
+	b.buf = append(append(b.buf, key...), value...)
 	return nil
 }
 
 // Delete implements sink.
 func (b *bulk) Delete(key []byte, _ *pebble.WriteOptions) error {
-	b.writes = append(b.writes, bulkWrite{at: len(b.room), key: len(key), gone: true})
-	b.room = append(b.room, key...)
+	b.writes = append(b.writes, bulkWrite{at: len(b.buf), key: len(key), gone: true})
+	b.buf = append(b.buf, key...)
 	return nil
 }
 
-func (b *bulk) key(w bulkWrite) []byte { return b.room[w.at : w.at+w.key] }
+func (b *bulk) key(w bulkWrite) []byte { return b.buf[w.at : w.at+w.key] }
 
 // ingest writes the table beside the store and moves it in.
 func (b *bulk) ingest(p *Projector) error {
@@ -167,7 +167,7 @@ func (b *bulk) ingest(p *Projector) error {
 		case w.gone:
 			err = table.Delete(b.key(w))
 		default:
-			err = table.Set(b.key(w), b.room[w.at+w.key:w.at+w.key+w.value])
+			err = table.Set(b.key(w), b.buf[w.at+w.key:w.at+w.key+w.value])
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("write a table of the rebuild: %w", err), table.Close())

@@ -106,8 +106,8 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 	}
 	e.event = ev
 	if ev != nil {
-		var room [192]byte
-		e.claimed = string(wire.AppendSubject(room[:0], ev)) == m.Subject
+		var buf [192]byte
+		e.claimed = string(wire.AppendSubject(buf[:0], ev)) == m.Subject
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)

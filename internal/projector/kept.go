@@ -155,8 +155,8 @@ func (w *withdrawn) at() moment { return w.until }
 const recordSize = 192
 
 func (l *lost) measure() {
-	var room [512]byte
-	l.bytes = recordSize + 2*(len(l.sel.Source.AppendText(room[:0]))+len(l.sel.Destination.AppendText(room[:0])))
+	var buf [512]byte
+	l.bytes = recordSize + 2*(len(l.sel.Source.AppendText(buf[:0]))+len(l.sel.Destination.AppendText(buf[:0])))
 }
 
 func (l *lost) size() int { return l.bytes }
@@ -223,9 +223,9 @@ func (w *withdrawn) key(b []byte) []byte {
 
 func (l *lost) value(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(l.until.time)), l.since)
-	var room [512]byte
-	b = appendText(append(b, l.policy.id[:]...), l.sel.Source.AppendText(room[:0]))
-	return appendText(b, l.sel.Destination.AppendText(room[:0]))
+	var buf [512]byte
+	b = appendText(append(b, l.policy.id[:]...), l.sel.Source.AppendText(buf[:0]))
+	return appendText(b, l.sel.Destination.AppendText(buf[:0]))
 }
 
 func (r *former) value(b []byte) []byte {

@@ -110,11 +110,11 @@ func (l *layout) setOf(u union) Nodes {
 		return l.oneOf(l.nodeAt(last))
 	}
 	b := &nodeBits{local: l.localBits, n: n, vectors: make([][]uint64, len(u))}
-	room := make([]uint64, 0, words)
+	all := make([]uint64, 0, words)
 	for part, v := range u {
-		from := len(room)
-		room = append(room, v[:used(v)]...)
-		b.vectors[part] = room[from:len(room):len(room)]
+		from := len(all)
+		all = append(all, v[:used(v)]...)
+		b.vectors[part] = all[from:len(all):len(all)]
 	}
 	return Nodes{many: b}
 }

@@ -101,7 +101,7 @@ func prepareFrom(msgs []streams.Message, next uint64) ([]entry, error) {
 // written is a batch that memory and Pebble hold, and the disk perhaps not yet.
 type written struct {
 	batch *pebble.Batch // nil: there was nothing to write, or a table took it
-	room  int64         // that it takes of the budget of those unsynced
+	taken int64         // bytes, of the budget of those unsynced
 	began time.Time
 	made  []Verdict
 	trace []Traced

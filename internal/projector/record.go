@@ -186,10 +186,10 @@ func (r *reader) labels() policy.Labels {
 }
 
 func appendSelector(b []byte, project uuid.UUID, s policy.Selector) []byte {
-	var room [256]byte
+	var buf [256]byte
 	b = append(b, project[:]...)
-	b = appendText(b, s.Source.AppendText(room[:0]))
-	return appendText(b, s.Destination.AppendText(room[:0]))
+	b = appendText(b, s.Source.AppendText(buf[:0]))
+	return appendText(b, s.Destination.AppendText(buf[:0]))
 }
 
 func readSelector(b []byte) (project uuid.UUID, s policy.Selector, err error) {

@@ -42,7 +42,7 @@ const (
 type prepared struct {
 	entries []entry
 	err     error
-	room    int64 // that it takes of the budget of its queue
+	taken   int64 // bytes, of the budget of its queue
 }
 
 // budget bounds the bytes of a queue. What is larger than all of it takes all.
@@ -53,13 +53,14 @@ type budget struct {
 
 func newBudget(most int64) budget { return budget{most, semaphore.NewWeighted(most)} }
 
-// take waits for room and says how much was taken; an error is ctx's.
-func (b budget) take(ctx context.Context, bytes int) (room int64, err error) {
-	room = min(int64(bytes), b.most)
-	return room, b.left.Acquire(ctx, room)
+// take waits until so many bytes are left and says how many were taken; an error is
+// ctx's.
+func (b budget) take(ctx context.Context, bytes int) (taken int64, err error) {
+	taken = min(int64(bytes), b.most)
+	return taken, b.left.Acquire(ctx, taken)
 }
 
-func (b budget) give(room int64) { b.left.Release(room) }
+func (b budget) give(taken int64) { b.left.Release(taken) }
 
 // Run checks that log is the one the store was folded from, then folds until
 // ctx ends, when it returns nil. What the log yields is decoded while what came
@@ -101,7 +102,7 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 // store must find no write of ours under way.
 func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop func()) (err error) {
 	for w := range unsynced {
-		behind.give(w.room)
+		behind.give(w.taken)
 		if err != nil {
 			w.abandon()
 			continue
@@ -114,12 +115,12 @@ func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop
 }
 
 // prepareAll makes ready what the log yields from where v stands on, until ctx
-// ends or an error has been passed on. What is passed takes room of ahead, which
+// ends or an error has been passed on. What is passed takes bytes of ahead, which
 // its taker gives back.
 func prepareAll(ctx context.Context, log Log, v *verifier, to chan<- prepared, ahead budget) {
 	pass := func(b prepared) bool {
 		var err error
-		if b.room, err = ahead.take(ctx, weigh(b.entries)); err != nil {
+		if b.taken, err = ahead.take(ctx, weigh(b.entries)); err != nil {
 			return false
 		}
 		select {
@@ -185,7 +186,7 @@ func (g *gathering) after(ctx context.Context, n int) {
 // foldEach writes batches until there are no more, or one cannot be.
 func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced chan<- written, behind budget) error {
 	for b := range batches {
-		ahead.give(b.room)
+		ahead.give(b.taken)
 		for len(b.entries) > 0 {
 			w, err := p.write(b.entries)
 			if err != nil {
@@ -193,7 +194,7 @@ func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced cha
 			}
 			if w.batch != nil {
 				// Whoever acknowledges gives it back, whatever becomes of the disk.
-				w.room, _ = behind.take(context.Background(), w.batch.Len())
+				w.taken, _ = behind.take(context.Background(), w.batch.Len())
 			}
 			unsynced <- w
 			b.entries = b.entries[len(w.made):]

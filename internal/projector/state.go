@@ -23,7 +23,7 @@ type state struct {
 	admission  admissionState
 	access     accessState
 	mark       uint32      // the latest visit of a selector, see matching
-	found      []*selector // room for matching
+	found      []*selector // reused by matching
 	have, lost union       // of the event being folded
 	changes    changeLog
 	accepted   uint32 // policies, ever
