@@ -67,8 +67,8 @@ type AdmissionPolicy struct {
 // Evaluation asks for a request to be admitted.
 type Evaluation struct {
 	RequestPayload json.RawMessage `json:"request_payload" doc:"The payload. Its service_type and metadata.labels choose the policies."`
-	UserID         string          `json:"user_id,omitempty"`
-	TenantID       string          `json:"tenant_id,omitempty"`
+	UserID         string          `json:"user_id,omitempty" doc:"Who asks."`
+	TenantID       string          `json:"tenant_id,omitempty" doc:"The tenant of who asks."`
 }
 
 // Admitted is a request that was admitted.
@@ -105,17 +105,17 @@ type Deciding struct {
 
 // AlphaPolicy is an admission policy as clients of v1alpha1 know it.
 type AlphaPolicy struct {
-	Path          string            `json:"path,omitempty"`
-	ID            string            `json:"id,omitempty"`
-	DisplayName   string            `json:"display_name"`
-	Description   string            `json:"description,omitempty"`
-	PolicyType    string            `json:"policy_type"`
-	LabelSelector map[string]string `json:"label_selector,omitzero"`
-	Priority      int               `json:"priority"`
-	RegoCode      string            `json:"rego_code"`
-	Enabled       bool              `json:"enabled"`
-	CreateTime    time.Time         `json:"create_time"`
-	UpdateTime    time.Time         `json:"update_time"`
+	Path          string            `json:"path,omitempty" doc:"policies/ and the id."`
+	ID            string            `json:"id,omitempty" doc:"The id. In a request only the query gives it."`
+	DisplayName   string            `json:"display_name" doc:"Its name, unique per policy_type."`
+	Description   string            `json:"description,omitempty" doc:"What it is for."`
+	PolicyType    string            `json:"policy_type" doc:"The level; it never changes."`
+	LabelSelector map[string]string `json:"label_selector,omitzero" doc:"Labels of the requests it judges; all must be equal. The label service_type is the request's service type."`
+	Priority      int               `json:"priority" doc:"A lower number runs first, unique per policy_type."`
+	RegoCode      string            `json:"rego_code" doc:"Its code, Rego v1."`
+	Enabled       bool              `json:"enabled" doc:"Whether it judges."`
+	CreateTime    time.Time         `json:"create_time" doc:"When it was made, by the log's clock."`
+	UpdateTime    time.Time         `json:"update_time" doc:"When it changed last, by the log's clock."`
 }
 
 // AlphaPolicies is a page of them.

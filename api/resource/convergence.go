@@ -13,9 +13,9 @@ type Applied struct {
 
 // Rollout says how far a policy has come.
 type Rollout struct {
-	Desired    int       `json:"desired"`
-	Applied    int       `json:"applied"`
-	Dropped    int       `json:"dropped"`
+	Desired    int       `json:"desired" doc:"Nodes that must have its head."`
+	Applied    int       `json:"applied" doc:"Of these, nodes that have it."`
+	Dropped    int       `json:"dropped" doc:"Nodes it was taken from, by a revision or its deletion, that have let go of it."`
 	Lagging    []Lagging `json:"lagging" doc:"Nodes that must still apply it, or let go of it, those behind for the longest first, as many as were asked for."`
 	P50Seconds *float64  `json:"p50_seconds" doc:"Seconds from the commit of its last change until half of the nodes that it touched had reported it applied; null when that is known of none."`
 	P99Seconds *float64  `json:"p99_seconds" doc:"The same for 99 of 100 nodes."`
@@ -31,8 +31,8 @@ type Lagging struct {
 
 // Convergence says how far all nodes have come.
 type Convergence struct {
-	Desired  int       `json:"desired"`
-	Applied  int       `json:"applied"`
-	Reported int       `json:"reported"`
+	Desired  int       `json:"desired" doc:"Registered nodes."`
+	Applied  int       `json:"applied" doc:"Nodes that hold what they must, and those of which nothing is asked."`
+	Reported int       `json:"reported" doc:"Nodes that ever reported."`
 	Lagging  []Lagging `json:"lagging" doc:"The others, those behind for the longest first, as many as were asked for."`
 }

@@ -71,14 +71,14 @@ type NodeStateUpdated struct {
 // KeyRotated announces the plane's new key to a node, under the key before it.
 type KeyRotated struct {
 	KeyID             string    `json:"key_id"`
-	PublicKey         string    `json:"public_key"`
+	PublicKey         string    `json:"public_key" doc:"Base64 of the 32 bytes of the new key."`
 	PreviousKeyID     string    `json:"previous_key_id"`
 	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before is no longer trusted."`
 }
 
 // LegacyKeyRotated announces it to an agent that registered in the legacy form.
 type LegacyKeyRotated struct {
-	Current           string    `json:"current"`
-	Previous          string    `json:"previous"`
+	Current           string    `json:"current" doc:"Base64 of the 32 bytes of the new key."`
+	Previous          string    `json:"previous" doc:"Base64 of the 32 bytes of the key before."`
 	TransitionExpires time.Time `json:"transition_expires" doc:"When the key before is no longer trusted."`
 }

@@ -24,8 +24,8 @@ type Items[T any] struct {
 
 // Ports is an inclusive range of ports.
 type Ports struct {
-	From uint16 `json:"from"`
-	To   uint16 `json:"to"`
+	From uint16 `json:"from" doc:"The first port."`
+	To   uint16 `json:"to" doc:"The last port, not below the first."`
 }
 
 // Rule is one line of a policy, as its author writes it. A side is a CIDR or a
@@ -33,11 +33,11 @@ type Ports struct {
 type Rule struct {
 	Action              string `json:"action" doc:"What happens to the traffic. Log never decides; pass leaves it to the next tier; redirect allows it by way of the node's proxy."`
 	Protocol            string `json:"protocol" doc:"The protocol the rule matches."`
-	SourceCIDR          string `json:"source_cidr,omitempty"`
-	DestinationCIDR     string `json:"destination_cidr,omitempty"`
+	SourceCIDR          string `json:"source_cidr,omitempty" doc:"The prefix the traffic comes from, masked, of the family of the other one; absent where a selector stands in its place."`
+	DestinationCIDR     string `json:"destination_cidr,omitempty" doc:"The prefix the traffic goes to, masked, of the family of the other one; absent where a selector stands in its place."`
 	Ports               *Ports `json:"ports,omitempty" doc:"The ports at the destination."`
-	SourceSelector      string `json:"source_selector,omitempty"`
-	DestinationSelector string `json:"destination_selector,omitempty"`
+	SourceSelector      string `json:"source_selector,omitempty" doc:"In place of source_cidr: of the nodes at the source, those that it matches. The clauses are read in any order and shown sorted."`
+	DestinationSelector string `json:"destination_selector,omitempty" doc:"In place of destination_cidr: of the nodes at the destination, those that it matches. The clauses are read in any order and shown sorted."`
 	ProxyPort           uint16 `json:"proxy_port,omitempty" doc:"Of a redirect, which needs one: the port of the node's proxy."`
 	ListenerPriority    uint8  `json:"listener_priority,omitempty" doc:"Of a redirect: among redirects of one level the lowest wins; absent, it comes after all of them."`
 	Auth                string `json:"auth,omitempty" doc:"Of an allow or a redirect: whether both ends must prove who they are. Absent, it is inherited from a broader rule of the same or a higher place."`
@@ -53,8 +53,8 @@ type Order struct {
 
 // Selector names the nodes that take part in a policy, a side each.
 type Selector struct {
-	Source      string `json:"source"`
-	Destination string `json:"destination"`
+	Source      string `json:"source" doc:"The nodes at the source: clauses k=v, k!=v, k in (a,b), k and !k, all of which hold, joined by commas."`
+	Destination string `json:"destination" doc:"The nodes at the destination: clauses k=v, k!=v, k in (a,b), k and !k, all of which hold, joined by commas."`
 }
 
 // Draft is what an author sends to create a policy.
@@ -276,9 +276,9 @@ type Status struct {
 	Workers    []Worker    `json:"workers" doc:"The workers known here."`
 	Partitions []Partition `json:"partitions" doc:"Who publishes to which part of the nodes on NATS, and how far."`
 	Rejected   uint64      `json:"rejected" doc:"Events that the fold refused so far."`
-	Nodes      int         `json:"nodes"`
-	Identities int         `json:"identities"`
-	Policies   int         `json:"policies"`
+	Nodes      int         `json:"nodes" doc:"Registered nodes."`
+	Identities int         `json:"identities" doc:"Distinct label sets among them."`
+	Policies   int         `json:"policies" doc:"Live policies."`
 	Past       Past        `json:"past" doc:"How far back this worker can say what nodes missed."`
 	Shares     Shares      `json:"shares" doc:"What projects took of the log in the last day."`
 	Durability string      `json:"durability" doc:"Whether an acknowledged write survives power loss."`
@@ -290,8 +290,8 @@ type Status struct {
 // Shares are what projects took of the log lately.
 type Shares struct {
 	Limit uint64 `json:"limit" doc:"The bytes that a project may take in so many hours before its writes are refused; 0: any number."` // bytes of a project in Hours; 0: any number
-	Hours int    `json:"hours"`
-	Over  int    `json:"over"` // how many projects have had theirs
+	Hours int    `json:"hours" doc:"How many hours, by the log's clock, with the one that is not over."`
+	Over  int    `json:"over" doc:"How many projects have had their share."` // how many projects have had theirs
 	// Projects are all that are over, and of the others those that took most, up to
 	// 20 together if fewer are over; the largest first.
 	Projects []Share `json:"projects" doc:"All projects that have had their share, and of the others those that took most, up to 20 together if fewer are over; the largest first."`
@@ -323,7 +323,7 @@ type Worker struct {
 
 // Partition is who publishes to a part of the nodes on NATS, and how far.
 type Partition struct {
-	ID        int    `json:"id"`
+	ID        int    `json:"id" doc:"Its number."`
 	Publisher string `json:"publisher" doc:"The name of the worker that publishes to it on NATS; empty when nobody does."` // the worker's name; empty: nobody
 	UpTo      uint64 `json:"upto" doc:"The log sequence up to which it is published."`                                     // log sequence up to which it is published
 }
@@ -331,8 +331,8 @@ type Partition struct {
 // Past is how far back this worker can say what nodes missed.
 type Past struct {
 	From    uint64 `json:"from" doc:"A node that resumes at this log sequence or below pulls; 0 when the past goes back to the first event."` // who resumes at this log sequence or below pulls; 0: nobody
-	Records int    `json:"records"`
-	Bytes   int    `json:"bytes"`
+	Records int    `json:"records" doc:"Records that it takes: of policies that left a selector, of nodes that changed labels, of artifacts that were withdrawn."`
+	Bytes   int    `json:"bytes" doc:"What they take, about."`
 	Dropped uint64 `json:"dropped" doc:"Records dropped since the start because --past-bytes was reached; those older than --past are not counted."` // records dropped for want of space since the start
 }
 

@@ -15,8 +15,6 @@ func says(text string) hint { return hint{Schema: schema{Description: text}} }
 
 // Texts that occur in several places.
 var (
-	uuidOf      = func(what string) hint { return says("The id of " + what + ".") }
-	logTime     = func(what string) hint { return says(what + ", by the log's clock.") }
 	fingerprint = hint{Schema: schema{
 		Description: "SHA-256 of the compiled rules, in base64; of no rules it is that of the two characters [].",
 		Pattern:     "^[A-Za-z0-9+/]{43}=$", MinLength: openapi.N(44), MaxLength: openapi.N(44),

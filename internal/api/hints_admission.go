@@ -15,7 +15,7 @@ var admissionPriority = schema{Description: "A lower number runs first within a 
 var admissionStatus = schema{Description: "MODIFIED when a policy changed the payload.", Enum: openapi.OneOfTexts(admission.Approved, admission.Modified)}
 
 func admissionHints() map[string]hint {
-	optional := func(text string) hint { return hint{Schema: schema{Description: text}, Optional: true} }
+	optional := hint{Optional: true}
 	return map[string]hint{
 		"AdmissionDraft":  says("An admission policy as its author sends it."),
 		"AdmissionChange": says("What replaces an admission policy's matching criteria, priority and code. Criteria that are absent are cleared, all else stays."),
@@ -33,8 +33,8 @@ func admissionHints() map[string]hint {
 		"AdmissionEffect.default_deny": {Schema: defaultDeny},
 
 		"Evaluation":           says("A request that is to be admitted."),
-		"Evaluation.user_id":   optional("Who asks."),
-		"Evaluation.tenant_id": optional("The tenant of who asks."),
+		"Evaluation.user_id":   optional,
+		"Evaluation.tenant_id": optional,
 		"Admitted":             says("A request that was admitted."),
 		"Admitted.status":      {Schema: admissionStatus},
 		"Provider":             says("The provider that was chosen, and from what."),
@@ -79,21 +79,21 @@ func admissionPolicyHints() map[string]hint {
 
 // alphaHints are those of v1alpha1.
 func alphaHints() map[string]hint {
-	optional := func(text string) hint { return hint{Schema: schema{Description: text}, Optional: true} }
+	optional := hint{Optional: true}
 	relaxed := func(s schema) hint { return hint{Schema: s, Optional: true} }
 	return map[string]hint{
 		"AlphaPolicy":                says("An admission policy as clients of v1alpha1 know it."),
-		"AlphaPolicy.path":           optional("policies/ and the id."),
-		"AlphaPolicy.id":             optional("The id. In a request only the query gives it."),
-		"AlphaPolicy.display_name":   relaxed(schema{Description: "Its name, unique per policy_type.", MaxLength: openapi.N(policy.MaxAdmissionName)}),
-		"AlphaPolicy.description":    optional("What it is for."),
-		"AlphaPolicy.policy_type":    relaxed(schema{Description: "The level; it never changes.", Enum: []any{"GLOBAL", "USER"}}),
-		"AlphaPolicy.label_selector": optional("Labels of the requests it judges; all must be equal. The label service_type is the request's service type."),
-		"AlphaPolicy.priority":       relaxed(schema{Description: "A lower number runs first, unique per policy_type.", Minimum: openapi.N(0)}),
-		"AlphaPolicy.rego_code":      optional("Its code, Rego v1."),
-		"AlphaPolicy.enabled":        optional("Whether it judges."),
-		"AlphaPolicy.create_time":    optional("When it was made, by the log's clock."),
-		"AlphaPolicy.update_time":    optional("When it changed last, by the log's clock."),
+		"AlphaPolicy.path":           optional,
+		"AlphaPolicy.id":             optional,
+		"AlphaPolicy.display_name":   relaxed(schema{MaxLength: openapi.N(policy.MaxAdmissionName)}),
+		"AlphaPolicy.description":    optional,
+		"AlphaPolicy.policy_type":    relaxed(schema{Enum: []any{"GLOBAL", "USER"}}),
+		"AlphaPolicy.label_selector": optional,
+		"AlphaPolicy.priority":       relaxed(schema{Minimum: openapi.N(0)}),
+		"AlphaPolicy.rego_code":      optional,
+		"AlphaPolicy.enabled":        optional,
+		"AlphaPolicy.create_time":    optional,
+		"AlphaPolicy.update_time":    optional,
 		"AlphaPolicies":              says("A page of admission policies."),
 		"AlphaEvaluation":            says("A service instance that is to be admitted."),
 		"AlphaInstance":              says("A service instance."),

@@ -33,10 +33,8 @@ func datapathHints() map[string]hint {
 		"FlowVerdict":         says("What happens to one flow, and why."),
 		"FlowVerdict.verdict": verdict,
 
-		"Considered":          says("A rule that was asked."),
-		"Considered.policy":   uuidOf("the policy"),
-		"Considered.revision": uuidOf("the revision"),
-		"Considered.index":    {Schema: schema{Description: "Its index in the revision's rules, as written.", Minimum: openapi.N(0)}},
+		"Considered":       says("A rule that was asked."),
+		"Considered.index": {Schema: schema{Minimum: openapi.N(0)}},
 	}
 }
 

@@ -86,20 +86,18 @@ func signatureHints() map[string]hint {
 }
 
 func payloadHints() map[string]hint {
-	publicKey := func(whose string) hint {
-		return hint{Schema: schema{Description: "Base64 of the 32 bytes of " + whose + ".", Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}}
-	}
+	publicKey := hint{Schema: schema{Pattern: "^[A-Za-z0-9+/]{43}=$", Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}}}
 	return map[string]hint{
 		"PolicyUpdated":              says("The rules a node has of one policy from now on."),
 		"PolicyUpdated.node_id":      {Schema: nodeID},
 		"PolicyUpdated.fingerprint":  fingerprint,
 		"KeyRotated":                 says("The plane signs with another key from now on; this is signed with the one before."),
 		"KeyRotated.key_id":          keyIDHint(),
-		"KeyRotated.public_key":      publicKey("the new key"),
+		"KeyRotated.public_key":      publicKey,
 		"KeyRotated.previous_key_id": keyIDHint(),
 		"LegacyKeyRotated":           says("The same, for an agent that registered in the legacy form."),
-		"LegacyKeyRotated.current":   publicKey("the new key"),
-		"LegacyKeyRotated.previous":  publicKey("the key before"),
+		"LegacyKeyRotated.current":   publicKey,
+		"LegacyKeyRotated.previous":  publicKey,
 		"NodeStateUpdated":           says("The node must read its whole state."),
 		"NodeStateUpdated.node_id":   {Schema: nodeID},
 	}

@@ -3,25 +3,23 @@ package api
 import "github.com/edictdev/edict/internal/api/openapi"
 
 // count is a number of things.
-func count(text string) hint {
-	return hint{Schema: schema{Description: text, Minimum: openapi.N(0)}}
-}
+var count = hint{Schema: schema{Minimum: openapi.N(0)}}
 
 func planeHints() map[string]hint {
 	return map[string]hint{
 		"Status":            says("The plane as one worker sees it."),
-		"Status.nodes":      count("Registered nodes."),
-		"Status.identities": count("Distinct label sets among them."),
-		"Status.policies":   count("Live policies."),
+		"Status.nodes":      count,
+		"Status.identities": count,
+		"Status.policies":   count,
 		"Status.durability": {Schema: schema{Enum: []any{"strict", "relaxed", "unknown"}}},
 		"Status.digest":     {Schema: schema{Pattern: "^[0-9a-f]{64}$"}},
 		"LogStatus":         says("The log's birth and size."),
 		"Worker":            says("A process that folds the log."),
 		"Partition":         says("A part of the nodes."),
-		"Partition.id":      count("Its number."),
+		"Partition.id":      count,
 		"Past":              says("How far back this worker can say what nodes missed."),
-		"Past.records":      count("Records that it takes: of policies that left a selector, of nodes that changed labels, of artifacts that were withdrawn."),
-		"Past.bytes":        count("What they take, about."),
+		"Past.records":      count,
+		"Past.bytes":        count,
 
 		"RejectionPage":             says("A page of rejected events."),
 		"RejectionPage.items":       says("Rejected events by log sequence."),
@@ -33,8 +31,8 @@ func planeHints() map[string]hint {
 func shareHints() map[string]hint {
 	return map[string]hint{
 		"Shares":           says("What projects took of the log lately, with events good and bad, as the fold of this worker counts it."),
-		"Shares.hours":     count("How many hours, by the log's clock, with the one that is not over."),
-		"Shares.over":      count("How many projects have had their share."),
+		"Shares.hours":     count,
+		"Shares.over":      count,
 		"Share":            says("What one project took of the log."),
 		"Share.project_id": {Schema: schema{Format: "uuid"}},
 	}

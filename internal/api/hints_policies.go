@@ -6,28 +6,16 @@ import (
 )
 
 func ruleHints() map[string]hint {
-	cidr := func(side string) hint {
-		return hint{Schema: schema{Description: "The prefix the traffic " + side + ", masked, of the family of the other one; absent where a selector stands in its place.", Format: "cidr", Examples: []any{"10.0.0.0/8"}}}
-	}
-	port := func(text string) hint {
-		return hint{Schema: schema{Description: text, Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{5432}}}
-	}
-	selector := func(side string) hint {
-		return hint{Schema: schema{
-			Description: "The nodes at the " + side + ": clauses k=v, k!=v, k in (a,b), k and !k, all of which hold, joined by commas.",
-			MinLength:   openapi.N(1), MaxLength: openapi.N(policy.MaxSelectorText), Examples: []any{"role=web,!retired"},
-		}}
-	}
-	peer := func(side string) hint {
-		h := selector(side)
-		h.Description = "In place of " + side + "_cidr: of the nodes at the " + side + ", those that it matches. The clauses are read in any order and shown sorted."
-		return h
-	}
+	cidr := hint{Schema: schema{Format: "cidr", Examples: []any{"10.0.0.0/8"}}}
+	port := hint{Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{5432}}}
+	selector := hint{Schema: schema{
+		MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxSelectorText), Examples: []any{"role=web,!retired"},
+	}}
 	somePorts := openapi.Properties{{Name: "ports", Schema: &schema{}}}
 	return map[string]hint{
 		"Ports":      says("An inclusive range of ports."),
-		"Ports.from": port("The first port."),
-		"Ports.to":   port("The last port, not below the first."),
+		"Ports.from": port,
+		"Ports.to":   port,
 		"Rule": {Schema: schema{
 			Description: "One line of a policy. It names ports exactly when its protocol has them.",
 			If: &schema{Properties: openapi.Properties{
@@ -38,16 +26,16 @@ func ruleHints() map[string]hint {
 		}},
 		"Rule.action":               {Schema: schema{Enum: openapi.OneOfTexts(policy.Allow, policy.Deny, policy.Log, policy.Pass, policy.Redirect)}},
 		"Rule.protocol":             {Schema: schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP, policy.ICMP, policy.Any)}},
-		"Rule.source_cidr":          cidr("comes from"),
-		"Rule.destination_cidr":     cidr("goes to"),
-		"Rule.source_selector":      peer("source"),
-		"Rule.destination_selector": peer("destination"),
+		"Rule.source_cidr":          cidr,
+		"Rule.destination_cidr":     cidr,
+		"Rule.source_selector":      selector,
+		"Rule.destination_selector": selector,
 		"Rule.proxy_port":           {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{10080}}},
 		"Rule.listener_priority":    {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(policy.MaxListenerPriority)}},
 		"Rule.auth":                 {Schema: schema{Enum: openapi.OneOfTexts(policy.AuthRequired, policy.AuthDisabled)}},
 		"Selector":                  says("The nodes that take part in a policy: those that match either side."),
-		"Selector.source":           selector("source"),
-		"Selector.destination":      selector("destination"),
+		"Selector.source":           selector,
+		"Selector.destination":      selector,
 	}
 }
 

@@ -5,8 +5,6 @@ import "github.com/edictdev/edict/internal/api/openapi"
 func registerHints() map[string]hint {
 	const base64Of32 = "^[A-Za-z0-9+/]{43}=$"
 	open := func(text string) hint { return hint{Schema: schema{Description: text, AdditionalProperties: true}} }
-	at := logTime("When the plane took it")
-	at.Description = "When the plane took it, by the clock of the worker that answered."
 	return map[string]hint{
 		"RegisterRequest":            open("How an agent asks to be a node. Current agents send bootstrap_token, nonce and project_id, older ones token; members that are not here are not read."),
 		"RegisterRequest.nonce":      {Schema: schema{MaxLength: openapi.N(maxNonce)}},
