@@ -45,14 +45,16 @@ func TestEachCodeIsFound(t *testing.T) {
 		}
 		require.Equal(t, c.want, strings.Join(got, ","), c.rules)
 	}
-	found[CodeShadows] = true // beside others alone
+	for _, beside := range []string{CodeShadows, CodeRedirectsDiffer, CodeAuthDiffers} {
+		found[beside] = true // of two policies alone
+	}
 	for _, code := range codes {
 		require.True(t, found[code], code)
 	}
 }
 
 // codes are all that a warning can have.
-var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
+var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeRedirectsDiffer, CodeAuthDiffers, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
 
 func TestTheCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/lint.md")

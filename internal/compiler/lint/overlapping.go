@@ -52,7 +52,7 @@ type overlapping struct {
 }
 
 // warned are the codes of which a rule has a warning.
-type warned struct{ shadowed, shadows, equal bool }
+type warned struct{ shadowed, shadows, equal, redirects, auth bool }
 
 // end is a rule where it stands among those of a node.
 type end struct {
@@ -133,12 +133,10 @@ func (b *overlapping) warn(rule int, about, code, format string, args ...any) {
 }
 
 func (b *overlapping) pair(i int, mine *end, j int, their *end, slug string) {
-	before := compareEnds(mine, their)
-	if mine.Action == policy.Log || their.Action == policy.Log || mine.Action == their.Action && before == 0 {
+	if mine.Action == policy.Log || their.Action == policy.Log {
 		return
 	}
-	has := &b.warned[i]
-	same := cmp.Compare(mine.tier, their.tier) == 0 && mine.priority == their.priority && mine.step == their.step
+	has, before := &b.warned[i], compareEnds(mine, their)
 	switch {
 	case before > 0 && !has.shadowed && their.hides(mine):
 		has.shadowed = true
@@ -146,9 +144,8 @@ func (b *overlapping) pair(i int, mine *end, j int, their *end, slug string) {
 	case before < 0 && !has.shadows && mine.hides(their):
 		has.shadows = true
 		b.warn(i, slug, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
-	case same && !has.equal && mine.Action != their.Action && mine.overlaps(their) && !their.before(mine, before) && !mine.before(their, -before):
-		has.equal = true
-		b.warn(i, slug, CodeEqualLevel, "it overlaps rule %d (%s) of policy %s and both stand at the same priority: %s goes first; set priorities to have your own order", j, their.Action, slug, first(mine.Rule, their.Rule))
+	case mine.tier == their.tier && mine.priority == their.priority:
+		b.conflict(conflict{i, j, mine, their, slug, before})
 	}
 }
 

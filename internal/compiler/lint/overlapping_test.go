@@ -2,6 +2,7 @@ package lint
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,6 +17,13 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 	peers := func(action, traffic string) string {
 		return `{"action":"` + action + `","protocol":` + traffic + `,"source_selector":"x","destination_selector":"y"}`
 	}
+	more := func(rule, members string) string { return strings.TrimSuffix(rule, "}") + members + "}" }
+	to := func(port int, members, from, dest string) string {
+		return more(line("redirect", from, dest, web), fmt.Sprintf(`,"proxy_port":%d%s`, port, members))
+	}
+	asks := func(auth, from, dest string) string {
+		return more(line("allow", from, dest, web), fmt.Sprintf(`,"auth":%q`, auth))
+	}
 	for name, c := range map[string]struct{ order, rules, otherOrder, other, want string }{
 		"an earlier tier shadows":                {`,"tier":"baseline"`, line("allow", narrow, ten, web), `,"tier":"admin"`, line("deny", ten, ten, any), "/rules/0 rule_shadowed"},
 		"a lower priority goes first":            {`,"priority":9`, line("allow", narrow, ten, web), `,"priority":8`, line("deny", ten, ten, low), "/rules/0 rule_shadowed"},
@@ -25,7 +33,22 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 		"equal priority, the deny hides all":     {``, line("allow", narrow, ten, web), ``, line("deny", ten, ten, any), "/rules/0 rule_shadowed"},
 		"equal priority, the same verdict":       {``, line("allow", narrow, ten, web), ``, line("allow", ten, ten, any), ""},
 		"equal indices of ordered policies meet": {`,"priority":4`, line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), "/rules/0 equal_priority_overlap"},
-		"other indices do not":                   {`,"priority":4`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), ""},
+		"other indices do, too":                  {`,"priority":4`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), "/rules/1 equal_priority_overlap"},
+		"and so does what goes before":           {`,"priority":4`, line("allow", narrow, ten, web), `,"priority":4`, line("log", ten, ten, any) + "," + line("deny", ten, narrow, low), "/rules/0 equal_priority_overlap"},
+		"a plain policy counts as index 0":       {`,"priority":1000`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), ``, line("deny", ten, narrow, low), "/rules/1 equal_priority_overlap"},
+		"what hides another is that alone":       {`,"priority":4`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, ten, low), "/rules/1 rule_shadowed"},
+		"different priorities are an order":      {`,"priority":5`, line("log", ten, ten, any) + "," + line("allow", narrow, ten, web), `,"priority":4`, line("deny", ten, narrow, low), ""},
+		"other ports of a proxy":                 {``, to(1001, "", narrow, ten), ``, to(1003, "", ten, narrow), "/rules/0 redirects_differ"},
+		"other ports for the very same":          {``, to(1001, "", ten, ten), ``, to(1003, "", ten, ten), "/rules/0 redirects_differ"},
+		"other ports by index":                   {`,"priority":4`, to(1001, "", narrow, ten), `,"priority":4`, line("log", ten, ten, any) + "," + to(1003, "", ten, narrow), "/rules/0 redirects_differ"},
+		"one port of a proxy":                    {``, to(1001, "", ten, ten), ``, to(1001, "", ten, ten), ""},
+		"a listener priority is an order":        {``, to(1001, `,"listener_priority":3`, narrow, ten), ``, to(1003, "", ten, narrow), ""},
+		"ports of a proxy by priority":           {`,"priority":4`, to(1001, "", narrow, ten), `,"priority":5`, to(1003, "", ten, narrow), ""},
+		"ports that no flow meets both":          {``, to(1001, "", "10.2.0.0/16", ten), ``, to(1003, "", narrow, ten), ""},
+		"auth against none":                      {``, asks("required", narrow, ten), ``, asks("disabled", ten, narrow), "/rules/0 auth_differs"},
+		"auth against none of the very same":     {``, asks("disabled", ten, ten), ``, asks("required", ten, ten), "/rules/0 auth_differs"},
+		"auth beside what does not say":          {``, asks("required", narrow, ten), ``, line("allow", ten, narrow, web), ""},
+		"auth by priority":                       {`,"priority":4`, asks("required", narrow, ten), `,"priority":5`, asks("disabled", ten, narrow), ""},
 		"a pass leaves the next tier alone":      {`,"tier":"baseline"`, line("allow", ten, ten, web), `,"tier":"admin"`, line("pass", ten, ten, any), ""},
 		"a pass ends its own tier":               {`,"tier":"admin","priority":2`, line("allow", ten, ten, web), `,"tier":"admin","priority":1`, line("pass", ten, ten, any), "/rules/0 rule_shadowed"},
 		"log never decides":                      {``, line("allow", ten, ten, web), ``, line("log", ten, ten, any), ""},
