@@ -37,8 +37,7 @@ type Assumption struct {
 // are all of a CIDR's family, the CIDR of all addresses is any peer.
 func List(n policy.Node, heads []Head) (rules []Rule, assumed []Assumption) {
 	for _, h := range heads {
-		l := lister{node: n, head: h, policy: h.Policy.String(), revision: h.Revision.ID.String()}
-		l.tier, l.priority = level(h.Revision.Order)
+		l := newLister(n, h)
 		for i, r := range h.Revision.Rules {
 			rule := l.rule(i, r)
 			if l.on(r.Source, r.SourceSelector, h.Revision.Selector.Source, rule.Ref) {
@@ -66,6 +65,12 @@ type lister struct {
 	tier     Tier
 	priority uint32
 	assumed  []Assumption
+}
+
+func newLister(n policy.Node, h Head) *lister {
+	l := &lister{node: n, head: h, policy: h.Policy.String(), revision: h.Revision.ID.String()}
+	l.tier, l.priority = level(h.Revision.Order)
+	return l
 }
 
 func level(o policy.Order) (Tier, uint32) {

@@ -168,7 +168,7 @@ func newList(d Direction, rules []Rule, peers []int32, levels int) (*list, error
 		if n.auth != AuthUnset {
 			l.lastAuth = len(l.lines)
 		}
-		if r.Verdict != Pass && !r.NoDefaultDeny {
+		if r.ClosesDefault() {
 			l.open = false
 		}
 		keys = r.appendKeys(keys[:0])

@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/edictdev/edict/policy"
@@ -79,14 +80,18 @@ func (p Peer) key() string {
 	return b.String()
 }
 
-// String is the peer for people.
+// String is the peer for people: each clause once.
 func (p Peer) String() string {
 	if p.Any {
 		return "any"
 	}
 	var parts []string
 	for _, e := range p.Selectors {
-		parts = append(parts, e.String())
+		for i := range e { // a rule may say again what its policy says
+			if text := e[i : i+1].String(); !slices.Contains(parts, text) {
+				parts = append(parts, text)
+			}
+		}
 	}
 	if p.CIDR.IsValid() {
 		parts = append(parts, p.CIDR.String())
