@@ -99,16 +99,18 @@ type Preview struct {
 	Rules []Rule `json:"rules"`
 }
 
-// Policy is the aggregate. Head is nil in lists. The times are log timestamps.
+// Policy is the aggregate. Head is nil in lists, which have its Order instead. The
+// times are log timestamps.
 type Policy struct {
 	ID             uuid.UUID `json:"id" doc:"The id of the policy."`
 	ProjectID      uuid.UUID `json:"project_id" doc:"The id of the project it belongs to."`
 	Slug           string    `json:"slug"`
 	DisplayName    string    `json:"display_name"`
 	HeadRevisionID uuid.UUID `json:"head_revision_id" doc:"The id of the revision in force."`
-	CreatedAt      time.Time `json:"created_at" doc:"When its first revision was stored, by the log's clock."`
-	UpdatedAt      time.Time `json:"updated_at" doc:"When its head was stored, by the log's clock."`
-	Head           *Revision `json:"head,omitempty" doc:"The revision in force."`
+	Order
+	CreatedAt time.Time `json:"created_at" doc:"When its first revision was stored, by the log's clock."`
+	UpdatedAt time.Time `json:"updated_at" doc:"When its head was stored, by the log's clock."`
+	Head      *Revision `json:"head,omitempty" doc:"The revision in force."`
 }
 
 // Revision is one published state of a policy.

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/policy"
 )
 
 // onePolicy is a command that reads the policy it is given by slug or id.
@@ -120,12 +121,27 @@ func (a policyCommands) policyListCommand() *cobra.Command {
 			return a.print(all, func(w io.Writer) {
 				rows := make([][]string, len(all))
 				for i, p := range all {
-					rows[i] = []string{p.Slug, p.DisplayName, stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
+					tier, priority := levelCells(p.Order)
+					rows[i] = []string{p.Slug, p.DisplayName, tier, priority, stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
 				}
-				columns(w, []string{"slug", "name", "updated", "revision", "id"}, rows)
+				columns(w, []string{"slug", "name", "tier", "priority", "updated", "revision", "id"}, rows)
 			})
 		},
 	})
+}
+
+// levelCells are the tier and priority at which rules stand; dashes of a policy that
+// sets neither, whose rules go by class.
+func levelCells(o resource.Order) (tier, priority string) {
+	if o.Tier == "" && o.Priority == nil {
+		return "-", "-"
+	}
+	order := policy.Order{Tier: policy.Tier(o.Tier)}
+	if o.Priority != nil {
+		order.Priority = policy.Priority{N: *o.Priority, Set: true}
+	}
+	name, n := order.Level()
+	return string(name), fmt.Sprint(n)
 }
 
 // collect makes a list, empty rather than nil, out of what is walked.

@@ -37,6 +37,8 @@ type Log interface {
 // Model is what the API asks of the read model; *projector.Projector is one.
 type Model interface {
 	OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
+	Slugs(project uuid.UUID, ids []uuid.UUID) map[uuid.UUID]string
+	Orders(project uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]policy.Order, error)
 	Applied() uint64
 	// Base is what sequences are counted from in event ids.
 	Base() uint64

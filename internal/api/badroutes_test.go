@@ -209,7 +209,11 @@ func (g good) badParams() []badInput {
 			table = append(table, g.spoilt("no "+p.Name, 422, "required", func(g *good) { g.query.Del(p.Name) }))
 		case p.Schema.Type == "integer":
 			values = []string{"x", "-1", "1.5", "1e3", "18446744073709551616", " 1", "0x10"}
-			if p.Schema.Minimum != nil && *p.Schema.Minimum == 1 {
+			switch {
+			case p.Name == "port":
+				bad("0", 422, "port_out_of_range")
+				bad("65536", 422, "port_out_of_range")
+			case p.Schema.Minimum != nil && *p.Schema.Minimum == 1:
 				values = append(values, "0")
 			}
 		case p.Schema.Type == "boolean":

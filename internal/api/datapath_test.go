@@ -244,3 +244,27 @@ func TestARolloutWaitsForTablesNoLongerThanItsPatience(t *testing.T) {
 		})
 	}
 }
+
+// A list, which leaves the heads out, says where each policy stands.
+func TestAListSaysWherePoliciesStand(t *testing.T) {
+	p := newPlane(t)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", `,"tier":"admin","priority":7,"default_deny":false`, denyWeb)))
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("plain", "", fromTen)))
+	seven, open := uint32(7), false
+	placed := map[string]resource.Order{}
+	for _, it := range into[resource.Page[resource.Policy]](t, p.do("GET", policies, "")).Items {
+		require.Nil(t, it.Head)
+		placed[it.Slug] = it.Order
+	}
+	require.Equal(t, map[string]resource.Order{"walls": {Tier: "admin", Priority: &seven, DefaultDeny: &open}, "plain": {}}, placed)
+}
+
+func TestAPortThatIsNoneOfAFlowHasOneCode(t *testing.T) {
+	p := newPlane(t)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	for _, port := range []string{"0", "65536", "99999"} {
+		a := p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&peer=10.0.0.1&port="+port, "")
+		p.want(http.StatusUnprocessableEntity, "port_out_of_range", a)
+		require.Equal(t, "/port", a.problem(t).Errors[0].Pointer)
+	}
+}

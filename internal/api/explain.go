@@ -47,9 +47,6 @@ func (c *call) flow() (f flow, err error) {
 	if err != nil {
 		return f, err
 	}
-	if q.Get("port") != "" && port == 0 {
-		return f, broken(http.StatusBadRequest, CodeBadParameter, "/port", "port 0 is none of a flow; ports are 1 to 65535")
-	}
 	f.port, f.peer = uint16(port), q.Get("peer")
 	var faults policy.Violations
 	note := func(name, code, detail string) {
@@ -65,7 +62,7 @@ func (c *call) flow() (f flow, err error) {
 			note("direction", CodeUnknownDirection, err.Error())
 		}
 	}
-	f.setProtocol(q.Get("protocol"), port, note)
+	f.setProtocol(q.Get("protocol"), q.Get("port") != "", port, note)
 	if len(faults) > 0 {
 		return f, invalid(faults)
 	}
@@ -74,7 +71,7 @@ func (c *call) flow() (f flow, err error) {
 
 // setProtocol reads the protocol, and notes what is wrong with it and with a port
 // beside it.
-func (f *flow) setProtocol(text string, port uint64, note func(name, code, detail string)) {
+func (f *flow) setProtocol(text string, given bool, port uint64, note func(name, code, detail string)) {
 	known := false
 	if text != "" {
 		var err error
@@ -84,7 +81,7 @@ func (f *flow) setProtocol(text string, port uint64, note func(name, code, detai
 		}
 	}
 	switch hasPorts := f.protocol != datapath.ICMP; {
-	case port > 65535:
+	case given && (port == 0 || port > 65535):
 		note("port", policy.CodePortOutOfRange, fmt.Sprintf("%d is not a port; ports are 1 to 65535", port))
 	case !known:
 	case port == 0 && hasPorts:

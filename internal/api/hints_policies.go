@@ -65,11 +65,21 @@ func draftHints() map[string]hint {
 	}
 }
 
+// inLists is a member of the head that a list, which leaves the head out, has
+// beside it.
+func inLists(s schema) hint {
+	s.Description += " Lists have it here; elsewhere the head has it."
+	return hint{Schema: s}
+}
+
 func policyHints() map[string]hint {
 	return map[string]hint{
-		"Policy":              says("A policy. Lists leave its head out."),
+		"Policy":              says("A policy. Lists leave its head out, and say where it stands among others."),
 		"Policy.slug":         {Schema: slug},
 		"Policy.display_name": {Schema: displayName},
+		"Policy.tier":         inLists(tier),
+		"Policy.priority":     inLists(priority),
+		"Policy.default_deny": inLists(defaultDeny),
 
 		"Revision":                says("One published state of a policy. Revisions never change."),
 		"Revision.tier":           {Schema: tier},

@@ -22,7 +22,10 @@ const (
 
 // policyHandlers serve policies as authors write and read them.
 type policyHandlers struct {
-	model     views
+	model interface {
+		views
+		Orders(project uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]policy.Order, error)
+	}
 	reads     *reads
 	writes    *writes
 	admission *draftAdmission
@@ -143,7 +146,21 @@ func (h *policyHandlers) visible(ctx context.Context, who *access.Principal, pro
 			}
 		}
 	}
-	return visible[:min(limit, len(visible))], nil
+	visible = visible[:min(limit, len(visible))]
+	return visible, h.place(project, visible)
+}
+
+// place says of listed policies where they stand among others.
+func (h *policyHandlers) place(project uuid.UUID, listed []policy.Policy) error {
+	ids := make([]uuid.UUID, len(listed))
+	for i, it := range listed {
+		ids[i] = it.ID
+	}
+	orders, err := h.model.Orders(project, ids)
+	for i, it := range listed {
+		listed[i].Head.Order = orders[it.ID]
+	}
+	return err
 }
 
 func (h *policyHandlers) get(c *call) error {

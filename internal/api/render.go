@@ -11,9 +11,10 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// showPolicy is a policy with its head hydrated.
+// showPolicy is a policy with its head hydrated, which says where it stands.
 func showPolicy(p policy.Policy) resource.Policy {
 	out := listPolicy(p)
+	out.Order = resource.Order{}
 	head := showRevision(p.ID, p.Head)
 	out.Head = &head
 	return out
@@ -27,6 +28,7 @@ func listPolicy(p policy.Policy) resource.Policy {
 		Slug:           p.Slug,
 		DisplayName:    p.DisplayName,
 		HeadRevisionID: p.Head.ID,
+		Order:          showOrder(p.Head.Order),
 		CreatedAt:      p.CreatedAt.UTC(),
 		UpdatedAt:      p.UpdatedAt.UTC(),
 	}
