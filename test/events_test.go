@@ -10,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
@@ -63,34 +66,35 @@ func closedSet(t *testing.T, all []source) map[string]string {
 	return set
 }
 
-// arms are the names of policy that stand in a case of projector's switches.
-func arms(all []source) map[string]bool {
+// arms are the names of policy that stand in a case of a method of projector.
+func arms(all []source, method string) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range all {
 		if s.room != "projector" || s.test() {
 			continue
 		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			c, ok := n.(*ast.CaseClause)
-			if !ok {
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Name.Name != method {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if c, ok := n.(*ast.CaseClause); ok {
+					for _, e := range c.List {
+						if sel, ok := e.(*ast.SelectorExpr); ok {
+							found[sel.Sel.Name] = true
+						}
+					}
+				}
 				return true
-			}
-			for _, e := range c.List {
-				if star, ok := e.(*ast.StarExpr); ok {
-					e = star.X
-				}
-				if sel, ok := e.(*ast.SelectorExpr); ok {
-					found[sel.Sel.Name] = true
-				}
-			}
-			return true
-		})
+			})
+		}
 	}
 	return found
 }
 
 // TestEveryEventIsFoldedAndExplained fails when an event type is not in the table
-// of kinds, lacks a fold arm, a schema, a section in docs/events.md, a place in that
+// of kinds, lacks an arm in the fold or in the verdict before it, a schema, a section in docs/events.md, a place in that
 // page's table of subjects, or an example there that the decoder accepts.
 func TestEveryEventIsFoldedAndExplained(t *testing.T) {
 	all := house(t)
@@ -99,12 +103,13 @@ func TestEveryEventIsFoldedAndExplained(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "events.md"))
 	require.NoError(t, err)
 	sections := regexp.MustCompile(`(?m)^### `).Split(string(page), -1)
-	folded := arms(all)
+	folded, judged := arms(all, "event"), arms(all, "verdict")
 	set := closedSet(t, all)
 	require.Len(t, policy.Kinds(), len(set), "the table of kinds in policy/event.go has each type once")
 	for event, name := range set {
 		t.Run(name, func(t *testing.T) {
-			require.True(t, folded[event], "projector has no case for policy.%s", event)
+			require.True(t, folded[event], "event in projector/fold.go has no case for policy.%s", event)
+			require.True(t, judged[event], "verdict in projector/judge.go has no case for policy.%s", event)
 			kind := policy.KindNamed(name)
 			require.NotNil(t, kind, "policy.%s is not in the table of kinds in policy/event.go", event)
 			require.Regexp(t, "(?m)^\\| `"+regexp.QuoteMeta(wire.LogForm(kind.Family))+"` \\| .*`"+name+"`", string(page))
@@ -155,7 +160,8 @@ func fenced(text, language string) []string {
 }
 
 // TestEveryFoldCodeIsExplained reads the codes out of policy and projector and
-// looks for each in the table of docs/events.md.
+// looks for each in the table of docs/events.md, and among the series that a worker
+// shows from its start.
 func TestEveryFoldCodeIsExplained(t *testing.T) {
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
@@ -177,6 +183,11 @@ func TestEveryFoldCodeIsExplained(t *testing.T) {
 		})
 	}
 	require.GreaterOrEqual(t, len(codes), 10)
+	counted := prometheus.NewRegistry()
+	api.NewMetrics(counted)
+	series, err := testutil.GatherAndCount(counted, "edict_rejected_events_total")
+	require.NoError(t, err)
+	require.Equal(t, len(codes), series, "foldCodes in internal/api/metrics.go has each code once")
 	for _, code := range codes {
 		require.True(t, strings.Contains(string(page), "\n| `"+code+"` | "), "docs/events.md does not explain %s", code)
 	}

@@ -105,11 +105,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// foldCodes is every code of a rejected event (contracts, fold codes).
+// foldCodes is every code of a rejected event (docs/events.md#what-becomes-of-an-event).
 var foldCodes = []string{
 	policy.Undecodable, policy.UnknownType, policy.Invalid, projector.CodeSubjectMismatch,
 	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
 	projector.CodePolicyLimit, projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
+	projector.CodeVersionNotNewer, projector.CodeSignerNotTrusted, projector.CodeBadSignature,
+	projector.CodeTokenConsumed, projector.CodeTokenExpired, projector.CodeTokenRevoked, projector.CodeNonceCollision,
 }
 
 // Durability notes what the log's server reports.
