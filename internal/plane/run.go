@@ -52,7 +52,7 @@ func (p *Plane) Run(ctx context.Context) error {
 func (p *Plane) parts() []func(context.Context) error {
 	all := []func(context.Context) error{
 		p.disk.Run, p.readModel.Run, p.worker.Run, p.keys.Run, p.quota.Run, p.tracker.Run, p.checkpoints.Run,
-		projector.Reporter{Store: p.store, To: p.rejected, Log: p.log}.Run,
+		projector.Reporter{Store: p.store, To: p.rejected, Log: p.log, Held: p.held}.Run,
 		func(ctx context.Context) error { return p.admitter.Run(ctx, p.store.Changed) },
 	}
 	if p.server != nil {

@@ -17,10 +17,18 @@ type Rejections interface {
 // Reporter writes what the fold rejected to where producers look for it. The fold
 // never waits for it; after a crash some are written again, which changes
 // nothing.
+//
+// Of what the log held at the start, the rejected events are counted in one line
+// of the process's log, because a new worker folds the whole past; each later one
+// has a line.
 type Reporter struct {
 	Store *Projector
 	To    Rejections
 	Log   *slog.Logger
+	// Held is the sequence of the last event that the log held at the start; 0: none.
+	Held uint64
+
+	old int // rejected events up to it that are in no line yet
 }
 
 // Run reports until ctx ends.
@@ -48,11 +56,15 @@ func (r Reporter) Run(ctx context.Context) error {
 }
 
 // report reports all that was rejected so far.
-func (r Reporter) report(ctx context.Context) error {
+func (r *Reporter) report(ctx context.Context) error {
 	const page = 256
 	for {
+		applied := r.Store.Applied()
 		list, err := r.Store.Unreported(page)
 		if err != nil || len(list) == 0 {
+			if err == nil && applied >= r.Held {
+				r.logOld()
+			}
 			return err
 		}
 		for _, x := range list {
@@ -67,10 +79,23 @@ func (r Reporter) report(ctx context.Context) error {
 	}
 }
 
-// logRejected names the first few rejected events of a page, and counts the
-// rest: a producer that does everything wrong must not fill a disk with it.
-func (r Reporter) logRejected(list []streams.Rejection) {
+// logOld counts what was rejected of the past, once that is folded whole.
+func (r *Reporter) logOld() {
+	if r.old > 0 {
+		r.Log.Info("events that the log held at the start are rejected", "events", r.old, "seq", r.Held)
+		r.old = 0
+	}
+}
+
+// logRejected counts the events of the past, names the first few others of a
+// page, and counts the rest: a producer that does everything wrong must not fill a
+// disk with it.
+func (r *Reporter) logRejected(list []streams.Rejection) {
 	const most = 10
+	for len(list) > 0 && list[0].Seq <= r.Held {
+		list = list[1:]
+		r.old++
+	}
 	for i, x := range list {
 		if i == most {
 			r.Log.Warn("more events rejected", "events", len(list)-most, "seq", list[len(list)-1].Seq)
