@@ -176,11 +176,19 @@ func (l *linter) shadowed() {
 	for at, j := range order {
 		for _, i := range order[:at] {
 			if covers(l.rules[i], l.rules[j]) && l.sides[i].covers(l.sides[j]) {
-				l.warn(j, CodeShadowed, "it never decides: rule %d (%s) goes before it and matches all that it does; remove one, or change their order", i, l.rules[i].Action)
+				l.warn(j, CodeShadowed, "it never decides: rule %d (%s) goes before it and matches all that it does; %s", i, l.rules[i].Action, l.unshadow(i, j))
 				break
 			}
 		}
 	}
+}
+
+// unshadow says how rule j, which rule i shadows, comes to decide.
+func (l *linter) unshadow(i, j int) string {
+	if l.ordered || class(l.rules[i]) == class(l.rules[j]) {
+		return "remove one, or write this one first"
+	}
+	return "remove one, or set a priority, with which rules are tried in the order in which they are written, and write this one first"
 }
 
 // overlaps looks for the first earlier rule of an unordered policy that says
@@ -196,13 +204,13 @@ func (l *linter) overlaps(j int) {
 		if o.Action == policy.Log || o.Action == r.Action || !meet(o, r) || !l.sides[i].meets(l.sides[j]) {
 			continue
 		}
-		if !flipped && o.Plain() && r.Plain() && r.Compare(o) < 0 {
+		if !flipped && class(r) < class(o) {
 			flipped = true
-			l.warn(j, CodeOrderFlipped, "it is written behind rule %d (%s), and agents that take the first match ask it before: canonical order puts its CIDRs first; set a priority", i, o.Action)
+			l.warn(j, CodeOrderFlipped, "it is written behind rule %d (%s) and tried before it: in a policy without a priority %s goes before %s, whatever the order; set a priority to have rules tried in the order in which they are written, or write this one first", i, o.Action, r.Action, o.Action)
 		}
 		if !equal {
 			equal = true
-			l.warn(j, CodeEqualLevel, "it overlaps rule %d (%s) and stands at the same priority: %s goes first, whatever the order; set a priority to have your own", i, o.Action, first(o, r))
+			l.warn(j, CodeEqualLevel, "it overlaps rule %d (%s) and stands at the same priority: %s goes first, whatever the order; set a priority to have rules tried in the order in which they are written", i, o.Action, first(o, r))
 		}
 	}
 }
@@ -218,13 +226,13 @@ func first(a, b policy.Rule) policy.Action {
 func (l *linter) refused(j int) {
 	r := l.rules[j]
 	if r.Plain() && r.Source.Addr().Is6() {
-		l.warn(j, CodeIPv6, "%s is IPv6: agents that know IPv4 alone refuse every rule of a node that gets this one", r.Source)
+		l.warn(j, CodeIPv6, "%s is IPv6: agents that know IPv4 alone refuse every rule of a node that gets this one; put it into a policy of its own, for nodes whose agents know IPv6", r.Source)
 	}
 }
 
 // skipped warns of rules that agents of the node contract pass over.
 func (l *linter) skipped(j int) {
 	if r := l.rules[j]; r.Action == policy.Log && r.Plain() {
-		l.warn(j, CodeLogSkipped, "agents that enforce with nftables skip log rules, so it logs nothing there")
+		l.warn(j, CodeLogSkipped, "agents that enforce with nftables skip log rules, so it logs nothing there; remove it if the policy is for such agents alone")
 	}
 }

@@ -33,8 +33,8 @@ func TestEachCodeIsFound(t *testing.T) {
 		{`,"priority":1`, line("allow", "10.0.0.0/8", "10.0.0.0/8", any) + "," + line("deny", "10.1.0.0/16", "10.0.0.0/8", web), "/rules/1 rule_shadowed"},
 		{`,"priority":1`, line("deny", "10.1.0.0/16", "10.0.0.0/8", web) + "," + line("allow", "10.0.0.0/8", "10.0.0.0/8", any), ""},
 		{`,"priority":1`, line("log", "10.0.0.0/8", "10.0.0.0/8", any) + "," + line("allow", "10.0.0.0/8", "10.0.0.0/8", any), "/rules/0 log_skipped"},
-		{``, line("deny", "10.1.0.0/16", "10.0.0.0/8", web) + "," + line("allow", "10.0.0.0/8", "10.0.0.0/8", any), "/rules/1 equal_priority_overlap,/rules/1 order_flipped"},
-		{``, line("allow", "10.0.0.0/8", "10.0.0.0/8", any) + "," + line("deny", "10.1.0.0/16", "10.0.0.0/8", web), "/rules/1 equal_priority_overlap"},
+		{``, line("deny", "10.1.0.0/16", "10.0.0.0/8", web) + "," + line("allow", "10.0.0.0/8", "10.0.0.0/8", any), "/rules/1 equal_priority_overlap"},
+		{``, line("allow", "10.0.0.0/8", "10.0.0.0/8", any) + "," + line("deny", "10.1.0.0/16", "10.0.0.0/8", web), "/rules/1 equal_priority_overlap,/rules/1 order_flipped"},
 		{``, line("allow", "fd00::/8", "fd00::/8", any), "/rules/0 ipv6_refused"},
 		{`,"tier":"baseline"`, line("pass", "10.0.0.0/8", "10.0.0.0/8", any), "/rules/0/action pass_into_nothing"},
 	} {

@@ -140,13 +140,21 @@ func (b *overlapping) pair(i int, mine *end, j int, their *end, slug string) {
 	switch {
 	case before > 0 && !has.shadowed && their.hides(mine):
 		has.shadowed = true
-		b.warn(i, slug, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their priorities", j, their.Action, slug)
+		b.warn(i, slug, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their %s", j, their.Action, slug, places(mine, their))
 	case before < 0 && !has.shadows && mine.hides(their):
 		has.shadows = true
-		b.warn(i, slug, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does", j, their.Action, slug)
+		b.warn(i, slug, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does; remove one, or change their %s", j, their.Action, slug, places(mine, their))
 	case mine.tier == their.tier && mine.priority == their.priority:
 		b.conflict(conflict{i, j, mine, their, slug, before})
 	}
+}
+
+// places are what an author changes to have two policies in another order.
+func places(mine, their *end) string {
+	if mine.tier != their.tier {
+		return "tiers"
+	}
+	return "priorities"
 }
 
 // before reports whether e goes before o and hides it; by is their order.
