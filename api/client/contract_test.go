@@ -68,6 +68,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"explainFlow": func(ctx context.Context) (any, error) {
 			return c.Datapath.Explain(ctx, "n1", client.Flow{Direction: "ingress", Peer: "n2", Protocol: "tcp", Port: 443})
 		},
+		"listNodePolicies": func(ctx context.Context) (any, error) { return c.Nodes.Policies(ctx, "n1", true) },
 		"listNodeRulesets": func(ctx context.Context) (any, error) {
 			items, err := c.Nodes.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -74,6 +75,16 @@ type State struct {
 	EventID     policy.EventID // a stream opened after it misses nothing that Body lacks
 	LogSeq      uint64         // the log sequence that Body stands at; 0 of a plane that does not say
 	NotModified bool           // the state is that of the ETag asked with; Body is empty
+}
+
+// Policies reads the rules of the policies that match a node, in the order in which
+// they are tried; with all, also those that do not apply to it.
+func (ns Nodes) Policies(ctx context.Context, id string, all bool) (resource.NodePolicies, error) {
+	q := url.Values{}
+	if all {
+		q.Set("all", "true")
+	}
+	return get[resource.NodePolicies](ctx, ns.c, q, "v1", "nodes", id, "policies")
 }
 
 // StateQuery narrows a read of a state. The zero value asks for what the log

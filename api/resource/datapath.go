@@ -64,16 +64,20 @@ type RuleRef struct {
 // FlowVerdict is what happens to one flow, and why.
 type FlowVerdict struct {
 	Verdict    string       `json:"verdict"`
-	Rule       *RuleRef     `json:"rule" doc:"The rule that decided; null where the default did."`
+	Rule       *PlacedRule  `json:"rule" doc:"The rule that decided; null where the default did."`
 	Reason     string       `json:"reason,omitempty" doc:"Why the default decided; absent where a rule did."` // where no rule decided
-	Considered []Considered `json:"considered" doc:"The rules that were asked, in their order; the last one decided, unless rule is null."`
+	Considered []Considered `json:"considered" doc:"The rules that were asked, in their order, among those of the direction that do not apply to the node; the last one decided, unless rule is null."`
+	Default    *Default     `json:"default,omitempty" doc:"The default, where it decided; absent where a rule did."`
 	Entry      *Entry       `json:"entry" doc:"The entry of the table that carries the verdict; null where the absence of one does."`
+	Warnings   []Fault      `json:"warnings,omitempty" doc:"Policies that match the node and do not touch it; absent when there is none."`
 	Refused    *Refused     `json:"refused,omitempty" doc:"Why an older table answered than the facts ask for; absent when none did."`
 }
 
-// Considered is a rule that was asked, the one that decided last.
+// Considered is a rule that was asked, the one that decided last; or, where it does
+// not apply to the node, one that stands among them.
 type Considered struct {
-	RuleRef
+	PlacedRule
+	Applies bool   `json:"applies" doc:"Whether the rule applies to the node. One that does not was not asked."`
 	Matched bool   `json:"matched" doc:"Whether the flow is one of the rule's."`
 	Reason  string `json:"reason" doc:"Why it did not decide, or that it did."`
 }

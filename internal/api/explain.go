@@ -92,7 +92,7 @@ func (f *flow) setProtocol(text string, given bool, port uint64, note func(name,
 }
 
 func (h *tableHandlers) explain(c *call) error {
-	a, err := h.tableOf(c)
+	a, list, err := h.listOf(c)
 	if err != nil {
 		return err
 	}
@@ -104,25 +104,26 @@ func (h *tableHandlers) explain(c *call) error {
 	if !ok {
 		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
 	}
-	return c.json(http.StatusOK, verdictOf(a, f, peer.ID))
+	return c.json(http.StatusOK, verdictOf(a, list, f, peer.ID))
 }
 
 // verdictOf says what the table does with a flow, and which rules were asked.
-func verdictOf(a snapshot.Answer, f flow, peer datapath.ID) resource.FlowVerdict {
-	out := resource.FlowVerdict{Considered: []resource.Considered{}, Refused: showRefused(a.Refused)}
+func verdictOf(a snapshot.Answer, list nodeList, f flow, peer datapath.ID) resource.FlowVerdict {
 	steps, decided := a.Walk(f.direction, peer, f.protocol, f.port)
-	for _, s := range steps {
-		out.Considered = append(out.Considered, resource.Considered{RuleRef: *showRef(s.Rule.Ref), Matched: s.Matched, Reason: s.Reason})
-	}
+	out := resource.FlowVerdict{Considered: list.considered(f.direction, steps, decided), Warnings: list.warnings, Refused: showRefused(a.Refused)}
 	entry, found := a.Lookup(f.direction, peer, f.protocol, f.port)
 	out.Verdict = datapath.Deny.String()
 	if found {
 		shown := showEntry(entry)
-		out.Entry, out.Rule, out.Verdict = &shown, shown.Rule, shown.Verdict
+		out.Entry, out.Verdict = &shown, shown.Verdict
 	}
-	if !decided {
-		out.Reason = byDefault(a.DefaultVerdict(f.direction), f.direction, len(steps))
+	if decided { // by the rule of the entry: the look-up answers as the walk
+		rule := list.place(steps[len(steps)-1].Rule)
+		out.Rule = &rule
+		return out
 	}
+	otherwise := list.byDefault(a, f.direction)
+	out.Default, out.Reason = &otherwise, byDefault(a.DefaultVerdict(f.direction), f.direction, len(steps))
 	return out
 }
 

@@ -133,7 +133,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 		model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, convergence: d.Convergence,
 		gate: u.gate, checks: u.checks, pulled: pulled, clock: d.Clock, log: d.Trace,
 	}
-	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables}
+	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model}
 	h.convergence = &convergenceHandlers{
 		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},

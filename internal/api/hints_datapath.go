@@ -5,7 +5,7 @@ import "github.com/edictdev/edict/internal/api/openapi"
 func datapathHints() map[string]hint {
 	direction := hint{Schema: schema{Description: "Which way a flow begins, seen from the node.", Enum: []any{"egress", "ingress"}}}
 	verdict := hint{Schema: schema{Description: "What happens to the flow.", Enum: []any{"allow", "deny", "redirect"}}}
-	return map[string]hint{
+	all := map[string]hint{
 		"Datapath":             says("A node's table. A flow is looked up among the entries of its peer's identity and among those of identity 0: the higher precedence wins. Without an entry it is denied."),
 		"Datapath.node_id":     {Schema: nodeID},
 		"Datapath.fingerprint": {Schema: schema{Pattern: fingerprint.Pattern, MinLength: fingerprint.MinLength, MaxLength: fingerprint.MaxLength, Examples: fingerprint.Examples}},
@@ -30,12 +30,32 @@ func datapathHints() map[string]hint {
 		"RuleRef":       says("A rule, by where its author wrote it."),
 		"RuleRef.index": {Schema: schema{Minimum: openapi.N(0)}},
 
+		"PlacedRule": says("A rule, its place among those of a node, and what it says there."),
+
+		"NodePolicies":         says("The rules of the policies that match a node, as one list: the first that matches a flow decides."),
+		"NodePolicies.node_id": {Schema: nodeID},
+
+		"NodeRule":           says("A rule in one direction, seen from the node."),
+		"NodeRule.direction": direction,
+
+		"Default":           says("What happens to flows of a direction that no rule decides."),
+		"Default.direction": direction,
+		"Default.verdict":   {Schema: schema{Enum: []any{"allow", "deny"}}},
+		"PolicyRef":         says("A policy, by id and slug."),
+		"PolicyRef.slug":    {Schema: slug},
+
 		"FlowVerdict":         says("What happens to one flow, and why."),
 		"FlowVerdict.verdict": verdict,
 
-		"Considered":       says("A rule that was asked."),
-		"Considered.index": {Schema: schema{Minimum: openapi.N(0)}},
+		"Considered": says("A rule that was asked, or one that does not apply to the node and stands among them."),
 	}
+	for _, name := range []string{"PlacedRule", "NodeRule", "Considered"} {
+		all[name+".index"] = hint{Schema: schema{Minimum: openapi.N(0)}}
+		all[name+".slug"] = hint{Schema: schema{Pattern: slug.Pattern, MinLength: slug.MinLength, MaxLength: slug.MaxLength, Examples: slug.Examples}}
+		all[name+".tier"] = hint{Schema: schema{Enum: tier.Enum}}
+		all[name+".priority"] = hint{Schema: schema{Minimum: priority.Minimum, Maximum: priority.Maximum, Examples: priority.Examples}}
+	}
+	return all
 }
 
 // datapathCodes are what a table or a question about one may meet.

@@ -186,6 +186,9 @@ func TestAPlaneByItsClient(t *testing.T) {
 	why, err := p.Datapath.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})
 	require.NoError(t, err)
 	require.NotEmpty(t, why.Verdict)
+	list, err := p.Nodes.Policies(ctx, "n1", true)
+	require.NoError(t, err)
+	require.NotEmpty(t, list.Lines)
 
 	p.operate(t)
 	p.register(t)

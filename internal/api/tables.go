@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/compiler/datapath"
@@ -15,8 +17,9 @@ import (
 )
 
 const (
-	patternDatapath = "/v1/nodes/{node}/datapath"
-	patternExplain  = "/v1/nodes/{node}/explain"
+	patternDatapath     = "/v1/nodes/{node}/datapath"
+	patternExplain      = "/v1/nodes/{node}/explain"
+	patternNodePolicies = "/v1/nodes/{node}/policies"
 )
 
 // Codes of faults in a table or in a question about one.
@@ -26,12 +29,14 @@ const (
 	CodeUnknownDirection = "unknown_direction"
 	CodePeerNotFound     = "peer_not_found"
 	CodeNoAddress        = "node_without_addresses" // a warning
+	CodeOutside          = "node_outside_cidrs"     // a warning
 )
 
 // tableHandlers serve nodes' tables, and explain what they say.
 type tableHandlers struct {
 	reads  *reads
 	tables *snapshot.Tables
+	model  enforcements
 }
 
 func (h *tableHandlers) routes() []Route {
@@ -51,6 +56,13 @@ func (h *tableHandlers) routes() []Route {
 			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
 			Problems: append(tables[:len(tables):len(tables)], explainFaults()...),
 			serve:    h.explain,
+		},
+		{
+			Method: http.MethodGet, Pattern: patternNodePolicies, ID: "listNodePolicies", Tag: "node", Needs: access.ReadNode,
+			Summary:  "List the rules of a node's policies in the order in which they are tried",
+			Params:   []Param{queryFlag("all", "Also the rules that do not apply to the node, with the reason."), minSeqParam},
+			Answers:  jsonAnswer(http.StatusOK, resource.NodePolicies{}),
+			Problems: tables, serve: h.policies,
 		},
 	}
 }
@@ -134,7 +146,7 @@ func (h *tableHandlers) datapath(c *call) error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	body, err := tableBody(a)
+	body, err := tableBody(a, h.warnings(a))
 	if err != nil {
 		return err
 	}
@@ -143,13 +155,13 @@ func (h *tableHandlers) datapath(c *call) error {
 }
 
 // tableBody puts the table's bytes between what is the node's own.
-func tableBody(a snapshot.Answer) (body []byte, err error) {
+func tableBody(a snapshot.Answer, warnings []resource.Fault) (body []byte, err error) {
 	body = make([]byte, 0, len(a.Body)+512)
 	body = append(append(body, `{"node_id":"`...), a.Node.ID...)
 	body = strconv.AppendUint(append(body, `","version":`...), a.Seq, 10)
 	body = append(append(body, `,"fingerprint":"`...), a.Fingerprint.String()...)
 	body = append(append(body, `",`...), a.Body...)
-	if warnings := tableWarnings(a); len(warnings) > 0 {
+	if len(warnings) > 0 {
 		if body, err = appendMember(body, "warnings", warnings); err != nil {
 			return nil, err
 		}
@@ -162,10 +174,10 @@ func tableBody(a snapshot.Answer) (body []byte, err error) {
 	return append(body, '}'), nil
 }
 
-// tableWarnings are where the lack of an address was taken for any: one of the
+// warnings are where the lack of an address was taken for any: one of the
 // node's own a policy, of which the first rule stands for the others, and one of
 // the table's members.
-func tableWarnings(a snapshot.Answer) []resource.Fault {
+func (h *tableHandlers) warnings(a snapshot.Answer) []resource.Fault {
 	var out []resource.Fault
 	if n := len(a.Unaddressed); n > 0 {
 		out = append(out, resource.Fault{
@@ -173,15 +185,24 @@ func tableWarnings(a snapshot.Answer) []resource.Fault {
 			Detail: fmt.Sprintf("%d peers, the first %s, have no addresses and are taken to lie in every CIDR of the table; register their addresses", n, slices.Min(a.Unaddressed)),
 		})
 	}
-	last := ""
-	for _, x := range a.Assumed {
+	return append(out, h.assumptions(a)...)
+}
+
+// assumptions are those about the node itself.
+func (h *tableHandlers) assumptions(a snapshot.Answer) (out []resource.Fault) {
+	ids := make([]uuid.UUID, len(a.Assumed))
+	for i, x := range a.Assumed {
+		ids[i] = uuid.MustParse(x.Rule.Policy)
+	}
+	slugs, last := h.model.Slugs(a.Node.Project, ids), ""
+	for i, x := range a.Assumed {
 		if x.Rule.Policy == last {
 			continue
 		}
 		last = x.Rule.Policy
 		out = append(out, resource.Fault{
 			Pointer: fmt.Sprintf("/policies/%s/rules/%d", x.Rule.Policy, x.Rule.Index), Code: CodeNoAddress,
-			Detail: fmt.Sprintf("node %s has no addresses, so it is taken to lie in %s and every other CIDR of the policy; register its addresses", a.Node.ID, x.CIDR),
+			Detail: fmt.Sprintf("node %s has no addresses, so it is taken to lie in %s and every other CIDR of policy %s; register its addresses", a.Node.ID, x.CIDR, slugs[ids[i]]),
 		})
 	}
 	return out

@@ -8,6 +8,8 @@ type Step struct {
 	Matched bool  // direction, peer, protocol and port are the flow's
 	// Reason is why the rule did not decide, or what it did: a short sentence.
 	Reason string
+	// By is the pass that skipped the rule; nil: none did.
+	By *Rule
 }
 
 // Walk goes down the ordered list of a flow's direction, the slow way, and says
@@ -29,6 +31,7 @@ func (t *Table) Walk(d Direction, id ID, p Protocol, port uint16) (steps []Step,
 		case !s.Matched:
 		case by != nil:
 			s.Reason = fmt.Sprintf("skipped: policy %s, rule %d passed the rest of tier %s", by.Ref.Policy, by.Ref.Index, r.Tier)
+			s.By = by
 		case r.Verdict == Log:
 			s.Reason = "log never decides"
 		case r.Verdict == Pass:

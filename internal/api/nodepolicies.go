@@ -1,0 +1,210 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
+)
+
+// enforcements are what nodes' lists are made of.
+type enforcements interface {
+	Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error)
+	Slugs(project uuid.UUID, ids []uuid.UUID) map[uuid.UUID]string
+}
+
+// nodeList is the rules of a node's policies in the order in which they are tried,
+// egress first, with those that do not apply to the node.
+type nodeList struct {
+	lines    []datapath.Line
+	slugs    map[uuid.UUID]string
+	warnings []resource.Fault
+}
+
+func (h *tableHandlers) policies(c *call) error {
+	all, err := c.queryFlag("all")
+	if err != nil {
+		return err
+	}
+	a, list, err := h.listOf(c)
+	if err != nil {
+		return err
+	}
+	out := resource.NodePolicies{
+		NodeID: string(a.Node.ID), Version: a.Seq, Lines: []resource.NodeRule{}, Warnings: list.warnings, Refused: showRefused(a.Refused),
+	}
+	for _, d := range []datapath.Direction{datapath.Egress, datapath.Ingress} {
+		out.Defaults = append(out.Defaults, list.byDefault(a, d))
+	}
+	for i := range list.lines {
+		if l := &list.lines[i]; all || l.Why == "" {
+			out.Lines = append(out.Lines, resource.NodeRule{
+				Direction: l.Direction.String(), PlacedRule: list.place(&l.Rule), Applies: l.Why == "", Reason: l.Why,
+			})
+		}
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// listOf is the table of the node in the path, and the list that it is made of. A
+// policy may change between the two: then both are read again.
+func (h *tableHandlers) listOf(c *call) (a snapshot.Answer, list nodeList, err error) {
+	const attempts = 3
+	for range attempts {
+		if a, err = h.tableOf(c); err != nil {
+			return a, list, err
+		}
+		list = listIn(a.Table)
+		if a.Refused != nil { // it enforces what its policies said before
+			break
+		}
+		written, err := h.written(c.r.Context(), a)
+		if err != nil {
+			return a, list, err
+		}
+		if written.agrees(list) {
+			list = written
+			break
+		}
+	}
+	list.warnings = append(h.assumptions(a), list.warnings...)
+	list.slugs = h.model.Slugs(a.Node.Project, list.policies())
+	return a, list, nil
+}
+
+// listIn is what a table is made of.
+func listIn(t *snapshot.Table) (list nodeList) {
+	for _, d := range []datapath.Direction{datapath.Egress, datapath.Ingress} {
+		for _, r := range t.Rules(d) {
+			list.lines = append(list.lines, datapath.Line{Rule: *r})
+		}
+	}
+	return list
+}
+
+// written is what the policies that match a node say now. There may be many of
+// them, so a project takes its turn.
+func (h *tableHandlers) written(ctx context.Context, a snapshot.Answer) (list nodeList, err error) {
+	ctx, end := untilStop(ctx)
+	defer end()
+	err = h.tables.Share(ctx, a.Node.Project, func(proceed func() error) (err error) {
+		e, ok, err := h.model.Enforcement(a.Node.ID)
+		if err != nil || !ok {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		ids := make([]uuid.UUID, len(e.Matched))
+		for i, ref := range e.Matched {
+			ids[i] = ref.Policy
+		}
+		slugs, heads := h.model.Slugs(e.Node.Project, ids), make([]datapath.Head, 0, len(e.Matched))
+		for _, ref := range e.Matched {
+			if err := proceed(); err != nil {
+				return err
+			}
+			r, err := e.Revision(ref)
+			if err != nil {
+				return err
+			}
+			if heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r}); datapath.NewReach(r.Content()).Misses(e.Node) {
+				list.warnings = append(list.warnings, outside(e.Node, ref.Policy, slugs[ref.Policy]))
+			}
+		}
+		list.lines = datapath.Lines(e.Node, heads)
+		return nil
+	})
+	return list, busy(err)
+}
+
+// outside says that a policy does not touch a node that it matches.
+func outside(n policy.Node, id uuid.UUID, slug string) resource.Fault {
+	addresses := make([]string, len(n.Addresses))
+	for i, a := range n.Addresses {
+		addresses[i] = a.String()
+	}
+	return resource.Fault{
+		Pointer: "/policies/" + id.String(), Code: CodeOutside,
+		Detail: fmt.Sprintf("node %s matches policy %s, and its addresses (%s) are in none of the CIDRs of its rules: the policy does not apply to it", n.ID, slug, strings.Join(addresses, ", ")),
+	}
+}
+
+// agrees reports whether the node enforces the rules of another list, in its order.
+func (l nodeList) agrees(o nodeList) bool {
+	enforced := func(lines []datapath.Line) (refs []datapath.Ref) {
+		for i := range lines {
+			if lines[i].Why == "" {
+				refs = append(refs, lines[i].Ref)
+			}
+		}
+		return refs
+	}
+	return slices.Equal(enforced(l.lines), enforced(o.lines))
+}
+
+// policies are the ids that the rules name, some more than once.
+func (l nodeList) policies() (ids []uuid.UUID) {
+	last := ""
+	for i := range l.lines {
+		if id := l.lines[i].Ref.Policy; id != last {
+			last, ids = id, append(ids, uuid.MustParse(id))
+		}
+	}
+	return ids
+}
+
+// place shows a rule of the list.
+func (l nodeList) place(r *datapath.Rule) resource.PlacedRule {
+	ref := showRef(r.Ref)
+	return resource.PlacedRule{RuleRef: *ref, Slug: l.slugs[ref.Policy], Tier: r.Tier.String(), Priority: r.Priority, Text: r.String()}
+}
+
+// byDefault is the default of a direction, and for which policies it denies.
+func (l nodeList) byDefault(a snapshot.Answer, d datapath.Direction) resource.Default {
+	out := resource.Default{Direction: d.String(), Verdict: a.DefaultVerdict(d).String(), Policies: []resource.PolicyRef{}}
+	for i := range l.lines {
+		line := &l.lines[i]
+		if line.Why != "" || line.Direction != d || !line.ClosesDefault() {
+			continue
+		}
+		id := uuid.MustParse(line.Ref.Policy)
+		if ref := (resource.PolicyRef{Policy: id, Slug: l.slugs[id]}); !slices.Contains(out.Policies, ref) {
+			out.Policies = append(out.Policies, ref)
+		}
+	}
+	return out
+}
+
+// considered are the steps of a walk, among the rules that do not apply to the node.
+func (l nodeList) considered(d datapath.Direction, steps []datapath.Step, decided bool) []resource.Considered {
+	out := []resource.Considered{}
+	for i := range l.lines {
+		line := &l.lines[i]
+		switch {
+		case line.Direction != d:
+			continue
+		case line.Why != "":
+			out = append(out, resource.Considered{PlacedRule: l.place(&line.Rule), Reason: "does not apply: " + line.Why})
+			continue
+		}
+		s := steps[0]
+		steps = steps[1:]
+		if s.By != nil {
+			s.Reason = fmt.Sprintf("skipped: rule %d of %s passed the rest of tier %s", s.By.Ref.Index, l.slugs[uuid.MustParse(s.By.Ref.Policy)], s.By.Tier)
+		}
+		out = append(out, resource.Considered{PlacedRule: l.place(s.Rule), Applies: true, Matched: s.Matched, Reason: s.Reason})
+		if decided && len(steps) == 0 {
+			break
+		}
+	}
+	return out
+}
