@@ -24,19 +24,19 @@ func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
 	m := admissionMetrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "edict", Name: "admission_requests_total",
-			Help: "Requests that went through the admission policies, by what became of them. error and timeout are policies at fault, busy is a plane that evaluates all it may.",
+			Help: "Requests that went through the admission policies, by outcome. error and timeout: a policy is at fault. busy: the plane already evaluates as many requests as it may.",
 		}, []string{"outcome"}),
 		decisions: f.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "edict", Name: "admission_decisions_total",
-			Help: "Decisions on their way to the decision log, by what became of them; none where --decision-log is off. dropped came faster than they could be written, or while the disk was nearly full; failed were not taken by the stream.",
+			Help: "Decisions for the decision log, by result; none where --decision-log is off. dropped: they came faster than they could be written, or while the disk was nearly full. failed: the stream did not take them.",
 		}, []string{"result"}),
 		policies: f.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "edict", Name: "admission_policies_total",
-			Help: "Admission policies that were evaluated, shadowed ones too, by what each did.",
+			Help: "Evaluations of admission policies, by outcome. Policies in shadow mode count, too.",
 		}, []string{"outcome"}),
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "edict", Name: "admission_policy_seconds", Buckets: fast,
-			Help: "Time to evaluate one admission policy, by its level. Near 0.1 it is about to fail requests.",
+			Help: "Time to evaluate one admission policy, by its level. Near 0.1 the policy is about to make requests fail.",
 		}, []string{"level"}),
 		compiled: f.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "edict", Name: "admission_compile_seconds", Buckets: fast,
@@ -44,7 +44,7 @@ func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
 		}),
 		version: f.NewGauge(prometheus.GaugeOpts{
 			Namespace: "edict", Name: "admission_snapshot_version",
-			Help: "Log sequence of the last change of an admission policy that this process judges by. Lower than on other workers, it lags.",
+			Help: "Log sequence of the newest change of an admission policy that this process uses. If it is lower than on other workers, this process lags.",
 		}),
 	}
 	for _, result := range admission.DecisionCounts {

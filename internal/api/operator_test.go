@@ -163,6 +163,6 @@ func TestAScrapeKnowsTheHeadByItself(t *testing.T) {
 }
 
 const (
-	headHelp    = "Last sequence of the log, as its server says at the scrape; the last known one while it does not answer. Applied below it is lag."
-	appliedHelp = "Last sequence of the log that this process has folded and committed. Standing still below the head is a fold that is stuck."
+	headHelp    = "Last sequence of the log. Each scrape asks the log's server; while that does not answer, it is the last known sequence. If the applied sequence is below it, this process lags."
+	appliedHelp = "Last sequence of the log that this process has folded and committed. If it stands still below the head, the fold is stuck."
 )
