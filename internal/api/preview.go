@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -23,6 +24,7 @@ type sides struct{ source, destination []projector.Member }
 type previewHandlers struct {
 	model interface {
 		OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
+		Touched(project uuid.UUID, sel policy.Selector) *projector.Touched
 	}
 	reads     *reads
 	admission *draftAdmission
@@ -155,10 +157,30 @@ func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, c
 			}
 			others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
 		}
-		found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed)
+		if found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed); err != nil {
+			return err
+		}
+		foreseen, err := h.foresee(project, id, content, proceed)
+		found = append(found, foreseen...)
 		return err
 	})
 	return append(lint.Content(content), found...), busy(err)
+}
+
+// foresee warns of what a content would do to the nodes that it matches.
+func (h *previewHandlers) foresee(project, id uuid.UUID, content policy.Content, proceed func() error) (found []lint.Warning, err error) {
+	touched := h.model.Touched(project, content.Selector)
+	defer func() { err = errors.Join(err, touched.Close()) }()
+	seen, err := h.tables.Foresee(touched, id, content, proceed)
+	for d, direction := range []string{"egress", "ingress"} {
+		if n := seen.Closed[d]; n.Count > 0 {
+			found = append(found, lint.DirectionClosed(direction, lint.Nodes(n)))
+		}
+	}
+	if seen.Refused.Count > 0 {
+		found = append(found, lint.TooManyEntries(lint.Nodes(seen.Refused), seen.Why))
+	}
+	return found, err
 }
 
 func warningsOf(found []lint.Warning) []resource.Warning {

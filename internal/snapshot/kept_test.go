@@ -90,13 +90,26 @@ func (h *hamlet) end(n int) {
 
 func (h *hamlet) revise() {
 	n := rapid.IntRange(1, 3).Draw(h.t, "policy")
-	id, lives := h.ids[n]
-	if !lives {
-		id = uuid.New()
-		h.ids[n] = id
+	h.publish(n, h.id(n), h.revision())
+}
+
+// id is that of a policy, which lives from now on.
+func (h *hamlet) id(n int) uuid.UUID {
+	if _, lives := h.ids[n]; !lives {
+		h.ids[n] = uuid.New()
 	}
+	return h.ids[n]
+}
+
+func (h *hamlet) publish(n int, id uuid.UUID, r policy.Revision) {
+	r.Parent = h.heads[id]
+	h.heads[id] = r.ID
+	h.fold(policy.RevisionCreated{ID: uuid.New(), Project: uuid.UUID{1}, Policy: id, Slug: fmt.Sprint("p", n), DisplayName: "p", Revision: r})
+}
+
+func (h *hamlet) revision() policy.Revision {
 	r := policy.Revision{
-		ID: uuid.New(), Parent: h.heads[id], CreatedAt: time.Unix(1, 0), CreatedBy: "b",
+		ID: uuid.New(), CreatedAt: time.Unix(1, 0), CreatedBy: "b",
 		Selector: policy.Selector{Source: h.expr("source side", "a", "a=1", "b", "!b"), Destination: h.expr("destination side", "a", "b in (1,2)", "b!=1")},
 	}
 	r.Order.Tier = rapid.SampledFrom([]policy.Tier{"", policy.Admin, policy.Baseline}).Draw(h.t, "tier")
@@ -122,8 +135,7 @@ func (h *hamlet) revise() {
 		}
 		r.Rules = append(r.Rules, rule)
 	}
-	h.heads[id] = r.ID
-	h.fold(policy.RevisionCreated{ID: uuid.New(), Project: uuid.UUID{1}, Policy: id, Slug: fmt.Sprint("p", n), DisplayName: "p", Revision: r})
+	return r
 }
 
 // fromFacts makes a node's table of nothing but the facts of the moment.

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,8 @@ func advices() []advice {
 		{CodeIPv6, "put such rules into a policy of their own", author{rules: open + "," + line("allow", six, six, anything)}, author{rules: open}, "", "", ""},
 		{CodeLogSkipped, "remove it", author{rules: open + "," + line("log", wide, wide, anything)}, author{rules: open}, "", "", ""},
 		{policy.CodePassIntoNothing, "write allow or deny", author{order: `,"tier":"baseline"`, rules: line("pass", wide, wide, anything)}, author{order: `,"tier":"baseline"`, rules: line("deny", wide, wide, anything)}, "egress 10.9.0.1 tcp 80", "allow", "deny"},
+		{CodeDirectionClosed, "add default_deny: false", author{rules: narrow}, author{order: `,"default_deny":false`, rules: narrow}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
+		{CodeTooManyEntries, "use wider port ranges", author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65534}`)}, author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65535}`)}, "egress 10.9.0.1 tcp 80", "allow", "allow"},
 	}
 }
 
@@ -92,12 +95,22 @@ func TestAdviceThatIsFollowedEndsItsWarning(t *testing.T) {
 	}
 }
 
-// codes are those of the warnings of what the author wrote.
+// codes are those of the warnings of what the author wrote: of the texts, and of
+// what becomes of a node whose table holds 20 entries.
 func (a author) codes(t *testing.T) (out []string) {
 	mine := content(t, a.order, a.rules)
 	found := Content(mine)
 	if a.other != "" {
 		found = append(found, besideAll(t, NewPolicy("", mine), NewPolicy("other", content(t, a.otherOrder, a.other)))...)
+	}
+	some := Nodes{Count: 1, First: []policy.NodeID{"n"}}
+	for _, d := range []datapath.Direction{datapath.Egress, datapath.Ingress} {
+		if closed(enforcedBy(a.heads(t)), d) && !closed(enforcedBy(a.heads(t)[1:]), d) {
+			found = append(found, DirectionClosed(d.String(), some))
+		}
+	}
+	if _, err := datapath.Build(enforcedBy(a.heads(t)), nil, datapath.Options{Capacity: 20}); err != nil {
+		found = append(found, TooManyEntries(some, err))
 	}
 	for _, w := range found {
 		out = append(out, w.Code)
@@ -105,18 +118,30 @@ func (a author) codes(t *testing.T) (out []string) {
 	return out
 }
 
-// answer asks the table of a node at 10.1.0.1 about a flow: direction, peer,
-// protocol and port.
-func (a author) answer(t *testing.T, asked string) string {
-	labels, err := policy.NewLabels(map[string]string{"a": ""}, "")
-	require.NoError(t, err)
-	node := policy.Node{ID: "n", Labels: labels, Addresses: policy.Addresses{netip.MustParseAddr("10.1.0.1")}}
+// heads are the author's policy, and the other one.
+func (a author) heads(t *testing.T) []datapath.Head {
 	heads := []datapath.Head{head(1, content(t, a.order, a.rules))}
 	if a.other != "" {
 		heads = append(heads, head(2, content(t, a.otherOrder, a.other)))
 	}
+	return heads
+}
+
+// enforcedBy is the list of a node at 10.1.0.1.
+func enforcedBy(heads []datapath.Head) []datapath.Rule {
+	node := policy.Node{ID: "n", Labels: policy.Labels{{Key: "a"}}, Addresses: policy.Addresses{netip.MustParseAddr("10.1.0.1")}}
 	rules, _ := datapath.List(node, heads)
-	table, err := datapath.Build(rules, nil, datapath.Options{})
+	return rules
+}
+
+func closed(rules []datapath.Rule, d datapath.Direction) bool {
+	return slices.ContainsFunc(rules, func(r datapath.Rule) bool { return r.Direction == d && r.ClosesDefault() })
+}
+
+// answer asks the node's table about a flow: direction, peer,
+// protocol and port.
+func (a author) answer(t *testing.T, asked string) string {
+	table, err := datapath.Build(enforcedBy(a.heads(t)), nil, datapath.Options{})
 	require.NoError(t, err)
 
 	var direction, peer, protocol string

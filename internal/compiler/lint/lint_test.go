@@ -45,8 +45,8 @@ func TestEachCodeIsFound(t *testing.T) {
 		}
 		require.Equal(t, c.want, strings.Join(got, ","), c.rules)
 	}
-	for _, beside := range []string{CodeShadows, CodeRedirectsDiffer, CodeAuthDiffers} {
-		found[beside] = true // of two policies alone
+	for _, other := range []string{CodeShadows, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeTooManyEntries} {
+		found[other] = true // of two policies alone, or of nodes
 	}
 	for _, code := range codes {
 		require.True(t, found[code], code)
@@ -54,7 +54,7 @@ func TestEachCodeIsFound(t *testing.T) {
 }
 
 // codes are all that a warning can have.
-var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeRedirectsDiffer, CodeAuthDiffers, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
+var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeTooManyEntries, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
 
 func TestTheCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/lint.md")

@@ -1,0 +1,63 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// Codes of what a policy would do to nodes. Only who knows the nodes can say it: a
+// dry run of the plane.
+const (
+	CodeDirectionClosed = "direction_closed"
+	CodeTooManyEntries  = "too_many_entries"
+)
+
+// Nodes are some that a policy would change: how many, and the first by id. More:
+// others were not looked at.
+type Nodes struct {
+	Count int
+	First []policy.NodeID
+	More  bool
+}
+
+// DirectionClosed warns that nodes would deny what no rule decides, in a direction
+// in which they allow it now: egress or ingress.
+func DirectionClosed(direction string, n Nodes) Warning {
+	return Warning{Violation: policy.Violation{
+		Pointer: "/rules", Code: CodeDirectionClosed,
+		Detail: fmt.Sprintf("it switches %s to default deny for %s: %s; add default_deny: false if what no rule decides is to stay allowed there", n.count(), direction, n.names()),
+	}}
+}
+
+// TooManyEntries warns that the tables of nodes would be refused; why is the reason
+// of the first of them.
+func TooManyEntries(n Nodes, why error) Warning {
+	return Warning{Violation: policy.Violation{
+		Pointer: "/rules", Code: CodeTooManyEntries,
+		Detail: fmt.Sprintf("%s would keep their last table: %s; the next one is refused: %v", n.count(), n.names(), why),
+	}}
+}
+
+func (n Nodes) count() string {
+	text := fmt.Sprintf("%d nodes", n.Count)
+	if n.Count == 1 {
+		text = "1 node"
+	}
+	if n.More {
+		return "at least " + text
+	}
+	return text
+}
+
+func (n Nodes) names() string {
+	names := make([]string, len(n.First))
+	for i, id := range n.First {
+		names[i] = string(id)
+	}
+	if n.Count > len(names) || n.More {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,53 @@
+package projector
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// maxTouched is how many label sets Touched has, at most: the fold waits meanwhile.
+const maxTouched = 4096
+
+// Touched is what the tables of those nodes are made of that a selector matches, by
+// label set, at one moment. Its Enforcement is of no node. Close it.
+type Touched struct {
+	*Enforcement
+	Sets []LabelSet
+	// Whole is false when the selector matches more label sets than there are here.
+	Whole bool
+}
+
+// LabelSet is one that nodes have, and the heads that match it, by policy id.
+type LabelSet struct {
+	Labels  policy.Labels
+	Matched []HeadRef
+}
+
+// Touched takes one of a project; it has no label sets where nobody used the
+// project.
+func (m *model) Touched(project uuid.UUID, sel policy.Selector) *Touched {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	t := &Touched{
+		Enforcement: &Enforcement{Node: policy.Node{Project: project}, Seq: m.cursor.seq, of: m, snap: m.db.NewSnapshot()},
+		Whole:       true,
+	}
+	proj := m.state.projects[project]
+	if proj == nil {
+		return t
+	}
+	t.Generation = proj.changed
+	all, destination := m.state.matchSide(proj, sel.Source), m.state.matchSide(proj, sel.Destination)
+	all.join(&destination)
+	all.each(func(o uint32) bool {
+		if len(t.Sets) == maxTouched {
+			t.Whole = false
+			return false
+		}
+		i := m.state.identities[o]
+		t.Sets = append(t.Sets, LabelSet{i.labels, i.heads()})
+		return true
+	})
+	return t
+}

@@ -1,0 +1,185 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// crowd is nodes that enforce the same list, before a change and after.
+type crowd struct {
+	SomeNodes
+	*enforcedHeads
+	node policy.Node // one of them
+}
+
+// enforcedHeads are what some label sets enforce before a change, and after.
+type enforcedHeads struct {
+	before, after []datapath.Head
+	rules         int // of all of them
+}
+
+// touchedSet is a label set with what its nodes enforce. They differ in which of
+// the CIDRs of their own side hold one of their addresses.
+type touchedSet struct {
+	*enforcedHeads
+	cidrs []netip.Prefix
+}
+
+// crowds divides the nodes that are touched, the largest crowd first.
+func (f *foresight) crowds() ([]*crowd, error) {
+	sets, err := f.sets()
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		set *touchedSet
+		in  string
+	}
+	found, shared, looked := map[place]*crowd{}, map[*policy.Label]*touchedSet{}, 0
+	for n := range f.nodes.all() {
+		if looked++; looked%1024 == 0 {
+			if err := f.proceed(); err != nil {
+				return nil, err
+			}
+		}
+		set := setOf(n.Labels, sets, shared)
+		if set == nil {
+			continue
+		}
+		at := place{set, set.in(n.Addresses)}
+		c := found[at]
+		if c == nil {
+			c = &crowd{node: n.Node, enforcedHeads: set.enforcedHeads}
+			found[at] = c
+		}
+		c.add(1, n.ID)
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b *crowd) int {
+		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.First[0], b.First[0]))
+	}), nil
+}
+
+// sets are those that are touched, by labels, as many as there are steps for.
+func (f *foresight) sets() (map[string]*touchedSet, error) {
+	sets, same := map[string]*touchedSet{}, map[string]*enforcedHeads{}
+	var policies []byte
+	for _, s := range f.touched.Sets {
+		policies = policies[:0]
+		for _, ref := range s.Matched {
+			policies = append(policies, ref.Policy[:]...)
+		}
+		heads := same[string(policies)]
+		if heads == nil {
+			var err error
+			if heads, err = f.heads(s.Matched); err != nil {
+				return nil, err
+			}
+			same[string(policies)] = heads
+		}
+		if err := f.work.Rules(heads.rules); tooLarge(err) {
+			f.seen.more()
+			return sets, nil
+		} else if err != nil {
+			return nil, err
+		}
+		sets[s.Labels.Key()] = &touchedSet{heads, ownCIDRs(s.Labels, slices.Concat(heads.before, heads.after))}
+	}
+	return sets, nil
+}
+
+// heads reads what is enforced of some policies, and what would be.
+func (f *foresight) heads(matched []projector.HeadRef) (*enforcedHeads, error) {
+	e := &enforcedHeads{rules: len(f.draft.Revision.Rules)}
+	for _, ref := range matched {
+		h, known := f.revs[ref]
+		if !known {
+			r, err := f.touched.Revision(ref)
+			if err != nil {
+				return nil, err
+			}
+			h = datapath.Head{Policy: ref.Policy, Revision: r}
+			f.revs[ref] = h
+		}
+		e.rules += len(h.Revision.Rules)
+		if e.before = append(e.before, h); ref.Policy != f.draft.Policy {
+			e.after = append(e.after, h)
+		}
+	}
+	e.after = append(e.after, f.draft)
+	return e, nil
+}
+
+// ownCIDRs are those of the rules' own sides that a node of the labels is on.
+func ownCIDRs(labels policy.Labels, heads []datapath.Head) (all []netip.Prefix) {
+	seen := map[netip.Prefix]bool{}
+	for _, h := range heads {
+		sel := h.Revision.Selector
+		source, destination := sel.Source.Matches(labels), sel.Destination.Matches(labels)
+		for _, r := range h.Revision.Rules {
+			for _, side := range []struct {
+				on   bool
+				cidr netip.Prefix
+			}{{source, r.Source}, {destination, r.Destination}} {
+				if side.on && side.cidr.IsValid() && !seen[side.cidr] {
+					seen[side.cidr] = true
+					all = append(all, side.cidr)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// in is equal for addresses with which nodes of the set enforce the same: which of
+// the CIDRs hold one, and whether all are of one family.
+func (t *touchedSet) in(addresses policy.Addresses) string {
+	key := make([]byte, (len(t.cidrs)+7)/8+1)
+	for _, a := range addresses {
+		key[0] |= 1
+		if a.Is4() {
+			key[0] |= 2
+		} else {
+			key[0] |= 4
+		}
+		for i, c := range t.cidrs {
+			if c.Contains(a) {
+				key[1+i/8] |= 1 << (i % 8)
+			}
+		}
+	}
+	return string(key)
+}
+
+// setOf is the set of some labels, nil for those that are not touched. Nodes share
+// their labels, mostly, so few are compared.
+func setOf(labels policy.Labels, sets map[string]*touchedSet, shared map[*policy.Label]*touchedSet) *touchedSet {
+	if len(labels) == 0 {
+		return sets[labels.Key()]
+	}
+	set, known := shared[&labels[0]]
+	if !known {
+		set = sets[labels.Key()]
+		shared[&labels[0]] = set
+	}
+	return set
+}
+
+// listName is equal for lists of the same rules at the same ends.
+type listName string
+
+func nameOf(rules []datapath.Rule) listName {
+	var b strings.Builder
+	for i := range rules {
+		r := &rules[i]
+		fmt.Fprintf(&b, "%s %d %d %t\n", r.Ref.Policy, r.Ref.Index, r.Direction, r.Peer.Any)
+	}
+	return listName(b.String())
+}
