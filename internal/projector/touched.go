@@ -7,7 +7,7 @@ import (
 )
 
 // maxTouched is how many label sets Touched has, at most: the fold waits meanwhile.
-const maxTouched = 4096
+const maxTouched = 1 << 15
 
 // Touched is what the tables of those nodes are made of that a selector matches, by
 // label set, at one moment. Its Enforcement is of no node. Close it.
@@ -18,7 +18,8 @@ type Touched struct {
 	Whole bool
 }
 
-// LabelSet is one that nodes have, and the heads that match it, by policy id.
+// LabelSet is one that nodes have, and the heads that match it, by policy id. Sets
+// that the same selectors match share them.
 type LabelSet struct {
 	Labels  policy.Labels
 	Matched []HeadRef
@@ -40,13 +41,23 @@ func (m *model) Touched(project uuid.UUID, sel policy.Selector) *Touched {
 	t.Generation = proj.changed
 	all, destination := m.state.matchSide(proj, sel.Source), m.state.matchSide(proj, sel.Destination)
 	all.join(&destination)
+	heads, key := map[string][]HeadRef{}, []byte(nil)
 	all.each(func(o uint32) bool {
 		if len(t.Sets) == maxTouched {
 			t.Whole = false
 			return false
 		}
 		i := m.state.identities[o]
-		t.Sets = append(t.Sets, LabelSet{i.labels, i.heads()})
+		key = key[:0]
+		for _, s := range i.selectors {
+			key = appendU32(key, s.ordinal)
+		}
+		matched, known := heads[string(key)]
+		if !known {
+			matched = i.heads()
+			heads[string(key)] = matched
+		}
+		t.Sets = append(t.Sets, LabelSet{i.labels, matched})
 		return true
 	})
 	return t

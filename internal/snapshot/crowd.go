@@ -23,11 +23,12 @@ type crowd struct {
 // enforcedHeads are what some label sets enforce before a change, and after.
 type enforcedHeads struct {
 	before, after []datapath.Head
-	rules         int // of all of them
+	rules         int           // of all of them
+	asked         []policy.Expr // what they ask of labels, each once
 }
 
-// touchedSet is a label set with what its nodes enforce. They differ in which of
-// the CIDRs of their own side hold one of their addresses.
+// touchedSet is label sets that the same of it holds for. Their nodes differ in
+// which of the CIDRs of their own side hold one of their addresses.
 type touchedSet struct {
 	*enforcedHeads
 	cidrs []netip.Prefix
@@ -69,35 +70,86 @@ func (f *foresight) crowds() ([]*crowd, error) {
 
 // sets are those that are touched, by labels, as many as there are steps for.
 func (f *foresight) sets() (map[string]*touchedSet, error) {
-	sets, same := map[string]*touchedSet{}, map[string]*enforcedHeads{}
-	var policies []byte
-	for _, s := range f.touched.Sets {
-		policies = policies[:0]
-		for _, ref := range s.Matched {
-			policies = append(policies, ref.Policy[:]...)
+	type kind struct {
+		*enforcedHeads
+		holds string
+	}
+	sets, same, kinds := map[string]*touchedSet{}, map[*projector.HeadRef]*enforcedHeads{}, map[kind]*touchedSet{}
+	for n, s := range f.touched.Sets {
+		if n%1024 == 1023 {
+			if err := f.proceed(); err != nil {
+				return nil, err
+			}
 		}
-		heads := same[string(policies)]
+		heads := same[firstOf(s.Matched)]
 		if heads == nil {
 			var err error
 			if heads, err = f.heads(s.Matched); err != nil {
 				return nil, err
 			}
-			same[string(policies)] = heads
+			same[firstOf(s.Matched)] = heads
 		}
-		if err := f.work.Rules(heads.rules); tooLarge(err) {
-			f.seen.more()
-			return sets, nil
-		} else if err != nil {
-			return nil, err
+		k := kind{heads, heads.holds(s.Labels)}
+		set := kinds[k]
+		if set == nil {
+			if err := f.work.Rules(heads.rules); tooLarge(err) {
+				f.seen.more()
+				return sets, nil
+			} else if err != nil {
+				return nil, err
+			}
+			set = &touchedSet{heads, ownCIDRs(s.Labels, slices.Concat(heads.before, heads.after))}
+			kinds[k] = set
 		}
-		sets[s.Labels.Key()] = &touchedSet{heads, ownCIDRs(s.Labels, slices.Concat(heads.before, heads.after))}
+		sets[s.Labels.Key()] = set
 	}
 	return sets, nil
 }
 
+// firstOf tells apart lists that sets share.
+func firstOf(matched []projector.HeadRef) *projector.HeadRef {
+	if len(matched) == 0 {
+		return nil
+	}
+	return &matched[0]
+}
+
+// holds says which of what is asked of labels some labels satisfy.
+func (e *enforcedHeads) holds(labels policy.Labels) string {
+	bits := make([]byte, (len(e.asked)+7)/8)
+	for i, x := range e.asked {
+		if x.Matches(labels) {
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	return string(bits)
+}
+
+// ask adds what a policy and its rules ask of labels.
+func (e *enforcedHeads) ask(h datapath.Head, seen map[string]bool) {
+	e.rules += len(h.Revision.Rules)
+	add := func(text string, x policy.Expr) {
+		if text != "" && !seen[text] {
+			seen[text] = true
+			e.asked = append(e.asked, x)
+		}
+	}
+	for _, side := range []policy.Expr{h.Revision.Selector.Source, h.Revision.Selector.Destination} {
+		add(side.Canonical(), side)
+	}
+	for _, r := range h.Revision.Rules {
+		for _, own := range []string{r.SourceSelector, r.DestinationSelector} {
+			if own != "" && !seen[own] {
+				x, _ := policy.ParseExpr(own) // canonical, so without faults
+				add(own, x)
+			}
+		}
+	}
+}
+
 // heads reads what is enforced of some policies, and what would be.
 func (f *foresight) heads(matched []projector.HeadRef) (*enforcedHeads, error) {
-	e := &enforcedHeads{rules: len(f.draft.Revision.Rules)}
+	e, seen := &enforcedHeads{}, map[string]bool{}
 	for _, ref := range matched {
 		h, known := f.revs[ref]
 		if !known {
@@ -108,12 +160,13 @@ func (f *foresight) heads(matched []projector.HeadRef) (*enforcedHeads, error) {
 			h = datapath.Head{Policy: ref.Policy, Revision: r}
 			f.revs[ref] = h
 		}
-		e.rules += len(h.Revision.Rules)
+		e.ask(h, seen)
 		if e.before = append(e.before, h); ref.Policy != f.draft.Policy {
 			e.after = append(e.after, h)
 		}
 	}
 	e.after = append(e.after, f.draft)
+	e.ask(f.draft, seen)
 	return e, nil
 }
 
