@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -102,8 +103,16 @@ func wallsOf(rules int) policy.Content {
 	return c
 }
 
+// leaveOpen gives all nodes a policy that decides nothing and closes nothing.
+func (w *town) leaveOpen() {
+	r := policy.Revision{ID: uuid.New(), Selector: wallsOf(0).Selector, Order: policy.Order{NoDefaultDeny: true}, Rules: wallsOf(1).Rules, CreatedAt: time.Unix(1, 0), CreatedBy: "b"}
+	r.Rules[0].Action = policy.Log
+	w.fold(policy.RevisionCreated{ID: uuid.New(), Project: uuid.UUID{1}, Policy: uuid.New(), Slug: "open", DisplayName: "open", Revision: r})
+}
+
 func TestNodesOfOneListAreOneTable(t *testing.T) {
 	w := newTown(t)
+	w.leaveOpen()
 	for i := range 40 {
 		w.node(1, string([]byte{'n', byte('a' + i/10), byte('0' + i%10)}), netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String())
 	}

@@ -48,6 +48,8 @@ func advices() []advice {
 	open, shut := line("allow", wide, wide, anything), line("deny", part, wide, toWeb)
 	narrow, wall := line("allow", part, wide, toWeb), line("deny", wide, wide, anything)
 	cross := line("deny", wide, "10.9.0.0/16", toWeb) // the narrow one and this overlap, and neither has all of the other
+	const opened = `,"default_deny":false`
+	noted := line("log", wide, wide, anything)
 	const own, first, later = `,"priority":7`, `,"priority":6`, `,"priority":8`
 	return []advice{
 		{CodeOrderFlipped, "set a priority", author{rules: open + "," + shut}, author{order: own, rules: open + "," + shut}, "egress 10.9.0.1 tcp 80", "deny", "allow"},
@@ -70,7 +72,7 @@ func advices() []advice {
 		{CodeIPv6, "put such rules into a policy of their own", author{rules: open + "," + line("allow", six, six, anything)}, author{rules: open}, "", "", ""},
 		{CodeLogSkipped, "remove it", author{rules: open + "," + line("log", wide, wide, anything)}, author{rules: open}, "", "", ""},
 		{policy.CodePassIntoNothing, "write allow or deny", author{order: `,"tier":"baseline"`, rules: line("pass", wide, wide, anything)}, author{order: `,"tier":"baseline"`, rules: line("deny", wide, wide, anything)}, "egress 10.9.0.1 tcp 80", "allow", "deny"},
-		{CodeDirectionClosed, "add default_deny: false", author{rules: narrow}, author{order: `,"default_deny":false`, rules: narrow}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
+		{CodeDirectionClosed, "add default_deny: false", author{"", narrow, opened, noted}, author{opened, narrow, opened, noted}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
 		{CodeTooManyEntries, "use wider port ranges", author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65534}`)}, author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65535}`)}, "egress 10.9.0.1 tcp 80", "allow", "allow"},
 	}
 }
