@@ -73,7 +73,7 @@ func TestTheCodesAreDocumented(t *testing.T) {
 var (
 	cidrs     = []string{"10.0.0.0/8", "10.0.0.0/16", "10.0.1.0/24", "0.0.0.0/0", "fd00::/8"}
 	selectors = []string{"a", "a=1", "!b", "a=1,b", "b"}
-	hosts     = []struct{ labels, addrs []string }{
+	hosts     = []host{
 		{[]string{"a", "a=1", "!b"}, []string{"10.0.1.1"}},
 		{[]string{"a", "b"}, []string{"10.0.2.1", "fd00::1"}},
 		{[]string{"b"}, []string{"10.2.0.1"}},
@@ -111,10 +111,11 @@ func draw(t *rapid.T) policy.Content {
 	return c
 }
 
-// deciders walks every flow between the hosts, at both ends, and returns the
-// rules that decided one, and those of them that passed one.
-func deciders(c policy.Content) map[int]bool {
-	did := map[int]bool{}
+type host struct{ labels, addrs []string }
+
+// eachFlow walks every flow between hosts, at both ends, down the rules that
+// the end has of some policies, which are named by their ids.
+func eachFlow(hosts []host, of map[string]policy.Content, answered func(flow string, a firstmatch.Answer)) {
 	for s, src := range hosts {
 		for d, dst := range hosts {
 			if s == d {
@@ -126,26 +127,8 @@ func deciders(c policy.Content) map[int]bool {
 					here, there = dst, src
 				}
 				var rules []firstmatch.Rule
-				for i, r := range c.Rules {
-					own, ownSel, peer, peerSel := r.Source, r.SourceSelector, r.Destination, r.DestinationSelector
-					if !egress {
-						own, ownSel, peer, peerSel = peer, peerSel, own, ownSel
-					}
-					on := ownSel != "" && slices.Contains(here.labels, ownSel)
-					for _, a := range here.addrs {
-						on = on || own.IsValid() && own.Contains(netip.MustParseAddr(a))
-					}
-					if !on {
-						continue
-					}
-					f := firstmatch.Rule{
-						Egress: egress, Tier: "normal", Ordered: c.Order.Ordered(), Index: i, CIDR: peer, Protocol: string(r.Protocol),
-						From: int(r.Ports.From), To: int(r.Ports.To), Action: string(r.Action), ProxyPort: int(r.ProxyPort), Listener: int(r.ListenerPriority),
-					}
-					if peerSel != "" {
-						f.Groups = []string{peerSel}
-					}
-					rules = append(rules, f)
+				for id, c := range of {
+					rules = append(rules, rulesAt(here, egress, id, c)...)
 				}
 				list := firstmatch.New(rules)
 				for _, protocol := range []string{"tcp", "udp", "icmp"} {
@@ -154,14 +137,48 @@ func deciders(c policy.Content) map[int]bool {
 						for _, a := range there.addrs {
 							f.Addresses = append(f.Addresses, netip.MustParseAddr(a))
 						}
-						if a := list.Decide(f); a.Rule != nil {
-							did[a.Rule.Index] = true
-						}
+						answered(fmt.Sprint(s, d, egress, protocol, port), list.Decide(f))
 					}
 				}
 			}
 		}
 	}
+}
+
+// rulesAt are a policy's rules of one direction that a host has.
+func rulesAt(here host, egress bool, id string, c policy.Content) (rules []firstmatch.Rule) {
+	for i, r := range c.Rules {
+		own, ownSel, peer, peerSel := r.Source, r.SourceSelector, r.Destination, r.DestinationSelector
+		if !egress {
+			own, ownSel, peer, peerSel = peer, peerSel, own, ownSel
+		}
+		on := ownSel != "" && slices.Contains(here.labels, ownSel)
+		for _, a := range here.addrs {
+			on = on || own.IsValid() && own.Contains(netip.MustParseAddr(a))
+		}
+		if !on {
+			continue
+		}
+		f := firstmatch.Rule{
+			Egress: egress, Tier: "normal", Ordered: c.Order.Ordered(), Policy: id, Index: i, CIDR: peer, Protocol: string(r.Protocol),
+			From: int(r.Ports.From), To: int(r.Ports.To), Action: string(r.Action), ProxyPort: int(r.ProxyPort), Listener: int(r.ListenerPriority),
+		}
+		if peerSel != "" {
+			f.Groups = []string{peerSel}
+		}
+		rules = append(rules, f)
+	}
+	return rules
+}
+
+// deciders are the rules that decided a flow.
+func deciders(c policy.Content) map[int]bool {
+	did := map[int]bool{}
+	eachFlow(hosts, map[string]policy.Content{"": c}, func(_ string, a firstmatch.Answer) {
+		if a.Rule != nil {
+			did[a.Rule.Index] = true
+		}
+	})
 	return did
 }
 
