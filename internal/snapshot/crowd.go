@@ -51,17 +51,13 @@ func (f *foresight) crowds() ([]*crowd, error) {
 				return nil, err
 			}
 		}
-		set := setOf(n.Labels, sets, shared)
-		if set == nil {
-			continue
+		if set := setOf(n.Labels, sets, shared); set != nil {
+			at := place{set, set.in(n.Addresses)}
+			if found[at] == nil {
+				found[at] = &crowd{node: n.Node, enforcedHeads: set.enforcedHeads}
+			}
+			found[at].add(1, n.ID)
 		}
-		at := place{set, set.in(n.Addresses)}
-		c := found[at]
-		if c == nil {
-			c = &crowd{node: n.Node, enforcedHeads: set.enforcedHeads}
-			found[at] = c
-		}
-		c.add(1, n.ID)
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b *crowd) int {
 		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.First[0], b.First[0]))
@@ -70,40 +66,56 @@ func (f *foresight) crowds() ([]*crowd, error) {
 
 // sets are those that are touched, by labels, as many as there are steps for.
 func (f *foresight) sets() (map[string]*touchedSet, error) {
-	type kind struct {
-		*enforcedHeads
-		holds string
-	}
-	sets, same, kinds := map[string]*touchedSet{}, map[*projector.HeadRef]*enforcedHeads{}, map[kind]*touchedSet{}
+	sets, kinds := map[string]*touchedSet{}, setKinds{map[*projector.HeadRef]*enforcedHeads{}, map[setKind]*touchedSet{}}
 	for n, s := range f.touched.Sets {
 		if n%1024 == 1023 {
 			if err := f.proceed(); err != nil {
 				return nil, err
 			}
 		}
-		heads := same[firstOf(s.Matched)]
-		if heads == nil {
-			var err error
-			if heads, err = f.heads(s.Matched); err != nil {
-				return nil, err
-			}
-			same[firstOf(s.Matched)] = heads
+		set, err := f.set(s, kinds)
+		if tooLarge(err) {
+			f.seen.more()
+			return sets, nil
 		}
-		k := kind{heads, heads.holds(s.Labels)}
-		set := kinds[k]
-		if set == nil {
-			if err := f.work.Rules(heads.rules); tooLarge(err) {
-				f.seen.more()
-				return sets, nil
-			} else if err != nil {
-				return nil, err
-			}
-			set = &touchedSet{heads, ownCIDRs(s.Labels, slices.Concat(heads.before, heads.after))}
-			kinds[k] = set
+		if err != nil {
+			return nil, err
 		}
 		sets[s.Labels.Key()] = set
 	}
 	return sets, nil
+}
+
+// setKinds are the heads and the sets that are known already.
+type setKinds struct {
+	heads map[*projector.HeadRef]*enforcedHeads
+	sets  map[setKind]*touchedSet
+}
+
+// setKind is equal for label sets that the same holds for.
+type setKind struct {
+	*enforcedHeads
+	holds string
+}
+
+func (f *foresight) set(s projector.LabelSet, known setKinds) (_ *touchedSet, err error) {
+	heads := known.heads[firstOf(s.Matched)]
+	if heads == nil {
+		if heads, err = f.heads(s.Matched); err != nil {
+			return nil, err
+		}
+		known.heads[firstOf(s.Matched)] = heads
+	}
+	kind := setKind{heads, heads.holds(s.Labels)}
+	set := known.sets[kind]
+	if set == nil {
+		if err := f.work.Rules(heads.rules); err != nil {
+			return nil, err
+		}
+		set = &touchedSet{heads, ownCIDRs(s.Labels, slices.Concat(heads.before, heads.after))}
+		known.sets[kind] = set
+	}
+	return set, nil
 }
 
 // firstOf tells apart lists that sets share.
