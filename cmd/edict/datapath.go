@@ -132,14 +132,6 @@ func entryExtras(e resource.Entry) string {
 	return extras
 }
 
-// rule names a rule by its policy and its index there.
-func (s slugs) rule(r *resource.RuleRef) string {
-	if r == nil {
-		return "default"
-	}
-	return fmt.Sprintf("%s[%d]", s.of(r.Policy), r.Index)
-}
-
 // deciding names the rule that decided.
 func deciding(r *resource.PlacedRule) string {
 	if r == nil {

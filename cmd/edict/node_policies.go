@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
@@ -80,35 +77,6 @@ func defaultText(d resource.Default) string {
 		names[i] = p.Slug
 	}
 	return d.Verdict + ", because of " + strings.Join(names, ", ")
-}
-
-// slugs name policies for people, by id.
-type slugs map[uuid.UUID]string
-
-func slugsIn(list resource.NodePolicies) slugs {
-	s := slugs{}
-	for _, l := range list.Lines {
-		s[l.Policy] = l.Slug
-	}
-	return s
-}
-
-// slugsOf are the slugs of the policies that match a node. Where they cannot be read,
-// ids name policies.
-func slugsOf(ctx context.Context, c *client.Client, node string) slugs {
-	list, err := c.Nodes.Policies(ctx, node, true)
-	if err != nil {
-		return nil
-	}
-	return slugsIn(list)
-}
-
-// of is a policy's slug, else its id.
-func (s slugs) of(id uuid.UUID) string {
-	if name, ok := s[id]; ok {
-		return name
-	}
-	return id.String()
 }
 
 // warnFaults writes warnings about a node's rules.

@@ -117,7 +117,9 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if err != nil {
 		return cli.Usage(cmd, "%q is not a node id", id)
 	}
+	var names func(id uuid.UUID) string
 	if a.format == formatTable {
+		names = watchedNames(cmd.Context(), c, id, opt.NATS == "")
 		fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
 	server := c.Server()
@@ -136,7 +138,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 		defer stop()
 	}
 	err = f.Run(cmd.Context(), func(e node.Event) error {
-		if err := a.tellEvent(e); err != nil {
+		if err := a.tellEvent(e, names); err != nil {
 			return err
 		}
 		applied()
@@ -167,7 +169,7 @@ func readKeys(file string) (*artifact.TrustSet, error) {
 	return keys, nil
 }
 
-func (a nodeCommands) tellEvent(e node.Event) error {
+func (a nodeCommands) tellEvent(e node.Event, names func(id uuid.UUID) string) error {
 	w := watched{ID: e.ID, Type: e.Type, Verified: true}
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
@@ -180,17 +182,17 @@ func (a nodeCommands) tellEvent(e node.Event) error {
 		fmt.Fprintln(a.stdout, "---")
 		return a.printYAML(w)
 	}
-	return a.tellEventTo(w, e.Pulled)
+	return a.tellEventTo(w, e.Pulled, names)
 }
 
-func (a nodeCommands) tellEventTo(w watched, pulled *node.State) error {
+func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id uuid.UUID) string) error {
 	id, rules, fp := "-", "-", "-"
 	if w.PolicyID != nil {
 		var list []json.RawMessage
 		if err := json.Unmarshal(w.Rules, &list); err != nil {
 			return err
 		}
-		id, rules, fp = w.PolicyID.String(), fmt.Sprint(len(list)), *w.Fingerprint
+		id, rules, fp = names(*w.PolicyID), fmt.Sprint(len(list)), *w.Fingerprint
 	} else if pulled != nil {
 		id = fmt.Sprintf("(pulled: %d policies)", len(pulled.Rows))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
