@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -117,25 +116,13 @@ func (h *tableHandlers) written(ctx context.Context, a snapshot.Answer) (list no
 				return err
 			}
 			if heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r}); datapath.NewReach(r.Content()).Misses(e.Node) {
-				list.warnings = append(list.warnings, outside(e.Node, ref.Policy, slugs[ref.Policy]))
+				list.warnings = append(list.warnings, outside(e.Node, ref.Policy.String(), slugs[ref.Policy]))
 			}
 		}
 		list.lines = datapath.Lines(e.Node, heads)
 		return nil
 	})
 	return list, busy(err)
-}
-
-// outside says that a policy does not touch a node that it matches.
-func outside(n policy.Node, id uuid.UUID, slug string) resource.Fault {
-	addresses := make([]string, len(n.Addresses))
-	for i, a := range n.Addresses {
-		addresses[i] = a.String()
-	}
-	return resource.Fault{
-		Pointer: "/policies/" + id.String(), Code: CodeOutside,
-		Detail: fmt.Sprintf("node %s matches policy %s, and its addresses (%s) are in none of the CIDRs of its rules: the policy does not apply to it", n.ID, slug, strings.Join(addresses, ", ")),
-	}
 }
 
 // agrees reports whether the node enforces the rules of another list, in its order.

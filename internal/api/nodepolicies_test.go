@@ -111,3 +111,30 @@ func TestANodeThatNoRuleCanMeetIsTold(t *testing.T) {
 	require.Len(t, all.Warnings, 1)
 	require.Contains(t, all.Warnings[0].Detail, "every other CIDR of policy walls")
 }
+
+// A dry run tells once of the nodes that a policy would not touch.
+func TestADryRunTellsOfNodesThatNoRuleCanMeet(t *testing.T) {
+	p := newPlane(t)
+	dry := func() []resource.Warning {
+		a := p.do("POST", policies+":dry-run", `{"selector":{"source":"role=web","destination":"role=db"},"rules":[`+fromTen+`,`+denyFar+`]}`)
+		p.want(http.StatusOK, "", a)
+		var found []resource.Warning
+		for _, w := range into[resource.DryRun](t, a).Warnings {
+			if w.Code == "node_outside_cidrs" {
+				found = append(found, w)
+			}
+		}
+		return found
+	}
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("bare", `{"labels":{"role":"db"}}`)
+	p.put("other", `{"labels":{"role":"cache"},"addresses":["172.16.0.1"]}`)
+	require.Empty(t, dry())
+	p.put("web", `{"labels":{"role":"web"},"addresses":["172.16.0.2"]}`)
+	require.Len(t, dry(), 1)
+	require.Contains(t, dry()[0].Detail, "no rule applies to 1 node that it matches, for want of an address in a CIDR: web;")
+	p.put("db2", `{"labels":{"role":"db"},"addresses":["172.16.0.3"]}`)
+	require.Len(t, dry(), 1)
+	require.Contains(t, dry()[0].Detail, "no rule applies to 2 nodes that it matches, for want of an address in a CIDR: db2, web;")
+	require.Equal(t, "/rules", dry()[0].Pointer)
+}

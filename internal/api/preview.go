@@ -114,7 +114,7 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 	if err != nil {
 		return err
 	}
-	warnings, err := h.warnings(c.r.Context(), project, id, content)
+	warnings, err := h.warnings(c.r.Context(), project, id, content, has)
 	if err != nil {
 		return err
 	}
@@ -141,10 +141,10 @@ func showDryRun(before, after policy.Content, had, has sides) resource.DryRun {
 	return out
 }
 
-// warnings are what a content says and likely does not mean, by itself and beside
-// the other policies of the nodes that it matches. There may be many of them, so a
+// warnings are what a content says and likely does not mean, by itself, beside
+// the other policies of the nodes that it matches, and to those nodes. There may be many of them, so a
 // project takes its turn.
-func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content) (found []lint.Warning, err error) {
+func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content, matched sides) (found []lint.Warning, err error) {
 	err = h.tables.Share(ctx, project, func(proceed func() error) error {
 		overlapping, err := h.model.OverlappingPolicies(project, content.Selector, id)
 		if err != nil {
@@ -160,8 +160,12 @@ func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, c
 		if found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed); err != nil {
 			return err
 		}
+		missed, err := untouched(h.reads.model, content, matched, proceed)
+		if err != nil {
+			return err
+		}
 		foreseen, err := h.foresee(project, id, content, proceed)
-		found = append(found, foreseen...)
+		found = slices.Concat(found, missed, foreseen)
 		return err
 	})
 	return append(lint.Content(content), found...), busy(err)

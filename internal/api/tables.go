@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/compiler/lint"
 	"github.com/edictdev/edict/internal/snapshot"
 )
 
@@ -29,7 +30,7 @@ const (
 	CodeUnknownDirection = "unknown_direction"
 	CodePeerNotFound     = "peer_not_found"
 	CodeNoAddress        = "node_without_addresses" // a warning
-	CodeOutside          = "node_outside_cidrs"     // a warning
+	CodeOutside          = lint.CodeOutside         // a warning
 )
 
 // tableHandlers serve nodes' tables, and explain what they say.

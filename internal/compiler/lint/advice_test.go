@@ -73,6 +73,7 @@ func advices() []advice {
 		{CodeLogSkipped, "remove it", author{rules: open + "," + line("log", wide, wide, anything)}, author{rules: open}, "", "", ""},
 		{policy.CodePassIntoNothing, "write allow or deny", author{order: `,"tier":"baseline"`, rules: line("pass", wide, wide, anything)}, author{order: `,"tier":"baseline"`, rules: line("deny", wide, wide, anything)}, "egress 10.9.0.1 tcp 80", "allow", "deny"},
 		{CodeDirectionClosed, "add default_deny: false", author{"", narrow, opened, noted}, author{opened, narrow, opened, noted}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
+		{CodeOutside, "correct the CIDRs", author{rules: line("allow", "10.2.0.0/16", "10.3.0.0/16", toWeb)}, author{rules: line("allow", part, "10.3.0.0/16", toWeb)}, "egress 192.0.2.1 tcp 80", "allow", "deny"},
 		{CodeTooManyEntries, "use wider port ranges", author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65534}`)}, author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65535}`)}, "egress 10.9.0.1 tcp 80", "allow", "allow"},
 	}
 }
@@ -111,6 +112,9 @@ func (a author) codes(t *testing.T) (out []string) {
 			found = append(found, DirectionClosed(d.String(), some))
 		}
 	}
+	if datapath.NewReach(mine).Misses(enforcing()) {
+		found = append(found, Outside(some))
+	}
 	if _, err := datapath.Build(enforcedBy(a.heads(t)), nil, datapath.Options{Capacity: 20}); err != nil {
 		found = append(found, TooManyEntries(some, err))
 	}
@@ -129,10 +133,14 @@ func (a author) heads(t *testing.T) []datapath.Head {
 	return heads
 }
 
-// enforcedBy is the list of a node at 10.1.0.1.
+// enforcing is a node at 10.1.0.1.
+func enforcing() policy.Node {
+	return policy.Node{ID: "n", Labels: policy.Labels{{Key: "a"}}, Addresses: policy.Addresses{netip.MustParseAddr("10.1.0.1")}}
+}
+
+// enforcedBy is its list.
 func enforcedBy(heads []datapath.Head) []datapath.Rule {
-	node := policy.Node{ID: "n", Labels: policy.Labels{{Key: "a"}}, Addresses: policy.Addresses{netip.MustParseAddr("10.1.0.1")}}
-	rules, _ := datapath.List(node, heads)
+	rules, _ := datapath.List(enforcing(), heads)
 	return rules
 }
 
