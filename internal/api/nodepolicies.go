@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 
@@ -91,38 +92,54 @@ func listIn(t *snapshot.Table) (list nodeList) {
 	return list
 }
 
-// written is what the policies that match a node say now. There may be many of
-// them, so a project takes its turn.
+// fewPolicies are so few that reading them waits for no turn.
+const fewPolicies = 32
+
+// written is what the policies that match a node say now. Where there are many of
+// them, the project takes its turn.
 func (h *tableHandlers) written(ctx context.Context, a snapshot.Answer) (list nodeList, err error) {
 	ctx, end := untilStop(ctx)
 	defer end()
-	err = h.tables.Share(ctx, a.Node.Project, func(proceed func() error) (err error) {
-		e, ok, err := h.model.Enforcement(a.Node.ID)
-		if err != nil || !ok {
+	list, all, err := h.heads(a.Node.ID, fewPolicies, func() error { return context.Cause(ctx) })
+	if err == nil && !all {
+		err = h.tables.Share(ctx, a.Node.Project, func(proceed func() error) (err error) {
+			list, _, err = h.heads(a.Node.ID, math.MaxInt, proceed)
 			return err
-		}
-		defer func() { err = errors.Join(err, e.Close()) }()
-		ids := make([]uuid.UUID, len(e.Matched))
-		for i, ref := range e.Matched {
-			ids[i] = ref.Policy
-		}
-		slugs, heads := h.model.Slugs(e.Node.Project, ids), make([]datapath.Head, 0, len(e.Matched))
-		for _, ref := range e.Matched {
-			if err := proceed(); err != nil {
-				return err
-			}
-			r, err := e.Revision(ref)
-			if err != nil {
-				return err
-			}
-			if heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r}); datapath.NewReach(r.Content()).Misses(e.Node) {
-				list.warnings = append(list.warnings, outside(e.Node, ref.Policy.String(), slugs[ref.Policy]))
-			}
-		}
-		list.lines = datapath.Lines(e.Node, heads)
-		return nil
-	})
+		})
+	}
 	return list, busy(err)
+}
+
+// heads reads the heads of the policies that match a node; all is false where there
+// are more than most.
+func (h *tableHandlers) heads(id policy.NodeID, most int, proceed func() error) (list nodeList, all bool, err error) {
+	e, ok, err := h.model.Enforcement(id)
+	if err != nil || !ok {
+		return list, true, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if len(e.Matched) > most {
+		return list, false, nil
+	}
+	ids := make([]uuid.UUID, len(e.Matched))
+	for i, ref := range e.Matched {
+		ids[i] = ref.Policy
+	}
+	slugs, heads := h.model.Slugs(e.Node.Project, ids), make([]datapath.Head, 0, len(e.Matched))
+	for _, ref := range e.Matched {
+		if err := proceed(); err != nil {
+			return list, true, err
+		}
+		r, err := e.Revision(ref)
+		if err != nil {
+			return list, true, err
+		}
+		if heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r}); datapath.NewReach(r.Content()).Misses(e.Node) {
+			list.warnings = append(list.warnings, outside(e.Node, ref.Policy.String(), slugs[ref.Policy]))
+		}
+	}
+	list.lines = datapath.Lines(e.Node, heads)
+	return list, true, nil
 }
 
 // agrees reports whether the node enforces the rules of another list, in its order.

@@ -138,3 +138,19 @@ func TestADryRunTellsOfNodesThatNoRuleCanMeet(t *testing.T) {
 	require.Contains(t, dry()[0].Detail, "no rule applies to 2 nodes that it matches, for want of an address in a CIDR: db2, web;")
 	require.Equal(t, "/rules", dry()[0].Pointer)
 }
+
+// So many policies that they wait for a turn are listed like few.
+func TestAListOfManyPoliciesIsWhole(t *testing.T) {
+	p := newPlane(t)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	const many = 33
+	for i := range many {
+		p.want(http.StatusCreated, "", p.do("POST", policies, ordered(fmt.Sprintf("p%d", i), fmt.Sprintf(`,"priority":%d`, i), allowWeb)))
+	}
+	lines, all := p.list("/v1/nodes/db/policies?all=true")
+	require.Len(t, lines, 2*many)
+	for i, l := range all.Lines[many:] {
+		require.Equal(t, fmt.Sprintf("p%d", i), l.Slug)
+		require.True(t, l.Applies)
+	}
+}
