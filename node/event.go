@@ -33,7 +33,8 @@ type Event struct {
 	Policy *artifact.PolicyPayload
 	// Reason is that of a node_state_updated (artifact.ReasonResync …).
 	Reason string
-	// Pulled is the state that was fetched because of a node_state_updated.
+	// Pulled is the state that was fetched because of a node_state_updated, or of a
+	// policy_updated where the block of the node is resolved.
 	Pulled *State
 	// Covered is set when an earlier pull already had the event: the rows of the
 	// Follower are at or after it.

@@ -26,31 +26,32 @@ const refusals = 3
 // Follower follows one node. Run or Events may be called once at a time; Rows,
 // Merged and Cursor at any time from any goroutine.
 type Follower struct {
-	id        policy.NodeID
-	opt       Options
-	documents documents
-	own       *http.Transport // made here, closed here
-	trust     *artifact.TrustSet
-	askKeys   bool     // whether the plane is asked for keys
-	given     []string // ids of the keys it was given
-	learned   bool     // a key was announced since
-	haveKeys  bool
-	begun     bool           // the cursor says where to go on
-	seen      policy.EventID // the last event handled
-	pulled    policy.EventID // the rows are at or after it
-	cursor    atomic.Uint64
-	position  atomic.Uint64 // the event id that the rows are at; 0 until they are complete
-	rows      set
-	refused   int  // events refused in a row
-	polling   bool // the stream was given up: what comes cannot be read
-	streamErr atomic.Pointer[error]
-	forged    atomic.Uint64
-	overrun   atomic.Uint64 // times the NATS client began to drop what nobody read
-	restored  bool          // the state file was read
-	splice    *splice
-	log       string // which log the last answer was about
-	base      uint64 // that ids of the last answer were counted from; 0: not known
-	puller    func(context.Context) (State, error)
+	id         policy.NodeID
+	opt        Options
+	documents  documents
+	own        *http.Transport // made here, closed here
+	trust      *artifact.TrustSet
+	askKeys    bool     // whether the plane is asked for keys
+	given      []string // ids of the keys it was given
+	learned    bool     // a key was announced since
+	haveKeys   bool
+	begun      bool           // the cursor says where to go on
+	unresolved bool           // the block of the state that was pulled last is not known any more
+	seen       policy.EventID // the last event handled
+	pulled     policy.EventID // the rows are at or after it
+	cursor     atomic.Uint64
+	position   atomic.Uint64 // the event id that the rows are at; 0 until they are complete
+	rows       set
+	refused    int  // events refused in a row
+	polling    bool // the stream was given up: what comes cannot be read
+	streamErr  atomic.Pointer[error]
+	forged     atomic.Uint64
+	overrun    atomic.Uint64 // times the NATS client began to drop what nobody read
+	restored   bool          // the state file was read
+	splice     *splice
+	log        string // which log the last answer was about
+	base       uint64 // that ids of the last answer were counted from; 0: not known
+	puller     func(context.Context) (State, error)
 
 	artifacts bool                  // artifacts are followed, and policies are not
 	hint      *wire.ArtifactUpdated // what a pull of artifacts should have
@@ -88,8 +89,9 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 // complete after a pull or a resume from 0.
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
-// Merged is the set of rules the node must apply.
-func (f *Follower) Merged() compiler.Block { return merged(f.rows.list()) }
+// Merged is the set of rules the node must apply: those of its rows, or of the state
+// that was pulled last where that is resolved.
+func (f *Follower) Merged() compiler.Block { return f.rows.block() }
 
 // Cursor is the event id to resume after: nothing up to it is missing from Rows.
 func (f *Follower) Cursor() policy.EventID { return policy.EventID(f.cursor.Load()) }
@@ -255,12 +257,16 @@ func (f *Follower) prepare(ctx context.Context) error {
 		}
 		f.haveKeys = true
 	}
-	if f.begun || f.documents.server == "" {
+	if f.begun && !f.unresolved || f.documents.server == "" {
 		return nil
 	}
 	s, err := f.puller(ctx)
 	if err != nil {
 		return err
+	}
+	if f.unresolved = false; f.begun {
+		f.rows.resolve(s)
+		return nil
 	}
 	f.take(s)
 	f.begin(s.ID)
@@ -278,7 +284,8 @@ func (f *Follower) begin(id policy.EventID) {
 }
 
 func (f *Follower) take(s State) {
-	f.rows.replace(s.Rows)
+	f.rows.replace(s)
+	f.rows.resolve(s)
 	f.pulled = s.ID
 	f.position.Store(uint64(s.ID))
 }
@@ -384,12 +391,7 @@ func (f *Follower) verify(fr frame) (Event, error) {
 func (f *Follower) handle(ctx context.Context, e *Event) error {
 	switch e.Type {
 	case TypeStateUpdated:
-		s, err := f.puller(ctx)
-		if err != nil {
-			return err
-		}
-		f.take(s)
-		e.Pulled = &s
+		return f.pull(ctx, e)
 	case TypeArtifactUpdated:
 		if f.artifacts {
 			return f.artifactUpdated(ctx, e)
@@ -403,7 +405,21 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		if e.Covered = e.ID <= f.pulled; !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
+		if !e.Covered && f.rows.isResolved() {
+			return f.pull(ctx, e)
+		}
 	}
+	return nil
+}
+
+// pull takes the present state because of an event.
+func (f *Follower) pull(ctx context.Context, e *Event) error {
+	s, err := f.puller(ctx)
+	if err != nil {
+		return err
+	}
+	f.take(s)
+	e.Pulled = &s
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (p *plane) rows() (rows []Row) {
 		rows = append(rows, Row{Policy: id, Revision: id, Fingerprint: sha256.Sum256([]byte(rules)), Rules: json.RawMessage(rules)})
 	}
 	r := &set{}
-	r.replace(rows)
+	r.replace(State{Rows: rows})
 	return r.list()
 }
 

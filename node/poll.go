@@ -50,7 +50,7 @@ func (f *Follower) poll(ctx context.Context, why error, yield func(Event, error)
 	if err := f.save(); err != nil {
 		return err
 	}
-	if !f.artifacts && merged(s.Rows).Fingerprint != before && !yield(Event{ID: s.ID, Type: TypeStateUpdated, Pulled: &s}, nil) {
+	if !f.artifacts && f.Merged().Fingerprint != before && !yield(Event{ID: s.ID, Type: TypeStateUpdated, Pulled: &s}, nil) {
 		return errStopped
 	}
 	return &UnreadableError{why}

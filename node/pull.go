@@ -26,7 +26,10 @@ type State struct {
 	Body   json.RawMessage // the NodeStateSnapshot, verbatim
 	// Merged is the policy block of Body; zero when that is null.
 	Merged compiler.Block
-	// Rows are what Merged is made of.
+	// Resolved: the rows do not say by themselves what the node enforces, and Merged
+	// does (docs/datapath.md#agents-of-the-node-contract).
+	Resolved bool
+	// Rows are what Merged is made of, unless it is resolved.
 	Rows []Row
 }
 
@@ -58,7 +61,7 @@ func (d *documents) pull(ctx context.Context) (State, error) {
 		if s.Rows, err = d.rows(ctx); err != nil {
 			return State{}, fmt.Errorf("pull the rows: %w", err)
 		}
-		if merged(s.Rows).Fingerprint == s.Merged.Fingerprint {
+		if s.Resolved || merged(s.Rows).Fingerprint == s.Merged.Fingerprint {
 			return s, nil
 		}
 	}
@@ -80,6 +83,7 @@ func (d *documents) state(ctx context.Context) (State, error) {
 			RevisionID  uuid.UUID       `json:"revision_id"`
 			Fingerprint string          `json:"fingerprint"`
 			Rules       json.RawMessage `json:"rules"`
+			Resolved    bool            `json:"resolved"`
 		} `json:"policy"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
@@ -88,6 +92,7 @@ func (d *documents) state(ctx context.Context) (State, error) {
 	if doc.Policy == nil {
 		return s, nil
 	}
+	s.Resolved = doc.Policy.Resolved
 	s.Merged = compiler.Block{Revision: doc.Policy.RevisionID, Rules: doc.Policy.Rules}
 	return s, s.Merged.Fingerprint.UnmarshalText([]byte(doc.Policy.Fingerprint))
 }

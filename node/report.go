@@ -59,7 +59,7 @@ func (r *Reporter) Applied(f *Follower) {
 	if at == 0 {
 		return
 	}
-	now := f.Merged()
+	now := merged(f.rows.list()) // by which the plane judges, also where the block is resolved
 	rep := policy.Report{Event: at, Fingerprint: now.Fingerprint}
 	if now.Rules == nil {
 		rep.Fingerprint = compiler.Empty.Fingerprint

@@ -27,17 +27,18 @@ type Row struct {
 
 // set is the rows that a node has received.
 type set struct {
-	mu      sync.RWMutex
-	byID    map[uuid.UUID]Row
-	lastIDs map[uuid.UUID]policy.EventID // of the last event of a policy since the last pull, so that an older one changes nothing
+	mu       sync.RWMutex
+	byID     map[uuid.UUID]Row
+	resolved *compiler.Block              // of the state that was pulled last; nil: the rows say all
+	lastIDs  map[uuid.UUID]policy.EventID // of the last event of a policy since the last pull, so that an older one changes nothing
 }
 
 // replace replaces all rows by those of a pull.
-func (r *set) replace(all []Row) {
+func (r *set) replace(s State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID = make(map[uuid.UUID]Row, len(all))
-	for _, row := range all {
+	r.byID = make(map[uuid.UUID]Row, len(s.Rows))
+	for _, row := range s.Rows {
 		r.byID[row.Policy] = row
 	}
 	r.lastIDs = nil // they may be of another log
@@ -101,6 +102,32 @@ func (r *set) list() []Row {
 	return slices.SortedFunc(maps.Values(r.byID), func(a, b Row) int {
 		return bytes.Compare(a.Policy[:], b.Policy[:])
 	})
+}
+
+func (r *set) isResolved() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.resolved != nil
+}
+
+// resolve takes the block of a state where that is resolved, and leaves the rows.
+func (r *set) resolve(s State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resolved = nil; s.Resolved {
+		r.resolved = &s.Merged
+	}
+}
+
+// block is the rules that the node must apply.
+func (r *set) block() compiler.Block {
+	r.mu.RLock()
+	b := r.resolved
+	r.mu.RUnlock()
+	if b != nil {
+		return *b
+	}
+	return merged(r.list())
 }
 
 // merged is the rules that a node with these rows must apply. It is zero if there are

@@ -35,6 +35,7 @@ type saved struct {
 	Node     string         `json:"node"`
 	After    policy.EventID `json:"after"` // to resume after
 	Policies []savedPolicy  `json:"policies"`
+	Resolved bool           `json:"resolved,omitempty"` // the rows do not say by themselves what the node must apply
 	Trust    *savedTrust    `json:"trust,omitempty"`
 }
 
@@ -71,6 +72,7 @@ func (f *Follower) restore() error {
 		return &StateFileError{f.opt.State, err}
 	}
 	f.rows.restore(s.Policies)
+	f.unresolved = s.Resolved
 	f.begin(s.After) // 0 in a file of an older edict without event ids: everything comes again, after a pull
 	f.restored = true
 	return nil
@@ -81,7 +83,7 @@ func (f *Follower) save() error {
 	if f.opt.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(saved{Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Trust: f.savedTrust()})
+	text, err := json.Marshal(saved{Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Resolved: f.rows.isResolved(), Trust: f.savedTrust()})
 	if err == nil {
 		err = artifact.WriteFile(f.opt.State, append(text, '\n'), 0o600)
 	}

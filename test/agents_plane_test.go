@@ -104,7 +104,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 		h := s.employed("both", role("both"), plexd.Options{})
 		pass := func(slug string) {
 			s.do("POST", "/v1/projects/"+defaultProject+"/policies", map[string]any{
-				"slug": slug, "tier": "admin", "selector": map[string]string{"source": "role=both", "destination": "role=both"},
+				"slug": slug, "selector": map[string]string{"source": "role=both", "destination": "role=both"},
 				"rules": []map[string]any{{"action": "pass", "protocol": "any", "source_cidr": "10.0.0.0/8", "destination_cidr": "10.0.0.0/8"}},
 			}, 201)
 		}

@@ -230,12 +230,14 @@ type NodeState struct {
 }
 
 // NodePolicy is a node's merged policy block: of all policies that match it,
-// by ascending policy id.
+// by ascending policy id; or, where these conflict or are ordered, the node's rules in
+// the order in which they decide.
 type NodePolicy struct {
 	RevisionID   uuid.UUID `json:"revision_id" doc:"The id of the first of the revisions."`
 	Fingerprint  string    `json:"fingerprint"`
-	Rules        []Rule    `json:"rules" doc:"Each policy's rules in canonical order, one policy after the other."`
+	Rules        []Rule    `json:"rules" doc:"Each policy's rules in canonical order, one policy after the other; where resolved is true, one list of which the first rule that matches decides."`
 	RulesOmitted int       `json:"rules_omitted,omitempty" doc:"How many rules of the policies are left out because this block cannot express them; absent when none are. GET …/datapath has them all."` // that the contract cannot express
+	Resolved     bool      `json:"resolved,omitempty" doc:"True where the rules of the node's policies conflict or are ordered: the first rule that matches decides, and the default of each direction stands at the end. Absent otherwise."`
 }
 
 // Ruleset is one policy's compiled rules on one node. RulePayload is verbatim:

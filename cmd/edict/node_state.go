@@ -124,5 +124,5 @@ func (a nodeCommands) stateAt(ctx context.Context, src *logSource, id policy.Nod
 	if err := a.foldTo(ctx, r, seq); err != nil {
 		return s, false, err
 	}
-	return r.StateOf(id)
+	return r.StateOf(ctx, id)
 }

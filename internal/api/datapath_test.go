@@ -33,6 +33,7 @@ func ordered(slug, order string, rules ...string) string {
 const (
 	allowWeb = `{"action":"allow","protocol":"tcp","source_selector":"role=web","destination_selector":"role=db","ports":{"from":5432,"to":5432}}`
 	denyWeb  = `{"action":"deny","protocol":"any","source_selector":"role=web","destination_selector":"role=db"}`
+	proxied  = `{"action":"redirect","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":81,"to":81},"proxy_port":15001}`
 	fromTen  = `{"action":"allow","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":80,"to":80}}`
 )
 
@@ -103,15 +104,15 @@ func TestTheFingerprintOfATableIsOfItsBytes(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.0/8"}, doc.Identities[0].CIDRs)
 }
 
-// What the node contract cannot say is left out of a state, counted, and shown
-// whole among the rulesets.
+// What the node contract cannot say is denied in a state, counted, and shown whole
+// among the rulesets.
 func TestAStateCountsTheRulesItLeavesOut(t *testing.T) {
 	p := newPlane(t)
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
-	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", fromTen, allowWeb, denyWeb)))
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", fromTen, allowWeb, proxied, denyWeb)))
 	state := into[resource.NodeState](t, p.do("GET", "/v1/nodes/db/state", ""))
-	require.Len(t, state.Policy.Rules, 1)
-	require.Equal(t, 2, state.Policy.RulesOmitted)
+	require.True(t, state.Policy.Resolved)
+	require.Equal(t, 1, state.Policy.RulesOmitted)
 	rows := into[resource.Items[resource.Ruleset]](t, p.do("GET", "/v1/nodes/db/rulesets", "")).Items
 	require.Contains(t, rows[0].RulePayload, `"source_selector":"role=web"`)
 	require.NotEqual(t, rows[0].Fingerprint, state.Policy.Fingerprint)

@@ -123,12 +123,15 @@ func verdictOf(a snapshot.Answer, list nodeList, f flow, peer datapath.ID) resou
 		return out
 	}
 	otherwise := list.byDefault(a, f.direction)
-	out.Default, out.Reason = &otherwise, byDefault(a.DefaultVerdict(f.direction), f.direction, len(steps))
+	out.Default, out.Reason = &otherwise, byDefault(a, f.direction, len(steps))
 	return out
 }
 
-func byDefault(v datapath.Verdict, d datapath.Direction, asked int) string {
+func byDefault(a snapshot.Answer, d datapath.Direction, asked int) string {
+	v := a.DefaultVerdict(d)
 	switch {
+	case a.Closed():
+		return "no rule decides, and no ordered policy matches the node: it is denied"
 	case asked == 0:
 		return fmt.Sprintf("no rule of the node is about %s: all of it is allowed", d)
 	case v == datapath.Allow:

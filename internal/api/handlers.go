@@ -5,6 +5,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api/dcm"
+	"github.com/edictdev/edict/internal/snapshot"
 )
 
 // handlers are the routes' handlers, by what they serve. Each group has what it
@@ -126,11 +127,11 @@ func (h *handlers) author(d Deps, u useCases) {
 
 // serveNodes makes the handlers of what nodes' agents ask and say.
 func (h *handlers) serveNodes(d Deps, u useCases) {
-	pulled := new(lastPulled)
-	h.states = &stateHandlers{reads: u.reads, relay: d.Relay, composer: d.Composer, auth: u.auth, pulled: pulled}
+	pulled, states := new(lastPulled), nodeStates{d.Composer, snapshot.NewBlocks(d.Tables)}
+	h.states = &stateHandlers{reads: u.reads, relay: d.Relay, states: states, auth: u.auth, pulled: pulled}
 	h.register = &registerHandlers{model: d.Model, reads: u.reads, writes: u.writes, failures: u.failures, signer: d.Signer, clock: d.Clock}
 	h.heartbeats = &heartbeatHandlers{
-		model: d.Model, reads: u.reads, relay: d.Relay, composer: d.Composer, convergence: d.Convergence,
+		model: d.Model, reads: u.reads, relay: d.Relay, states: states, convergence: d.Convergence,
 		gate: u.gate, checks: u.checks, pulled: pulled, clock: d.Clock, log: d.Trace,
 	}
 	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model}

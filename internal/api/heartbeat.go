@@ -36,7 +36,7 @@ type heartbeatHandlers struct {
 	model       views
 	reads       *reads
 	relay       interface{ Ready() error }
-	composer    *snapshot.Composer
+	states      nodeStates
 	convergence Convergence
 	gate        *writeGate
 	checks      *checks
@@ -141,7 +141,10 @@ func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool
 	}
 	var s snapshot.State
 	var err error
-	h.model.Read(func(v *projector.View) { s, ok, err = h.composer.State(v, id) })
+	h.model.Read(func(v *projector.View) { s, ok, err = h.states.State(v, id) })
+	if err == nil && ok {
+		s, err = h.states.resolved(ctx, id, s)
+	}
 	return err != nil || ok && s.ETag != last.etag
 }
 

@@ -134,8 +134,12 @@ func (h *tableHandlers) heads(id policy.NodeID, most int, proceed func() error) 
 		if err != nil {
 			return list, true, err
 		}
-		if heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r}); datapath.NewReach(r.Content()).Misses(e.Node) {
-			list.warnings = append(list.warnings, outside(e.Node, ref.Policy.String(), slugs[ref.Policy]))
+		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
+	}
+	plain := datapath.Plain(heads)
+	for _, h := range heads {
+		if datapath.NewReach(h.Revision.Content()).Misses(e.Node, plain) {
+			list.warnings = append(list.warnings, outside(e.Node, h.Policy.String(), slugs[h.Policy]))
 		}
 	}
 	list.lines = datapath.Lines(e.Node, heads)

@@ -98,7 +98,7 @@ func TestANodeThatNoRuleCanMeetIsTold(t *testing.T) {
 	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", fromTen, denyFar)))
 	a := p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=80&peer=10.0.0.1", "")
 	v := into[resource.FlowVerdict](t, a)
-	require.Equal(t, "allow", v.Verdict)
+	require.Equal(t, "deny", v.Verdict, "only plain policies match it")
 	require.Len(t, v.Warnings, 1, "once, not once a CIDR")
 	require.Equal(t, "node_outside_cidrs", v.Warnings[0].Code)
 	require.Contains(t, v.Warnings[0].Detail, "172.16.0.1, 172.16.0.2")

@@ -31,12 +31,12 @@ const (
 
 // stateHandlers serve a node what it must do, at once and as it changes.
 type stateHandlers struct {
-	reads    *reads
-	relay    Relay
-	composer *snapshot.Composer
-	auth     *authorizer
-	pulled   *lastPulled
-	held     held
+	reads  *reads
+	relay  Relay
+	states nodeStates
+	auth   *authorizer
+	pulled *lastPulled
+	held   held
 }
 
 func (h *stateHandlers) routes() []Route {
@@ -85,7 +85,7 @@ func (h *stateHandlers) state(c *call) error {
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		var ok bool
 		at = v.Seq()
-		if s, ok, err = h.composer.State(v, id); err == nil && !ok {
+		if s, ok, err = h.states.State(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
 		}
 		return err
@@ -93,7 +93,13 @@ func (h *stateHandlers) state(c *call) error {
 	if err != nil {
 		return err
 	}
-	h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: s.Fingerprint})
+	rows := s.Fingerprint
+	ctx, end := untilStop(c.r.Context())
+	defer end()
+	if s, err = h.states.resolved(ctx, id, s); err != nil {
+		return busy(err)
+	}
+	h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows})
 	header := c.w.Header()
 	header.Set(HeaderEventID, position.String())
 	header.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
@@ -105,6 +111,23 @@ func (h *stateHandlers) state(c *call) error {
 	}
 	c.bytes(http.StatusOK, mediaJSON, s.Body)
 	return nil
+}
+
+// nodeStates are the states of nodes: what their rows say, or what they come to where
+// the rows alone do not say it.
+type nodeStates struct {
+	*snapshot.Composer
+	blocks *snapshot.Blocks
+}
+
+// resolved is the state that a node is served whose rows give s. It may be of a later
+// moment, which does no harm: what happened in between is announced.
+func (n nodeStates) resolved(ctx context.Context, id policy.NodeID, s snapshot.State) (snapshot.State, error) {
+	r, resolved, err := n.blocks.Of(ctx, id)
+	if err != nil || !resolved {
+		return s, err
+	}
+	return r, nil
 }
 
 // positions say how far the events of nodes have come.

@@ -34,14 +34,14 @@ func addressText(n policy.Node) string {
 func untouched(model views, content policy.Content, matched sides, proceed func() error) ([]lint.Warning, error) {
 	const part, names = 256, 3
 	all := slices.Collect(union(matched.source, matched.destination))
-	reach, found := datapath.NewReach(content), lint.Nodes{}
+	reach, plain, found := datapath.NewReach(content), !content.Extended(), lint.Nodes{}
 	for list := range slices.Chunk(all, part) {
 		if err := proceed(); err != nil {
 			return nil, err
 		}
 		model.Read(func(v *projector.View) {
 			for _, m := range list {
-				if it, ok := v.Node(m.ID); ok && reach.Misses(it.Node) {
+				if it, ok := v.Node(m.ID); ok && reach.Misses(it.Node, plain) {
 					if found.Count++; found.Count <= names {
 						found.First = append(found.First, m.ID)
 					}

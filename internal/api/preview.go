@@ -180,6 +180,9 @@ func (h *previewHandlers) foresee(project, id uuid.UUID, content policy.Content,
 		if n := seen.Closed[d]; n.Count > 0 {
 			found = append(found, lint.DirectionClosed(direction, lint.Nodes(n)))
 		}
+		if n := seen.Opened[d]; n.Count > 0 && !content.Order.NoDefaultDeny { // else its author said so
+			found = append(found, lint.DirectionOpened(direction, lint.Nodes(n)))
+		}
 	}
 	if seen.Refused.Count > 0 {
 		found = append(found, lint.TooManyEntries(lint.Nodes(seen.Refused), seen.Why))

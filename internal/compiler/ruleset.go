@@ -28,16 +28,25 @@ func Compile(rules []policy.Rule) Ruleset {
 		return Empty
 	}
 	lines := canonical(rules)
-	payload := make([]byte, 0, payloadSize(lines))
-	payload = append(payload, '[')
+	payload := appendLines(make([]byte, 0, payloadSize(lines)), lines)
+	return Ruleset{payload, FingerprintOf(payload), len(lines)}
+}
+
+func appendLines(b []byte, lines []line) []byte {
+	b = append(b, '[')
 	for i := range lines {
 		if i > 0 {
-			payload = append(payload, ',')
+			b = append(b, ',')
 		}
-		payload = lines[i].append(payload)
+		b = lines[i].append(b)
 	}
-	payload = append(payload, ']')
-	return Ruleset{payload, FingerprintOf(payload), len(lines)}
+	return append(b, ']')
+}
+
+// AppendRules appends rules as stage 3 writes them, in the order in which they stand.
+func AppendRules(b []byte, rules []policy.Rule) []byte {
+	lines := printedAll(rules)
+	return appendLines(slices.Grow(b, payloadSize(lines)), lines)
 }
 
 // Canonical is stage 1: a sorted copy of rules in which equal rules stand once.
@@ -57,7 +66,8 @@ type line struct {
 	source, destination []byte
 }
 
-func canonical(rules []policy.Rule) []line {
+// printedAll is the lines of rules, in their order.
+func printedAll(rules []policy.Rule) []line {
 	const cidr = 24 // bytes a CIDR takes more often than not; append grows it
 	text := make([]byte, 0, 2*cidr*len(rules))
 	lines := make([]line, len(rules))
@@ -66,6 +76,11 @@ func canonical(rules []policy.Rule) []line {
 		lines[i].source, text = printed(text, r, false)
 		lines[i].destination, text = printed(text, r, true)
 	}
+	return lines
+}
+
+func canonical(rules []policy.Rule) []line {
+	lines := printedAll(rules)
 	slices.SortFunc(lines, compareLines)
 	// Masked prefixes are equal exactly if their texts are, so == on rules is
 	// equality in the canonical order.

@@ -108,8 +108,9 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 	}
 	const node, peers = "203.0.113.0/24", "10.0.0.0/8"
 
+	w.open()
 	_, said := w.answer()
-	apply(t, n, said) // nothing is said, so all flows may begin
+	apply(t, n, said)
 	wire.meet()
 
 	rules(tcp("allow", node, peers), tcp("allow", peers, node))

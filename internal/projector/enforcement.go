@@ -24,6 +24,8 @@ type Enforcement struct {
 	Generation uint64
 	// Matched are the heads, oldest policy id first.
 	Matched []HeadRef
+	// ManyHomed: some node of the project has several addresses.
+	ManyHomed bool
 
 	of   *model
 	snap *pebble.Snapshot
@@ -46,7 +48,7 @@ func (m *model) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
 	}
 	n := m.state.nodes[id]
 	e := &Enforcement{
-		Node: info.Node, Seq: m.cursor.seq, Generation: n.project.changed,
+		Node: info.Node, Seq: m.cursor.seq, Generation: n.project.changed, ManyHomed: n.project.manyHomed > 0,
 		of: m, snap: m.db.NewSnapshot(),
 	}
 	e.Matched = n.identity.heads()

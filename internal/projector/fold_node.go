@@ -51,7 +51,7 @@ func (f nodeFold) remember(n *node, event uuid.UUID, addresses policy.Addresses)
 	n.seq, n.event = f.seq, event
 	f.logNodeChange(n, addresses)
 	n.seen |= eventBits(event)
-	n.addressed = len(addresses) > 0
+	n.placed(len(addresses))
 	f.noteApplied(toNode(n.ordinal, event))
 	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, seen: n.seen, addresses: addresses}
 	if n.identity != nil {

@@ -177,11 +177,12 @@ func (l *loader) nodes() error {
 		}
 		n := &node{
 			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
-			addressed: len(r.addresses) > 0, seq: r.seq, since: r.since, event: r.event, seen: r.seen,
+			seq: r.seq, since: r.since, event: r.event, seen: r.seen,
 		}
 		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {
 			return errRecord
 		}
+		n.placed(len(r.addresses))
 		l.state.enroll(n)
 		n.project.changed = max(n.project.changed, r.seq)
 		if !r.present {

@@ -60,6 +60,7 @@ type project struct {
 	index      index
 	lost       map[term][]*lost // kept, oldest first; the zero term: those that require no label
 	changed    uint64           // sequence of the last event that changed a node or a policy
+	manyHomed  int              // nodes that have several addresses
 }
 
 func (s *state) project(id uuid.UUID) *project {
@@ -108,12 +109,23 @@ type node struct {
 	project   *project
 	identity  *identity
 	ordinal   uint32
-	addressed bool
+	addressed bool      // it has addresses
+	manyHomed bool      // it has several
 	seq       uint64    // of the event that gave the present facts
 	since     moment    // of the event that gave the present labels
 	event     uuid.UUID // its id
 	seen      uint64    // a small filter over the ids of all its events
 	artifacts *artifactSet
+}
+
+// placed notes how many addresses a node has.
+func (n *node) placed(addresses int) {
+	if n.manyHomed {
+		n.project.manyHomed--
+	}
+	if n.addressed, n.manyHomed = addresses > 0, addresses > 1; n.manyHomed {
+		n.project.manyHomed++
+	}
 }
 
 // newNode gives a node id its ordinal, the next one of its partition.

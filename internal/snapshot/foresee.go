@@ -17,6 +17,8 @@ type Foreseen struct {
 	// Closed are the nodes that would deny what no rule decides, and allow it now:
 	// for egress, for ingress.
 	Closed [2]SomeNodes
+	// Opened are the nodes that would allow what no rule decides, and deny it now.
+	Opened [2]SomeNodes
 	// Refused are the nodes whose table would be refused; Why is of the first of them.
 	Refused SomeNodes
 	Why     error
@@ -76,7 +78,16 @@ func (t *Tables) Foresee(touched *projector.Touched, id uuid.UUID, content polic
 }
 
 // more notes that there are nodes which were not looked at.
-func (s *Foreseen) more() { s.Closed[0].More, s.Closed[1].More, s.Refused.More = true, true, true }
+func (s *Foreseen) more() {
+	s.moreDefaults()
+	s.Refused.More = true
+}
+
+func (s *Foreseen) moreDefaults() {
+	for d := range s.Closed {
+		s.Closed[d].More, s.Opened[d].More = true, true
+	}
+}
 
 // foresight is one Foresee on its way.
 type foresight struct {
@@ -91,19 +102,22 @@ type foresight struct {
 	seen    Foreseen
 }
 
-// lists finds out for whom a direction would close.
+// lists finds out for whom a direction would close or open.
 func (f *foresight) lists(crowds []*crowd) error {
 	for _, c := range crowds {
 		if err := f.work.Rules(c.rules); tooLarge(err) {
-			f.seen.Closed[0].More, f.seen.Closed[1].More = true, true
+			f.seen.moreDefaults()
 			return nil
 		} else if err != nil {
 			return err
 		}
-		was, is := closes(enforced(c.node, c.before)), closes(enforced(c.node, c.after))
+		was, is := closes(datapath.List(c.node, c.before)), closes(datapath.List(c.node, c.after))
 		for d := range is {
-			if is[d] && !was[d] {
+			switch {
+			case is[d] && !was[d]:
 				f.seen.Closed[d].add(c.Count, c.First...)
+			case was[d] && !is[d]:
+				f.seen.Opened[d].add(c.Count, c.First...)
 			}
 		}
 	}
@@ -115,17 +129,17 @@ func (f *foresight) lists(crowds []*crowd) error {
 func (f *foresight) tables(crowds []*crowd) error {
 	made, all := map[listName]error{}, f.everybody()
 	for _, c := range crowds {
-		var rules []datapath.Rule
+		var list datapath.NodeList
 		err := f.within(func(w *datapath.Work) error {
 			err := w.Rules(c.rules)
-			rules = enforced(c.node, c.after)
+			list = datapath.List(c.node, c.after)
 			return err
 		})
 		if err == nil {
-			name := nameOf(rules)
+			name := nameOf(list.Rules)
 			refused, known := made[name]
 			if !known {
-				refused = f.table(rules, all)
+				refused = f.table(list.Rules, all)
 				made[name] = refused
 			}
 			err = refused
@@ -191,16 +205,14 @@ func (f *foresight) everybody() []policy.Node {
 }
 
 // closes reports for egress and ingress whether what no rule decides is denied.
-func closes(rules []datapath.Rule) (closed [2]bool) {
-	for i := range rules {
-		if rules[i].ClosesDefault() {
-			closed[rules[i].Direction-datapath.Egress] = true
+func closes(list datapath.NodeList) (closed [2]bool) {
+	if list.Closed {
+		return [2]bool{true, true}
+	}
+	for i := range list.Rules {
+		if r := &list.Rules[i]; r.ClosesDefault() {
+			closed[r.Direction-datapath.Egress] = true
 		}
 	}
 	return closed
-}
-
-func enforced(n policy.Node, heads []datapath.Head) []datapath.Rule {
-	rules, _ := datapath.List(n, heads)
-	return rules
 }

@@ -39,14 +39,14 @@ func (h *hamlet) closedFor(id policy.NodeID) [2]bool {
 		require.NoError(h.t, err)
 		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
 	}
-	return closes(enforced(e.Node, heads))
+	return closes(datapath.List(e.Node, heads))
 }
 
 // What is foreseen is compared with what became of every node once the revision was
 // published.
 func TestWhatIsForeseenComesTrue(t *testing.T) {
 	const capacity = 6
-	closed, refused := 0, 0
+	closed, opened, refused := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &hamlet{town: newTown(t), t: rt, ids: map[int]uuid.UUID{}, heads: map[uuid.UUID]uuid.UUID{}, nodes: map[policy.NodeID]bool{}}
 		tables := NewTables(h.p, TableOptions{Capacity: capacity})
@@ -64,27 +64,33 @@ func TestWhatIsForeseenComesTrue(t *testing.T) {
 		h.publish(n, id, r)
 		var want Foreseen
 		for _, name := range slices.Sorted(maps.Keys(h.nodes)) {
-			for d, is := range h.closedFor(name) {
-				if is && !before[name][d] {
-					want.Closed[d].add(1, name)
-				}
-			}
 			e, _, err := h.p.Enforcement(name)
 			require.NoError(rt, err)
 			matched := slices.ContainsFunc(e.Matched, func(ref projector.HeadRef) bool { return ref.Policy == id })
 			require.NoError(rt, e.Close())
+			for d, is := range h.closedFor(name) {
+				switch was := before[name][d]; {
+				case matched && is && !was:
+					want.Closed[d].add(1, name)
+				case matched && was && !is:
+					want.Opened[d].add(1, name)
+				}
+			}
 			a, _, err := NewTables(h.p, TableOptions{Capacity: capacity}).Of(t.Context(), name)
 			if table := (*TableError)(nil); matched && (errors.As(err, &table) || err == nil && a.Refused != nil) {
 				want.Refused.add(1, name)
 			}
 		}
 		require.Equal(rt, want.Closed, seen.Closed)
+		require.Equal(rt, want.Opened, seen.Opened)
 		require.Equal(rt, want.Refused, seen.Refused)
 		require.Equal(rt, seen.Refused.Count > 0, seen.Why != nil)
 		closed += seen.Closed[0].Count + seen.Closed[1].Count
+		opened += seen.Opened[0].Count + seen.Opened[1].Count
 		refused += seen.Refused.Count
 	})
 	require.Positive(t, closed)
+	require.Positive(t, opened)
 	require.Positive(t, refused)
 	t.Logf("%d directions closed, %d tables refused", closed, refused)
 }
@@ -93,7 +99,7 @@ func TestWhatIsForeseenComesTrue(t *testing.T) {
 func wallsOf(rules int) policy.Content {
 	web, _ := policy.ParseExpr("role=web")
 	none, _ := policy.ParseExpr("role=none")
-	c := policy.Content{Selector: policy.Selector{Source: web, Destination: none}}
+	c := policy.Content{Selector: policy.Selector{Source: web, Destination: none}, Order: policy.Order{Tier: policy.Normal}}
 	for n := range rules {
 		c.Rules = append(c.Rules, policy.Rule{
 			Action: policy.Allow, Protocol: policy.TCP, Ports: policy.Ports{From: 1, To: 1},
@@ -118,8 +124,9 @@ func TestNodesOfOneListAreOneTable(t *testing.T) {
 	}
 	tables := NewTables(w.p, TableOptions{Capacity: 8})
 	seen := w.foresee(tables, uuid.Nil, wallsOf(9))
-	require.Equal(t, SomeNodes{Count: 40, First: []policy.NodeID{"na0", "na1", "na2"}}, seen.Closed[0])
-	require.Zero(t, seen.Closed[1])
+	require.Zero(t, seen.Closed, "a node without a policy denies everything")
+	require.Equal(t, SomeNodes{Count: 40, First: []policy.NodeID{"na0", "na1", "na2"}}, seen.Opened[1])
+	require.Zero(t, seen.Opened[0])
 	require.Equal(t, SomeNodes{Count: 40, First: []policy.NodeID{"na0", "na1", "na2"}}, seen.Refused)
 	require.ErrorContains(t, seen.Why, "10 entries (9 egress, 1 ingress)")
 	once := tables.spent

@@ -155,10 +155,10 @@ func (h *hamlet) fromFacts(id policy.NodeID) (*datapath.Table, datapath.Populati
 		require.NoError(h.t, err)
 		nodes = append(nodes, n.Node)
 	}
-	rules, _ := datapath.List(e.Node, heads)
-	population, err := datapath.NewKinds(rules).Sort(nodes, nil)
+	list := datapath.List(e.Node, heads)
+	population, err := datapath.NewKinds(list.Rules).Sort(nodes, nil)
 	require.NoError(h.t, err)
-	table, err := datapath.Build(rules, population.Identities, datapath.Options{})
+	table, err := datapath.Build(list.Rules, population.Identities, datapath.Options{Closed: list.Closed})
 	require.NoError(h.t, err)
 	return table, population
 }

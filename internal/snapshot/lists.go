@@ -24,26 +24,26 @@ type inProject struct {
 // since; whether it is too much work does not hang on that.
 func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []projector.HeadRef, seq uint64) (s *listState, steps int, assumed []datapath.Assumption, err error) {
 	w := t.work(j)
-	rules, assumed, err := t.list(w, e, refs)
+	list, err := t.list(w, e, refs)
 	listed, f := w.Steps(), (*follower)(nil)
 	if err == nil {
-		key := keyOf(rules, seq)
+		key := keyOf(list, seq)
 		if s = t.stands(j, p, key, seq); s == nil {
-			f, err = sortNodes(j, w, p.roster.at(seq), rules, key)
+			f, err = sortNodes(j, w, p.roster.at(seq), list, key)
 		} else if listed+s.sorting > t.opt.Budget() {
 			err = &datapath.WorkError{Steps: t.opt.Budget()}
 		}
 	}
 	if err = t.worked(j, w, err); tooLarge(err) {
-		return &listState{err: err}, w.Steps(), assumed, nil
+		return &listState{err: err}, w.Steps(), list.Assumed, nil
 	}
 	if err == nil && s == nil {
-		s, err = t.begin(j, p, f, rules, seq)
+		s, err = t.begin(j, p, f, list, seq)
 	}
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	return s, listed + s.sorting + s.building, assumed, nil
+	return s, listed + s.sorting + s.building, list.Assumed, nil
 }
 
 // stands is what is in memory of a list and can be brought up to date; nil: it is
@@ -76,8 +76,8 @@ func (t *Tables) stands(j *job, p *projectTables, key listKey, seq uint64) *list
 }
 
 // sortNodes begins to follow a list: its members are there, and no table.
-func sortNodes(j *job, w *datapath.Work, r *roster, rules []datapath.Rule, key listKey) (*follower, error) {
-	s := &listState{list: key, rules: len(rules), kinds: datapath.NewKinds(rules), roster: r, members: make([]*memberPage, len(r.pages))}
+func sortNodes(j *job, w *datapath.Work, r *roster, list datapath.NodeList, key listKey) (*follower, error) {
+	s := &listState{list: key, rules: len(list.Rules), kinds: datapath.NewKinds(list.Rules), roster: r, members: make([]*memberPage, len(r.pages))}
 	f := &follower{census: s.kinds.Census(), now: s}
 	seen := 0
 	for i, page := range r.pages {
@@ -107,11 +107,11 @@ func sortNodes(j *job, w *datapath.Work, r *roster, rules []datapath.Rule, key l
 }
 
 // begin makes the table of a list whose nodes are sorted, and keeps it.
-func (t *Tables) begin(j *job, p *projectTables, f *follower, rules []datapath.Rule, seq uint64) (*listState, error) {
+func (t *Tables) begin(j *job, p *projectTables, f *follower, list datapath.NodeList, seq uint64) (*listState, error) {
 	s, opt := f.now, t.opt
-	opt.Work = t.work(j)
+	opt.Work, opt.Closed = t.work(j), list.Closed
 	state := datapath.NewState(opt)
-	err := state.Advance(datapath.Batch{AddRules: rules, AddIdentities: f.census.Identities()})
+	err := state.Advance(datapath.Batch{AddRules: list.Rules, AddIdentities: f.census.Identities()})
 	s.building = opt.Work.Steps()
 	if err = t.worked(j, opt.Work, err); err != nil && !tooLarge(err) {
 		return nil, err

@@ -303,14 +303,14 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 	}
 	defer j.end()
 	w := l.tables.work(j)
-	rules, _, err := l.tables.list(w, e, e.Matched)
+	of, err := l.tables.list(w, e, e.Matched)
 	err = l.tables.worked(j, w, err)
 	if l.allowed = j.allowed; err != nil {
 		return key, err
 	}
-	key = keyOf(rules, present)
+	key = keyOf(of, present)
 	if p.lists[key] == nil {
-		list := &watchedList{kinds: datapath.NewKinds(rules), nodes: map[policy.NodeID]bool{}}
+		list := &watchedList{kinds: datapath.NewKinds(of.Rules), nodes: map[policy.NodeID]bool{}}
 		list.count(by.moves)
 		p.lists[key] = list
 	}

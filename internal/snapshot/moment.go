@@ -42,7 +42,14 @@ func SeqAt(ctx context.Context, log Events, at time.Time) (uint64, error) {
 
 // StateOf is a node's state as the read model folded so far has it; ok is
 // false when no such node was registered then.
-func (r *Replayed) StateOf(id policy.NodeID) (s State, ok bool, err error) {
+func (r *Replayed) StateOf(ctx context.Context, id policy.NodeID) (s State, ok bool, err error) {
 	r.store.Read(func(v *projector.View) { s, ok, err = NewComposer(Options{}).State(v, id) })
-	return s, ok, err
+	if err != nil || !ok {
+		return s, ok, err
+	}
+	block, resolved, err := NewBlocks(NewTables(r.store, TableOptions{})).Of(ctx, id)
+	if resolved {
+		s = block
+	}
+	return s, true, err
 }

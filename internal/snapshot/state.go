@@ -72,7 +72,7 @@ func (c *Composer) State(v View, id policy.NodeID) (s State, ok bool, err error)
 	if err != nil {
 		return State{}, false, fmt.Errorf("state of node %s: %w", id, err)
 	}
-	s = newState(block, matched, omitted)
+	s = newState(stateBlock{Block: block, omitted: omitted}, matched)
 	c.cache.put(at, s)
 	return s, true, nil
 }
@@ -98,9 +98,16 @@ func merge(v View, rows []projector.Row) (b compiler.Block, matched bool, omitte
 	return b, matched, omitted, nil
 }
 
+// stateBlock is the policy block of a state.
+type stateBlock struct {
+	compiler.Block
+	omitted  int  // rules that are left out
+	resolved bool // Rules are not those of the rows
+}
+
 // newState writes the eight members in the order agents and tests rely on
 // (contracts, HTTP). The rules travel verbatim.
-func newState(b compiler.Block, matched bool, omitted int) State {
+func newState(b stateBlock, matched bool) State {
 	fingerprint := b.Fingerprint
 	body := make([]byte, 0, len(b.Rules)+288)
 	body = append(body, `{"peers":[],"reachability":null,"policy":`...)
@@ -111,8 +118,11 @@ func newState(b compiler.Block, matched bool, omitted int) State {
 		body = append(body, b.Fingerprint.String()...)
 		body = append(body, `","rules":`...)
 		body = append(body, b.Rules...)
-		if omitted > 0 {
-			body = strconv.AppendInt(append(body, `,"rules_omitted":`...), int64(omitted), 10)
+		if b.omitted > 0 {
+			body = strconv.AppendInt(append(body, `,"rules_omitted":`...), int64(b.omitted), 10)
+		}
+		if b.resolved {
+			body = append(body, `,"resolved":true`...)
 		}
 		body = append(body, '}')
 	} else {

@@ -4,9 +4,11 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"strconv"
+	"sync"
 
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/compiler/firstmatch"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
@@ -24,11 +26,14 @@ type Table struct {
 	Unaddressed []policy.NodeID
 
 	kinds *datapath.Kinds
+	list  listKey
+	first func() *firstmatch.List
 }
 
 // newTable writes the table that a list comes to.
 func newTable(s *listState) *Table {
-	t, population := &Table{Table: s.table, kinds: s.kinds}, s.population()
+	t, population := &Table{Table: s.table, kinds: s.kinds, list: s.list}, s.population()
+	t.first = sync.OnceValue(func() *firstmatch.List { return firstmatch.Of(s.table, membersOf(s.population())) })
 	for _, id := range population.Identities {
 		for _, n := range population.Members[id.Name] {
 			if len(id.CIDRs) > 0 && len(n.Addresses) == 0 {

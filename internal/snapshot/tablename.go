@@ -14,10 +14,14 @@ type tableKey [sha256.Size]byte
 type listKey [sha256.Size]byte
 
 // keyOf is equal for equal lists of one project: which rules of which revisions
-// they have, in which direction, and which of them are for any peer.
-func keyOf(rules []datapath.Rule, at uint64) (key listKey) {
-	h := sha256.New()
+// they have, in which direction, which of them are for any peer, and whether the
+// list is closed.
+func keyOf(list datapath.NodeList, at uint64) (key listKey) {
+	h, rules := sha256.New(), list.Rules
 	line := binary.BigEndian.AppendUint64(nil, at)
+	if list.Closed {
+		line = append(line, 1)
+	}
 	h.Write(line)
 	for i := range rules {
 		r := &rules[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -297,35 +298,41 @@ func (p *projectTables) keepThen(seq uint64, r *roster) {
 	p.then[seq] = r
 }
 
-// list is what a node enforces of some policies.
-func (t *Tables) list(w *datapath.Work, e *projector.Enforcement, refs []projector.HeadRef) ([]datapath.Rule, []datapath.Assumption, error) {
+// list is what a node enforces of some policies, with the first assumption of
+// each.
+func (t *Tables) list(w *datapath.Work, e *projector.Enforcement, refs []projector.HeadRef) (datapath.NodeList, error) {
 	heads := make([]datapath.Head, len(refs))
 	for i, ref := range refs {
-		t.mu.Lock()
-		r, known := t.heads.get(ref)
-		t.mu.Unlock()
-		if !known {
-			var err error
-			if r, err = e.Revision(ref); err != nil {
-				return nil, nil, err
-			}
-			t.mu.Lock()
-			t.heads.put(ref, r, bytesPerRule*len(r.Rules))
-			t.mu.Unlock()
+		r, err := t.head(e, ref)
+		if err != nil {
+			return datapath.NodeList{}, err
 		}
 		if err := w.Rules(len(r.Rules)); err != nil {
-			return nil, nil, err
+			return datapath.NodeList{}, err
 		}
 		heads[i] = datapath.Head{Policy: ref.Policy, Revision: r}
 	}
-	rules, all := datapath.List(e.Node, heads)
-	var assumed []datapath.Assumption
-	for _, x := range all {
-		if n := len(assumed); n == 0 || assumed[n-1].Rule.Policy != x.Rule.Policy {
-			assumed = append(assumed, x)
-		}
+	list := datapath.List(e.Node, heads)
+	list.Assumed = slices.CompactFunc(list.Assumed, func(a, b datapath.Assumption) bool { return a.Rule.Policy == b.Rule.Policy })
+	return list, nil
+}
+
+// head reads the head revision of a policy, which is kept.
+func (t *Tables) head(e *projector.Enforcement, ref projector.HeadRef) (policy.Revision, error) {
+	t.mu.Lock()
+	r, known := t.heads.get(ref)
+	t.mu.Unlock()
+	if known {
+		return r, nil
 	}
-	return rules, assumed, nil
+	r, err := e.Revision(ref)
+	if err != nil {
+		return r, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heads.put(ref, r, bytesPerRule*len(r.Rules))
+	return r, nil
 }
 
 // bytesPerRule is about what a rule takes in memory.

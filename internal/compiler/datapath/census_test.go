@@ -21,7 +21,7 @@ func TestACensusIsWhatSortingTheNodesComesTo(t *testing.T) {
 		for i := range rapid.IntRange(1, 4).Draw(t, "policies") {
 			heads = append(heads, fleetHead(t, i))
 		}
-		rules, _ := datapath.List(fleetNode(t, "self"), heads)
+		rules := datapath.List(fleetNode(t, "self"), heads).Rules
 		kinds := datapath.NewKinds(rules)
 		census := kinds.Census()
 		type there struct {

@@ -20,9 +20,9 @@ type Line struct {
 // and the rules of the same policies that the node does not enforce, each where it
 // would stand: what an author wrote, as one node sees it.
 func Lines(n policy.Node, heads []Head) []Line {
-	var all []Line
+	all, plain := []Line(nil), Plain(heads)
 	for _, h := range heads {
-		all = append(all, linesOf(n, h)...)
+		all = append(all, linesOf(n, h, plain)...)
 	}
 	slices.SortStableFunc(all, func(a, b Line) int {
 		if a.Direction != b.Direction {
@@ -34,8 +34,8 @@ func Lines(n policy.Node, heads []Head) []Line {
 }
 
 // linesOf are those of one policy. What the node enforces is asked of List alone.
-func linesOf(n policy.Node, h Head) (all []Line) {
-	rules, _ := List(n, []Head{h})
+func linesOf(n policy.Node, h Head, plain bool) (all []Line) {
+	rules := listed(n, []Head{h}, plain).Rules
 	type place struct {
 		index     int
 		direction Direction
@@ -45,7 +45,7 @@ func linesOf(n policy.Node, h Head) (all []Line) {
 		enforced[place{r.Ref.Index, r.Direction}] = true
 		all = append(all, Line{Rule: r})
 	}
-	l := newLister(n, h)
+	l := newLister(n, h, plain)
 	source, destination := h.Revision.Selector.Source, h.Revision.Selector.Destination
 	for i, r := range h.Revision.Rules {
 		if !enforced[place{i, Egress}] {
@@ -65,7 +65,7 @@ func linesOf(n policy.Node, h Head) (all []Line) {
 // why says why the node is not on a side of a rule.
 func (l *lister) why(name string, cidr netip.Prefix, own string, side policy.Expr) string {
 	switch {
-	case !side.Matches(l.node.Labels):
+	case l.bySide && !side.Matches(l.node.Labels):
 		return fmt.Sprintf("the node is not on the %s side: the policy is for %s there", name, side)
 	case own != "" && !parsed(own).Matches(l.node.Labels):
 		return fmt.Sprintf("the node is not on the %s side: the rule is for %s there", name, own)

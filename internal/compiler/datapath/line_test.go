@@ -68,8 +68,8 @@ func TestLinesAreTheListOfTheTable(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
 			heads = append(heads, fleetHead(t, i))
 		}
-		rules, _ := datapath.List(n, heads)
-		table, err := datapath.Build(rules, nil, datapath.Options{})
+		list := datapath.List(n, heads)
+		table, err := datapath.Build(list.Rules, nil, datapath.Options{Closed: list.Closed})
 		require.NoError(t, err)
 		lines, written := datapath.Lines(n, heads), 0
 		for _, h := range heads {
@@ -89,7 +89,7 @@ func TestLinesAreTheListOfTheTable(t *testing.T) {
 			}
 			require.Equal(t, of, enforced)
 			closes := slices.ContainsFunc(enforced, func(r datapath.Rule) bool { return r.ClosesDefault() })
-			require.Equal(t, closes, table.DefaultVerdict(d) == datapath.Deny)
+			require.Equal(t, list.Closed || closes, table.DefaultVerdict(d) == datapath.Deny)
 		}
 	})
 }
@@ -99,25 +99,25 @@ func TestAReachMissesANodeWhoseAddressesLieInNoCIDR(t *testing.T) {
 	h.Revision.Rules = h.Revision.Rules[1:2]
 	r := datapath.NewReach(h.Revision.Content())
 	qa, prod := map[string]string{"env": "qa"}, map[string]string{"env": "prod"}
-	require.True(t, r.Misses(nodeOf(t, qa, "10.7.0.1")))
-	require.True(t, r.Misses(nodeOf(t, prod, "10.0.0.1")), "the address is in the other side's CIDR")
-	require.False(t, r.Misses(nodeOf(t, qa, "10.7.0.1", "10.0.0.1")), "one of its addresses is in")
-	require.False(t, r.Misses(nodeOf(t, prod, "10.1.0.1")))
-	require.False(t, r.Misses(nodeOf(t, qa)), "without addresses it lies in every CIDR")
-	require.False(t, r.Misses(nodeOf(t, map[string]string{"env": "dev"}, "10.7.0.1")), "the policy is not for it")
+	require.True(t, r.Misses(nodeOf(t, qa, "10.7.0.1"), false))
+	require.True(t, r.Misses(nodeOf(t, prod, "10.0.0.1"), false), "the address is in the other side's CIDR")
+	require.False(t, r.Misses(nodeOf(t, qa, "10.7.0.1", "10.0.0.1"), false), "one of its addresses is in")
+	require.False(t, r.Misses(nodeOf(t, prod, "10.1.0.1"), false))
+	require.False(t, r.Misses(nodeOf(t, qa), false), "without addresses it lies in every CIDR")
+	require.False(t, r.Misses(nodeOf(t, map[string]string{"env": "dev"}, "10.7.0.1"), false), "the policy is not for it")
 	whole := datapath.NewReach(walls(t).Revision.Content())
-	require.False(t, whole.Misses(nodeOf(t, qa, "10.7.0.1")), "a rule by selector meets it")
+	require.False(t, whole.Misses(nodeOf(t, qa, "10.7.0.1"), false), "a rule by selector meets it")
 }
 
 // A reach misses those that List gives nothing for want of an address alone.
 func TestAReachMissesOnlyWhomListGivesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, h := fleetNode(t, "n"), fleetHead(t, 0)
-		rules, _ := datapath.List(n, []datapath.Head{h})
+		rules := datapath.List(n, []datapath.Head{h}).Rules
 		bare := n
 		bare.Addresses = nil
-		somewhere, _ := datapath.List(bare, []datapath.Head{h})
+		somewhere := datapath.List(bare, []datapath.Head{h}).Rules
 		want := len(rules) == 0 && len(somewhere) > 0
-		require.Equal(t, want, datapath.NewReach(h.Revision.Content()).Misses(n))
+		require.Equal(t, want, datapath.NewReach(h.Revision.Content()).Misses(n, datapath.Plain([]datapath.Head{h})))
 	})
 }

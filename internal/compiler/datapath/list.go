@@ -24,6 +24,15 @@ type Assumption struct {
 	CIDR netip.Prefix
 }
 
+// NodeList is what a node enforces.
+type NodeList struct {
+	Rules []Rule
+	// Closed has the node deny in both directions what no rule decides
+	// (Options.Closed).
+	Closed  bool
+	Assumed []Assumption // in the order of policies
+}
+
 // List is what a node enforces of some policies: egress rules where it is on a
 // rule's source side, ingress rules where it is on the destination side. A node
 // is on a side when the policy's selector for it matches, and the rule's own if
@@ -35,30 +44,48 @@ type Assumption struct {
 // in it, a selector those nodes that the policy's selector for that side holds
 // too, so that both ends of a flow mean the same flow. To a node whose addresses
 // are all of a CIDR's family, the CIDR of all addresses is any peer.
-func List(n policy.Node, heads []Head) (rules []Rule, assumed []Assumption) {
+//
+// Where nothing of the policies is ordered policy, the node follows the node
+// contract: the selectors only choose the policy's nodes, which are on a side where
+// its CIDR holds one of their addresses; and the list is closed, also where the node
+// has no policy.
+func List(n policy.Node, heads []Head) NodeList {
+	return listed(n, heads, Plain(heads))
+}
+
+// Plain reports whether nothing of the policies is ordered policy.
+func Plain(heads []Head) bool {
+	return !slices.ContainsFunc(heads, func(h Head) bool { return h.Revision.Content().Extended() })
+}
+
+// listed is List of policies of a node that has these among others: plain says
+// whether nothing of all of them is ordered policy.
+func listed(n policy.Node, heads []Head, plain bool) NodeList {
+	list := NodeList{Closed: plain}
 	for _, h := range heads {
-		l := newLister(n, h)
+		l := newLister(n, h, plain)
 		for i, r := range h.Revision.Rules {
 			rule := l.rule(i, r)
 			if l.on(r.Source, r.SourceSelector, h.Revision.Selector.Source, rule.Ref) {
 				rule.Direction = Egress
 				rule.Peer = l.peer(r.Destination, r.DestinationSelector, h.Revision.Selector.Destination)
-				rules = append(rules, rule)
+				list.Rules = append(list.Rules, rule)
 			}
 			if l.on(r.Destination, r.DestinationSelector, h.Revision.Selector.Destination, rule.Ref) {
 				rule.Direction = Ingress
 				rule.Peer = l.peer(r.Source, r.SourceSelector, h.Revision.Selector.Source)
-				rules = append(rules, rule)
+				list.Rules = append(list.Rules, rule)
 			}
 		}
-		assumed = append(assumed, l.assumed...)
+		list.Assumed = append(list.Assumed, l.assumed...)
 	}
-	return rules, assumed
+	return list
 }
 
 // lister makes the rules of one policy for one node.
 type lister struct {
 	node     policy.Node
+	bySide   bool // the policy's selectors say on which side the node is
 	head     Head
 	policy   string // the head's ids as text, once for all its rules
 	revision string
@@ -67,8 +94,8 @@ type lister struct {
 	assumed  []Assumption
 }
 
-func newLister(n policy.Node, h Head) *lister {
-	l := &lister{node: n, head: h, policy: h.Policy.String(), revision: h.Revision.ID.String()}
+func newLister(n policy.Node, h Head, plain bool) *lister {
+	l := &lister{node: n, bySide: !plain, head: h, policy: h.Policy.String(), revision: h.Revision.ID.String()}
 	l.tier, l.priority = level(h.Revision.Order)
 	return l
 }
@@ -96,7 +123,7 @@ func (l *lister) rule(index int, r policy.Rule) Rule {
 
 // on reports whether the node is on a side of a rule.
 func (l *lister) on(cidr netip.Prefix, own string, side policy.Expr, ref Ref) bool {
-	if !side.Matches(l.node.Labels) || own != "" && !parsed(own).Matches(l.node.Labels) {
+	if l.bySide && !side.Matches(l.node.Labels) || own != "" && !parsed(own).Matches(l.node.Labels) {
 		return false
 	}
 	if !cidr.IsValid() {

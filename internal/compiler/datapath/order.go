@@ -137,9 +137,9 @@ type list struct {
 }
 
 // newList sorts and numbers the rules of one direction. peers is the peer of each
-// rule.
-func newList(d Direction, rules []Rule, peers []int32, levels int) (*list, error) {
-	l := &list{direction: d, lastAuth: -1, open: true}
+// rule. closed: what no rule decides is denied, whatever the rules are.
+func newList(d Direction, rules []Rule, peers []int32, o Options) (*list, error) {
+	l := &list{direction: d, lastAuth: -1, open: !o.Closed}
 	var order []int32
 	for i := range rules {
 		if rules[i].Direction == d {
@@ -151,7 +151,7 @@ func newList(d Direction, rules []Rule, peers []int32, levels int) (*list, error
 	for i, at := range order {
 		l.rules[i] = &rules[at]
 	}
-	precs, err := precedences(d, l.rules, levels)
+	precs, err := precedences(d, l.rules, o.levels())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 // never changes.
 type program struct {
 	rules  []Rule // as given, in no order that matters
+	closed bool
 	lists  [directions]*list
 	anyone [directions]lpm // entries for any identity
 	peers  []Peer          // that rules name, each once, without any
@@ -21,17 +22,17 @@ type program struct {
 }
 
 // compile orders rules, which have been checked.
-func compile(rules []Rule, levels int, w *Work) (*program, error) {
+func compile(rules []Rule, o Options, w *Work) (*program, error) {
 	if len(rules) == 0 {
 		w = nil // no rules are no work, as those that a state begins with
 	}
-	p, before := &program{rules: rules, blocks: map[netip.Prefix]int32{}}, w.Steps()
+	p, before := &program{rules: rules, closed: o.Closed, blocks: map[netip.Prefix]int32{}}, w.Steps()
 	if err := w.Rules(len(rules)); err != nil {
 		return nil, err
 	}
 	peers := p.index()
 	for n := range p.lists {
-		l, err := newList(Egress+Direction(n), rules, peers, levels)
+		l, err := newList(Egress+Direction(n), rules, peers, o)
 		if err != nil {
 			return nil, err
 		}

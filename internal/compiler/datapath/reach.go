@@ -46,14 +46,16 @@ func (s *reachSide) add(cidr netip.Prefix, own, side string, seen map[string]boo
 }
 
 // Misses reports whether no rule can meet the node, though one would if another of
-// its addresses were in a CIDR. A node without addresses lies in every CIDR.
-func (r *Reach) Misses(n policy.Node) bool {
+// its addresses were in a CIDR. A node without addresses lies in every CIDR. plain:
+// only plain policies match the node, so their selectors do not say on which side it
+// is.
+func (r *Reach) Misses(n policy.Node, plain bool) bool {
 	if len(n.Addresses) == 0 {
 		return false
 	}
 	near := false
 	for _, s := range []*reachSide{&r.source, &r.destination} {
-		if !s.policy.Matches(n.Labels) {
+		if !plain && !s.policy.Matches(n.Labels) {
 			continue
 		}
 		if slices.ContainsFunc(s.named, func(e policy.Expr) bool { return e.Matches(n.Labels) }) ||

@@ -32,8 +32,8 @@ type RuleName struct {
 // byte, the one that Build makes of the rules and identities that are there then,
 // and so are the steps that it takes.
 type State struct {
+	opt      Options
 	capacity int
-	levels   int
 	budget   int // of the steps that a table takes
 	table    atomic.Pointer[Table]
 
@@ -53,13 +53,14 @@ type class [sha256.Size]byte
 // than there is memory.
 const patience = 4
 
-// NewState is a state without rules and identities: everything is allowed.
+// NewState is a state without rules and identities: everything is allowed, or
+// denied where the options say that the table is closed.
 func NewState(o Options) *State {
-	s := &State{capacity: o.capacity(), levels: o.levels(), budget: math.MaxInt, work: o.Work, classes: map[class]*part{}}
+	s := &State{opt: o, capacity: o.capacity(), budget: math.MaxInt, work: o.Work, classes: map[class]*part{}}
 	if o.Work != nil {
 		s.budget = o.Budget()
 	}
-	p, err := compile(nil, levels, nil)
+	p, err := compile(nil, Options{Closed: o.Closed}, nil)
 	if err != nil {
 		panic(err) // no rules have no faults
 	}
@@ -130,7 +131,7 @@ func (s *State) stage(old *Table, b *Batch) (*stage, error) {
 	if len(b.RemoveRules)+len(b.AddRules) == 0 {
 		return g, g.merge(old, gone, come)
 	}
-	p, err := compile(rules, s.levels, w)
+	p, err := compile(rules, s.opt, w)
 	if err != nil {
 		return nil, err
 	}

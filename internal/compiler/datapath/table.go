@@ -15,6 +15,9 @@ type Options struct {
 	Capacity int // entries a table may hold; 0: DefaultCapacity
 	Levels   int // levels that a direction may have; 0: all that a precedence tells apart
 	Steps    int // of work that a table may take; 0: see Budget
+	// Closed has both directions deny what no rule decides, as a node of plain
+	// policies alone does (docs/datapath.md).
+	Closed bool
 	// Work is what Build and State spend; nil: as much as it takes.
 	Work *Work
 }

@@ -69,7 +69,7 @@ func newPlane(t require.TestingT, res Result, nodes []policy.Node) *plane {
 	}
 	w := &plane{map[netip.Addr]*datapath.Table{}, map[netip.Addr]*datapath.Kinds{}, map[netip.Addr]policy.Node{}}
 	for _, n := range nodes {
-		rules, _ := datapath.List(n, heads)
+		rules := datapath.List(n, heads).Rules
 		kinds := datapath.NewKinds(rules)
 		population, err := kinds.Sort(nodes, nil)
 		require.NoError(t, err)

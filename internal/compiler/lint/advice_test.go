@@ -73,7 +73,8 @@ func advices() []advice {
 		{CodeLogSkipped, "remove it", author{rules: open + "," + line("log", wide, wide, anything)}, author{rules: open}, "", "", ""},
 		{policy.CodePassIntoNothing, "write allow or deny", author{order: `,"tier":"baseline"`, rules: line("pass", wide, wide, anything)}, author{order: `,"tier":"baseline"`, rules: line("deny", wide, wide, anything)}, "egress 10.9.0.1 tcp 80", "allow", "deny"},
 		{CodeDirectionClosed, "add default_deny: false", author{"", narrow, opened, noted}, author{opened, narrow, opened, noted}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
-		{CodeOutside, "correct the CIDRs", author{rules: line("allow", "10.2.0.0/16", "10.3.0.0/16", toWeb)}, author{rules: line("allow", part, "10.3.0.0/16", toWeb)}, "egress 192.0.2.1 tcp 80", "allow", "deny"},
+		{CodeOutside, "correct the CIDRs", author{rules: line("allow", "10.2.0.0/16", "10.3.0.0/16", toWeb)}, author{rules: line("allow", part, "10.3.0.0/16", toWeb)}, "egress 10.3.0.1 tcp 80", "deny", "allow"},
+		{CodeDirectionOpened, "add a rule that denies the rest", author{order: own, rules: line("log", wide, wide, anything)}, author{order: own, rules: line("log", wide, wide, anything) + "," + line("deny", "0.0.0.0/0", "0.0.0.0/0", anything)}, "egress 192.0.2.1 tcp 80", "allow", "deny"},
 		{CodeTooManyEntries, "use wider port ranges", author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65534}`)}, author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65535}`)}, "egress 10.9.0.1 tcp 80", "allow", "allow"},
 	}
 }
@@ -111,11 +112,15 @@ func (a author) codes(t *testing.T) (out []string) {
 		if closed(enforcedBy(a.heads(t)), d) && !closed(enforcedBy(a.heads(t)[1:]), d) {
 			found = append(found, DirectionClosed(d.String(), some))
 		}
+		// The node is on the source side alone, so a rule cannot close ingress.
+		if d == datapath.Egress && !closed(enforcedBy(a.heads(t)), d) && closed(enforcedBy(a.heads(t)[1:]), d) {
+			found = append(found, DirectionOpened(d.String(), some))
+		}
 	}
-	if datapath.NewReach(mine).Misses(enforcing()) {
+	if datapath.NewReach(mine).Misses(enforcing(), datapath.Plain(a.heads(t))) {
 		found = append(found, Outside(some))
 	}
-	if _, err := datapath.Build(enforcedBy(a.heads(t)), nil, datapath.Options{Capacity: 20}); err != nil {
+	if _, err := datapath.Build(enforcedBy(a.heads(t)).Rules, nil, datapath.Options{Capacity: 20}); err != nil {
 		found = append(found, TooManyEntries(some, err))
 	}
 	for _, w := range found {
@@ -139,19 +144,19 @@ func enforcing() policy.Node {
 }
 
 // enforcedBy is its list.
-func enforcedBy(heads []datapath.Head) []datapath.Rule {
-	rules, _ := datapath.List(enforcing(), heads)
-	return rules
+func enforcedBy(heads []datapath.Head) datapath.NodeList {
+	return datapath.List(enforcing(), heads)
 }
 
-func closed(rules []datapath.Rule, d datapath.Direction) bool {
-	return slices.ContainsFunc(rules, func(r datapath.Rule) bool { return r.Direction == d && r.ClosesDefault() })
+func closed(list datapath.NodeList, d datapath.Direction) bool {
+	return list.Closed || slices.ContainsFunc(list.Rules, func(r datapath.Rule) bool { return r.Direction == d && r.ClosesDefault() })
 }
 
 // answer asks the node's table about a flow: direction, peer,
 // protocol and port.
 func (a author) answer(t *testing.T, asked string) string {
-	table, err := datapath.Build(enforcedBy(a.heads(t)), nil, datapath.Options{})
+	list := enforcedBy(a.heads(t))
+	table, err := datapath.Build(list.Rules, nil, datapath.Options{Closed: list.Closed})
 	require.NoError(t, err)
 
 	var direction, peer, protocol string

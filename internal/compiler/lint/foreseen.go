@@ -11,6 +11,7 @@ import (
 // dry run of the plane.
 const (
 	CodeDirectionClosed = "direction_closed"
+	CodeDirectionOpened = "direction_opened"
 	CodeTooManyEntries  = "too_many_entries"
 )
 
@@ -28,6 +29,16 @@ func DirectionClosed(direction string, n Nodes) Warning {
 	return Warning{Violation: policy.Violation{
 		Pointer: "/rules", Code: CodeDirectionClosed,
 		Detail: fmt.Sprintf("it switches %s to default deny for %s: %s; add default_deny: false if what no rule decides is to stay allowed there", n.count(), direction, n.names()),
+	}}
+}
+
+// DirectionOpened warns that nodes would allow what no rule decides, in a direction in
+// which they deny it now: so it is with the first ordered policy of nodes that had plain
+// ones alone, or none.
+func DirectionOpened(direction string, n Nodes) Warning {
+	return Warning{Violation: policy.Violation{
+		Pointer: "/rules", Code: CodeDirectionOpened,
+		Detail: fmt.Sprintf("it switches %s to default allow for %s: %s; add a rule that denies the rest, in tier baseline, if what no rule decides is to stay denied there", n.count(), direction, n.names()),
 	}}
 }
 

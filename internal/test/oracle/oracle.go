@@ -44,6 +44,7 @@ type facts struct {
 	project, revision, payload string
 	sayable                    string // the part of payload that a state can say
 	omitted                    int    // rules of payload that it leaves out
+	ordered                    bool   // it has a tier, a priority or a default
 	source, destination        []clause
 }
 
@@ -72,6 +73,10 @@ type Body struct {
 		Destination string `json:"destination"`
 	} `json:"selector"`
 	Rules []Rule `json:"rules"`
+	// Of ordered policies; absent: not set.
+	Tier        json.RawMessage `json:"tier,omitempty"`
+	Priority    json.RawMessage `json:"priority,omitempty"`
+	DefaultDeny json.RawMessage `json:"default_deny,omitempty"`
 }
 
 // Rule is a rule as its author wrote it.
@@ -140,9 +145,13 @@ func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
 	if p.policies == nil {
 		p.policies = map[string]facts{}
 	}
-	p.policies[id] = facts{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), source, destination}
+	p.policies[id] = facts{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), body.ordered(), source, destination}
 	return nil
 }
+
+// ordered reports whether the body says where its rules stand among those of others,
+// or what becomes of flows that none decides.
+func (b Body) ordered() bool { return len(b.Tier)+len(b.Priority)+len(b.DefaultDeny) > 0 }
 
 // DeletePolicy forgets a policy.
 func (p *Plane) DeletePolicy(id string) { delete(p.policies, id) }
@@ -215,6 +224,21 @@ func (p *Plane) Block(id string) string {
 	}
 	return `{"revision_id":"` + rows[0].Revision + `","fingerprint":"` + Fingerprint(stream) +
 		`","rules":[` + strings.Join(rules, ",") + `]` + counted + `}`
+}
+
+// MayConflict reports whether the rules of a node allow something and deny something,
+// or are of ordered policy.
+func (p *Plane) MayConflict(id string) bool {
+	allows, denies := false, false
+	for _, r := range p.Rows(id) {
+		pol := p.policies[r.Policy]
+		if pol.ordered || pol.omitted > 0 {
+			return true
+		}
+		allows = allows || strings.Contains(pol.payload, `"action":"allow"`)
+		denies = denies || strings.Contains(pol.payload, `"action":"deny"`)
+	}
+	return allows && denies
 }
 
 // State is the whole body of GET /v1/nodes/{id}/state; ok is false for a node
