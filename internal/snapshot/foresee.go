@@ -52,6 +52,9 @@ func (s *SomeNodes) add(count int, first ...policy.NodeID) {
 // no more steps than a table may, and the tables no more than two: who is left then is
 // not looked at, those of the smallest crowds. proceed is asked all along.
 func (t *Tables) Foresee(touched *projector.Touched, id uuid.UUID, content policy.Content, proceed func() error) (Foreseen, error) {
+	if len(touched.Sets) == 0 { // perhaps of a project that nobody used: nothing is kept of it
+		return Foreseen{}, nil
+	}
 	p := t.place(touched.Enforcement)
 	if err := t.nodes(p, touched.Enforcement, proceed); err != nil {
 		return Foreseen{}, err

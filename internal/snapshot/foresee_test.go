@@ -147,3 +147,10 @@ func TestWhoIsNotLookedAtIsSaid(t *testing.T) {
 	require.True(t, seen.Refused.More)
 	require.Zero(t, seen.Refused.Count)
 }
+
+func TestNothingIsKeptOfAProjectThatNobodyUsed(t *testing.T) {
+	w := newTown(t)
+	tables := NewTables(w.p, TableOptions{})
+	require.Zero(t, w.foresee(tables, uuid.Nil, wallsOf(9)))
+	require.Empty(t, tables.projects)
+}
