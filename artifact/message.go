@@ -34,6 +34,7 @@ type PreparedRules struct {
 	canonical   []byte // RFC 8785
 	after       []byte // the member that counts them, in either form; none for 0
 	reason      string // not rules: the node is to pull, for this reason
+	resolved    bool   // PolicyPayload.Resolved
 }
 
 // PrepareRules makes the signed form of a compiled payload (docs/design.md#compile).
@@ -47,7 +48,15 @@ func PrepareRules(payload []byte, omitted int) (*PreparedRules, error) {
 	if canonical[0] != '[' {
 		return nil, fmt.Errorf("rules are not an array: %.40q", payload)
 	}
-	return &PreparedRules{sha256.Sum256(payload), payload, canonical, appendOmitted(nil, omitted), ""}, nil
+	return &PreparedRules{sha256.Sum256(payload), payload, canonical, appendOmitted(nil, omitted), "", false}, nil
+}
+
+// Resolved are the same rules, of which the payload says that they do not say by
+// themselves what the node enforces (PolicyPayload.Resolved).
+func (r *PreparedRules) Resolved() *PreparedRules {
+	c := *r
+	c.resolved = true
+	return &c
 }
 
 // PrepareState is what a Message has in place of rules to have nodes pull their state,
@@ -123,7 +132,11 @@ func (t *template) fill(a *Message) {
 	t.signed[0] = append(append(t.signed[0][:0], `","payload":{"fingerprint":"`...), fp[:]...)
 	t.signed[0] = append(t.signed[0], `","node_id":"`...)
 	t.signed[1] = appendUUID(append(t.signed[1][:0], `","policy_id":"`...), a.Policy)
-	t.signed[1] = appendUUID(append(t.signed[1], `","revision_id":"`...), a.Revision)
+	t.signed[1] = append(t.signed[1], '"')
+	if a.Rules.resolved {
+		t.signed[1] = append(t.signed[1], memberResolved...)
+	}
+	t.signed[1] = appendUUID(append(t.signed[1], `,"revision_id":"`...), a.Revision)
 	t.signed[1] = append(t.signed[1], `","rules":`...)
 
 	t.wire[0] = append(t.wire[0][:0], `","payload":{"node_id":"`...)
@@ -164,7 +177,11 @@ func (t *template) appendSigned(b []byte, a *Message) []byte {
 func (t *template) appendWire(b []byte, a *Message) []byte {
 	t.fill(a)
 	b = t.appendHead(b, a.Node, &t.wire)
-	return append(append(append(b, a.Rules.wire...), a.Rules.after...), afterRules...)
+	b = append(append(b, a.Rules.wire...), a.Rules.after...)
+	if a.Rules.resolved {
+		b = append(b, memberResolved...)
+	}
+	return append(b, afterRules...)
 }
 
 // sizeOf is enough for all of list, sealed.

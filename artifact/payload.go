@@ -28,18 +28,27 @@ type PolicyPayload struct {
 	// RulesOmitted counts the policy's rules that the node contract cannot express
 	// and that Rules leaves out.
 	RulesOmitted int
+	// Resolved: the rules do not say by themselves what the node enforces; the node
+	// takes its rules from its state.
+	Resolved bool
 }
 
+// memberResolved is the member of a payload that has Resolved.
+const memberResolved = `,"resolved":true`
+
 // Append appends the payload as it travels: {"node_id","policy_id",
-// "revision_id","fingerprint","rules","rules_omitted"?}, rules verbatim, the last
-// only where it is above 0. Ids and fingerprints need no escaping.
+// "revision_id","fingerprint","rules","rules_omitted"?,"resolved"?}, rules verbatim, the
+// last two only where they are not 0 and false. Ids and fingerprints need no escaping.
 func (p PolicyPayload) Append(b []byte) []byte {
 	b = append(append(b, `{"node_id":"`...), p.NodeID...)
 	b = appendUUID(append(b, `","policy_id":"`...), p.PolicyID)
 	b = appendUUID(append(b, `","revision_id":"`...), p.RevisionID)
 	b = base64.StdEncoding.AppendEncode(append(b, `","fingerprint":"`...), p.Fingerprint[:])
 	b = append(append(b, `","rules":`...), p.Rules...)
-	return append(appendOmitted(b, p.RulesOmitted), '}')
+	if b = appendOmitted(b, p.RulesOmitted); p.Resolved {
+		b = append(b, memberResolved...)
+	}
+	return append(b, '}')
 }
 
 // appendOmitted appends the member that follows the rules, in either form of a
@@ -60,7 +69,7 @@ func appendUUID(b []byte, id uuid.UUID) []byte {
 }
 
 // ParsePolicyPayload reads what Append wrote. It is strict: every field but
-// rules_omitted is required, none is unknown. Rules are a copy, as they stood.
+// rules_omitted and resolved is required, none is unknown. Rules are a copy, as they stood.
 func ParsePolicyPayload(doc []byte) (PolicyPayload, error) {
 	var w struct {
 		NodeID      string          `json:"node_id"`
@@ -69,11 +78,12 @@ func ParsePolicyPayload(doc []byte) (PolicyPayload, error) {
 		Fingerprint string          `json:"fingerprint"`
 		Rules       json.RawMessage `json:"rules"`
 		Omitted     int             `json:"rules_omitted"`
+		Resolved    bool            `json:"resolved"`
 	}
 	if err := strict.Unmarshal(doc, &w, strict.RejectUnknownMembers(true)); err != nil {
 		return PolicyPayload{}, fmt.Errorf("policy payload: %w", err)
 	}
-	p := PolicyPayload{Rules: bytes.Clone(w.Rules), RulesOmitted: w.Omitted}
+	p := PolicyPayload{Rules: bytes.Clone(w.Rules), RulesOmitted: w.Omitted, Resolved: w.Resolved}
 	if w.Omitted < 0 {
 		return PolicyPayload{}, fmt.Errorf("policy payload: rules_omitted is %d", w.Omitted)
 	}

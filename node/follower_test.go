@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	rulesA = `[{"source_cidr":"10.0.0.0/8","destination_cidr":"10.1.0.0/16","protocol":"any","action":"allow"}]`
-	rulesB = `[{"source_cidr":"10.2.0.0/16","destination_cidr":"10.1.0.0/16","protocol":"any","action":"deny"}]`
+	rulesB = `[{"source_cidr":"192.168.0.0/16","destination_cidr":"10.1.0.0/16","protocol":"any","action":"deny"}]`
 )
 
 var (

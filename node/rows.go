@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/compiler/firstmatch"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -102,6 +103,17 @@ func (r *set) list() []Row {
 	return slices.SortedFunc(maps.Values(r.byID), func(a, b Row) int {
 		return bytes.Compare(a.Policy[:], b.Policy[:])
 	})
+}
+
+// mayConflict reports whether an allow of the rows stands before a deny of the same
+// flows, or the rows did not say by themselves what the node must apply when its state
+// was pulled last.
+func (r *set) mayConflict() bool {
+	if r.isResolved() {
+		return true
+	}
+	var rules []firstmatch.Rule
+	return json.Unmarshal(merged(r.list()).Rules, &rules) == nil && firstmatch.Conflict(rules)
 }
 
 func (r *set) isResolved() bool {

@@ -60,6 +60,7 @@ type PolicyUpdated struct {
 	Fingerprint  string    `json:"fingerprint"`
 	Rules        []Rule    `json:"rules" doc:"The rules in canonical order; none when the policy is no longer the node's."`
 	RulesOmitted int       `json:"rules_omitted,omitempty" doc:"How many of the policy's rules are left out because the node contract cannot express them; absent when none are."` // that the node contract cannot express
+	Resolved     bool      `json:"resolved,omitempty" doc:"True where the rules do not say by themselves what the node enforces, because something of the policy is ordered policy: the node takes its rules from its state. Absent otherwise."`
 }
 
 // NodeStateUpdated asks a node to pull its whole state.

@@ -15,7 +15,7 @@ type edgeRecorder struct {
 	event  int // where those of the present event begin
 	size   int
 	counts map[compiler.Fingerprint]struct{} // payloads that size has
-	failed bool                              // a payload could not be read: who needs the edges reads the past
+	failed bool                              // a payload or a revision could not be read: who needs the edges reads the past
 }
 
 // edgeSize is about what an edge takes beside its payload and its nodes.
@@ -97,6 +97,11 @@ func (f *fold) edge(p *policyState, have, lost Nodes) {
 	}
 	e := Edge{Item: f.item(p.number), Have: have, Lost: lost, Trace: f.trace}
 	e.Policy, e.Revision = p.id, p.head
+	if have.Len() > 0 {
+		var err error
+		e.Extended, err = f.extended.read(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})
+		f.edges.failed = f.edges.failed || err != nil
+	}
 	f.addEdge(e, p.fp)
 }
 

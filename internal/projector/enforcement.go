@@ -89,7 +89,7 @@ func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {
 	return revisionOf(e.snap, h)
 }
 
-func revisionOf(snap *pebble.Snapshot, h HeadRef) (policy.Revision, error) {
+func revisionOf(snap pebble.Reader, h HeadRef) (policy.Revision, error) {
 	key := appendRevisionKey(nil, h.Policy, h.seq)
 	b, closer, err := snap.Get(key)
 	if err != nil {

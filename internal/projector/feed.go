@@ -49,6 +49,9 @@ type Item struct {
 	// Of a row: the policy and the head that it had at Seq.
 	Policy   uuid.UUID
 	Revision uuid.UUID
+	// Extended: that revision has anything of ordered policy, so the row does not say
+	// by itself what a node enforces.
+	Extended bool
 	// Of an artifact, which has no policy: kind and name; else both are empty.
 	Kind, Name string
 	// Of what a node has: the fingerprint and bytes of the rule payload, or of the

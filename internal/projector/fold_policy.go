@@ -105,7 +105,9 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 		p.selected = f.seq
 	}
 	f.rename(p, ev.Slug)
-	f.logPolicyChange(p, ev.Revision.Content().Extended(), !was || oldFP != e.ruleset.Fingerprint)
+	extended := ev.Revision.Content().Extended()
+	f.extended.put(ev.Revision.ID, extended)
+	f.logPolicyChange(p, extended, !was || oldFP != e.ruleset.Fingerprint)
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
 	p.revisions.add(f.seq, p.head)

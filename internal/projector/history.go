@@ -305,7 +305,7 @@ var extendedMarks = [][]byte{
 }
 
 // extended reads the event only where it must: most planes have no such policy.
-func extended(snap *pebble.Snapshot, h HeadRef) (bool, error) {
+func extended(snap pebble.Reader, h HeadRef) (bool, error) {
 	body, closer, err := snap.Get(appendRevisionKey(nil, h.Policy, h.seq))
 	if err != nil {
 		return false, fmt.Errorf("read revision of policy %s at %d: %w", h.Policy, h.seq, err)

@@ -17,6 +17,7 @@ type model struct {
 	db     *pebble.DB
 
 	payloads cache
+	extended extensions
 	// admissionSeq is the sequence of the last change of an admission policy, to
 	// be asked without the lock.
 	admissionSeq atomic.Uint64

@@ -100,6 +100,12 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 		if item.Gone {
 			continue
 		}
+		if p := m.state.policies[item.Policy]; p != nil {
+			head := p.revisions.at(item.Seq)
+			var failed error
+			item.Extended, failed = m.extended.read(m.db, HeadRef{Policy: p.id, Revision: head.id, seq: head.seq})
+			err = errors.Join(err, failed)
+		}
 		if item.Payload = m.payloads.get(item.Fingerprint); item.Payload == nil {
 			missing = append(missing, i)
 		}
@@ -110,7 +116,10 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 	if join != nil {
 		join(past.Seq, past.Node)
 	}
-	return past, missing, snap, nil
+	if err != nil && snap != nil {
+		err = errors.Join(err, snap.Close())
+	}
+	return past, missing, snap, err
 }
 
 // Base is what the log's sequences are counted from in event ids.

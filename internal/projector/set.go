@@ -179,10 +179,12 @@ func (r *revisions) sort() {
 }
 
 // head is the one that was the head at a sequence, of which there was one.
-func (r *revisions) head(seq uint64) uuid.UUID {
+func (r *revisions) head(seq uint64) uuid.UUID { return r.at(seq).id }
+
+func (r *revisions) at(seq uint64) revisionAt {
 	i, _ := slices.BinarySearchFunc(r.list, seq+1, func(x revisionAt, seq uint64) int { return cmp.Compare(x.seq, seq) })
 	if i == 0 {
-		return uuid.Nil
+		return revisionAt{}
 	}
-	return r.list[i-1].id
+	return r.list[i-1]
 }

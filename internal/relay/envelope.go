@@ -42,8 +42,14 @@ type envelopes struct {
 	maxPayload func() int // bytes of a message
 
 	mu    sync.Mutex
-	rules map[compiler.Fingerprint]*artifact.PreparedRules
+	rules map[preparedKey]*artifact.PreparedRules
 	held  int // bytes in rules
+}
+
+// preparedKey names the rules of rows that are sent in the same form.
+type preparedKey struct {
+	fingerprint compiler.Fingerprint
+	extended    bool
 }
 
 // maxCachedRules bounds the cache of canonical rules, in bytes. A fan-out has few
@@ -57,7 +63,7 @@ var pullRules = map[string]*artifact.PreparedRules{
 }
 
 func newEnvelopes(keys *artifact.Keyring, log string, maxPayload func() int) *envelopes {
-	return &envelopes{keys: keys, log: log, maxPayload: maxPayload, rules: map[compiler.Fingerprint]*artifact.PreparedRules{}}
+	return &envelopes{keys: keys, log: log, maxPayload: maxPayload, rules: map[preparedKey]*artifact.PreparedRules{}}
 }
 
 // itemContent is the content of a message about an item.
@@ -99,8 +105,9 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 	if gone {
 		fp, payload = compiler.Empty.Fingerprint, compiler.Empty.Payload
 	}
+	key := preparedKey{fp, i.Extended && !gone}
 	s.mu.Lock()
-	r := s.rules[fp]
+	r := s.rules[key]
 	s.mu.Unlock()
 	if r != nil {
 		return r, nil
@@ -119,7 +126,10 @@ func (s *envelopes) prepared(i projector.Item, gone bool) (*artifact.PreparedRul
 		clear(s.rules)
 		s.held = 0
 	}
-	s.rules[fp] = r
+	if key.extended {
+		r = r.Resolved()
+	}
+	s.rules[key] = r
 	s.held += r.Size()
 	return r, nil
 }

@@ -56,7 +56,7 @@ func messageOf(item *projector.Item, gone bool) *message {
 	plain := compiler.Plain(payload, fingerprint)
 	p := artifact.PolicyPayload{
 		PolicyID: item.Policy, RevisionID: item.Revision,
-		Fingerprint: plain.Fingerprint, Rules: plain.Payload, RulesOmitted: plain.Omitted,
+		Fingerprint: plain.Fingerprint, Rules: plain.Payload, RulesOmitted: plain.Omitted, Resolved: item.Extended && !gone,
 	}
 	b := p.Append(make([]byte, 0, len(plain.Payload)+256))
 	return &message{id: id, subject: subject{policy: item.Policy}, kind: wire.TypePolicyUpdated, tail: tailOf(b)}

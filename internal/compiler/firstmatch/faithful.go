@@ -57,6 +57,34 @@ func onSide(list []policy.Rule, r policy.Rule, n policy.Node, cidr netip.Prefix)
 	return list, in && out
 }
 
+// Rule is a plain rule as it stands in a payload.
+type Rule struct {
+	Source      netip.Prefix  `json:"source_cidr"`
+	Destination netip.Prefix  `json:"destination_cidr"`
+	Protocol    string        `json:"protocol"`
+	Ports       policy.Ports  `json:"ports"`
+	Action      policy.Action `json:"action"`
+}
+
+// Conflict reports whether an allow stands before a deny of the same flows, between
+// whatever addresses.
+func Conflict(rules []Rule) bool {
+	boxes, pairs := make([]box, len(rules)), 0
+	for i, r := range rules {
+		protocol, _ := datapath.ParseProtocol(r.Protocol)
+		boxes[i] = box{self: r.Source, peer: r.Destination, protocol: protocol, ports: r.Ports}
+		for j := 0; r.Action == policy.Deny && j < i; j++ {
+			if pairs++; pairs > maxPairs {
+				return true
+			}
+			if _, both := boxes[i].within(boxes[j]); both && rules[j].Action == policy.Allow {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // inOrder reports whether no allow stands before a deny of the same flows.
 func inOrder(rules []policy.Rule, peer func(policy.Rule) netip.Prefix) bool {
 	if !slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Action == policy.Deny }) {
