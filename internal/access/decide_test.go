@@ -207,7 +207,7 @@ func TestWhatAGuestMayDoOverNATS(t *testing.T) {
 	g, ok = rights("project:"+shop.String()+"#operator", "project:"+bank.String()+"#manage", "policy:"+web.String()+"#manage")
 	require.True(t, ok)
 	require.Equal(t, streams.AccountProducers, g.Account)
-	require.Equal(t, []string{"edict.log." + shop.String() + ".artifact.*", "edict.log." + shop.String() + ".node.*", "edict.log." + shop.String() + ".policy." + web.String()}, g.Publish)
+	require.Equal(t, []string{"edict.log." + shop.String() + ".artifact.*", "edict.log." + shop.String() + ".node.*", "edict.log." + shop.String() + ".policy." + web.String(), "edict.verdict." + shop.String() + ".*"}, g.Publish)
 	require.Empty(t, g.Hear)
 	g, ok = rights("plane#admin")
 	require.True(t, ok)

@@ -83,12 +83,12 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 }
 
 // appendable are the subjects of the log that an operator of a project may
-// append to.
+// append to, and that on which it asks what became of the project's events.
 func (p *Principal) appendable(project uuid.UUID, b bits) (subjects []string) {
 	if b&operator == 0 {
 		return nil
 	}
-	subjects = append(subjects, wire.LogFilter(project, policy.FamilyNode, "*"), wire.LogFilter(project, policy.FamilyArtifact, "*"))
+	subjects = append(subjects, wire.LogFilter(project, policy.FamilyNode, "*"), wire.LogFilter(project, policy.FamilyArtifact, "*"), wire.VerdictFilter(project))
 	if b&manage != 0 {
 		return append(subjects, wire.LogFilter(project, policy.FamilyPolicy, "*"))
 	}

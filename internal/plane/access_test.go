@@ -331,6 +331,19 @@ func (g *guarded) replyElsewhere(t *testing.T) {
 		_, err := nc.Request(own, []byte("{}"), 10*time.Second)
 		return err
 	}))
+	// Nor is a verdict, and whoever serves a subject is not asked by way of one.
+	require.NoError(t, who{g, "author"}.on(func(nc *nats.Conn) error {
+		own := "edict.verdict." + ours + ".1"
+		for _, to := range []string{"edict.log." + theirs + ".node.n5", "edict.log." + ours + ".node.n5", "edict.log.access.author", "edict.verdict." + theirs + ".1", "edict.node.n2.x"} {
+			if err := nc.PublishRequest(own, to, nil); err != nil {
+				return err
+			}
+			if _, err := nc.Request(own, nil, 10*time.Second); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 	require.Equal(t, head+2, g.head())
 }
 

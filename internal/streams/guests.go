@@ -24,7 +24,7 @@ type Account string
 // The accounts.
 const (
 	AccountNodes     Account = "NODES"     // hear what is live, ask for a replay, report
-	AccountProducers Account = "PRODUCERS" // append to the log
+	AccountProducers Account = "PRODUCERS" // append to the log, ask what became of it
 	AccountPlane     Account = "$G"        // everything: administrators
 )
 
@@ -129,6 +129,7 @@ var Exports = []Export{
 	{To: AccountNodes, Subject: wire.PrefixReplay + "*", Many: true},
 	{To: AccountNodes, Subject: wire.PrefixReport + "*"},
 	{To: AccountProducers, Subject: wire.PrefixLog + ">"},
+	{To: AccountProducers, Subject: wire.PrefixVerdict + "*.*"},
 }
 
 // setUpAccounts makes the accounts of a server that has started.

@@ -20,6 +20,20 @@ const (
 	serveEach   = 4
 )
 
+// Reply sends one message of an answer.
+type Reply func(header map[string][]string, body []byte) error
+
+// Bounds say how many requests a service answers at the same time.
+type Bounds struct {
+	AtOnce int // of all; what comes beyond waits
+	Each   int // of those from one source
+	// Source says whose request one on a subject is; nil: each subject is a source.
+	Source func(subject string) string
+	// Refuse answers what a source asks beyond Each; nil: it has no answer. It must
+	// not block.
+	Refuse func(subject string, reply Reply)
+}
+
 var errNoReply = errors.New("the request has no reply subject")
 
 // Serve answers requests on subject (wildcards allowed) with f until ctx ends,
@@ -29,6 +43,11 @@ var errNoReply = errors.New("the request has no reply subject")
 // subject one gets each request. Core NATS: a request made while nobody serves
 // is not kept.
 func (c *Conn) Serve(ctx context.Context, subject string, f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error {
+	return c.ServeWithin(ctx, subject, Bounds{AtOnce: serveAtOnce, Each: serveEach}, func(subject string, body []byte, reply Reply) { f(subject, body, reply) })
+}
+
+// ServeWithin is Serve with bounds of the caller's.
+func (c *Conn) ServeWithin(ctx context.Context, subject string, b Bounds, f func(subject string, body []byte, reply Reply)) error {
 	sub, err := c.nc.QueueSubscribeSync(subject, serveGroup)
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", subject, err)
@@ -36,8 +55,8 @@ func (c *Conn) Serve(ctx context.Context, subject string, f func(subject string,
 	defer sub.Unsubscribe() //nolint:errcheck // fails only when the connection is gone
 	var answers sync.WaitGroup
 	defer answers.Wait()
-	slots := make(chan struct{}, serveAtOnce)
-	var busy turns
+	slots := make(chan struct{}, b.AtOnce)
+	busy := turns{each: b.Each}
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		switch {
@@ -48,48 +67,61 @@ func (c *Conn) Serve(ctx context.Context, subject string, f func(subject string,
 		case err != nil:
 			return fmt.Errorf("serve %s: %w", subject, err)
 		}
-		if !busy.take(m.Subject) {
+		reply, source := c.replyTo(m), m.Subject
+		if b.Source != nil {
+			source = b.Source(m.Subject)
+		}
+		if !busy.take(source) {
+			if b.Refuse != nil {
+				b.Refuse(m.Subject, reply)
+			}
 			continue
 		}
 		slots <- struct{}{}
 		answers.Go(func() {
 			defer func() {
-				busy.done(m.Subject)
+				busy.done(source)
 				<-slots
 			}()
-			f(m.Subject, m.Data, func(header map[string][]string, body []byte) error {
-				if m.Reply == "" {
-					return errNoReply
-				}
-				return c.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: header, Data: body})
-			})
+			f(m.Subject, m.Data, reply)
 		})
 	}
 }
 
-// turns count the requests of each subject that are being answered.
-type turns struct {
-	mu sync.Mutex
-	of map[string]int
+// replyTo sends to whoever sent m.
+func (c *Conn) replyTo(m *nats.Msg) Reply {
+	return func(header map[string][]string, body []byte) error {
+		if m.Reply == "" {
+			return errNoReply
+		}
+		return c.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: header, Data: body})
+	}
 }
 
-func (t *turns) take(subject string) bool {
+// turns count the requests of each source that are being answered.
+type turns struct {
+	each int
+	mu   sync.Mutex
+	of   map[string]int
+}
+
+func (t *turns) take(source string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[subject] == serveEach {
+	if t.of[source] == t.each {
 		return false
 	}
 	if t.of == nil {
 		t.of = map[string]int{}
 	}
-	t.of[subject]++
+	t.of[source]++
 	return true
 }
 
-func (t *turns) done(subject string) {
+func (t *turns) done(source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[subject]--; t.of[subject] == 0 {
-		delete(t.of, subject)
+	if t.of[source]--; t.of[source] == 0 {
+		delete(t.of, source)
 	}
 }

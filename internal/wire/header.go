@@ -21,7 +21,8 @@ const (
 	HeaderRequest     = "Edict-Request"        // SHA-256 of what the author of a keyed write sent
 )
 
-// Headers of an answer to a replay request.
+// Headers of an answer to a replay request; HeaderError is also one of an answer
+// without a verdict.
 const (
 	HeaderUpTo   = "Edict-Up-To"  // the event id up to which the answer is whole: its last message
 	HeaderResync = "Edict-Resync" // what was missed is not known: pull

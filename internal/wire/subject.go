@@ -16,6 +16,7 @@ const (
 	PrefixKey       = PrefixLog + policy.FamilyKey + "."       // key
 
 	PrefixRejected = "edict.rejected."    // sequence of the event
+	PrefixVerdict  = "edict.verdict."     // what follows PrefixLog in the event's subject, up to the next dot: its project; then its sequence
 	PrefixDecision = "edict.decision."    // of admission
 	PrefixReport   = "edict.report.node." // node
 	PrefixNode     = "edict.node."        // node, name
@@ -114,6 +115,11 @@ func NodeFilter(id policy.NodeID) string { return PrefixNode + string(id) + ".>"
 
 // ReplaySubject is where a node asks for what it missed: edict.replay.node.<id>.
 func ReplaySubject(id policy.NodeID) string { return PrefixReplay + string(id) }
+
+// VerdictFilter matches the questions what became of a project's events.
+func VerdictFilter(project uuid.UUID) string {
+	return string(append(appendID([]byte(PrefixVerdict), project), ".*"...))
+}
 
 // LogFilter matches events of a project and a family about id, or about
 // anything where that is "*".
