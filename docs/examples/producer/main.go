@@ -1,15 +1,20 @@
 // Command producer shows how a program appends events to Edict's log with
 // nothing but a NATS client: it publishes a policy and a node, and says where
-// in the log they stand. See docs/producers.md.
+// in the log they stand and what became of them. It exits 1 when one is rejected.
+// See docs/producers.md.
 package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,11 +71,9 @@ func run(ctx context.Context, url, project string, out io.Writer) error {
 	})
 }
 
-// publish appends one event and waits until it is durable. When the
-// acknowledgement does not come, publish the same event again, with its id: the
-// server drops a repeat within two minutes, and the fold drops it for ever. A
-// duplicate is an event of this id, not surely this one: ids are one namespace
-// for all who append. Without the header it is stored whoever has the id.
+// publish appends one event, waits until it is durable, and says what became of it.
+// When the acknowledgement does not come, publish the same event again, with its
+// id: the server drops a repeat within two minutes, and the fold drops it for ever.
 func publish(ctx context.Context, js jetstream.JetStream, out io.Writer, subject string, event object) error {
 	body, err := json.Marshal(event)
 	if err != nil {
@@ -87,16 +90,65 @@ func publish(ctx context.Context, js jetstream.JetStream, out io.Writer, subject
 	} {
 		msg.Header[name] = []string{value} // as written: CloudEvents names are lower case
 	}
-	ack, err := js.PublishMsg(ctx, msg)
-	if err == nil && ack.Duplicate {
+	seq, v, err := appendAndLearn(ctx, js, msg)
+	if err == nil && v.Code == "duplicate_id" && v.EventID != id {
+		// Ids are one namespace for all who append, and somebody else has used this
+		// one. Without the header the event is stored in any case.
 		delete(msg.Header, "Nats-Msg-Id")
-		ack, err = js.PublishMsg(ctx, msg)
+		seq, v, err = appendAndLearn(ctx, js, msg)
 	}
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", kind, err)
 	}
-	fmt.Fprintf(out, "%s is event %d of %s\n", kind, ack.Sequence, ack.Stream)
+	if v.Verdict == "rejected" {
+		return fmt.Errorf("%s, event %d, is rejected: %s: %s", kind, seq, v.Code, v.Detail)
+	}
+	fmt.Fprintf(out, "%s is event %d: %s\n", kind, seq, v.Verdict)
 	return nil
+}
+
+// verdict is what became of an event: applied, duplicate, accepted (one of the two,
+// long ago) or rejected. Empty: it is not known yet.
+type verdict struct {
+	Verdict string `json:"verdict"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+	EventID string `json:"event_id"`
+}
+
+// appendAndLearn returns where the event stands, and the verdict on it. The digest
+// says which event is meant: what has its Nats-Msg-Id may be another.
+func appendAndLearn(ctx context.Context, js jetstream.JetStream, msg *nats.Msg) (seq uint64, v verdict, err error) {
+	ack, err := js.PublishMsg(ctx, msg)
+	if err != nil {
+		return 0, v, err
+	}
+	sum := sha256.Sum256(msg.Data)
+	question, err := json.Marshal(object{"sha256": hex.EncodeToString(sum[:])})
+	if err != nil {
+		return 0, v, err
+	}
+	project := strings.Split(msg.Subject, ".")[2] // edict.log.<project>…
+	subject := fmt.Sprintf("edict.verdict.%s.%d", project, ack.Sequence)
+	for {
+		answer, err := js.Conn().RequestWithContext(ctx, subject, question)
+		if err == nil {
+			err = json.Unmarshal(answer.Data, &v)
+		}
+		switch {
+		case errors.Is(err, nats.ErrNoResponders), err == nil && (v.Code == "behind" || v.Code == "busy"):
+			// No worker is there yet, or none has come so far: ask again.
+		case err == nil && v.Verdict == "":
+			return 0, v, fmt.Errorf("%s: %s", v.Code, v.Detail)
+		default:
+			return ack.Sequence, v, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return 0, v, ctx.Err()
+		}
+	}
 }
 
 // newID is a UUID of version 7: it sorts by time of making.

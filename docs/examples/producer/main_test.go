@@ -3,35 +3,38 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/plane"
 	"github.com/edictdev/edict/policy"
 )
 
 const project = "00000000-0000-4000-8000-000000000000"
 
-// startLog is a server with a stream of the log's subjects.
-func startLog(t *testing.T) (context.Context, jetstream.JetStream, jetstream.Stream) {
-	s, err := server.NewServer(&server.Options{JetStream: true, StoreDir: t.TempDir(), Port: -1, NoSigs: true})
+// startPlane runs a plane, and gives what it takes to read its log.
+func startPlane(t *testing.T) (context.Context, jetstream.JetStream, jetstream.Stream) {
+	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: plane.None, NATSListen: "127.0.0.1:0", Relaxed: true})
 	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(10*time.Second))
-
-	ctx := context.Background()
-	nc, err := nats.Connect(s.ClientURL())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		p.Close()
+	})
+	nc, err := nats.Connect(p.NATSURL())
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "EDICT_LOG", Subjects: []string{"edict.log.>"}})
+	stream, err := js.Stream(ctx, "EDICT_LOG")
 	require.NoError(t, err)
 	return ctx, js, stream
 }
@@ -39,10 +42,10 @@ func startLog(t *testing.T) (context.Context, jetstream.JetStream, jetstream.Str
 // TestTheExampleAppendsEventsThatDecode runs the example and reads back what it
 // wrote.
 func TestTheExampleAppendsEventsThatDecode(t *testing.T) {
-	ctx, js, stream := startLog(t)
+	ctx, js, stream := startPlane(t)
 	var out bytes.Buffer
 	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, &out))
-	require.Equal(t, "policy_revision_created is event 1 of EDICT_LOG\nnode_updated is event 2 of EDICT_LOG\n", out.String())
+	require.Equal(t, "policy_revision_created is event 1: applied\nnode_updated is event 2: applied\n", out.String())
 
 	for seq, family := range []string{"policy", "node"} {
 		msg, err := stream.GetMsg(ctx, uint64(seq)+1)
@@ -59,16 +62,38 @@ func TestTheExampleAppendsEventsThatDecode(t *testing.T) {
 	}
 }
 
+func TestTheExampleFailsWhereItsEventIsRejected(t *testing.T) {
+	ctx, js, _ := startPlane(t)
+	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, io.Discard))
+	var out bytes.Buffer
+	require.ErrorContains(t, run(ctx, js.Conn().ConnectedUrl(), project, &out), "policy_revision_created, event 3, is rejected: policy_slug_taken: ")
+	require.Empty(t, out.String())
+}
+
+// TestTheExampleDoesNotLoseAnEventToAnotherOfItsID sends an id again with another
+// body, which JetStream acknowledges and drops.
+func TestTheExampleDoesNotLoseAnEventToAnotherOfItsID(t *testing.T) {
+	ctx, js, _ := startPlane(t)
+	event := object{"id": newID(), "type": "node_updated", "project_id": project, "node_id": "web-1", "labels": object{"role": "web"}, "addresses": []string{}}
+	var out bytes.Buffer
+	send := func() error { return publish(ctx, js, &out, "edict.log."+project+".node.web-1", event) }
+	require.NoError(t, send())
+	require.NoError(t, send(), "the same event again")
+	require.Equal(t, strings.Repeat("node_updated is event 1: applied\n", 2), out.String())
+	event["labels"] = object{"role": "db"}
+	require.ErrorContains(t, send(), "node_updated, event 1, is rejected: duplicate_id: ")
+}
+
 // TestTheExampleAppendsAnEventWhoseIDIsTaken has somebody else use the event's
 // message id before.
 func TestTheExampleAppendsAnEventWhoseIDIsTaken(t *testing.T) {
-	ctx, js, stream := startLog(t)
-	event := object{"id": newID(), "type": "node_removed", "project_id": project, "node_id": "web-1"}
-	_, err := js.Publish(ctx, "edict.log.somebody.else", []byte("{}"), jetstream.WithMsgID(event["id"].(string)))
+	ctx, js, stream := startPlane(t)
+	event := object{"id": newID(), "type": "node_removed", "project_id": project, "node_id": "web-1"} // which is not there
+	_, err := js.Publish(ctx, "edict.log.somebody.node.else", []byte("{}"), jetstream.WithMsgID(event["id"].(string)))
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, publish(ctx, js, &out, "edict.log."+project+".node.web-1", event))
-	require.Equal(t, "node_removed is event 2 of EDICT_LOG\n", out.String())
+	require.Equal(t, "node_removed is event 2: duplicate\n", out.String())
 	msg, err := stream.GetMsg(ctx, 2)
 	require.NoError(t, err)
 	require.Contains(t, string(msg.Data), "web-1")
