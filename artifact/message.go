@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/policy"
-	"github.com/google/uuid"
 )
 
 // Message is what one node is sent about one policy as of one log sequence: an

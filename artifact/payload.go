@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/edictdev/edict/policy"
 	strict "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // KindPolicy is the kind of an envelope that carries a PolicyPayload; its name

@@ -214,8 +214,9 @@ func (l *look) node(p *watched, by *touchedBy, e *projector.Enforcement) error {
 	if p.put(id, now); !ordered && !tables {
 		p.drop(id)
 	}
-	unseen := fresh && base == nil // nothing to compare with, and nothing missed
-	l.tell(id, late || !unseen && owed(by, base, now, id, met), ordered || was)
+	unseen := fresh && base == nil                                                  // nothing to compare with, and nothing missed
+	moved := base != nil && ordered && !slices.Equal(base.addresses, now.addresses) // they stand in its resolved block
+	l.tell(id, late || !unseen && (moved || owed(by, base, now, id, met)), ordered || was)
 	return nil
 }
 
@@ -232,7 +233,7 @@ func (l *look) tell(id policy.NodeID, yes, ordered bool) {
 // enforcing is what a node enforces now, and the events that may have changed
 // that. Its table is made only where one of them may.
 func (l *look) enforcing(p *watched, by *touchedBy, base *enforcing, e *projector.Enforcement) (now *enforcing, met events, err error) {
-	now = &enforcing{rows: e.Matched}
+	now = &enforcing{rows: e.Matched, addresses: e.Node.Addresses}
 	own := by.nodes[e.Node.ID]
 	stayed := base != nil && own.n == 0 && !base.unseen && (len(by.policies) == 0 || slices.Equal(base.rows, e.Matched))
 	if stayed {

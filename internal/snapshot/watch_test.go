@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"flag"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -83,7 +84,11 @@ func (w *watching) step(nodes []policy.NodeID) {
 			x = &reader{}
 			w.readers[id] = x
 		}
-		w.meet(x, e, a.Fingerprint.String(), matched(matters[e.Node.Project], e.Matched))
+		now, ordered := a.Fingerprint.String(), matched(matters[e.Node.Project], e.Matched)
+		if ordered { // its resolved block has its addresses, too
+			now += fmt.Sprint(e.Node.Addresses)
+		}
+		w.meet(x, e, now, ordered)
 		require.NoError(w.t, e.Close())
 	}
 }

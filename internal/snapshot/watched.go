@@ -31,13 +31,14 @@ type watched struct {
 
 // enforcing is a node that is looked at.
 type enforcing struct {
-	list    listKey
-	rows    []projector.HeadRef // by policy id
-	with    *combination
-	sum     contents // of the table; zero: there is none
-	refused bool
-	unseen  bool // its list and table were not looked at
-	ordered bool // a policy of it has anything of ordered policy
+	list      listKey
+	rows      []projector.HeadRef // by policy id
+	addresses policy.Addresses
+	with      *combination
+	sum       contents // of the table; zero: there is none
+	refused   bool
+	unseen    bool // its list and table were not looked at
+	ordered   bool // a policy of it has anything of ordered policy
 }
 
 // watchedList is what nodes of equal lists have in common.
