@@ -187,6 +187,9 @@ func (h *previewHandlers) foresee(project, id uuid.UUID, content policy.Content,
 	if seen.Refused.Count > 0 {
 		found = append(found, lint.TooManyEntries(lint.Nodes(seen.Refused), seen.Why))
 	}
+	if seen.LeftOut.Count > 0 {
+		found = append(found, lint.BlockTooLarge(lint.Nodes(seen.LeftOut)))
+	}
 	return found, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/compiler/firstmatch"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
@@ -22,6 +23,9 @@ type Foreseen struct {
 	// Refused are the nodes whose table would be refused; Why is of the first of them.
 	Refused SomeNodes
 	Why     error
+	// LeftOut are the nodes whose resolved block would leave allows out, because it
+	// would have too many rules.
+	LeftOut SomeNodes
 }
 
 // SomeNodes counts nodes and names the first few by id. More: there may be others,
@@ -83,7 +87,7 @@ func (t *Tables) Foresee(touched *projector.Touched, id uuid.UUID, content polic
 // more notes that there are nodes which were not looked at.
 func (s *Foreseen) more() {
 	s.moreDefaults()
-	s.Refused.More = true
+	s.Refused.More, s.LeftOut.More = true, true
 }
 
 func (s *Foreseen) moreDefaults() {
@@ -130,7 +134,7 @@ func (f *foresight) lists(crowds []*crowd) error {
 // tables finds out whose table would be refused: a list that crowds share is made
 // once, for as long as there are steps.
 func (f *foresight) tables(crowds []*crowd) error {
-	made, all := map[listName]error{}, f.everybody()
+	made, all := map[listName]*foreseenTable{}, f.everybody()
 	for _, c := range crowds {
 		var list datapath.NodeList
 		err := f.within(func(w *datapath.Work) error {
@@ -140,16 +144,18 @@ func (f *foresight) tables(crowds []*crowd) error {
 		})
 		if err == nil {
 			name := nameOf(list.Rules)
-			refused, known := made[name]
+			t, known := made[name]
 			if !known {
-				refused = f.table(list.Rules, all)
-				made[name] = refused
+				t = f.table(list, all)
+				made[name] = t
 			}
-			err = refused
+			if err = t.refused; err == nil && t.leavesOut(c) {
+				f.seen.LeftOut.add(c.Count, c.First...)
+			}
 		}
 		switch {
 		case errors.Is(err, errAllowance):
-			f.seen.Refused.More = true
+			f.seen.Refused.More, f.seen.LeftOut.More = true, true
 			return nil
 		case tooLarge(err):
 			if f.seen.Why == nil {
@@ -163,22 +169,40 @@ func (f *foresight) tables(crowds []*crowd) error {
 	return nil
 }
 
-// table makes the table of a list, and says why it is refused.
-func (f *foresight) table(rules []datapath.Rule, all []policy.Node) error {
+// foreseenTable is the table of a list, or why it is refused.
+type foreseenTable struct {
+	refused error
+	first   *firstmatch.List
+}
+
+// leavesOut reports whether the resolved block of a crowd's node would leave allows
+// out.
+func (t *foreseenTable) leavesOut(c *crowd) bool {
+	plain := datapath.Plain(c.after) && firstmatch.Faithful(c.node, c.after)
+	return !plain && len(c.node.Addresses) > 0 && t.first.TooLarge(c.node.Addresses)
+}
+
+// table makes the table of a list.
+func (f *foresight) table(list datapath.NodeList, all []policy.Node) *foreseenTable {
 	var population datapath.Population
 	err := f.within(func(w *datapath.Work) (err error) {
-		population, err = datapath.NewKinds(rules).Sort(all, w)
+		population, err = datapath.NewKinds(list.Rules).Sort(all, w)
 		return err
 	})
 	if err != nil {
-		return err
+		return &foreseenTable{refused: err}
 	}
-	return f.within(func(w *datapath.Work) error {
+	t := new(foreseenTable)
+	t.refused = f.within(func(w *datapath.Work) error {
 		opt := f.opt
-		opt.Work = w
-		_, err := datapath.Build(rules, population.Identities, opt)
+		opt.Work, opt.Closed = w, list.Closed
+		table, err := datapath.Build(list.Rules, population.Identities, opt)
+		if err == nil {
+			t.first = firstmatch.Of(table, membersOf(population))
+		}
 		return err
 	})
+	return t
 }
 
 // within does a part of a table, with as many steps as it may take; errAllowance:

@@ -81,6 +81,13 @@ func (l *List) Rules(self policy.Addresses) (rules []policy.Rule, omitted int) {
 // another one elsewhere.
 func (l *List) Split() bool { return l.split }
 
+// TooLarge reports whether the rules of a node that has these addresses leave allows
+// out, because they would be more than MaxRules.
+func (l *List) TooLarge(self policy.Addresses) bool {
+	left, fits := l.leftOut(self)
+	return !fits || len(left) > 0
+}
+
 // Closed are rules that deny everything to and from a node.
 func Closed(self policy.Addresses) (rules []policy.Rule) {
 	v := verdict{action: datapath.Deny}

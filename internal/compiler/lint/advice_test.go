@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/compiler/firstmatch"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -50,6 +51,7 @@ func advices() []advice {
 	cross := line("deny", wide, "10.9.0.0/16", toWeb) // the narrow one and this overlap, and neither has all of the other
 	const opened = `,"default_deny":false`
 	noted := line("log", wide, wide, anything)
+	const crowded = `{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_selector":"crowd"}`
 	const own, first, later = `,"priority":7`, `,"priority":6`, `,"priority":8`
 	return []advice{
 		{CodeOrderFlipped, "set a priority", author{rules: open + "," + shut}, author{order: own, rules: open + "," + shut}, "egress 10.9.0.1 tcp 80", "deny", "allow"},
@@ -75,6 +77,7 @@ func advices() []advice {
 		{CodeDirectionClosed, "add default_deny: false", author{"", narrow, opened, noted}, author{opened, narrow, opened, noted}, "egress 192.0.2.1 tcp 80", "deny", "allow"},
 		{CodeOutside, "correct the CIDRs", author{rules: line("allow", "10.2.0.0/16", "10.3.0.0/16", toWeb)}, author{rules: line("allow", part, "10.3.0.0/16", toWeb)}, "egress 10.3.0.1 tcp 80", "deny", "allow"},
 		{CodeDirectionOpened, "add a rule that denies the rest", author{order: own, rules: line("log", wide, wide, anything)}, author{order: own, rules: line("log", wide, wide, anything) + "," + line("deny", "0.0.0.0/0", "0.0.0.0/0", anything)}, "egress 192.0.2.1 tcp 80", "allow", "deny"},
+		{CodeBlockTooLarge, "name peers by CIDR", author{order: own, rules: crowded}, author{order: own, rules: open}, "egress 10.9.0.1 tcp 80", "deny", "allow"},
 		{CodeTooManyEntries, "use wider port ranges", author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65534}`)}, author{rules: line("allow", wide, wide, `"tcp","ports":{"from":1,"to":65535}`)}, "egress 10.9.0.1 tcp 80", "allow", "allow"},
 	}
 }
@@ -120,6 +123,12 @@ func (a author) codes(t *testing.T) (out []string) {
 	if datapath.NewReach(mine).Misses(enforcing(), datapath.Plain(a.heads(t))) {
 		found = append(found, Outside(some))
 	}
+	list := enforcedBy(a.heads(t))
+	table, err := datapath.Build(list.Rules, nil, datapath.Options{Closed: list.Closed})
+	require.NoError(t, err)
+	if firstmatch.Of(table, crowd{}).TooLarge(enforcing().Addresses) {
+		found = append(found, BlockTooLarge(some))
+	}
 	if _, err := datapath.Build(enforcedBy(a.heads(t)).Rules, nil, datapath.Options{Capacity: 20}); err != nil {
 		found = append(found, TooManyEntries(some, err))
 	}
@@ -142,6 +151,18 @@ func (a author) heads(t *testing.T) []datapath.Head {
 func enforcing() policy.Node {
 	return policy.Node{ID: "n", Labels: policy.Labels{{Key: "a"}}, Addresses: policy.Addresses{netip.MustParseAddr("10.1.0.1")}}
 }
+
+// crowd has the nodes that selectors name: 5,000.
+type crowd struct{}
+
+func (crowd) Members(datapath.Peer) (out []netip.Addr) {
+	for n := range 5000 {
+		out = append(out, netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)}))
+	}
+	return out
+}
+
+func (crowd) Elsewhere(netip.Prefix) []netip.Addr { return nil }
 
 // enforcedBy is its list.
 func enforcedBy(heads []datapath.Head) datapath.NodeList {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/edictdev/edict/internal/compiler/firstmatch"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -13,6 +14,7 @@ const (
 	CodeDirectionClosed = "direction_closed"
 	CodeDirectionOpened = "direction_opened"
 	CodeTooManyEntries  = "too_many_entries"
+	CodeBlockTooLarge   = "block_too_large"
 )
 
 // Nodes are some that a policy would change: how many, and the first by id. More:
@@ -48,6 +50,14 @@ func TooManyEntries(n Nodes, why error) Warning {
 	return Warning{Violation: policy.Violation{
 		Pointer: "/rules", Code: CodeTooManyEntries,
 		Detail: fmt.Sprintf("%s would keep their last table: %s; the next one is refused: %v", n.count(), n.names(), why),
+	}}
+}
+
+// BlockTooLarge warns that the resolved blocks of nodes would leave allows out.
+func BlockTooLarge(n Nodes) Warning {
+	return Warning{Violation: policy.Violation{
+		Pointer: "/rules", Code: CodeBlockTooLarge,
+		Detail: fmt.Sprintf("agents of the node contract take at most %d rules: %s would deny some of what is allowed: %s; name peers by CIDR instead of by selector", firstmatch.MaxRules, n.count(), n.names()),
 	}}
 }
 

@@ -45,7 +45,7 @@ func TestEachCodeIsFound(t *testing.T) {
 		}
 		require.Equal(t, c.want, strings.Join(got, ","), c.rules)
 	}
-	for _, other := range []string{CodeShadows, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeDirectionOpened, CodeTooManyEntries, CodeOutside} {
+	for _, other := range []string{CodeShadows, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeDirectionOpened, CodeTooManyEntries, CodeBlockTooLarge, CodeOutside} {
 		found[other] = true // of two policies alone, or of nodes
 	}
 	for _, code := range codes {
@@ -54,7 +54,7 @@ func TestEachCodeIsFound(t *testing.T) {
 }
 
 // codes are all that a warning can have.
-var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeDirectionOpened, CodeTooManyEntries, CodeOutside, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
+var codes = []string{CodeShadowed, CodeShadows, CodeEqualLevel, CodeRedirectsDiffer, CodeAuthDiffers, CodeDirectionClosed, CodeDirectionOpened, CodeTooManyEntries, CodeBlockTooLarge, CodeOutside, CodeOrderFlipped, CodeIPv6, CodeLogSkipped, policy.CodePassIntoNothing}
 
 func TestTheCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/lint.md")
