@@ -1,10 +1,13 @@
 package api_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -102,6 +105,45 @@ func TestTheFingerprintOfATableIsOfItsBytes(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(body), &doc))
 	require.Equal(t, base64.StdEncoding.EncodeToString(sum[:]), doc.Fingerprint)
 	require.Equal(t, []string{"10.0.0.0/8"}, doc.Identities[0].CIDRs)
+}
+
+// A large table travels gzip-coded to whoever takes that, and is the same table.
+func TestALargeTableIsCoded(t *testing.T) {
+	p := newPlane(t)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	rules := make([]string, 60)
+	for i := range rules {
+		rules[i] = strings.Replace(fromTen, `"from":80,"to":80`, fmt.Sprintf(`"from":%d,"to":%d`, 2*i+1, 2*i+1), 1)
+	}
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", "", rules...)))
+	whole := p.do("GET", tableOfDB, "")
+	require.Empty(t, whole.Header.Get("Content-Encoding"))
+	coded := p.do("GET", tableOfDB, "", "Accept-Encoding: gzip")
+	require.Equal(t, "gzip", coded.Header.Get("Content-Encoding"))
+	require.Equal(t, "Accept-Encoding", coded.Header.Get("Vary"))
+	require.Less(t, 4*len(coded.body), len(whole.body))
+	z, err := gzip.NewReader(bytes.NewReader(coded.body))
+	require.NoError(t, err)
+	text, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, string(whole.body), string(text))
+}
+
+// A rollout asks for tables of nodes that an ordered policy matches, and for no others.
+func TestARolloutOfAPlainPolicyAsksForNoTable(t *testing.T) {
+	var tables *snapshot.Tables
+	p := newPlane(t, func(d *api.Deps) {
+		tables = snapshot.NewTables(d.Model, snapshot.TableOptions{})
+		d.Tables = tables
+	})
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	made := into[resource.Policy](t, p.do("POST", policies, ordered("walls", "", fromTen)))
+	before := tables.Counts()
+	p.rollout(made.ID.String())
+	require.Equal(t, before, tables.Counts())
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"tier":"admin"}`))
+	p.rollout(made.ID.String())
+	require.NotEqual(t, before, tables.Counts())
 }
 
 // What the node contract cannot say is denied in a state, counted, and shown whole

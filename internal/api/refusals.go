@@ -23,8 +23,8 @@ type tableRefusals struct {
 }
 
 // of are nodes of a policy that keep an older table. Nodes of one
-// label set have much the same table, so one of each is asked, as long as the
-// patience lasts: a hundred thousand nodes may all have labels of their own, and one
+// label set have much the same table, so one of each is asked, where a policy of it is
+// not plain, as long as the patience lasts: a hundred thousand nodes may all have labels of their own, and one
 // table may be half a minute of work. Others are known because they asked.
 func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
 	var groups [][]projector.NodeSummary
@@ -49,6 +49,12 @@ func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int
 			nodes = append(nodes, s.ID)
 		}
 		if i >= limit || len(seats) == 0 || asking.Err() != nil {
+			continue
+		}
+		if plain, err := t.tables.Plain(seats[0].ID); plain || err != nil {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		var refused *snapshot.TableError

@@ -151,7 +151,7 @@ func (h *tableHandlers) datapath(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.bytes(http.StatusOK, mediaJSON, body)
+	c.coded(http.StatusOK, mediaJSON, body)
 	return nil
 }
 

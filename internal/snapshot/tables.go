@@ -160,6 +160,22 @@ func (t *Tables) Of(ctx context.Context, id policy.NodeID) (a Answer, ok bool, e
 	return a, ok, nil
 }
 
+// Plain reports whether only plain policies match a node, or none. It makes no table.
+func (t *Tables) Plain(id policy.NodeID) (plain bool, err error) {
+	e, ok, err := t.model.Enforcement(id)
+	if !ok || err != nil {
+		return true, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	for _, ref := range e.Matched {
+		r, err := t.head(e, ref)
+		if err != nil || r.Content().Extended() {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // job is a computation of tables on its way.
 type job struct {
 	*turn

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +30,7 @@ func (c *Contract) Handler(next http.Handler, report func(error)) http.Handler {
 		if t.status == 0 {
 			res.StatusCode = http.StatusOK
 		}
-		if err := c.Check(r, sent.whole(), res, t.body.Bytes()); err != nil {
+		if err := c.Check(r, sent.whole(), res, t.text()); err != nil {
 			report(err)
 		}
 	})
@@ -40,6 +41,19 @@ type tee struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
+}
+
+// text is the body without its coding, as far as it can be read.
+func (t *tee) text() []byte {
+	if t.Header().Get("Content-Encoding") != "gzip" {
+		return t.body.Bytes()
+	}
+	z, err := gzip.NewReader(&t.body)
+	if err != nil {
+		return nil
+	}
+	text, _ := io.ReadAll(z)
+	return text
 }
 
 func (t *tee) WriteHeader(status int) {

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// minCoded is how many bytes a body has at least that is worth coding.
+const minCoded = 4 << 10
+
+// coders are kept: one takes most of a megabyte.
+var coders = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one
+	return z
+}}
+
+// coded is bytes, gzip-coded where the client takes that and the body is large.
+func (c *call) coded(status int, media string, body []byte) {
+	h := c.w.Header()
+	h.Add("Vary", "Accept-Encoding")
+	if len(body) < minCoded || !takesGzip(c.r.Header.Values("Accept-Encoding")) {
+		c.bytes(status, media, body)
+		return
+	}
+	h.Set("Content-Type", media)
+	h.Set("Content-Encoding", "gzip")
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return
+	}
+	z := coders.Get().(*gzip.Writer)
+	defer coders.Put(z)
+	z.Reset(c.w)
+	_, _ = z.Write(body) // the client may be gone
+	_ = z.Close()
+}
+
+// takesGzip reports whether a client takes bodies that are gzip-coded: it names gzip,
+// or any coding, and not with the quality 0.
+func takesGzip(headers []string) bool {
+	named, star := "", ""
+	for _, h := range headers {
+		for part := range strings.SplitSeq(h, ",") {
+			name, quality, _ := strings.Cut(part, ";")
+			q, given := strings.CutPrefix(strings.TrimSpace(quality), "q=")
+			if !given {
+				q = "1"
+			}
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case "gzip":
+				named = q
+			case "*":
+				star = q
+			}
+		}
+	}
+	if named == "" {
+		named = star
+	}
+	q, err := strconv.ParseFloat(named, 64)
+	return err == nil && q > 0
+}

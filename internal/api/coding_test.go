@@ -1,0 +1,18 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhoTakesGzip(t *testing.T) {
+	for header, want := range map[string]bool{
+		"gzip": true, "deflate, GZIP;q=0.5": true, "*": true, "": false, "identity": false, "gzip;q=0": false,
+		"*;q=0": false, "gzip;q=0, *": false, "*;q=0, gzip": true, "br": false, "gzip;q=x": false,
+	} {
+		require.Equal(t, want, takesGzip([]string{header}), header)
+	}
+	require.True(t, takesGzip([]string{"br", "gzip"}))
+	require.False(t, takesGzip(nil))
+}
