@@ -60,6 +60,7 @@ type Append struct {
 	Correlation string // what its author said it belongs to
 	Request     string // digest of what was asked under an Idempotency-Key; "" without one
 	Once        bool   // only if nothing stands on its subject yet, else ErrWrongSequence
+	After       uint64 // only if this is the last sequence on its subject, else ErrWrongSequence; 0: whatever is
 	Again       bool   // though the log has it: what it met then made the fold refuse it, and is otherwise now
 	Bulk        bool   // omit Nats-Msg-Id: an import repeats safely by its event ids, and ids cost the server memory
 }
@@ -219,10 +220,17 @@ func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message,
 // Holds reports whether an event stands on the subject of e. Where the log has
 // replicas one that lags may say no.
 func (l *Log) Holds(ctx context.Context, e policy.Event) (bool, error) {
+	seq, err := l.LastOf(ctx, e)
+	return seq > 0, err
+}
+
+// LastOf is the sequence of the last event on the subject of e; 0: there is none.
+// Where the log has replicas one that lags may name an earlier one.
+func (l *Log) LastOf(ctx context.Context, e policy.Event) (uint64, error) {
 	subject := wire.Subject(e)
-	_, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
+	m, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
 	if errors.Is(err, ErrNotFound) {
-		return false, nil
+		return 0, nil
 	}
-	return err == nil, err
+	return m.Seq, err
 }

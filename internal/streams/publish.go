@@ -60,7 +60,7 @@ func outgoing(a Append) Outgoing {
 	case !a.Bulk:
 		o.MsgID = id
 	}
-	o.HasExpect, o.event = a.Once, e
+	o.HasExpect, o.Expect, o.event = a.Once || a.After > 0, a.After, e
 	return o
 }
 
@@ -247,6 +247,11 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 				continue
 			}
 		}
+		if o.Expect > 0 && errors.Is(err, ErrWrongSequence) {
+			if a.Seq, err = l.behind(ctx, o, err); err == nil {
+				return result{seq: a.Seq, duplicate: true}
+			}
+		}
 		switch {
 		case err == nil:
 			return result{seq: a.Seq, duplicate: a.Duplicate}
@@ -264,6 +269,23 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 			return result{err: err}
 		}
 	}
+}
+
+// behind finds o behind the event that it expected to be the last on its subject: the
+// server looks at that before it looks at message ids, so an earlier attempt, whose
+// acknowledgement was lost, is refused like anybody else's event.
+func (l *Log) behind(ctx context.Context, o *Outgoing, refused error) (seq uint64, err error) {
+	if inFlight(refused) {
+		return 0, fmt.Errorf("%w: %w", ErrBusy, refused) // perhaps by that attempt
+	}
+	m, err := l.NextOf(ctx, o.event, o.Expect+1)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return 0, refused
+	case err != nil:
+		return 0, fmt.Errorf("%w: what stands behind %d: %w", ErrUnknown, o.Expect, err)
+	}
+	return m.Seq, nil
 }
 
 // stored reports whether the event at seq is o's: of the same id and type, on

@@ -253,6 +253,34 @@ func TestPublishAllSendsABatchAgainWhoseAnswerWasLost(t *testing.T) {
 	assert.Empty(t, seqs)
 }
 
+// What is published after an event stands right behind it on its subject, and once,
+// whatever was published about anything else.
+func TestWhatIsPublishedAfterAnEventStandsBehindIt(t *testing.T) {
+	l := openLog(t, embedded(t))
+	last, err := l.LastOf(t.Context(), node("web-1", 1))
+	require.NoError(t, err)
+	require.Zero(t, last)
+	first, _, err := l.Publish(t.Context(), Append{Event: node("web-1", 1)})
+	require.NoError(t, err)
+	_, _, err = l.Publish(t.Context(), Append{Event: node("web-2", 2)})
+	require.NoError(t, err)
+	last, err = l.LastOf(t.Context(), node("web-1", 3))
+	require.NoError(t, err)
+	require.Equal(t, first, last)
+
+	second, _, err := l.Publish(t.Context(), Append{Event: node("web-1", 3), After: first})
+	require.NoError(t, err)
+	_, _, err = l.Publish(t.Context(), Append{Event: node("web-1", 4), After: first})
+	require.ErrorIs(t, err, ErrWrongSequence)
+	again, duplicate, err := l.Publish(t.Context(), Append{Event: node("web-1", 3), After: first})
+	require.NoError(t, err, "a lost acknowledgement is asked for again")
+	require.True(t, duplicate)
+	require.Equal(t, second, again)
+	state, err := l.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, second, state.Last)
+}
+
 // What is published once is not published again when the server has long
 // forgotten its id, nor by another.
 func TestWhatIsPublishedOnceStandsAlone(t *testing.T) {
