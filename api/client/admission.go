@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -61,7 +60,7 @@ func (a Admission) Delete(ctx context.Context, id string, calls ...Call) error {
 func ifVersion(version uint64) Call {
 	return func(r *http.Request) {
 		if version > 0 {
-			r.Header.Set("If-Match", strconv.Quote(strconv.FormatUint(version, 10)))
+			r.Header.Set("If-Match", VersionTag(version))
 		}
 	}
 }

@@ -15,8 +15,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -99,6 +102,19 @@ type Call func(*http.Request)
 func Key(key string) Call {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
+
+// IfMatch makes a write only while what it changes has this ETag; "*": while it
+// exists. Otherwise the write fails with 412 precondition_failed. The ETag of a policy
+// is [HeadTag] of its head, that of a node or a principal [VersionTag] of its version.
+func IfMatch(etag string) Call {
+	return func(r *http.Request) { r.Header.Set("If-Match", etag) }
+}
+
+// HeadTag is the ETag of a policy whose head is this revision.
+func HeadTag(revision uuid.UUID) string { return strconv.Quote(revision.String()) }
+
+// VersionTag is the ETag of what has this version.
+func VersionTag(version uint64) string { return strconv.Quote(strconv.FormatUint(version, 10)) }
 
 // Correlation names what the write belongs to; a revision keeps it.
 func Correlation(id string) Call {

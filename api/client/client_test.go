@@ -56,6 +56,14 @@ func TestAProblemIsTypedAndListsItsFaults(t *testing.T) {
 	require.Equal(t, "ann", s.last.Header.Get("X-Edict-Principal"))
 }
 
+func TestAConditionIsTheETagOfWhatWasRead(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusNoContent) })
+	for want, etag := range map[string]string{`"` + project.String() + `"`: client.HeadTag(project), `"4711"`: client.VersionTag(4711), "*": "*"} {
+		require.NoError(t, s.Nodes.Delete(t.Context(), project, "n1", client.IfMatch(etag)))
+		require.Equal(t, want, s.last.Header.Get("If-Match"))
+	}
+}
+
 func TestAnErrorOfSomethingBetweenKeepsItsStatus(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		http.Error(w, "<html>bad gateway", http.StatusBadGateway)

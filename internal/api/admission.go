@@ -146,7 +146,7 @@ func (h *admissionHandlers) get(c *call) error {
 }
 
 func (c *call) answerAdmission(stored projector.AdmissionPolicy) error {
-	c.w.Header().Set("ETag", strconv.Quote(strconv.FormatUint(stored.Version, 10)))
+	c.w.Header().Set("ETag", versionTag(stored.Version))
 	return c.json(http.StatusOK, showAdmission(stored))
 }
 

@@ -31,6 +31,8 @@ type Log interface {
 	// Publish answers with the sequence of this very event, whoever used its message id before.
 	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 	PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
+	// LastOf is the sequence of the last event on the subject of e; 0: there is none.
+	LastOf(ctx context.Context, e policy.Event) (uint64, error)
 	Created() time.Time
 }
 

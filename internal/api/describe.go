@@ -151,7 +151,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
 		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
 		HeaderEventID:     "An event id, a decimal number: what stands at or below it is in the answer, and a stream opened after it misses nothing.",
-		"ETag":            "Names the state's bytes, for If-None-Match; or a policy's version, for If-Match.",
+		"ETag":            "Names the state's bytes, for If-None-Match; or the version of a resource, for If-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
 		headerAPIVersion:  "The version of this contract.",

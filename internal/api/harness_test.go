@@ -96,6 +96,9 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	if seq, known := l.ids[a.Event.EventID()]; known && !a.Bulk && !a.Again {
 		return seq, true, nil
 	}
+	if a.After > 0 && a.After != l.last(a.Event) {
+		return 0, false, streams.ErrWrongSequence
+	}
 	seq := l.store(wire.Subject(a.Event), policy.Append(nil, a.Event), map[string][]string{
 		"ce-type": {a.Event.EventType()}, "ce-id": {a.Event.EventID().String()},
 		wire.HeaderPrincipal: {a.Principal}, wire.HeaderCorrelation: {a.Correlation}, wire.HeaderRequest: {a.Request},
@@ -103,6 +106,22 @@ func (l *memLog) append(a streams.Append) (uint64, bool, error) {
 	l.ids[a.Event.EventID()] = seq
 	l.traces = append(l.traces, a.Traceparent)
 	return seq, false, nil
+}
+
+// LastOf is as that of the log.
+func (l *memLog) LastOf(_ context.Context, e policy.Event) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last(e), l.fails
+}
+
+func (l *memLog) last(e policy.Event) (seq uint64) {
+	for _, m := range l.msgs {
+		if m.Subject == wire.Subject(e) {
+			seq = m.Seq
+		}
+	}
+	return seq
 }
 
 func (l *memLog) store(subject string, body []byte, header ...map[string][]string) uint64 {

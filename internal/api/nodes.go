@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,7 +48,7 @@ func (h *nodeHandlers) readRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "Read a node's facts",
-			Answers: jsonAnswer(http.StatusOK, resource.Node{}), Problems: readProblems(CodeNodeNotFound),
+			Answers: jsonAnswer(http.StatusOK, resource.Node{}, "ETag"), Problems: readProblems(CodeNodeNotFound),
 			serve: h.get,
 		},
 	}
@@ -60,17 +59,17 @@ func (h *nodeHandlers) writeRoutes() []Route {
 		{
 			Method: http.MethodPut, Pattern: patternNode, ID: "putNode", Tag: "nodes", Needs: access.OperateProject,
 			Summary:  "State a node's facts, whole; equal facts write nothing",
-			Params:   writeParams(),
+			Params:   writeParams(onlyIfMatchParam),
 			BodyType: mediaJSON, Body: resource.Facts{},
-			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}),
-				jsonAnswer(http.StatusOK, resource.Node{})...),
-			Problems: projectProblems(bodyProblems(factFaults(projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
+			Answers: append(jsonAnswer(http.StatusCreated, resource.Node{}, "ETag"),
+				jsonAnswer(http.StatusOK, resource.Node{}, "ETag")...),
+			Problems: projectProblems(bodyProblems(factFaults(CodePreconditionFailed, CodeContended, projector.CodeNodeIDTaken, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.put,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternNode, ID: "deleteNode", Tag: "nodes", Needs: access.OperateProject,
-			Summary: "Remove a node", Params: writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodeNodeNotFound), serve: h.delete,
+			Summary: "Remove a node", Params: writeParams(onlyIfMatchParam), Answers: noContent(),
+			Problems: writeProblems(CodeNodeNotFound, CodePreconditionFailed, CodeContended), serve: h.delete,
 		},
 		{
 			Method: http.MethodPost, Pattern: patternBatch, ID: "putNodes", Tag: "nodes", Needs: access.OperateProject,
@@ -175,85 +174,7 @@ func (h *nodeHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, showNode(n))
-}
-
-func (h *nodeHandlers) put(c *call) error {
-	project, id, err := c.pathProjectNode()
-	if err != nil {
-		return err
-	}
-	body, err := c.document()
-	if err != nil {
-		return err
-	}
-	facts, err := policy.DecodeFacts(body)
-	if err != nil {
-		return invalid(err)
-	}
-	e := policy.NodeUpdated{Project: project, Node: id, Labels: facts.Labels, Addresses: facts.Addresses}
-	if e.ID, err = h.writes.id(c, project, "put:"+string(id)); err != nil {
-		return err
-	}
-	if seq, created, ok := h.writes.madeBefore(c, e); ok {
-		if _, err := h.writes.await(c, e, seq); err != nil {
-			return err
-		}
-		return h.answer(c, e, seq, created)
-	}
-	var had projector.NodeInfo
-	var known bool
-	err = h.reads.check(c, func(v *projector.View) error {
-		had, known = v.Node(id)
-		switch {
-		case !known:
-			return errUnknown
-		case had.Project == project && sameFacts(had, facts):
-			return errUnchanged
-		}
-		return h.writes.owned(v, e)
-	})
-	if errors.Is(err, errUnchanged) {
-		return c.json(http.StatusOK, showNode(had))
-	}
-	if err != nil && !errors.Is(err, errUnknown) {
-		return err
-	}
-	v, err := h.writes.commit(c, e, !known)
-	if err != nil {
-		return err
-	}
-	return h.answer(c, e, v.Seq, !known)
-}
-
-// answer shows the facts that e gave at seq, whatever came after.
-func (h *nodeHandlers) answer(c *call, e policy.NodeUpdated, seq uint64, created bool) error {
-	n := projector.NodeInfo{
-		Node:    policy.Node{ID: e.Node, Project: e.Project, Labels: e.Labels, Addresses: e.Addresses},
-		Version: seq,
-	}
-	h.model.Read(func(v *projector.View) {
-		if now, ok := v.Node(e.Node); ok && now.Version == seq {
-			n = now
-		}
-	})
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
-	}
-	return c.json(status, showNode(n))
-}
-
-// owned refuses to write about another project's node.
-func (w *writes) owned(v *projector.View, e policy.NodeUpdated) error {
-	if w.refusal(v, e) == projector.CodeNodeIDTaken {
-		return problem(http.StatusConflict, projector.CodeNodeIDTaken, "node id %s belongs to another project", e.Node)
-	}
-	return nil
-}
-
-func sameFacts(n projector.NodeInfo, f policy.Facts) bool {
-	return n.Labels.Equal(f.Labels) && n.Addresses.Equal(f.Addresses)
+	return c.node(http.StatusOK, n)
 }
 
 func (h *nodeHandlers) delete(c *call) error {
@@ -261,12 +182,16 @@ func (h *nodeHandlers) delete(c *call) error {
 	if err != nil {
 		return err
 	}
+	only, err := c.condition()
+	if err != nil {
+		return err
+	}
 	e := policy.NodeRemoved{Project: project, Node: id}
 	if e.ID, err = h.writes.id(c, project, "remove:"+string(id)); err != nil {
 		return err
 	}
-	return h.writes.remove(c, e, func(v *projector.View) error {
-		_, err := ownNode(v, project, id)
-		return err
+	return h.writes.removeIf(c, e, only, func(v *projector.View) (string, error) {
+		n, err := ownNode(v, project, id)
+		return versionTag(n.Version), err
 	})
 }

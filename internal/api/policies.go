@@ -43,7 +43,7 @@ func (h *policyHandlers) createRoutes() []Route {
 			Summary:  "Publish a policy with its first revision",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
-			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location"),
+			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location", "ETag"),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
 				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
 			serve: h.create,
@@ -63,7 +63,7 @@ func (h *policyHandlers) readRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Read a policy and its head revision",
-			Answers: jsonAnswer(http.StatusOK, resource.Policy{}), Problems: readProblems(CodePolicyNotFound),
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag"), Problems: readProblems(CodePolicyNotFound),
 			serve: h.get,
 		},
 	}
@@ -74,18 +74,18 @@ func (h *policyHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",
-			Params:   writeParams(),
+			Params:   writeParams(onlyIfMatchParam),
 			BodyType: mediaJSON, Body: resource.Patch{},
-			Answers: jsonAnswer(http.StatusOK, resource.Policy{}),
-			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag"),
+			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: h.revise,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternPolicy, ID: "deletePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary: "Delete a policy; its id stays used, its slug is free again",
-			Params:  writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodePolicyNotFound),
+			Params:  writeParams(onlyIfMatchParam), Answers: noContent(),
+			Problems: writeProblems(CodePolicyNotFound, CodePreconditionFailed, CodeContended),
 			serve:    h.delete,
 		},
 	}
@@ -176,7 +176,13 @@ func (h *policyHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, showPolicy(pol))
+	return c.policy(http.StatusOK, showPolicy(pol))
+}
+
+// policy answers with a policy.
+func (c *call) policy(status int, p resource.Policy) error {
+	c.w.Header().Set("ETag", policyTag(p.HeadRevisionID))
+	return c.json(status, p)
 }
 
 func (h *policyHandlers) delete(c *call) error {
@@ -184,12 +190,16 @@ func (h *policyHandlers) delete(c *call) error {
 	if err != nil {
 		return err
 	}
+	only, err := c.condition()
+	if err != nil {
+		return err
+	}
 	e := policy.PolicyDeleted{Project: project, Policy: id}
 	if e.ID, err = h.writes.id(c, project, "delete:"+id.String()); err != nil {
 		return err
 	}
-	return h.writes.remove(c, e, func(v *projector.View) error {
-		_, err := livePolicy(v, project, id)
-		return err
+	return h.writes.removeIf(c, e, only, func(v *projector.View) (string, error) {
+		pol, err := livePolicy(v, project, id)
+		return policyTag(pol.Head.ID), err
 	})
 }

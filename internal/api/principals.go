@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -80,8 +79,8 @@ func (h *principalHandlers) writeRoutes() []Route {
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternPrincipal, ID: "deletePrincipal", Tag: tagAccess, Needs: access.AdminPlane,
-			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodePrincipalNotFound), serve: h.delete,
+			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(onlyIfMatchParam), Answers: noContent(),
+			Problems: writeProblems(CodePrincipalNotFound, CodePreconditionFailed, CodeContended), serve: h.delete,
 		},
 	}
 }
@@ -145,7 +144,7 @@ func (h *principalHandlers) answer(c *call, id policy.PrincipalID) error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("ETag", strconv.Quote(strconv.FormatUint(found.Version, 10)))
+	c.w.Header().Set("ETag", versionTag(found.Version))
 	return c.json(http.StatusOK, showPrincipal(found))
 }
 
@@ -220,15 +219,20 @@ func (h *principalHandlers) delete(c *call) error {
 	if err != nil {
 		return err
 	}
+	only, err := c.condition()
+	if err != nil {
+		return err
+	}
 	e := policy.PrincipalRemoved{Principal: id, CreatedBy: c.principal}
 	if e.ID, err = h.writes.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {
 		return err
 	}
-	return h.writes.remove(c, e, func(v *projector.View) error {
-		if _, ok := v.Principal(id); !ok {
-			return principalNotFound(id)
+	return h.writes.removeIf(c, e, only, func(v *projector.View) (string, error) {
+		found, ok := v.Principal(id)
+		if !ok {
+			return "", principalNotFound(id)
 		}
-		return nil
+		return versionTag(found.Version), nil
 	})
 }
 

@@ -110,7 +110,7 @@ func (h *policyHandlers) answer(c *call, status int, e policy.RevisionCreated) e
 	if err != nil {
 		return err
 	}
-	return c.json(status, out)
+	return c.policy(status, out)
 }
 
 func policyAt(v *projector.View, e policy.RevisionCreated) (resource.Policy, error) {

@@ -30,19 +30,23 @@ func (h *policyHandlers) revise(c *call) error {
 			return err
 		}
 	}
+	only, err := c.condition()
+	if err != nil {
+		return err
+	}
 	e := policy.RevisionCreated{Project: project, Policy: id}
 	if err := h.sign(c, &e, "revise:"+id.String()); err != nil {
 		return err
 	}
-	if patch.Expected != nil {
-		return h.publishRevision(c, e, patch, false)
+	if patch.Expected != nil || only.named() {
+		return h.publishRevision(c, e, patch, only, false)
 	}
-	return h.writes.insist(c, func(again bool) error { return h.publishRevision(c, e, patch, again) })
+	return h.writes.insist(c, func(again bool) error { return h.publishRevision(c, e, patch, only, again) })
 }
 
-// publishRevision makes of e what patch makes of the policy's head, publishes
-// it, and answers. again says that the log has e, and refused it.
-func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, again bool) error {
+// publishRevision makes of e what patch makes of the policy's head, if only names
+// that, publishes it, and answers. again says that the log has e, and refused it.
+func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patch policy.Patch, only condition, again bool) error {
 	var pol policy.Policy
 	published := false
 	err := h.reads.check(c, func(v *projector.View) (err error) {
@@ -50,6 +54,9 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 			return err
 		}
 		if pol, err = livePolicy(v, e.Project, e.Policy); err != nil {
+			return err
+		}
+		if err := only.holds(policyTag(pol.Head.ID)); err != nil {
 			return err
 		}
 		if patch.Expected != nil && h.writes.refusal(v, after(e, pol, *patch.Expected)) != "" {
@@ -63,7 +70,7 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 	})
 	switch {
 	case errors.Is(err, errUnchanged):
-		return c.json(http.StatusOK, showPolicy(pol))
+		return c.policy(http.StatusOK, showPolicy(pol))
 	case err != nil:
 		return err
 	case published:
@@ -76,7 +83,7 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 		return err
 	}
 	if _, err := h.writes.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
-		return err
+		return only.lost(err)
 	}
 	return h.answer(c, http.StatusOK, e)
 }

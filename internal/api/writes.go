@@ -32,6 +32,8 @@ type writes struct {
 	log interface {
 		Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 		PublishAll(ctx context.Context, as []streams.Append) (seqs []uint64, err error)
+		// LastOf is the sequence of the last event on the subject of e; 0: there is none.
+		LastOf(ctx context.Context, e policy.Event) (uint64, error)
 	}
 	model interface {
 		Applied() uint64
@@ -73,6 +75,9 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 	done(seq, err)
 	if fault.Always(fault.Unacknowledged) && errors.Is(err, streams.ErrUnknown) {
 		return projector.Verdict{}, nil
+	}
+	if a.After > 0 && errors.Is(err, streams.ErrWrongSequence) {
+		return projector.Verdict{}, errMoved
 	}
 	if err != nil {
 		return projector.Verdict{}, unpublished(err)
@@ -221,6 +226,11 @@ func (w *writes) refusal(v *projector.View, e policy.Event) string {
 // remove ends what e is about: 204 when it was there, and again for a retry
 // under the same key.
 func (w *writes) remove(c *call, e policy.Event, exists func(v *projector.View) error) error {
+	return w.removeIf(c, e, condition{}, func(v *projector.View) (string, error) { return "", exists(v) })
+}
+
+// removeIf is remove of what is in a state that only names; present gives its ETag.
+func (w *writes) removeIf(c *call, e policy.Event, only condition, present func(v *projector.View) (tag string, err error)) error {
 	if seq, _, ok := w.madeBefore(c, e); ok {
 		if _, err := w.await(c, e, seq); err != nil {
 			return err
@@ -228,10 +238,21 @@ func (w *writes) remove(c *call, e policy.Event, exists func(v *projector.View) 
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err := w.reads.check(c, exists); err != nil {
+	check := func(v *projector.View) error {
+		tag, err := present(v)
+		if err != nil {
+			return err
+		}
+		return only.holds(tag)
+	}
+	if err := w.reads.check(c, check); err != nil {
 		return err
 	}
-	if _, err := w.commit(c, e, false); err != nil {
+	commit := func() (projector.Verdict, error) { return w.commit(c, e, false) }
+	if only.named() {
+		commit = func() (projector.Verdict, error) { return w.provided(c, e, check) }
+	}
+	if _, err := commit(); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
