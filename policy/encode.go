@@ -79,7 +79,7 @@ func appendOrder(b []byte, o Order) []byte {
 // AppendRules appends a rule list in its own order, each rule
 // {"action","protocol","source_cidr"?,"destination_cidr"?,"ports"?}, and what it
 // has of "source_selector","destination_selector","proxy_port",
-// "listener_priority","auth".
+// "listener_priority","auth","direction".
 func AppendRules(b []byte, rules []Rule) []byte {
 	b = append(b, '[')
 	for i, r := range rules {
@@ -119,6 +119,9 @@ func (r Rule) AppendOrdered(b []byte) []byte {
 	}
 	if r.Auth != "" {
 		b = append(append(append(b, `,"auth":"`...), r.Auth...), '"')
+	}
+	if r.Direction != "" {
+		b = append(append(append(b, `,"direction":"`...), r.Direction...), '"')
 	}
 	return b
 }

@@ -94,9 +94,10 @@ const (
 	schemaAccess    = 4 // principals and relations
 	schemaKey       = 5 // the plane's key
 	schemaProject   = 6 // a relation that names the project of a node
+	schemaDirection = 7 // a revision with a rule that says its direction
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaProject
+	NewestSchema = schemaDirection
 )
 
 // always is the schema of a type all of whose events have it.

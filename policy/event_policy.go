@@ -38,7 +38,10 @@ type revisionMembers struct {
 var revisionCreated = Kind{
 	Type: TypeRevisionCreated, Family: ofPolicies,
 	Schema: func(e Event) int {
-		if e.(RevisionCreated).Revision.Content().Extended() {
+		switch c := e.(RevisionCreated).Revision.Content(); {
+		case c.directed():
+			return schemaDirection
+		case c.Extended():
 			return schemaOrdered
 		}
 		return schemaFirst

@@ -47,6 +47,7 @@ func anyRule(t *rapid.T) Rule {
 	if r.Action == Redirect || r.Action == Allow {
 		r.Auth = rapid.SampledFrom([]Auth{"", AuthRequired, AuthDisabled}).Draw(t, "auth")
 	}
+	r.Direction = rapid.SampledFrom([]Direction{"", "", Ingress, Egress}).Draw(t, "direction")
 	if r.Protocol.HasPorts() {
 		r.Ports.From = rapid.Uint16Range(1, 65535).Draw(t, "from")
 		r.Ports.To = rapid.Uint16Range(r.Ports.From, 65535).Draw(t, "to")

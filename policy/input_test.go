@@ -116,7 +116,7 @@ func TestRuleOrderIsBytewiseOnCanonicalText(t *testing.T) {
 		case 3:
 			b = Rule{
 				a.Action, a.Protocol, a.Source, a.Destination, a.Ports,
-				a.SourceSelector, a.DestinationSelector, b.ProxyPort, b.ListenerPriority, b.Auth,
+				a.SourceSelector, a.DestinationSelector, b.ProxyPort, b.ListenerPriority, b.Auth, b.Direction,
 			}
 		case 1:
 			b.Source, b.Destination = a.Source, a.Destination
@@ -127,7 +127,7 @@ func TestRuleOrderIsBytewiseOnCanonicalText(t *testing.T) {
 			return strings.Join([]string{
 				string(AppendCIDR(nil, r.Source)), string(AppendCIDR(nil, r.Destination)), string(r.Protocol),
 				string(rune(r.Ports.From>>8)) + string(rune(r.Ports.From&255)), string(rune(r.Ports.To>>8)) + string(rune(r.Ports.To&255)), string(r.Action),
-				r.SourceSelector, r.DestinationSelector, fmt.Sprintf("%05d", r.ProxyPort), fmt.Sprintf("%03d", r.ListenerPriority), string(r.Auth),
+				r.SourceSelector, r.DestinationSelector, fmt.Sprintf("%05d", r.ProxyPort), fmt.Sprintf("%03d", r.ListenerPriority), string(r.Auth), string(r.Direction),
 			}, "\x00")
 		}
 		require.Equal(t, strings.Compare(text(a), text(b)), a.Compare(b))

@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Tier is the coarsest part of the order of rules: everything in a tier is asked
 // before anything in the next. Empty: not set.
@@ -66,6 +69,11 @@ func (c Content) Extended() bool {
 		}
 	}
 	return false
+}
+
+// directed reports whether a rule says its direction.
+func (c Content) directed() bool {
+	return slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Direction != "" })
 }
 
 // Warnings are what may stand and is likely not meant, with pointers into the

@@ -31,6 +31,20 @@ func TestAnOrderedRevisionSurvivesItsBytes(t *testing.T) {
 	require.False(t, plain.(RevisionCreated).Revision.Order.Ordered())
 }
 
+func TestARuleOfOneDirectionIsNoPlainRule(t *testing.T) {
+	body := strings.Replace(revisionBody, `"action":"allow",`, `"action":"allow","direction":"ingress",`, 1)
+	require.NotEqual(t, revisionBody, body)
+	e, err := Decode([]byte(body))
+	require.NoError(t, err)
+	content := e.(RevisionCreated).Revision.Content()
+	require.False(t, content.Rules[0].Plain())
+	require.True(t, content.Extended())
+	require.Equal(t, 7, KindOf(e).Schema(e), "an older binary must not take it for a rule of both ends")
+	ordered, err := Decode([]byte(orderedBody))
+	require.NoError(t, err)
+	require.Equal(t, 2, KindOf(ordered).Schema(ordered))
+}
+
 func TestLevels(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -109,6 +123,11 @@ func TestEveryFaultOfAnOrderedPolicyIsNamed(t *testing.T) {
 		{"ports on icmp", draft("", `{"action":"pass","protocol":"icmp",`+sides+`,"ports":{"from":8,"to":8}}`), []string{"/rules/0/ports ports_forbidden"}},
 		{"an unknown action says nothing about what goes with it", draft("", `{"action":"proxy","protocol":"any",`+sides+`,"proxy_port":80}`), []string{"/rules/0/action unknown_action"}},
 		{
+			"an unknown direction, one that is no text, one that is null",
+			draft("", `{"action":"log","protocol":"any",`+sides+`,"direction":"both"},{"action":"deny","protocol":"any",`+sides+`,"direction":1},{"action":"deny","protocol":"any",`+sides+`,"direction":null}`),
+			[]string{"/rules/0/direction unknown_direction", "/rules/1/direction wrong_type", "/rules/2/direction wrong_type"},
+		},
+		{
 			"all at once", draft(`,"tier":"x","priority":-2`, `{"action":"deny","protocol":"icmp",`+sides+`,"source_selector":"a","ports":{"from":1,"to":1},"proxy_port":80}`),
 			[]string{"/tier unknown_tier", "/priority priority_out_of_range", "/rules/0/ports ports_forbidden", "/rules/0/source_selector selector_and_cidr", "/rules/0/proxy_port proxy_port_without_redirect"},
 		},
@@ -151,7 +170,7 @@ func TestASelectorOfARuleHasOneSpelling(t *testing.T) {
 }
 
 func FuzzOrderedRule(f *testing.F) {
-	for _, s := range []string{`"source_selector":"a"`, `"auth":"required"`, `"proxy_port":1e3`, `"listener_priority":126`, `"destination_selector":"a in (b)"`} {
+	for _, s := range []string{`"source_selector":"a"`, `"auth":"required"`, `"direction":"egress"`, `"proxy_port":1e3`, `"listener_priority":126`, `"destination_selector":"a in (b)"`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, field string) {

@@ -47,6 +47,16 @@ const (
 	AuthDisabled Auth = "disabled"
 )
 
+// Direction is the end of a flow at which a rule is asked: egress at its source,
+// ingress at its destination. Empty: at both.
+type Direction string
+
+// The closed set of directions.
+const (
+	Ingress Direction = "ingress"
+	Egress  Direction = "egress"
+)
+
 // Ports is an inclusive range of ports, 1..65535. The zero value means that
 // the rule has none.
 type Ports struct {
@@ -71,7 +81,12 @@ type Rule struct {
 	ProxyPort           uint16 // of a redirect, 1..65535; 0 elsewhere
 	ListenerPriority    uint8  // of a redirect: 1..MaxListenerPriority, lower first; 0: after all of them
 	Auth                Auth   // of an allow or a redirect
+	Direction           Direction
 }
+
+// AskedAt reports whether the rule is asked at the end of a flow that sees it in a
+// direction.
+func (r Rule) AskedAt(d Direction) bool { return r.Direction == "" || r.Direction == d }
 
 // Limits of a rule list and of a rule's numbers.
 const (
@@ -88,7 +103,7 @@ func (r Rule) Plain() bool {
 	default:
 		return false
 	}
-	return r.Protocol != SCTP && r.SourceSelector == "" && r.DestinationSelector == "" && r.Auth == ""
+	return r.Protocol != SCTP && r.SourceSelector == "" && r.DestinationSelector == "" && r.Auth == "" && r.Direction == ""
 }
 
 // Compare is the canonical order of rules (docs/design.md#compile): source CIDR,
@@ -119,6 +134,7 @@ func (r Rule) CompareOrdered(o Rule) int {
 		cmp.Compare(r.ProxyPort, o.ProxyPort),
 		cmp.Compare(r.ListenerPriority, o.ListenerPriority),
 		strings.Compare(string(r.Auth), string(o.Auth)),
+		strings.Compare(string(r.Direction), string(o.Direction)),
 	)
 }
 

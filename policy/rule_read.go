@@ -17,11 +17,12 @@ const (
 	ruleProxyPort
 	ruleListenerPriority
 	ruleAuth
+	ruleDirection
 )
 
 var ruleFields = []string{
 	"action", "protocol", "source_cidr", "destination_cidr", "ports",
-	"source_selector", "destination_selector", "proxy_port", "listener_priority", "auth",
+	"source_selector", "destination_selector", "proxy_port", "listener_priority", "auth", "direction",
 }
 
 // readRules reads a revision's rule list, 1..MaxRules long.
@@ -85,6 +86,8 @@ func readRuleField(r *reader, rule *Rule, bit uint) bool {
 		rule.ListenerPriority = readListenerPriority(r)
 	case ruleAuth:
 		rule.Auth = readAuth(r)
+	case ruleDirection:
+		rule.Direction = readDirection(r)
 	default:
 		return false
 	}
@@ -238,6 +241,20 @@ func readAuth(r *reader) Auth {
 	}
 	if ok {
 		r.note("", CodeUnknownAuth, fmt.Sprintf("%.32q is not an auth; use required or disabled", b))
+	}
+	return ""
+}
+
+func readDirection(r *reader) Direction {
+	b, ok := r.text("a string")
+	switch string(b) {
+	case string(Ingress):
+		return Ingress
+	case string(Egress):
+		return Egress
+	}
+	if ok {
+		r.note("", CodeUnknownDirection, fmt.Sprintf("%.32q is not a direction; use ingress or egress, or leave it out: the rule is then asked at both ends", b))
 	}
 	return ""
 }

@@ -84,6 +84,7 @@ const (
 	CodeListenerPriorityOutOfRange = "listener_priority_out_of_range"
 	CodeUnknownAuth                = "unknown_auth"
 	CodeAuthForbidden              = "auth_without_allow" // on a deny, log or pass
+	CodeUnknownDirection           = "unknown_direction"
 
 	CodeInvalidSlug        = "invalid_slug"
 	CodeInvalidDisplayName = "invalid_display_name"

@@ -41,6 +41,7 @@ type Rule struct {
 	ProxyPort           uint16 `json:"proxy_port,omitempty" doc:"Of a redirect, which needs one: the port of the node's proxy."`
 	ListenerPriority    uint8  `json:"listener_priority,omitempty" doc:"Of a redirect: among redirects of one level the lowest wins; absent, it comes after all of them."`
 	Auth                string `json:"auth,omitempty" doc:"Of an allow or a redirect: whether both ends must prove who they are. Absent, it is inherited from a broader rule of the same or a higher place."`
+	Direction           string `json:"direction,omitempty" doc:"The end of a flow at which the rule is asked: egress at its source, ingress at its destination. Absent: at both."`
 }
 
 // Order is where a revision's rules stand among those of other policies. What is

@@ -95,6 +95,9 @@ func ruleCells(r resource.Rule) []string {
 	if r.Auth != "" {
 		action += ", auth " + r.Auth
 	}
+	if r.Direction != "" {
+		action += ", " + r.Direction + " only"
+	}
 	return []string{action, r.Protocol, ports, r.SourceCIDR + r.SourceSelector, r.DestinationCIDR + r.DestinationSelector}
 }
 

@@ -126,6 +126,7 @@ func brokenRules() map[string]string {
 		policy.CodeListenerPriorityOutOfRange: "a listener priority is not 1 to 126",
 		policy.CodeUnknownAuth:                "an auth is none of required and disabled",
 		policy.CodeAuthForbidden:              "a rule that is neither allow nor redirect has an auth",
+		policy.CodeUnknownDirection:           "a direction is neither ingress nor egress",
 
 		policy.CodeInvalidSlug:        "a slug is not 1 to 64 of a-z, 0-9 and '-' after a letter",
 		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters, or has control characters or such as nobody sees",
@@ -165,7 +166,7 @@ func ruleFaults(more ...string) []string {
 		policy.CodePortOutOfRange, policy.CodePortRangeInverted, policy.CodeRulesOutOfRange, policy.CodeSelectorSyntax,
 		policy.CodeUnknownTier, policy.CodePriorityOutOfRange, policy.CodeSelectorAndCIDR, policy.CodeProxyPortRequired,
 		policy.CodeProxyPortForbidden, policy.CodeListenerPriorityForbidden, policy.CodeListenerPriorityOutOfRange,
-		policy.CodeUnknownAuth, policy.CodeAuthForbidden)
+		policy.CodeUnknownAuth, policy.CodeAuthForbidden, policy.CodeUnknownDirection)
 }
 
 // factFaults are what a node's facts may break.

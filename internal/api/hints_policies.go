@@ -33,6 +33,7 @@ func ruleHints() map[string]hint {
 		"Rule.proxy_port":           {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(65535), Examples: []any{10080}}},
 		"Rule.listener_priority":    {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(policy.MaxListenerPriority)}},
 		"Rule.auth":                 {Schema: schema{Enum: openapi.OneOfTexts(policy.AuthRequired, policy.AuthDisabled)}},
+		"Rule.direction":            {Schema: schema{Enum: openapi.OneOfTexts(policy.Ingress, policy.Egress)}},
 		"Selector":                  says("The nodes that take part in a policy: those that match either side."),
 		"Selector.source":           selector,
 		"Selector.destination":      selector,

@@ -87,6 +87,7 @@ func showRule(r policy.Rule) resource.Rule {
 		ProxyPort:           r.ProxyPort,
 		ListenerPriority:    r.ListenerPriority,
 		Auth:                string(r.Auth),
+		Direction:           string(r.Direction),
 	}
 	if r.Ports != (policy.Ports{}) {
 		out.Ports = &resource.Ports{From: r.Ports.From, To: r.Ports.To}

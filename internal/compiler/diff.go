@@ -7,7 +7,7 @@ import (
 )
 
 // Diff is the change between two rule lists, each part in canonical order. Its
-// key is whom and what a rule matches (source, destination, protocol, ports): a
+// key is whom and what a rule matches (source, destination, protocol, ports, direction): a
 // rule of which only what it does has changed is modified.
 type Diff struct {
 	Added    []policy.Rule
@@ -68,7 +68,7 @@ func byKey(rules []policy.Rule) []policy.Rule {
 	return list
 }
 
-// key is what a rule matches, without what it does.
+// key is what a rule matches, its direction among it, without what it does.
 func key(r policy.Rule) policy.Rule {
 	r.Action, r.ProxyPort, r.ListenerPriority, r.Auth = "", 0, 0, ""
 	return r

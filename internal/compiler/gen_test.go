@@ -70,6 +70,7 @@ func extend(t *rapid.T, r *policy.Rule) {
 	if r.Action != policy.Pass {
 		r.Auth = rapid.SampledFrom([]policy.Auth{"", policy.AuthDisabled, policy.AuthRequired}).Draw(t, "auth")
 	}
+	r.Direction = rapid.SampledFrom([]policy.Direction{"", policy.Ingress, policy.Egress}).Draw(t, "direction")
 }
 
 func anyRules(t *rapid.T) []policy.Rule {

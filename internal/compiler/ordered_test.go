@@ -49,6 +49,18 @@ func TestGoldenBytesOfOrderedPolicy(t *testing.T) {
 			[]policy.Rule{{Action: policy.Deny, Protocol: policy.Any, Source: base.Source, DestinationSelector: "role in (cache,db)"}},
 			`[{"source_cidr":"10.0.0.0/8","protocol":"any","action":"deny","destination_selector":"role in (cache,db)"}]`,
 		},
+		{"a direction alone", with(func(r *policy.Rule) { r.Direction = policy.Ingress }), `[{` + ends + `,"action":"allow","direction":"ingress"}]`},
+		{
+			"a direction is the last field, and the last that orders",
+			[]policy.Rule{
+				{Action: policy.Allow, Protocol: policy.Any, SourceSelector: "a", DestinationSelector: "b", Auth: policy.AuthRequired},
+				{Action: policy.Allow, Protocol: policy.Any, SourceSelector: "a", DestinationSelector: "b", Auth: policy.AuthDisabled, Direction: policy.Ingress},
+				{Action: policy.Allow, Protocol: policy.Any, SourceSelector: "a", DestinationSelector: "b", Auth: policy.AuthDisabled, Direction: policy.Egress},
+			},
+			`[{"protocol":"any","action":"allow","source_selector":"a","destination_selector":"b","auth":"disabled","direction":"egress"},` +
+				`{"protocol":"any","action":"allow","source_selector":"a","destination_selector":"b","auth":"disabled","direction":"ingress"},` +
+				`{"protocol":"any","action":"allow","source_selector":"a","destination_selector":"b","auth":"required"}]`,
+		},
 		{
 			"every field at once, and the order of rules that differ in the new fields alone",
 			[]policy.Rule{

@@ -47,7 +47,7 @@ func extended(b []byte) bool {
 			continue
 		}
 		switch string(b[i+1 : i+5]) {
-		case "auth", string(policy.SCTP), string(policy.Pass), string(policy.Redirect[:4]):
+		case "auth", "dire", string(policy.SCTP), string(policy.Pass), string(policy.Redirect[:4]):
 			return true
 		case "sour":
 			if bytes.HasPrefix(b[i:], []byte(`"source_s`)) {

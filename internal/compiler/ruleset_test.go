@@ -113,6 +113,7 @@ func slow(in []policy.Rule) []byte {
 		Proxy       int    `json:"proxy_port,omitempty"`
 		Listener    int    `json:"listener_priority,omitempty"`
 		Auth        string `json:"auth,omitempty"`
+		Direction   string `json:"direction,omitempty"`
 	}
 	text := func(p netip.Prefix) string {
 		if !p.IsValid() {
@@ -129,13 +130,13 @@ func slow(in []policy.Rule) []byte {
 	for _, r := range in {
 		s := shadow{
 			text(r.Source), text(r.Destination), string(r.Protocol), nil, string(r.Action),
-			r.SourceSelector, r.DestinationSelector, int(r.ProxyPort), int(r.ListenerPriority), string(r.Auth),
+			r.SourceSelector, r.DestinationSelector, int(r.ProxyPort), int(r.ListenerPriority), string(r.Auth), string(r.Direction),
 		}
 		if r.Ports.From != 0 {
 			s.Ports = &ports{r.Ports.From, r.Ports.To}
 		}
-		key := fmt.Sprintf("%s\x00%s\x00%s\x00%05d\x00%05d\x00%s\x00%s\x00%s\x00%05d\x00%05d\x00%s", s.Source, s.Destination, s.Protocol, r.Ports.From, r.Ports.To, s.Action,
-			s.From, s.To, s.Proxy, s.Listener, s.Auth)
+		key := fmt.Sprintf("%s\x00%s\x00%s\x00%05d\x00%05d\x00%s\x00%s\x00%s\x00%05d\x00%05d\x00%s\x00%s", s.Source, s.Destination, s.Protocol, r.Ports.From, r.Ports.To, s.Action,
+			s.From, s.To, s.Proxy, s.Listener, s.Auth, s.Direction)
 		if !seen[key] {
 			seen[key] = true
 			entries = append(entries, entry{key, s})

@@ -56,8 +56,9 @@ type entry struct {
 	weight   int           // about the bytes that it keeps in memory, in those of the log
 }
 
-// projectSchema is the newest that an event of a project may claim. It rises
-// only with an event of the plane's own that says so before (see ofProject).
+// projectSchema is the newest that an event of a project may claim that does not
+// need it. It rises only with an event of the plane's own that says so
+// before (see ofProject).
 const projectSchema = 5
 
 // NewerEventError means that an event of the plane's own was written under a
@@ -77,10 +78,10 @@ func prepare(m streams.Message) (entry, error) {
 	ev, err := policy.Decode(m.Body)
 	e := entry{msg: m, size: m.Size(), body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
 	if v := m.Header[wire.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
-		if !ofProject(m.Subject) {
-			if newer(v[0]) {
-				return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
-			}
+		switch own := !ofProject(m.Subject); {
+		case own && newer(v[0]):
+			return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
+		case own, err == nil && v[0] == wire.DataSchema(ev):
 			return e.decode(ev, err)
 		}
 		e.fault = &policy.DecodeError{Code: policy.Undecodable, Violations: policy.Violations{{
@@ -121,7 +122,9 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 // ofProject reports whether an event is of a family that operators of projects
 // append to. One of these that claims a newer schema than the plane's own events
 // have said by then is rejected, by every binary ever: it would let whoever
-// operates one project stop all workers for good.
+// operates one project stop all workers for good. What needs its schema, as a
+// revision does that says a direction, is accepted: older workers, which reject it,
+// reject its body whatever it claims.
 func ofProject(subject string) bool {
 	c, ok := wire.ParseSubject(subject)
 	return ok && c.Project != uuid.Nil

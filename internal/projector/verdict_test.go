@@ -155,7 +155,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v7"}}
+	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v8"}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
@@ -181,9 +181,30 @@ func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 	p.Read(func(v *View) { require.Equal(t, 1, v.Counts().Nodes) })
 }
 
+func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
+	directed, ordinary := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80), revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
+	directed.Revision.Rules[0].Direction = policy.Ingress
+	for _, c := range []struct {
+		event       policy.Event
+		claim, want string
+	}{
+		{directed, "edict/v7", "applied"},
+		{directed, "edict/v6", policy.Undecodable},
+		{directed, "edict/v8", policy.Undecodable},
+		{directed, "edict/v1", "applied"},
+		{ordinary, "edict/v7", policy.Undecodable},
+		{ordinary, "edict/v1", "applied"},
+	} {
+		p, j := openFresh(t), &journal{}
+		m := j.add(c.event)
+		m.Header = map[string][]string{wire.HeaderDataSchema: {c.claim}}
+		require.Equal(t, c.want, verdict(t, p, m), c.claim)
+	}
+}
+
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

@@ -221,6 +221,9 @@ func (d drawer) rule(ordered, both bool) gen.Rule {
 		if r.Action == "redirect" {
 			r.Protocol, r.ProxyPort = "tcp", 15001
 		}
+		if d.IntN(3) == 0 {
+			r.Direction = pick(d, "ingress", "egress")
+		}
 	}
 	if r.Protocol == "tcp" || r.Protocol == "udp" {
 		r.Ports = pick(d, &gen.Ports{From: 22, To: 22}, &gen.Ports{From: 80, To: 443}, &gen.Ports{From: 1, To: 65535}, &gen.Ports{From: 443, To: 8443})

@@ -51,20 +51,23 @@ func linesOf(n policy.Node, h Head, plain bool) (all []Line) {
 		if !enforced[place{i, Egress}] {
 			rule := l.rule(i, r)
 			rule.Direction, rule.Peer = Egress, l.peer(r.Destination, r.DestinationSelector, destination)
-			all = append(all, Line{rule, l.why("source", r.Source, r.SourceSelector, source)})
+			all = append(all, Line{rule, l.why("source", r.AskedAt(policy.Egress), r.Source, r.SourceSelector, source)})
 		}
 		if !enforced[place{i, Ingress}] {
 			rule := l.rule(i, r)
 			rule.Direction, rule.Peer = Ingress, l.peer(r.Source, r.SourceSelector, source)
-			all = append(all, Line{rule, l.why("destination", r.Destination, r.DestinationSelector, destination)})
+			all = append(all, Line{rule, l.why("destination", r.AskedAt(policy.Ingress), r.Destination, r.DestinationSelector, destination)})
 		}
 	}
 	return all
 }
 
-// why says why the node is not on a side of a rule.
-func (l *lister) why(name string, cidr netip.Prefix, own string, side policy.Expr) string {
+// why says why the node does not enforce a rule on a side of it. asked: the rule's
+// direction is that of the side.
+func (l *lister) why(name string, asked bool, cidr netip.Prefix, own string, side policy.Expr) string {
 	switch {
+	case !asked:
+		return notAsked(name)
 	case l.bySide && !side.Matches(l.node.Labels):
 		return fmt.Sprintf("the node is not on the %s side: the policy is for %s there", name, side)
 	case own != "" && !parsed(own).Matches(l.node.Labels):
@@ -72,8 +75,10 @@ func (l *lister) why(name string, cidr netip.Prefix, own string, side policy.Exp
 	case cidr.IsValid() && !slices.ContainsFunc(l.node.Addresses, cidr.Contains):
 		return fmt.Sprintf("none of the node's addresses is in %s", cidr)
 	}
-	return fmt.Sprintf("the rule is not asked on the %s side", name)
+	return notAsked(name)
 }
+
+func notAsked(side string) string { return fmt.Sprintf("the rule is not asked on the %s side", side) }
 
 // Rules are a direction's rules in the order in which they are tried, those that
 // only log among them. They are shared: do not modify.

@@ -59,6 +59,37 @@ func TestLinesSayWhatANodeEnforcesAndWhyItDoesNotTheRest(t *testing.T) {
 	}, got)
 }
 
+func TestARuleOfOneDirectionIsAskedAtOneEnd(t *testing.T) {
+	all := netip.MustParsePrefix("10.0.0.0/8")
+	rule := func(d policy.Direction, p policy.Protocol) policy.Rule {
+		return policy.Rule{Action: policy.Allow, Protocol: p, Source: all, Destination: all, Direction: d}
+	}
+	h := datapath.Head{Policy: uuid.UUID{1}, Revision: policy.Revision{
+		ID: uuid.UUID{2}, Selector: policy.Selector{Source: side(t, "env"), Destination: side(t, "env")},
+		Rules: []policy.Rule{rule(policy.Egress, policy.Any), rule(policy.Ingress, policy.ICMP), rule("", policy.ICMP)},
+	}}
+	for _, addresses := range [][]string{{"10.0.0.1"}, nil} {
+		var got []string
+		for _, l := range datapath.Lines(nodeOf(t, map[string]string{"env": "qa"}, addresses...), []datapath.Head{h}) {
+			got = append(got, l.Direction.String()+": "+l.String()+": "+l.Why)
+		}
+		require.Equal(t, []string{
+			"egress: allow any to 10.0.0.0/8: ",
+			"egress: allow icmp to 10.0.0.0/8: the rule is not asked on the source side",
+			"egress: allow icmp to 10.0.0.0/8: ",
+			"ingress: allow any from 10.0.0.0/8: the rule is not asked on the destination side",
+			"ingress: allow icmp from 10.0.0.0/8: ",
+			"ingress: allow icmp from 10.0.0.0/8: ",
+		}, got)
+	}
+	// A direction with no rule closes nothing.
+	h.Revision.Rules = h.Revision.Rules[:1]
+	table, err := datapath.Build(datapath.List(nodeOf(t, map[string]string{"env": "qa"}, "10.0.0.1"), []datapath.Head{h}).Rules, nil, datapath.Options{})
+	require.NoError(t, err)
+	require.Equal(t, datapath.Deny, table.DefaultVerdict(datapath.Egress))
+	require.Equal(t, datapath.Allow, table.DefaultVerdict(datapath.Ingress))
+}
+
 // Lines that the node enforces are what List gives, in the order of the table made
 // of it.
 func TestLinesAreTheListOfTheTable(t *testing.T) {

@@ -34,8 +34,8 @@ type NodeList struct {
 }
 
 // List is what a node enforces of some policies: egress rules where it is on a
-// rule's source side, ingress rules where it is on the destination side. A node
-// is on a side when the policy's selector for it matches, and the rule's own if
+// rule's source side, ingress rules where it is on the destination side; a rule that
+// says a direction gives a rule of that one alone. A node is on a side when the policy's selector for it matches, and the rule's own if
 // it has one; where the rule has a CIDR there, one of the node's addresses must
 // lie in it. A node without addresses lies in every CIDR, and the assumptions
 // say where that mattered.
@@ -66,12 +66,12 @@ func listed(n policy.Node, heads []Head, plain bool) NodeList {
 		l := newLister(n, h, plain)
 		for i, r := range h.Revision.Rules {
 			rule := l.rule(i, r)
-			if l.on(r.Source, r.SourceSelector, h.Revision.Selector.Source, rule.Ref) {
+			if r.AskedAt(policy.Egress) && l.on(r.Source, r.SourceSelector, h.Revision.Selector.Source, rule.Ref) {
 				rule.Direction = Egress
 				rule.Peer = l.peer(r.Destination, r.DestinationSelector, h.Revision.Selector.Destination)
 				list.Rules = append(list.Rules, rule)
 			}
-			if l.on(r.Destination, r.DestinationSelector, h.Revision.Selector.Destination, rule.Ref) {
+			if r.AskedAt(policy.Ingress) && l.on(r.Destination, r.DestinationSelector, h.Revision.Selector.Destination, rule.Ref) {
 				rule.Direction = Ingress
 				rule.Peer = l.peer(r.Source, r.SourceSelector, h.Revision.Selector.Source)
 				list.Rules = append(list.Rules, rule)

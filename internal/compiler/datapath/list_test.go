@@ -47,6 +47,7 @@ func fleetRule(t *rapid.T) policy.Rule {
 	if s := selectors.Draw(t, "destination_selector"); s != "" {
 		r.Destination, r.DestinationSelector = netip.Prefix{}, s
 	}
+	r.Direction = rapid.SampledFrom([]policy.Direction{"", "", policy.Ingress, policy.Egress}).Draw(t, "direction")
 	if r.Protocol == policy.TCP {
 		r.Ports = rapid.SampledFrom([]policy.Ports{{From: 80, To: 80}, {From: 1, To: 65535}, {From: 79, To: 81}}).Draw(t, "ports")
 	}
@@ -147,6 +148,9 @@ func (j judge) sides(h datapath.Head, r policy.Rule, source bool) (policy.Expr, 
 // or one of its addresses lies in the rule's CIDR.
 func (j judge) on(n policy.Node, h datapath.Head, r policy.Rule, source bool) bool {
 	side, own, cidr := j.sides(h, r, source)
+	if r.Direction == policy.Ingress && source || r.Direction == policy.Egress && !source {
+		return false
+	}
 	if !side.Matches(n.Labels) {
 		return false
 	}

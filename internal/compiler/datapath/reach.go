@@ -24,8 +24,12 @@ func NewReach(c policy.Content) *Reach {
 	r := &Reach{source: reachSide{policy: c.Selector.Source}, destination: reachSide{policy: c.Selector.Destination}}
 	seen := map[string]bool{}
 	for _, rule := range c.Rules {
-		r.source.add(rule.Source, rule.SourceSelector, "s", seen)
-		r.destination.add(rule.Destination, rule.DestinationSelector, "d", seen)
+		if rule.AskedAt(policy.Egress) {
+			r.source.add(rule.Source, rule.SourceSelector, "s", seen)
+		}
+		if rule.AskedAt(policy.Ingress) {
+			r.destination.add(rule.Destination, rule.DestinationSelector, "d", seen)
+		}
 	}
 	return r
 }

@@ -11,14 +11,14 @@ import (
 // direction a flow of it has, so the rules stand in one list for both, between the
 // CIDRs that their author wrote. Where one names a side by selector, that is every
 // address, and what it would allow is denied. written gives a rule as its author
-// wrote it.
+// wrote it. What a rule of one direction decides is denied, too.
 func Unaddressed(t *datapath.Table, written func(datapath.Ref) policy.Rule) (rules []policy.Rule, omitted int) {
 	l, sixes := &List{refs: map[datapath.Ref]bool{}}, false
 	var lines []line
 	for _, r := range t.InOrder() {
 		w := written(r.Ref)
 		next := lineOf(r, side(w.Source), side(w.Destination))
-		if (w.SourceSelector != "" || w.DestinationSelector != "") && next.action != datapath.Log {
+		if (w.SourceSelector != "" || w.DestinationSelector != "" || w.Direction != "") && next.action != datapath.Log {
 			next.action, next.exact = datapath.Deny, false
 		}
 		lines = l.take(lines, next)

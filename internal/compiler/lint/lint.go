@@ -135,13 +135,24 @@ func (s sides) meets(o sides) bool {
 	return s.source.meets(o.source) && s.destination.meets(o.destination)
 }
 
-// covers reports whether protocol and ports of r hold whatever those of o do.
+// covers reports whether protocol, ports and direction of r hold whatever those of o
+// do.
 func covers(r, o policy.Rule) bool {
+	return (r.Direction == "" || r.Direction == o.Direction) && coversTraffic(r, o)
+}
+
+func coversTraffic(r, o policy.Rule) bool {
 	return r.Protocol == policy.Any || r.Protocol == o.Protocol &&
 		(!r.Protocol.HasPorts() || r.Ports.From <= o.Ports.From && o.Ports.To <= r.Ports.To)
 }
 
+// meet reports whether one flow may have protocol and port of both where both are
+// asked: rules of different directions are asked at different ends.
 func meet(r, o policy.Rule) bool {
+	return (r.AskedAt(o.Direction) || o.Direction == "") && meetTraffic(r, o)
+}
+
+func meetTraffic(r, o policy.Rule) bool {
 	return r.Protocol == policy.Any || o.Protocol == policy.Any || r.Protocol == o.Protocol &&
 		(!r.Protocol.HasPorts() || r.Ports.From <= o.Ports.To && o.Ports.From <= r.Ports.To)
 }

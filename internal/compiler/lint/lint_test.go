@@ -101,6 +101,7 @@ func draw(t *rapid.T) policy.Content {
 			r.Ports.From = uint16(rapid.IntRange(1, 4).Draw(t, "from"))
 			r.Ports.To = uint16(rapid.IntRange(int(r.Ports.From), 4).Draw(t, "to"))
 		}
+		r.Direction = rapid.SampledFrom([]policy.Direction{"", "", policy.Ingress, policy.Egress}).Draw(t, "direction")
 		if r.Action == policy.Redirect {
 			r.ProxyPort, r.ListenerPriority = 1, uint8(rapid.IntRange(0, 2).Draw(t, "listener"))
 		}
@@ -156,7 +157,8 @@ func rulesAt(here host, egress bool, id string, c policy.Content) (rules []first
 		for _, a := range here.addrs {
 			on = on || own.IsValid() && own.Contains(netip.MustParseAddr(a))
 		}
-		if !on {
+		asked := r.Direction == "" || egress == (r.Direction == policy.Egress)
+		if !on || !asked {
 			continue
 		}
 		f := firstmatch.Rule{

@@ -18,6 +18,7 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 		return `{"action":"` + action + `","protocol":` + traffic + `,"source_selector":"x","destination_selector":"y"}`
 	}
 	more := func(rule, members string) string { return strings.TrimSuffix(rule, "}") + members + "}" }
+	toward := func(direction, rule string) string { return more(rule, `,"direction":"`+direction+`"`) }
 	to := func(port int, members, from, dest string) string {
 		return more(line("redirect", from, dest, web), fmt.Sprintf(`,"proxy_port":%d%s`, port, members))
 	}
@@ -54,6 +55,11 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 		"log never decides":                      {``, line("allow", ten, ten, web), ``, line("log", ten, ten, any), ""},
 		"selectors hold what says more":          {`,"priority":9`, peers("allow", web), `,"priority":8`, peers("deny", any), "/rules/0 rule_shadowed"},
 		"a prefix does not hold a selector":      {`,"priority":9`, peers("allow", web), `,"priority":8`, line("deny", ten, ten, any), ""},
+		"directions that do not meet":            {``, toward("egress", line("allow", narrow, ten, web)), ``, toward("ingress", line("deny", ten, ten, any)), ""},
+		"a direction meets both ends":            {``, toward("egress", line("allow", narrow, ten, web)), ``, line("deny", ten, narrow, low), "/rules/0 equal_priority_overlap"},
+		"both ends hold one":                     {`,"priority":9`, toward("egress", line("allow", narrow, ten, web)), `,"priority":8`, line("deny", ten, ten, any), "/rules/0 rule_shadowed"},
+		"one end does not hold both":             {`,"priority":9`, line("allow", narrow, ten, web), `,"priority":8`, toward("egress", line("deny", ten, ten, any)), ""},
+		"one end holds itself":                   {`,"priority":9`, toward("ingress", line("allow", narrow, ten, web)), `,"priority":8`, toward("ingress", line("deny", ten, ten, any)), "/rules/0 rule_shadowed"},
 		"traffic that does not meet":             {``, line("allow", ten, ten, web), ``, line("deny", ten, ten, `"udp","ports":{"from":80,"to":80}`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -128,7 +128,7 @@ func (p *Policy) ordered() bool { return p.Tier != "" || p.Priority != nil }
 
 func (p *Policy) extended() bool {
 	return p.ordered() || p.DefaultDeny != nil || slices.ContainsFunc(p.Rules, func(r gen.Rule) bool {
-		return r.SourceSelector != "" || r.DestinationSelector != "" || r.Action == "pass" || r.Action == "redirect" || r.Auth != "" || r.Protocol == "sctp"
+		return r.SourceSelector != "" || r.DestinationSelector != "" || r.Action == "pass" || r.Action == "redirect" || r.Auth != "" || r.Protocol == "sctp" || r.Direction != ""
 	})
 }
 
@@ -176,7 +176,7 @@ func (w World) concerns(self gen.Node, p *Policy, r gen.Rule, egress, ordered bo
 	if !egress {
 		cidr, own, side = r.DestinationCIDR, r.DestinationSelector, p.Selector.Destination
 	}
-	if ordered && !selects(side, self) || own != "" && !selects(own, self) {
+	if r.Direction != "" && egress != (r.Direction == "egress") || ordered && !selects(side, self) || own != "" && !selects(own, self) {
 		return false
 	}
 	return cidr == "" || len(self.Addresses) == 0 || within(cidr, self)

@@ -35,6 +35,7 @@ type Rule struct {
 	ProxyPort           int    `json:"proxy_port,omitempty"`
 	ListenerPriority    int    `json:"listener_priority,omitempty"`
 	Auth                string `json:"auth,omitempty"`
+	Direction           string `json:"direction,omitempty"`
 }
 
 // Selector is the text of both sides.
@@ -74,10 +75,17 @@ func (n Node) Facts() []byte {
 }
 
 // Gen draws values. It is not safe for several goroutines.
-type Gen struct{ r *rand.Rand }
+type Gen struct {
+	r *rand.Rand
+	// directions is a sequence of its own: without it the worlds of a seed would be others
+	// than before rules said a direction.
+	directions *rand.Rand
+}
 
 // New starts the sequence of draws that belongs to seed.
-func New(seed uint64) *Gen { return &Gen{rand.New(rand.NewPCG(seed, 0x656469637400))} }
+func New(seed uint64) *Gen {
+	return &Gen{rand.New(rand.NewPCG(seed, 0x656469637400)), rand.New(rand.NewPCG(seed, 0x646972656374))}
+}
 
 // World is a set of policies and nodes that concern each other.
 type World struct {

@@ -41,6 +41,7 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 			seen[map[bool]string{true: "destination selector"}[r.DestinationSelector != ""]]++
 			seen[map[bool]string{true: "listener"}[r.ListenerPriority != 0]]++
 			seen[r.Auth]++
+			seen[r.Direction]++
 			require.Equal(t, r.Action == "redirect", r.ProxyPort != 0)
 			require.Equal(t, r.Protocol == "tcp" || r.Protocol == "udp" || r.Protocol == "sctp", r.Ports != nil)
 			if r.SourceSelector != "" || r.DestinationSelector != "" {
@@ -73,7 +74,7 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 	}
 	for _, form := range []string{
 		"1024 rules", "allow", "deny", "log", "tcp", "udp", "icmp", "any", "IPv4", "IPv6",
-		"pass", "redirect", "sctp", "source selector", "destination selector", "listener", "required", "disabled",
+		"pass", "redirect", "sctp", "source selector", "destination selector", "listener", "required", "disabled", "ingress", "egress",
 		"admin", "normal", "baseline", "priority", "open",
 		"one port", "range", "!=", " in (", "=", ",", "!legacy", "exists",
 	} {

@@ -64,6 +64,9 @@ func (g *Gen) extended(r Rule) Rule {
 	if (r.Action == "allow" || r.Action == "redirect") && g.r.IntN(2) == 0 {
 		r.Auth = pick(g, []string{"required", "disabled"})
 	}
+	if n := g.directions.IntN(8); n < 2 {
+		r.Direction = []string{"ingress", "egress"}[n]
+	}
 	return r
 }
 

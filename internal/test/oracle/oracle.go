@@ -94,6 +94,7 @@ type Rule struct {
 	ProxyPort           int    `json:"proxy_port"`
 	ListenerPriority    int    `json:"listener_priority"`
 	Auth                string `json:"auth"`
+	Direction           string `json:"direction"`
 }
 
 // Apply folds one accepted event.

@@ -68,6 +68,7 @@ func canonical(r Rule) (key, object string, err error) {
 	f.number("proxy_port", r.ProxyPort)
 	f.number("listener_priority", r.ListenerPriority)
 	f.text("auth", r.Auth)
+	f.text("direction", r.Direction)
 	return f.key, "{" + strings.TrimSuffix(f.object, ",") + "}", nil
 }
 
@@ -77,7 +78,7 @@ func split(rules []Rule) (sayable, rest []Rule) {
 	for _, r := range rules {
 		old := slices.Contains([]string{"allow", "deny", "log"}, r.Action) &&
 			slices.Contains([]string{"tcp", "udp", "icmp", "any"}, r.Protocol)
-		if old && r.SourceCIDR != "" && r.DestinationCIDR != "" && r.Auth == "" {
+		if old && r.SourceCIDR != "" && r.DestinationCIDR != "" && r.Auth == "" && r.Direction == "" {
 			sayable = append(sayable, r)
 		} else {
 			rest = append(rest, r)
