@@ -32,7 +32,8 @@ are reported as file:line: code: detail, and change nothing; the others are appl
 Kubernetes' NetworkPolicy and ClusterNetworkPolicy (v1alpha2), in YAML or JSON,
 are translated, all of them together. What cannot be expressed is reported
 as file:line: path: reason, and left out; with --strict nothing of Kubernetes is
-applied then.`,
+applied then. What may allow traffic that the cluster denies is marked (wider), and
+nothing of Kubernetes is applied unless --allow-wider says so.`,
 		Example: `  edict policy import -f policies.ndjson
   edict policy list -o json | edict policy import --server http://other:8080 -f -
   kubectl get networkpolicies -A -o yaml | edict policy import --strict -f -`,

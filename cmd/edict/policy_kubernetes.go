@@ -20,13 +20,15 @@ import (
 type kubernetesInput struct {
 	namespace string
 	strict    bool
+	wider     bool // a set that may let more through than the cluster is applied
 	docs      []document.Document
-	refused   bool // strictly
+	refused   bool
 }
 
 func (k *kubernetesInput) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&k.namespace, "namespace", "default", "namespace of NetworkPolicies that name none")
 	cmd.Flags().BoolVar(&k.strict, "strict", false, "apply nothing of Kubernetes if something of it cannot be expressed")
+	cmd.Flags().BoolVar(&k.wider, "allow-wider", false, "apply what is left, also if it may allow traffic that the cluster denies")
 }
 
 // takes keeps a document that is a Kubernetes object.
@@ -52,12 +54,21 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 	for _, item := range res.Items {
 		doc := m.kube.docs[item.Document]
 		line, _ := doc.At(item.Pointer)
-		fmt.Fprintf(m.stderr, "%s: %s: %s\n", place(doc.File, line), item.Pointer, item.Reason)
+		wider := ""
+		if item.Wider {
+			wider = " (wider)"
+		}
+		fmt.Fprintf(m.stderr, "%s: %s: %s%s\n", place(doc.File, line), item.Pointer, item.Reason, wider)
 	}
 	fmt.Fprintf(m.stderr, "Kubernetes: %d objects, %d policies, %d things not expressed\n", res.Objects, len(res.Policies), len(res.Items))
 	if m.kube.strict && len(res.Items) > 0 {
 		m.kube.refused = true
 		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied; change what is reported above, or leave out --strict")
+		return
+	}
+	if !m.kube.wider && res.Wider() {
+		m.kube.refused = true
+		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied: what is left may allow traffic that the cluster denies, because of what is marked wider above; change that, or give --allow-wider")
 		return
 	}
 	for _, p := range res.Policies {

@@ -60,7 +60,10 @@ func (v value) clusterPods() (policy.Expr, bool) {
 }
 
 func clusterRules(list value, peers string) (all []rule) {
-	rules, _ := list.elements()
+	rules, ok := list.elements()
+	if !ok {
+		list.r.widens()
+	}
 	for _, v := range rules {
 		if r, ok := v.clusterRule(peers); ok {
 			all = append(all, r)
@@ -74,7 +77,7 @@ func clusterRules(list value, peers string) (all []rule) {
 // becomes a deny of all traffic.
 func (v value) clusterRule(peers string) (rule, bool) {
 	fields, known := v.members("name", "action", peers, "protocols")
-	r := rule{at: v, peers: []peer{}}
+	r := rule{peers: []peer{}}
 	switch fields["action"].v {
 	case "Accept":
 		r.action = policy.Allow

@@ -6,7 +6,5 @@
 // A pod is a node of the plane. It carries its own labels and those of its
 // namespace, see NamespaceKey. Kubernetes asks two lists about a flow, that of
 // the egress of its source and that of the ingress of its destination, and each
-// must allow it. A rule of the plane stands in the lists of both ends, so where a
-// set of objects speaks of both directions the first stage passes what it allows
-// on to the second: see Translate.
+// must allow it. So the translated rules say their direction.
 package kubernetes

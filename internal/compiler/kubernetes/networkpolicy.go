@@ -10,9 +10,12 @@ import (
 // namespaced reads the spec of a NetworkPolicy. Of a direction that the object
 // does not speak of, the section is nil.
 func (o *object) namespaced(spec value) (ok bool) {
-	fields, _ := spec.members("podSelector", "policyTypes", "ingress", "egress")
+	fields, known := spec.members("podSelector", "policyTypes", "ingress", "egress")
 	if _, ok := spec.v.(map[string]any); !ok {
 		return false
+	}
+	if !known {
+		spec.r.widens() // whatever it would change
 	}
 	own, ok := fields["podSelector"].selector(podKey)
 	if !ok {
@@ -43,7 +46,10 @@ func directions(fields map[string]value) (ingress, egress, ok bool) {
 		return false, false, false
 	}
 	if len(types) == 0 {
-		rules, _ := fields["egress"].elements()
+		rules, ok := fields["egress"].elements()
+		if !ok {
+			fields["egress"].r.widens() // it is not isolated
+		}
 		return true, len(rules) > 0, true
 	}
 	for _, t := range types {
@@ -69,7 +75,7 @@ func (o *object) allows(list value, peers string) (all []rule) {
 		if !ok {
 			continue
 		}
-		r := rule{at: v, action: policy.Allow, peers: o.netPeers(fields[peers]), ports: netPorts(fields["ports"])}
+		r := rule{action: policy.Allow, peers: o.netPeers(fields[peers]), ports: netPorts(fields["ports"])}
 		all = append(all, r)
 	}
 	return all

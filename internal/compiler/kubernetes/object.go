@@ -68,7 +68,10 @@ func objects(v value, namespace string) []*object {
 	listed := strings.HasSuffix(kind, "List") && (group == "v1" || group == networkGroup || group == clusterGroup)
 	switch {
 	case listed:
-		items, _ := value{v.r, v.at + "/items", fields["items"].v}.elements()
+		items, ok := value{v.r, v.at + "/items", fields["items"].v}.elements()
+		if !ok {
+			v.r.widens()
+		}
 		var all []*object
 		for _, item := range items {
 			all = append(all, objects(item, namespace)...)
@@ -80,7 +83,11 @@ func objects(v value, namespace string) []*object {
 		}
 		return nil
 	}
-	v.note("%s %s is not read; want %s NetworkPolicy or %s ClusterNetworkPolicy", group, kind, networkGroup, clusterGroup)
+	note := v.note
+	if strings.HasSuffix(strings.TrimSuffix(kind, "List"), "Policy") {
+		note = v.lose
+	}
+	note("%s %s is not read; want %s NetworkPolicy or %s ClusterNetworkPolicy", group, kind, networkGroup, clusterGroup)
 	return nil
 }
 
@@ -89,12 +96,12 @@ func readObject(v value, namespaced bool, namespace string) *object {
 	o := &object{at: v, tier: policy.Normal}
 	meta, ok := fields["metadata"].loose()
 	if !ok || !known {
-		v.note("the object is left out")
+		v.lose("the object is left out")
 		return nil
 	}
 	o.name, _ = meta["name"].v.(string)
 	if o.name == "" {
-		fields["metadata"].note("want a name; the object is left out")
+		fields["metadata"].lose("want a name; the object is left out")
 		return nil
 	}
 	if namespaced {
@@ -106,7 +113,7 @@ func readObject(v value, namespaced bool, namespace string) *object {
 		ok = o.cluster(fields["spec"])
 	}
 	if !ok {
-		v.note("%s is left out", o.id())
+		v.lose("%s is left out", o.id())
 		return nil
 	}
 	return o

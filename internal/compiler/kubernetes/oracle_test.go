@@ -412,8 +412,7 @@ func drawCluster(t *rapid.T, i int) kPolicy {
 var protocolOf = map[string]datapath.Protocol{"TCP": datapath.TCP, "UDP": datapath.UDP, "SCTP": datapath.SCTP}
 
 // TestTranslatedPoliciesAnswerAsKubernetesDoes asks the tables of all nodes about
-// every flow of a small cluster. Where translation told of no difference there
-// is none.
+// every flow of a small cluster. No set that is drawn loses anything.
 func TestTranslatedPoliciesAnswerAsKubernetesDoes(t *testing.T) {
 	world := smallCluster()
 	var nodes []policy.Node
@@ -422,7 +421,7 @@ func TestTranslatedPoliciesAnswerAsKubernetesDoes(t *testing.T) {
 			nodes = append(nodes, podNode(t, p))
 		}
 	}
-	exact, denied, over := 0, 0, 0
+	sets, denied, over := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		var c cluster
 		var docs [][]byte
@@ -438,13 +437,8 @@ func TestTranslatedPoliciesAnswerAsKubernetesDoes(t *testing.T) {
 			docs = append(docs, doc)
 		}
 		res := Translate(docs, "default")
-		if len(c.over) == 0 {
-			require.Empty(t, res.Items, "NetworkPolicies alone are exact")
-		}
-		if len(res.Items) > 0 {
-			return
-		}
-		exact++
+		require.Empty(t, res.Items)
+		sets++
 		if len(c.over) > 0 {
 			over++
 		}
@@ -465,8 +459,8 @@ func TestTranslatedPoliciesAnswerAsKubernetesDoes(t *testing.T) {
 			}
 		}
 	})
-	require.Positive(t, exact)
+	require.Positive(t, sets)
 	require.Positive(t, over)
 	require.Positive(t, denied)
-	t.Logf("%d sets translated exactly, %d of them with cluster policies; %d flows denied", exact, over, denied)
+	t.Logf("%d sets, %d of them with cluster policies; %d flows denied", sets, over, denied)
 }

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -31,7 +30,6 @@ var (
 
 // rule is a rule of either kind of object: one direction, seen from the subject.
 type rule struct {
-	at     value
 	action policy.Action
 	peers  []peer
 	ports  []port
@@ -44,16 +42,12 @@ type section struct {
 	rules   []rule
 }
 
-// direction is the section's name, in Kubernetes and in slugs.
-func (s *section) direction() string {
+// direction is that of the section's rules, and its name in slugs.
+func (s *section) direction() policy.Direction {
 	if s.ingress {
-		return "ingress"
+		return policy.Ingress
 	}
-	return "egress"
-}
-
-func (s *section) denies() bool {
-	return slices.ContainsFunc(s.rules, func(r rule) bool { return r.action == policy.Deny })
+	return policy.Egress
 }
 
 // content is the section as a revision at a place in the order. The rules stand
@@ -81,7 +75,7 @@ func (s *section) content(tier policy.Tier, priority uint32) policy.Content {
 }
 
 func (s *section) one(action policy.Action, p peer, t port) policy.Rule {
-	r := policy.Rule{Action: action, Protocol: t.protocol, Ports: t.ports}
+	r := policy.Rule{Action: action, Protocol: t.protocol, Ports: t.ports, Direction: s.direction()}
 	other := ""
 	if !p.cidr.IsValid() {
 		other = p.nodes.Canonical()

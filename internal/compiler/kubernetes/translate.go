@@ -9,13 +9,11 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// Places in the order of the policies made of NetworkPolicies. Within a stage,
-// what one of them allows goes before what any of them isolates.
+// Places in the order of the policies made of NetworkPolicies, in tier normal. What
+// one of them allows goes before what any of them isolates.
 const (
-	allowPriority    = 2000 // in tier normal; of the second stage, in tier baseline: 0
+	allowPriority    = 2000
 	isolatePriority  = 2001
-	secondAllow      = 0
-	secondIsolate    = 1
 	baselinePriority = 1000 // is added to that of a ClusterNetworkPolicy in tier Baseline
 )
 
@@ -33,16 +31,19 @@ type Result struct {
 	Items    []Item // by document
 }
 
-// Translate makes ordered policies of the objects in some documents. Objects that
-// are applied together should be translated together, because what one means may
-// depend on what others say. namespace is that of NetworkPolicies that name none.
+// Wider reports whether the set may let through what the cluster denies, because of
+// what could not be expressed.
+func (r Result) Wider() bool {
+	return slices.ContainsFunc(r.Items, func(i Item) bool { return i.Wider })
+}
+
+// Translate makes ordered policies of the objects in some documents. namespace is
+// that of NetworkPolicies that name none.
 //
 // Each direction of an object becomes a policy: a ClusterNetworkPolicy's at its
 // tier and priority, a NetworkPolicy's in tier normal, what it allows before what
-// it isolates. Where NetworkPolicies speak of both directions, those of ingress
-// are the first stage, in tier normal: what they allow is passed on to the
-// second, those of egress, which stands first in tier baseline. A flow is
-// allowed when both stages allow it, at either end.
+// it isolates. Their rules say the direction, so each is asked at the end of a flow
+// at which Kubernetes asks it, and what an object means does not depend on others.
 func Translate(docs [][]byte, namespace string) Result {
 	t := translator{}
 	for i, doc := range docs {
@@ -53,7 +54,6 @@ func Translate(docs [][]byte, namespace string) Result {
 		t.readers = append(t.readers, r)
 	}
 	t.unique()
-	t.compare()
 	for _, o := range t.objects {
 		t.object(o)
 	}
@@ -75,66 +75,12 @@ func (t *translator) unique() {
 	seen := map[string]bool{}
 	t.objects = slices.DeleteFunc(t.objects, func(o *object) bool {
 		if seen[o.id()] {
-			o.at.note("%s is written twice; the second is left out", o.id())
+			o.at.lose("%s is written twice; the second is left out", o.id())
 			return true
 		}
 		seen[o.id()] = true
 		return false
 	})
-}
-
-// isolates reports whether a NetworkPolicy speaks of a direction.
-func (t *translator) isolates(ingress bool) bool {
-	return slices.ContainsFunc(t.objects, func(o *object) bool {
-		return o.namespace != "" && (ingress && o.ingress != nil || !ingress && o.egress != nil)
-	})
-}
-
-// staged reports whether NetworkPolicies speak of both directions.
-func (t *translator) staged() bool { return t.isolates(true) && t.isolates(false) }
-
-// has reports whether a ClusterNetworkPolicy has a section of a direction that is
-// one that is looked for.
-func (t *translator) has(ingress bool, looked func(*object, *section) bool) bool {
-	return slices.ContainsFunc(t.objects, func(o *object) bool {
-		return o.namespace == "" && slices.ContainsFunc(o.sections(), func(s *section) bool { return s.ingress == ingress && looked(o, s) })
-	})
-}
-
-// compare notes where a rule of a ClusterNetworkPolicy says more in the plane,
-// where it stands in the lists of both ends, than in Kubernetes, where it stands
-// in one.
-func (t *translator) compare() {
-	for _, o := range t.objects {
-		if o.namespace != "" {
-			continue
-		}
-		for _, s := range o.sections() {
-			for _, r := range s.rules {
-				if why := t.differs(o, s, r); why != "" {
-					r.at.note("imported, and not the same: %s", why)
-				}
-			}
-		}
-	}
-}
-
-func (t *translator) differs(o *object, s *section, r rule) string {
-	denies := func(_ *object, x *section) bool { return x.denies() }
-	inTier := func(x *object, _ *section) bool { return x.tier == o.tier }
-	switch {
-	case r.action == policy.Allow && (t.isolates(!s.ingress) || t.has(!s.ingress, denies)):
-		return "it is asked at both ends of a flow and so goes before what restricts the other direction, too"
-	case r.action == policy.Pass && t.has(!s.ingress, inTier):
-		return "it is asked at both ends of a flow and so passes the other direction's rules of its tier, too"
-	case r.action != policy.Deny || o.tier != policy.Baseline:
-		return ""
-	case t.staged():
-		return "it also denies what a NetworkPolicy allows in one direction, where none speaks of the other"
-	case t.isolates(!s.ingress):
-		return "what a NetworkPolicy allows in the other direction goes before it"
-	}
-	return ""
 }
 
 // object makes the policies of one object.
@@ -145,21 +91,12 @@ func (t *translator) object(o *object) {
 			if o.tier == policy.Baseline {
 				priority += baselinePriority
 			}
-			t.add(o, s.direction(), s.content(o.tier, priority))
+			t.add(o, string(s.direction()), s.content(o.tier, priority))
 			continue
 		}
-		tier, allow, isolate := policy.Normal, uint32(allowPriority), uint32(isolatePriority)
-		if t.staged() && !s.ingress {
-			tier, allow, isolate = policy.Baseline, secondAllow, secondIsolate
-		}
-		if t.staged() && s.ingress {
-			for i := range s.rules {
-				s.rules[i].action = policy.Pass
-			}
-		}
 		closed := section{s.subject, s.ingress, []rule{{action: policy.Deny, peers: anyone(), ports: everyTraffic}}}
-		t.add(o, s.direction(), s.content(tier, allow))
-		t.add(o, s.direction()+"-isolate", closed.content(tier, isolate))
+		t.add(o, string(s.direction()), s.content(policy.Normal, allowPriority))
+		t.add(o, string(s.direction())+"-isolate", closed.content(policy.Normal, isolatePriority))
 	}
 }
 
@@ -169,7 +106,11 @@ func (t *translator) add(o *object, part string, c policy.Content) {
 		return
 	}
 	if len(c.Rules) > policy.MaxRules {
-		o.at.note("%s of %s is %d rules, and a policy has at most %d; it is left out: divide the object", part, o.id(), len(c.Rules), policy.MaxRules)
+		note := o.at.note
+		if slices.ContainsFunc(c.Rules, func(r policy.Rule) bool { return r.Action != policy.Allow }) {
+			note = o.at.lose
+		}
+		note("%s of %s is %d rules, and a policy has at most %d; it is left out: divide the object", part, o.id(), len(c.Rules), policy.MaxRules)
 		return
 	}
 	t.policies = append(t.policies, Policy{policy.Draft{Slug: o.slug(part), Content: c}, o.at.r.document, o.at.at})

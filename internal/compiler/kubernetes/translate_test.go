@@ -77,38 +77,80 @@ func TestADenyThatCannotBeExpressedWholeDeniesAll(t *testing.T) {
 			`","to":[{"nodes":{}}],"protocols":[{"tcp":{}}]}]}`)}, "default")
 		require.NotEmpty(t, res.Items)
 		require.Len(t, res.Policies, 1)
-		require.Equal(t, `[{"action":"deny","protocol":"any","destination_cidr":"0.0.0.0/0","source_selector":"namespace:kubernetes.io/metadata.name"},`+
-			`{"action":"deny","protocol":"any","destination_cidr":"::/0","source_selector":"namespace:kubernetes.io/metadata.name"}]`,
+		require.Equal(t, `[{"action":"deny","protocol":"any","destination_cidr":"0.0.0.0/0","source_selector":"namespace:kubernetes.io/metadata.name","direction":"egress"},`+
+			`{"action":"deny","protocol":"any","destination_cidr":"::/0","source_selector":"namespace:kubernetes.io/metadata.name","direction":"egress"}]`,
 			string(policy.AppendRules(nil, res.Policies[0].Rules)))
 	}
 }
 
-// TestWhatIsNotTheSameIsTold pins each reason by itself; the oracle shows that
-// without them there is no difference.
-func TestWhatIsNotTheSameIsTold(t *testing.T) {
+// Beside objects that speak of the other direction, or of its tier, nothing is lost:
+// the oracle shows that what comes of them is the same.
+func TestOneDirectionTakesNothingFromTheOther(t *testing.T) {
 	cluster := func(tier, way, action string) []byte {
 		peers := map[string]string{"ingress": "from", "egress": "to"}[way]
 		return overall("c-"+way, `{"tier":"`+tier+`","priority":1,"subject":{"namespaces":{}},"`+way+
 			`":[{"action":"`+action+`","`+peers+`":[{"namespaces":{}}]}]}`)
 	}
 	in, out := network("in", `{"podSelector":{}}`), network("out", `{"podSelector":{},"policyTypes":["Egress"]}`)
-	for i, c := range []struct {
-		docs [][]byte
-		want int
-	}{
-		{[][]byte{in, out}, 0},
-		{[][]byte{in, cluster("Admin", "ingress", "Accept")}, 0},
-		{[][]byte{out, cluster("Admin", "ingress", "Accept")}, 1},
-		{[][]byte{cluster("Admin", "egress", "Deny"), cluster("Baseline", "ingress", "Accept")}, 1},
-		{[][]byte{cluster("Admin", "egress", "Pass"), cluster("Admin", "ingress", "Deny")}, 1},
-		{[][]byte{cluster("Admin", "egress", "Pass"), cluster("Baseline", "ingress", "Deny")}, 0},
-		{[][]byte{in, cluster("Baseline", "ingress", "Deny")}, 0},
-		{[][]byte{in, cluster("Baseline", "egress", "Deny")}, 1},
-		{[][]byte{in, out, cluster("Baseline", "ingress", "Deny")}, 1},
-		{[][]byte{in, out, cluster("Admin", "ingress", "Deny")}, 0},
-		{[][]byte{in, in}, 1},
+	for i, docs := range [][][]byte{
+		{in, out},
+		{out, cluster("Admin", "ingress", "Accept")},
+		{cluster("Admin", "egress", "Deny"), cluster("Baseline", "ingress", "Accept")},
+		{cluster("Admin", "egress", "Pass"), cluster("Admin", "ingress", "Deny")},
+		{in, cluster("Baseline", "egress", "Deny")},
+		{in, out, cluster("Baseline", "ingress", "Deny")},
 	} {
-		require.Len(t, Translate(c.docs, "default").Items, c.want, "%d", i)
+		res := Translate(docs, "default")
+		require.Empty(t, res.Items, "%d", i)
+		for _, p := range res.Policies {
+			for _, r := range p.Rules {
+				require.Contains(t, p.Slug, "--"+string(r.Direction), "%d", i)
+			}
+		}
+	}
+}
+
+// What a set loses makes it narrower than its source, or may make it wider.
+func TestALossThatMayLetMoreThroughIsMarked(t *testing.T) {
+	const subject = `"tier":"Admin","priority":1,"subject":{"namespaces":{}}`
+	many := func(action string) []byte {
+		one := `{"action":"` + action + `","to":[{"networks":["10.0.0.0/8"]}],"protocols":[{"tcp":{"destinationPort":{"number":%d}}}]}`
+		rules := make([]string, policy.MaxRules+1)
+		for i := range rules {
+			rules[i] = fmt.Sprintf(one, i+1)
+		}
+		return overall("c", `{`+subject+`,"egress":[`+strings.Join(rules, ",")+`]}`)
+	}
+	for name, c := range map[string]struct {
+		doc   []byte
+		wider bool
+	}{
+		"a port of an allow":                  {network("a", `{"podSelector":{},"ingress":[{"ports":[{"port":"http"}]}]}`), false},
+		"a peer of an allow":                  {network("a", `{"podSelector":{},"ingress":[{"from":[{}]}]}`), false},
+		"an Accept in part":                   {overall("c", `{`+subject+`,"egress":[{"action":"Accept","to":[{"nodes":{}}]}]}`), false},
+		"a Deny that becomes one of all":      {overall("c", `{`+subject+`,"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`), false},
+		"no policy":                           {[]byte(`{"apiVersion":"v1","kind":"Service"}`), false},
+		"too many Accepts":                    {many("Accept"), false},
+		"too many Denies":                     {many("Deny"), true},
+		"too many Passes":                     {many("Pass"), true},
+		"pods that cannot be selected":        {network("a", `{"podSelector":{"matchLabels":{"a b":"c"}}}`), true},
+		"an unknown direction":                {network("a", `{"podSelector":{},"policyTypes":["Sideways"]}`), true},
+		"an unknown field of what it says":    {network("a", `{"podSelector":{},"ingress":[{}],"only":"tcp"}`), true},
+		"an unknown tier":                     {overall("c", `{"tier":"Normal","priority":1,"subject":{"namespaces":{}}}`), true},
+		"egress that is no list":              {network("a", `{"podSelector":{},"egress":{}}`), true},
+		"rules that are no list":              {overall("c", `{`+subject+`,"ingress":{}}`), true},
+		"no name":                             {network("", `{}`), true},
+		"a policy of a kind that is not read": {[]byte(`{"apiVersion":"policy.networking.k8s.io/v1alpha1","kind":"AdminNetworkPolicy"}`), true},
+		"a list of a kind that is not read":   {[]byte(`{"apiVersion":"cilium.io/v2","kind":"CiliumNetworkPolicyList"}`), true},
+		"a member that is written twice":      {[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), true},
+		"an object that is written twice":     {[]byte(`{"apiVersion":"v1","kind":"List","metadata":{},"items":[` + string(network("a", `{"podSelector":{}}`)) + `,` + string(network("a", `{"podSelector":{}}`)) + `]}`), true},
+		"items that are no list":              {[]byte(`{"apiVersion":"v1","kind":"List","items":{}}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := Translate([][]byte{c.doc}, "default")
+			require.NotEmpty(t, res.Items)
+			require.Equal(t, c.wider, res.Wider(), "%v", res.Items)
+		})
 	}
 }
 

@@ -18,6 +18,8 @@ type Item struct {
 	Document int    // the document's index
 	Pointer  string // a JSON pointer into it
 	Reason   string // why, and what was done instead
+	// Wider: without it the set may let through what the cluster denies.
+	Wider bool
 }
 
 // reader collects the items of one document.
@@ -27,8 +29,17 @@ type reader struct {
 }
 
 func (r *reader) note(at, format string, args ...any) {
-	r.items = append(r.items, Item{r.document, at, fmt.Sprintf(format, args...)})
+	r.items = append(r.items, Item{Document: r.document, Pointer: at, Reason: fmt.Sprintf(format, args...)})
 }
+
+// lose notes what may make the set wider.
+func (r *reader) lose(at, format string, args ...any) {
+	r.note(at, format, args...)
+	r.widens()
+}
+
+// widens says of the item that was noted last that it may make the set wider.
+func (r *reader) widens() { r.items[len(r.items)-1].Wider = true }
 
 // value is a part of a document and its place; v is nil where it is absent.
 type value struct {
@@ -44,9 +55,9 @@ func parse(r *reader, doc []byte) (value, bool) {
 	if _, err := dec.ReadValue(); err != nil {
 		var syntax *jsontext.SyntacticError
 		if errors.As(err, &syntax) {
-			r.note(string(syntax.JSONPointer), "left out: %v", syntax.Err)
+			r.lose(string(syntax.JSONPointer), "left out: %v", syntax.Err)
 		} else {
-			r.note("", "left out: %v", err)
+			r.lose("", "left out: %v", err)
 		}
 		return value{}, false
 	}
@@ -54,7 +65,7 @@ func parse(r *reader, doc []byte) (value, bool) {
 	numbers.UseNumber()
 	var v any
 	if err := numbers.Decode(&v); err != nil {
-		r.note("", "left out: %v", err)
+		r.lose("", "left out: %v", err)
 		return value{}, false
 	}
 	return value{r, "", v}, true
@@ -63,6 +74,9 @@ func parse(r *reader, doc []byte) (value, bool) {
 func (v value) present() bool { return v.v != nil }
 
 func (v value) note(format string, args ...any) { v.r.note(v.at, format, args...) }
+
+// lose notes what may make the set wider.
+func (v value) lose(format string, args ...any) { v.r.lose(v.at, format, args...) }
 
 // wrong notes that v is not what it should be.
 func (v value) wrong(want string) { v.note("want %s", want) }
