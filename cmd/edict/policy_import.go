@@ -33,7 +33,9 @@ Kubernetes' NetworkPolicy and ClusterNetworkPolicy (v1alpha2), in YAML or JSON,
 are translated, all of them together. What cannot be expressed is reported
 as file:line: path: reason, and left out; with --strict nothing of Kubernetes is
 applied then. What may allow traffic that the cluster denies is marked (wider), and
-nothing of Kubernetes is applied unless --allow-wider says so.`,
+nothing of Kubernetes is applied unless --allow-wider says so. With --prune policies
+that an earlier import made of objects that are gone are removed, so give it all
+objects of the cluster.`,
 		Example: `  edict policy import -f policies.ndjson
   edict policy list -o json | edict policy import --server http://other:8080 -f -
   kubectl get networkpolicies -A -o yaml | edict policy import --strict -f -`,
@@ -52,6 +54,7 @@ type imported struct {
 	Configured int `json:"configured"`
 	Unchanged  int `json:"unchanged"`
 	Rejected   int `json:"rejected"`
+	Removed    int `json:"removed,omitempty"` // by --prune
 }
 
 func (i imported) total() int { return i.Created + i.Configured + i.Unchanged + i.Rejected }
@@ -66,11 +69,18 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	m := importer{console: &a.console, bar: bar, kube: kube}
 	err = author.Import(cmd.Context(), c.Policies, project, m.read(files), m.tell)
 	bar.Stop()
+	if err == nil && m.kube.prune {
+		err = m.prune(cmd.Context(), c, project)
+	}
 	took := time.Since(began)
 	fmt.Fprintf(a.stderr, "%d policies in %s (%.0f/s)\n", m.count.total(), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())
 	printed := a.print(m.count, func(w io.Writer) {
-		fmt.Fprintf(w, "%d policies created, %d configured, %d unchanged, %d rejected\n",
+		fmt.Fprintf(w, "%d policies created, %d configured, %d unchanged, %d rejected",
 			m.count.Created, m.count.Configured, m.count.Unchanged, m.count.Rejected)
+		if kube.prune {
+			fmt.Fprintf(w, ", %d removed", m.count.Removed)
+		}
+		fmt.Fprintln(w)
 	})
 	switch {
 	case err != nil || printed != nil:

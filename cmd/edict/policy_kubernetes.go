@@ -21,13 +21,17 @@ type kubernetesInput struct {
 	namespace string
 	strict    bool
 	wider     bool // a set that may let more through than the cluster is applied
+	prune     bool
 	docs      []document.Document
 	refused   bool
+	lost      bool            // something that may make the set wider
+	slugs     map[string]bool // of the policies that the objects became
 }
 
 func (k *kubernetesInput) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&k.namespace, "namespace", "default", "namespace of NetworkPolicies that name none")
 	cmd.Flags().BoolVar(&k.strict, "strict", false, "apply nothing of Kubernetes if something of it cannot be expressed")
+	cmd.Flags().BoolVar(&k.prune, "prune", false, "remove policies of earlier imports from Kubernetes that this one does not have")
 	cmd.Flags().BoolVar(&k.wider, "allow-wider", false, "apply what is left, also if it may allow traffic that the cluster denies")
 }
 
@@ -61,12 +65,16 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 		fmt.Fprintf(m.stderr, "%s: %s: %s%s\n", place(doc.File, line), item.Pointer, item.Reason, wider)
 	}
 	fmt.Fprintf(m.stderr, "Kubernetes: %d objects, %d policies, %d things not expressed\n", res.Objects, len(res.Policies), len(res.Items))
+	m.kube.lost, m.kube.slugs = res.Wider(), map[string]bool{}
+	for _, p := range res.Policies {
+		m.kube.slugs[p.Slug] = true
+	}
 	if m.kube.strict && len(res.Items) > 0 {
 		m.kube.refused = true
 		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied; change what is reported above, or leave out --strict")
 		return
 	}
-	if !m.kube.wider && res.Wider() {
+	if !m.kube.wider && m.kube.lost {
 		m.kube.refused = true
 		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied: what is left may allow traffic that the cluster denies, because of what is marked wider above; change that, or give --allow-wider")
 		return

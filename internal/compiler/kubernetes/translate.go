@@ -116,6 +116,12 @@ func (t *translator) add(o *object, part string, c policy.Content) {
 	t.policies = append(t.policies, Policy{policy.Draft{Slug: o.slug(part), Content: c}, o.at.r.document, o.at.at})
 }
 
+// Owns reports whether a slug is of a policy that Translate made: those that begin as
+// its slugs do are kept for it.
+func Owns(slug string) bool {
+	return strings.HasPrefix(slug, "np--") || strings.HasPrefix(slug, "cnp--")
+}
+
 // slug names a part of an object: np--default--web--ingress. A name that a slug
 // cannot say, and one that would not be unique so, ends in a hash instead.
 func (o *object) slug(part string) string {

@@ -180,6 +180,7 @@ func TestSlugsAreSlugsAndStayApart(t *testing.T) {
 	} {
 		for _, part := range []string{"ingress", "egress", "ingress-isolate", "egress-isolate"} {
 			slug := o.slug(part)
+			require.True(t, Owns(slug))
 			require.Empty(t, seen[slug], slug)
 			seen[slug] = o.id()
 			body, err := json.Marshal(map[string]any{
