@@ -173,16 +173,19 @@ func TestANodeWithoutAddressesGetsWhatWasWritten(t *testing.T) {
 		{Action: policy.Deny, Protocol: policy.TCP, Ports: policy.Ports{From: 22, To: 22}, Source: netip.MustParsePrefix("0.0.0.0/0"), Destination: netip.MustParsePrefix("10.81.0.2/32")},
 		{Action: policy.Allow, Protocol: policy.TCP, Ports: policy.Ports{From: 22, To: 22}, Source: netip.MustParsePrefix("0.0.0.0/0"), Destination: netip.MustParsePrefix("10.81.0.0/16")},
 		{Action: policy.Allow, Protocol: policy.TCP, Ports: policy.Ports{From: 23, To: 23}, Source: netip.MustParsePrefix("0.0.0.0/0"), DestinationSelector: "role=web"},
+		{Action: policy.Allow, Protocol: policy.TCP, Ports: policy.Ports{From: 24, To: 24}, Source: netip.MustParsePrefix("0.0.0.0/0"), Destination: netip.MustParsePrefix("10.82.0.0/16"), Direction: policy.Egress},
 	}
 	table, err := datapath.Build([]datapath.Rule{
 		egress(0, datapath.Normal, datapath.Deny, "10.81.0.2/32", 22), egress(1, datapath.Normal, datapath.Allow, "10.81.0.0/16", 22), egress(2, datapath.Normal, datapath.Allow, "role=web", 23),
+		egress(3, datapath.Normal, datapath.Allow, "10.82.0.0/16", 24),
 	}, nil, datapath.Options{})
 	require.NoError(t, err)
 	rules, omitted := firstmatch.Unaddressed(table, func(r datapath.Ref) policy.Rule { return written[r.Index] })
-	require.Equal(t, 1, omitted)
+	require.Equal(t, 2, omitted)
 	require.Equal(t, `[{"source_cidr":"0.0.0.0/0","destination_cidr":"10.81.0.2/32","protocol":"tcp","ports":{"from":22,"to":22},"action":"deny"},`+
 		`{"source_cidr":"0.0.0.0/0","destination_cidr":"10.81.0.0/16","protocol":"tcp","ports":{"from":22,"to":22},"action":"allow"},`+
 		`{"source_cidr":"0.0.0.0/0","destination_cidr":"0.0.0.0/0","protocol":"tcp","ports":{"from":23,"to":23},"action":"deny"},`+
+		`{"source_cidr":"0.0.0.0/0","destination_cidr":"10.82.0.0/16","protocol":"tcp","ports":{"from":24,"to":24},"action":"deny"},`+
 		`{"source_cidr":"0.0.0.0/0","destination_cidr":"0.0.0.0/0","protocol":"any","action":"deny"}]`, string(compiler.AppendRules(nil, rules)))
 }
 
