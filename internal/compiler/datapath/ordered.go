@@ -16,6 +16,10 @@ func (p Peer) Holds(id *Identity) bool { return p.holds(id) }
 // addresses lies in it, or they have none.
 func (i *Identity) In(c netip.Prefix) bool { return i.within(c) }
 
+// SameLevel reports whether two rules have the same place in the order, but for their
+// class: one of them may speak for the authentication of the other.
+func SameLevel(a, b *Rule) bool { return compareLevels(a, b) == 0 }
+
 // InOrder are the rules of both directions in the order in which they are tried,
 // each once, where one that is in both has the peer of either.
 func (t *Table) InOrder() []*Rule {

@@ -122,7 +122,7 @@ type shut struct {
 
 // collect pairs the keys of the lines of mine with the lines, and leaves out the
 // lines that a line before them covers whole. An explicit auth stays, because it
-// reaches below a verdict (S18), and so does a pass that can skip one. So do lines
+// speaks for others of its level (S17), and so does a pass that can skip one. So do lines
 // for any identity of the precedence that shut the shape: the second look-up
 // prefers them where their key is longer, and an entry has to say who came first.
 // passes are the tiers in which a line passes that is not of mine.

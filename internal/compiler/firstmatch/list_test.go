@@ -122,8 +122,20 @@ func TestTheOrderOfANodeIsOneList(t *testing.T) {
 		},
 		{
 			name:    "who needs authentication is denied and counted",
-			rules:   []datapath.Rule{egress(0, datapath.Normal, datapath.Allow, "any", 80), needsAuth(1)},
+			rules:   []datapath.Rule{egress(0, datapath.Normal, datapath.Deny, "10.1.0.0/16", 0), needsAuth(1)},
+			want:    []string{"deny any 10.1.0.0/16", "deny tcp 0.0.0.0/0 80", "deny any 0.0.0.0/0"},
+			omitted: 1,
+		},
+		{
+			name:    "and so is whom another rule of the level may have authenticate",
+			rules:   unordered(egress(0, datapath.Normal, datapath.Allow, "any", 80), needsAuth(1)),
 			want:    []string{"deny tcp 0.0.0.0/0 80", "deny any 0.0.0.0/0"},
+			omitted: 1,
+		},
+		{
+			name:    "but not a rule of another level",
+			rules:   []datapath.Rule{egress(0, datapath.Normal, datapath.Allow, "any", 80), needsAuth(1)},
+			want:    []string{"allow tcp 0.0.0.0/0 80", "deny any 0.0.0.0/0"},
 			omitted: 1,
 		},
 		{
@@ -147,6 +159,14 @@ func TestTheOrderOfANodeIsOneList(t *testing.T) {
 			require.Equal(t, c.omitted, omitted)
 		})
 	}
+}
+
+// unordered are rules of a policy that is one level.
+func unordered(rules ...datapath.Rule) []datapath.Rule {
+	for i := range rules {
+		rules[i].Ordered = false
+	}
+	return rules
 }
 
 func redirect(at int) datapath.Rule {

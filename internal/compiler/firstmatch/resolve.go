@@ -96,10 +96,13 @@ func (r *resolver) behind(t datapath.Tier, i int) int {
 
 // decide adds what a line says of flows. Those for which a line asks for
 // authentication that this one does not rule out are denied: a rule that says
-// nothing of it may take it from another.
+// nothing of it may take it from another of its level.
 func (r *resolver) decide(l *line, flows box) {
 	if l.action == datapath.Allow && l.Auth == datapath.AuthUnset {
 		for _, i := range r.needsAuth {
+			if !datapath.SameLevel(r.lines[i].Rule, l.Rule) {
+				continue
+			}
 			for _, b := range r.lines[i].boxes {
 				r.looks++
 				if both, ok := b.within(flows); ok {

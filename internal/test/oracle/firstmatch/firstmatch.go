@@ -202,19 +202,14 @@ func auth(w *Rule, reach []*Rule, f Flow) bool {
 		k[3] = 0
 		return k
 	}
-	var near, below []*Rule
+	var near []*Rule
 	for _, r := range reach {
 		if r.Auth == "" || r.Action == "deny" {
 			continue
 		}
 		holds := r.width(f) >= w.width(f) && (r.anyone() || !w.anyone())
-		inside := w.width(f) >= r.width(f) && (w.anyone() || !r.anyone()) &&
-			(w.width(f) != r.width(f) || w.anyone() != r.anyone())
-		switch {
-		case r.rank() == w.rank(), holds && level(r) == level(w):
+		if r.rank() == w.rank() || holds && level(r) == level(w) {
 			near = append(near, r)
-		case inside && less(w.rank(), r.rank()):
-			below = append(below, r)
 		}
 	}
 	closer := func(a, b *Rule) bool {
@@ -229,15 +224,6 @@ func auth(w *Rule, reach []*Rule, f Flow) bool {
 	if len(near) > 0 {
 		sort.SliceStable(near, func(i, j int) bool { return closer(near[i], near[j]) })
 		return near[0].Auth == "required"
-	}
-	if len(below) > 0 {
-		sort.SliceStable(below, func(i, j int) bool {
-			if a, b := below[i].rank(), below[j].rank(); a != b {
-				return less(a, b)
-			}
-			return closer(below[i], below[j])
-		})
-		return below[0].Auth == "required"
 	}
 	return false
 }
