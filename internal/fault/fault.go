@@ -126,6 +126,14 @@ const (
 	Unverified Mutant = "unverified"
 	// Rollback: a node takes a version below the one it has.
 	Rollback Mutant = "rollback"
+	// UnresolvedBlock: a state has the rows of its node, whatever their order.
+	UnresolvedBlock Mutant = "unresolved-block"
+	// SwappedRules: the first two rules of a resolved block change places.
+	SwappedRules Mutant = "swapped-rules"
+	// ForgottenDefault: a resolved block lacks the default of a direction.
+	ForgottenDefault Mutant = "forgotten-default"
+	// UncountedRules: a resolved block does not count what it cannot say.
+	UncountedRules Mutant = "uncounted-rules"
 	// EarlyReport: an agent says that it applied what its kernel refused.
 	EarlyReport Mutant = "early-report"
 )
@@ -136,5 +144,6 @@ func Mutants() []Mutant {
 		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
 		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
 		LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
+		UnresolvedBlock, SwappedRules, ForgottenDefault, UncountedRules,
 	}
 }

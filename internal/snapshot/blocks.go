@@ -9,6 +9,7 @@ import (
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/compiler/firstmatch"
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
@@ -47,7 +48,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 	}
 	heads, needs, err := b.needs(e)
 	matched := e.Matched
-	if err = errors.Join(err, e.Close()); err != nil || needs == never {
+	if err = errors.Join(err, e.Close()); err != nil || needs == never || fault.Always(fault.UnresolvedBlock) {
 		return State{}, false, err
 	}
 	a, ok, err := b.tables.Of(ctx, id)
@@ -148,11 +149,26 @@ func (b *Blocks) state(a Answer, matched []projector.HeadRef, heads []datapath.H
 	} else {
 		rules, omitted = a.first().Rules(a.Node.Addresses)
 	}
+	rules, omitted = mistaken(rules, omitted)
 	s = blockState(rules, omitted, heads)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.made.put(key, s, len(s.Body))
 	return s
+}
+
+// mistaken is the mistakes of this package about rules.
+func mistaken(rules []policy.Rule, omitted int) ([]policy.Rule, int) {
+	if len(rules) > 1 && fault.Always(fault.SwappedRules) {
+		rules[0], rules[1] = rules[1], rules[0]
+	}
+	if fault.Always(fault.ForgottenDefault) {
+		rules = rules[:len(rules)-1]
+	}
+	if fault.Always(fault.UncountedRules) {
+		omitted = 0
+	}
+	return rules, omitted
 }
 
 func blockState(rules []policy.Rule, omitted int, heads []datapath.Head) State {

@@ -32,6 +32,10 @@ var caughtAt = []struct {
 	{fault.AnyLog, "internal/projector", "TestLateLinksOfAFarPastAreComparedAtThousands"},
 	{fault.Unverified, "node", "TestWhatDoesNotVerifyIsNeverPassed"},
 	{fault.Rollback, "cmd/edict/internal/agent", "TestAnAgentRefusesWhatItShouldAndSaysWhy"},
+	{fault.UnresolvedBlock, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
+	{fault.SwappedRules, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
+	{fault.ForgottenDefault, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
+	{fault.UncountedRules, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
 	{fault.EarlyReport, "cmd/edict/internal/agent", "TestNothingIsReportedThatTheKernelRefused"},
 }
 
