@@ -1,18 +1,49 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
+	"slices"
 	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Report is what a node says it applied: how far it has, and the fingerprint of
-// the rules it holds then. How far is the event id it acted on last, or, of
-// agents that know no event ids, a log sequence.
+// Report is what a node says became of what it was sent: how far it has come, the
+// fingerprint of the rules then, and whether they are in force. How far is the
+// event id it acted on last, or, of agents that know no event ids, a log sequence.
 type Report struct {
 	Version     uint64            // a log sequence; it says nothing where Event is set
 	Event       EventID           // 0: Version says how far
 	Fingerprint [sha256.Size]byte // of its merged block; of a node without rules that of the two characters []
+	Outcome     Outcome
+	Reason      string // why it is not OutcomeApplied, for people: one line of at most MaxReason bytes
+}
+
+// Outcome says whether a node has the rules of its report in force.
+type Outcome uint8
+
+// The closed set of outcomes. Of all but the first the report never counts as applied.
+const (
+	OutcomeApplied Outcome = iota // they are in force
+	OutcomeRefused                // they could not be put in force; others are, or none
+	OutcomeStale                  // the node could not learn for too long whether they are still right
+	OutcomeDrift                  // something else was in force, until the node put it right
+)
+
+// Outcomes are the names of all of them, by value.
+var Outcomes = []string{"applied", "refused", "stale", "drift"}
+
+// String is the outcome's name on the wire.
+func (o Outcome) String() string {
+	if int(o) < len(Outcomes) {
+		return Outcomes[o]
+	}
+	return "unknown"
 }
 
 // Seq is the log sequence up to which the node has applied, in a log with that
@@ -27,7 +58,10 @@ func (r Report) Seq(base uint64) uint64 {
 }
 
 // MaxReport is the length of the longest report that is read, in bytes.
-const MaxReport = 1024
+const MaxReport = 2048
+
+// MaxReason is the length of the longest reason of a report, in bytes.
+const MaxReason = 512
 
 const (
 	reportVersion = 1 << iota
@@ -36,8 +70,9 @@ const (
 
 var reportFields = []string{"version", "fingerprint"}
 
-// DecodeReport reads {"event_id","version","fingerprint"}, strictly. One of the
-// first two is enough. The error is Violations, every fault at once.
+// DecodeReport reads {"event_id","version","fingerprint","outcome","reason"},
+// strictly. One of the first two is enough, and the last two may be absent: then
+// the outcome is OutcomeApplied. The error is Violations, every fault at once.
 func DecodeReport(body []byte) (Report, error) {
 	var rep Report
 	seen := uint(0)
@@ -53,6 +88,10 @@ func DecodeReport(body []byte) (Report, error) {
 			case "fingerprint":
 				seen |= reportFingerprint
 				rep.Fingerprint = readFingerprint(r)
+			case "outcome":
+				rep.Outcome = readOutcome(r)
+			case "reason":
+				rep.Reason = readReason(r)
 			default:
 				return false
 			}
@@ -77,7 +116,61 @@ func AppendReport(b []byte, r Report) []byte {
 		b = append(b, ',')
 	}
 	b = base64.StdEncoding.AppendEncode(append(b, `"fingerprint":"`...), r.Fingerprint[:])
-	return append(b, `"}`...)
+	b = append(b, '"')
+	if r.Outcome != OutcomeApplied {
+		b = append(append(append(b, `,"outcome":"`...), r.Outcome.String()...), '"')
+	}
+	if r.Reason != "" {
+		b = append(b, `,"reason":`...)
+		b, _ = jsontext.AppendQuote(b, r.Reason) // what is no UTF-8 is replaced
+	}
+	return append(b, '}')
+}
+
+// ReasonOf makes a reason of any text: one line, cut to at most MaxReason bytes.
+func ReasonOf(text string) string {
+	out := make([]byte, 0, min(len(text), MaxReason))
+	for _, c := range text { // what is no UTF-8 comes as U+FFFD
+		if breaksLine(c) {
+			c = ' '
+		}
+		if len(out)+utf8.RuneLen(c) > MaxReason {
+			break
+		}
+		out = utf8.AppendRune(out, c)
+	}
+	return string(out)
+}
+
+func breaksLine(c rune) bool {
+	return unicode.IsControl(c) || unicode.In(c, unicode.Zl, unicode.Zp)
+}
+
+func readOutcome(r *reader) Outcome {
+	text, ok := r.text("an outcome")
+	if !ok {
+		return OutcomeApplied
+	}
+	i := slices.Index(Outcomes, string(text))
+	if i < 0 {
+		r.note("", CodeUnknownOutcome, fmt.Sprintf("%.32q is not an outcome; use applied, refused, stale or drift", text))
+		return OutcomeApplied
+	}
+	return Outcome(i)
+}
+
+func readReason(r *reader) string {
+	text, ok := r.text("a string")
+	switch {
+	case !ok:
+	case len(text) > MaxReason:
+		r.note("", CodeTextTooLong, fmt.Sprintf("%d bytes; at most %d", len(text), MaxReason))
+	case bytes.ContainsFunc(text, breaksLine):
+		r.note("", CodeControlCharacter, "has a line break or another control character; remove it")
+	default:
+		return string(text)
+	}
+	return ""
 }
 
 // readEventID reads an event id, which is a string in JSON.

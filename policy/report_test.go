@@ -20,6 +20,12 @@ func TestAReportIsReadStrictly(t *testing.T) {
 	r, err = DecodeReport([]byte(`{"version":3,"event_id":"7","fingerprint":"` + emptyPrint + `"}`))
 	require.NoError(t, err)
 	require.Equal(t, Report{Version: 3, Event: 7, Fingerprint: sha256.Sum256([]byte("[]"))}, r)
+	r, err = DecodeReport([]byte(`{"version":3,"fingerprint":"` + emptyPrint + `","outcome":"applied"}`))
+	require.NoError(t, err)
+	require.Equal(t, Report{Version: 3, Fingerprint: sha256.Sum256([]byte("[]"))}, r, "as without")
+	r, err = DecodeReport([]byte(`{"version":3,"fingerprint":"` + emptyPrint + `","outcome":"refused","reason":"nft: \"no room\""}`))
+	require.NoError(t, err)
+	require.Equal(t, Report{Version: 3, Fingerprint: sha256.Sum256([]byte("[]")), Outcome: OutcomeRefused, Reason: `nft: "no room"`}, r)
 	for body, codes := range map[string]string{
 		``:                                "malformed_json",
 		`{}`:                              "required required",
@@ -38,8 +44,14 @@ func TestAReportIsReadStrictly(t *testing.T) {
 		`{"event_id":"","fingerprint":"` + emptyPrint + `"}`:                             "invalid_version",
 		`{"event_id":"-7","fingerprint":"` + emptyPrint + `"}`:                           "invalid_version",
 		`{"event_id":"7"}`: "required",
-		`{"version":1,"node_seq":1,"fingerprint":"` + emptyPrint + `"}`: "unknown_field",
-		`{"version":1,"version":1}`:                                     "duplicate_key",
+		`{"version":1,"node_seq":1,"fingerprint":"` + emptyPrint + `"}`:                                              "unknown_field",
+		`{"version":1,"version":1}`:                                                                                  "duplicate_key",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":"failed"}`:                                        "unknown_outcome",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":""}`:                                              "unknown_outcome",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":1,"reason":null}`:                                 "wrong_type wrong_type",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":"drift","reason":"a\nb"}`:                         "control_character",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":"drift","reason":"a\u2028b"}`:                     "control_character",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":"x","reason":"` + strings.Repeat("é", 257) + `"}`: "unknown_outcome text_too_long",
 	} {
 		_, err := DecodeReport([]byte(body))
 		var faults Violations
@@ -62,10 +74,32 @@ func TestAReportNamesALogSequence(t *testing.T) {
 	require.Zero(t, Report{Version: 5, Event: NewEventID(base-8, 7, 3)}.Seq(base))
 }
 
+// An agent's error may be any text; what it reports of it is one that is read.
+func TestALineOfAnyTextIsAReason(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "",
+		"no room":                      "no room",
+		"a\nb\r\x00c\u2028d":           "a b  c d",
+		"\xff":                         "\ufffd",
+		strings.Repeat("x", 600):       strings.Repeat("x", MaxReason),
+		strings.Repeat("é", 300):       strings.Repeat("é", MaxReason/2),
+		"x" + strings.Repeat("é", 300): "x" + strings.Repeat("é", MaxReason/2-1), // no half of a character
+	} {
+		require.Equal(t, want, ReasonOf(text))
+		r := Report{Outcome: OutcomeStale, Reason: ReasonOf(text)}
+		body := AppendReport(nil, r)
+		require.LessOrEqual(t, len(body), MaxReport)
+		again, err := DecodeReport(body)
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+	}
+}
+
 func FuzzDecodeReport(f *testing.F) {
 	f.Add([]byte(`{"version":7,"fingerprint":"` + emptyPrint + `"}`))
 	f.Add([]byte(`{"event_id":"7","version":0,"fingerprint":"` + emptyPrint + `"}`))
 	f.Add([]byte(`{"version":7.5,"fingerprint":null}`))
+	f.Add([]byte(`{"version":7,"fingerprint":"` + emptyPrint + `","outcome":"stale","reason":"<\u00e9>"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := DecodeReport(body)
 		if err != nil {

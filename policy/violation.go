@@ -99,6 +99,7 @@ const (
 	CodeTooManyAddresses   = "too_many_addresses"
 	CodeInvalidVersion     = "invalid_version"
 	CodeInvalidFingerprint = "invalid_fingerprint"
+	CodeUnknownOutcome     = "unknown_outcome" // of a report
 
 	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
 	CodeInvalidArtifact          = "invalid_artifact"

@@ -3,12 +3,14 @@ package resource
 import "time"
 
 // Applied is what a node reports: up to which event it has applied what it was
-// sent, and the fingerprint of the rules that it holds. EventID or Version is
-// required.
+// sent, the fingerprint of the rules that it holds then, and whether they are in
+// force. EventID or Version is required.
 type Applied struct {
 	EventID     string `json:"event_id,omitempty" doc:"How far it has: the id of the last event it applied, or Edict-Event-Id of the state it pulled, whichever is greater. Decimal digits. Where it is given, version says nothing."`
 	Version     uint64 `json:"version,omitempty" doc:"What agents say that know no event ids: the log sequence up to which it has, such as Edict-Log-Seq of the state it pulled. Not above the log's last. One of the two is required."`
 	Fingerprint string `json:"fingerprint"` // base64 of 32 bytes, 44 characters
+	Outcome     string `json:"outcome,omitempty" doc:"Whether the rules are in force. applied, as when absent: they are. refused: they could not be put in force. stale: the node could not learn for too long whether they are still right. drift: something else was in force, until the node put it right. Of all but the first the report does not count as applied."`
+	Reason      string `json:"reason,omitempty" doc:"Why they are not, for people: one line."`
 }
 
 // Rollout says how far a policy has come.
@@ -20,6 +22,15 @@ type Rollout struct {
 	P50Seconds *float64  `json:"p50_seconds" doc:"Seconds from the commit of its last change until half of the nodes that it touched had reported it applied; null when that is known of none."`
 	P99Seconds *float64  `json:"p99_seconds" doc:"The same for 99 of 100 nodes."`
 	Refused    []Refused `json:"refused,omitempty" doc:"Nodes of the policy whose table is refused, so that they keep their last good one: those that asked this worker, and the first node of each label set. Absent when there are none."` // nodes that keep an older table
+	Refusals   []Refusal `json:"refusals,omitempty" doc:"Of the lagging nodes, those that reported that something is not applied, those that do so for the longest first, as many as were asked for. Absent when there are none."`
+}
+
+// Refusal is a node that reported that it does not have in force what it was sent.
+type Refusal struct {
+	NodeID  string    `json:"node_id"`
+	Outcome string    `json:"outcome" doc:"What its last report says."`
+	Reason  string    `json:"reason,omitempty" doc:"Why, as the node said it; absent when it gave no reason, or the worker does not know it any more."`
+	Since   time.Time `json:"since" doc:"When the node's first report of this outcome in a row arrived; after a restart of the worker, its last one."`
 }
 
 // Lagging is a node that has not applied what it should. Since is nil when the
@@ -35,4 +46,14 @@ type Convergence struct {
 	Applied  int       `json:"applied" doc:"Nodes that hold what they must, and those of which nothing is asked."`
 	Reported int       `json:"reported" doc:"Nodes that ever reported."`
 	Lagging  []Lagging `json:"lagging" doc:"The others, those behind for the longest first, as many as were asked for."`
+	// NotApplied counts nodes by what they reported last.
+	NotApplied NotApplied `json:"not_applied" doc:"Nodes whose last report says that something is not applied, by outcome."`
+}
+
+// NotApplied counts the nodes whose last report says that something is not applied,
+// by outcome.
+type NotApplied struct {
+	Refused int `json:"refused" doc:"Nodes that could not put in force what they were sent."`
+	Stale   int `json:"stale" doc:"Nodes that could not learn for too long whether what is in force is still right."`
+	Drift   int `json:"drift" doc:"Nodes on which something else was in force when they looked last, and that put it right."`
 }

@@ -24,8 +24,9 @@ func (a policyCommands) policyRolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rollout NAME|ID", Short: "Say how many nodes have applied a policy, and who lags",
 		Long: `Show how many of the nodes that must have a policy reported that they applied its
-head, how many dropped it after a revision or its deletion, and which nodes lag. For
-a deleted policy give the ID.
+head, how many dropped it after a revision or its deletion, and which nodes lag; of
+those that say that they have not applied it, the reason. For a deleted policy give
+the ID.
 
 With -w, follow it until no node lags. Exit codes: 0 no node lags, 1 nodes lag
 still (with -w: when --timeout has passed).`,
@@ -119,6 +120,7 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)
 	}
 	writeLagging(w, r.Lagging)
+	writeRefusals(w, r.Refusals)
 	if len(r.Refused) == 0 {
 		return
 	}
@@ -128,6 +130,19 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 	}
 	fmt.Fprintln(w)
 	columns(w, []string{"refused", "code", "detail"}, rows)
+}
+
+// writeRefusals lists the nodes that say that something is not applied.
+func writeRefusals(w io.Writer, list []resource.Refusal) {
+	if len(list) == 0 {
+		return
+	}
+	rows := make([][]string, len(list))
+	for i, x := range list {
+		rows[i] = []string{x.NodeID, x.Outcome, stamp(x.Since), x.Reason}
+	}
+	fmt.Fprintln(w)
+	columns(w, []string{"not applied", "outcome", "since", "reason"}, rows)
 }
 
 // writeLagging lists the nodes that lag.

@@ -139,6 +139,7 @@ func brokenRules() map[string]string {
 		policy.CodeTooManyAddresses:   "a node has more than 64 addresses",
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
+		policy.CodeUnknownOutcome:     "an outcome is none of applied, refused, stale and drift",
 
 		policy.CodeInvalidArtifactName:      "the kind or the name of an artifact is no DNS label",
 		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",

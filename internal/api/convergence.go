@@ -23,6 +23,7 @@ type Convergence interface {
 	Report(ctx context.Context, id policy.NodeID, rep policy.Report) error
 	Rollout(ctx context.Context, project, id uuid.UUID, limit int) (convergence.Rollout, bool, error)
 	Fleet(ctx context.Context, limit int) (convergence.Fleet, error)
+	NotApplied(ctx context.Context) (map[policy.Outcome]int, error)
 }
 
 const (
@@ -53,11 +54,12 @@ func (h *convergenceHandlers) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternApplied, ID: "reportApplied", Tag: "node", Needs: access.ActAsNode,
-			Summary:  "Report what a node applied; a newer report replaces the older one",
+			Summary:  "Report what a node applied, or why it did not; a newer report replaces the older one",
 			BodyType: mediaJSON, Body: resource.Applied{},
 			Answers: []Answer{{Status: http.StatusAccepted}},
 			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeVersionAhead,
-				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint)...),
+				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint,
+				policy.CodeUnknownOutcome, policy.CodeTextTooLong, policy.CodeControlCharacter)...),
 			serve: h.reportApplied,
 		},
 		{
@@ -175,8 +177,20 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	}
 	return c.json(http.StatusOK, resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
-		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused,
+		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused, Refusals: showRefusals(r.Refusals),
 	})
+}
+
+func showRefusals(list []convergence.Refusal) []resource.Refusal {
+	out := make([]resource.Refusal, 0, len(list))
+	for _, x := range list {
+		out = append(out, resource.Refusal{NodeID: string(x.Node), Outcome: x.Outcome.String(), Reason: x.Reason, Since: x.Since})
+	}
+	return out
+}
+
+func showNotApplied(of map[policy.Outcome]int) resource.NotApplied {
+	return resource.NotApplied{Refused: of[policy.OutcomeRefused], Stale: of[policy.OutcomeStale], Drift: of[policy.OutcomeDrift]}
 }
 
 func showLagging(list []convergence.Lagging) []resource.Lagging {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -174,6 +175,51 @@ func TestARolloutSaysWhoHasAPolicyAndWhoLags(t *testing.T) {
 
 	p.want(http.StatusNotFound, "policy_not_found", p.do("GET", policies+"/"+nowhere+"/rollout", ""))
 	p.want(http.StatusNotFound, "policy_not_found", p.do("GET", "/v1/projects/"+other+"/policies/"+id+"/rollout", ""))
+}
+
+// say reports the present state of a node with an outcome and a reason.
+func (p *plane) say(node, outcome, reason string) answer {
+	p.t.Helper()
+	a := p.do("GET", "/v1/nodes/"+node+"/state", "")
+	p.want(http.StatusOK, "", a)
+	return p.do("POST", "/v1/nodes/"+node+"/applied",
+		fmt.Sprintf(`{"version":%s,"fingerprint":%q,"outcome":%q,"reason":%q}`, a.Header.Get("Edict-Log-Seq"), into[resource.NodeState](p.t, a).Policy.Fingerprint, outcome, reason))
+}
+
+func TestARefusalIsShownWithItsReason(t *testing.T) {
+	p := newPlane(t)
+	p.put("a", `{"labels":{"role":"web"}}`)
+	p.put("b", `{"labels":{"role":"db"}}`)
+	id := p.create("web").ID.String() // 3
+	p.report("b")
+	p.want(http.StatusAccepted, "", p.say("a", "refused", "rule 3 requires authentication"))
+	r := p.rollout(id)
+	require.Equal(t, 1, r.Applied)
+	require.Len(t, r.Lagging, 1)
+	at := epoch.Add(4 * time.Second)
+	require.Equal(t, []resource.Refusal{{NodeID: "a", Outcome: "refused", Reason: "rule 3 requires authentication", Since: at}}, r.Refusals)
+	status := func() resource.Convergence {
+		return *into[resource.Status](t, p.do("GET", "/v1/status", "")).Convergence
+	}
+	require.Equal(t, resource.NotApplied{Refused: 1}, status().NotApplied)
+	require.Equal(t, 1, status().Applied)
+
+	p.want(http.StatusAccepted, "", p.say("b", "drift", ""))
+	require.Equal(t, resource.NotApplied{Refused: 1, Drift: 1}, status().NotApplied)
+	require.Zero(t, p.rollout(id).Applied, "nothing counts that is not applied")
+	require.Len(t, into[resource.Rollout](t, p.do("GET", policies+"/"+id+"/rollout?limit=1", "")).Refusals, 1)
+
+	p.want(http.StatusAccepted, "", p.say("a", "applied", "as it should be"))
+	p.report("b")
+	r = p.rollout(id)
+	require.Equal(t, 2, r.Applied)
+	require.Empty(t, r.Refusals)
+	require.Zero(t, status().NotApplied)
+
+	p.want(http.StatusUnprocessableEntity, "unknown_outcome", p.say("a", "failed", ""))
+	p.want(http.StatusUnprocessableEntity, "control_character", p.say("a", "refused", "two\nlines"))
+	p.want(http.StatusUnprocessableEntity, "text_too_long", p.say("a", "refused", strings.Repeat("x", 513)))
+	require.Equal(t, 2, p.rollout(id).Applied)
 }
 
 func TestStatusSaysHowFarTheNodesAre(t *testing.T) {

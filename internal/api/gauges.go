@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
 )
 
 // headScrape is how long a scrape waits for the log's server to say where the
@@ -62,13 +63,14 @@ var (
 	tablesDesc      = prometheus.NewDesc("edict_datapath_tables_total", "Tables that somebody asked for and that were not in memory, by outcome. shared: the request waited for a table that another request had begun. refused: the table would be too large or too much work. cancelled: nobody waited for it any more. too_many: the request was turned away. If many are cancelled, clients give up too soon, or tables take too long.", []string{"outcome"}, nil)
 	stepsDesc       = prometheus.NewDesc("edict_datapath_steps_total", "Steps that were taken to make tables, cancelled and refused ones included, and to watch them. A step takes some ten nanoseconds of one core.", nil, nil)
 	waitingDesc     = desc("datapath_waiting_requests", "Requests that wait for a table, or for a comparison of policies. If many wait for long, the policies of a project take all of its turns.")
+	notAppliedDesc  = prometheus.NewDesc("edict_nodes_not_applied", "Nodes whose last report says that something is not applied, by outcome. refused: they could not put in force what they were sent. stale: they could not learn for too long whether what is in force is still right. drift: something else was in force when they looked last. edict policy rollout shows which nodes, and why.", []string{"outcome"}, nil)
 	lagDesc         = desc("publish_lag_events", "Events that this process has folded and that are not published on NATS yet, in the partition that is farthest behind. If it grows, a publisher is stuck.")
 	unpublishedDesc = desc("partitions_unpublished", "Partitions that no worker publishes on NATS. While it is above 0, nodes that listen there learn of changes only when they ask.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc} {
 		to <- d
 	}
 }
@@ -120,7 +122,24 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		tell(refusedDesc, float64(g.Tables.RefusedNodes()))
 		g.tables(to)
 	}
+	g.notApplied(to)
 	g.published(applied, tell)
+}
+
+// notApplied reads how many nodes say that something is not applied.
+func (g *gauges) notApplied(to chan<- prometheus.Metric) {
+	if g.Convergence == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), headScrape)
+	defer cancel()
+	of, err := g.Convergence.NotApplied(ctx)
+	if err != nil {
+		return // the reports are not read yet, or there is no time to count
+	}
+	for o := policy.OutcomeRefused; int(o) < len(policy.Outcomes); o++ {
+		to <- prometheus.MustNewConstMetric(notAppliedDesc, prometheus.GaugeValue, float64(of[o]), o.String())
+	}
 }
 
 // tables reads what became of tables.

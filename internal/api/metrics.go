@@ -79,7 +79,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		resumes:     counters("sse_resumes_total", "Event streams that were opened and replays that were requested over NATS, by source. live: the node missed nothing. past: what it missed came from the read model.", "source"),
 		delivered: f.NewHistogram(opts("commit_to_delivered_seconds",
 			"From an event's commit to the log until its message was written to the event stream of a node that follows live: the age of what nodes apply.", latency)),
-		reports: counters("reports_total", "Reports of what nodes applied, by outcome. Every worker receives every report, so do not add up workers. malformed, unknown and ahead: the agent is at fault.", "outcome"),
+		reports: counters("reports_total", "Reports of what nodes applied, by outcome. Every worker receives every report, so do not add up workers. refused, stale and drift: the node says that something is not applied. malformed, unknown and ahead: the agent is at fault.", "outcome"),
 		applied: f.NewHistogram(opts("commit_to_applied_seconds",
 			"From the commit of a policy's change until the report of a node proved that the node applied it, once for each node and change. Every worker receives every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min
 		requests: counters("http_requests_total", "Requests that were answered, by route and status. 499: the client left before the answer. 503: the worker is behind or starting. 507: the disk is nearly full. 500: a fault of Edict.", "route", "method", "status"),

@@ -179,5 +179,7 @@ func (h *statusHandlers) fleet(ctx context.Context, limit int) (*resource.Conver
 	if err != nil {
 		return nil, err
 	}
-	return &resource.Convergence{Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging)}, nil
+	return &resource.Convergence{
+		Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging), NotApplied: showNotApplied(f.NotApplied),
+	}, nil
 }

@@ -98,6 +98,10 @@ func (t *Tracker) hear(list []arrival) {
 	t.each(list, func(v *projector.View, s projector.NodeSummary, a arrival) {
 		r, news := t.table.put(s.Ordinal, a.said, a.at, true)
 		t.judge(v, r, s)
+		if !r.applied() {
+			t.opt.Metrics.Reported(r.outcome.String())
+			return
+		}
 		if !r.holds {
 			t.opt.Metrics.Reported(Lags)
 			return

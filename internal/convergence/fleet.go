@@ -5,14 +5,17 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
 )
 
 // Fleet says how far all nodes have come.
 type Fleet struct {
-	Desired  int       // nodes there are
-	Applied  int       // nodes that hold what they must, and those of which nothing is asked
-	Reported int       // nodes that ever reported
-	Lagging  []Lagging // the others, those behind for the longest first, at most as many as were asked for
+	Desired  int // nodes there are
+	Applied  int // nodes that hold what they must, and those of which nothing is asked
+	Reported int // nodes that ever reported
+	// NotApplied counts those that say that something is not applied, by outcome.
+	NotApplied map[policy.Outcome]int
+	Lagging    []Lagging // the others, those behind for the longest first, at most as many as were asked for
 }
 
 // stride is how many nodes are looked at while the fold waits.
@@ -61,7 +64,7 @@ func (t *Tracker) now(limit int) (x fleetAnswer) {
 }
 
 func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
-	var out Fleet
+	out := Fleet{NotApplied: map[policy.Outcome]int{}}
 	var behind []late
 	var at projector.NodeCursor
 	for more := true; more && ctx.Err() == nil; {
@@ -76,6 +79,9 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 				t.judge(v, r, s)
 				if r.known() {
 					out.Reported++
+				}
+				if r.known() && !r.applied() {
+					out.NotApplied[r.outcome]++
 				}
 				if r.known() && r.holds || !r.known() && !s.Rows {
 					out.Applied++
@@ -94,9 +100,14 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 
 // behindOf is since when a node does not hold what it must: since the oldest
 // head above what it reported, or its own last event; else since its rows
-// changed otherwise, or it reported other rules than it was sent.
+// changed otherwise, or it reported other rules than it was sent, or that they
+// are not in force.
 func behindOf(v *projector.View, s projector.NodeSummary, r *report) late {
 	l := late{node: s.ID}
+	if r.known() && !r.applied() {
+		l.seq, l.at = r.version, r.arrived()
+		return l
+	}
 	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {
 		l.seq, l.at = heads[0].Seq, heads[0].Time
 	}

@@ -29,6 +29,9 @@ type Rollout struct {
 	// many there are.
 	Lagging []Lagging
 	Behind  int
+	// Refusals are those that lag and say that something is not applied, those that
+	// do so for the longest first, at most as many as were asked for.
+	Refusals []Refusal
 	// P50 and P99 are seconds from the commit of the policy's last change until
 	// a report proved it applied; nil when that is known of no node.
 	P50, P99 *float64
@@ -59,7 +62,7 @@ func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int)
 		return Rollout{}, true, err
 	}
 	out, late := t.count(id, s, groups)
-	out.Lagging = t.list(ctx, late, limit)
+	out.Lagging, out.Refusals = t.list(ctx, late, limit), oldest(out.Refusals, limit)
 	return out, true, nil
 }
 
@@ -131,6 +134,9 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 				out.Dropped++
 			default:
 				behind = append(behind, lag(s, seat, r, c))
+				if x, ok := t.table.refusal(&seat, r); ok {
+					out.Refusals = append(out.Refusals, x)
+				}
 			}
 			if c.has {
 				out.Desired++

@@ -12,12 +12,13 @@ import (
 type report struct {
 	version  uint64
 	previous uint64 // version of the report before; that of this one less 1 when nobody knows
-	at       int64  // unix ns, when the stream took it
+	at       int64  // unix ns, when the stream took it; of what is not applied, the first of its outcome in a row
 	judged   uint64 // generation of the node's rows that holds was found under
 	print    [16]byte
 	identity uint32 // likewise
 	holds    bool   // the node holds what it must, as of judged
 	wrong    bool   // it held something else than the log asked at version
+	outcome  policy.Outcome
 }
 
 // half is the part of a fingerprint that is kept. A node that finds two rulesets
@@ -30,6 +31,10 @@ func (r *report) known() bool { return r.at != 0 }
 // arrived is the report's arrival.
 func (r *report) arrived() time.Time { return time.Unix(0, r.at).UTC() }
 
+// applied reports whether the node says that it has anything in force as asked.
+// What it does not say so of proves nothing.
+func (r *report) applied() bool { return r.outcome == policy.OutcomeApplied }
+
 // fresh reports whether holds is about the rows that the node has now.
 func (r *report) fresh(identity uint32, generation uint64) bool {
 	return r.judged == generation && r.identity == identity
@@ -40,7 +45,7 @@ func (r *report) fresh(identity uint32, generation uint64) bool {
 // there on that names other rules is wrong, and stays so until the next one.
 func (r *report) judge(identity uint32, generation, since uint64, want compiler.Fingerprint) {
 	r.identity, r.judged = identity, generation
-	r.holds = r.print == half(want)
+	r.holds = r.applied() && r.print == half(want)
 	if !r.holds && r.version >= since {
 		r.wrong = true
 	}
@@ -48,7 +53,7 @@ func (r *report) judge(identity uint32, generation, since uint64, want compiler.
 
 // proves reports whether the node has what an event at seq asked of it.
 func (r *report) proves(seq uint64) bool {
-	return r.known() && (r.holds || r.version >= seq && !r.wrong)
+	return r.known() && r.applied() && (r.holds || r.version >= seq && !r.wrong)
 }
 
 // first reports whether this is the first report that can know of seq.
@@ -61,8 +66,10 @@ const pageBits = 6
 // table holds a report for each node, by its ordinal. It is not safe for
 // concurrent use.
 type table struct {
-	pages map[uint32]*[1 << pageBits]report
-	count int // nodes that reported
+	pages   map[uint32]*[1 << pageBits]report
+	count   int     // nodes that reported
+	not     int     // of these, those that said last that something is not applied; removed nodes, too
+	reasons reasons // of those
 }
 
 func newTable() *table { return &table{pages: map[uint32]*[1 << pageBits]report{}} }
@@ -87,18 +94,35 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 		t.pages[ordinal>>pageBits] = p
 	}
 	r = &p[ordinal&(1<<pageBits-1)]
-	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano())}
+	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano()), outcome: said.Outcome}
+	t.reasons.note(ordinal, said)
 	switch {
-	case r.known() && r.version == said.Version && r.print == next.print:
+	case r.known() && r.version == said.Version && r.print == next.print && r.outcome == next.outcome:
 		return r, false // said again: what was proven was proven then
+	case heard && r.known() && !r.applied():
+		next.previous = min(r.previous, said.Version) // what came between proved nothing
 	case heard && r.known():
 		next.previous = min(r.version, said.Version)
 	case said.Version > 0:
 		next.previous = said.Version - 1
 	}
-	if !r.known() {
-		t.count++
+	if r.known() && !next.applied() && r.outcome == next.outcome {
+		next.at = r.at
 	}
+	t.tally(r, &next)
 	*r = next
 	return r, true
+}
+
+// tally counts a report in the place of another.
+func (t *table) tally(old, next *report) {
+	if !old.known() {
+		t.count++
+	}
+	if old.known() && !old.applied() {
+		t.not--
+	}
+	if !next.applied() {
+		t.not++
+	}
 }

@@ -41,13 +41,16 @@ type Reports interface {
 const (
 	Holds     = "holds"     // its node holds what it must
 	Lags      = "lags"      // it holds something else, an older ruleset mostly
+	Refused   = "refused"   // it says that it could not put it in force
+	Stale     = "stale"     // it says that it does not know whether it is right any more
+	Drift     = "drift"     // it says that something else was in force
 	Malformed = "malformed" // it could not be read, or names no node
 	Unknown   = "unknown"   // there is no such node
 	Ahead     = "ahead"     // it names a version above the log's head
 )
 
 // Outcomes are all of them.
-var Outcomes = []string{Holds, Lags, Malformed, Unknown, Ahead}
+var Outcomes = []string{Holds, Lags, Refused, Stale, Drift, Malformed, Unknown, Ahead}
 
 // Metrics counts the reports that this process receives.
 type Metrics interface {

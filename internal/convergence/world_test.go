@@ -190,7 +190,7 @@ func (w *world) expect(id uuid.UUID, reports map[policy.NodeID]said) (desired, a
 			continue // never had it since it is what it is
 		}
 		r, ok := reports[n]
-		done := ok && (r.Fingerprint == w.merged(n, now) || r.Version >= last && !r.lie)
+		done := ok && r.Outcome == policy.OutcomeApplied && (r.Fingerprint == w.merged(n, now) || r.Version >= last && !r.lie)
 		switch {
 		case has:
 			desired++
@@ -229,6 +229,9 @@ func TestARolloutIsWhatAPerfectMemoryMakesOfIt(t *testing.T) {
 				if w.rnd.IntN(5) == 0 {
 					r = said{policy.Report{Version: w.head(), Fingerprint: rules(fmt.Sprint("lie ", i))}, true}
 				}
+				if w.rnd.IntN(4) == 0 {
+					r.Outcome, r.Reason = policy.Outcome(1+w.rnd.IntN(3)), fmt.Sprint("reason ", i)
+				}
 				w.report(x, i+1, n, r.Report, time.Second)
 				reports[n] = r
 			}
@@ -259,14 +262,28 @@ func (w *world) compare(x *Tracker, id uuid.UUID, reports map[policy.NodeID]said
 	slices.Sort(lagging)
 	require.Equal(w.t, []any{desired, applied, dropped, lagging}, []any{got.Desired, got.Applied, got.Dropped, late}, where)
 	require.Equal(w.t, len(lagging), got.Behind)
+	said, want := map[policy.NodeID]string{}, map[policy.NodeID]string{}
+	for _, x := range got.Refusals {
+		said[x.Node] = x.Outcome.String() + x.Reason
+	}
+	for _, n := range lagging {
+		if r := reports[n]; r.Outcome != policy.OutcomeApplied {
+			want[n] = r.Outcome.String() + r.Reason
+		}
+	}
+	require.Equal(w.t, want, said, where)
 }
 
 func (w *world) compareFleet(x *Tracker, reports map[policy.NodeID]said) {
-	applied, reported := 0, 0
+	applied, reported, not := 0, 0, map[policy.Outcome]int{}
 	for n := range w.roles {
 		r, ok := reports[n]
 		if ok {
 			reported++
+		}
+		if r.Outcome != policy.OutcomeApplied {
+			not[r.Outcome]++
+			continue
 		}
 		if ok && r.Fingerprint == w.merged(n, w.head()) || !ok && len(w.rows[w.head()][n]) == 0 {
 			applied++
@@ -275,5 +292,9 @@ func (w *world) compareFleet(x *Tracker, reports map[policy.NodeID]said) {
 	got, err := x.Fleet(w.t.Context(), 3)
 	require.NoError(w.t, err)
 	require.Equal(w.t, []int{len(w.roles), applied, reported}, []int{got.Desired, got.Applied, got.Reported})
+	require.Equal(w.t, not, got.NotApplied)
+	count, err := x.NotApplied(w.t.Context())
+	require.NoError(w.t, err)
+	require.True(w.t, maps.Equal(not, count))
 	require.Len(w.t, got.Lagging, min(3, len(w.roles)-applied))
 }

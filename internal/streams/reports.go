@@ -62,7 +62,7 @@ func OpenReports(ctx context.Context, c *Conn) (*Reports, error) {
 
 // maxReportMessage is room for the longest report and a few headers, such as a
 // trace's.
-const maxReportMessage = 4 * policy.MaxReport
+const maxReportMessage = 2 * policy.MaxReport
 
 func reportsFaults(cfg jetstream.StreamConfig) []Fault {
 	var f faults
