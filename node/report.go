@@ -23,7 +23,7 @@ type ReporterOptions struct {
 	Log  *slog.Logger
 }
 
-// Reporter reports to the plane what a node applied. Changes within a short time make
+// Reporter reports to the plane what a node applied, or why it did not. Changes within a short time make
 // one report. A report that does not arrive is sent again, or replaced by a newer one.
 type Reporter struct {
 	url    string
@@ -51,19 +51,34 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	return r
 }
 
+// Report is what f has received, as a node reports it; ok is false until f has all
+// rows. A node takes it before it puts the rules in force, so that it never says more
+// than was in force, and sends it with [Reporter.Send]. What could not be put in force
+// is a report of another outcome.
+func (f *Follower) Report() (rep policy.Report, ok bool) {
+	at := f.Position()
+	if at == 0 {
+		return rep, false
+	}
+	now := merged(f.rows.list()) // by which the plane judges, also where the block is resolved
+	rep = policy.Report{Event: at, Fingerprint: now.Fingerprint}
+	if now.Rules == nil {
+		rep.Fingerprint = compiler.Empty.Fingerprint
+	}
+	return rep, true
+}
+
 // Applied reports that the node has applied everything that f has received. Call it
 // where f's events are handled, after the rules are in force, and from Connected, so
 // that a lost report is made again. Nothing is reported until f has all rows.
 func (r *Reporter) Applied(f *Follower) {
-	at := f.Position()
-	if at == 0 {
-		return
+	if rep, ok := f.Report(); ok {
+		r.Send(rep)
 	}
-	now := merged(f.rows.list()) // by which the plane judges, also where the block is resolved
-	rep := policy.Report{Event: at, Fingerprint: now.Fingerprint}
-	if now.Rules == nil {
-		rep.Fingerprint = compiler.Empty.Fingerprint
-	}
+}
+
+// Send reports what a node says, in place of what still waits to be sent.
+func (r *Reporter) Send(rep policy.Report) {
 	r.mu.Lock()
 	r.next = &rep
 	r.mu.Unlock()

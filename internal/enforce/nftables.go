@@ -141,15 +141,21 @@ func (n *Nftables) readBack(ctx context.Context, r *Ruleset) error {
 
 // Intact reports whether the kernel still holds what was applied last.
 func (n *Nftables) Intact(ctx context.Context) (bool, error) {
+	drift, known, err := n.Drift(ctx)
+	return known && drift == nil && err == nil, err
+}
+
+// Drift says how the kernel differs from what was applied last; nil: it does not.
+// known is false when nothing was applied, or the last transaction failed: then
+// nobody can say whose doing it is that the kernel holds what it holds.
+func (n *Nftables) Drift(ctx context.Context) (drift *MismatchError, known bool, err error) {
 	if n.held == nil {
-		return false, nil
+		return nil, false, nil
 	}
-	err := n.readBack(ctx, n.held)
-	var other *MismatchError
-	if errors.As(err, &other) {
-		return false, nil
+	if err = n.readBack(ctx, n.held); errors.As(err, &drift) {
+		err = nil
 	}
-	return err == nil, err
+	return drift, true, err
 }
 
 // Remove takes the table out of the kernel. One that is not there is no error.

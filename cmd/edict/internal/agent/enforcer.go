@@ -17,7 +17,6 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/enforce"
-	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -31,6 +30,12 @@ type Tables interface {
 	Table(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
 }
 
+// Reports takes what a node reports; *node.Reporter is one.
+type Reports interface {
+	Send(rep policy.Report)
+	Run(ctx context.Context) error
+}
+
 // EnforcerOptions are the settings of an Enforcer.
 type EnforcerOptions struct {
 	Node   policy.NodeID
@@ -39,7 +44,9 @@ type EnforcerOptions struct {
 	Tables Tables
 	Follow node.Options
 	Report node.ReporterOptions
-	Kernel enforce.Kernel
+	// Reports takes what the node reports; nil: a node.Reporter with Report.
+	Reports Reports
+	Kernel  enforce.Kernel
 	// Every is how often the table is asked for, and the kernel looked at, without
 	// any event; 0 is 30 s.
 	Every time.Duration
@@ -63,13 +70,18 @@ type Enforcer struct {
 	root     root
 	nft      *enforce.Nftables
 	follower *node.Follower
-	reporter *node.Reporter
+	reports  Reports
 	wake     chan struct{} // has room for one: the plane may have another table
 
 	ruleset *enforce.Ruleset // applied last; nil: none was
 	etag    string           // of its document, where the plane gave it in this life
 	status  Status
 	logged  Status // the status that was logged last
+
+	// drift is what others made of the rules, reported for as long as it takes to look
+	// again without being asked: else a change right after it would hide it.
+	drift   error
+	driftAt time.Time
 }
 
 // OpenEnforcer applies the kept table, and nothing more: no plane is asked. That
@@ -98,7 +110,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	opt.Follow.Connected, opt.Follow.Tables = e.changed, true
 	opt.Follow.Trouble = func(error, time.Duration) { e.changed() }
 	e.follower = node.NewFollower(opt.Server, opt.Node, opt.Follow)
-	e.reporter = node.NewReporter(opt.Server, opt.Node, opt.Report)
+	if e.reports = opt.Reports; e.reports == nil {
+		e.reports = node.NewReporter(opt.Server, opt.Node, opt.Report)
+	}
 	e.status = Status{Node: opt.Node, State: StateNone, MaxAgeSeconds: opt.MaxAge.Seconds()}
 	text, err := opt.FS.ReadFile(e.root.path(tableFile))
 	switch {
@@ -148,7 +162,7 @@ func (e *Enforcer) changed() {
 // is away, or does not know the node, is asked again.
 func (e *Enforcer) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.reporter.Run(ctx) })
+	g.Go(func() error { return e.reports.Run(ctx) })
 	g.Go(func() error {
 		for ctx.Err() == nil {
 			err := e.follower.Run(ctx, func(node.Event) error { e.changed(); return nil })
@@ -177,23 +191,22 @@ func (e *Enforcer) keep(ctx context.Context) {
 	}
 }
 
-// look brings the kernel to what the plane serves, and writes down how it went.
+// look brings the kernel to what the plane serves, and says how it went.
 func (e *Enforcer) look(ctx context.Context) {
-	at := e.follower.Position() // before: the report must not run ahead
-	err := e.refresh(ctx)
+	// Before: what the node is sent from here on may not be in the table. The plane
+	// never serves one that lacks what it sent before it was asked.
+	rep, known := e.follower.Report()
+	drift, err := e.refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		e.status.confirm(e.opt.Now())
-		if at == e.follower.Position() {
-			e.reporter.Applied(e.follower)
-		}
 	} else {
-		if fault.Always(fault.EarlyReport) {
-			e.reporter.Applied(e.follower)
-		}
 		e.status.fail(err)
+	}
+	if known {
+		e.say(rep, drift, err)
 	}
 	e.status.hear(e.follower.StreamError())
 	e.logChange()
@@ -226,17 +239,32 @@ func (e *Enforcer) logChange() {
 	e.opt.Looked(now)
 }
 
-func (e *Enforcer) refresh(ctx context.Context) error {
-	intact, err := e.nft.Intact(ctx)
-	if err != nil {
-		return &refusedError{err}
+// refresh puts right what others made of the rules, and then applies the table that
+// the plane serves. drift says what it put right; nil: nothing.
+func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
+	if drift, err = e.restore(ctx); err != nil {
+		return drift, &refusedError{err}
 	}
-	if !intact && e.ruleset != nil {
-		if err := e.nft.Apply(ctx, e.ruleset); err != nil {
-			return &refusedError{err}
-		}
-		e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version)
+	return drift, e.fetch(ctx)
+}
+
+// restore has the kernel hold what was applied last.
+func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
+	found, known, err := e.nft.Drift(ctx)
+	if err != nil || e.ruleset == nil || known && found == nil {
+		return nil, err
 	}
+	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, nil // the last transaction failed
+	}
+	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", found)
+	return found, nil
+}
+
+func (e *Enforcer) fetch(ctx context.Context) error {
 	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), client.StateQuery{ETag: e.etag})
 	if err != nil {
 		return err

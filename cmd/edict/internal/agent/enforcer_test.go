@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/internal/test/fakenft"
 	"github.com/edictdev/edict/node"
 )
@@ -65,8 +67,14 @@ type bench struct {
 	events *plane // where the node is told that something changed
 	kernel *fakenft.Kernel
 	now    time.Time
+	passed atomic.Int64 // of its life
 	looked chan agent.Status
 	deaf   bool // the plane's events cannot be read
+	said   agent.Reports
+
+	through  enforce.Kernel  // in front of kernel; nil: nothing is
+	tables   agent.Tables    // in place of plane; nil: plane
+	enforcer *agent.Enforcer // of the present life
 }
 
 func newBench(t *testing.T) *bench {
@@ -80,12 +88,19 @@ func newBench(t *testing.T) *bench {
 func (b *bench) life(during func(next func() agent.Status)) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
+	kernel, tables := b.through, b.tables
+	if kernel == nil {
+		kernel = b.kernel
+	}
+	if tables == nil {
+		tables = b.plane
+	}
 	opened := make(chan agent.Status, 1)
 	open := true
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
-		Node: self, Dir: b.dir, Server: b.events.url, Tables: b.plane, Kernel: b.kernel,
+		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Now: func() time.Time { return b.now },
+		Every:  time.Millisecond, MaxAge: time.Minute, Now: b.clock,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -99,6 +114,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	})
 	open = false
 	require.NoError(b.t, err)
+	b.enforcer = e
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	during(func() agent.Status {
@@ -112,6 +128,11 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	cancel()
 	require.NoError(b.t, <-ended)
 }
+
+// clock is the time of the agent, which only later moves while it lives.
+func (b *bench) clock() time.Time { return b.now.Add(time.Duration(b.passed.Load())) }
+
+func (b *bench) later(d time.Duration) { b.passed.Add(int64(d)) }
 
 func (b *bench) rules() string { return b.kernel.Dump() }
 
@@ -259,12 +280,18 @@ func TestNothingIsReportedThatTheKernelRefused(t *testing.T) {
 			require.Equal(t, agent.StateRefused, next().State)
 		}
 	})
-	require.Empty(t, b.events.reports(), "what waited to be said was said at its end")
+	said := b.events.reports()
+	require.NotEmpty(t, said, "what waited to be said was said at its end")
+	for _, r := range said {
+		require.Contains(t, r, `"outcome":"refused","reason":"nft refused the transaction, and what was in force stays: no room"`)
+	}
 	b.kernel.Refuse(nil)
 	b.life(func(next func() agent.Status) {
-		require.Eventually(t, func() bool { return next().State == agent.StateCurrent && len(b.events.reports()) > 0 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return next().State == agent.StateCurrent && len(b.events.reports()) > len(said) }, 20*time.Second, time.Millisecond)
 	})
-	require.Contains(t, b.events.reports()[0], `"1"`)
+	first := b.events.reports()[len(said)]
+	require.Contains(t, first, `"1"`)
+	require.NotContains(t, first, "outcome")
 }
 
 func TestADamagedTableIsNotPutInForce(t *testing.T) {

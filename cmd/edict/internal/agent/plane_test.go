@@ -292,6 +292,13 @@ func (p *plane) speak(form func(notice []byte) []byte) {
 	p.wake = make(chan struct{})
 }
 
+// position is the event that was announced last.
+func (p *plane) position() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seq
+}
+
 // reports are what the agent says it applied.
 func (p *plane) reports() []string {
 	p.mu.Lock()
