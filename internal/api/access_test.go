@@ -188,7 +188,7 @@ func matrixRow(t *testing.T, role string, needs map[string]string) (asserted int
 			all = append(all, good{route: r, path: map[string]string{"admission": "none"}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b good) int { return btoi(a.route.Method == "DELETE") - btoi(b.route.Method == "DELETE") })
+	slices.SortStableFunc(all, deletionsLast)
 	for _, g := range all {
 		id, header := g.route.ID, g.header
 		if token := tokens[role]; token != "" {

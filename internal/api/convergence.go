@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -48,6 +49,8 @@ type convergenceHandlers struct {
 	gate        *writeGate
 	convergence Convergence
 	refusals    *tableRefusals
+	states      nodeStates
+	pulled      *lastPulled
 }
 
 func (h *convergenceHandlers) routes() []Route {
@@ -89,7 +92,8 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 		return starting(errors.New("nobody follows reports here"))
 	}
 	ctx := c.r.Context()
-	err = h.reads.check(c, func(v *projector.View) error {
+	var rows snapshot.State
+	err = h.reads.check(c, func(v *projector.View) (err error) {
 		if _, ok := v.NodeSummary(id); !ok {
 			return nodeNotFound(id)
 		}
@@ -97,7 +101,8 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
 				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
 		}
-		return nil
+		rows, _, err = h.states.State(v, id)
+		return err
 	})
 	if err != nil {
 		return err
@@ -105,11 +110,30 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 	if err := h.gate.check(); err != nil {
 		return err
 	}
+	if rep, err = h.ofRows(ctx, id, rep, rows); err != nil {
+		return busy(err)
+	}
+	h.pulled.spoken(id)
 	if err := h.convergence.Report(ctx, id, rep); err != nil {
 		return unreported(err)
 	}
 	c.w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// ofRows is the report that a node of a resolved block would give of its rows, by
+// whose fingerprint it is judged: who says that it has the block has applied them.
+func (h *convergenceHandlers) ofRows(ctx context.Context, id policy.NodeID, rep policy.Report, rows snapshot.State) (policy.Report, error) {
+	if rep.Fingerprint == rows.Fingerprint {
+		return rep, nil
+	}
+	ctx, end := untilStop(ctx)
+	defer end()
+	block, err := h.states.resolved(ctx, id, rows)
+	if err == nil && rep.Fingerprint == block.Fingerprint {
+		rep.Fingerprint = rows.Fingerprint
+	}
+	return rep, err
 }
 
 // reported is the log sequence that a report names.

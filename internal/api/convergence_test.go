@@ -222,6 +222,31 @@ func TestARefusalIsShownWithItsReason(t *testing.T) {
 	require.Equal(t, 2, p.rollout(id).Applied)
 }
 
+// A node whose block is resolved knows no fingerprint but that of the block. What it
+// says counts like that of any other node.
+func TestANodeReportsTheBlockThatItsStateHas(t *testing.T) {
+	p := newPlane(t)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
+	made := p.do("POST", policies, ordered("walls", `,"tier":"admin"`, fromTen, denyWeb))
+	p.want(http.StatusCreated, "", made)
+	id := into[resource.Policy](t, made).ID.String()
+	require.Contains(t, string(p.do("GET", "/v1/nodes/db/state", "").body), `"resolved":true`)
+	p.report("db")
+	r := p.rollout(id)
+	require.Equal(t, 1, r.Applied)
+	require.Equal(t, "web", r.Lagging[0].NodeID)
+	p.report("web")
+	status := func() int { return into[resource.Status](t, p.do("GET", "/v1/status", "")).Convergence.Applied }
+	require.Equal(t, 2, status(), "they hold what they must")
+
+	// An older block is none that the node must have now.
+	old := into[resource.NodeState](t, p.do("GET", "/v1/nodes/db/state", "")).Policy.Fingerprint
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"rules":[`+strings.ReplaceAll(fromTen, "80", "81")+`]}`))
+	p.want(http.StatusAccepted, "", p.do("POST", "/v1/nodes/db/applied", fmt.Sprintf(`{"version":%d,"fingerprint":%q}`, p.log.Len(), old)))
+	require.Zero(t, status())
+}
+
 func TestStatusSaysHowFarTheNodesAre(t *testing.T) {
 	p := newPlane(t)
 	for i := range 5 {

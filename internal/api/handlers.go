@@ -136,7 +136,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 	}
 	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model}
 	h.convergence = &convergenceHandlers{
-		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence,
+		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},
 	}
 }

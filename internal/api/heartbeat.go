@@ -59,7 +59,7 @@ func (h *heartbeatHandlers) reportRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPost, Pattern: patternHeartbeat, ID: "heartbeat", Tag: "node", Needs: access.ActAsNode, Lenient: true,
-			Summary:  "Say that a node's agent lives, and hear whether it must pull its state",
+			Summary:  "Say that a node's agent lives, and hear whether it must pull its state; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.Heartbeat{},
 			Answers: jsonAnswer(http.StatusOK, resource.HeartbeatAccepted{}), Problems: agentProblems(CodeClockSkew), serve: h.heartbeat,
 		},
@@ -74,6 +74,11 @@ func (h *heartbeatHandlers) reportRoutes() []Route {
 			Summary:  "Report a value of a node's state, which is not kept; what it pulled before counts as applied",
 			BodyType: mediaJSON, Body: resource.StateReport{},
 			Answers: jsonAnswer(http.StatusAccepted, resource.StateReported{}), Problems: agentProblems(policy.CodeTextTooLong), serve: h.stateReport,
+		},
+		{
+			Method: http.MethodDelete, Pattern: patternReport, ID: "deleteStateReport", Tag: "node", Needs: access.ActAsNode, Lenient: true,
+			Summary: "Take a value of a node's state back, of which none is kept",
+			Answers: noContent(), Problems: readProblems(CodeNodeNotFound, policy.CodeTextTooLong), serve: h.deleteStateReport,
 		},
 	}
 }
@@ -120,6 +125,7 @@ func (h *heartbeatHandlers) heartbeat(c *call) error {
 			return broken(http.StatusBadRequest, CodeClockSkew, "/client_now", "the agent's clock is %s from the plane's; set it, to within %s", skew.Round(time.Second), maxSkew)
 		}
 	}
+	h.applied(c.r.Context(), id)
 	return c.json(http.StatusOK, resource.HeartbeatAccepted{AcceptedAt: now.UTC(), Reconcile: h.mustPull(c.r.Context(), id)})
 }
 
@@ -166,9 +172,9 @@ func (h *heartbeatHandlers) stateReport(c *call) error {
 	if err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
-	if len(key) > maxKey {
-		return broken(http.StatusUnprocessableEntity, policy.CodeTextTooLong, "/key", "the key of a report is at most %d bytes", maxKey)
+	key, err := reportKey(c)
+	if err != nil {
+		return err
 	}
 	var body resource.StateReport
 	if err := c.lenient(&body); err != nil {
@@ -176,6 +182,27 @@ func (h *heartbeatHandlers) stateReport(c *call) error {
 	}
 	h.applied(c.r.Context(), id)
 	return c.json(http.StatusAccepted, resource.StateReported{AcceptedAt: h.clock().UTC(), Key: key})
+}
+
+func reportKey(c *call) (string, error) {
+	key := c.r.PathValue("key")
+	if len(key) > maxKey {
+		return "", broken(http.StatusUnprocessableEntity, policy.CodeTextTooLong, "/key", "the key of a report is at most %d bytes", maxKey)
+	}
+	return key, nil
+}
+
+// deleteStateReport has nothing to delete. It proves nothing either: agents take
+// reports back whenever what they are about is gone.
+func (h *heartbeatHandlers) deleteStateReport(c *call) error {
+	if _, err := h.agentOf(c); err != nil {
+		return err
+	}
+	if _, err := reportKey(c); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // dropped takes what nobody reads, within the limits of any body.
@@ -194,9 +221,9 @@ func (h *heartbeatHandlers) dropped(c *call) error {
 	return c.json(http.StatusAccepted, resource.Accepted{AcceptedAt: h.clock().UTC()})
 }
 
-// applied takes an agent's report for the word that it has applied what it
-// pulled: agents pull, apply and report one after the other. It is a
-// convenience, so what goes wrong with it is not the agent's to hear.
+// applied takes what an agent sends after a pull for the word that it has applied
+// what it pulled: agents pull, apply and report one after the other, and heartbeats
+// come long after that. It is a convenience, so what goes wrong with it is not the agent's to hear.
 func (h *heartbeatHandlers) applied(ctx context.Context, id policy.NodeID) {
 	if h.convergence == nil || h.gate.check() != nil {
 		return

@@ -100,6 +100,7 @@ func TestWhatAgentsSendIsTakenWithinLimits(t *testing.T) {
 // applying.
 func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 	for what, report := range map[string]func(p *plane) answer{
+		"a heartbeat": func(p *plane) answer { return p.do("POST", "/v1/nodes/n1/heartbeat", `{}`) },
 		"drift": func(p *plane) answer {
 			return p.do("POST", "/v1/nodes/n1/drift", `{"corrections":[{"type":"policy_added"}]}`)
 		},
@@ -112,19 +113,48 @@ func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 			applied := func() int {
 				return into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "")).Applied
 			}
-			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			status := http.StatusAccepted
+			if what == "a heartbeat" {
+				status = http.StatusOK
+			}
+			require.Equal(t, status, report(p).StatusCode)
 			require.Zero(t, applied(), "it has not pulled")
 			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
 			require.Zero(t, applied(), "pulling is not applying")
-			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Equal(t, status, report(p).StatusCode)
 			require.Equal(t, 1, applied())
 
 			p.want(200, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":`+strings.Replace(webRules, "allow", "deny", 1)+`}`))
-			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Equal(t, status, report(p).StatusCode)
 			require.Zero(t, applied(), "what it reports now was pulled before the change")
 			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
-			require.Equal(t, http.StatusAccepted, report(p).StatusCode)
+			require.Equal(t, status, report(p).StatusCode)
 			require.Equal(t, 1, applied())
 		})
 	}
+}
+
+// What a node says of itself is not overruled by what its heartbeats suggest.
+func TestAHeartbeatDoesNotSpeakForANodeThatRefused(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{"labels":{"role":"web"}}`)
+	id := p.create("web").ID.String()
+	p.want(http.StatusAccepted, "", p.say("n1", "refused", "it is not for me")) // it pulls before
+	p.want(http.StatusOK, "", p.do("POST", "/v1/nodes/n1/heartbeat", `{}`))
+	r := p.rollout(id)
+	require.Zero(t, r.Applied)
+	require.Len(t, r.Refusals, 1)
+	p.report("n1")
+	require.Equal(t, 1, p.rollout(id).Applied)
+}
+
+// Edict keeps no reports of state, so there is none to take back.
+func TestAStateReportCanBeTakenBack(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)
+	take := func(node, key string) answer { return p.do("DELETE", "/v1/nodes/"+node+"/state/reports/"+key, "") }
+	p.want(http.StatusNoContent, "", take("n1", "net.up"))
+	p.want(http.StatusNoContent, "", take("n1", "net.up"))
+	p.want(http.StatusNotFound, "node_not_found", take("ghost", "net.up"))
+	p.want(http.StatusUnprocessableEntity, "text_too_long", take("n1", strings.Repeat("k", 254)))
 }

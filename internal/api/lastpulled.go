@@ -47,6 +47,16 @@ func (l *lastPulled) forget(id policy.NodeID) {
 	delete(l.of, id)
 }
 
+// spoken notes that a node speaks for itself: what it pulled is not reported for it.
+func (l *lastPulled) spoken(id policy.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.of[id]; ok {
+		s.reported = true
+		l.of[id] = s
+	}
+}
+
 // report is what is not reported yet.
 func (l *lastPulled) report(id policy.NodeID) (pulledState, bool) {
 	l.mu.Lock()

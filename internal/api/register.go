@@ -61,7 +61,7 @@ func (h *registerHandlers) routes() []Route {
 			policy.CodeMissing, policy.CodeTextTooLong, policy.CodeInvalidUUID, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeWrongType,
 			CodeBodyTooLarge, CodeUnsupportedMedia, CodeStarting),
 		serve: h.register,
-	}}
+	}, h.deregisterRoute()}
 }
 
 // registerCodes are what a registration may meet.
