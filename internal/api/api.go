@@ -51,7 +51,7 @@ type Model interface {
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 	Digest(ctx context.Context) (projector.Digest, error)
 	Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error)
-	Touched(project uuid.UUID, sel policy.Selector) *projector.Touched
+	Touched(project uuid.UUID, sels ...policy.Selector) *projector.Touched
 	Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[projector.Fact, error])
 }
 

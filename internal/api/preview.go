@@ -24,7 +24,7 @@ type sides struct{ source, destination []projector.Member }
 type previewHandlers struct {
 	model interface {
 		OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
-		Touched(project uuid.UUID, sel policy.Selector) *projector.Touched
+		Touched(project uuid.UUID, sels ...policy.Selector) *projector.Touched
 	}
 	reads     *reads
 	admission *draftAdmission

@@ -9,12 +9,12 @@ import (
 // maxTouched is how many label sets Touched has, at most: the fold waits meanwhile.
 const maxTouched = 1 << 15
 
-// Touched is what the tables of those nodes are made of that a selector matches, by
-// label set, at one moment. Its Enforcement is of no node. Close it.
+// Touched is what the tables of those nodes are made of that a selector matches, or
+// one of some, by label set, at one moment. Its Enforcement is of no node. Close it.
 type Touched struct {
 	*Enforcement
 	Sets []LabelSet
-	// Whole is false when the selector matches more label sets than there are here.
+	// Whole is false when the selectors match more label sets than there are here.
 	Whole bool
 }
 
@@ -27,7 +27,7 @@ type LabelSet struct {
 
 // Touched takes one of a project; it has no label sets where nobody used the
 // project.
-func (m *model) Touched(project uuid.UUID, sel policy.Selector) *Touched {
+func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	t := &Touched{
@@ -39,8 +39,13 @@ func (m *model) Touched(project uuid.UUID, sel policy.Selector) *Touched {
 		return t
 	}
 	t.Generation = proj.changed
-	all, destination := m.state.matchSide(proj, sel.Source), m.state.matchSide(proj, sel.Destination)
-	all.join(&destination)
+	var all set
+	for _, sel := range sels {
+		for _, side := range []policy.Expr{sel.Source, sel.Destination} {
+			matched := m.state.matchSide(proj, side)
+			all.join(&matched)
+		}
+	}
 	heads, key := map[string][]HeadRef{}, []byte(nil)
 	all.each(func(o uint32) bool {
 		if len(t.Sets) == maxTouched {

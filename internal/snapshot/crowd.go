@@ -66,7 +66,7 @@ func (f *foresight) crowds() ([]*crowd, error) {
 
 // sets are those that are touched, by labels, as many as there are steps for.
 func (f *foresight) sets() (map[string]*touchedSet, error) {
-	sets, kinds := map[string]*touchedSet{}, setKinds{map[*projector.HeadRef]*enforcedHeads{}, map[setKind]*touchedSet{}}
+	sets, kinds := map[string]*touchedSet{}, setKinds{map[headsKind]*enforcedHeads{}, map[setKind]*touchedSet{}}
 	for n, s := range f.touched.Sets {
 		if n%1024 == 1023 {
 			if err := f.proceed(); err != nil {
@@ -88,8 +88,14 @@ func (f *foresight) sets() (map[string]*touchedSet, error) {
 
 // setKinds are the heads and the sets that are known already.
 type setKinds struct {
-	heads map[*projector.HeadRef]*enforcedHeads
+	heads map[headsKind]*enforcedHeads
 	sets  map[setKind]*touchedSet
+}
+
+// headsKind is equal for label sets that the same policies match before and after.
+type headsKind struct {
+	first   *projector.HeadRef
+	drafted bool
 }
 
 // setKind is equal for label sets that the same holds for.
@@ -99,12 +105,14 @@ type setKind struct {
 }
 
 func (f *foresight) set(s projector.LabelSet, known setKinds) (_ *touchedSet, err error) {
-	heads := known.heads[firstOf(s.Matched)]
+	sel := f.draft.Revision.Selector
+	by := headsKind{firstOf(s.Matched), len(f.draft.Revision.Rules) > 0 && (sel.Source.Matches(s.Labels) || sel.Destination.Matches(s.Labels))}
+	heads := known.heads[by]
 	if heads == nil {
-		if heads, err = f.heads(s.Matched); err != nil {
+		if heads, err = f.heads(s.Matched, by.drafted); err != nil {
 			return nil, err
 		}
-		known.heads[firstOf(s.Matched)] = heads
+		known.heads[by] = heads
 	}
 	kind := setKind{heads, heads.holds(s.Labels)}
 	set := known.sets[kind]
@@ -160,7 +168,7 @@ func (e *enforcedHeads) ask(h datapath.Head, seen map[string]bool) {
 }
 
 // heads reads what is enforced of some policies, and what would be.
-func (f *foresight) heads(matched []projector.HeadRef) (*enforcedHeads, error) {
+func (f *foresight) heads(matched []projector.HeadRef, drafted bool) (*enforcedHeads, error) {
 	e, seen := &enforcedHeads{}, map[string]bool{}
 	for _, ref := range matched {
 		h, known := f.revs[ref]
@@ -177,8 +185,10 @@ func (f *foresight) heads(matched []projector.HeadRef) (*enforcedHeads, error) {
 			e.after = append(e.after, h)
 		}
 	}
-	e.after = append(e.after, f.draft)
-	e.ask(f.draft, seen)
+	if drafted {
+		e.after = append(e.after, f.draft)
+		e.ask(f.draft, seen)
+	}
 	return e, nil
 }
 
@@ -237,13 +247,15 @@ func setOf(labels policy.Labels, sets map[string]*touchedSet, shared map[*policy
 	return set
 }
 
-// listName is equal for lists of the same rules at the same ends.
+// listName is equal for lists of the same rules at the same ends, and the same
+// default without any.
 type listName string
 
-func nameOf(rules []datapath.Rule) listName {
+func nameOf(list datapath.NodeList) listName {
 	var b strings.Builder
-	for i := range rules {
-		r := &rules[i]
+	fmt.Fprintln(&b, list.Closed)
+	for i := range list.Rules {
+		r := &list.Rules[i]
 		fmt.Fprintf(&b, "%s %d %d %t\n", r.Ref.Policy, r.Ref.Index, r.Direction, r.Peer.Any)
 	}
 	return listName(b.String())

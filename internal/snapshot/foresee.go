@@ -59,16 +59,9 @@ func (t *Tables) Foresee(touched *projector.Touched, id uuid.UUID, content polic
 	if len(touched.Sets) == 0 { // perhaps of a project that nobody used: nothing is kept of it
 		return Foreseen{}, nil
 	}
-	p := t.place(touched.Enforcement)
-	if err := t.nodes(p, touched.Enforcement, proceed); err != nil {
+	f, err := t.foresight(touched, id, content, proceed)
+	if err != nil {
 		return Foreseen{}, err
-	}
-	f := &foresight{
-		Tables: t, touched: touched, proceed: proceed, nodes: p.roster,
-		draft: datapath.Head{Policy: id, Revision: policy.Revision{Selector: content.Selector, Order: content.Order, Rules: content.Rules}},
-		revs:  map[projector.HeadRef]datapath.Head{},
-		work:  datapath.NewWork(t.opt.Budget(), proceed),
-		left:  2 * t.opt.Budget(),
 	}
 	crowds, err := f.crowds()
 	if err != nil {
@@ -82,6 +75,20 @@ func (t *Tables) Foresee(touched *projector.Touched, id uuid.UUID, content polic
 		f.seen.more()
 	}
 	return f.seen, err
+}
+
+func (t *Tables) foresight(touched *projector.Touched, id uuid.UUID, content policy.Content, proceed func() error) (*foresight, error) {
+	p := t.place(touched.Enforcement)
+	if err := t.nodes(p, touched.Enforcement, proceed); err != nil {
+		return nil, err
+	}
+	return &foresight{
+		Tables: t, touched: touched, proceed: proceed, nodes: p.roster,
+		draft: datapath.Head{Policy: id, Revision: policy.Revision{Selector: content.Selector, Order: content.Order, Rules: content.Rules}},
+		revs:  map[projector.HeadRef]datapath.Head{},
+		work:  datapath.NewWork(t.opt.Budget(), proceed),
+		left:  2 * t.opt.Budget(),
+	}, nil
 }
 
 // more notes that there are nodes which were not looked at.
@@ -143,7 +150,7 @@ func (f *foresight) tables(crowds []*crowd) error {
 			return err
 		})
 		if err == nil {
-			name := nameOf(list.Rules)
+			name := nameOf(list)
 			t, known := made[name]
 			if !known {
 				t = f.table(list, all)
