@@ -165,6 +165,8 @@ type DryRun struct {
 	PeerPairsAffected  uint64    `json:"peer_pairs_affected" doc:"How many pairs of a source and a destination node would get other rules."`
 	UnreachableNodeIDs []string  `json:"unreachable_node_ids" doc:"Matched nodes without an address, by id."`
 	Warnings           []Warning `json:"warnings" doc:"What may be published and is likely not meant; docs/lint.md lists the codes."`
+	// Flows is what would become of flows; nil where the plane does not say.
+	Flows *FlowChanges `json:"flows,omitempty" doc:"What would become of flows of the nodes that it matches or matched; docs/datapath.md says which are compared."`
 	// Admission is what admission policies made of it; nil when nothing.
 	Admission *AdmissionEffect `json:"admission,omitempty" doc:"The policy as admission policies would patch it, which is what all else is about; absent when they leave it as it is."`
 }

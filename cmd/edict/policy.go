@@ -18,7 +18,7 @@ type policyCommands struct{ *app }
 func (a policyCommands) policyCommand() *cobra.Command {
 	return group("policy", "Write and read policies",
 		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
-		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyRolloutCommand())
+		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyPlanCommand(), a.policyRolloutCommand())
 }
 
 // policyClient gives a command the flags of those who read or write policies.

@@ -66,26 +66,34 @@ func fileDiffs(ctx context.Context, c *client.Client, project uuid.UUID, drafts 
 	}
 	all := make([]fileDiff, 0, len(drafts))
 	for _, d := range drafts {
-		after, err := decoded(d.Draft)
+		diff, err := fileDiffOf(ctx, c, project, ids, d)
 		if err != nil {
 			return nil, err
 		}
-		id, exists := ids[d.Slug]
-		if !exists {
-			all = append(all, firstDiff(after))
-			continue
-		}
-		p, err := c.Policies.Get(ctx, project, id)
-		if err != nil {
-			return nil, err
-		}
-		before, err := decoded(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Order: p.Head.Order, Rules: p.Head.Rules})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, compare(before, after))
+		all = append(all, diff)
 	}
 	return all, nil
+}
+
+// fileDiffOf compares one draft with the policies that exist, whose ids these are.
+func fileDiffOf(ctx context.Context, c *client.Client, project uuid.UUID, ids map[string]uuid.UUID, d author.Draft) (diff fileDiff, err error) {
+	after, err := decoded(d.Draft)
+	if err != nil {
+		return diff, err
+	}
+	id, exists := ids[d.Slug]
+	if !exists {
+		return firstDiff(after), nil
+	}
+	p, err := c.Policies.Get(ctx, project, id)
+	if err != nil {
+		return diff, err
+	}
+	before, err := decoded(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Order: p.Head.Order, Rules: p.Head.Rules})
+	if err != nil {
+		return diff, err
+	}
+	return compare(before, after), nil
 }
 
 // decoded is a draft as the domain sees it, so that two that are written

@@ -60,19 +60,27 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 	}
 	all := make([]dryRun, 0, len(drafts))
 	for _, d := range drafts {
-		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
-		var r resource.DryRun
-		if id, exists := ids[d.Slug]; exists {
-			r, err = c.Policies.DryRun(ctx, project, id, preview)
-		} else {
-			r, err = c.Policies.DryRunNew(ctx, project, preview)
-		}
+		r, err := dryRunOf(ctx, c, project, ids, d)
 		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", d.Slug, err)
+			return nil, err
 		}
 		all = append(all, dryRun{d.Slug, r})
 	}
 	return all, nil
+}
+
+// dryRunOf asks what one draft would do; ids are those of the policies that exist.
+func dryRunOf(ctx context.Context, c *client.Client, project uuid.UUID, ids map[string]uuid.UUID, d author.Draft) (r resource.DryRun, err error) {
+	preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
+	if id, exists := ids[d.Slug]; exists {
+		r, err = c.Policies.DryRun(ctx, project, id, preview)
+	} else {
+		r, err = c.Policies.DryRunNew(ctx, project, preview)
+	}
+	if err != nil {
+		return r, fmt.Errorf("policy %s: %w", d.Slug, err)
+	}
+	return r, nil
 }
 
 // policyIDs are the ids of a project's policies, by slug.

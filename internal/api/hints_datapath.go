@@ -47,6 +47,18 @@ func datapathHints() map[string]hint {
 		"FlowVerdict":         says("What happens to one flow, and why."),
 		"FlowVerdict.verdict": verdict,
 
+		"FlowChanges":          says("What a revision would do to flows of the nodes that the policy matches before or after."),
+		"NodeCount":            says("How many nodes, and the first of them."),
+		"FlowChange":           says("A flow with another verdict."),
+		"FlowChange.node_id":   {Schema: nodeID},
+		"FlowChange.direction": direction,
+		"FlowChange.protocol":  {Schema: schema{Enum: []any{"tcp", "udp", "sctp", "icmp"}}},
+		"FlowDecision":         says("What happens to a flow, and which rule says so."),
+		"FlowDecision.verdict": verdict,
+		"FlowDecision.auth":    {Schema: schema{Enum: []any{"required"}}},
+		"FlowRule":             says("A rule, by where its author wrote it, or would."),
+		"FlowRule.index":       {Schema: schema{Minimum: openapi.N(0)}},
+
 		"Considered": says("A rule that was asked, or one that does not apply to the node and stands among them."),
 	}
 	for _, name := range []string{"PlacedRule", "NodeRule", "Considered"} {

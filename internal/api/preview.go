@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -25,6 +24,7 @@ type previewHandlers struct {
 	model interface {
 		OverlappingPolicies(project uuid.UUID, sel policy.Selector, but uuid.UUID) ([]policy.Policy, error)
 		Touched(project uuid.UUID, sels ...policy.Selector) *projector.Touched
+		Slugs(project uuid.UUID, ids []uuid.UUID) map[uuid.UUID]string
 	}
 	reads     *reads
 	admission *draftAdmission
@@ -114,12 +114,12 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 	if err != nil {
 		return err
 	}
-	warnings, err := h.warnings(c.r.Context(), project, id, content, has)
+	warnings, flows, err := h.judge(c.r.Context(), project, id, head.Content(), content, has)
 	if err != nil {
 		return err
 	}
 	out := showDryRun(head.Content(), content, had, has)
-	out.Admission, out.Warnings = admissionEffect(result, content), warningsOf(warnings)
+	out.Admission, out.Warnings, out.Flows = admissionEffect(result, content), warningsOf(warnings), &flows
 	return c.json(http.StatusOK, out)
 }
 
@@ -141,34 +141,29 @@ func showDryRun(before, after policy.Content, had, has sides) resource.DryRun {
 	return out
 }
 
-// warnings are what a content says and likely does not mean, by itself, beside
-// the other policies of the nodes that it matches, and to those nodes. There may be many of them, so a
-// project takes its turn.
-func (h *previewHandlers) warnings(ctx context.Context, project, id uuid.UUID, content policy.Content, matched sides) (found []lint.Warning, err error) {
-	err = h.tables.Share(ctx, project, func(proceed func() error) error {
-		overlapping, err := h.model.OverlappingPolicies(project, content.Selector, id)
-		if err != nil {
-			return err
+// warnings are what a content says and likely does not mean beside the other
+// policies of the nodes that it matches, and to those nodes.
+func (h *previewHandlers) warnings(project, id uuid.UUID, content policy.Content, matched sides, proceed func() error) (found []lint.Warning, err error) {
+	overlapping, err := h.model.OverlappingPolicies(project, content.Selector, id)
+	if err != nil {
+		return nil, err
+	}
+	others := make([]*lint.Policy, len(overlapping))
+	for i, o := range overlapping {
+		if err := proceed(); err != nil {
+			return nil, err
 		}
-		others := make([]*lint.Policy, len(overlapping))
-		for i, o := range overlapping {
-			if err := proceed(); err != nil {
-				return err
-			}
-			others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
-		}
-		if found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed); err != nil {
-			return err
-		}
-		missed, err := untouched(h.reads.model, content, matched, proceed)
-		if err != nil {
-			return err
-		}
-		foreseen, err := h.foresee(project, id, content, proceed)
-		found = slices.Concat(found, missed, foreseen)
-		return err
-	})
-	return append(lint.Content(content), found...), busy(err)
+		others[i] = lint.NewPolicy(o.Slug, o.Head.Content())
+	}
+	if found, err = lint.Overlapping(lint.NewPolicy("", content), others, proceed); err != nil {
+		return nil, err
+	}
+	missed, err := untouched(h.reads.model, content, matched, proceed)
+	if err != nil {
+		return nil, err
+	}
+	foreseen, err := h.foresee(project, id, content, proceed)
+	return slices.Concat(found, missed, foreseen), err
 }
 
 // foresee warns of what a content would do to the nodes that it matches.

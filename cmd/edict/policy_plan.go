@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// planned is what applying one document would do.
+type planned struct {
+	Slug    string           `json:"slug"`
+	Outcome string           `json:"outcome"` // as apply would tell it
+	DryRun  *resource.DryRun `json:"dry_run"` // null of one that stays
+}
+
+func (a policyCommands) policyPlanCommand() *cobra.Command {
+	var files []string
+	var examples int
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE...",
+		Short: "Show what applying files would do to nodes and flows",
+		Long: `Show what 'policy apply' would do: which policies it would create and revise, how
+many nodes and rules would change, and which flows would be allowed or denied that
+are not now, with examples. Each policy is compared with what is there now, one after
+the other: what they would do together is not shown. Nothing is written. Exit code 1
+when a policy would be created or revised.`,
+		Example: `  edict policy plan -f policies/
+  edict policy plan -f web.yaml -o json`,
+		Args: cli.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if examples < 0 {
+				return cli.Usage(cmd, "--examples %d: want 0 or more", examples)
+			}
+			return a.policyPlan(cmd, files, examples)
+		},
+	}
+	a.policyClient(cmd)
+	filesFlag(cmd, &files)
+	cmd.Flags().IntVar(&examples, "examples", 3, "how many flows to show of a policy, at most 10")
+	return cmd
+}
+
+func (a policyCommands) policyPlan(cmd *cobra.Command, files []string, examples int) error {
+	c, project, drafts, err := a.planeAndDrafts(cmd, files)
+	if err != nil {
+		return err
+	}
+	bar := progress.Start(a.stderr, "planning", "policies", int64(len(drafts)))
+	all, err := plans(cmd.Context(), c, project, drafts, func() { bar.Add(1) })
+	bar.Stop()
+	if err != nil {
+		return err
+	}
+	if err := a.print(all, func(w io.Writer) { writePlans(w, all, examples) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(p planned) bool { return p.Outcome != author.Unchanged }) {
+		return cli.Exit(cli.Differs)
+	}
+	return nil
+}
+
+// plans asks about every draft that would change something.
+func plans(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, done func()) ([]planned, error) {
+	ids, err := policyIDs(ctx, c, project)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]planned, 0, len(drafts))
+	for _, d := range drafts {
+		diff, err := fileDiffOf(ctx, c, project, ids, d)
+		if err != nil {
+			return nil, err
+		}
+		p := planned{Slug: d.Slug, Outcome: diff.Outcome}
+		if p.Outcome != author.Unchanged {
+			r, err := dryRunOf(ctx, c, project, ids, d)
+			if err != nil {
+				return nil, err
+			}
+			p.DryRun = &r
+		}
+		all = append(all, p)
+		done()
+	}
+	return all, nil
+}
+
+// writePlans writes a line for each policy, then for those of which there is more to
+// say their examples and warnings, and a summary.
+func writePlans(w io.Writer, all []planned, examples int) {
+	rows := make([][]string, len(all))
+	for i, p := range all {
+		rows[i] = p.cells()
+	}
+	columns(w, []string{"policy", "outcome", "nodes", "changed", "rules", "denied", "allowed", "altered"}, rows)
+	for _, p := range all {
+		p.write(w, examples)
+	}
+	fmt.Fprintln(w)
+	writeSummary(w, all)
+}
+
+func (p planned) cells() []string {
+	cells := []string{p.Slug, p.Outcome, "-", "-", "-", "-", "-", "-"}
+	if p.DryRun == nil {
+		return cells
+	}
+	d := p.DryRun.RuleDiff
+	cells[2], cells[4] = fmt.Sprint(len(p.DryRun.MatchedNodeIDs)), fmt.Sprintf("+%d -%d ~%d", len(d.Added), len(d.Removed), len(d.Modified))
+	if f := p.DryRun.Flows; f != nil {
+		cells[2], cells[3] = nodeCount(f.Nodes), nodeCount(f.Changed)
+		cells[5], cells[6], cells[7] = fmt.Sprint(f.Denied), fmt.Sprint(f.Allowed), fmt.Sprint(f.Altered)
+	}
+	return cells
+}
+
+// nodeCount is a number of nodes; + where there may be more.
+func nodeCount(n resource.NodeCount) string {
+	if n.AtLeast {
+		return fmt.Sprintf("%d+", n.Count)
+	}
+	return fmt.Sprint(n.Count)
+}
+
+// write writes what is to be said of one policy beside its line.
+func (p planned) write(w io.Writer, examples int) {
+	if p.DryRun == nil {
+		return
+	}
+	var lines []string
+	if f := p.DryRun.Flows; f != nil {
+		for _, x := range f.Examples[:min(examples, len(f.Examples))] {
+			lines = append(lines, exampleText(p.Slug, x))
+		}
+		if f.Skipped.Count > 0 || f.Skipped.AtLeast {
+			lines = append(lines, fmt.Sprintf("not compared: %s nodes, whose tables are refused or take too much work", nodeCount(f.Skipped)))
+		}
+		if f.Sampled {
+			lines = append(lines, "there are more kinds of flows than were compared")
+		}
+	}
+	for _, x := range p.DryRun.Warnings {
+		lines = append(lines, fmt.Sprintf("warning: %s: %s (%s)", x.Pointer, x.Detail, x.Code))
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\npolicy/%s\n", p.Slug)
+	}
+	for _, l := range lines {
+		fmt.Fprintln(w, " ", l)
+	}
+}
+
+// exampleText is a flow that changes. A rule without a slug is of the policy itself,
+// which does not exist yet.
+func exampleText(slug string, x resource.FlowChange) string {
+	by := func(d resource.FlowDecision) string {
+		text := d.Verdict
+		if d.ProxyPort != 0 {
+			text += fmt.Sprintf(" to port %d", d.ProxyPort)
+		}
+		if d.Auth != "" {
+			text += ", auth " + d.Auth
+		}
+		switch {
+		case d.Rule == nil:
+			return text + " (default)"
+		case d.Rule.Slug != "":
+			return fmt.Sprintf("%s (%s[%d])", text, d.Rule.Slug, d.Rule.Index)
+		}
+		return fmt.Sprintf("%s (%s[%d])", text, slug, d.Rule.Index)
+	}
+	way := "to"
+	if x.Direction == "ingress" {
+		way = "from"
+	}
+	port := ""
+	if x.Port != 0 {
+		port = fmt.Sprintf(" %d", x.Port)
+	}
+	return fmt.Sprintf("%s %s %s %s, %s%s: %s -> %s", x.NodeID, x.Direction, way, x.Peer, x.Protocol, port, by(x.Before), by(x.After))
+}
+
+func writeSummary(w io.Writer, all []planned) {
+	count, warnings, flows := map[string]int{}, 0, resource.FlowChanges{}
+	for _, p := range all {
+		if count[p.Outcome]++; p.DryRun == nil {
+			continue
+		}
+		warnings += len(p.DryRun.Warnings)
+		if f := p.DryRun.Flows; f != nil {
+			flows.Denied, flows.Allowed, flows.Altered = flows.Denied+f.Denied, flows.Allowed+f.Allowed, flows.Altered+f.Altered
+		}
+	}
+	fmt.Fprintf(w, "%d policies: %d to create, %d to configure, %d unchanged; kinds of flows: %d denied, %d allowed, %d altered; %d warnings; nothing was written\n",
+		len(all), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, warnings)
+}
