@@ -95,7 +95,7 @@ func (c *comparing) everybody() {
 // pair is the lists of nodes that enforce the same before, and the same after.
 type pair struct {
 	SomeNodes
-	node          policy.Node // one of them
+	families      [2]bool // of their addresses
 	before, after datapath.NodeList
 }
 
@@ -124,7 +124,11 @@ func (c *comparing) skip(s SomeNodes) { c.done.Skipped.add(s.Count, s.First...) 
 
 // pairs are the lists of crowds, those of the most nodes first.
 func (c *comparing) pairs(crowds []*crowd) (all []*pair, err error) {
-	known := map[[2]listName]*pair{}
+	type pairName struct {
+		before, after listName
+		families      [2]bool
+	}
+	known := map[pairName]*pair{}
 	for i, crowd := range crowds {
 		if err := c.work.Rules(2 * crowd.rules); tooLarge(err) {
 			for _, crowd := range crowds[i:] {
@@ -140,10 +144,10 @@ func (c *comparing) pairs(crowds []*crowd) (all []*pair, err error) {
 		if !c.differ(before, after) {
 			continue
 		}
-		name := [2]listName{nameOf(before), nameOf(after)}
+		name := pairName{nameOf(before), nameOf(after), families(crowd.node)}
 		p := known[name]
 		if p == nil {
-			p = &pair{node: crowd.node, before: before, after: after}
+			p = &pair{families: name.families, before: before, after: after}
 			known[name] = p
 			all = append(all, p)
 		}

@@ -2,11 +2,9 @@ package snapshot
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
-	"github.com/edictdev/edict/policy"
 )
 
 // How many flows of one direction are compared for nodes of one list, at how many
@@ -15,7 +13,6 @@ const (
 	maxFlows     = 1 << 15
 	minPoints    = 64
 	stepsPerFlow = 32
-	maxGaps      = 256 // between the addresses of nodes and longer blocks
 )
 
 // flows are those of the nodes of one pair of lists.
@@ -26,125 +23,10 @@ type flows struct {
 	peers  []*flowPeer
 }
 
-// flowPeer is a kind of peer.
-type flowPeer struct {
-	ids   [2]datapath.ID // before, after
-	names []string       // the first two; a node has a name beside itself
-}
-
 // point is a protocol and a port.
 type point struct {
 	protocol datapath.Protocol
 	port     uint16
-}
-
-type addressSet map[netip.Addr]bool
-
-func addressesOf(nodes []policy.Node) addressSet {
-	set := addressSet{}
-	for _, n := range nodes {
-		for _, a := range n.Addresses {
-			set[a] = true
-		}
-	}
-	return set
-}
-
-// meet finds the peers: of those that both tables answer alike, one.
-func (f *flows) meet(population datapath.Population) {
-	known := map[[2]datapath.Answers]*flowPeer{}
-	add := func(name string, ids [2]datapath.ID) {
-		at := [2]datapath.Answers{f.tables[0].Answers(ids[0]), f.tables[1].Answers(ids[1])}
-		p := known[at]
-		if p == nil {
-			p = &flowPeer{ids: ids}
-			known[at] = p
-			f.peers = append(f.peers, p)
-		}
-		if len(p.names) < 2 {
-			p.names = append(p.names, name)
-		}
-	}
-	for _, id := range population.Identities {
-		ids := [2]datapath.ID{}
-		for i, t := range f.tables {
-			ids[i], _ = t.ID(id.Name)
-		}
-		for _, n := range population.Members[id.Name][:min(2, len(population.Members[id.Name]))] {
-			add(string(n.ID), ids)
-		}
-	}
-	at := func(a netip.Addr) [2]datapath.ID {
-		return [2]datapath.ID{f.tables[0].Resolve(a), f.tables[1].Resolve(a)}
-	}
-	for _, block := range f.blocks() {
-		if a, ok := f.inside(block); ok {
-			add(a.String(), at(a))
-		}
-	}
-	for _, a := range f.unnamed() {
-		if ids := at(a); ids == [2]datapath.ID{} && !f.owned[a] {
-			add(a.String(), ids)
-			break
-		}
-	}
-}
-
-// blocks are those of either table, by address.
-func (f *flows) blocks() (all []netip.Prefix) {
-	for _, t := range f.tables {
-		for _, id := range t.Identities() {
-			if id.Block {
-				all = append(all, id.CIDRs[0])
-			}
-		}
-	}
-	slices.SortFunc(all, netip.Prefix.Compare)
-	return slices.Compact(all)
-}
-
-// inside is an address of a block that no node owns and no longer block holds; not
-// ok: none is found among the first of the gaps between these.
-func (f *flows) inside(block netip.Prefix) (netip.Addr, bool) {
-	for a, tries := block.Addr(), 0; tries < maxGaps && block.Contains(a); tries++ {
-		longest := block
-		for _, t := range f.tables {
-			if id := t.Identity(t.Resolve(a)); id != nil && id.CIDRs[0].Bits() > longest.Bits() {
-				longest = id.CIDRs[0]
-			}
-		}
-		switch {
-		case longest != block:
-			a = lastOf(longest)
-		case !f.owned[a]:
-			return a, true
-		}
-		a = a.Next()
-	}
-	return netip.Addr{}, false
-}
-
-// lastOf is the last address of a prefix.
-func lastOf(p netip.Prefix) netip.Addr {
-	bytes := p.Masked().Addr().AsSlice()
-	for i := p.Bits(); i < 8*len(bytes); i++ {
-		bytes[i/8] |= 0x80 >> (i % 8)
-	}
-	a, _ := netip.AddrFromSlice(bytes)
-	return a
-}
-
-// unnamed are addresses that likely no rule names, of the families that the node
-// has: those that are kept for documents.
-func (f *flows) unnamed() (all []netip.Addr) {
-	for _, text := range []string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "2001:db8::1", "3fff::1"} {
-		a := netip.MustParseAddr(text)
-		of := func(x netip.Addr) bool { return x.Is4() == a.Is4() }
-		if len(f.node.Addresses) == 0 || slices.ContainsFunc(f.node.Addresses, of) {
-			all = append(all, a)
-		}
-	}
-	return all
 }
 
 // points are where the rules of a direction begin and where the ports after them do:
