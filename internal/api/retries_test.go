@@ -148,3 +148,49 @@ func TestAKeyOfAReleaseBeforeIsTaken(t *testing.T) {
 	p.want(http.StatusCreated, "", a)
 	require.Equal(t, "web", into[resource.Policy](t, a).Slug)
 }
+
+// Clients of the older surface know refusals in its own form.
+func TestAKeyWithAnotherBodyIsRefusedOnTheOlderSurface(t *testing.T) {
+	for when, between := range later {
+		t.Run(when, func(t *testing.T) {
+			p := newPlane(t)
+			create := func(name string) answer {
+				return p.do("POST", alphas+"?id=one", `{"display_name":"`+name+`","policy_type":"GLOBAL","priority":7,"rego_code":"package x\n"}`, keyed)
+			}
+			change := func(priority string) answer {
+				return p.do("PATCH", alphas+"/one", `{"priority":`+priority+`}`, keyed, "Content-Type: application/merge-patch+json")
+			}
+			refuses := func(a answer) {
+				require.Equal(t, http.StatusBadRequest, a.StatusCode, "%s", a.body)
+				require.Contains(t, string(a.body), "this Idempotency-Key was used for a write with another body")
+			}
+			p.want(http.StatusCreated, "", create("one"))
+			between(p)
+			refuses(create("two"))
+			p.want(http.StatusOK, "", change("8"))
+			between(p)
+			refuses(change("9"))
+			require.Contains(t, string(p.do("GET", alphas+"/one", "").body), `"priority":8`)
+		})
+	}
+}
+
+func TestAReleaseUnderAKeyOfAnotherIsRejected(t *testing.T) {
+	for when, between := range later {
+		t.Run(when, func(t *testing.T) {
+			p := newPlane(t)
+			p.put("alpha", `{}`)
+			send := func(version uint64) resource.BatchResult {
+				a := p.do("POST", artifacts+":release", releaseLine(t, "alpha", tree(version, false)["alpha"], "primary"), keyed, "Content-Type: application/x-ndjson")
+				p.want(http.StatusOK, "", a)
+				return into[resource.BatchResult](t, a)
+			}
+			require.Equal(t, 1, send(1).Applied)
+			between(p)
+			got := send(2)
+			require.Len(t, got.Rejected, 1)
+			require.Equal(t, "idempotency_key_reused", got.Rejected[0].Code)
+			require.Equal(t, 1, send(1).Unchanged, "what was released under the key")
+		})
+	}
+}

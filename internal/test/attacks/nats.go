@@ -20,7 +20,7 @@ func (p *Plane) said() []string {
 		other + ".node." + VictimNode, other + ".node." + AttackerNode, other + ".node.new", other + ".artifact." + VictimNode,
 		other + ".policy." + p.Policy, other + ".policy." + p.Revision, other + ".x.y", other,
 		"edict.log.admission." + p.Policy, "edict.log.access.root", "edict.log.access.mallory", "edict.log.key.plane", "edict.log",
-		"edict.rejected.1", "edict.chain.1", "edict.fence.0", "edict.mark.0", "edict.x",
+		"edict.rejected.1", "edict.chain.1", "edict.verdict." + VictimProject + ".1", "edict.verdict.access.1", "edict.verdict.*.1", "edict.fence.0", "edict.mark.0", "edict.x",
 		"_INBOX.victim.x", "_INBOX.root.x", "_INBOX.x", "_R_.x", "$SRV.PING", "$SRV.INFO",
 		"$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.PING.VARZ", "$SYS.REQ.SERVER.PING.JSZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.USER.INFO.x",
 		"$SYS.REQ.ACCOUNT.$G.CONNZ", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.ACCOUNT.$G.CONNECT", "$SYS.REQ.SERVER.x.KICK",
@@ -47,7 +47,7 @@ func heard() []string {
 	return []string{
 		">", "*", "*.>", "edict.>", "edict.*.>", "edict.node.>", "edict.node.*.>", "edict.node." + VictimNode + ".>", "edict.node." + VictimNode + ".*",
 		"edict.log.>", "edict.log." + VictimProject + ".>", "edict.log." + VictimProject + ".policy.*", "edict.log.access.>", "edict.log.admission.>",
-		"edict.report.>", "edict.report.node." + VictimNode, "edict.replay.>", "edict.replay.node." + VictimNode, "edict.live.>", "edict.rejected.>", "edict.chain.>",
+		"edict.report.>", "edict.report.node." + VictimNode, "edict.replay.>", "edict.replay.node." + VictimNode, "edict.live.>", "edict.rejected.>", "edict.verdict.>", "edict.verdict." + VictimProject + ".*", "edict.chain.>",
 		"_INBOX.>", "_INBOX.*", "_INBOX.*.>", "_INBOX.victim.>", "_INBOX.root.>", "_R_.>",
 		"$SYS.>", "$SYS.REQ.>", "$SYS.ACCOUNT.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$JS.ACK.>", "$KV.>", "$KV.EDICT_META.>", "$O.>", "$SRV.>", "$NRG.>",
 	}

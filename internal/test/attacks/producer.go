@@ -71,6 +71,12 @@ func (p *Plane) OverTheLog(t testing.TB) (all []Sent) {
 		require.NoError(t, nc.FlushTimeout(10*time.Second))
 		all = append(all, Sent{"an answer to " + reply, 0, "undecodable"})
 	}
+	// So does a verdict; whatever it is answered to, nothing is stored.
+	for _, reply := range []string{"edict.log." + VictimProject + ".node." + VictimNode, "edict.log.access.mallory", "edict.verdict." + VictimProject + ".1", "edict.node." + VictimNode + ".x"} {
+		p.tried++
+		require.NoError(t, nc.PublishMsg(&nats.Msg{Subject: "edict.verdict." + AttackerProject + ".1", Reply: reply}))
+		require.NoError(t, nc.FlushTimeout(10*time.Second))
+	}
 	// What no server of the plane's takes.
 	p.tried++
 	if nc.PublishMsg(&nats.Msg{Subject: node("x"), Data: make([]byte, nc.MaxPayload()+1)}) == nil {
