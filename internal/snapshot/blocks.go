@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
@@ -51,7 +52,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 	if err = errors.Join(err, e.Close()); err != nil || needs == never || fault.Always(fault.UnresolvedBlock) {
 		return State{}, false, err
 	}
-	a, ok, err := b.tables.Of(ctx, id)
+	a, ok, err := b.tableOf(ctx, id)
 	var none *TableError
 	switch {
 	case errors.As(err, &none):
@@ -62,6 +63,31 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 		return State{}, false, nil
 	}
 	return b.state(a, matched, heads), true, nil
+}
+
+// A whole fleet may ask for its states at once, and a state is small: who asks for one
+// is not sent away because many wait, as who asks for a table is.
+const (
+	patience = 10 * time.Second
+	pause    = 10 * time.Millisecond
+)
+
+// tableOf is Tables.Of with patience.
+func (b *Blocks) tableOf(ctx context.Context, id policy.NodeID) (Answer, bool, error) {
+	waiting, end := context.WithTimeout(ctx, patience)
+	defer end()
+	for {
+		a, ok, err := b.tables.Of(ctx, id)
+		var busy *BusyError
+		if !errors.As(err, &busy) {
+			return a, ok, err
+		}
+		select {
+		case <-waiting.Done():
+			return a, ok, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // need is whether a node needs a resolved block.
