@@ -36,6 +36,7 @@ type Follower struct {
 	learned    bool     // a key was announced since
 	haveKeys   bool
 	begun      bool           // the cursor says where to go on
+	blockAt    policy.EventID // the block that was pulled last is at or after it
 	unresolved bool           // the block of the state that was pulled last is not known any more
 	seen       policy.EventID // the last event handled
 	pulled     policy.EventID // the rows are at or after it
@@ -406,9 +407,23 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
 		if !e.Covered && f.documents.server != "" && (e.Policy.Resolved || f.rows.mayConflict()) {
-			return f.pull(ctx, e)
+			return f.pullBlock(ctx, e)
 		}
 	}
+	return nil
+}
+
+// pullBlock takes the block of the present state, and leaves the rows to the events.
+func (f *Follower) pullBlock(ctx context.Context, e *Event) error {
+	if e.ID <= f.blockAt {
+		return nil
+	}
+	s, err := f.puller(ctx)
+	if err != nil {
+		return err
+	}
+	f.rows.resolve(s)
+	f.blockAt, e.Pulled = s.ID, &s
 	return nil
 }
 

@@ -164,7 +164,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 // agentsOwn are the operations that plexd alone asks for, and internal/test/plexd in its
 // place.
 var agentsOwn = []string{
-	"registerNode", "heartbeat", "reportDrift", "putStateReport", "putCapabilities", "putEndpoint", "postMetrics", "postLogs", "postAudit",
+	"registerNode", "heartbeat", "reportDrift", "putStateReport", "deleteStateReport", "deregisterNode", "putCapabilities", "putEndpoint", "postMetrics", "postLogs", "postAudit",
 }
 
 // The client is written by hand; this proves it against the document. Every

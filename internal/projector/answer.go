@@ -25,15 +25,15 @@ const (
 	VerdictAccepted  = "accepted" // applied or duplicate: it was folded too long ago to say which
 )
 
-// CodeDuplicateID is that of an answer about an event which is not the one that
+// AnswerDuplicateID is that of an answer about an event which is not the one that
 // the producer published under this message id.
-const CodeDuplicateID = "duplicate_id"
+const AnswerDuplicateID = "duplicate_id"
 
 // Why there is no verdict: codes of an answer, also in wire.HeaderError.
 const (
-	CodeEventNotFound = "event_not_found" // the project has no event at the sequence
-	CodeBadQuestion   = "bad_request"     // the subject or the body cannot be read
-	CodeBusy          = "busy"            // the project asks too much at once
+	AnswerEventNotFound = "event_not_found" // the project has no event at the sequence
+	AnswerBadQuestion   = "bad_request"     // the subject or the body cannot be read
+	AnswerBusy          = "busy"            // the project asks too much at once
 )
 
 // Question is what a producer may say about its event, so that another one is not
@@ -95,7 +95,7 @@ func (a Answerer) Run(ctx context.Context) error {
 			return scope
 		},
 		Refuse: func(_ string, reply streams.Reply) {
-			send(reply, Answer{Code: CodeBusy, Detail: fmt.Sprintf("the project asks about more than %d events at once: ask again", answersProject)})
+			send(reply, Answer{Code: AnswerBusy, Detail: fmt.Sprintf("the project asks about more than %d events at once: ask again", answersProject)})
 		},
 	}
 	return a.From.ServeWithin(ctx, wire.PrefixVerdict+"*.*", bounds, func(subject string, body []byte, reply streams.Reply) {
@@ -120,11 +120,11 @@ func (a Answerer) answer(ctx context.Context, subject string, body []byte) Answe
 	scope, number, _ := strings.Cut(subject[len(wire.PrefixVerdict):], ".")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || seq == 0 {
-		return Answer{Code: CodeBadQuestion, Detail: fmt.Sprintf("%.40q is no sequence: ask on %s<project>.<sequence>, with that of the acknowledgement", number, wire.PrefixVerdict)}
+		return Answer{Code: AnswerBadQuestion, Detail: fmt.Sprintf("%.40q is no sequence: ask on %s<project>.<sequence>, with that of the acknowledgement", number, wire.PrefixVerdict)}
 	}
 	q, err := readQuestion(body)
 	if err != nil {
-		return Answer{Seq: seq, Code: CodeBadQuestion, Detail: fmt.Sprintf(`a question is empty or {"event_id":"…","sha256":"…"}: %v`, err)}
+		return Answer{Seq: seq, Code: AnswerBadQuestion, Detail: fmt.Sprintf(`a question is empty or {"event_id":"…","sha256":"…"}: %v`, err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Patience)
 	defer cancel()
@@ -159,7 +159,7 @@ func readQuestion(body []byte) (q Question, err error) {
 }
 
 func notFound(seq uint64) Answer {
-	return Answer{Seq: seq, Code: CodeEventNotFound, Detail: fmt.Sprintf("the project has no event %d: ask under the project of the event's subject", seq)}
+	return Answer{Seq: seq, Code: AnswerEventNotFound, Detail: fmt.Sprintf("the project has no event %d: ask under the project of the event's subject", seq)}
 }
 
 // foreign answers for an event of another project: of that nothing is said, but
@@ -169,7 +169,7 @@ func (q Question) foreign(seq uint64) Answer {
 		return notFound(seq)
 	}
 	return Answer{
-		Seq: seq, Verdict: VerdictRejected, Code: CodeDuplicateID,
+		Seq: seq, Verdict: VerdictRejected, Code: AnswerDuplicateID,
 		Detail: fmt.Sprintf("what stands at %d under this Nats-Msg-Id is no event of the project: yours is not in the log; publish it again without Nats-Msg-Id", seq),
 	}
 }
@@ -182,7 +182,7 @@ func (a Answerer) judged(ctx context.Context, m streams.Message, q Question) Ans
 	}
 	sum := sha256.Sum256(m.Body)
 	if q.SHA256 != "" && !strings.EqualFold(q.SHA256, hex.EncodeToString(sum[:])) || q.EventID != "" && q.EventID != x.EventID {
-		x.Verdict, x.Code = VerdictRejected, CodeDuplicateID
+		x.Verdict, x.Code = VerdictRejected, AnswerDuplicateID
 		x.Detail = fmt.Sprintf("the event at %d has another body: yours is not in the log; publish it with an id of its own, in id and Nats-Msg-Id", m.Seq)
 		return x
 	}
