@@ -94,19 +94,7 @@ func readTier(r *reader) Tier {
 	if r.null() {
 		return ""
 	}
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(Admin):
-		return Admin
-	case string(Normal):
-		return Normal
-	case string(Baseline):
-		return Baseline
-	}
-	if ok {
-		r.note("", CodeUnknownTier, fmt.Sprintf("%.32q is not a tier; use admin, normal or baseline", b))
-	}
-	return ""
+	return readOneOf(r, CodeUnknownTier, "is not a tier; use admin, normal or baseline", Admin, Normal, Baseline)
 }
 
 func readPriority(r *reader) Priority {

@@ -140,43 +140,11 @@ func checkOrdered(r *reader, rule Rule, seen uint) {
 }
 
 func readAction(r *reader) Action {
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(Allow):
-		return Allow
-	case string(Deny):
-		return Deny
-	case string(Log):
-		return Log
-	case string(Pass):
-		return Pass
-	case string(Redirect):
-		return Redirect
-	}
-	if ok {
-		r.note("", CodeUnknownAction, fmt.Sprintf("%.32q is not an action; use allow, deny, log, pass or redirect", b))
-	}
-	return ""
+	return readOneOf(r, CodeUnknownAction, "is not an action; use allow, deny, log, pass or redirect", Allow, Deny, Log, Pass, Redirect)
 }
 
 func readProtocol(r *reader) Protocol {
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(TCP):
-		return TCP
-	case string(UDP):
-		return UDP
-	case string(SCTP):
-		return SCTP
-	case string(ICMP):
-		return ICMP
-	case string(Any):
-		return Any
-	}
-	if ok {
-		r.note("", CodeUnknownProtocol, fmt.Sprintf("%.32q is not a protocol; use tcp, udp, sctp, icmp or any", b))
-	}
-	return ""
+	return readOneOf(r, CodeUnknownProtocol, "is not a protocol; use tcp, udp, sctp, icmp or any", TCP, UDP, SCTP, ICMP, Any)
 }
 
 func readCIDR(r *reader) netip.Prefix {
@@ -232,29 +200,24 @@ func readListenerPriority(r *reader) uint8 {
 }
 
 func readAuth(r *reader) Auth {
-	b, ok := r.text("a string")
-	switch string(b) {
-	case string(AuthRequired):
-		return AuthRequired
-	case string(AuthDisabled):
-		return AuthDisabled
-	}
-	if ok {
-		r.note("", CodeUnknownAuth, fmt.Sprintf("%.32q is not an auth; use required or disabled", b))
-	}
-	return ""
+	return readOneOf(r, CodeUnknownAuth, "is not an auth; use required or disabled", AuthRequired, AuthDisabled)
 }
 
 func readDirection(r *reader) Direction {
+	return readOneOf(r, CodeUnknownDirection, "is not a direction; use ingress or egress, or leave it out: the rule is then asked at both ends", Ingress, Egress)
+}
+
+// readOneOf reads a text of a closed set; "" stands for one that is not of it, which
+// is noted under a code, and why says what is.
+func readOneOf[T ~string](r *reader, code, why string, of ...T) T {
 	b, ok := r.text("a string")
-	switch string(b) {
-	case string(Ingress):
-		return Ingress
-	case string(Egress):
-		return Egress
+	for _, v := range of {
+		if string(b) == string(v) {
+			return v
+		}
 	}
 	if ok {
-		r.note("", CodeUnknownDirection, fmt.Sprintf("%.32q is not a direction; use ingress or egress, or leave it out: the rule is then asked at both ends", b))
+		r.note("", code, fmt.Sprintf("%.32q %s", b, why))
 	}
 	return ""
 }

@@ -112,12 +112,7 @@ func openLogs(ctx context.Context, opt Options, found *datadir.Found, s servers)
 	if l.stream, err = streams.OpenLog(ctx, s.conn, streams.LogOptions{AboveID: found.LeastID()}); err != nil {
 		return l, err
 	}
-	state, err := l.stream.State(ctx)
-	if err != nil {
-		return l, err
-	}
-	l.held = state.Last
-	if l.marker, err = l.stream.MarkFrom(ctx, l.held); err != nil {
+	if l.marker, l.held, err = l.stream.MarkFromHead(ctx); err != nil {
 		return l, err
 	}
 	if l.rejected, err = streams.OpenRejected(ctx, s.conn); err != nil {

@@ -79,17 +79,13 @@ func (p *Plane) runFold(ctx context.Context, g *errgroup.Group) {
 		select {
 		case <-caught:
 			p.worker.CaughtUp()
-			g.Go(func() error { return p.answerer().Run(ctx) })
+			answerer := projector.Answerer{Store: p.store, Log: p.stream, From: p.conn, Confirmed: p.monitor.Confirmed}
+			g.Go(func() error { return answerer.Run(ctx) })
 			return p.relay.Run(ctx)
 		case <-ctx.Done():
 			return nil
 		}
 	})
-}
-
-// answerer tells producers on NATS what became of their events.
-func (p *Plane) answerer() projector.Answerer {
-	return projector.Answerer{Store: p.store, Log: p.stream, From: p.conn, Confirmed: p.monitor.Confirmed}
 }
 
 // serve serves handler on l, which may be nil, until ctx ends.

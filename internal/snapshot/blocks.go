@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"hash"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 	}
 	heads, needs, err := b.needs(e)
 	matched := e.Matched
-	if err = errors.Join(err, e.Close()); err != nil || needs == never || fault.Always(fault.UnresolvedBlock) {
+	if err = errors.Join(err, e.Close()); err != nil || needs == needNone || fault.Always(fault.UnresolvedBlock) {
 		return State{}, false, err
 	}
 	a, ok, err := b.tableOf(ctx, id)
@@ -59,7 +60,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 		return refusedState(e.Node.Addresses, heads), true, nil
 	case err != nil || !ok:
 		return State{}, false, err
-	case needs == ifSplit && !a.first().Split():
+	case needs == needIfSplit && !a.first().Split():
 		return State{}, false, nil
 	}
 	return b.state(a, matched, heads), true, nil
@@ -94,36 +95,38 @@ func (b *Blocks) tableOf(ctx context.Context, id policy.NodeID) (Answer, bool, e
 type need int
 
 const (
-	never   need = iota
-	ifSplit      // where a CIDR holds one address of a peer and not another
-	always
+	needNone    need = iota
+	needIfSplit      // where a CIDR holds one address of a peer and not another
+	needAlways
 )
 
 // needs says whether a node needs a resolved block. Nodes without addresses have
 // no flows that a plain rule would be wrong about.
 func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need, err error) {
 	if len(e.Matched) == 0 {
-		return nil, never, nil
+		return nil, needNone, nil
 	}
 	ordered, extended := false, false
 	for _, ref := range e.Matched {
 		r, err := b.tables.head(e, ref)
 		if err != nil {
-			return nil, never, err
+			return nil, needNone, err
 		}
 		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
 		ordered = ordered || r.Order != (policy.Order{})
 		extended = extended || r.Content().Extended()
 	}
-	switch {
-	case ordered, extended && len(e.Node.Addresses) > 0:
-		return heads, always, nil
-	case len(e.Node.Addresses) == 0 || b.plain(e, heads) && !e.ManyHomed:
-		return nil, never, nil
+	switch addressed := len(e.Node.Addresses) > 0; {
+	case ordered, extended && addressed:
+		return heads, needAlways, nil
+	case !addressed:
+		return nil, needNone, nil
 	case !b.plain(e, heads):
-		return heads, always, nil
+		return heads, needAlways, nil
+	case e.ManyHomed:
+		return heads, needIfSplit, nil
 	}
-	return heads, ifSplit, nil
+	return nil, needNone, nil
 }
 
 // plain is firstmatch.Faithful, remembered.
@@ -132,10 +135,7 @@ func (b *Blocks) plain(e *projector.Enforcement, heads []datapath.Head) bool {
 	for _, ref := range e.Matched {
 		h.Write(ref.Revision[:])
 	}
-	for _, a := range e.Node.Addresses {
-		raw := a.As16()
-		h.Write(raw[:])
-	}
+	writeAddresses(h, e.Node.Addresses)
 	key := faithKey(h.Sum(nil))
 	b.mu.Lock()
 	known, ok := b.faithful.get(key)
@@ -150,16 +150,20 @@ func (b *Blocks) plain(e *projector.Enforcement, heads []datapath.Head) bool {
 	return known
 }
 
+func writeAddresses(h hash.Hash, addrs policy.Addresses) {
+	for _, a := range addrs {
+		raw := a.As16()
+		h.Write(raw[:])
+	}
+}
+
 // state is the state of a node whose table is known. Nodes of one table and the same
 // addresses share it.
 func (b *Blocks) state(a Answer, matched []projector.HeadRef, heads []datapath.Head) State {
 	h := sha256.New()
 	h.Write(a.Fingerprint[:])
 	h.Write(a.list[:])
-	for _, addr := range a.Node.Addresses {
-		raw := addr.As16()
-		h.Write(raw[:])
-	}
+	writeAddresses(h, a.Node.Addresses)
 	h.Write(matched[0].Revision[:])
 	key := blockKey(h.Sum(nil))
 	b.mu.Lock()
@@ -203,7 +207,7 @@ func blockState(rules []policy.Rule, omitted int, heads []datapath.Head) State {
 	return newState(stateBlock{Block: block, omitted: omitted, resolved: true}, true)
 }
 
-// refusedState denies everything: the node has no table, and never had one.
+// refusedState denies everything: the node has no table, and needNone had one.
 func refusedState(self policy.Addresses, heads []datapath.Head) State {
 	omitted := 0
 	for _, h := range heads {

@@ -81,18 +81,21 @@ func (v *Marker) Marked(m *Message) bool {
 // is published.
 func (l *Log) Mark(v *Marker) { l.marker = v }
 
-// MarkFrom opens the plane's marker, of which last is the last event without a
-// mark where it is made now, and has events marked by it.
-func (l *Log) MarkFrom(ctx context.Context, last uint64) (*Marker, error) {
+// MarkFromHead opens the plane's marker and has events marked by it. Where it is made
+// now, the log's last event, which is returned too, is the last one without a mark.
+func (l *Log) MarkFromHead(ctx context.Context) (marker *Marker, last uint64, err error) {
+	state, err := l.State(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	meta, err := OpenMeta(ctx, l.c)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	marker, err := OpenMarker(ctx, meta, last)
-	if err == nil {
+	if marker, err = OpenMarker(ctx, meta, state.Last); err == nil {
 		l.Mark(marker)
 	}
-	return marker, err
+	return marker, state.Last, err
 }
 
 // outgoing is the message that an event is published as, marked.
