@@ -2,6 +2,7 @@ package test
 
 import (
 	"go/ast"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 type privateWord struct {
 	word, use string   // use: the term of the field
 	rooms     []string // where it is gone; nil: everywhere
-	comments  bool     // in comments, too: it has no ordinary meaning there
+	comments  bool     // in comments and within names, too: it has no ordinary meaning there
 }
 
 // privateWords are not to come back. A room that becomes clean of one is added to
@@ -32,7 +33,7 @@ var privateWords = []privateWord{
 	{word: "told", use: "sent, announced, published, reported or notified", comments: true},
 	{word: "Told", use: "Announced"},
 	{word: "settle", use: "complete", rooms: []string{"cmd"}},
-	{word: "adopt", use: "apply", rooms: []string{"internal/projector"}},
+	{word: "adopt", use: "apply or keep", comments: true},
 	{word: "forsake", use: "detach", comments: true},
 	{word: "retell", use: "renew", comments: true},
 	{word: "strangers", use: "unknown keys", comments: true},
@@ -41,6 +42,9 @@ var privateWords = []privateWord{
 	{word: "entrance", use: "the listener's authentication", comments: true},
 	{word: "saidOf", use: "the state that was published", comments: true},
 }
+
+// namePart is a word within a name.
+var namePart = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 
 // boundName is a name of a bound as this code once had them: lookMost for maxLook.
 // What is at most something (atMost) is no bound.
@@ -73,7 +77,11 @@ func TestNoPrivateWords(t *testing.T) {
 			if w.rooms != nil && !slices.ContainsFunc(w.rooms, within) {
 				continue
 			}
-			if names[w.word] || w.comments && regexp.MustCompile(`\b`+w.word+`\b`).MatchString(comments.String()) {
+			whole := regexp.MustCompile(`(?i)^` + w.word + `$`)
+			within = func(name string) bool { return whole.MatchString(name) }
+			partly := func(name string) bool { return slices.ContainsFunc(namePart.FindAllString(name, -1), within) }
+			named := names[w.word] || w.comments && slices.ContainsFunc(slices.Collect(maps.Keys(names)), partly)
+			if named || w.comments && regexp.MustCompile(`\b`+w.word+`\b`).MatchString(comments.String()) {
 				t.Errorf("%s says %q; the term is: %s", s.path, w.word, w.use)
 			}
 		}

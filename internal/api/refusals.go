@@ -44,14 +44,14 @@ func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int
 	asking, end := context.WithTimeout(ctx, cmp.Or(t.patience, 2*time.Second))
 	defer end()
 	var nodes []policy.NodeID
-	for i, seats := range groups {
-		for _, s := range seats {
+	for i, members := range groups {
+		for _, s := range members {
 			nodes = append(nodes, s.ID)
 		}
-		if i >= limit || len(seats) == 0 || asking.Err() != nil {
+		if i >= limit || len(members) == 0 || asking.Err() != nil {
 			continue
 		}
-		if plain, err := t.tables.Plain(seats[0].ID); plain || err != nil {
+		if plain, err := t.tables.Plain(members[0].ID); plain || err != nil {
 			if err != nil {
 				return nil, err
 			}
@@ -59,7 +59,7 @@ func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int
 		}
 		var refused *snapshot.TableError
 		var busy *snapshot.BusyError // then it is not known
-		_, _, err := t.tables.Of(asking, seats[0].ID)
+		_, _, err := t.tables.Of(asking, members[0].ID)
 		if err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) && asking.Err() == nil {
 			return nil, err
 		}

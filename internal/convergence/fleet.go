@@ -71,9 +71,9 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			var seats []projector.NodeSummary
-			seats, at, more = v.NodeSummaries(at, stride)
-			for _, s := range seats {
+			var page []projector.NodeSummary
+			page, at, more = v.NodeSummaries(at, stride)
+			for _, s := range page {
 				out.Desired++
 				r := t.table.of(s.Ordinal)
 				t.judge(v, r, s)

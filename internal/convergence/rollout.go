@@ -75,8 +75,8 @@ func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
 func (t *Tracker) refresh(ctx context.Context, groups [][]projector.NodeSummary) error {
 	var stale []projector.NodeSummary
 	t.mu.Lock()
-	for _, seats := range groups {
-		for _, s := range seats {
+	for _, members := range groups {
+		for _, s := range members {
 			if r := t.table.of(s.Ordinal); r.known() && !r.fresh(s.Identity, s.Generation) {
 				stale = append(stale, s)
 			}
@@ -116,32 +116,32 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 	var behind []late
 	var times sketch
 	changes, newest := s.ofGroups(groups)
-	for i, seats := range groups {
+	for i, members := range groups {
 		c := changes[i]
 		if c.seq == 0 {
 			continue
 		}
-		for _, seat := range seats {
-			if !c.has && seat.Facts > c.seq {
+		for _, member := range members {
+			if !c.has && member.Facts > c.seq {
 				continue // it came, or came to these labels, after the row had gone
 			}
-			r := t.table.of(seat.Ordinal)
-			done := r.proves(max(c.seq, seat.Facts))
+			r := t.table.of(member.Ordinal)
+			done := r.proves(max(c.seq, member.Facts))
 			switch {
 			case c.has && done:
 				out.Applied++
 			case done:
 				out.Dropped++
 			default:
-				behind = append(behind, lag(s, seat, r, c))
-				if x, ok := t.table.refusal(&seat, r); ok {
+				behind = append(behind, lag(s, member, r, c))
+				if x, ok := t.table.refusal(&member, r); ok {
 					out.Refusals = append(out.Refusals, x)
 				}
 			}
 			if c.has {
 				out.Desired++
 			}
-			if done && c.seq == newest && seat.Facts < c.seq && r.first(c.seq) {
+			if done && c.seq == newest && member.Facts < c.seq && r.first(c.seq) {
 				times.add(max(0, r.arrived().Sub(c.time)))
 			}
 		}
@@ -158,8 +158,8 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 // never was one, and the sequence of the newest of them.
 func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, newest uint64) {
 	changes = make([]change, len(groups))
-	for i, seats := range groups {
-		if c, ok := s.last(seats[0].Labels); ok {
+	for i, members := range groups {
+		if c, ok := s.last(members[0].Labels); ok {
 			changes[i], newest = c, max(newest, c.seq)
 		}
 	}
@@ -169,17 +169,17 @@ func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, new
 // lag is since when a node lags that has not proven c: since the first change
 // above what it reported. A node that reported other rules than it was
 // sent lags since that report.
-func lag(s steps, seat projector.NodeSummary, r *report, c change) late {
-	l := late{node: seat.ID, seq: c.seq, at: c.time}
-	if r.known() && r.version >= max(c.seq, seat.Facts) {
+func lag(s steps, member projector.NodeSummary, r *report, c change) late {
+	l := late{node: member.ID, seq: c.seq, at: c.time}
+	if r.known() && r.version >= max(c.seq, member.Facts) {
 		l.at, l.seq = r.arrived(), r.version
 		return l
 	}
-	if f, ok := s.firstAbove(r.version, seat.Labels); ok {
+	if f, ok := s.firstAbove(r.version, member.Labels); ok {
 		l.seq, l.at = f.seq, f.time
 	}
-	if seat.Facts > max(l.seq, r.version) {
-		l.seq, l.at = seat.Facts, time.Time{}
+	if member.Facts > max(l.seq, r.version) {
+		l.seq, l.at = member.Facts, time.Time{}
 	}
 	return l
 }

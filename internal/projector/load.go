@@ -126,7 +126,7 @@ func (l *loader) cursorRecord() error {
 	l.rejected = l.cursor.seq
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
 	l.state.nextSel, l.state.accepted = l.cursor.nextSelector, l.cursor.policies
-	if err := l.adoptBase(); err != nil {
+	if err := l.takeBase(); err != nil {
 		return err
 	}
 	v, err = l.get(reportedKey())
@@ -140,9 +140,9 @@ func (l *loader) cursorRecord() error {
 	return nil
 }
 
-// adoptBase takes a base that the log was given since: an accepted loss raises
+// takeBase takes a base that the log was given since: an accepted loss raises
 // it. It never falls.
-func (l *loader) adoptBase() error {
+func (l *loader) takeBase() error {
 	switch have := l.cursor.base; {
 	case have > l.opt.Base:
 		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("event ids of that log count from %d, of this one from %d", have, l.opt.Base)}

@@ -109,7 +109,7 @@ func (h *hub) released(s *stream, head uint64) bool {
 		for _, n := range s.live.take(nil, s.live.len()) {
 			s.queue.put(n)
 		}
-		h.touch(s)
+		h.flag(s)
 	case h.seq >= head:
 		s.live.drop()
 		h.rejoin(s)

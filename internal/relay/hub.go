@@ -30,7 +30,7 @@ type hub struct {
 	seq     uint64 // everything up to here was put into the queues
 	streams []*stream
 	nodes   map[policy.NodeID]*stream // the first of each node; stream.next is the next one
-	touched []*stream                 // may have something to write that they were not given yet
+	flagged []*stream                 // may have something to write that they were not given yet
 	pulls   []tablePulls              // of a sequence that is not reached yet
 	fresh   freshness
 	round   round
@@ -88,7 +88,7 @@ func (h *hub) Run(ctx context.Context, seq uint64) error {
 			keys, changed = h.relay.keys.Now()
 			h.round.use(keys)
 			for _, s := range h.streams {
-				h.touch(s) // a new key is announced at once
+				h.flag(s) // a new key is announced at once
 			}
 		case <-h.inbox.wake:
 		}
@@ -137,12 +137,12 @@ func (h *hub) pass() {
 	for _, l := range came.loaded {
 		l.to.queue.precede(l.messages)
 		l.to.loaded = true
-		h.touch(l.to)
+		h.flag(l.to)
 	}
 	h.queuePulls()
 	h.release(nil)
 	for _, s := range came.ready {
-		h.touch(s)
+		h.flag(s)
 	}
 	for _, s := range came.left {
 		h.remove(s)
@@ -205,7 +205,7 @@ func (h *hub) skip(seq uint64) {
 // rejoin has a stream join again once it has written what is in its queue.
 func (h *hub) rejoin(s *stream) {
 	s.away = true
-	h.touch(s)
+	h.flag(s)
 }
 
 // queueBatch puts the messages of a batch into the queues of the nodes' streams.
@@ -266,13 +266,13 @@ func (h *hub) put(s *stream, n *message) {
 		return
 	}
 	s.queue.put(n)
-	h.touch(s)
+	h.flag(s)
 }
 
-func (h *hub) touch(s *stream) {
-	if !s.touched {
-		s.touched = true
-		h.touched = append(h.touched, s)
+func (h *hub) flag(s *stream) {
+	if !s.flagged {
+		s.flagged = true
+		h.flagged = append(h.flagged, s)
 	}
 }
 
@@ -305,13 +305,13 @@ func (h *hub) queuePull(nodes []policy.NodeID, enforcing bool) {
 
 // handOut gives what waits to the streams that are ready.
 func (h *hub) handOut(began time.Time) {
-	for i, s := range h.touched {
-		h.touched[i], s.touched = nil, false
+	for i, s := range h.flagged {
+		h.flagged[i], s.flagged = nil, false
 		if s.place >= 0 && s.ready() {
 			h.round.give(s)
 		}
 	}
-	h.touched = h.touched[:0]
+	h.flagged = h.flagged[:0]
 	h.round.end(began, h.relay.opt.Traced)
 }
 

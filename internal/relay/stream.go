@@ -43,7 +43,7 @@ type stream struct {
 	held    bool   // it gets nothing live yet: see freshness
 	live    queue  // live messages while it is held
 	sent    bool   // it was given the order to join again (handed.again)
-	touched bool
+	flagged bool
 	key     string // id of the key that was announced to it last
 
 	// Used by its own goroutine only.

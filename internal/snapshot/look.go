@@ -131,7 +131,7 @@ func (l *look) plain(p *watched, m *projector.ProjectSnapshot) error {
 func (l *look) meet(p *watched, m *projector.ProjectSnapshot) error {
 	e := m.Enforcement(policy.Node{Project: m.Project}, nil)
 	if l.place = l.tables.place(e); p.known {
-		p.roster = l.tables.adopt(l.place, p.roster)
+		p.roster = l.tables.keepRoster(l.place, p.roster)
 		return nil
 	}
 	err := l.tables.nodes(l.place, e, l.ctx.Err)
@@ -350,12 +350,12 @@ func owed(by *touchedBy, base, now *enforcing, id policy.NodeID, met events) boo
 	case met.n > 1:
 		return true // a row may tell of one of them, and the node may have looked before the others
 	}
-	return !rowsTold(by, base, now, id)
+	return !rowsSent(by, base, now, id)
 }
 
-// rowsTold reports whether the one event that a look met changed a row of the
+// rowsSent reports whether the one event that a look met changed a row of the
 // node.
-func rowsTold(by *touchedBy, base, now *enforcing, id policy.NodeID) bool {
+func rowsSent(by *touchedBy, base, now *enforcing, id policy.NodeID) bool {
 	if base == nil { // its first policy of the kind
 		return by.nodes[id].n > 0
 	}

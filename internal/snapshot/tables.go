@@ -402,12 +402,12 @@ func (t *Tables) nodes(p *projectTables, e *projector.Enforcement, proceed func(
 			return err
 		}
 	}
-	t.adopt(p, r)
+	t.keepRoster(p, r)
 	return nil
 }
 
-// adopt is the roster of a generation: the first that somebody had.
-func (t *Tables) adopt(p *projectTables, r *roster) *roster {
+// keepRoster keeps the roster of a generation: the first that somebody had.
+func (t *Tables) keepRoster(p *projectTables, r *roster) *roster {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p.roster == nil {

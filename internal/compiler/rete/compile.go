@@ -75,8 +75,8 @@ type resident struct {
 	io       []IO
 }
 
-// seat is a user's device on one node.
-type seat struct {
+// attachment is a user's device on one node.
+type attachment struct {
 	*Entry[User]
 	device Device
 }
@@ -95,17 +95,17 @@ func (c *compiler) settle() {
 		r := c.local[t.node]
 		r.services = append(r.services, i)
 	}
-	seats := map[string][]seat{}
+	attachments := map[string][]attachment{}
 	for _, u := range c.model.Users.All {
 		for _, d := range u.Value.Nodes {
-			seats[d.At] = append(seats[d.At], seat{u, d})
+			attachments[d.At] = append(attachments[d.At], attachment{u, d})
 		}
 	}
 	for _, n := range c.model.Nodes.All {
 		r := c.local[n.Name]
-		ports := c.ports(r.services, seats[n.Name])
+		ports := c.ports(r.services, attachments[n.Name])
 		// Users choose a port before the node does, and stand behind it.
-		users := c.users(n, seats[n.Name], ports)
+		users := c.users(n, attachments[n.Name], ports)
 		r.agent = c.listener(n, ports)
 		r.all = append(r.all, resident{
 			id: c.model.nodeID(n.Name), leaf: n.Name, vertex: n.Value.bind(n.Value.AgentVia), roles: nodeRoles,
@@ -118,9 +118,9 @@ func (c *compiler) settle() {
 	}
 }
 
-func (c *compiler) users(n *Entry[Node], seats []seat, ports *allocator) []resident {
+func (c *compiler) users(n *Entry[Node], attachments []attachment, ports *allocator) []resident {
 	var users []resident
-	for _, s := range seats {
+	for _, s := range attachments {
 		who := resident{id: c.model.userID(s.Name), leaf: s.Name, vertex: n.Value.bind(s.device.Via), roles: s.Value.Roles}
 		if slices.ContainsFunc(users, func(u resident) bool { return u.id == who.id && u.vertex == who.vertex }) {
 			continue // said twice
@@ -153,7 +153,7 @@ type allocator struct {
 }
 
 // ports are those of a node, without what its services and users declared.
-func (c *compiler) ports(services []int, seats []seat) *allocator {
+func (c *compiler) ports(services []int, attachments []attachment) *allocator {
 	a := &allocator{map[uint16]bool{}, firstPort}
 	take := func(address Address) {
 		if ip := address.Addr(); address.IsValid() && (ip.IsUnspecified() || ip == loopback) {
@@ -165,7 +165,7 @@ func (c *compiler) ports(services []int, seats []seat) *allocator {
 		take(s.Addr)
 		take(s.Socks5)
 	}
-	for _, s := range seats {
+	for _, s := range attachments {
 		take(s.device.Socks5)
 	}
 	return a
