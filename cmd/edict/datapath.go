@@ -121,13 +121,16 @@ func portText(e resource.Entry) string {
 	return fmt.Sprintf("%d-%d", e.Port, last)
 }
 
-func entryExtras(e resource.Entry) string {
+func entryExtras(e resource.Entry) string { return verdictExtras(e.ProxyPort, e.Auth) }
+
+// verdictExtras are where a flow is redirected to, and whether it is authenticated.
+func verdictExtras(proxy uint16, auth string) string {
 	extras := ""
-	if e.ProxyPort != 0 {
-		extras += fmt.Sprintf(" to %d", e.ProxyPort)
+	if proxy != 0 {
+		extras += fmt.Sprintf(" to %d", proxy)
 	}
-	if e.Auth != "" {
-		extras += ", auth " + e.Auth
+	if auth != "" {
+		extras += ", auth " + auth
 	}
 	return extras
 }

@@ -65,7 +65,10 @@ func writeNodePolicies(w io.Writer, list resource.NodePolicies, all bool) {
 	}
 }
 
-func placeText(r resource.PlacedRule) string { return fmt.Sprintf("%s[%d]", r.Slug, r.Index) }
+func placeText(r resource.PlacedRule) string { return ruleText(r.Slug, r.Index) }
+
+// ruleText names a rule by its policy and its index there.
+func ruleText(slug string, index int) string { return fmt.Sprintf("%s[%d]", slug, index) }
 
 // defaultText is a default, and for which policies it denies.
 func defaultText(d resource.Default) string {

@@ -101,8 +101,13 @@ func writeDryRuns(w io.Writer, all []dryRun) {
 			d.Slug, len(d.MatchedNodeIDs), len(d.UnreachableNodeIDs),
 			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), d.PeerPairsAffected)
 		for _, f := range d.Warnings {
-			fmt.Fprintf(w, "warning: %s: %s (%s)\n", f.Pointer, f.Detail, f.Code)
+			fmt.Fprintln(w, "warning: "+warningText(f))
 		}
 		writeDiff(w, d.RuleDiff)
 	}
+}
+
+// warningText is a warning of a dry run: where in the policy, what, and the code.
+func warningText(w resource.Warning) string {
+	return fmt.Sprintf("%s: %s (%s)", w.Pointer, w.Detail, w.Code)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
+
+// maxExamples is how many flows of a policy a dry run of the plane gives.
+const maxExamples = 10
 
 // planned is what applying one document would do.
 type planned struct {
@@ -38,15 +42,15 @@ when a policy would be created or revised.`,
   edict policy plan -f web.yaml -o json`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if examples < 0 {
-				return cli.Usage(cmd, "--examples %d: want 0 or more", examples)
+			if examples < 0 || examples > maxExamples {
+				return cli.Usage(cmd, "--examples %d: want 0 to %d", examples, maxExamples)
 			}
 			return a.policyPlan(cmd, files, examples)
 		},
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
-	cmd.Flags().IntVar(&examples, "examples", 3, "how many flows to show of a policy, at most 10")
+	cmd.Flags().IntVar(&examples, "examples", 3, fmt.Sprintf("how many flows to show of a policy, 0 to %d", maxExamples))
 	return cmd
 }
 
@@ -151,7 +155,7 @@ func (p planned) write(w io.Writer, examples int) {
 		}
 	}
 	for _, x := range p.DryRun.Warnings {
-		lines = append(lines, fmt.Sprintf("warning: %s: %s (%s)", x.Pointer, x.Detail, x.Code))
+		lines = append(lines, "warning: "+warningText(x))
 	}
 	if len(lines) > 0 {
 		fmt.Fprintf(w, "\npolicy/%s\n", p.Slug)
@@ -165,20 +169,11 @@ func (p planned) write(w io.Writer, examples int) {
 // which does not exist yet.
 func exampleText(slug string, x resource.FlowChange) string {
 	by := func(d resource.FlowDecision) string {
-		text := d.Verdict
-		if d.ProxyPort != 0 {
-			text += fmt.Sprintf(" to port %d", d.ProxyPort)
-		}
-		if d.Auth != "" {
-			text += ", auth " + d.Auth
-		}
-		switch {
-		case d.Rule == nil:
+		text := d.Verdict + verdictExtras(d.ProxyPort, d.Auth)
+		if d.Rule == nil {
 			return text + " (default)"
-		case d.Rule.Slug != "":
-			return fmt.Sprintf("%s (%s[%d])", text, d.Rule.Slug, d.Rule.Index)
 		}
-		return fmt.Sprintf("%s (%s[%d])", text, slug, d.Rule.Index)
+		return fmt.Sprintf("%s (%s)", text, ruleText(cmp.Or(d.Rule.Slug, slug), d.Rule.Index))
 	}
 	way := "to"
 	if x.Direction == "ingress" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,7 +44,7 @@ func (s slugs) rule(r *resource.RuleRef) string {
 	if r == nil {
 		return "default"
 	}
-	return fmt.Sprintf("%s[%d]", s.of(r.Policy), r.Index)
+	return ruleText(s.of(r.Policy), r.Index)
 }
 
 // namesPatience is how long a watch waits for the name of a policy.

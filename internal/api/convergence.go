@@ -60,7 +60,7 @@ func (h *convergenceHandlers) routes() []Route {
 			Summary:  "Report what a node applied, or why it did not; a newer report replaces the older one",
 			BodyType: mediaJSON, Body: resource.Applied{},
 			Answers: []Answer{{Status: http.StatusAccepted}},
-			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeVersionAhead,
+			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeTooManyAtOnce, CodeVersionAhead,
 				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint,
 				policy.CodeUnknownOutcome, policy.CodeTextTooLong, policy.CodeControlCharacter)...),
 			serve: h.reportApplied,
@@ -127,8 +127,6 @@ func (h *convergenceHandlers) ofRows(ctx context.Context, id policy.NodeID, rep 
 	if rep.Fingerprint == rows.Fingerprint {
 		return rep, nil
 	}
-	ctx, end := untilStop(ctx)
-	defer end()
 	block, err := h.states.resolved(ctx, id, rows)
 	if err == nil && rep.Fingerprint == block.Fingerprint {
 		rep.Fingerprint = rows.Fingerprint

@@ -92,11 +92,18 @@ func (f *flow) setProtocol(text string, given bool, port uint64, note func(name,
 }
 
 func (h *tableHandlers) explain(c *call) error {
-	a, list, err := h.listOf(c)
+	id, err := c.pathNode()
 	if err != nil {
 		return err
 	}
-	f, err := c.flow()
+	if err := h.reads.node(c, id); err != nil {
+		return err
+	}
+	f, err := c.flow() // before the table, which may be much work
+	if err != nil {
+		return err
+	}
+	a, list, err := h.listOf(c)
 	if err != nil {
 		return err
 	}
@@ -131,7 +138,7 @@ func byDefault(a snapshot.Answer, d datapath.Direction, asked int) string {
 	v := a.DefaultVerdict(d)
 	switch {
 	case a.Closed():
-		return "no rule decides, and no ordered policy matches the node: it is denied"
+		return "no rule decides, and only plain policies match the node, or none: it is denied"
 	case asked == 0:
 		return fmt.Sprintf("no rule of the node is about %s: all of it is allowed", d)
 	case v == datapath.Allow:

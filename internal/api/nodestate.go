@@ -47,7 +47,7 @@ func (h *stateHandlers) routes() []Route {
 			Summary:  "Read a node's whole desired state",
 			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; equal state is 304.")},
 			Answers:  cachedAnswer(resource.NodeState{}, HeaderEventID, HeaderLogSeq, "ETag"),
-			Problems: lags, serve: h.state,
+			Problems: append(lags[:len(lags):len(lags)], CodeTooManyAtOnce), serve: h.state,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
@@ -94,9 +94,7 @@ func (h *stateHandlers) state(c *call) error {
 		return err
 	}
 	rows := s.Fingerprint
-	ctx, end := untilStop(c.r.Context())
-	defer end()
-	if s, err = h.states.resolved(ctx, id, s); err != nil {
+	if s, err = h.states.resolved(c.r.Context(), id, s); err != nil {
 		return busy(err)
 	}
 	h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows})
@@ -121,8 +119,11 @@ type nodeStates struct {
 }
 
 // resolved is the state that a node is served whose rows give s. It may be of a later
-// moment, which does no harm: what happened in between is announced.
+// moment, which does no harm: what happened in between is announced. It ends with ctx,
+// and when the server stops.
 func (n nodeStates) resolved(ctx context.Context, id policy.NodeID, s snapshot.State) (snapshot.State, error) {
+	ctx, end := untilStop(ctx)
+	defer end()
 	r, resolved, err := n.blocks.Of(ctx, id)
 	if err != nil || !resolved {
 		return s, err

@@ -31,6 +31,9 @@ type condition struct {
 // condition reads If-Match.
 func (c *call) condition() (only condition, err error) {
 	lines := c.r.Header.Values(headerIfMatch)
+	if len(lines) > 0 && strings.Trim(strings.Join(lines, ""), ", \t") == "" {
+		return only, problem(http.StatusBadRequest, CodeBadHeader, `%s is empty: send an ETag as it came, with its quotation marks, or *`, headerIfMatch)
+	}
 	for _, tag := range strings.Split(strings.Join(lines, ","), ",") {
 		switch tag = strings.TrimSpace(tag); {
 		case tag == "":

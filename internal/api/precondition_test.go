@@ -44,6 +44,8 @@ func TestAConditionNamesThePresentState(t *testing.T) {
 				{"W/TAG", 412, "precondition_failed"},
 				{"1", 400, "bad_header"},
 				{`"`, 400, "bad_header"},
+				{"", 400, "bad_header"},
+				{",", 400, "bad_header"},
 				{`*, TAG`, 400, "bad_header"},
 				{"TAG", 0, ""},
 				{`"other", TAG`, 0, ""},

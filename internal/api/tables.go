@@ -25,7 +25,7 @@ const (
 
 // Codes of faults in a table or in a question about one.
 const (
-	CodeTooManyEntries   = "too_many_entries"
+	CodeTooManyEntries   = lint.CodeTooManyEntries
 	CodeTooManyLevels    = "too_many_priorities"
 	CodeUnknownDirection = "unknown_direction"
 	CodePeerNotFound     = "peer_not_found"

@@ -17,6 +17,9 @@ const (
 	baselinePriority = 1000 // is added to that of a ClusterNetworkPolicy in tier Baseline
 )
 
+// defaultPrefix begins the slugs of the policies that allow what no other decides.
+const defaultPrefix = "kubernetes--default--"
+
 // Policy is what became of one direction of an object, or of a part of it.
 type Policy struct {
 	policy.Draft
@@ -44,6 +47,7 @@ func (r Result) Wider() bool {
 // tier and priority, a NetworkPolicy's in tier normal, what it allows before what
 // it isolates. Their rules say the direction, so each is asked at the end of a flow
 // at which Kubernetes asks it, and what an object means does not depend on others.
+// Behind them all, two policies allow pods what no object denies.
 func Translate(docs [][]byte, namespace string) Result {
 	t := translator{}
 	for i, doc := range docs {
@@ -57,6 +61,7 @@ func Translate(docs [][]byte, namespace string) Result {
 	for _, o := range t.objects {
 		t.object(o)
 	}
+	t.allowRest()
 	res := Result{Objects: len(t.objects), Policies: t.policies}
 	for _, r := range t.readers {
 		res.Items = append(res.Items, r.items...)
@@ -100,6 +105,21 @@ func (t *translator) object(o *object) {
 	}
 }
 
+// allowRest adds, behind all others, what Kubernetes does with a pod that no object
+// isolates: traffic that nobody denies is allowed. A node that no ordered policy
+// matches denies it.
+func (t *translator) allowRest() {
+	if len(t.objects) == 0 {
+		return
+	}
+	first := t.objects[0].at
+	for _, ingress := range []bool{true, false} {
+		s := section{pods(), ingress, []rule{{action: policy.Allow, peers: anyone(), ports: everyTraffic}}}
+		slug := defaultPrefix + string(s.direction())
+		t.policies = append(t.policies, Policy{policy.Draft{Slug: slug, Content: s.content(policy.Baseline, policy.MaxPriority)}, first.r.document, first.at})
+	}
+}
+
 // add keeps a policy that has rules.
 func (t *translator) add(o *object, part string, c policy.Content) {
 	if len(c.Rules) == 0 {
@@ -119,7 +139,7 @@ func (t *translator) add(o *object, part string, c policy.Content) {
 // Owns reports whether a slug is of a policy that Translate made: those that begin as
 // its slugs do are kept for it.
 func Owns(slug string) bool {
-	return strings.HasPrefix(slug, "np--") || strings.HasPrefix(slug, "cnp--")
+	return strings.HasPrefix(slug, "np--") || strings.HasPrefix(slug, "cnp--") || strings.HasPrefix(slug, defaultPrefix)
 }
 
 // slug names a part of an object: np--default--web--ingress. A name that a slug

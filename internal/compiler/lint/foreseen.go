@@ -35,8 +35,7 @@ func DirectionClosed(direction string, n Nodes) Warning {
 }
 
 // DirectionOpened warns that nodes would allow what no rule decides, in a direction in
-// which they deny it now: so it is with the first ordered policy of nodes that had plain
-// ones alone, or none.
+// which they deny it now: so it is with the first policy of a node that is not plain.
 func DirectionOpened(direction string, n Nodes) Warning {
 	return Warning{Violation: policy.Violation{
 		Pointer: "/rules", Code: CodeDirectionOpened,
