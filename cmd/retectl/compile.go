@@ -40,6 +40,9 @@ replace the old tree by the new one, as a whole. A node whose artifacts have the
 content keeps its files, byte for byte; the others get one new version. A
 compile that fails leaves the old tree as it was.
 
+Listeners that the repository does not declare stay where the tree has them. Who signs
+must be a signer whom the artifacts of the tree authorize: nobody introduces himself.
+
 The same sources make the same bytes: generated_at is the time of --generated-at,
 else of SOURCE_DATE_EPOCH, else that of the newest event of the enrollment log.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,10 +92,6 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
-	sets, faults := rete.Compile(m)
-	if len(faults) > 0 {
-		return a.tell(r, report.Text, faults)
-	}
 	signer, err := openSigner(m, o)
 	if err != nil {
 		return err
@@ -100,12 +99,9 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if at, err = generatedAt(r, at); err != nil {
 		return err
 	}
-	out := o.out
-	if out == "" {
-		out = filepath.Join(r.dir, compiledDir)
-		if inside, err := below(r.dir, out); err != nil || !inside {
-			return cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name the directory with --out", out))
-		}
+	out, err := r.output(o.out)
+	if err != nil {
+		return err
 	}
 	held, err := readTree(out)
 	if err != nil {
@@ -115,16 +111,68 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
+	sets, err := a.derived(r, m, held, trusted)
+	if err != nil {
+		return err
+	}
 	plan, err := tree.NewPlan(sets, held, trusted, o.versioning)
 	if err != nil {
 		return err
 	}
 	if !plan.Empty() {
+		if err := introduced(held, signer); err != nil {
+			return err
+		}
 		if err := plan.Write(ctx, tree.Disk{}, out, signer, at); err != nil {
 			return err
 		}
 	}
 	return a.summary(plan, out)
+}
+
+// output is the directory of the tree: the one that is named, or the repository's,
+// which must not lead out of it.
+func (r *repository) output(named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	out := filepath.Join(r.dir, compiledDir)
+	if inside, err := below(r.dir, out); err != nil || !inside {
+		return "", cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name the directory with --out", out))
+	}
+	return out, nil
+}
+
+// derived is what every node must hold. Its users keep the listeners that they have
+// in the tree; where there is no tree yet, in that of the repository.
+func (a *app) derived(r *repository, m *rete.Model, held *tree.Tree, trusted *artifact.TrustSet) ([]rete.NodeSet, error) {
+	if len(held.Nodes) == 0 {
+		var err error
+		if held, err = readTree(filepath.Join(r.dir, compiledDir)); err != nil {
+			return nil, err
+		}
+	}
+	sets, faults := rete.CompileAfter(m, held.Listeners(trusted))
+	if len(faults) > 0 {
+		if err := a.tell(r, report.Text, faults); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+// introduced refuses a signer whom the nodes would meet in what he signs himself.
+func introduced(held *tree.Tree, signer *artifact.Signer) error {
+	trusted, introduces := held.Introduces(signer)
+	if !introduces {
+		return nil
+	}
+	names := make([]string, len(trusted))
+	for i, s := range trusted {
+		names[i] = s.SPIFFE
+	}
+	return cli.Failed(cli.Differs, "%s is introduced by this change, and nobody introduces himself: nodes believe only %s; compile with the key of one of them first, and with this one from then on",
+		signer.KeyID(), strings.Join(names, ", "))
 }
 
 // summary says what a compile did.

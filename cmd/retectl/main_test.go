@@ -57,6 +57,8 @@ func TestStories(t *testing.T) {
 			"accepts": accepts,
 
 			"fingerprint": lastFingerprint,
+
+			"enrolled": enrolled, "introduce": introduce, "rekey": rekey, "listens": listens,
 		},
 	})
 }

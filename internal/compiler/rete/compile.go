@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +38,16 @@ func ArtifactPath(kind, name string) string {
 // model must be without violations. Faults are what a valid repository can still
 // get wrong, and every vertex payload that CheckVertex refuses; with any, there
 // is nothing to sign.
-func Compile(m *Model) ([]NodeSet, []Fault) {
-	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}}
+func Compile(m *Model) ([]NodeSet, []Fault) { return CompileAfter(m, nil) }
+
+// CompileAfter is Compile of a repository that was compiled before: users and nodes
+// keep the listeners that they had. A listener that must move, because somebody
+// declares its port now, is a warning, which does not keep anything from being signed.
+func CompileAfter(m *Model, before Listeners) ([]NodeSet, []Fault) {
+	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}, kept: before}
 	c.settle()
 	c.addressed()
-	if len(c.faults) > 0 {
+	if len(Violations(c.faults)) > 0 {
 		return nil, sortFaults(c.faults)
 	}
 	sets := make([]NodeSet, 0, len(m.Nodes.All))
@@ -58,6 +62,7 @@ type compiler struct {
 	model  *Model
 	access *access
 	local  map[string]*residents // by node
+	kept   Listeners
 }
 
 // residents are the principals of one node, in the order of artifacts.
@@ -103,10 +108,10 @@ func (c *compiler) settle() {
 	}
 	for _, n := range c.model.Nodes.All {
 		r := c.local[n.Name]
-		ports := c.ports(r.services, attachments[n.Name])
+		ports := c.ports(n, r.services, attachments[n.Name])
 		// Users choose a port before the node does, and stand behind it.
 		users := c.users(n, attachments[n.Name], ports)
-		r.agent = c.listener(n, ports)
+		r.agent = c.listener(ports, holding{c.model.nodeID(n.Name), n.Value.bind(n.Value.AgentVia)}, n.title())
 		r.all = append(r.all, resident{
 			id: c.model.nodeID(n.Name), leaf: n.Name, vertex: n.Value.bind(n.Value.AgentVia), roles: nodeRoles,
 			io: []IO{{Kind: ioSocks5, Listen: r.agent}},
@@ -127,7 +132,7 @@ func (c *compiler) users(n *Entry[Node], attachments []attachment, ports *alloca
 		}
 		listen := s.device.Socks5.String()
 		if !s.device.Socks5.IsValid() {
-			listen = c.listener(n, ports)
+			listen = c.listener(ports, holding{who.id, who.vertex}, s.title())
 		}
 		who.io = []IO{{Kind: ioSocks5, Listen: listen}}
 		users = append(users, who)
@@ -141,49 +146,6 @@ func (c *compiler) service(t *target) resident {
 		io = append(io, IO{Kind: ioSocks5, Listen: t.Value.Socks5.String()})
 	}
 	return resident{id: t.id, leaf: t.Name, vertex: t.vertex, roles: t.Value.Roles, io: io}
-}
-
-// firstPort is where listeners are looked for.
-const firstPort = 1080
-
-// allocator hands out loopback ports of one node.
-type allocator struct {
-	taken map[uint16]bool
-	next  int
-}
-
-// ports are those of a node, without what its services and users declared.
-func (c *compiler) ports(services []int, attachments []attachment) *allocator {
-	a := &allocator{map[uint16]bool{}, firstPort}
-	take := func(address Address) {
-		if ip := address.Addr(); address.IsValid() && (ip.IsUnspecified() || ip == loopback) {
-			a.taken[address.Port()] = true
-		}
-	}
-	for _, i := range services {
-		s := c.access.targets[i].Value
-		take(s.Addr)
-		take(s.Socks5)
-	}
-	for _, s := range attachments {
-		take(s.device.Socks5)
-	}
-	return a
-}
-
-var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-
-// listener is the lowest free address for a listener.
-func (c *compiler) listener(n *Entry[Node], a *allocator) string {
-	const lastPort = 65535
-	for ; a.next <= lastPort; a.next++ {
-		if !a.taken[uint16(a.next)] {
-			a.next++
-			return netip.AddrPortFrom(loopback, uint16(a.next-1)).String()
-		}
-	}
-	c.fault(n.here(), n.title(), "%s has no free port left for the listeners of its users", n.title())
-	return ""
 }
 
 // addressed checks that every target somebody may reach can be dialled.

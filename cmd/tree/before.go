@@ -1,0 +1,92 @@
+package tree
+
+import (
+	"bytes"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/compiler/rete"
+)
+
+// Signers are those whom the nodes of the tree trust: whom every agent's artifact of
+// the highest version authorizes. One that is not signed by a signer that it lists
+// itself, as every compile signs, is not believed. There are none in an empty tree.
+func (t *Tree) Signers() (all []rete.AuthorizedSigner) {
+	var highest uint64
+	for _, node := range t.names() {
+		for _, f := range t.Nodes[node] {
+			if f.Envelope.Kind != rete.ArtifactAgent || f.Envelope.Version < highest {
+				continue
+			}
+			p, _ := rete.CheckAgent(f.Envelope.Payload)
+			if _, err := trustOf(p.Trust.Signers).Verify(f.Envelope); err != nil {
+				continue
+			}
+			if f.Envelope.Version > highest {
+				all, highest = p.Trust.Signers, f.Envelope.Version
+				continue
+			}
+			all = slices.DeleteFunc(all, func(s rete.AuthorizedSigner) bool { return !lists(p.Trust.Signers, s.SPIFFE, s.Key) })
+		}
+	}
+	return all
+}
+
+// trustOf trusts signers, but for those whose key is none.
+func trustOf(signers []rete.AuthorizedSigner) *artifact.TrustSet {
+	t := artifact.NewTrustSet()
+	for _, s := range signers {
+		_ = t.Add(artifact.PlaneMgmt, s.SPIFFE, s.Key, time.Time{})
+	}
+	return t
+}
+
+// Introduces says whether nodes that hold the tree would meet a signer for the first
+// time in what that signer signs, and whom they trust instead. A tree that is empty,
+// or that nobody signed, does not say.
+func (t *Tree) Introduces(signer *artifact.Signer) (trusted []rete.AuthorizedSigner, introduces bool) {
+	trusted = t.Signers()
+	return trusted, len(trusted) > 0 && !lists(trusted, signer.KeyID(), signer.PublicKey())
+}
+
+func lists(signers []rete.AuthorizedSigner, spiffe string, key []byte) bool {
+	return slices.ContainsFunc(signers, func(s rete.AuthorizedSigner) bool { return s.SPIFFE == spiffe && bytes.Equal(s.Key, key) })
+}
+
+// Listeners are those that the artifacts of the tree give to users and nodes. What
+// is signed neither by a signer of trust nor by one of the tree is not believed.
+func (t *Tree) Listeners(trust *artifact.TrustSet) rete.Listeners {
+	own := trustOf(t.Signers())
+	signed := func(e artifact.Envelope) bool {
+		for _, s := range []*artifact.TrustSet{trust, own} {
+			if _, err := s.Verify(e); err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	names := t.names()
+	found := make([][]rete.Listener, len(names))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, node := range names {
+		g.Go(func() error {
+			for _, f := range t.Nodes[node] {
+				if f.Envelope.Kind == rete.ArtifactVertex && signed(f.Envelope) {
+					found[i] = append(found[i], rete.ListenersOf(f.Envelope.Name, f.Envelope.Payload)...)
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+	all := rete.Listeners{}
+	for i, node := range names {
+		all[node] = found[i]
+	}
+	return all
+}
