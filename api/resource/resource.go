@@ -112,6 +112,8 @@ type Policy struct {
 	CreatedAt time.Time `json:"created_at" doc:"When its first revision was stored, by the log's clock."`
 	UpdatedAt time.Time `json:"updated_at" doc:"When its head was stored, by the log's clock."`
 	Head      *Revision `json:"head,omitempty" doc:"The revision in force."`
+	// Admission is in the answer to a write alone; nil: policies left it as it came.
+	Admission *AdmissionNote `json:"admission,omitempty" doc:"What admission policies made of what was sent; in the answer to a write, absent when they left it as it was."`
 }
 
 // Revision is one published state of a policy.
@@ -177,7 +179,30 @@ type AdmissionEffect struct {
 	SnapshotVersion uint64   `json:"snapshot_version" doc:"The version of the set of admission policies: the log sequence of its last change."`
 	Selector        Selector `json:"selector" doc:"Whom it would be for."`
 	Order
-	Rules []Rule `json:"rules" doc:"Its rules."`
+	Rules   []Rule           `json:"rules" doc:"Its rules."`
+	Patches []AdmissionPatch `json:"patches,omitempty" doc:"What each policy changed, in the order of the chain."`
+}
+
+// AdmissionNote says what admission policies made of what an author sent.
+type AdmissionNote struct {
+	Status          string           `json:"status"`
+	SnapshotVersion uint64           `json:"snapshot_version" doc:"The version of the set of admission policies: the log sequence of its last change."`
+	Patches         []AdmissionPatch `json:"patches" doc:"What each policy changed, in the order of the chain."`
+}
+
+// AdmissionPatch is what one admission policy changed.
+type AdmissionPatch struct {
+	Policy  Deciding `json:"policy" doc:"The admission policy."`
+	Changes []Change `json:"changes,omitempty" doc:"What it changed, as a JSON patch (RFC 6902)."`
+	Dropped []string `json:"dropped,omitempty" doc:"JSON pointers to what of its patch was left out: a policy for every service type sets what a network policy does not have."`
+}
+
+// Change is one operation of a JSON patch.
+type Change struct {
+	Op    string          `json:"op" doc:"add, remove or replace."`
+	Path  string          `json:"path" doc:"A JSON pointer into the policy."`
+	Old   json.RawMessage `json:"old,omitempty" doc:"The value before; absent of what is added."`
+	Value json.RawMessage `json:"value,omitempty" doc:"The value now; absent of what is removed."`
 }
 
 // Facts are what a node is registered with.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
@@ -140,6 +142,7 @@ func (a policyCommands) tellApplied(drafts []author.Draft, results []author.Resu
 			}
 		} else {
 			lines[i].ID, lines[i].RevisionID = &r.Policy.ID, &r.Policy.HeadRevisionID
+			a.tellAdmission(drafts[i].Slug, r.Policy.Admission)
 		}
 		count[lines[i].Outcome]++
 	}
@@ -161,4 +164,23 @@ func (a policyCommands) tellApplied(drafts []author.Draft, results []author.Resu
 		return cli.Exit(codeOf(worst))
 	}
 	return nil
+}
+
+// tellAdmission says what admission policies made of a policy that was sent.
+func (a *console) tellAdmission(slug string, note *resource.AdmissionNote) {
+	if note == nil {
+		return
+	}
+	for _, p := range note.Patches {
+		if len(p.Changes) > 0 {
+			paths := make([]string, len(p.Changes))
+			for i, c := range p.Changes {
+				paths[i] = c.Path
+			}
+			fmt.Fprintf(a.stderr, "policy/%s: admission policy %q changed %s\n", slug, p.Policy.Name, strings.Join(paths, ", "))
+		}
+		if len(p.Dropped) > 0 {
+			fmt.Fprintf(a.stderr, "policy/%s: admission policy %q sets what a network policy does not have, which was left out: %s\n", slug, p.Policy.Name, strings.Join(p.Dropped, ", "))
+		}
+	}
 }

@@ -23,6 +23,8 @@ type chain struct {
 	constraints constraints
 	provider    provider
 	patched     bool
+	patches     []Patch     // where the request says what it can have
+	unfit       *UnfitError // the payload does not fit, since this
 	steps       map[*Compiled]*Step
 	shadows     []rehearsal
 	rehearsed   []Step // what came of them
@@ -46,6 +48,10 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 		if err != nil {
 			return err
 		}
+	}
+	if c.unfit != nil {
+		c.blame(c.unfit.PolicyID, OutcomeConflict, c.unfit)
+		return c.unfit
 	}
 	return c.final(w)
 }
@@ -84,8 +90,9 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 		return p.failed(CodeTooLarge, "patch", "has %d keys, more than %d", n, c.e.limits.PatchKeys)
 	}
 	before, after := c.payload, c.payload
+	var dropped []string
 	if len(d.patch) > 0 {
-		after = merge(c.payload, d.patch)
+		after, dropped = c.fit(p, d)
 		if c.size += d.size; c.size > c.e.limits.PayloadBytes {
 			return p.failed(CodeTooLarge, "patch", "makes the payload larger than %d bytes", c.e.limits.PayloadBytes)
 		}
@@ -103,10 +110,8 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 		}
 		c.payload, c.patched = after, true
 		c.input.patch(after, d.patch)
-		if step != nil {
-			step.Diff = changes(nil, before, after)
-		}
 	}
+	c.patchedBy(p, before, after, dropped, step)
 	return c.choose(p, d, step)
 }
 
@@ -295,7 +300,7 @@ func (c *chain) result(err error) Result {
 	if err != nil {
 		return r
 	}
-	r.Payload, r.ServiceProvider, r.Status = c.payload, c.provider.state(), Approved
+	r.Payload, r.ServiceProvider, r.Status, r.Patches = c.payload, c.provider.state(), Approved, c.patches
 	if c.patched && !equal(c.request.Payload, c.payload) {
 		r.Status = Modified
 	}

@@ -70,7 +70,7 @@ const grace = 250 * time.Millisecond
 // one of
 //
 //   - [*RequestError]: the payload cannot be evaluated
-//   - [*Rejection], [*Conflict]: the policies say no
+//   - [*Rejection], [*Conflict], [*UnfitError]: the policies say no
 //   - [*PolicyError]: a policy failed, so the request does; [ErrTimeout] is in
 //     it when time ran out
 //   - [ErrBusy], or ctx's own error

@@ -40,17 +40,27 @@ func (c *chain) finish(p *Compiled, step *Step, outcome Outcome, err error, took
 	}
 }
 
+// blame writes down that a policy's part ended worse than it seemed.
+func (c *chain) blame(id string, outcome Outcome, err error) {
+	for p, step := range c.steps {
+		if p.policy.ID == id {
+			step.Outcome, step.Reason = outcome, err.Error()
+		}
+	}
+}
+
 func outcomeOf(err error) Outcome {
 	var (
 		rejection *Rejection
 		conflict  *Conflict
+		unfit     *UnfitError
 	)
 	switch {
 	case err == nil:
 		return OutcomeApplied
 	case errors.As(err, &rejection):
 		return OutcomeRejected
-	case errors.As(err, &conflict):
+	case errors.As(err, &conflict), errors.As(err, &unfit):
 		return OutcomeConflict
 	case errors.Is(err, ErrTimeout):
 		return OutcomeTimeout
@@ -93,7 +103,7 @@ func (c *chain) rehearsal(p *Compiled) rehearsal {
 	trial := *c
 	trial.constraints = c.constraints.clone()
 	trial.provider.list = append([]restriction(nil), c.provider.list...)
-	trial.shadows, trial.steps = nil, nil
+	trial.shadows, trial.steps, trial.patches = nil, nil, nil
 	return rehearsal{p, &trial}
 }
 

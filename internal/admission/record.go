@@ -88,8 +88,11 @@ func blamed(err error) (*RecordedPolicy, string) {
 		rejection *Rejection
 		conflict  *Conflict
 		failure   *PolicyError
+		unfit     *UnfitError
 	)
 	switch {
+	case errors.As(err, &unfit):
+		return &RecordedPolicy{unfit.PolicyID, unfit.PolicyName}, err.Error()
 	case errors.As(err, &rejection):
 		return &RecordedPolicy{rejection.PolicyID, rejection.PolicyName}, rejection.Reason
 	case errors.As(err, &conflict):

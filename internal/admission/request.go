@@ -15,6 +15,9 @@ type Request struct {
 	// an owner do not apply.
 	UserID   string
 	TenantID string
+	// Fits, if set, says what keeps a payload from being what is asked for. The
+	// payload itself fits; it is asked for those that policies patched.
+	Fits func(payload map[string]any) []Misfit `json:"-"`
 }
 
 // Options vary an evaluation.
@@ -43,6 +46,9 @@ type Result struct {
 	Status          Status
 	// SnapshotVersion is the version of the policies that decided.
 	SnapshotVersion uint64
+	// Patches are what policies changed of a request that says what fits, and
+	// what of their patches was left out, in the order of the chain.
+	Patches []Patch
 	// Steps explain: every policy of the snapshot, in the order of the chain.
 	Steps []Step
 	// Shadows are the steps of the shadow policies that matched, asked for or
@@ -95,6 +101,9 @@ type Step struct {
 	Constraints map[string]any `json:"constraints,omitempty"`
 	// Diff is the effect of the patch as a JSON patch (RFC 6902).
 	Diff []Change `json:"diff,omitempty"`
+	// Dropped is what of the patch was left out, because the request cannot have
+	// it: JSON pointers.
+	Dropped []string `json:"dropped,omitempty"`
 	// Provider is the provider that the policy chose.
 	Provider string        `json:"provider,omitempty"`
 	Took     time.Duration `json:"took_ns"`

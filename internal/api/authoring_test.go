@@ -34,7 +34,8 @@ func TestAuthorsAreJudgedByAdmissionPolicies(t *testing.T) {
 		{"a rejection", `{"reject": true, "reason": "no more rules"}`, 403, "rejected_by_policy"},
 		{"a conflict", `{"patch": {"rules": []}, "constraints": {"rules": {"minItems": 1}}}`, 409, "policy_conflict_error"},
 		{"a failure", `{"reject": "yes"}`, 500, "policy_failed"},
-		{"a patch that makes no policy", `{"patch": {"rules": []}}`, 500, "invalid_after_patch"},
+		{"a patch that makes no policy", `{"patch": {"rules": []}}`, 409, "invalid_after_patch"},
+		{"a patch of what a network policy does not have", `{"patch": {"billing_tag": "engineering"}}`, 409, "invalid_after_patch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlane(t)
@@ -44,9 +45,7 @@ func TestAuthorsAreJudgedByAdmissionPolicies(t *testing.T) {
 			for way, send := range p.authoring(t, made.ID.String()) {
 				a := send()
 				p.want(c.status, c.code, a)
-				if c.code != "invalid_after_patch" {
-					require.Equal(t, &resource.Deciding{ID: id, Name: "guard"}, a.problem(t).Policy, way)
-				}
+				require.Equal(t, &resource.Deciding{ID: id, Name: "guard"}, a.problem(t).Policy, way)
 			}
 			require.Equal(t, n, p.log.Len(), "nothing is written")
 		})
@@ -118,4 +117,69 @@ func TestADryRunIsJudgedAsTheChangeWouldBe(t *testing.T) {
 	}
 	require.Equal(t, []bool{false, true, true, false}, dry, "the decision log is told")
 	p.want(404, "policy_not_found", p.do("POST", policies+"/00000000-0000-7000-8000-000000000001/dry-run", `{"selector":{"source":"a","destination":"b"},"rules":`+webRules+`}`))
+}
+
+// billing is the policy of the specification's own example.
+const billing = `{"patch": {"billing_tag": "engineering"}, "constraints": {"billing_tag": {"mode": "immutable"}}}`
+
+func TestAPolicyForEveryServiceStopsNoAuthor(t *testing.T) {
+	p := newPlane(t)
+	made := p.create("web")
+	id := p.admit(t, admissionDraft(t, "billing", "Global", 1, specified(billing)))
+	p.admit(t, admissionDraft(t, "labels", "Global", 2, specified(`{"patch": {"metadata": {"labels": {"a": "b"}}, "selector": {"tenant": "x"}, "display_name": "Named"}}`)))
+	for way, send := range p.authoring(t, made.ID.String()) {
+		a := send()
+		require.Less(t, a.StatusCode, 300, "%s: %s", way, a.body)
+		var out struct {
+			Admission resource.AdmissionNote `json:"admission"`
+		}
+		a.decode(t, &out)
+		require.Equal(t, resource.AdmissionPatch{Policy: resource.Deciding{ID: id, Name: "billing"}, Dropped: []string{"/billing_tag"}}, out.Admission.Patches[0], way)
+		require.Equal(t, []string{"/metadata", "/selector/tenant"}, out.Admission.Patches[1].Dropped, way)
+		require.Contains(t, a.Header.Values("Warning")[0], `/billing_tag`)
+	}
+	require.Equal(t, "Named", into[resource.Policy](t, p.do("GET", policies+"/"+made.ID.String(), "")).DisplayName, "what a network policy has is patched all the same")
+}
+
+func TestAPolicyForEveryServiceIsNamedWhereItBreaksWhatANetworkPolicyHas(t *testing.T) {
+	for name, result := range map[string]string{
+		"a wrong value": `{"patch": {"billing_tag": "engineering", "rules": []}}`,
+		"within a list": `{"patch": {"rules": [{"action": "allow", "tag": "x"}]}}`,
+		"a wrong type":  `{"patch": {"display_name": 7}}`,
+		"a value gone":  `{"patch": {"selector": null}}`,
+		"of a selector": `{"patch": {"selector": {"source": "???"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlane(t)
+			made := p.create("web")
+			id := p.admit(t, admissionDraft(t, "guard", "Global", 1, specified(result)))
+			p.admit(t, admissionDraft(t, "after", "User", 1, specified(`{"patch": {"billing_tag": "x"}}`)))
+			n := p.log.Len()
+			a := p.authoring(t, made.ID.String())["revise"]()
+			p.want(409, "invalid_after_patch", a)
+			require.Equal(t, &resource.Deciding{ID: id, Name: "guard"}, a.problem(t).Policy)
+			require.Equal(t, n, p.log.Len())
+		})
+	}
+}
+
+func TestAnAuthorIsToldWhatAdmissionChanged(t *testing.T) {
+	p := newPlane(t)
+	id := p.admit(t, admissionDraft(t, "naming", "Global", 1, specified(`{"patch": {"display_name": upper(input.current_request_payload.slug)}}`)))
+	a := p.do("POST", policies, draft("web"))
+	p.want(201, "", a)
+	made := into[resource.Policy](t, a)
+	require.Equal(t, "WEB", made.DisplayName)
+	require.Equal(t, `299 edict "admission policy naming changed /display_name"`, a.Header.Get("Warning"))
+	require.Equal(t, "MODIFIED", made.Admission.Status)
+	require.Equal(t, resource.Deciding{ID: id, Name: "naming"}, made.Admission.Patches[0].Policy)
+	require.Equal(t, `"WEB"`, string(made.Admission.Patches[0].Changes[0].Value))
+	require.Nil(t, into[resource.Policy](t, p.do("GET", policies+"/"+made.ID.String(), "")).Admission, "only whoever writes is told")
+
+	n := p.log.Len()
+	a = p.do("PATCH", policies+"/"+made.ID.String(), `{"display_name":"web"}`)
+	p.want(200, "", a)
+	require.Equal(t, made.HeadRevisionID, into[resource.Policy](t, a).HeadRevisionID, "what comes out is there already")
+	require.NotEmpty(t, a.Header.Get("Warning"))
+	require.Equal(t, n, p.log.Len(), "and is not written again")
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -26,6 +29,8 @@ type call struct {
 	digest      string            // of the body, where there are both a key and a body
 	asked       string            // digest, once the key has given ids
 	trace       streams.Trace     // of the request
+	// admitted is what admission policies made of what the request writes.
+	admitted *resource.AdmissionNote
 }
 
 // author is who writes, as the event will say; empty when it is unknown.
@@ -63,6 +68,19 @@ func (c *call) bytes(status int, media string, body []byte) {
 	}
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(body) // the client may be gone
+}
+
+// headerWarning is in answers that are good and that somebody should look at.
+const headerWarning = "Warning"
+
+// warn tells something beside an answer that is good: a Warning header.
+func (c *call) warn(format string, args ...any) {
+	const long = 1024 // bytes; proxies bound headers
+	text := fmt.Sprintf(format, args...)
+	if len(text) > long {
+		text = strings.ToValidUTF8(text[:long], "") + "..."
+	}
+	c.w.Header().Add(headerWarning, "299 edict "+strconv.QuoteToASCII(text))
 }
 
 // anonymous writes when nobody said who does.

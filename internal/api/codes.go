@@ -87,7 +87,7 @@ func admissionCodes() map[string]meaning {
 		CodePolicyFailed:            {http.StatusInternalServerError, "an admission policy failed, so the request does"},
 		CodePolicyTimeout:           {http.StatusInternalServerError, "an admission policy ran out of time, so the request fails"},
 		CodeInvalidPayload:          {http.StatusUnprocessableEntity, "the payload cannot be evaluated"},
-		CodeInvalidPatched:          {http.StatusInternalServerError, "what admission policies made of the request is no valid policy"},
+		CodeInvalidPatched:          {http.StatusConflict, "an admission policy patches the request into what is no valid policy; policy names it"},
 		projector.CodeNameTaken:     {http.StatusConflict, "another admission policy of the level and owner has the name"},
 		projector.CodePriorityTaken: {http.StatusConflict, "another admission policy of the level and owner has the priority"},
 	}

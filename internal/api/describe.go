@@ -154,6 +154,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 		"ETag":            "Names the state's bytes, for If-None-Match; or the version of a resource, for If-Match.",
 		"Location":        "The path of the new policy.",
 		"Retry-After":     "Seconds to wait before trying again.",
+		headerWarning:     "299, edict and a text in quotation marks: what admission policies changed, or what else is to be known of an answer that is good. There may be several, or none.",
 		headerAPIVersion:  "The version of this contract.",
 		HeaderLogSeq:      "The log sequence that the answer stands for; of a state, the version to report once it is applied.",
 	}
@@ -166,7 +167,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 		case HeaderEventID:
 			s = &schema{Type: "string", Pattern: "^[0-9]+$"}
 		}
-		out[name] = openapi.Header{Description: text[name], Required: true, Schema: s}
+		out[name] = openapi.Header{Description: text[name], Required: name != headerWarning, Schema: s}
 	}
 	return out
 }

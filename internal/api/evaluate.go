@@ -51,8 +51,16 @@ func unadmitted(err error, payload string) error {
 		conflict  *admission.Conflict
 		failure   *admission.PolicyError
 		request   *admission.RequestError
+		unfit     *admission.UnfitError
 	)
 	switch {
+	case errors.As(err, &unfit):
+		pr := problem(http.StatusConflict, CodeInvalidPatched, "%v (policy id %s)", unfit, unfit.PolicyID)
+		pr.Policy = &resource.Deciding{ID: unfit.PolicyID, Name: unfit.PolicyName}
+		for _, m := range unfit.Misfits {
+			pr.Errors = append(pr.Errors, resource.Fault{Pointer: payload + m.Pointer, Code: CodeInvalidPatched, Detail: m.Reason})
+		}
+		return withCause(pr, err)
 	case errors.As(err, &rejection):
 		pr := problem(http.StatusForbidden, CodeRejected, "policy %q (%s) rejects the request: %s", rejection.PolicyName, rejection.PolicyID, rejection.Reason)
 		pr.Policy = &resource.Deciding{ID: rejection.PolicyID, Name: rejection.PolicyName}

@@ -11,6 +11,9 @@ import (
 // admissionPriority is the place of an admission policy within its level.
 var admissionPriority = schema{Description: "A lower number runs first within a level. Unique per level and owner.", Minimum: openapi.N(0)}
 
+// anyType is of what may be any JSON.
+var anyType = []string{"string", "number", "boolean", "array", "object", "null"}
+
 // admissionStatus is what admission made of a request.
 var admissionStatus = schema{Description: "MODIFIED when a policy changed the payload.", Enum: openapi.OneOfTexts(admission.Approved, admission.Modified)}
 
@@ -31,6 +34,13 @@ func admissionHints() map[string]hint {
 		"AdmissionEffect.tier":         {Schema: tier},
 		"AdmissionEffect.priority":     {Schema: admissionPriority},
 		"AdmissionEffect.default_deny": {Schema: defaultDeny},
+
+		"AdmissionNote":        says("What admission policies made of what an author sent."),
+		"AdmissionNote.status": {Schema: admissionStatus},
+		"AdmissionPatch":       says("What one admission policy changed."),
+		"Change":               says("One operation of a JSON patch (RFC 6902)."),
+		"Change.old":           {Schema: schema{Type: anyType}, Optional: true},
+		"Change.value":         {Schema: schema{Type: anyType}, Optional: true},
 
 		"Evaluation":           says("A request that is to be admitted."),
 		"Evaluation.user_id":   optional,

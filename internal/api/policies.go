@@ -43,7 +43,7 @@ func (h *policyHandlers) createRoutes() []Route {
 			Summary:  "Publish a policy with its first revision",
 			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.Draft{},
-			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location", "ETag"),
+			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location", "ETag", headerWarning),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
 				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
 			serve: h.create,
@@ -76,7 +76,7 @@ func (h *policyHandlers) changeRoutes() []Route {
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",
 			Params:   writeParams(onlyIfMatchParam),
 			BodyType: mediaJSON, Body: resource.Patch{},
-			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag"),
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag", headerWarning),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: h.revise,
@@ -182,6 +182,7 @@ func (h *policyHandlers) get(c *call) error {
 // policy answers with a policy.
 func (c *call) policy(status int, p resource.Policy) error {
 	c.w.Header().Set("ETag", policyTag(p.HeadRevisionID))
+	p.Admission = c.admitted
 	return c.json(status, p)
 }
 

@@ -150,6 +150,7 @@ func (p *pipeline) writeProblem(c *call, s surface, err error) {
 	h := c.w.Header()
 	h.Del("ETag")
 	h.Del("Location")
+	h.Del(headerWarning)
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	if out.Status == http.StatusServiceUnavailable {

@@ -82,6 +82,9 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 	if err := h.admission.revision(c, &e); err != nil {
 		return err
 	}
+	if saysAs(e, pol) { // admission policies made of it what is there
+		return c.policy(http.StatusOK, showPolicy(pol))
+	}
 	if _, err := h.writes.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
 		return only.lost(err)
 	}
@@ -111,10 +114,15 @@ func revise(e *policy.RevisionCreated, pol policy.Policy, patch policy.Patch) bo
 	if patch.Rules != nil {
 		e.Revision.Rules = patch.Rules
 	}
-	return e.DisplayName != pol.DisplayName ||
-		showSelector(e.Revision.Selector) != showSelector(pol.Head.Selector) ||
-		e.Revision.Order != pol.Head.Order ||
-		!slices.Equal(e.Revision.Rules, pol.Head.Rules)
+	return !saysAs(*e, pol)
+}
+
+// saysAs reports whether a revision says what the policy's head does.
+func saysAs(e policy.RevisionCreated, pol policy.Policy) bool {
+	return e.Slug == pol.Slug && e.DisplayName == pol.DisplayName &&
+		showSelector(e.Revision.Selector) == showSelector(pol.Head.Selector) &&
+		e.Revision.Order == pol.Head.Order &&
+		slices.Equal(e.Revision.Rules, pol.Head.Rules)
 }
 
 func reorder(o *policy.Order, patch policy.Patch) {

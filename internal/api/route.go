@@ -20,7 +20,8 @@ type Param struct {
 
 // Answer is one answer of a route that is not a problem. Body is a zero value
 // of its type, or of the parts of a stream; nil when there is none or it is no
-// JSON. Headers are those it always has beside the correlation id.
+// JSON. Headers are those it always has beside the correlation id, and a Warning
+// where there may be one.
 type Answer struct {
 	Status    int
 	MediaType string
