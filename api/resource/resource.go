@@ -114,6 +114,7 @@ type Policy struct {
 	Head      *Revision `json:"head,omitempty" doc:"The revision in force."`
 	// Admission is in the answer to a write alone; nil: policies left it as it came.
 	Admission *AdmissionNote `json:"admission,omitempty" doc:"What admission policies made of what was sent; in the answer to a write, absent when they left it as it was."`
+	Warnings  []Warning      `json:"warnings,omitempty" doc:"In the answer to a write that asked for them: what a dry run would have warned of."`
 }
 
 // Revision is one published state of a policy.

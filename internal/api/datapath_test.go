@@ -311,3 +311,36 @@ func TestAPortThatIsNoneOfAFlowHasOneCode(t *testing.T) {
 		require.Equal(t, "/port", a.problem(t).Errors[0].Pointer)
 	}
 }
+
+// A write that asks for them is answered with the warnings that a dry run of it gave;
+// one that does not ask, with none.
+func TestAWriteAnswersWithTheWarningsOfADryRun(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 2}) })
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.2.0.1"]}`)
+	wide := strings.Replace(allowWeb, `"from":5432,"to":5432`, `"from":1,"to":1023`, 1)
+	warned := func(a answer) (codes []string) {
+		require.Less(t, a.StatusCode, 300, a.body)
+		var body struct{ Warnings []resource.Warning }
+		require.NoError(t, json.Unmarshal([]byte(a.body), &body))
+		for _, w := range body.Warnings {
+			codes = append(codes, w.Code)
+		}
+		return codes
+	}
+	preview := func(rule string) string { return strings.Replace(ordered("walls", "", rule), `"slug":"walls",`, "", 1) }
+	foretold := warned(p.do("POST", policies+":dry-run", preview(wide)))
+	require.Contains(t, foretold, "too_many_entries")
+	made := p.do("POST", policies+"?warnings", ordered("walls", "", wide))
+	require.Equal(t, foretold, warned(made))
+
+	path := policies + "/" + into[resource.Policy](t, made).ID.String()
+	shadowed := denyWeb + "," + allowWeb
+	foretold = warned(p.do("POST", path+"/dry-run", preview(shadowed)))
+	require.NotEmpty(t, foretold)
+	for asked, want := range map[string][]string{"?warnings=true": foretold, "?warnings=false": nil, "": nil} {
+		p.want(http.StatusOK, "", p.do("PATCH", path, `{"rules":[`+wide+`]}`))
+		require.Equal(t, want, warned(p.do("PATCH", path+asked, `{"rules":[`+shadowed+`]}`)), asked)
+	}
+	p.want(http.StatusBadRequest, "wrong_type", p.do("PATCH", path+"?warnings=some", `{"rules":[`+wide+`]}`))
+}

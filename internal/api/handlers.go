@@ -113,9 +113,9 @@ func assemble(d Deps) (*pipeline, []surface) {
 // author makes the handlers of what authors write.
 func (h *handlers) author(d Deps, u useCases) {
 	drafts := &draftAdmission{d.Admission}
-	h.policies = &policyHandlers{model: d.Model, reads: u.reads, writes: u.writes, admission: drafts, clock: d.Clock}
-	h.revisions = &revisionHandlers{u.reads}
 	h.previews = &previewHandlers{model: d.Model, reads: u.reads, admission: drafts, tables: d.Tables}
+	h.policies = &policyHandlers{model: d.Model, reads: u.reads, writes: u.writes, admission: drafts, previews: h.previews, clock: d.Clock}
+	h.revisions = &revisionHandlers{u.reads}
 	h.nodes = &nodeHandlers{model: d.Model, reads: u.reads, writes: u.writes}
 	h.artifacts = &artifactHandlers{
 		model: d.Model, reads: u.reads, relay: d.Relay, writes: u.writes, event: d.Event, maxMessage: d.MaxMessage,

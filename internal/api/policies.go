@@ -29,6 +29,7 @@ type policyHandlers struct {
 	reads     *reads
 	writes    *writes
 	admission *draftAdmission
+	previews  *previewHandlers
 	clock     func() time.Time
 }
 
@@ -41,11 +42,11 @@ func (h *policyHandlers) createRoutes() []Route {
 		{
 			Method: http.MethodPost, Pattern: patternPolicies, ID: "createPolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a policy with its first revision",
-			Params:   writeParams(),
+			Params:   writeParams(warningsParam),
 			BodyType: mediaJSON, Body: resource.Draft{},
 			Answers: jsonAnswer(http.StatusCreated, resource.Policy{}, "Location", "ETag", headerWarning),
 			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName, projector.CodePolicySlugTaken, projector.CodePolicyIDUsed,
-				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused)...)...)...),
+				projector.CodePolicyLimit, projector.CodeRevisionConflict, CodeKeyReused, CodeTooManyAtOnce)...)...)...),
 			serve: h.create,
 		},
 	}
@@ -74,10 +75,10 @@ func (h *policyHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPatch, Pattern: patternPolicy, ID: "revisePolicy", Tag: "policies", Needs: access.ManagePolicy,
 			Summary:  "Publish a new revision; what is absent is inherited, and no change writes nothing",
-			Params:   writeParams(onlyIfMatchParam),
+			Params:   writeParams(onlyIfMatchParam, warningsParam),
 			BodyType: mediaJSON, Body: resource.Patch{},
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag", headerWarning),
-			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, CodeContended, CodeKeyReused,
+			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, CodeContended, CodeKeyReused, CodeTooManyAtOnce,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: h.revise,
 		},

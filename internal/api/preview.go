@@ -123,6 +123,28 @@ func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.D
 	return c.json(http.StatusOK, out)
 }
 
+// warningsParam asks a write for the warnings of a dry run.
+var warningsParam = queryFlag("warnings", "Add the warnings that a dry run would have given. They are found before the write, and may take as long as the dry run.")
+
+// before are the warnings of a revision that is about to be written, if the request
+// asks for them.
+func (h *previewHandlers) before(c *call, e policy.RevisionCreated) ([]resource.Warning, error) {
+	if asked, err := c.queryFlag("warnings"); !asked || err != nil {
+		return nil, err
+	}
+	content := e.Revision.Content()
+	var has sides
+	h.reads.model.Read(func(v *projector.View) { has.source, has.destination = v.Match(e.Project, content.Selector) })
+	ctx, end := untilStop(c.r.Context())
+	defer end()
+	var found []lint.Warning
+	err := h.tables.Share(ctx, e.Project, func(proceed func() error) (err error) {
+		found, err = h.warnings(e.Project, e.Policy, content, has, proceed)
+		return err
+	})
+	return warningsOf(append(lint.Content(content), found...)), busy(err)
+}
+
 // showDryRun shows the change from one content to another, of which the nodes are
 // had and has.
 func showDryRun(before, after policy.Content, had, has sides) resource.DryRun {

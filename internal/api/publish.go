@@ -34,8 +34,12 @@ func (h *policyHandlers) create(c *call) error {
 	if err != nil {
 		return err
 	}
+	var warnings []resource.Warning
 	if !published {
 		if err := h.admission.revision(c, &e); err != nil {
+			return err
+		}
+		if warnings, err = h.previews.before(c, e); err != nil {
 			return err
 		}
 		if _, err := h.writes.commit(c, e, true); err != nil {
@@ -43,7 +47,7 @@ func (h *policyHandlers) create(c *call) error {
 		}
 	}
 	c.w.Header().Set("Location", fmt.Sprintf("/v1/projects/%s/policies/%s", e.Project, e.Policy))
-	return h.answer(c, http.StatusCreated, e)
+	return h.answer(c, http.StatusCreated, e, warnings)
 }
 
 // first reads the draft of a policy and makes its first revision of it.
@@ -103,13 +107,14 @@ func (h *policyHandlers) published(v *projector.View, c *call, e policy.Revision
 
 // answer shows the policy as a write left it, also
 // when it was revised since: a retry gets what the first try got.
-func (h *policyHandlers) answer(c *call, status int, e policy.RevisionCreated) error {
+func (h *policyHandlers) answer(c *call, status int, e policy.RevisionCreated, warnings []resource.Warning) error {
 	var out resource.Policy
 	var err error
 	h.model.Read(func(v *projector.View) { out, err = policyAt(v, e) })
 	if err != nil {
 		return err
 	}
+	out.Warnings = warnings
 	return c.policy(status, out)
 }
 

@@ -77,7 +77,7 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 		if err := h.writes.sameBody(c.r.Context(), e, c.asked); err != nil {
 			return err
 		}
-		return h.answer(c, http.StatusOK, e)
+		return h.answer(c, http.StatusOK, e, nil)
 	}
 	if err := h.admission.revision(c, &e); err != nil {
 		return err
@@ -85,10 +85,14 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 	if saysAs(e, pol) { // admission policies made of it what is there
 		return c.policy(http.StatusOK, showPolicy(pol))
 	}
+	warnings, err := h.previews.before(c, e)
+	if err != nil {
+		return err
+	}
 	if _, err := h.writes.append(c, streams.Append{Event: e, Again: again}, false); err != nil {
 		return only.lost(err)
 	}
-	return h.answer(c, http.StatusOK, e)
+	return h.answer(c, http.StatusOK, e, warnings)
 }
 
 // after is a revision of a policy, in name as it is, behind that parent.
