@@ -14,7 +14,8 @@ type chain struct {
 	e        *Engine
 	snapshot *Snapshot
 	request  *Request
-	policies []*Compiled
+	policies []*Compiled // that match or matched, in order
+	matching matching
 	explain  bool
 
 	payload     map[string]any // now
@@ -33,7 +34,7 @@ type chain struct {
 // run asks one policy after the other.
 func (c *chain) run(ctx context.Context, w *watch) error {
 	c.input.begin(c.request)
-	for _, p := range c.policies {
+	for p := c.next(); p != nil; p = c.next() {
 		if p.policy.Mode == Shadow {
 			c.shadows = append(c.shadows, c.rehearsal(p))
 			continue
@@ -110,6 +111,7 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 		}
 		c.payload, c.patched = after, true
 		c.input.patch(after, d.patch)
+		c.rematch(p, d.patch)
 	}
 	c.patchedBy(p, before, after, dropped, step)
 	return c.choose(p, d, step)

@@ -50,6 +50,11 @@ func (cs *constraints) add(p path, c constraint) []Violation {
 		h = &held{path: p, view: map[string]any{}, owners: map[string]*Compiled{}}
 	}
 	view, clashes := tighten(h.view, c.source)
+	clashes = slices.DeleteFunc(clashes, func(clash clash) bool {
+		// A policy that is asked late, because a later one made it match, loosens
+		// nothing: the later one was stricter, and both hold.
+		return isBound(clash.keyword) && inChain(c.by, h.owners[clash.keyword]) < 0
+	})
 	if len(clashes) > 0 {
 		violations := make([]Violation, len(clashes))
 		for i, clash := range clashes {
@@ -226,6 +231,15 @@ var rules = map[string]func(old, now any) (any, error){
 	},
 	"minimum": raise, "exclusiveMinimum": raise, "minLength": raise, "minItems": raise, "minProperties": raise,
 	"maximum": lower, "exclusiveMaximum": lower, "maxLength": lower, "maxItems": lower, "maxProperties": lower,
+}
+
+// isBound says whether two values of a keyword can hold side by side.
+func isBound(keyword string) bool {
+	switch keyword {
+	case "const", "enum":
+		return false
+	}
+	return rules[keyword] != nil
 }
 
 func intersect(old, now any) (any, error) {

@@ -83,9 +83,10 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 		return Result{}, requestError(err)
 	}
 	c := &chain{
-		e: e, snapshot: s, request: &r, policies: s.match(&r), explain: opt.Explain,
+		e: e, snapshot: s, request: &r, explain: opt.Explain,
 		payload: r.Payload, size: e.limits.PayloadBytes - m.bytes,
 	}
+	c.match()
 	if len(c.policies) == 0 {
 		return c.result(nil), ctx.Err()
 	}

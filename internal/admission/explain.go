@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -86,8 +87,9 @@ func (c *chain) explained() []Step {
 			s.Reason = "the chain had ended"
 		default:
 			s = newStep(p)
-			s.Outcome, s.Reason = OutcomeUnmatched, p.policy.mismatch(c.request)
+			s.Outcome, s.Reason = OutcomeUnmatched, p.policy.mismatch(&c.matching.now)
 		}
+		s.MatchedAfter = c.matching.after[p]
 		steps[i] = *s
 	}
 	return steps
@@ -104,6 +106,7 @@ func (c *chain) rehearsal(p *Compiled) rehearsal {
 	trial.constraints = c.constraints.clone()
 	trial.provider.list = append([]restriction(nil), c.provider.list...)
 	trial.shadows, trial.steps, trial.patches = nil, nil, nil
+	trial.policies, trial.matching = slices.Clone(c.policies), matching{} // a rehearsal brings nobody in
 	return rehearsal{p, &trial}
 }
 

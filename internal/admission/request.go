@@ -86,13 +86,15 @@ const (
 
 // Step explains one policy's part in a chain.
 type Step struct {
-	PolicyID   string  `json:"policy_id"`
-	PolicyName string  `json:"policy_name"`
-	Level      Level   `json:"level"`
-	Priority   int     `json:"priority"`
-	Mode       Mode    `json:"mode"`
-	Matched    bool    `json:"matched"`
-	Outcome    Outcome `json:"outcome"`
+	PolicyID   string `json:"policy_id"`
+	PolicyName string `json:"policy_name"`
+	Level      Level  `json:"level"`
+	Priority   int    `json:"priority"`
+	Mode       Mode   `json:"mode"`
+	Matched    bool   `json:"matched"`
+	// MatchedAfter is the id of the policy whose patch made this one match.
+	MatchedAfter string  `json:"matched_after,omitempty"`
+	Outcome      Outcome `json:"outcome"`
 	// Reason says why the policy did not match, or what went wrong.
 	Reason string `json:"reason,omitempty"`
 	// Decision is what the policy answered.
