@@ -40,7 +40,8 @@ type AdmissionChange struct {
 
 // AdmissionID names the admission policy that was made.
 type AdmissionID struct {
-	ID string `json:"id" doc:"Its id."`
+	ID       string  `json:"id" doc:"Its id."`
+	Warnings []Fault `json:"warnings,omitempty" doc:"What is wrong with the policy though it is taken; absent when nothing is."`
 }
 
 // AdmissionPolicy is a registered admission policy.
@@ -62,6 +63,7 @@ type AdmissionPolicy struct {
 	CreatedAt     time.Time         `json:"created_at" doc:"When it was made, by the log's clock."`
 	UpdatedAt     time.Time         `json:"updated_at" doc:"When it changed last, by the log's clock."`
 	CreatedBy     string            `json:"created_by" doc:"Who wrote it as it is."`
+	Warnings      []Fault           `json:"warnings,omitempty" doc:"What is wrong with the policy though it is taken; absent when nothing is."`
 }
 
 // Evaluation asks for a request to be admitted.

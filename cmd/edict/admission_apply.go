@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
@@ -110,6 +111,7 @@ func (a admissionCommands) tellAppliedAdmission(drafts []author.AdmissionDraft, 
 				worst = cmp.Or(worst, r.Err)
 			}
 		}
+		a.warnAdmission(d.Name, r.Warnings)
 		count[lines[i].Outcome]++
 	}
 	err := a.print(lines, func(w io.Writer) {
@@ -130,4 +132,11 @@ func (a admissionCommands) tellAppliedAdmission(drafts []author.AdmissionDraft, 
 		return cli.Exit(codeOf(worst))
 	}
 	return nil
+}
+
+// warnAdmission says what is wrong with a policy that the plane took.
+func (a *console) warnAdmission(name string, warnings []resource.Fault) {
+	for _, w := range warnings {
+		fmt.Fprintf(a.stderr, "admission/%s: warning: %s: %s (%s)\n", name, w.Pointer, w.Detail, w.Code)
+	}
 }

@@ -28,6 +28,7 @@ func (a admissionCommands) admissionGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warnAdmission(p.Name, p.Warnings)
 			return a.print(p, func(w io.Writer) { writeAdmission(w, p) })
 		},
 	}
@@ -91,6 +92,9 @@ priority within. With -o json or yaml each has its code, so that
 				return err
 			}
 			slices.SortFunc(all, inChain)
+			for _, p := range all {
+				a.warnAdmission(p.Name, p.Warnings)
+			}
 			return a.print(all, func(w io.Writer) {
 				rows := make([][]string, len(all))
 				for i, p := range all {

@@ -64,6 +64,9 @@ func (c *chain) apply(ctx context.Context, w *watch, p *Compiled, step *Step) (O
 		return outcomeOf(err), err
 	}
 	if answer == nil {
+		if step != nil && p.query == nil {
+			step.Reason = p.neverAsked()
+		}
 		return OutcomeNoOpinion, nil
 	}
 	if step != nil {

@@ -71,6 +71,12 @@ func (s *Snapshot) All() []*Compiled {
 	return all
 }
 
+// Find is the policy of that id; nil: there is none.
+func (s *Snapshot) Find(id string) *Compiled {
+	c, _ := s.byID.get(id)
+	return c
+}
+
 func inChain(a, b *Compiled) int { return a.policy.compare(&b.policy) }
 
 // term is one thing that a request has and a policy asks for. Every policy is

@@ -52,7 +52,7 @@ func (h *admissionHandlers) createRoutes() []Route {
 			Summary:  "Register an admission policy",
 			Params:   writeParams(dryRunParam),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
-			Answers:  createdAnswer(resource.AdmissionID{}),
+			Answers:  createdAnswer(resource.AdmissionID{}, headerWarning),
 			Problems: writeProblems(bodyProblems(draftFaults(projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.create,
 		},
@@ -60,7 +60,7 @@ func (h *admissionHandlers) createRoutes() []Route {
 }
 
 func (h *admissionHandlers) readRoutes() []Route {
-	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag")
+	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag", headerWarning)
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission", Needs: access.ReadPlane,
@@ -81,7 +81,7 @@ func (h *admissionHandlers) readRoutes() []Route {
 }
 
 func (h *admissionHandlers) changeRoutes() []Route {
-	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag")
+	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag", headerWarning)
 	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
@@ -131,10 +131,10 @@ func (h *admissionHandlers) create(c *call) error {
 		return err
 	}
 	if stored.Version == 0 { // a dry run
-		return c.json(http.StatusOK, resource.AdmissionID{ID: string(id)})
+		return c.json(http.StatusOK, resource.AdmissionID{ID: string(id), Warnings: h.policies.warned(c, stored)})
 	}
 	c.w.Header().Set("Location", patternAdmissions+"/"+string(id))
-	return c.json(http.StatusCreated, resource.AdmissionID{ID: string(id)})
+	return c.json(http.StatusCreated, resource.AdmissionID{ID: string(id), Warnings: h.policies.warned(c, stored)})
 }
 
 func (h *admissionHandlers) get(c *call) error {
@@ -142,12 +142,14 @@ func (h *admissionHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answerAdmission(stored)
+	return h.answer(c, stored)
 }
 
-func (c *call) answerAdmission(stored projector.AdmissionPolicy) error {
+func (h *admissionHandlers) answer(c *call, stored projector.AdmissionPolicy) error {
 	c.w.Header().Set("ETag", versionTag(stored.Version))
-	return c.json(http.StatusOK, showAdmission(stored))
+	out := showAdmission(stored)
+	out.Warnings = h.policies.warned(c, stored)
+	return c.json(http.StatusOK, out)
 }
 
 // ifMatch is the version that a change is for, when it says.
@@ -182,7 +184,7 @@ func (h *admissionHandlers) replace(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answerAdmission(stored)
+	return h.answer(c, stored)
 }
 
 // checkImmutable refuses a change of what never changes.
@@ -222,7 +224,12 @@ func (h *admissionHandlers) list(c *call) error {
 	})
 	items = items[:min(len(items), limit+1)]
 	end := func(x projector.AdmissionPolicy) string { return string(x.ID) }
-	return c.json(http.StatusOK, cut(items, limit, cursorAdmissions, end, showAdmission))
+	warnings := h.policies.warnings(c)
+	return c.json(http.StatusOK, cut(items, limit, cursorAdmissions, end, func(x projector.AdmissionPolicy) resource.AdmissionPolicy {
+		out := showAdmission(x)
+		out.Warnings = warnings(x)
+		return out
+	}))
 }
 
 // asked reports whether a filter lets a value pass; no filter does.

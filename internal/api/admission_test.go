@@ -256,14 +256,21 @@ func TestBadRequestsOfAnEvaluation(t *testing.T) {
 	p.want(400, "wrong_type", p.do("POST", evaluating+"?explain=some", `{"request_payload":{}}`))
 }
 
-func TestAPolicyThatDoesNotCompileFailsWhatItMatches(t *testing.T) {
-	p := newPlane(t)
+// raw appends the Global policy "raw" for a service type, as a producer that asks
+// nobody can.
+func (p *plane) raw(t testing.TB, service, rego string) {
+	t.Helper()
 	e := policy.AdmissionPolicyUpdated{ID: [16]byte{1}, Policy: "raw", Document: policy.AdmissionPolicy{
-		Name: "raw", Level: policy.Global, ServiceType: "vm", Mode: policy.Enforce, Rego: "package a\n\nallow { true }\n",
+		Name: "raw", Level: policy.Global, ServiceType: service, Mode: policy.Enforce, Rego: rego,
 	}}
 	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
 	p.log.store("edict.log.admission.raw", policy.Append(nil, e))
-	p.log.mu.Unlock()
+}
+
+func TestAPolicyThatDoesNotCompileFailsWhatItMatches(t *testing.T) {
+	p := newPlane(t)
+	p.raw(t, "vm", "package a\n\nallow { true }\n")
 	a := p.do("POST", evaluating, `{"request_payload":{"service_type":"vm"}}`)
 	p.want(500, "policy_failed", a)
 	require.Equal(t, "raw", a.problem(t).Policy.ID)

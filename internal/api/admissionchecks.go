@@ -87,3 +87,35 @@ func admissionMoved(v *projector.View, id policy.AdmissionPolicyID, expected uin
 	}
 	return problem(http.StatusConflict, projector.CodeRevisionConflict, "policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, expected)
 }
+
+// warnings are what is wrong with policies that are taken: of those that are in
+// force, and of one that would be.
+func (a *admissionPolicies) warnings(c *call) func(x projector.AdmissionPolicy) []resource.Fault {
+	ctx := c.r.Context()
+	now, err := a.registry.Snapshot(ctx)
+	if err != nil {
+		now = admission.NewSnapshot(0) // the client has left
+	}
+	return func(x projector.AdmissionPolicy) (found []resource.Fault) {
+		compiled := now.Find(string(x.ID))
+		if x.Version == 0 { // a dry run; it was compiled a moment ago
+			compiled, _ = a.registry.Compile(ctx, admission.PolicyOf(x.ID, *x.Document))
+		}
+		if compiled == nil {
+			return nil
+		}
+		for _, w := range compiled.Warnings() {
+			found = append(found, resource.Fault{Pointer: "/rego_code", Code: w.Code, Detail: w.Detail})
+		}
+		return found
+	}
+}
+
+// warned are the warnings of one policy, in headers, too.
+func (a *admissionPolicies) warned(c *call, x projector.AdmissionPolicy) []resource.Fault {
+	found := a.warnings(c)(x)
+	for _, w := range found {
+		c.warn("admission policy %s: %s", x.Document.Name, w.Detail)
+	}
+	return found
+}

@@ -85,8 +85,8 @@ func cachedAnswer(body any, headers ...string) []Answer {
 }
 
 // createdAnswer says where the new thing is; 200 is of a dry run.
-func createdAnswer(body any) []Answer {
-	return append(jsonAnswer(http.StatusCreated, body, "Location"), jsonAnswer(http.StatusOK, body)...)
+func createdAnswer(body any, headers ...string) []Answer {
+	return append(jsonAnswer(http.StatusCreated, body, append(headers, "Location")...), jsonAnswer(http.StatusOK, body, headers...)...)
 }
 
 func noContent() []Answer { return []Answer{{Status: http.StatusNoContent}} }

@@ -250,7 +250,7 @@ func inComment(code string, row int, pointer string) int {
 }
 
 // exportedFields are those that a plane gives, and another one gives anew.
-var exportedFields = []string{"id", "version", "created_at", "updated_at", "created_by"}
+var exportedFields = []string{"id", "version", "created_at", "updated_at", "created_by", "warnings"}
 
 // wrapped reads a document: an admission policy as the API takes it or as
 // 'admission list' prints it, or with rego_file, a path from where the document

@@ -28,7 +28,9 @@ type AdmissionPolicies interface {
 type AdmissionResult struct {
 	Outcome string
 	ID      string
-	Err     error
+	// Warnings are what is wrong with a policy that was taken.
+	Warnings []resource.Fault
+	Err      error
 }
 
 // ApplyAdmission creates or replaces an admission policy for every draft; a name
@@ -107,12 +109,13 @@ func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r Admis
 		if !exists {
 			r.Outcome = Created
 			made, err := a.policies.Create(ctx, body, calls...)
-			if r.ID = made.ID; a.dry {
+			if r.ID, r.Warnings = made.ID, made.Warnings; a.dry {
 				r.ID = ""
 			}
 			return err
 		}
 		now, err := a.policies.Replace(ctx, before.ID, body, 0, calls...)
+		r.Warnings = now.Warnings
 		if r.ID, r.Outcome = before.ID, Configured; now.Version == before.Version {
 			r.Outcome = Unchanged
 		}
