@@ -58,7 +58,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			return &typed, json.Unmarshal(s.Body, &typed)
 		},
 		"getNodeDatapath": func(ctx context.Context) (any, error) {
-			t, err := c.Datapath.Table(ctx, "n1", client.StateQuery{MinSeq: 3, ETag: "x"})
+			t, err := c.Datapath.Table(ctx, "n1", client.TableQuery{StateQuery: client.StateQuery{MinSeq: 3, ETag: "x"}})
 			if err != nil {
 				return nil, err
 			}

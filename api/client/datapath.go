@@ -1,12 +1,17 @@
 package client
 
 import (
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/wire/dcz"
 )
 
 // Datapath is the tables that nodes look flows up in.
@@ -20,13 +25,67 @@ type Table struct {
 	NotModified bool
 }
 
+// TableQuery narrows a read of a table. The zero value asks for what the log holds now.
+type TableQuery struct {
+	StateQuery
+	// Held is a table at hand: the plane may then send what changed since. nil: there
+	// is none.
+	Held *HeldTable
+}
+
+// HeldTable is a table that was answered before.
+type HeldTable struct {
+	Fingerprint [sha256.Size]byte // as the table has it
+	// Read gives {"identities":…,"entries":…} as they stood in the answer. It is called
+	// only when it is needed; when it fails, the table is asked for as a whole.
+	Read func() ([]byte, error)
+}
+
 // Table reads the table that a node looks flows up in.
-func (d Datapath) Table(ctx context.Context, id string, ask StateQuery) (Table, error) {
-	body, res, err := d.c.whole(ctx, ask, "v1", "nodes", id, "datapath")
+func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, error) {
+	var accept http.Header
+	if ask.Held != nil {
+		accept = http.Header{"Accept-Encoding": {dcz.Coding + ", gzip"}, dcz.Header: {dcz.Name(ask.Held.Fingerprint)}}
+	}
+	res, err := d.c.state(ctx, ask.StateQuery, accept, "v1", "nodes", id, "datapath")
 	if err != nil {
 		return Table{}, err
 	}
-	return Table{Body: body, ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}, nil
+	defer res.Body.Close()
+	t := Table{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
+	if t.NotModified {
+		return t, nil
+	}
+	if t.Body, err = ask.decode(res); err == nil {
+		return t, nil
+	}
+	if ask.Held != nil && ctx.Err() == nil {
+		ask.Held = nil
+		return d.Table(ctx, id, ask)
+	}
+	return Table{}, d.c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
+}
+
+// decode reads an answer in any of the codings that were asked for.
+func (ask TableQuery) decode(res *http.Response) ([]byte, error) {
+	switch coding := res.Header.Get("Content-Encoding"); {
+	case coding == dcz.Coding && ask.Held != nil:
+		held, err := ask.Held.Read()
+		if err != nil {
+			return nil, err
+		}
+		return dcz.Decode(res.Body, held, min(maxState, dcz.Max))
+	case coding == "gzip": // else the transport has decoded it
+		z, err := gzip.NewReader(res.Body)
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(io.LimitReader(z, maxState))
+	case coding == "":
+		return io.ReadAll(io.LimitReader(res.Body, maxState))
+	default:
+		return nil, fmt.Errorf("nobody asked for the coding %.40q", coding)
+	}
 }
 
 // Flow is a flow to explain. Direction is egress or ingress, Peer a node or an

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -204,16 +205,22 @@ func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path
 // maxState bounds a state: 1024 rules of each of a thousand policies.
 const maxState = 256 << 20
 
-// whole reads an answer as it came; nil when it is not modified.
-func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
-	q := request{method: http.MethodGet, path: path}
+// state asks for a state; the answer's body is the caller's to close.
+func (c *Client) state(ctx context.Context, ask StateQuery, header http.Header, path ...string) (*http.Response, error) {
+	q := request{method: http.MethodGet, path: path, header: http.Header{}}
+	maps.Copy(q.header, header)
 	if ask.MinSeq > 0 {
 		q.query = url.Values{"min_seq": {strconv.FormatUint(ask.MinSeq, 10)}}
 	}
 	if ask.ETag != "" {
-		q.header = http.Header{"If-None-Match": {ask.ETag}}
+		q.header["If-None-Match"] = []string{ask.ETag}
 	}
-	res, err := c.send(ctx, q)
+	return c.send(ctx, q)
+}
+
+// whole reads an answer as it came; nil when it is not modified.
+func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
+	res, err := c.state(ctx, ask, nil, path...)
 	if err != nil {
 		return nil, nil, err
 	}

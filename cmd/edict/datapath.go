@@ -39,7 +39,7 @@ higher precedence wins, and a flow without an entry is denied.`,
 			if err != nil {
 				return err
 			}
-			t, err := c.Datapath.Table(cmd.Context(), args[0], client.StateQuery{})
+			t, err := c.Datapath.Table(cmd.Context(), args[0], client.TableQuery{})
 			if err != nil {
 				return err
 			}

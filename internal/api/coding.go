@@ -22,7 +22,7 @@ var coders = sync.Pool{New: func() any {
 func (c *call) coded(status int, media string, body []byte) {
 	h := c.w.Header()
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) < minCoded || !takesGzip(c.r.Header.Values("Accept-Encoding")) {
+	if len(body) < minCoded || !takesCoding(c.r.Header.Values("Accept-Encoding"), "gzip") {
 		c.bytes(status, media, body)
 		return
 	}
@@ -39,9 +39,9 @@ func (c *call) coded(status int, media string, body []byte) {
 	_ = z.Close()
 }
 
-// takesGzip reports whether a client takes bodies that are gzip-coded: it names gzip,
-// or any coding, and not with the quality 0.
-func takesGzip(headers []string) bool {
+// takesCoding reports whether a client takes bodies of this coding: it names it, or
+// any coding, and not with the quality 0.
+func takesCoding(headers []string, coding string) bool {
 	named, star := "", ""
 	for _, h := range headers {
 		for part := range strings.SplitSeq(h, ",") {
@@ -51,7 +51,7 @@ func takesGzip(headers []string) bool {
 				q = "1"
 			}
 			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "gzip":
+			case coding:
 				named = q
 			case "*":
 				star = q

@@ -11,8 +11,8 @@ func TestWhoTakesGzip(t *testing.T) {
 		"gzip": true, "deflate, GZIP;q=0.5": true, "*": true, "": false, "identity": false, "gzip;q=0": false,
 		"*;q=0": false, "gzip;q=0, *": false, "*;q=0, gzip": true, "br": false, "gzip;q=x": false,
 	} {
-		require.Equal(t, want, takesGzip([]string{header}), header)
+		require.Equal(t, want, takesCoding([]string{header}, "gzip"), header)
 	}
-	require.True(t, takesGzip([]string{"br", "gzip"}))
-	require.False(t, takesGzip(nil))
+	require.True(t, takesCoding([]string{"br", "gzip"}, "gzip"))
+	require.False(t, takesCoding(nil, "gzip"))
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"slices"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api/dcm"
 	"github.com/edictdev/edict/internal/snapshot"
@@ -134,7 +136,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 		model: d.Model, reads: u.reads, relay: d.Relay, states: states, convergence: d.Convergence,
 		gate: u.gate, checks: u.checks, pulled: pulled, clock: d.Clock, log: d.Trace,
 	}
-	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model}
+	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model, deltas: semaphore.NewWeighted(maxDeltas)}
 	h.convergence = &convergenceHandlers{
 		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},

@@ -177,10 +177,10 @@ func TestAPlaneByItsClient(t *testing.T) {
 	require.Len(t, rollout.Lagging, 1)
 	require.Equal(t, "n2", rollout.Lagging[0].NodeID)
 
-	sheet, err := p.Datapath.Table(ctx, "n1", client.StateQuery{MinSeq: 1})
+	sheet, err := p.Datapath.Table(ctx, "n1", client.TableQuery{StateQuery: client.StateQuery{MinSeq: 1}})
 	require.NoError(t, err)
 	require.Contains(t, string(sheet.Body), `"node_id":"n1"`)
-	unchanged, err := p.Datapath.Table(ctx, "n1", client.StateQuery{ETag: sheet.ETag})
+	unchanged, err := p.Datapath.Table(ctx, "n1", client.TableQuery{StateQuery: client.StateQuery{ETag: sheet.ETag}})
 	require.NoError(t, err)
 	require.True(t, unchanged.NotModified)
 	why, err := p.Datapath.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
@@ -38,6 +39,7 @@ type tableHandlers struct {
 	reads  *reads
 	tables *snapshot.Tables
 	model  enforcements
+	deltas *semaphore.Weighted // answers that are coded with another table
 }
 
 func (h *tableHandlers) routes() []Route {
@@ -46,7 +48,7 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read the table that a node looks flows up in",
-			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304.")},
+			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam},
 			Answers:  cachedAnswer(resource.Datapath{}, "ETag"),
 			Problems: tables, serve: h.datapath,
 		},
@@ -151,7 +153,9 @@ func (h *tableHandlers) datapath(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.coded(http.StatusOK, mediaJSON, body)
+	if !h.delta(c, a, body) {
+		c.coded(http.StatusOK, mediaJSON, body)
+	}
 	return nil
 }
 

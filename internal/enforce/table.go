@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/policy"
@@ -88,14 +89,23 @@ func Parse(node policy.NodeID, text []byte) (*Table, error) {
 	return t, t.readEntries(d.Entries)
 }
 
+// Contents is the part of a table's document that its fingerprint is of:
+// {"identities":…,"entries":…} as they stand.
+func Contents(text []byte) ([]byte, error) {
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("read the table: %w", err)
+	}
+	return contents(d.Identities, d.Entries), nil
+}
+
+func contents(identities, entries []byte) []byte {
+	return slices.Concat([]byte(`{"identities":`), identities, []byte(`,"entries":`), entries, []byte{'}'})
+}
+
 func fingerprint(identities, entries []byte) string {
-	h := sha256.New()
-	h.Write([]byte(`{"identities":`))
-	h.Write(identities)
-	h.Write([]byte(`,"entries":`))
-	h.Write(entries)
-	h.Write([]byte{'}'})
-	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(contents(identities, entries))
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 func (t *Table) readIdentities(text []byte) error {

@@ -29,6 +29,18 @@ func (s *keeper[K, V]) get(key K) (v V, ok bool) {
 	return el.Value.(*kept[K, V]).value, true
 }
 
+// find is the value, of those used last the first, that is looked for. It counts as
+// used.
+func (s *keeper[K, V]) find(is func(V) bool) (v V, ok bool) {
+	for el := s.order.Front(); el != nil; el = el.Next() {
+		if x := el.Value.(*kept[K, V]); is(x.value) {
+			s.order.MoveToFront(el)
+			return x.value, true
+		}
+	}
+	return v, false
+}
+
 // put keeps a value of about so many bytes, and lets go of those that were not
 // used for longest. One that is larger than the bound stays until the next comes.
 func (s *keeper[K, V]) put(key K, v V, bytes int) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/compiler/firstmatch"
@@ -25,14 +27,21 @@ type Table struct {
 	// every CIDR of the table; none when it has no CIDR.
 	Unaddressed []policy.NodeID
 
-	kinds *datapath.Kinds
-	list  listKey
-	first func() *firstmatch.List
+	project uuid.UUID
+	kinds   *datapath.Kinds
+	list    listKey
+	first   func() *firstmatch.List
 }
 
-// newTable writes the table that a list comes to.
-func newTable(s *listState) *Table {
-	t, population := &Table{Table: s.table, kinds: s.kinds, list: s.list}, s.population()
+// Document is what the fingerprint is of: the body between its braces.
+func (t *Table) Document() []byte {
+	doc := make([]byte, 0, len(t.Body)+2)
+	return append(append(append(doc, '{'), t.Body...), '}')
+}
+
+// newTable writes the table that a list of a project comes to.
+func newTable(project uuid.UUID, s *listState) *Table {
+	t, population := &Table{Table: s.table, project: project, kinds: s.kinds, list: s.list}, s.population()
 	t.first = sync.OnceValue(func() *firstmatch.List { return firstmatch.Of(s.table, membersOf(s.population())) })
 	for _, id := range population.Identities {
 		for _, n := range population.Members[id.Name] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -242,7 +243,7 @@ func (t *Tables) answer(j *job, p *projectTables, e *projector.Enforcement) (a A
 	}
 	a = Answer{Node: e.Node, Seq: e.Seq, roster: p.roster, Refused: x.refused, Assumed: x.assumed, then: then}
 	if s.table != nil {
-		a.Table = t.written(x.table, s)
+		a.Table = t.written(p.project, x.table, s)
 	}
 	return a, x.none
 }
@@ -291,15 +292,23 @@ func (t *Tables) answered(p *projectTables, id policy.NodeID) (x answered, ok bo
 	return x, ok
 }
 
+// Kept is a table of a project that somebody was answered, newer or older, by its
+// fingerprint; ok is false when it is not in memory.
+func (t *Tables) Kept(project uuid.UUID, fp compiler.Fingerprint) (table *Table, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.made.find(func(x *Table) bool { return x.Fingerprint == fp && x.project == project })
+}
+
 // written is a table with its bytes.
-func (t *Tables) written(key tableKey, s *listState) *Table {
+func (t *Tables) written(project uuid.UUID, key tableKey, s *listState) *Table {
 	t.mu.Lock()
 	table, known := t.made.get(key)
 	t.mu.Unlock()
 	if known {
 		return table
 	}
-	table = newTable(s)
+	table = newTable(project, s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.made.put(key, table, len(table.Body)+bytesPerRule*s.rules+bytesPerEntry*s.table.Len())

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/edictdev/edict/internal/wire/dcz"
 )
 
 // sentKept is how much of a request is kept to be judged; a longer one is not.
@@ -26,6 +28,9 @@ func (c *Contract) Handler(next http.Handler, report func(error)) http.Handler {
 		}
 		t := &tee{ResponseWriter: w}
 		next.ServeHTTP(t, r)
+		if t.Header().Get("Content-Encoding") == dcz.Coding {
+			return // only who has the dictionary can read it
+		}
 		res := &http.Response{StatusCode: t.status, Header: t.Header(), Request: r}
 		if t.status == 0 {
 			res.StatusCode = http.StatusOK

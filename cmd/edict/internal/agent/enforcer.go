@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ const tableFile = "table.json"
 
 // Tables is where a node's table comes from; client.Datapath is one.
 type Tables interface {
-	Table(ctx context.Context, id string, ask client.StateQuery) (client.Table, error)
+	Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error)
 }
 
 // Reports takes what a node reports; *node.Reporter is one.
@@ -265,7 +266,8 @@ func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
 }
 
 func (e *Enforcer) fetch(ctx context.Context) error {
-	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), client.StateQuery{ETag: e.etag})
+	ask := client.TableQuery{StateQuery: client.StateQuery{ETag: e.etag}, Held: e.held()}
+	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), ask)
 	if err != nil {
 		return err
 	}
@@ -280,6 +282,23 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 	}
 	e.etag = got.ETag // else it is asked for, and kept, again
 	return nil
+}
+
+// held is the kept table, of which the plane may send the changes; nil: there is none.
+func (e *Enforcer) held() *client.HeldTable {
+	var held client.HeldTable
+	sum, err := base64.StdEncoding.DecodeString(e.status.Fingerprint)
+	if err != nil || copy(held.Fingerprint[:], sum) != len(held.Fingerprint) {
+		return nil
+	}
+	held.Read = func() ([]byte, error) {
+		text, err := e.opt.FS.ReadFile(e.root.path(tableFile))
+		if err != nil {
+			return nil, err
+		}
+		return enforce.Contents(text)
+	}
+	return &held
 }
 
 // refusedError: there is a table, and it is not in force.

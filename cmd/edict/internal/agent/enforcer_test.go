@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,20 @@ type shelf struct {
 	mu    sync.Mutex
 	table []byte
 	err   error
+	held  []string // what the agent said it has, by fingerprint; empty: nothing
+}
+
+func heldBy(ask client.TableQuery) string {
+	if ask.Held == nil {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(ask.Held.Fingerprint[:])
+}
+
+func (s *shelf) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.held)
 }
 
 func (s *shelf) put(table []byte, err error) {
@@ -49,13 +64,20 @@ func (s *shelf) put(table []byte, err error) {
 	s.table, s.err = table, err
 }
 
-func (s *shelf) Table(_ context.Context, _ string, ask client.StateQuery) (client.Table, error) {
+func (s *shelf) Table(_ context.Context, _ string, ask client.TableQuery) (client.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag := fmt.Sprintf("%x", sha256.Sum256(s.table))
 	if s.err != nil {
 		return client.Table{}, s.err
 	}
+	if ask.Held != nil {
+		contents, err := ask.Held.Read()
+		if err != nil || sha256.Sum256(contents) != ask.Held.Fingerprint {
+			return client.Table{}, fmt.Errorf("the agent does not have what it says it has: %w", err)
+		}
+	}
+	s.held = append(s.held, heldBy(ask))
 	return client.Table{Body: s.table, ETag: tag, NotModified: ask.ETag == tag}, nil
 }
 
@@ -292,6 +314,27 @@ func TestNothingIsReportedThatTheKernelRefused(t *testing.T) {
 	first := b.events.reports()[len(said)]
 	require.Contains(t, first, `"1"`)
 	require.NotContains(t, first, "outcome")
+}
+
+// The agent asks for what changed since the table that it keeps, also after a boot.
+func TestAnAgentAsksForTheChangeOfTheTableItKeeps(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(1, allowTCP(80)), nil)
+	var first agent.Status
+	b.life(func(next func() agent.Status) {
+		next()
+		first = next()
+		require.Equal(t, agent.StateCurrent, first.State)
+		require.Empty(t, b.plane.asked()[0])
+		next()
+		require.Equal(t, first.Fingerprint, b.plane.asked()[1])
+	})
+	b.life(func(next func() agent.Status) {
+		before := len(b.plane.asked())
+		next()
+		next()
+		require.Equal(t, first.Fingerprint, b.plane.asked()[before])
+	})
 }
 
 func TestADamagedTableIsNotPutInForce(t *testing.T) {

@@ -145,7 +145,7 @@ func (k *turnstile) Run(ctx context.Context, tx *knftables.Transaction) error {
 // newest is a plane whose table allows the port 1000 and what it announced last.
 type newest struct{ events *plane }
 
-func (n newest) Table(context.Context, string, client.StateQuery) (client.Table, error) {
+func (n newest) Table(context.Context, string, client.TableQuery) (client.Table, error) {
 	at := int(n.events.position())
 	return client.Table{Body: tableOf(at, allowTCP(1000+at)), ETag: fmt.Sprint(at)}, nil
 }

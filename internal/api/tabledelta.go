@@ -1,0 +1,40 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/wire/dcz"
+)
+
+var heldParam = headerTag(dcz.Header, "The fingerprint of a table that the client has, between two colons (RFC 9842). A client that also accepts the coding "+dcz.Coding+
+	" may get what changed since: the answer, coded with that table's {\"identities\":…,\"entries\":…}.")
+
+// maxDeltas is how many tables are coded with others at a time: each takes several
+// times their memory.
+const maxDeltas = 2
+
+// delta answers with a body, coded with the table that the client says it has. It
+// reports false, and has written nothing, where that table is not known here, where the
+// client does not take the coding, and while too many do the same.
+func (h *tableHandlers) delta(c *call, a snapshot.Answer, body []byte) bool {
+	header := c.w.Header()
+	header.Add("Vary", dcz.Header)
+	sum, ok := dcz.ParseName(c.r.Header.Get(dcz.Header))
+	if !ok || len(body) < minCoded || len(body) > dcz.Max || !takesCoding(c.r.Header.Values("Accept-Encoding"), dcz.Coding) {
+		return false
+	}
+	held, ok := h.tables.Kept(a.Node.Project, sum)
+	if !ok || len(held.Body)+2 > dcz.Max || !h.deltas.TryAcquire(1) {
+		return false
+	}
+	defer h.deltas.Release(1)
+	header.Add("Vary", "Accept-Encoding")
+	header.Set("Content-Type", mediaJSON)
+	header.Set("Content-Encoding", dcz.Coding)
+	c.w.WriteHeader(http.StatusOK)
+	if c.r.Method != http.MethodHead {
+		_ = dcz.Encode(c.w, body, held.Document(), sum) // the client may be gone
+	}
+	return true
+}
