@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,13 +26,13 @@ type tableRefusals struct {
 // not plain, as long as the patience lasts: a hundred thousand nodes may all have labels of their own, and one
 // table may be half a minute of work. Others are known because they asked.
 func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int) ([]resource.Refused, error) {
-	var groups [][]projector.NodeSummary
+	var sets []projector.NodeSummary
 	var err error
 	t.model.Read(func(v *projector.View) {
 		var pol policy.Policy
 		var ok bool
 		if pol, ok, err = v.Policy(project, id); ok && err == nil {
-			groups = v.Matched(project, []policy.Selector{pol.Head.Selector})
+			sets = v.MatchedSets(project, []policy.Selector{pol.Head.Selector})
 		}
 	})
 	if err != nil {
@@ -43,36 +42,49 @@ func (t *tableRefusals) of(ctx context.Context, project, id uuid.UUID, limit int
 	defer done()
 	asking, end := context.WithTimeout(ctx, cmp.Or(t.patience, 2*time.Second))
 	defer end()
-	var nodes []policy.NodeID
-	for i, members := range groups {
-		for _, s := range members {
-			nodes = append(nodes, s.ID)
-		}
-		if i >= limit || len(members) == 0 || asking.Err() != nil {
-			continue
-		}
-		if plain, err := t.tables.Plain(members[0].ID); plain || err != nil {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		var refused *snapshot.TableError
-		var busy *snapshot.BusyError // then it is not known
-		_, _, err := t.tables.Of(asking, members[0].ID)
-		if err != nil && !errors.As(err, &refused) && !errors.As(err, &busy) && asking.Err() == nil {
+	for _, s := range sets[:min(limit, len(sets))] {
+		if err := t.ask(asking, s.ID); err != nil && asking.Err() == nil {
 			return nil, err
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	slices.Sort(nodes)
 	var out []resource.Refused
-	for _, r := range t.tables.Refused(nodes) {
-		if len(out) < limit {
-			out = append(out, *showRefused(&r))
-		}
+	for _, r := range t.tables.RefusedWhere(t.among(sets), limit) {
+		out = append(out, *showRefused(&r))
 	}
 	return out, nil
+}
+
+// ask has the table of a node made, if a policy of it is not plain.
+func (t *tableRefusals) ask(ctx context.Context, node policy.NodeID) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if plain, err := t.tables.Plain(node); plain || err != nil {
+		return err
+	}
+	var refused *snapshot.TableError
+	var busy *snapshot.BusyError // then it is not known
+	_, _, err := t.tables.Of(ctx, node)
+	if errors.As(err, &refused) || errors.As(err, &busy) {
+		return nil
+	}
+	return err
+}
+
+// among reports whether a node is of one of some label sets.
+func (t *tableRefusals) among(sets []projector.NodeSummary) func(policy.NodeID) bool {
+	of := make(map[uint32]bool, len(sets))
+	for _, s := range sets {
+		of[s.Identity] = true
+	}
+	return func(id policy.NodeID) (is bool) {
+		t.model.Read(func(v *projector.View) {
+			s, ok := v.NodeSummary(id)
+			is = ok && of[s.Identity]
+		})
+		return is
+	}
 }

@@ -65,7 +65,7 @@ func (t *Tracker) now(limit int) (x fleetAnswer) {
 
 func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	out := Fleet{NotApplied: map[policy.Outcome]int{}}
-	var behind []late
+	behind := &longest{limit: limit}
 	var at projector.NodeCursor
 	for more := true; more && ctx.Err() == nil; {
 		t.opt.Model.Read(func(v *projector.View) {
@@ -86,7 +86,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 				if r.known() && r.holds || !r.known() && !s.Rows {
 					out.Applied++
 				} else {
-					behind = append(behind, behindOf(v, s, r))
+					behind.add(behindOf(v, s, r))
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	if err := ctx.Err(); err != nil {
 		return Fleet{}, err
 	}
-	out.Lagging = t.list(ctx, behind, limit)
+	out.Lagging = t.list(ctx, behind)
 	return out, ctx.Err()
 }
 

@@ -61,8 +61,8 @@ func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int)
 	if err := t.refresh(ctx, groups); err != nil {
 		return Rollout{}, true, err
 	}
-	out, late := t.count(id, s, groups)
-	out.Lagging, out.Refusals = t.list(ctx, late, limit), oldest(out.Refusals, limit)
+	out, behind := t.count(id, s, groups, limit)
+	out.Lagging, out.Refusals = t.list(ctx, behind), oldest(out.Refusals, limit)
 	return out, true, nil
 }
 
@@ -109,11 +109,11 @@ type late struct {
 }
 
 // count goes through the policy's nodes.
-func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary) (Rollout, []late) {
+func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary, limit int) (Rollout, *longest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out Rollout
-	var behind []late
+	behind := &longest{limit: limit}
 	var times sketch
 	changes, newest := s.ofGroups(groups)
 	for i, members := range groups {
@@ -121,6 +121,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 		if c.seq == 0 {
 			continue
 		}
+		begin, _ := s.firstAbove(0, members[0].Labels)
 		for _, member := range members {
 			if !c.has && member.Facts > c.seq {
 				continue // it came, or came to these labels, after the row had gone
@@ -133,7 +134,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 			case done:
 				out.Dropped++
 			default:
-				behind = append(behind, lag(s, member, r, c))
+				behind.add(lag(s, member, r, c, begin))
 				if x, ok := t.table.refusal(&member, r); ok {
 					out.Refusals = append(out.Refusals, x)
 				}
@@ -146,7 +147,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary)
 			}
 		}
 	}
-	out.Behind = len(behind)
+	out.Behind = behind.count
 	if x := t.rollouts[id]; x != nil && x.seq == newest && x.times.count > times.count {
 		times = x.times // of reports, too, that newer ones have replaced
 	}
@@ -168,14 +169,16 @@ func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, new
 
 // lag is since when a node lags that has not proven c: since the first change
 // above what it reported. A node that reported other rules than it was
-// sent lags since that report.
-func lag(s steps, member projector.NodeSummary, r *report, c change) late {
+// sent lags since that report. begin is the first change of the member's label set.
+func lag(s steps, member projector.NodeSummary, r *report, c, begin change) late {
 	l := late{node: member.ID, seq: c.seq, at: c.time}
 	if r.known() && r.version >= max(c.seq, member.Facts) {
 		l.at, l.seq = r.arrived(), r.version
 		return l
 	}
-	if f, ok := s.firstAbove(r.version, member.Labels); ok {
+	if r.version == 0 {
+		l.seq, l.at = begin.seq, begin.time
+	} else if f, ok := s.firstAbove(r.version, member.Labels); ok {
 		l.seq, l.at = f.seq, f.time
 	}
 	if member.Facts > max(l.seq, r.version) {
@@ -184,16 +187,40 @@ func lag(s steps, member projector.NodeSummary, r *report, c change) late {
 	return l
 }
 
-// list cuts what lags to those behind for the longest, and asks the log for the
-// times that nobody else knows.
-func (t *Tracker) list(ctx context.Context, all []late, limit int) []Lagging {
-	slices.SortFunc(all, func(a, b late) int {
-		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.node, b.node))
-	})
-	all = all[:min(len(all), limit)]
+// before orders by what lags for the longest.
+func (l late) before(other late) int {
+	return cmp.Or(cmp.Compare(l.seq, other.seq), cmp.Compare(l.node, other.node))
+}
+
+// longest keeps those behind for the longest, at most limit, and counts all: a whole
+// fleet may lag. Up to twice the limit are kept unsorted, and cut.
+type longest struct {
+	limit, count int
+	first        []late // up to limit sorted, if there are as many
+}
+
+func (x *longest) add(l late) {
+	x.count++
+	if x.limit <= 0 || len(x.first) >= x.limit && l.before(x.first[x.limit-1]) >= 0 {
+		return // so many go before it
+	}
+	if x.first = append(x.first, l); len(x.first) == x.limit || len(x.first) >= 2*x.limit {
+		x.cut()
+	}
+}
+
+func (x *longest) cut() {
+	slices.SortFunc(x.first, late.before)
+	x.first = x.first[:min(len(x.first), x.limit)]
+}
+
+// list shows those behind for the longest, and asks the log for the times that nobody
+// else knows.
+func (t *Tracker) list(ctx context.Context, all *longest) []Lagging {
+	all.cut()
 	asked := map[uint64]time.Time{}
-	out := make([]Lagging, 0, len(all))
-	for _, l := range all {
+	out := make([]Lagging, 0, len(all.first))
+	for _, l := range all.first {
 		if l.at.IsZero() && l.seq != math.MaxUint64 {
 			at, ok := asked[l.seq]
 			if !ok {

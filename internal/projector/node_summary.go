@@ -64,13 +64,30 @@ func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, ne
 
 // Matched are the nodes of a project that any of the selectors matches, one
 // label set after the other.
-func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]NodeSummary {
+func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) (out [][]NodeSummary) {
+	v.eachMatched(project, selectors, func(i *identity) { out = append(out, v.summaries(i)) })
+	return out
+}
+
+// MatchedSets are the label sets of a project that any of the selectors matches: of
+// each, one of its nodes.
+func (v *View) MatchedSets(project uuid.UUID, selectors []policy.Selector) (out []NodeSummary) {
+	v.eachMatched(project, selectors, func(i *identity) {
+		i.nodes.each(&v.m.state.layout, func(o uint32) bool {
+			out = append(out, v.m.state.nodeAt(o).summary())
+			return false
+		})
+	})
+	return out
+}
+
+// eachMatched calls f once for each label set that any of the selectors matches.
+func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f func(i *identity)) {
 	p := v.m.state.projects[project]
 	if p == nil {
-		return nil
+		return
 	}
 	seen := map[uint32]bool{}
-	var out [][]NodeSummary
 	for _, sel := range selectors {
 		matched := v.m.state.matchSide(p, sel.Source)
 		other := v.m.state.matchSide(p, sel.Destination)
@@ -78,18 +95,19 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) [][]NodeS
 		matched.each(func(o uint32) bool {
 			if !seen[o] {
 				seen[o] = true
-				out = append(out, v.summaries(v.m.state.identities[o]))
+				f(v.m.state.identities[o])
 			}
 			return true
 		})
 	}
-	return out
 }
 
 func (v *View) summaries(i *identity) []NodeSummary {
 	out := make([]NodeSummary, 0, i.nodes.len())
+	generation := i.rowsGeneration() // once: a fleet may be of one label set
 	i.nodes.each(&v.m.state.layout, func(o uint32) bool {
-		out = append(out, v.m.state.nodeAt(o).summary())
+		n := v.m.state.nodeAt(o)
+		out = append(out, NodeSummary{n.id, n.ordinal, i.ordinal, generation, n.seq, len(i.selectors) > 0, i.labels})
 		return true
 	})
 	return out

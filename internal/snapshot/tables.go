@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -439,6 +440,21 @@ func (t *Tables) Refused(of []policy.NodeID) []Refusal {
 		}
 	}
 	return out
+}
+
+// RefusedWhere are the nodes whose last table was refused, of those asked for, that is
+// accepts: by id, at most limit.
+func (t *Tables) RefusedWhere(is func(policy.NodeID) bool, limit int) []Refusal {
+	t.mu.Lock()
+	ids := slices.Sorted(maps.Keys(t.refused))
+	t.mu.Unlock()
+	var accepted []policy.NodeID
+	for _, id := range ids {
+		if len(accepted) < limit && is(id) {
+			accepted = append(accepted, id)
+		}
+	}
+	return t.Refused(accepted)
 }
 
 // RefusedNodes counts the nodes whose last table was refused, of those that
