@@ -16,14 +16,27 @@ func DecodeAdmissionPolicy(body []byte) (p AdmissionPolicy, err error) {
 	return p, faults.orNil()
 }
 
-// DecodeAdmissionChange reads what replaces a policy's matching criteria,
-// priority and code (003-policy-engine, PUT): criteria that are absent are
-// cleared, everything else that is absent stays as in p. The error is
+// DecodeAdmissionChange reads what replaces the policy p (003-policy-engine,
+// PUT): what is absent has its default, as in a new policy. What never changes may be
+// absent, too, and is p's then. What the plane itself says of a policy, its version and
+// times, may be there and is not read; id is empty when the body has none. The error is
 // Violations.
-func DecodeAdmissionChange(body []byte, p AdmissionPolicy) (AdmissionPolicy, error) {
-	p.ServiceType, p.Labels = "", nil
-	faults := read(body, func(r *reader) { readAdmissionFields(r, &p, admissionRego) })
-	return p, faults.orNil()
+func DecodeAdmissionChange(body []byte, p AdmissionPolicy) (next AdmissionPolicy, id string, err error) {
+	next = AdmissionPolicy{Name: p.Name, Level: p.Level, Tenant: p.Tenant, User: p.User, Priority: DefaultAdmissionPriority, Mode: Enforce}
+	faults := read(body, func(r *reader) {
+		readAdmissionFields(r, &next, admissionRego, func(name []byte) bool {
+			switch string(name) {
+			case "id":
+				id = r.line(MaxOwner, false)
+			case "version", "created_at", "updated_at", "created_by", "warnings":
+				r.value()
+			default:
+				return false
+			}
+			return true
+		})
+	})
+	return next, id, faults.orNil()
 }
 
 // Fields of an admission policy that must be there, by bit.
@@ -37,11 +50,13 @@ var admissionFields = []string{"name", "policy_type", "rego_code"}
 
 func readAdmissionPolicy(r *reader) AdmissionPolicy {
 	p := AdmissionPolicy{Priority: DefaultAdmissionPriority, Mode: Enforce}
-	readAdmissionFields(r, &p, admissionName|admissionLevel|admissionRego)
+	readAdmissionFields(r, &p, admissionName|admissionLevel|admissionRego, func([]byte) bool { return false })
 	return p
 }
 
-func readAdmissionFields(r *reader, p *AdmissionPolicy, need uint) {
+// readAdmissionFields reads the fields of a policy; other reads those that are no part of
+// one, and says whether it knows them.
+func readAdmissionFields(r *reader, p *AdmissionPolicy, need uint, other func(name []byte) bool) {
 	var seen uint
 	ok := r.object("an admission policy", func(name []byte) bool {
 		switch string(name) {
@@ -73,7 +88,7 @@ func readAdmissionFields(r *reader, p *AdmissionPolicy, need uint) {
 		case "test_cases":
 			p.TestCases = readTestCases(r)
 		default:
-			return false
+			return other(name)
 		}
 		return true
 	})

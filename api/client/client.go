@@ -104,8 +104,7 @@ func Key(key string) Call {
 }
 
 // IfMatch makes a write only while what it changes has this ETag; "*": while it
-// exists. Otherwise the write fails with 412 precondition_failed, or with 409
-// revision_conflict where a principal or an admission policy is replaced. The ETag of a policy
+// exists. Otherwise the write fails with 412 precondition_failed. The ETag of a policy
 // is [HeadTag] of its head, that of a node or a principal [VersionTag] of its version.
 func IfMatch(etag string) Call {
 	return func(r *http.Request) { r.Header.Set("If-Match", etag) }

@@ -21,9 +21,11 @@ type AdmissionDraft struct {
 	TestCases     []json.RawMessage `json:"test_cases,omitempty"`
 }
 
-// AdmissionChange replaces what an admission policy matches, its priority and
-// its code; the rest stays unless it is given.
+// AdmissionChange replaces an admission policy: what is absent has its default,
+// and what never changes may be absent. What the plane says of a policy may be
+// there, so that what was read can be sent, and is not read.
 type AdmissionChange struct {
+	ID            string            `json:"id,omitempty" doc:"Its id, if it is given."`
 	Name          string            `json:"name,omitempty"`
 	Description   string            `json:"description,omitempty"`
 	PolicyType    string            `json:"policy_type,omitempty"`
@@ -36,6 +38,11 @@ type AdmissionChange struct {
 	Mode          string            `json:"mode,omitempty"`
 	RegoCode      string            `json:"rego_code"`
 	TestCases     []json.RawMessage `json:"test_cases,omitempty"`
+	Version       uint64            `json:"version,omitempty" doc:"Not read: If-Match names a version."`
+	CreatedAt     *time.Time        `json:"created_at,omitempty" doc:"Not read."`
+	UpdatedAt     *time.Time        `json:"updated_at,omitempty" doc:"Not read."`
+	CreatedBy     string            `json:"created_by,omitempty" doc:"Not read."`
+	Warnings      []Fault           `json:"warnings,omitempty" doc:"Not read."`
 }
 
 // AdmissionID names the admission policy that was made.

@@ -181,7 +181,7 @@ func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, chan
 			return p, err
 		}
 		p, err = c.Principals.Put(cmd.Context(), id, doc, version)
-		if errors.As(err, &problem) && problem.Code == "revision_conflict" && try < changeTries {
+		if errors.As(err, &problem) && problem.Code == "precondition_failed" && try < changeTries {
 			continue
 		}
 		return p, err

@@ -139,6 +139,7 @@ func (c *chain) constrain(p *Compiled, d *decision, after map[string]any, step *
 		if !ok {
 			return p.failed(CodeInvalidConstraint, "constraints", "%s: is %s, not a schema", at, kindOf(d.constraints[at]))
 		}
+		_, settled := source["mode"]
 		if source, err = settle(source, where, after); err != nil {
 			return p.failed(CodeInvalidConstraint, "constraints", "%s: %v", at, err)
 		}
@@ -146,7 +147,10 @@ func (c *chain) constrain(p *Compiled, d *decision, after map[string]any, step *
 		if err != nil {
 			return p.failed(CodeInvalidConstraint, "constraints", "%s%s", at, pointed(err))
 		}
-		violations = append(violations, c.constraints.add(where, constraint{p, source, s})...)
+		if s.unmet != "" && !settled {
+			return p.failed(CodeInvalidConstraint, "constraints", "%s: nothing meets it: %s", at, s.unmet)
+		}
+		violations = append(violations, c.constraints.add(where, constraint{p, source, s, settled})...)
 		if step != nil {
 			if step.Constraints == nil {
 				step.Constraints = map[string]any{}

@@ -22,12 +22,13 @@ const compileTimeout = 5 * time.Second
 // Compiled is a policy ready to be evaluated. It holds a compiler of its own,
 // so nothing that another policy declares can meet it. Safe for concurrent use.
 type Compiled struct {
-	policy   Policy
-	dialect  *dialect
-	compiler *ast.Compiler
-	query    ast.Body // nil: no entry point, so no opinion
-	queries  ast.QueryCompiler
-	took     time.Duration
+	policy     Policy
+	dialect    *dialect
+	compiler   *ast.Compiler
+	query      ast.Body // nil: no entry point, so no opinion
+	queries    ast.QueryCompiler
+	took       time.Duration
+	unmeetable []Fault // see Unmeetable
 	// broken is why the code does not compile; see [Broken].
 	broken *CompileError
 	// runaway counts evaluations that did not end when they were cancelled.
@@ -95,6 +96,7 @@ func compile(p Policy) (*Compiled, error) {
 		return nil, newCompileError(faults)
 	}
 	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler}
+	c.unmeetable = unmeetable(module, c.dialect)
 	if c.dialect.isDeclared(module) {
 		entry := module.Package.Path.Append(ast.StringTerm(c.dialect.entry))
 		c.queries = compiler.QueryCompiler()

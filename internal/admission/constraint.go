@@ -13,6 +13,8 @@ type constraint struct {
 	by     *Compiled
 	source map[string]any
 	schema *schema
+	// settled: the schema fixes what the request has, and asks for nothing else.
+	settled bool
 }
 
 // held is everything that holds a path: every schema counts, so that what is
@@ -62,6 +64,9 @@ func (cs *constraints) add(p path, c constraint) []Violation {
 		}
 		return violations
 	}
+	if v, broken := h.contradicted(p, c); broken {
+		return []Violation{v}
+	}
 	for k, v := range view {
 		if old, had := h.view[k]; !had || !equal(old, v) {
 			h.owners[k] = c.by
@@ -78,6 +83,30 @@ func (cs *constraints) add(p path, c constraint) []Violation {
 		cs.keys = slices.Insert(cs.keys, at, key)
 	}
 	return nil
+}
+
+// contradicted says whether nothing can meet the constraint and those that hold
+// the path already, and names the first of those with which it is so.
+func (h *held) contradicted(p path, c constraint) (Violation, bool) {
+	if c.settled {
+		return Violation{}, false
+	}
+	together := []*schema{c.schema}
+	for _, other := range h.list {
+		if other.settled {
+			continue
+		}
+		if reason := unmet(other.schema, c.schema); reason != "" {
+			return violationOf(p, other.by, "nothing meets this constraint and the new one: "+reason), true
+		}
+		together = append(together, other.schema)
+	}
+	if len(together) > 2 {
+		if reason := unmet(together...); reason != "" {
+			return violationOf(p, h.list[0].by, "nothing meets all constraints: "+reason), true
+		}
+	}
+	return Violation{}, false
 }
 
 // clone is a copy to try something on.

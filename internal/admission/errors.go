@@ -59,6 +59,8 @@ func (e *CompileError) Error() string {
 type RequestError struct {
 	Pointer string
 	Message string
+	// WrongType: what policies are matched by is of another type than it must be.
+	WrongType bool
 }
 
 func (e *RequestError) Error() string { return "request payload" + e.Pointer + ": " + e.Message }

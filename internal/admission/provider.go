@@ -45,8 +45,31 @@ func (p *provider) restrict(r restriction) []Violation {
 		}
 		p.allow = left
 	}
+	if v := p.contradicted(r); v != nil {
+		return v
+	}
 	if r.allow != nil || len(r.patterns) > 0 {
 		p.list = append(p.list, r)
+	}
+	return nil
+}
+
+// contradicted says that no provider is left by the allow lists and all patterns,
+// those of r among them.
+func (p *provider) contradicted(r restriction) []Violation {
+	patterns := slices.Clone(r.patterns)
+	by := r.by
+	for _, before := range p.list {
+		patterns = append(patterns, before.patterns...)
+		if by == r.by && unmetProvider(p.allow, append(slices.Clone(r.patterns), before.patterns...)) != "" {
+			by = before.by
+		}
+	}
+	if reason := unmetProvider(p.allow, patterns); reason != "" {
+		if holder := p.narrowed(); holder != nil && r.allow == nil {
+			by = holder
+		}
+		return []Violation{aboutProvider(by, reason)}
 	}
 	return nil
 }

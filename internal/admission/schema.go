@@ -65,7 +65,10 @@ const (
 // schema is a constraint's schema, compiled.
 type schema struct {
 	*jsonschema.Schema
-	cost int
+	cost  int
+	asked map[string]any
+	// unmet says why nothing is of the schema; empty when something may be.
+	unmet string
 }
 
 // inspector walks a schema before it is compiled.
@@ -258,7 +261,9 @@ func compileSchema(source map[string]any, depth int) (*schema, error) {
 		}
 		return nil, errors.New(reasons(err))
 	}
-	return &schema{compiled, cost}, nil
+	s := &schema{Schema: compiled, cost: cost, asked: source}
+	s.unmet = unmet(s)
+	return s, nil
 }
 
 // broken says why the value is not of the schema; empty when it is. The error

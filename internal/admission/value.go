@@ -51,6 +51,33 @@ func LabelsOf(payload map[string]any) map[string]string {
 	return labels
 }
 
+// NewRequest is a request whose payload says what it is: its service type, which
+// may be absent, and its labels. The error is a [*RequestError]: one of them is of
+// another type, so that the request would pass by the policies that it is for.
+func NewRequest(payload map[string]any, user, tenant string) (Request, error) {
+	wrong := func(pointer string, v any, want string) (Request, error) {
+		return Request{}, &RequestError{Pointer: pointer, Message: "is " + kindOf(v) + ", not " + want, WrongType: true}
+	}
+	service, ok := ServiceTypeOf(payload)
+	if v, given := payload[ServiceTypeLabel]; given && !ok {
+		return wrong("/"+ServiceTypeLabel, v, "a string")
+	}
+	metadata, ok := payload["metadata"].(map[string]any)
+	if v := payload["metadata"]; v != nil && !ok {
+		return wrong("/metadata", v, "an object")
+	}
+	labels, ok := metadata["labels"].(map[string]any)
+	if v := metadata["labels"]; v != nil && !ok {
+		return wrong("/metadata/labels", v, "an object")
+	}
+	for _, k := range sortedKeys(labels) {
+		if _, ok := labels[k].(string); !ok {
+			return wrong(path{"metadata", "labels", k}.pointer(), labels[k], "a string")
+		}
+	}
+	return Request{ServiceType: service, Labels: LabelsOf(payload), Payload: payload, UserID: user, TenantID: tenant}, nil
+}
+
 // meter measures values as they are walked, and stops at its limits.
 type meter struct {
 	bytes int // left; roughly what the value takes as JSON

@@ -324,8 +324,8 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 	p.want(404, "project_not_found", read())
 	p.want(200, "", p.do("PUT", "/v1/access/principals/ana", `{"kind":"person"}`, admin, "If-Match: \"1\""))
 	p.want(401, "unauthenticated", read())
-	p.want(409, "revision_conflict", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-Match: \"9\""))
-	p.want(409, "revision_conflict", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-None-Match: *"))
+	p.want(412, "precondition_failed", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-Match: \"9\""))
+	p.want(412, "precondition_failed", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-None-Match: *"))
 }
 
 // Of two principals that list one credential neither is proved by it: whoever

@@ -24,7 +24,7 @@ const (
 
 var (
 	dryRunParam  = queryFlag("dry_run", "Check everything, its tests too, and write nothing.")
-	ifMatchParam = headerTag(headerIfMatch, "The ETag that the change is for; another one by now is revision_conflict.")
+	ifMatchParam = headerTag(headerIfMatch, "The ETag that the change is for; another one by now is 412 precondition_failed, and nothing is written.")
 	explainParam = Param{
 		Name: "explain", In: "query", Summary: "full: say what each policy did.",
 		Schema: &openapi.Schema{Type: "string", Enum: []any{"full"}},
@@ -85,17 +85,17 @@ func (h *admissionHandlers) changeRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
-			Summary:  "Replace what an admission policy matches, its priority and its code; its name, level and owner never change",
+			Summary:  "Replace an admission policy: what is absent has its default; its name, level and owner never change, and may be absent. What GET shows can be sent",
 			Params:   writeParams(dryRunParam, ifMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
-			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, projector.CodeRevisionConflict, CodeContended, projector.CodeStaleEvent, CodeKeyReused)...)...),
+			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, CodePreconditionFailed, CodeContended, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.replace,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
 			Summary: "Delete an admission policy; its id, name and priority are free again",
 			Params:  writeParams(ifMatchParam), Answers: noContent(),
-			Problems: writeProblems(CodePolicyNotFound, projector.CodeRevisionConflict, projector.CodeStaleEvent), serve: h.delete,
+			Problems: writeProblems(CodePolicyNotFound, CodePreconditionFailed, projector.CodeStaleEvent), serve: h.delete,
 		},
 	}
 }
@@ -171,9 +171,12 @@ func (h *admissionHandlers) replace(c *call) error {
 		return err
 	}
 	stored, err := h.policies.change(c, func(d *policy.AdmissionPolicy) error {
-		next, err := policy.DecodeAdmissionChange(body, *d)
+		next, id, err := policy.DecodeAdmissionChange(body, *d)
 		if err != nil {
 			return invalid(err)
+		}
+		if is := c.r.PathValue("admission"); id != "" && id != is {
+			return broken(http.StatusUnprocessableEntity, CodeImmutableField, "/id", "the policy is %s, not %s", is, id)
 		}
 		if err := checkImmutable(*d, next); err != nil {
 			return err

@@ -80,7 +80,7 @@ func TestAnAdmissionPolicyLives(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%q", fmt.Sprint(shown.Version)), a.Header.Get("ETag"))
 
 	change := body(t, "priority", 20, "rego_code", specified(`{"patch": {"cpu": 2}}`))
-	p.want(409, "revision_conflict", p.do("PUT", admissions+"/"+id, change, `If-Match: "77"`))
+	p.want(412, "precondition_failed", p.do("PUT", admissions+"/"+id, change, `If-Match: "77"`))
 	a = p.do("PUT", admissions+"/"+id, change, "If-Match: "+a.Header.Get("ETag"))
 	p.want(200, "", a)
 	shown = resource.AdmissionPolicy{}
@@ -479,8 +479,8 @@ func TestWhatThePlaneCannotIsSaidToExistingClients(t *testing.T) {
 	remove := func(header ...string) answer { return p.do("DELETE", alphas+"/a", "", header...) }
 
 	p.do("PATCH", alphas+"/a", `{"priority":2}`).fault(t, 409, "ALREADY_EXISTS")
-	update(`If-Match: "99"`).fault(t, 409, "ABORTED")
-	remove(`If-Match: "99"`).fault(t, 409, "ABORTED")
+	update(`If-Match: "99"`).fault(t, 412, "ABORTED")
+	remove(`If-Match: "99"`).fault(t, 412, "ABORTED")
 	remove("If-Match: x").fault(t, 400, "INVALID_ARGUMENT")
 	for _, path := range []string{alphas + "/a", "/api/v1alpha1/health"} {
 		p.do("GET", path, "", "X-Correlation-Id: a\tb").fault(t, 400, "INVALID_ARGUMENT")
@@ -510,7 +510,7 @@ func TestWhatThePlaneCannotIsSaidToExistingClients(t *testing.T) {
 	require.Equal(t, n, p.log.Len(), "nothing is written")
 
 	id := p.admit(t, admissionDraft(t, "n", "Tenant", 1, "package a"))
-	p.want(409, "revision_conflict", p.do("DELETE", admissions+"/"+id, "", `If-Match: "99"`))
+	p.want(412, "precondition_failed", p.do("DELETE", admissions+"/"+id, "", `If-Match: "99"`))
 }
 
 func TestTooManyEvaluationsAtOnceAreRefused(t *testing.T) {

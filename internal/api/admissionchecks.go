@@ -15,8 +15,12 @@ import (
 func (a *admissionPolicies) check(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy) error {
 	ctx := c.r.Context()
 	engine := admission.PolicyOf(id, d)
-	if _, err := a.registry.Compile(ctx, engine); err != nil {
+	compiled, err := a.registry.Compile(ctx, engine)
+	if err != nil {
 		return uncompiled(err)
+	}
+	if faults := compiled.Unmeetable(); faults != nil {
+		return uncompiled(faults)
 	}
 	tests, err := admission.ParseTests(d.TestCases)
 	var unread admission.TestFaults
@@ -31,7 +35,7 @@ func (a *admissionPolicies) check(c *call, id policy.AdmissionPolicyID, d policy
 		return nil
 	}
 	engine.Tests = tests
-	compiled, err := admission.Compile(ctx, engine)
+	compiled, err = admission.Compile(ctx, engine)
 	if err != nil {
 		return uncompiled(err)
 	}

@@ -149,7 +149,7 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 		return err
 	}
 	if match != nil {
-		return stored, try(false)
+		return stored, moved(try(false))
 	}
 	err = a.writes.insist(c, try)
 	return stored, err
@@ -165,7 +165,7 @@ func (a *admissionPolicies) delete(c *call) error {
 	if e.ID, err = a.writes.id(c, uuid.Nil, "delete:admission:"+string(id)); err != nil {
 		return err
 	}
-	return a.writes.remove(c, e, func(v *projector.View) error {
+	err = a.writes.remove(c, e, func(v *projector.View) error {
 		if _, ok := v.AdmissionPolicy(id); !ok {
 			return admissionNotFound(id)
 		}
@@ -174,4 +174,15 @@ func (a *admissionPolicies) delete(c *call) error {
 		}
 		return nil
 	})
+	return moved(err)
+}
+
+// moved is what a write fails with that named a version, when that is not the
+// present one: If-Match has not been met.
+func moved(err error) error {
+	var pr *resource.Problem
+	if errors.As(err, &pr) && pr.Code == projector.CodeRevisionConflict {
+		return problem(http.StatusPreconditionFailed, CodePreconditionFailed, "%s", pr.Detail)
+	}
+	return err
 }

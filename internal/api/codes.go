@@ -26,6 +26,7 @@ func meanings() map[string]meaning {
 		CodeBadLastEventID:     {http.StatusBadRequest, "Last-Event-ID is not a non-negative decimal number"},
 		CodeNotAcceptable:      {http.StatusNotAcceptable, "Accept asks for a form of events that there is not"},
 		CodeBadHeader:          {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII, or says that a web page of another origin asks"},
+		CodeUnknownParameter:   {http.StatusBadRequest, "the query has a parameter that the route does not know, or cannot be read"},
 		CodePolicyNotFound:     {http.StatusNotFound, "the project has no such policy"},
 		CodeRevisionNotFound:   {http.StatusNotFound, "the policy has no such revision"},
 		CodePeerNotFound:       {http.StatusNotFound, "the peer is neither a node of the project nor an address"},

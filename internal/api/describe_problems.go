@@ -18,7 +18,7 @@ const mediaProblem = "application/problem+json"
 // and those that follow from its form.
 func (d *describer) problems(r Route) map[int][]string {
 	by := map[int][]string{}
-	for _, code := range slices.Concat([]string{CodeBadHeader, CodeInternal}, r.Problems, accessProblems(r), formProblems(r)) {
+	for _, code := range slices.Concat([]string{CodeBadHeader, CodeUnknownParameter, CodeInternal}, r.Problems, accessProblems(r), formProblems(r)) {
 		m, known := d.meanings[code]
 		if !known {
 			panic(fmt.Sprintf("api: code %q of route %s has no meaning", code, r.ID))
@@ -107,7 +107,7 @@ func (d *describer) alphaStatuses(r Route) []int {
 		statuses = append(statuses, http.StatusNotAcceptable, http.StatusConflict, http.StatusServiceUnavailable)
 	case r.Method != http.MethodGet:
 		if r.Pattern == patternAlpha {
-			statuses = append(statuses, http.StatusNotFound)
+			statuses = append(statuses, http.StatusNotFound, http.StatusPreconditionFailed)
 		}
 		statuses = append(statuses, http.StatusConflict, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
 	case r.Pattern == patternAlpha:

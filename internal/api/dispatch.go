@@ -168,6 +168,9 @@ func (e *endpoint) serve(c *call) (err error) {
 	if err := e.auth.authorize(c); err != nil {
 		return err
 	}
+	if err := c.checkParameters(); err != nil {
+		return err
+	}
 	if err := e.reads.afterStart(c); err != nil {
 		return err
 	}

@@ -24,10 +24,11 @@ func (h *admissionHandlers) evaluate(c *call) error {
 	if err != nil {
 		return unadmitted(err, inEvaluation)
 	}
-	service, _ := admission.ServiceTypeOf(payload)
-	result, explain, err := h.policies.judge(c, inEvaluation, admission.Request{
-		ServiceType: service, Labels: admission.LabelsOf(payload), Payload: payload, UserID: in.User, TenantID: in.Tenant,
-	})
+	request, err := admission.NewRequest(payload, in.User, in.Tenant)
+	if err != nil {
+		return unadmitted(err, inEvaluation)
+	}
+	result, explain, err := h.policies.judge(c, inEvaluation, request)
 	if err != nil {
 		return err
 	}
@@ -80,6 +81,8 @@ func unadmitted(err error, payload string) error {
 		pr := problem(http.StatusInternalServerError, code, "%v (policy id %s)", failure, failure.PolicyID)
 		pr.Policy = &resource.Deciding{ID: failure.PolicyID, Name: failure.PolicyName}
 		return withCause(pr, err)
+	case errors.As(err, &request) && request.WrongType:
+		return broken(http.StatusBadRequest, policy.CodeWrongType, payload+request.Pointer, "%v", request)
 	case errors.As(err, &request):
 		return broken(http.StatusUnprocessableEntity, CodeInvalidPayload, payload+request.Pointer, "%v", request)
 	case errors.Is(err, admission.ErrBusy):

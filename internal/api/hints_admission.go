@@ -21,7 +21,7 @@ func admissionHints() map[string]hint {
 	optional := hint{Optional: true}
 	return map[string]hint{
 		"AdmissionDraft":  says("An admission policy as its author sends it."),
-		"AdmissionChange": says("What replaces an admission policy's matching criteria, priority and code. Criteria that are absent are cleared, all else stays."),
+		"AdmissionChange": says("What replaces an admission policy. What is absent has its default; what never changes may be absent."),
 		"AdmissionPolicy": says("A registered admission policy."),
 		"AdmissionID":     says("Names the policy that was made."),
 

@@ -74,7 +74,7 @@ func (h *principalHandlers) writeRoutes() []Route {
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
 			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
-			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, projector.CodeRevisionConflict)...),
+			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, CodePreconditionFailed)...),
 			serve:    h.put,
 		},
 		{
@@ -187,7 +187,7 @@ func (h *principalHandlers) put(c *call) error {
 		return err
 	}
 	if _, err := h.writes.commit(c, e, false); err != nil {
-		return err
+		return moved(err)
 	}
 	return h.answer(c, id)
 }

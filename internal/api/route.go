@@ -31,7 +31,8 @@ type Answer struct {
 
 // Route is one operation of the API: enough to serve it and to describe it.
 // Problems are the codes it may answer with beside those that follow from its
-// form (its path, its parameters), that every route may (bad_header, internal)
+// form (its path, its parameters), that every route may (bad_header,
+// unknown_parameter, internal)
 // and that are the router's (404 and 405).
 type Route struct {
 	Method, Pattern string

@@ -126,11 +126,14 @@ func Evaluate(u UseCases, body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	service, ok := admission.ServiceTypeOf(spec)
-	if !ok {
+	if _, ok := admission.ServiceTypeOf(spec); !ok {
 		return Answer{}, invalid("service type is required")
 	}
-	result, explain, err := u.Evaluate(payloadPointer, admission.Request{ServiceType: service, Labels: admission.LabelsOf(spec), Payload: spec})
+	request, err := admission.NewRequest(spec, "", "")
+	if err != nil {
+		return Answer{}, wrongType("service_instance.spec: %v", err)
+	}
+	result, explain, err := u.Evaluate(payloadPointer, request)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -31,7 +31,7 @@ func PolicyError(err error, pr *resource.Problem) resource.AlphaError {
 		out.Type, out.Status, out.Title = "INVALID_ARGUMENT", http.StatusBadRequest, "Invalid argument"
 	case pr.Status == http.StatusNotFound:
 		out.Type, out.Title = "NOT_FOUND", "Not found"
-	case pr.Code == projector.CodeRevisionConflict:
+	case pr.Status == http.StatusPreconditionFailed:
 		out.Type, out.Title = "ABORTED", "Changed meanwhile"
 	case pr.Status == http.StatusConflict:
 		out.Type, out.Title = "ALREADY_EXISTS", "Already exists"

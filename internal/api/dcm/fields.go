@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/policy"
 )
@@ -42,10 +44,23 @@ func readFields(body []byte) (f fields, err error) {
 		return f, wrongType("the body must be a JSON object")
 	}
 	f.cleared = map[string]bool{}
+	meant := map[string]string{}
 	for name, raw := range members {
 		f.cleared[name] = string(bytes.TrimSpace(raw)) == "null"
+		known := strings.ToLower(name)
+		if other, twice := meant[known]; twice {
+			return f, duplicate("%s and %s are the same member", min(name, other), max(name, other))
+		}
+		meant[known] = name
+		if known == "priority" && bytes.HasPrefix(raw, []byte(`"`)) {
+			return f, wrongType("priority: want a number, found a string")
+		}
 	}
 	return f, nil
+}
+
+func duplicate(format string, args ...any) error {
+	return resource.NewProblem(http.StatusBadRequest, policy.CodeDuplicateKey, format, args...)
 }
 
 // apply sets in d what the fields give.
@@ -116,8 +131,13 @@ func (f fields) unchanged(was resource.AlphaPolicy) error {
 	return nil
 }
 
-// decodeOne reads one document and sees that nothing follows it.
+// decodeOne reads one document, which names no member twice, and sees that nothing
+// follows it.
 func decodeOne(body []byte, v any) error {
+	text := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
+	if _, err := text.ReadValue(); errors.Is(err, jsontext.ErrDuplicateName) {
+		return duplicate("the body names a member twice: %v", err)
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	err := d.Decode(v)
 	if err == nil && d.More() {

@@ -109,8 +109,11 @@ func (t admissionText) judge(ctx context.Context) (d AdmissionDraft, faults []do
 	}
 	if d.Rego != "" {
 		// By itself, so that a fault beside the code hides none in it.
-		if _, err := admission.Compile(ctx, admission.Policy{Level: admission.Global, Rego: d.Rego}); err != nil {
+		c, err := admission.Compile(ctx, admission.Policy{Level: admission.Global, Rego: d.Rego})
+		if err != nil {
 			faults = append(faults, t.code.faults(err)...)
+		} else if unmet := c.Unmeetable(); unmet != nil {
+			faults = append(faults, t.code.faults(unmet)...)
 		}
 	}
 	var unread admission.TestFaults

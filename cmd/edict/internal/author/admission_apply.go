@@ -98,9 +98,6 @@ type admissionApplier struct {
 func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r AdmissionResult) {
 	before, exists := a.known[NameOf(d.AdmissionPolicy)]
 	body := policy.AppendAdmissionPolicy(nil, d.AdmissionPolicy)
-	if exists {
-		body = whole(body)
-	}
 	r.Err = patiently(ctx, func(call client.Call) error {
 		calls := []client.Call{call}
 		if a.dry {
@@ -122,12 +119,4 @@ func (a *admissionApplier) apply(ctx context.Context, d AdmissionDraft) (r Admis
 		return err
 	})
 	return r
-}
-
-// whole says what the body leaves out, too: a replacement keeps what is absent.
-func whole(body []byte) []byte {
-	fields := map[string]json.RawMessage{"description": []byte(`""`), "test_cases": []byte(`[]`)}
-	_ = json.Unmarshal(body, &fields)
-	body, _ = json.Marshal(fields) // was JSON just now
-	return body
 }

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// CodeUnknownParameter means that the query has what the route does not know.
+const CodeUnknownParameter = "unknown_parameter"
+
+// checkParameters refuses a query that the route does not know whole: a filter or a
+// condition that is misspelt must not count as none.
+func (c *call) checkParameters() error {
+	if c.r.URL.RawQuery == "" || c.route.Method == "" { // no route
+		return nil
+	}
+	q, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return broken(http.StatusBadRequest, CodeUnknownParameter, "", "the query cannot be read: %v", err)
+	}
+	known := c.route.queryNames()
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case slices.Contains(known, name):
+		case len(known) == 0:
+			return broken(http.StatusBadRequest, CodeUnknownParameter, "/"+name, "there is no parameter %.64q; this route takes none", name)
+		default:
+			return broken(http.StatusBadRequest, CodeUnknownParameter, "/"+name, "there is no parameter %.64q; this route takes %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// queryNames are the parameters that a query may have.
+func (r Route) queryNames() (names []string) {
+	for _, p := range r.Params {
+		if p.In == "query" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
