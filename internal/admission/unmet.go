@@ -10,7 +10,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// unmet says why no value meets all the schemas, as far as that can be told from
+// unmet says why no value meets all the schemas, as far as that can be seen from
 // constants, lists, types and bounds; empty when one may. A schema without a type
 // that bounds numbers is taken to want a number.
 func unmet(list ...*schema) string {
@@ -186,7 +186,7 @@ func unmetProvider(allow []string, patterns []*regexp.Regexp) string {
 
 // Unmeetable are the constraints in the code that nothing can meet, as far as they
 // are written out and not computed; nil: there are none. Whoever registers the
-// policy is to be told; one that is in force fails when it sets them.
+// policy is to know; one that is in force fails when it sets them.
 func (c *Compiled) Unmeetable() *CompileError {
 	if len(c.unmeetable) == 0 {
 		return nil
