@@ -20,11 +20,12 @@ const TypeArtifactUpdated = wire.TypeArtifactUpdated
 type Artifact struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
+	Rete     string `json:"rete"` // of what is not of the node's first rete
 	Version  uint64 `json:"version"`
 	Document string `json:"document"` // the signed text, as it was released
 }
 
-// Artifacts is a node's whole set as it was pulled.
+// Artifacts is what a node holds as it was pulled: a whole set of each of its retes.
 type Artifacts struct {
 	// ID is the event id to resume after: this set has everything up to it.
 	ID    policy.EventID
@@ -64,7 +65,7 @@ func decodeReleased(id policy.NodeID, payload []byte) (*wire.ArtifactUpdated, er
 func covers(set Artifacts, r *wire.ArtifactUpdated) bool {
 	withdrawn := r.Document != nil && *r.Document == ""
 	for _, a := range set.Items {
-		if a.Kind == r.Kind && a.Name == r.Name {
+		if a.Kind == r.Kind && a.Name == r.Name && a.Rete == r.Rete {
 			return withdrawn || a.Version >= r.Version
 		}
 	}

@@ -35,6 +35,23 @@ func TestAnArtifactIsToldUnderOneNameOverBothTransports(t *testing.T) {
 	require.ErrorContains(t, err, "its payload is about agent agent")
 }
 
+func TestAnArtifactOfAFurtherReteIsAnother(t *testing.T) {
+	payload := json.RawMessage(`{"node_id":"n1","kind":"vertex","name":"flor","rete":"demo.example","version":4,"fingerprint":"","document":"{}"}`)
+	env := artifact.Envelope{Plane: artifact.PlanePolicy, Kind: "vertex", Name: "flor.demo.example", Node: "n1", Version: 9, Payload: payload}
+	_, name, err := decodeEnvelope(self, 7, env)
+	require.NoError(t, err)
+	require.Equal(t, "artifact.vertex.flor.demo.example", name)
+	for _, wrong := range []string{"flor", "flor.demo", "flor.other.example"} {
+		env.Name = wrong
+		_, _, err = decodeEnvelope(self, 7, env)
+		require.ErrorContains(t, err, "flor.demo.example", wrong)
+	}
+	r, err := decodeReleased(self, payload)
+	require.NoError(t, err)
+	require.False(t, covers(Artifacts{Items: []Artifact{{Kind: "vertex", Name: "flor", Version: 9}}}, r), "it is the first rete's")
+	require.True(t, covers(Artifacts{Items: []Artifact{{Kind: "vertex", Name: "flor", Version: 1}, {Kind: "vertex", Name: "flor", Rete: "demo.example", Version: 4}}}, r))
+}
+
 // held is a plane that holds artifacts at a version, and announces 4.
 func held(t *testing.T, version func(pull int64) int, answer func(w http.ResponseWriter)) string {
 	t.Helper()

@@ -119,8 +119,14 @@ func decodeEnvelope(id policy.NodeID, at policy.EventID, env artifact.Envelope) 
 		return decodeRow(id, e)
 	}
 	r, err := decodeReleased(id, env.Payload)
-	if err == nil && (r.Kind != env.Kind || r.Name != env.Name) {
-		err = fmt.Errorf("it is artifact %.40s %.80s, but its payload is about %.40s %.80s", env.Kind, env.Name, r.Kind, r.Name)
+	if err == nil {
+		about := r.Name
+		if r.Rete != "" {
+			about += "." + r.Rete
+		}
+		if r.Kind != env.Kind || about != env.Name {
+			err = fmt.Errorf("it is artifact %.40s %.80s, but its payload is about %.40s %.80s", env.Kind, env.Name, r.Kind, about)
+		}
 	}
 	return e, wire.PrefixArtifact + env.Kind + "." + env.Name, err
 }

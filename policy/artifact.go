@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
+	"strings"
 )
 
 // MaxArtifacts is how many artifacts a node's set has at most.
@@ -22,6 +23,31 @@ type TrustedSigner struct {
 // ValidArtifactPart reports whether s can be the kind or the name of an
 // artifact: a DNS label, since both are tokens of a subject.
 func ValidArtifactPart(s string) bool { return validNodeID([]byte(s)) }
+
+// ValidRete reports whether s can be the name of a rete: DNS labels with dots between
+// them, since it is a part of a subject.
+func ValidRete(s string) bool {
+	const most = 255
+	if len(s) > most {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if !ValidArtifactPart(label) {
+			return false
+		}
+	}
+	return true
+}
+
+// readRete reads the name of a rete.
+func readRete(r *reader) string {
+	b, ok := r.text("a string")
+	if ok && !ValidRete(string(b)) {
+		r.note("", CodeInvalidArtifact, fmt.Sprintf("%.80q is no name of a rete; use labels of a-z, 0-9 and '-' with dots between them", b))
+		return ""
+	}
+	return string(b)
+}
 
 // readArtifactPart reads a kind or a name.
 func readArtifactPart(r *reader) string {

@@ -95,9 +95,10 @@ const (
 	schemaKey       = 5 // the plane's key
 	schemaProject   = 6 // a relation that names the project of a node
 	schemaDirection = 7 // a revision with a rule that says its direction
+	schemaRete      = 8 // an event about artifacts that says of which rete it is
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaDirection
+	NewestSchema = schemaRete
 )
 
 // always is the schema of a type all of whose events have it.

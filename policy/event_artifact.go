@@ -25,6 +25,9 @@ type ArtifactReleased struct {
 	// Trust pins the first signers of the artifacts' rete. It means nothing once
 	// the rete has signers.
 	Trust []TrustedSigner
+	// Rete is that of the signers. It is said where the node holds artifacts of
+	// another one, too, which stay as they are; empty: the node is of no other.
+	Rete string
 }
 
 // ArtifactWithdrawn takes one artifact from a node.
@@ -34,37 +37,50 @@ type ArtifactWithdrawn struct {
 	Node    NodeID
 	Kind    string
 	Name    string
+	Rete    string // as in ArtifactReleased
 }
 
 type artifactMembers struct {
 	artifacts    []string
 	trust        []TrustedSigner
+	rete         string
 	artifactKind string
 	artifactName string
 }
 
 var artifactReleased = Kind{
-	Type: TypeArtifactReleased, Family: ofArtifacts, Schema: always(schemaArtifacts),
-	need: []string{"node_id", "artifacts"}, may: []string{"trust"},
+	Type: TypeArtifactReleased, Family: ofArtifacts,
+	Schema: func(e Event) int { return schemaOfRete(e.(ArtifactReleased).Rete) },
+	need:   []string{"node_id", "artifacts"}, may: []string{"trust", "rete"},
 	own: []member{
 		{"artifacts", func(r *reader, rec *record) { rec.artifacts = readArtifacts(r) }},
 		{"trust", func(r *reader, rec *record) { rec.trust = readTrust(r) }},
+		{"rete", func(r *reader, rec *record) { rec.rete = readRete(r) }},
 	},
 	read: func(rec *record) Event {
-		return ArtifactReleased{rec.id, rec.project, rec.node, rec.artifacts, rec.trust}
+		return ArtifactReleased{rec.id, rec.project, rec.node, rec.artifacts, rec.trust, rec.rete}
 	},
 }
 
 var artifactWithdrawn = Kind{
-	Type: TypeArtifactWithdrawn, Family: ofArtifacts, Ends: true, Schema: always(schemaArtifacts),
-	need: []string{"node_id", "kind", "name"},
+	Type: TypeArtifactWithdrawn, Family: ofArtifacts, Ends: true,
+	Schema: func(e Event) int { return schemaOfRete(e.(ArtifactWithdrawn).Rete) },
+	need:   []string{"node_id", "kind", "name"}, may: []string{"rete"},
 	own: []member{
 		{"kind", func(r *reader, rec *record) { rec.artifactKind = readArtifactPart(r) }},
 		{"name", func(r *reader, rec *record) { rec.artifactName = readArtifactPart(r) }},
 	},
 	read: func(rec *record) Event {
-		return ArtifactWithdrawn{rec.id, rec.project, rec.node, rec.artifactKind, rec.artifactName}
+		return ArtifactWithdrawn{rec.id, rec.project, rec.node, rec.artifactKind, rec.artifactName, rec.rete}
 	},
+}
+
+// schemaOfRete is the schema of an event that says of which rete it is, or does not.
+func schemaOfRete(rete string) int {
+	if rete != "" {
+		return schemaRete
+	}
+	return schemaArtifacts
 }
 
 // EventID implements Event.
@@ -100,7 +116,10 @@ func (e ArtifactReleased) appendMembers(b []byte) []byte {
 		}
 		b = append(b, doc...)
 	}
-	b = append(b, ']')
+	return appendRete(e.appendTrust(append(b, ']')), e.Rete)
+}
+
+func (e ArtifactReleased) appendTrust(b []byte) []byte {
 	if len(e.Trust) == 0 {
 		return b
 	}
@@ -118,5 +137,12 @@ func (e ArtifactReleased) appendMembers(b []byte) []byte {
 
 func (e ArtifactWithdrawn) appendMembers(b []byte) []byte {
 	b = appendText(append(appendNode(b, e.Node), `,"kind":`...), e.Kind)
-	return appendText(append(b, `,"name":`...), e.Name)
+	return appendRete(appendText(append(b, `,"name":`...), e.Name), e.Rete)
+}
+
+func appendRete(b []byte, rete string) []byte {
+	if rete == "" {
+		return b
+	}
+	return appendText(append(b, `,"rete":`...), rete)
 }

@@ -39,17 +39,35 @@ func (rs Releases) All(ctx context.Context, project uuid.UUID) iter.Seq2[resourc
 // holds, or the newest release whose version is at most version (0: what it
 // holds).
 func (rs Releases) Get(ctx context.Context, project uuid.UUID, node string, version uint64) ([]resource.Artifact, error) {
-	var q url.Values
+	return rs.GetOf(ctx, project, "", node, version)
+}
+
+// GetOf is Get of one rete of a node; of the rete "" it is Get.
+func (rs Releases) GetOf(ctx context.Context, project uuid.UUID, rete, node string, version uint64) ([]resource.Artifact, error) {
+	q := reteQuery(rete)
 	if version > 0 {
-		q = url.Values{"version": {strconv.FormatUint(version, 10)}}
+		q.Set("version", strconv.FormatUint(version, 10))
 	}
 	out, err := get[resource.Items[resource.Artifact]](ctx, rs.c, q, artifactsPath(project, node)...)
 	return out.Items, err
 }
 
-// Withdraw takes an artifact from a node.
+func reteQuery(rete string) url.Values {
+	q := url.Values{}
+	if rete != "" {
+		q.Set("rete", rete)
+	}
+	return q
+}
+
+// Withdraw takes an artifact of its first rete from a node.
 func (rs Releases) Withdraw(ctx context.Context, project uuid.UUID, node, kind, name string, calls ...Call) error {
-	return remove(ctx, rs.c, nil, calls, artifactsPath(project, node, kind, name)...)
+	return rs.WithdrawOf(ctx, project, "", node, kind, name, calls...)
+}
+
+// WithdrawOf takes an artifact of one rete from a node; of the rete "" it is Withdraw.
+func (rs Releases) WithdrawOf(ctx context.Context, project uuid.UUID, rete, node, kind, name string, calls ...Call) error {
+	return remove(ctx, rs.c, reteQuery(rete), calls, artifactsPath(project, node, kind, name)...)
 }
 
 // Retes lists a project's retes, and whose signatures count for them.

@@ -10,7 +10,8 @@ import (
 type Artifact struct {
 	Kind        string `json:"kind"`
 	Name        string `json:"name"`
-	Version     uint64 `json:"version" doc:"Its version, which all of the node's artifacts share."`
+	Rete        string `json:"rete,omitempty" doc:"The rete that it is of; absent when it is the node's first, or only one."`
+	Version     uint64 `json:"version" doc:"Its version, which all of the node's artifacts of one rete share."`
 	Fingerprint string `json:"fingerprint" doc:"SHA-256 of the document, in base64."`
 	Document    string `json:"document" doc:"The file as it was signed, byte for byte."` // the file, byte for byte
 }
@@ -24,14 +25,15 @@ type Signer struct {
 	Key    string `json:"pubkey" doc:"Base64 of the raw ed25519 public key."` // base64 of the raw ed25519 key
 }
 
-// ReleaseLine is one line of a release: a node's whole set of artifacts.
+// ReleaseLine is one line of a release: a node's whole set of artifacts of one rete.
 type ReleaseLine struct {
 	NodeID    string   `json:"node_id"`
 	Artifacts []string `json:"artifacts" doc:"The files of the node, byte for byte."` // files, byte for byte
 	Trust     []Signer `json:"trust,omitempty" doc:"Pins the first signers of the rete; without effect once it has some."`
 }
 
-// Release is what a project released for a node, without the documents.
+// Release is what a project released for a node, of one of its retes, without the
+// documents.
 type Release struct {
 	NodeID     string            `json:"node_id"`
 	Rete       string            `json:"rete" doc:"The trust domain of its signers."`

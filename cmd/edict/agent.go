@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,7 +28,8 @@ import (
 
 // agentFlags are the flags of `agent`.
 type agentFlags struct {
-	node, dir, onChange string
+	node, onChange      string
+	dirs                []string
 	patience            time.Duration
 	apply               string
 	maxAge              time.Duration
@@ -47,6 +49,9 @@ mgmt/agent.json and mgmt/vertices/NAME.json, always a whole set. --dir is what
 retectl bundle made: it holds the trust pin (trust.json), the only file that is
 trusted without a signature. What the node accepted since, its signers and the
 highest versions, is in accepted.json.
+
+A node of several retes has a root for each: --dir is then repeated, or each root has
+an agent of its own. An agent takes what is of the rete of its trust pin.
 
 The plane delivers artifacts and signs none of them. A set is refused, with the
 reason in the log, when it is not signed by a signer that the node trusts, is not
@@ -75,7 +80,7 @@ starting again would not help.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "name of the node")
-	flags.StringVar(&f.dir, "dir", "", "`directory` of the node's install root")
+	flags.StringArrayVar(&f.dirs, "dir", nil, "`directory` of the node's install root; repeated for each rete that the node is of")
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
 	a.enforceFlags(cmd, &f)
@@ -101,10 +106,8 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return cli.Usage(cmd, "--node %q is not a node id", f.node)
 	}
-	if f.dir == "" {
-		return cli.Usage(cmd, "--dir is required: the install root that retectl bundle made")
-	}
-	if f.dir, err = filepath.Abs(f.dir); err != nil {
+	roots, err := f.roots(cmd)
+	if err != nil {
 		return err
 	}
 	log, err := a.logger(cmd, f.logFormat, f.logLevel)
@@ -115,28 +118,62 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	opt := agent.Options{Node: id, Dir: f.dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Log: log}
-	if f.onChange != "" {
-		opt.OnChange = f.command(&a.console)
+	opts := make([]agent.Options, len(roots))
+	for i, dir := range roots {
+		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Log: log}
+		if len(roots) > 1 {
+			opts[i].Log = log.With("dir", dir)
+		}
+		if f.onChange != "" {
+			opts[i].OnChange = f.command(&a.console, dir)
+		}
 	}
-	enf, err := f.enforcer(cmd, opt, c, shown)
+	enf, err := f.enforcer(cmd, opts[0], c, shown)
 	if err != nil {
 		return err
 	}
-	return a.runAgent(cmd.Context(), opt, enf, log)
+	return a.runAgent(cmd.Context(), opts, enf, log)
+}
+
+// roots are the install roots, by absolute paths, each once.
+func (f agentFlags) roots(cmd *cobra.Command) ([]string, error) {
+	roots := make([]string, len(f.dirs))
+	for i, dir := range f.dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if dir == "" || slices.Contains(roots, abs) {
+			return nil, cli.Usage(cmd, "--dir %q: name each install root once", dir)
+		}
+		roots[i] = abs
+	}
+	if len(roots) == 0 {
+		return nil, cli.Usage(cmd, "--dir is required: the install root that retectl bundle made")
+	}
+	return roots, nil
 }
 
 // enforcer opens what puts the node's policy in force; nil: nothing does.
 type enforcer func(context.Context) (running, error)
 
-// runAgent keeps the install root, and with enf the kernel.
-func (a agentCommands) runAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) error {
-	unlock, err := lockAgent(opt.Dir)
-	if err != nil {
-		return err
+// runAgent keeps the install roots, and with enf the kernel, of which the first root
+// has the record.
+func (a agentCommands) runAgent(ctx context.Context, opts []agent.Options, enf enforcer, log *slog.Logger) error {
+	for _, opt := range opts {
+		unlock, err := lockAgent(opt.Dir)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	defer unlock()
-	parts, err := openAgent(ctx, opt, enf, log)
+	var parts []running
+	var err error
+	for i := 0; i < len(opts) && err == nil; i++ {
+		var more []running
+		more, err = openAgent(ctx, opts[i], enf)
+		parts, enf = append(parts, more...), nil
+	}
 	var config *agent.ConfigError
 	if errors.As(err, &config) {
 		return cli.Failed(exitConfig, "%v", err)
@@ -175,7 +212,7 @@ func lockAgent(dir string) (unlock func(), err error) {
 type running interface{ Run(context.Context) error }
 
 // openAgent opens the parts. What was in force is so again before anything else.
-func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.Logger) ([]running, error) {
+func openAgent(ctx context.Context, opt agent.Options, enf enforcer) ([]running, error) {
 	var parts []running
 	if enf != nil {
 		e, err := enf(ctx)
@@ -184,7 +221,7 @@ func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.L
 		}
 		parts = append(parts, e)
 		if there, err := (tree.Disk{}).Exists(filepath.Join(opt.Dir, tree.PinFile)); err != nil || !there {
-			log.Info("there is no trust pin: the node's policy is applied, and its artifacts are not followed", "node", opt.Node)
+			opt.Log.Info("there is no trust pin: the node's policy is applied, and its artifacts are not followed", "node", opt.Node)
 			return parts, err
 		}
 	}
@@ -192,18 +229,18 @@ func openAgent(ctx context.Context, opt agent.Options, enf enforcer, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	log.Info("following", "node", opt.Node, "version", ag.Version())
+	opt.Log.Info("following", "node", opt.Node, "version", ag.Version())
 	return append(parts, ag), nil
 }
 
-// command runs --on-change.
-func (f agentFlags) command(a *console) func(context.Context, uint64) error {
+// command runs --on-change for one install root.
+func (f agentFlags) command(a *console, dir string) func(context.Context, uint64) error {
 	return func(ctx context.Context, version uint64) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, f.patience, fmt.Errorf("it did not end in %s", f.patience))
 		defer cancel()
 		c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onChange)
-		c.Dir = f.dir
-		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+f.dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
+		c.Dir = dir
+		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
 		c.Stdout, c.Stderr = a.stderr, a.stderr // stdout carries data, and the agent has none
 		c.WaitDelay = 5 * time.Second
 		killed := inGroup(c)

@@ -34,7 +34,7 @@ func TestSystemdHearsOfAnAgentThatIsReady(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- agentCommands{&app{}}.runAgent(ctx, agent.Options{Dir: t.TempDir()}, opened, slog.New(slog.DiscardHandler))
+		done <- agentCommands{&app{}}.runAgent(ctx, []agent.Options{{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}}, opened, slog.New(slog.DiscardHandler))
 	}()
 	require.NoError(t, socket.SetReadDeadline(time.Now().Add(30*time.Second)))
 	said := make([]byte, 64)

@@ -21,6 +21,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // compiledDir is where retectl compile leaves the tree in a repository.
@@ -42,8 +43,9 @@ func (a releaseCommands) releaseCommand() *cobra.Command {
 		Use:   "release [TREE]",
 		Short: "Give nodes the signed artifacts of a compiled repository",
 		Long: `Put the artifacts that retectl compile signed into the log: those of a repository
-(--repo), or of a compiled tree. A node of the rete is the node of that id here.
-Nodes that hold these artifacts already get no message.
+(--repo), or of a compiled tree. A node of the rete is the node of that id here, and
+may be of other retes of the project, too. Nodes that hold these artifacts already get
+no message.
 
 The first release of a rete pins whose signatures count for it (--trust): the
 certificate of a signer, the trust.json of a bundle, or spiffe://ID=BASE64. From
@@ -169,18 +171,31 @@ func (a releaseCommands) tellReleased(result resource.BatchResult) error {
 	})
 }
 
+// retesOf are the retes that a tree is signed for: one, but for a tree that somebody
+// put together.
+func retesOf(t *tree.Tree) map[string]bool {
+	retes := map[string]bool{}
+	for _, files := range t.Nodes {
+		for _, f := range files {
+			if rete, ok := projector.ReteOf(f.Envelope.Signature.KeyID); ok {
+				retes[rete] = true
+			}
+		}
+	}
+	return retes
+}
+
 // tellWaiting names the nodes of a tree that are not registered, and returns
 // what was released for nodes of its retes that it does not have.
 func (a releaseCommands) tellWaiting(ctx context.Context, c *client.Client, project uuid.UUID, t *tree.Tree) (absent []resource.Release, err error) {
-	retes := map[string]bool{}
+	retes := retesOf(t)
 	var all []resource.Release
 	for r, err := range c.Releases.All(ctx, project) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
-		if t.Nodes[r.NodeID] != nil {
-			retes[r.Rete] = true
+		if retes[r.Rete] { // a node may be of others, too
+			all = append(all, r)
 		}
 	}
 	var waiting []string
@@ -188,7 +203,7 @@ func (a releaseCommands) tellWaiting(ctx context.Context, c *client.Client, proj
 		switch here := t.Nodes[r.NodeID] != nil; {
 		case here && !r.Registered:
 			waiting = append(waiting, r.NodeID)
-		case !here && retes[r.Rete]:
+		case !here:
 			absent = append(absent, r)
 		}
 	}
@@ -220,7 +235,7 @@ func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, p
 			continue
 		}
 		for _, x := range r.Artifacts {
-			if err := c.Releases.Withdraw(ctx, project, r.NodeID, x.Kind, x.Name); err != nil {
+			if err := c.Releases.WithdrawOf(ctx, project, r.Rete, r.NodeID, x.Kind, x.Name); err != nil {
 				return err
 			}
 		}
@@ -264,6 +279,7 @@ func writeReleases(w io.Writer, all []resource.Release) {
 
 func (a releaseCommands) releaseGetCommand() *cobra.Command {
 	var version uint64
+	var rete string
 	cmd := &cobra.Command{
 		Use: "get NODE", Short: "Show a node's artifacts, now or at an older version", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -271,7 +287,7 @@ func (a releaseCommands) releaseGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := c.Releases.Get(cmd.Context(), project, args[0], version)
+			all, err := c.Releases.GetOf(cmd.Context(), project, rete, args[0], version)
 			if err != nil {
 				return err
 			}
@@ -283,6 +299,7 @@ func (a releaseCommands) releaseGetCommand() *cobra.Command {
 		},
 	}
 	a.releaseClient(cmd)
+	cmd.Flags().StringVar(&rete, "rete", "", "show the artifacts of this rete `name` alone, of a node of several; with --version and without this, those of its first")
 	cmd.Flags().Uint64Var(&version, "version", 0, "the newest release whose version is at most this (default what the node holds)")
 	return cmd
 }

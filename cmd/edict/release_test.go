@@ -16,20 +16,27 @@ import (
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
-// compileTree is "compiled DIR VERSION [changed] [second]": it writes the compiled tree of the
-// example repository; changed: with a service in another group; second: signed by another
-// signer. As retectl compile does it, nodes of a tree that is there keep what says the same. Keys
+// compileTree is "compiled DIR VERSION [changed] [second] [elsewhere]": it writes the compiled tree
+// of the example repository; changed: with a service in another group; second: signed by another
+// signer; elsewhere: of another rete with the same nodes, whose certificate is elsewhere.crt. As retectl compile does it, nodes of a tree that is there keep what says the same. Keys
 // and the certificate of the signer are written to the working directory.
 func compileTree(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: compiled DIR VERSION [changed] [second]")
+		ts.Fatalf("usage: compiled DIR VERSION [changed] [second] [elsewhere]")
 	}
 	version, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)
-	repo, signer := reterepo.Example(), "primary"
+	repo, signer, cert := reterepo.Example(), "primary", "primary"
 	for _, word := range args[2:] {
-		if word == "second" {
+		switch word {
+		case "second":
 			signer = word
+			continue
+		case "elsewhere":
+			f := repo["rete.yaml"]
+			f.Data = []byte(strings.Replace(string(f.Data), "rete-lovers", "elsewhere.example", 1))
+			reterepo.Enroll(repo)
+			cert = word
 			continue
 		}
 		f := repo["services/teams.yaml"]
@@ -46,7 +53,7 @@ func compileTree(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range []string{"primary", "second"} {
 		ts.Check(os.WriteFile(ts.MkAbs(name+".key"), reterepo.KeyPEM(name), 0o600))
 	}
-	ts.Check(os.WriteFile(ts.MkAbs("primary.crt"), repo["certs/management-planes/primary.crt"].Data, 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(cert+".crt"), repo["certs/management-planes/primary.crt"].Data, 0o600))
 }
 
 func saysTheSame(dir string, files []reterepo.File) bool {

@@ -24,7 +24,7 @@ import (
 // rollbackFlags are those of rollback.
 type rollbackFlags struct {
 	to, version uint64
-	key         string
+	key, of     string
 }
 
 func (a releaseCommands) rollbackCommand() *cobra.Command {
@@ -56,6 +56,7 @@ back a signer that was retired.`,
 	a.releaseClient(cmd)
 	cmd.Flags().Uint64Var(&f.to, "to", 0, "the version whose content is released again")
 	cmd.Flags().StringVar(&f.key, "signing-key", "", "`file` of the private key of a signer of the rete, PKCS#8 PEM")
+	cmd.Flags().StringVar(&f.of, "rete", "", "the rete, by `name`; needed only if the key is that of a signer of several")
 	cmd.Flags().Uint64Var(&f.version, "version", 0, "the new version (default 1 + the highest of the rete)")
 	return cmd
 }
@@ -131,15 +132,23 @@ func (r *rollback) findSigner(ctx context.Context, key *artifact.Signer) error {
 		return err
 	}
 	public := base64.StdEncoding.EncodeToString(key.PublicKey())
+	var found []string
 	for _, t := range retes {
-		for _, s := range t.Signers {
-			if s.Key == public {
-				r.rete, r.signer = t, key.As(s.SPIFFE)
-				return nil
-			}
+		i := slices.IndexFunc(t.Signers, func(s resource.Signer) bool { return s.Key == public })
+		if i >= 0 && (r.of == "" || r.of == t.Name) {
+			r.rete, r.signer = t, key.As(t.Signers[i].SPIFFE)
+			found = append(found, t.Name)
 		}
 	}
-	return cli.Failed(cli.Differs, "%s is the key of no signer of a rete of this project", r.key)
+	switch {
+	case len(found) > 1:
+		return cli.Failed(cli.BadUsage, "%s is the key of a signer of several retes: say which with --rete, one of %s", r.key, some(found))
+	case len(found) == 0 && r.of != "":
+		return cli.Failed(cli.Differs, "%s is the key of no signer of rete %s in this project", r.key, r.of)
+	case len(found) == 0:
+		return cli.Failed(cli.Differs, "%s is the key of no signer of a rete of this project", r.key)
+	}
+	return nil
 }
 
 // nodes are those of the rete, or the named ones, and settles the new version.
@@ -174,7 +183,7 @@ func (r *rollback) older(ctx context.Context, h resource.Release) ([]string, err
 	if h.Version <= r.to {
 		return nil, nil
 	}
-	then, err := r.c.Releases.Get(ctx, r.project, h.NodeID, r.to)
+	then, err := r.c.Releases.GetOf(ctx, r.project, r.rete.Name, h.NodeID, r.to)
 	var p *client.Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
 		r.problem(h, "it held nothing at version %d, and keeps what it holds", r.to)
@@ -183,7 +192,7 @@ func (r *rollback) older(ctx context.Context, h resource.Release) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	now, err := r.c.Releases.Get(ctx, r.project, h.NodeID, 0)
+	now, err := r.c.Releases.GetOf(ctx, r.project, r.rete.Name, h.NodeID, 0)
 	if err != nil {
 		return nil, err
 	}

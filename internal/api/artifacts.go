@@ -24,6 +24,7 @@ const (
 	patternArtifact      = "/v1/projects/{project}/artifacts/{node}/{kind}/{name}"
 	patternRetes         = "/v1/projects/{project}/retes"
 	cursorReleases       = "a"
+	paramRete            = "rete"
 )
 
 // artifactHandlers serve releases, and the signed artifacts that nodes hold.
@@ -73,7 +74,10 @@ func (h *artifactHandlers) releaseRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternReleased, ID: "getRelease", Tag: "artifacts", Needs: access.SeeProject,
 			Summary: "Read the artifacts that a project released for a node, now or at an older version",
-			Params:  []Param{querySeq("version", "The newest release whose version is at most this; what the node holds when absent.")},
+			Params: []Param{
+				querySeq("version", "The newest release whose version is at most this; what the node holds when absent. Without a rete, of the node's first one."),
+				queryText(paramRete, "Of this rete alone, where the node is of several."),
+			},
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Artifact]{}), Problems: readProblems(CodeReleaseNotFound),
 			serve: h.get,
 		},
@@ -85,9 +89,9 @@ func (h *artifactHandlers) projectRoutes() []Route {
 		{
 			Method: http.MethodDelete, Pattern: patternArtifact, ID: "withdrawArtifact", Tag: "artifacts", Needs: access.OperateProject,
 			Summary: "Withdraw one artifact of a node",
-			Params:  writeParams(), Answers: noContent(),
-			Problems: writeProblems(CodeArtifactNotFound),
-			serve:    h.withdraw,
+			Params:  writeParams(queryText(paramRete, "Of this rete, where the node is of several; its first one when absent.")),
+			Answers: noContent(), Problems: writeProblems(CodeArtifactNotFound),
+			serve: h.withdraw,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRetes, ID: "listRetes", Tag: "artifacts", Needs: access.SeeProject,
@@ -110,11 +114,11 @@ func (h *artifactHandlers) ofNode(c *call) error {
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		at = v.Seq()
-		r, ok := v.Releases().Held(id)
+		all, ok := v.Releases().Held(id)
 		if !ok {
 			return nodeNotFound(id)
 		}
-		out.Items, err = documents(v, r)
+		out.Items, err = documents(v, all)
 		return err
 	})
 	if err != nil {
@@ -127,14 +131,18 @@ func (h *artifactHandlers) ofNode(c *call) error {
 }
 
 // documents are the artifacts that a node holds.
-func documents(v *projector.View, r projector.ReleaseInfo) ([]resource.Artifact, error) {
-	out := make([]resource.Artifact, 0, len(r.Artifacts))
-	for _, a := range r.Artifacts {
-		doc, err := v.Releases().Document(a.Fingerprint)
-		if err != nil {
-			return nil, fmt.Errorf("artifact %s %s of node %s: %w", a.Kind, a.Name, r.Node, err)
+func documents(v *projector.View, all []projector.ReleaseInfo) ([]resource.Artifact, error) {
+	out := []resource.Artifact{}
+	for _, r := range all {
+		for _, a := range r.Artifacts {
+			doc, err := v.Releases().Document(a.Fingerprint)
+			if err != nil {
+				return nil, fmt.Errorf("artifact %s %s of node %s: %w", a.Kind, a.Name, r.Node, err)
+			}
+			out = append(out, resource.Artifact{
+				Kind: a.Kind, Name: a.Name, Rete: besideOf(r), Version: r.Version, Fingerprint: a.Fingerprint.String(), Document: string(doc),
+			})
 		}
-		out = append(out, resource.Artifact{Kind: a.Kind, Name: a.Name, Version: r.Version, Fingerprint: a.Fingerprint.String(), Document: string(doc)})
 	}
 	return out, nil
 }
@@ -150,13 +158,26 @@ func (h *artifactHandlers) withdraw(c *call) error {
 			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidArtifactName, "/"+field, "the %s of an artifact is a DNS label", field)
 		}
 	}
-	if e.ID, err = h.writes.id(c, project, "withdraw:"+strings.Join([]string{string(id), e.Kind, e.Name}, ".")); err != nil {
+	rete, role := c.r.URL.Query().Get(paramRete), []string{string(id), e.Kind, e.Name}
+	if rete != "" {
+		role = append(role, rete)
+	}
+	if e.ID, err = h.writes.id(c, project, "withdraw:"+strings.Join(role, ".")); err != nil {
 		return err
 	}
+	h.model.Read(func(v *projector.View) {
+		all, _ := v.Releases().Of(project, id)
+		if all = ofRete(all, rete); rete != "" && len(all) == 1 {
+			e.Rete = besideOf(all[0])
+		}
+	})
 	return h.writes.remove(c, e, func(v *projector.View) error {
-		r, _, _ := v.Releases().Of(project, id)
-		for _, a := range r.Artifacts {
-			if a.Kind == e.Kind && a.Name == e.Name {
+		all, _ := v.Releases().Of(project, id)
+		for _, r := range all {
+			if rete == "" && r.Further || rete != "" && r.Rete != rete {
+				continue
+			}
+			if slices.ContainsFunc(r.Artifacts, func(a projector.ArtifactInfo) bool { return a.Kind == e.Kind && a.Name == e.Name }) {
 				return nil
 			}
 		}

@@ -187,3 +187,58 @@ func TestAReleaseSaysWhyALineIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// second is the line of a node in another rete than the example's.
+func second(t testing.TB, node string, version uint64) string {
+	repo := reterepo.Example()
+	f := repo["rete.yaml"]
+	f.Data = []byte(strings.Replace(string(f.Data), "rete-lovers", "elsewhere.example", 1))
+	reterepo.Enroll(repo)
+	line := releaseLine(t, node, reterepo.Signed(repo, "primary", version)[node], "primary")
+	return strings.ReplaceAll(line, `"trust":[{"spiffe_id":"spiffe://rete-lovers/`, `"trust":[{"spiffe_id":"spiffe://elsewhere.example/`)
+}
+
+func TestANodeOfTwoRetesIsReadReteByRete(t *testing.T) {
+	p := newReleasing(t)
+	v1 := tree(5, false)
+	p.put("alpha", `{}`)
+	require.Equal(t, 2, p.release(releaseLine(t, "alpha", v1["alpha"], "primary"), releaseLine(t, "beta", v1["beta"])).Applied)
+	require.Equal(t, 2, p.release(second(t, "alpha", 1), second(t, "beta", 1)).Applied)
+	require.Equal(t, 2, p.release(second(t, "alpha", 1), releaseLine(t, "alpha", v1["alpha"])).Unchanged)
+
+	var listed []string
+	for path := artifacts + "?limit=1"; path != ""; {
+		page := into[resource.Page[resource.Release]](t, p.do("GET", path, ""))
+		require.Len(t, page.Items, 1)
+		listed = append(listed, page.Items[0].NodeID+" "+page.Items[0].Rete)
+		if path = ""; page.NextCursor != nil {
+			path = artifacts + "?limit=1&cursor=" + *page.NextCursor
+		}
+	}
+	require.Equal(t, []string{"alpha rete-lovers", "alpha elsewhere.example", "beta rete-lovers", "beta elsewhere.example"}, listed)
+
+	names := func(path string) (all []string) {
+		for _, a := range into[resource.Items[resource.Artifact]](t, p.do("GET", path, "")).Items {
+			all = append(all, strings.TrimSpace(a.Kind+"."+a.Name+" "+a.Rete))
+		}
+		return all
+	}
+	both := []string{"agent.agent", "vertex.flor", "agent.agent elsewhere.example", "vertex.flor elsewhere.example"}
+	require.Equal(t, both, names("/v1/nodes/alpha/artifacts"))
+	require.Equal(t, both, names(artifacts+"/alpha"))
+	require.Equal(t, both[:2], names(artifacts+"/alpha?rete=rete-lovers"))
+	require.Equal(t, both[2:], names(artifacts+"/alpha?rete=elsewhere.example"))
+	require.Equal(t, both[:2], names(artifacts+"/alpha?version=9"))
+	require.Equal(t, both[2:], names(artifacts+"/alpha?version=9&rete=elsewhere.example"))
+	p.want(http.StatusNotFound, api.CodeReleaseNotFound, p.do("GET", artifacts+"/alpha?rete=other", ""))
+
+	p.want(http.StatusNotFound, api.CodeArtifactNotFound, p.do("DELETE", artifacts+"/alpha/vertex/flor?rete=other", ""))
+	p.want(http.StatusNoContent, "", p.do("DELETE", artifacts+"/alpha/vertex/flor?rete=elsewhere.example", ""))
+	require.Equal(t, both[:3], names(artifacts+"/alpha"))
+	p.want(http.StatusNoContent, "", p.do("DELETE", artifacts+"/alpha/vertex/flor", ""))
+	p.want(http.StatusNoContent, "", p.do("DELETE", artifacts+"/alpha/agent/agent", ""))
+	p.want(http.StatusNotFound, api.CodeArtifactNotFound, p.do("DELETE", artifacts+"/alpha/agent/agent", ""))
+	require.Equal(t, both[2:3], names(artifacts+"/alpha"), "the second stays what it is called")
+	require.Equal(t, 1, p.release(second(t, "alpha", 2)).Applied)
+	require.Equal(t, both[2:], names(artifacts+"/alpha"))
+}

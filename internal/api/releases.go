@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/projector"
@@ -22,9 +24,10 @@ const eventRoom = 4 << 10
 
 // release makes an event of one line, if it changes anything.
 func (b *batch) release(line []byte) error {
+	var rete string
 	e, err := policy.DecodeReleaseLine(line)
 	if err == nil {
-		err = projector.CheckRelease(e)
+		rete, err = projector.CheckRelease(e)
 	}
 	if err != nil {
 		b.rejectInvalid(e.Node, err)
@@ -40,6 +43,11 @@ func (b *batch) release(line []byte) error {
 	if _, pending := b.pending(e.Node); !pending && b.released(e) {
 		return nil
 	}
+	b.model.Read(func(v *projector.View) {
+		if v.Releases().Joins(e.Node, rete) {
+			e.Rete = rete
+		}
+	})
 	e.Project = b.project
 	if e.ID, err = b.writes.id(b.c, b.project, "release:"+strconv.Itoa(b.lines)); err != nil {
 		return err
@@ -60,14 +68,14 @@ func sizeOf(e policy.ArtifactReleased) int {
 // released notes a line that changes nothing: the node holds that already, or
 // belongs to another project.
 func (b *batch) released(e policy.ArtifactReleased) bool {
-	var had, taken bool
-	var now projector.ReleaseInfo
-	b.model.Read(func(v *projector.View) { now, had, taken = v.Releases().Of(b.project, e.Node) })
+	var taken bool
+	var now []projector.ReleaseInfo
+	b.model.Read(func(v *projector.View) { now, taken = v.Releases().Of(b.project, e.Node) })
 	if taken {
-		b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project", e.Node))
+		b.reject(b.lines, e.Node, projector.CodeNodeIDTaken, fmt.Sprintf("node id %s belongs to another project; a node of several retes is given the artifacts of each in its own project", e.Node))
 		return true
 	}
-	if had && projector.SameRelease(now, e) {
+	if slices.ContainsFunc(now, func(r projector.ReleaseInfo) bool { return projector.SameRelease(r, e) }) {
 		b.result.Unchanged++
 		return true
 	}
@@ -84,12 +92,25 @@ func (h *artifactHandlers) list(c *call) error {
 		return err
 	}
 	var items []projector.ReleaseInfo
-	h.model.Read(func(v *projector.View) { items, err = v.Releases().List(project, policy.NodeID(after), limit+1) })
+	h.model.Read(func(v *projector.View) { items, err = v.Releases().List(project, releasePlace(after), limit+1) })
 	if err != nil {
 		return err
 	}
-	end := func(r projector.ReleaseInfo) string { return string(r.Node) }
-	return c.json(http.StatusOK, cut(items, limit, cursorReleases, end, showRelease))
+	return c.json(http.StatusOK, cut(items, limit, cursorReleases, releaseCursor, showRelease))
+}
+
+// releaseCursor is behind a release, and releasePlace reads it: a node, and the rete
+// of a release beside the node's first.
+func releaseCursor(r projector.ReleaseInfo) string {
+	if r.Further {
+		return string(r.Node) + "/" + r.Rete
+	}
+	return string(r.Node)
+}
+
+func releasePlace(cursor string) projector.ReleasePlace {
+	node, beside, _ := strings.Cut(cursor, "/")
+	return projector.ReleasePlace{Node: policy.NodeID(node), Further: beside}
 }
 
 func showRelease(r projector.ReleaseInfo) resource.Release {
@@ -113,23 +134,26 @@ func (h *artifactHandlers) get(c *call) error {
 		return err
 	}
 	var seq uint64
+	var of projector.ReleaseInfo
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {
-		r, ok, _ := v.Releases().Of(project, id)
-		switch {
-		case !ok:
+		all, _ := v.Releases().Of(project, id)
+		if all = ofRete(all, c.r.URL.Query().Get(paramRete)); len(all) == 0 {
 			return problem(http.StatusNotFound, CodeReleaseNotFound, "nothing was released for node %s here", id)
-		case version == 0:
-			out.Items, err = documents(v, r)
+		}
+		if version == 0 {
+			out.Items, err = documents(v, all)
 			return err
 		}
-		if seq, ok, err = v.Releases().At(project, id, version); err == nil && !ok {
+		of = all[0]
+		var ok bool
+		if seq, ok, err = v.Releases().At(project, id, besideOf(of), version); err == nil && !ok {
 			err = problem(http.StatusNotFound, CodeReleaseNotFound, "nothing of version %d or below was released for node %s", version, id)
 		}
 		return err
 	})
 	if err == nil && seq > 0 {
-		out.Items, err = h.releasedAt(c, seq)
+		out.Items, err = h.releasedAt(c, seq, besideOf(of))
 	}
 	if err != nil {
 		return err
@@ -137,8 +161,21 @@ func (h *artifactHandlers) get(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
+// ofRete keeps what is of a rete; empty: everything.
+func ofRete(all []projector.ReleaseInfo, rete string) []projector.ReleaseInfo {
+	return slices.DeleteFunc(all, func(r projector.ReleaseInfo) bool { return rete != "" && r.Rete != rete })
+}
+
+// besideOf is the rete of a release beside the node's first; empty: it is the first.
+func besideOf(r projector.ReleaseInfo) string {
+	if r.Further {
+		return r.Rete
+	}
+	return ""
+}
+
 // releasedAt reads the artifacts of a release out of the log.
-func (h *artifactHandlers) releasedAt(c *call, seq uint64) ([]resource.Artifact, error) {
+func (h *artifactHandlers) releasedAt(c *call, seq uint64, beside string) ([]resource.Artifact, error) {
 	if h.event == nil {
 		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker cannot read the log")
 	}
@@ -157,7 +194,7 @@ func (h *artifactHandlers) releasedAt(c *call, seq uint64) ([]resource.Artifact,
 	}
 	out := make([]resource.Artifact, len(all))
 	for i, a := range all {
-		out[i] = resource.Artifact{Kind: a.Kind, Name: a.Name, Version: a.Version, Fingerprint: a.Fingerprint.String(), Document: string(a.Document)}
+		out[i] = resource.Artifact{Kind: a.Kind, Name: a.Name, Rete: beside, Version: a.Version, Fingerprint: a.Fingerprint.String(), Document: string(a.Document)}
 	}
 	return out, nil
 }

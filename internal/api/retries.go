@@ -99,8 +99,7 @@ func (t *retries) present(e policy.Event) (seq uint64, seldom bool, err error) {
 			n, _ := v.Node(e.Node)
 			seq = n.Version
 		case policy.ArtifactReleased:
-			r, _, _ := v.Releases().Of(e.Project, e.Node)
-			seq = r.Seq
+			seq = v.Releases().Gave(e.Project, e.Node, e.ID)
 		case policy.RevisionCreated:
 			var r projector.RevisionInfo
 			r, _, err = v.Revision(e.Project, e.Policy, e.Revision.ID)

@@ -8,8 +8,8 @@ import (
 
 // recordDifference records, part by part, what a node has now and had not, and releases the
 // documents that it had. A newer set has another version in each document.
-func (f artifactFold) recordDifference(n *node, old []heldPart) {
-	now := n.artifacts.parts
+func (f artifactFold) recordDifference(n *node, s *artifactSet, old []heldPart) {
+	now := s.parts
 	for i, j := 0, 0; i < len(old) || j < len(now); {
 		c := -1
 		switch {
@@ -19,9 +19,9 @@ func (f artifactFold) recordDifference(n *node, old []heldPart) {
 			c = old[i].compare(now[j].artifactPart)
 		}
 		if c < 0 {
-			f.recordOne(n, old[i].artifactPart, i, false)
+			f.recordOne(n, s, old[i].artifactPart, i, false)
 		} else {
-			f.recordOne(n, now[j].artifactPart, j, true)
+			f.recordOne(n, s, now[j].artifactPart, j, true)
 			j++
 		}
 		if c <= 0 {
@@ -34,20 +34,22 @@ func (f artifactFold) recordDifference(n *node, old []heldPart) {
 // recordAll records that a node which was registered has its artifacts now, or
 // that one which was removed lost them.
 func (f artifactFold) recordAll(n *node, has bool) {
-	if n.artifacts == nil {
-		return
-	}
-	for i, p := range n.artifacts.parts {
-		f.recordOne(n, p.artifactPart, i, has)
+	place := 0
+	for _, s := range n.sets() {
+		for _, p := range s.parts {
+			f.recordOne(n, s, p.artifactPart, place, has)
+			place++
+		}
 	}
 }
 
 // recordOne records that a registered node has or lost one of its artifacts, at a
-// place in the set that the event left, or in the one that it found.
-func (f artifactFold) recordOne(n *node, p artifactPart, place int, has bool) {
+// place among what the event left, or among what it found.
+func (f artifactFold) recordOne(n *node, s *artifactSet, p artifactPart, place int, has bool) {
 	if n.identity == nil {
 		return // a node is sent its artifacts once it is registered
 	}
+	p.name = s.said(p.name)
 	if !has {
 		f.keepWithdrawn(n, p, place)
 	}

@@ -39,7 +39,8 @@ type FactKind struct {
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
 // project/node, node/policy, an admission policy's id, project/rete, project/node,
 // "project/node version" (20 digits), since a space sorts before what ids have, and
-// a principal's id.
+// a principal's id. Where a node is of several retes, " of rete" follows the node, for each
+// but its first.
 var FactKinds = []FactKind{
 	{FactPolicy, ofProjects(FactPolicy), keyPolicy, (*loader).policies, hashPolicy, of(policyFact)},
 	{FactRevision, revisionTitle, keyRevision, (*loader).revisions, hashWhole, of(revisionFact)},
@@ -80,6 +81,7 @@ func rowTitle(key string) string {
 
 func releaseTitle(key string) string {
 	project, id, _ := strings.Cut(key, "/")
-	node, version, _ := strings.Cut(id, " ")
+	at := strings.LastIndexByte(id, ' ')
+	node, version := id[:max(at, 0)], id[at+1:]
 	return "release " + strings.TrimLeft(version, "0") + " of node " + node + " of project " + project
 }

@@ -18,9 +18,11 @@ type rete struct {
 	nodes   int                    // that hold artifacts of it
 }
 
-// artifactSet is what the fold knows of a node's artifacts, for ever: after the
-// last is withdrawn the version still says what is not newer.
+// artifactSet is what the fold knows of a node's artifacts of one rete, for ever:
+// after the last is withdrawn the version still says what is not newer. A node has one
+// whose rete is not said, and where that is of another rete, one for each more.
 type artifactSet struct {
+	beside  string // the rete, of one beside the first; empty: the first
 	rete    *rete  // nil while there are no parts
 	version uint64 // the highest released
 	seq     uint64 // of the event that gave the present parts
@@ -43,15 +45,19 @@ type heldPart struct {
 type artifactFold struct{ *fold }
 
 func (f artifactFold) artifactReleased(ev policy.ArtifactReleased, e *entry) Verdict {
-	n, pinned, v := f.judgeRelease(ev, e.released, e.fault)
+	at, pinned, v := f.judgeRelease(ev, e.released, e.fault)
 	if !v.accepted() {
 		return v
 	}
 	proj := f.project(ev.Project)
-	if n == nil {
-		n = f.claim(ev.Node, proj)
+	if at.node == nil {
+		at.node = f.claim(ev.Node, proj)
 	}
-	f.applyRelease(n, f.pin(proj, pinned, ev, e.released), ev.ID, e.released)
+	s := at.set
+	if s == nil {
+		s = at.node.newSet(at.beside)
+	}
+	f.applyRelease(at.node, s, f.pin(proj, pinned, ev, e.released), ev.ID, e.released)
 	return Verdict{}
 }
 
@@ -78,12 +84,7 @@ func (f artifactFold) pin(proj *project, t *rete, ev policy.ArtifactReleased, r 
 }
 
 // applyRelease gives a node its new set, and records what that changes.
-func (f artifactFold) applyRelease(n *node, t *rete, event uuid.UUID, r *released) {
-	s := n.artifacts
-	if s == nil {
-		s = &artifactSet{}
-		n.artifacts = s
-	}
+func (f artifactFold) applyRelease(n *node, s *artifactSet, t *rete, event uuid.UUID, r *released) {
 	if s.rete == nil {
 		s.rete = t
 		t.nodes++
@@ -96,33 +97,36 @@ func (f artifactFold) applyRelease(n *node, t *rete, event uuid.UUID, r *release
 		f.storePayload(p.fingerprint, p.document)
 	}
 	s.version = r.version
-	f.key = appendReleaseKey(f.key[:0], n.project.id, n.id, r.version)
+	f.key = appendReleaseKey(f.key[:0], n.project.id, n.id, s.beside, r.version)
 	f.value = appendU64(f.value[:0], f.seq)
 	f.set(f.key, f.value)
-	f.recordDifference(n, old)
-	f.remember(n, event)
+	f.recordDifference(n, s, old)
+	f.remember(n, s, event)
 }
 
 func (f artifactFold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) Verdict {
-	n, at, v := f.judgeWithdrawal(ev, fault)
+	where, at, v := f.judgeWithdrawal(ev, fault)
 	if at == notAsked {
 		return v
 	}
+	n, s := where.node, where.set
 	if n == nil {
 		n = f.claim(ev.Node, f.project(ev.Project))
 	}
-	if n.artifacts == nil {
-		n.artifacts = &artifactSet{}
+	if s == nil {
+		if s = n.artifacts; s == nil {
+			s = n.newSet("")
+		}
 	}
-	if s := n.artifacts; at >= 0 {
-		f.recordOne(n, s.parts[at].artifactPart, at, false)
+	if at >= 0 {
+		f.recordOne(n, s, s.parts[at].artifactPart, at, false)
 		f.release(s.parts[at].fingerprint)
 		s.parts = slices.Delete(s.parts, at, at+1)
 		if len(s.parts) == 0 {
 			f.detachTrust(s)
 		}
 	}
-	f.remember(n, ev.ID)
+	f.remember(n, s, ev.ID)
 	return v
 }
 
@@ -141,27 +145,29 @@ func (f artifactFold) detachTrust(s *artifactSet) {
 
 // renew gives the artifacts of a node with new labels ids of this event.
 func (f artifactFold) renew(n *node) {
-	if n.artifacts == nil || len(n.artifacts.parts) == 0 {
-		return
+	place := 0
+	for _, s := range n.sets() {
+		for i := range s.parts {
+			p := &s.parts[i]
+			p.since, p.place = f.moment(), place
+			place++
+		}
+		if len(s.parts) > 0 {
+			f.store(n, s)
+		}
 	}
-	for i := range n.artifacts.parts {
-		p := &n.artifacts.parts[i]
-		p.since, p.place = f.moment(), i
-	}
-	f.store(n)
 }
 
 // remember makes the event the one that gave the node its artifacts.
-func (f artifactFold) remember(n *node, event uuid.UUID) {
-	s := n.artifacts
+func (f artifactFold) remember(n *node, s *artifactSet, event uuid.UUID) {
 	s.seq, s.time, s.event = f.seq, f.time, event
 	s.seen |= eventBits(event)
 	f.noteApplied(toNode(n.ordinal, event))
-	f.store(n)
+	f.store(n, s)
 }
 
-func (f artifactFold) store(n *node) {
-	f.key, f.value = appendArtifactsKey(f.key[:0], n.project.id, n.id), n.artifacts.append(f.value[:0])
+func (f artifactFold) store(n *node, s *artifactSet) {
+	f.key, f.value = appendArtifactsKey(f.key[:0], n.project.id, n.id, s.beside), s.append(f.value[:0])
 	f.set(f.key, f.value)
 }
 

@@ -97,6 +97,14 @@ func withdraw(event, proj int, node, kind, name string) policy.ArtifactWithdrawn
 	return policy.ArtifactWithdrawn{ID: evt(event), Project: tenant(proj), Node: policy.NodeID(node), Kind: kind, Name: name}
 }
 
+// manyNames are so many names of vertices.
+func manyNames(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("v%03d", i))
+	}
+	return all
+}
+
 func TestTheFoldJudgesReleases(t *testing.T) {
 	k1, k2, k3 := one("k1"), one("k2"), one("k3")
 	first := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
@@ -218,6 +226,31 @@ func TestTheFoldJudgesReleases(t *testing.T) {
 			{pinning(release(4, 1, "a", 2, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), CodeSignerNotTrusted},
 			{update(t, 5, 2, "a", "role", "web"), CodeNodeIDTaken},
 		},
+		"a node is of a second rete where the event says so": {
+			{first, "applied"},
+			{naming(pinning(release(2, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), k1), "two"), policy.Invalid},
+			{naming(release(3, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), "two"), CodeSignerNotTrusted},
+			{naming(pinning(release(4, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), "two"), "applied"},
+			{release(5, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), "duplicate"},
+			{release(6, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "other"), CodeVersionNotNewer},
+			{release(7, 1, "a", 2, k1, []string{k1}, "flor"), "applied"},
+			{naming(release(8, 1, "a", 3, k1, []string{k1}, "flor"), "one"), "applied"},
+			{naming(release(9, 1, "a", 3, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), "one"), policy.Invalid},
+			{naming(withdraw(10, 1, "a", kindVertex, "flor"), "three"), "duplicate"},
+			{naming(withdraw(11, 1, "a", kindVertex, "flor"), "two"), "applied"},
+			{naming(withdraw(12, 1, "a", kindAgent, kindAgent), "two"), "applied"},
+			{naming(release(13, 1, "a", 9, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), "two"), CodeSignerNotTrusted},
+			{naming(pinning(release(14, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), "two"), CodeVersionNotNewer},
+			{release(15, 1, "a", 4, k1, []string{k1}, "flor"), "applied"},
+		},
+		"a node holds a bounded number of artifacts, of all its retes": {
+			{first, "applied"},
+			{naming(pinning(release(2, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, manyNames(policy.MaxArtifacts-2)...), spiffe("two", "k1")), "two"), policy.Invalid},
+			{naming(pinning(release(3, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, manyNames(policy.MaxArtifacts-3)...), spiffe("two", "k1")), "two"), "applied"},
+			{release(4, 1, "a", 2, k1, []string{k1}, "flor", "one-more"), policy.Invalid},
+			{update(t, 5, 1, "a", "role", "web"), "applied"},
+			{leave(6, 1, "a"), "applied"},
+		},
 		"a rete without artifacts is pinned anew, and versions still rise": {
 			{first, "applied"},
 			{withdraw(2, 1, "a", kindAgent, kindAgent), "applied"},
@@ -280,11 +313,47 @@ type releaseOracle struct {
 }
 
 type releaseNode struct {
+	seen map[int]bool
+	sets []*releaseSet // the first one first; those beside it have one rete for ever
+}
+
+type releaseSet struct {
+	beside  bool
 	rete    string
 	version uint64
 	last    int
-	seen    map[int]bool
 	docs    map[string]string // <kind>.<name> → document
+}
+
+// told is what a node of these sets was told, by the names of messages.
+func (n *releaseNode) told() map[string]string {
+	all := map[string]string{}
+	for _, s := range n.sets {
+		for name, doc := range s.docs {
+			if s.beside {
+				name += "." + s.rete
+			}
+			all[name] = doc
+		}
+	}
+	return all
+}
+
+// set is where an event about a rete belongs; a new one where there is none.
+func (n *releaseNode) set(rete string, named bool) *releaseSet {
+	first := n.sets[0]
+	if len(first.docs) > 0 && first.rete == rete {
+		return first
+	}
+	for _, s := range n.sets[1:] {
+		if s.rete == rete && (named || len(s.docs) > 0) {
+			return s
+		}
+	}
+	if named && len(first.docs) > 0 {
+		return &releaseSet{beside: true, rete: rete}
+	}
+	return first
 }
 
 // drawnRelease is an event about artifacts, in words.
@@ -294,33 +363,64 @@ type drawnRelease struct {
 	withdraw          string // <kind>.<name>
 	version           uint64
 	signer            string
+	rete              string // that the event says
 	pin, trust, parts []string
 }
 
 func (d drawnRelease) event() policy.Event {
 	if d.withdraw != "" {
 		kind, name, _ := strings.Cut(d.withdraw, ".")
-		return withdraw(d.number, 1, d.node, kind, name)
+		return naming(withdraw(d.number, 1, d.node, kind, name), d.rete)
 	}
-	return pinning(release(d.number, 1, d.node, d.version, d.signer, d.trust, d.parts...), d.pin...)
+	return naming(pinning(release(d.number, 1, d.node, d.version, d.signer, d.trust, d.parts...), d.pin...), d.rete)
+}
+
+// naming makes an event say of which rete it is.
+func naming(e policy.Event, rete string) policy.Event {
+	switch e := e.(type) {
+	case policy.ArtifactReleased:
+		e.Rete = rete
+		return e
+	case policy.ArtifactWithdrawn:
+		e.Rete = rete
+		return e
+	}
+	return e
 }
 
 func (o *releaseOracle) judge(d drawnRelease) string {
 	n := o.nodes[d.node]
 	if n == nil {
-		n = &releaseNode{seen: map[int]bool{}, docs: map[string]string{}}
+		n = &releaseNode{seen: map[int]bool{}, sets: []*releaseSet{{}}}
 	}
-	switch {
-	case n.last == d.number:
-		return "duplicate"
-	case n.seen[d.number]:
+	for _, s := range n.sets {
+		if s.last == d.number {
+			return "duplicate"
+		}
+	}
+	if n.seen[d.number] {
 		return CodeStaleEvent
 	}
-	accept := func() { o.nodes[d.node], n.last, n.seen[d.number] = n, d.number, true }
+	accept := func(s *releaseSet) {
+		o.nodes[d.node], s.last, n.seen[d.number] = n, d.number, true
+		if !slices.Contains(n.sets, s) {
+			n.sets = append(n.sets, s)
+		}
+	}
 	if d.withdraw != "" {
-		_, had := n.docs[d.withdraw]
-		delete(n.docs, d.withdraw)
-		accept()
+		s := n.sets[0]
+		if d.rete != "" {
+			if s = n.set(d.rete, true); s.rete != d.rete || !slices.Contains(n.sets, s) {
+				s = nil
+			}
+		}
+		if s == nil {
+			accept(n.sets[0])
+			return "duplicate"
+		}
+		_, had := s.docs[d.withdraw]
+		delete(s.docs, d.withdraw)
+		accept(s)
 		if !had {
 			return "duplicate"
 		}
@@ -336,13 +436,17 @@ func (o *releaseOracle) judge(d drawnRelease) string {
 		docs[e.Kind+"."+e.Name] = doc + "\n"
 	}
 	rete, _, _ := strings.Cut(strings.TrimPrefix(d.signer, "spiffe://"), "/")
-	if d.version == n.version && maps.Equal(docs, n.docs) {
+	if d.rete != "" && d.rete != rete {
+		return policy.Invalid
+	}
+	s := n.set(rete, d.rete != "")
+	if s.version > 0 && d.version == s.version && maps.Equal(docs, s.docs) {
 		return "duplicate"
 	}
-	if d.version <= n.version {
+	if d.version <= s.version {
 		return CodeVersionNotNewer
 	}
-	if len(n.docs) > 0 && n.rete != rete {
+	if len(s.docs) > 0 && s.rete != rete {
 		return CodeSignerNotTrusted
 	}
 	signers, known := o.pinned[rete]
@@ -352,8 +456,8 @@ func (o *releaseOracle) judge(d drawnRelease) string {
 	if !slices.Contains(signers, d.signer) || !slices.Contains(d.trust, d.signer) {
 		return CodeSignerNotTrusted // of the agent's artifact, or of the vertices
 	}
-	n.rete, n.version, n.docs = rete, d.version, docs
-	accept()
+	s.rete, s.version, s.docs = rete, d.version, docs
+	accept(s)
 	if d.version >= o.from[rete] {
 		o.pinned[rete], o.from[rete] = d.trust, d.version
 	}
@@ -365,7 +469,9 @@ func (o *releaseOracle) unpin() {
 	for rete := range o.pinned {
 		held := false
 		for _, n := range o.nodes {
-			held = held || n.rete == rete && len(n.docs) > 0
+			for _, s := range n.sets {
+				held = held || s.rete == rete && len(s.docs) > 0
+			}
 		}
 		if !held {
 			delete(o.pinned, rete)
@@ -381,8 +487,15 @@ func drawRelease(t *rapid.T, number int) drawnRelease {
 		parts: rapid.SampledFrom([][]string{{"flor"}, {"flor", "wg"}, {"wg"}}).Draw(t, "parts"),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+		d.rete = rapid.SampledFrom([]string{"", "one", "two"}).Draw(t, "rete")
 		d.withdraw = rapid.SampledFrom([]string{"agent.agent", "vertex.flor", "vertex.wg"}).Draw(t, "withdrawn")
 		return d
+	}
+	if rapid.Bool().Draw(t, "named") {
+		d.rete, _ = ReteOf(d.signer)
+		if rapid.IntRange(0, 9).Draw(t, "wrong") == 0 {
+			d.rete = "three"
+		}
 	}
 	d.pin = []string{d.signer}
 	d.trust = []string{d.signer}
@@ -434,7 +547,7 @@ func TestReleasesEqualTheOracle(t *testing.T) {
 		for node, docs := range told {
 			want := map[string]string{}
 			if n := o.nodes[node]; n != nil && o.registered[node] {
-				want = n.docs
+				want = n.told()
 			}
 			require.Equal(rt, want, docs, "what %s was told", node)
 			require.Equal(rt, want, documentsOf(rt, p, node, o.registered[node]), "what %s holds", node)
@@ -463,13 +576,19 @@ func hearArtifacts(t require.TestingT, edges []Edge, told map[string]map[string]
 func documentsOf(t require.TestingT, p *Projector, node string, registered bool) map[string]string {
 	docs := map[string]string{}
 	p.Read(func(v *View) {
-		r, ok := v.Releases().Held(policy.NodeID(node))
+		held, ok := v.Releases().Held(policy.NodeID(node))
 		require.Equal(t, registered, ok)
-		for _, a := range r.Artifacts {
-			doc, err := v.Releases().Document(a.Fingerprint)
-			require.NoError(t, err)
-			require.Equal(t, compiler.Fingerprint(sha256.Sum256(doc)), a.Fingerprint)
-			docs[a.Kind+"."+a.Name] = string(doc)
+		for _, r := range held {
+			for _, a := range r.Artifacts {
+				doc, err := v.Releases().Document(a.Fingerprint)
+				require.NoError(t, err)
+				require.Equal(t, compiler.Fingerprint(sha256.Sum256(doc)), a.Fingerprint)
+				name := a.Kind + "." + a.Name
+				if r.Further {
+					name += "." + r.Rete
+				}
+				docs[name] = string(doc)
+			}
 		}
 	})
 	return docs
@@ -483,16 +602,16 @@ func TestPastReleasesAreFoundByVersion(t *testing.T) {
 	}
 	p.Read(func(v *View) {
 		for version, want := range map[uint64]uint64{2: 0, 3: 1, 4: 1, 5: 2, 8: 2, 9: 3, 1 << 50: 3} {
-			seq, ok, err := v.Releases().At(tenant(1), "a", version)
+			seq, ok, err := v.Releases().At(tenant(1), "a", "", version)
 			require.NoError(t, err)
 			require.Equal(t, want > 0, ok, version)
 			require.Equal(t, want, seq, version)
 		}
-		_, ok, err := v.Releases().At(tenant(1), "a-b", 9)
+		_, ok, err := v.Releases().At(tenant(1), "a-b", "", 9)
 		require.NoError(t, err)
 		require.False(t, ok)
 		require.Equal(t, []ReteInfo{{"one", 9, 1, signersOf(k1)}}, v.Releases().Retes(tenant(1)))
-		all, err := v.Releases().List(tenant(1), "", 9)
+		all, err := v.Releases().List(tenant(1), ReleasePlace{}, 9)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.False(t, all[0].Registered)

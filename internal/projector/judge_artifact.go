@@ -2,6 +2,7 @@ package projector
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -18,12 +19,10 @@ func (j *judge) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *n
 	}
 	switch {
 	case n.project.id != project:
-		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id), true
-	case n.artifacts == nil:
-		return n, Verdict{}, false
-	case n.artifacts.event == event:
+		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another, or give it the artifacts of each of its retes in that project", id), true
+	case slices.ContainsFunc(n.sets(), func(s *artifactSet) bool { return s.event == event }):
 		return n, duplicate, true
-	case j.appliedToNode(n.ordinal, n.artifacts.seen, event):
+	case slices.ContainsFunc(n.sets(), func(s *artifactSet) bool { return j.appliedToNode(n.ordinal, s.seen, event) }):
 		return n, reject(CodeStaleEvent, "event %s about the artifacts of node %s was applied before and a newer one followed: publish a new event", event, id), true
 	}
 	return n, Verdict{}, false
@@ -32,24 +31,27 @@ func (j *judge) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *n
 // judgeRelease accepts a newer set whose signatures count. r is what the event's
 // documents say, nil when they were not read yet; pinned is the rete, nil when this
 // event pins it.
-func (j *judge) judgeRelease(ev policy.ArtifactReleased, r *released, fault *policy.DecodeError) (n *node, pinned *rete, v Verdict) {
+func (j *judge) judgeRelease(ev policy.ArtifactReleased, r *released, fault *policy.DecodeError) (at besideHeld, pinned *rete, v Verdict) {
 	n, v, settled := j.judgeArtifacts(ev.Node, ev.Project, ev.ID)
 	if settled {
-		return n, nil, v
+		return at, nil, v
 	}
 	if r == nil && fault == nil {
 		r, fault = readReleased(ev)
 	}
 	if fault != nil {
-		return n, nil, invalid(fault)
+		return at, nil, invalid(fault)
 	}
-	if n != nil && n.artifacts != nil {
-		if v, stays := newerThan(n.artifacts, r, ev.Node); stays {
-			return n, nil, v
+	if at = n.place(r.rete, ev.Rete != ""); at.set != nil {
+		if v, stays := newerThan(at.set, r, ev.Node); stays {
+			return at, nil, v
 		}
-		if held := n.artifacts.rete; held != nil && held.name != r.rete {
-			return n, nil, reject(CodeSignerNotTrusted, "node %s holds artifacts of rete %s, for which a signer of rete %s does not speak: withdraw them first", ev.Node, held.name, r.rete)
+		if held := at.set.rete; held != nil && held.name != r.rete {
+			return at, nil, reject(CodeSignerNotTrusted, "%s", otherRete(ev.Node, held.name, r.rete))
 		}
+	}
+	if v, full := tooManyBeside(at, r); full {
+		return at, nil, v
 	}
 	pinned = j.reteOf(ev.Project, r.rete)
 	trusted := ev.Trust
@@ -57,9 +59,31 @@ func (j *judge) judgeRelease(ev policy.ArtifactReleased, r *released, fault *pol
 		trusted = pinned.signers
 	}
 	if v, bad := untrusted(r, trusted); bad {
-		return n, nil, v
+		return at, nil, v
 	}
-	return n, pinned, Verdict{}
+	return at, pinned, Verdict{}
+}
+
+// otherRete says what an event lacks that gives a node artifacts of a second rete.
+func otherRete(id policy.NodeID, held, rete string) string {
+	return fmt.Sprintf("node %s holds artifacts of rete %s, for which a signer of rete %s does not speak: say rete %s in the event to give it those beside them, or withdraw them first",
+		id, held, rete, rete)
+}
+
+// tooManyBeside bounds what a node holds of all its retes, since each artifact has a
+// number among them.
+func tooManyBeside(at besideHeld, r *released) (v Verdict, full bool) {
+	if at.node == nil {
+		return v, false
+	}
+	beside := at.node.partsBeside(at.set)
+	if beside == 0 || beside+len(r.parts) <= policy.MaxArtifacts {
+		return v, false
+	}
+	return invalid(&policy.DecodeError{Code: policy.Invalid, Violations: policy.Violations{{
+		Pointer: "/artifacts", Code: policy.CodeArtifactsOutOfRange,
+		Detail: fmt.Sprintf("%d artifacts beside %d of the node's other retes; a node holds at most %d", len(r.parts), beside, policy.MaxArtifacts),
+	}}}), true
 }
 
 // newerThan refuses a version that is not newer. The very set that the node has
@@ -70,8 +94,14 @@ func newerThan(s *artifactSet, r *released, id policy.NodeID) (v Verdict, stays 
 		return Verdict{}, false
 	case r.version == s.version && slices.EqualFunc(s.parts, r.parts, func(a heldPart, b releasedPart) bool { return a.artifactPart == b.artifactPart }):
 		return duplicate, true
+	case s.rete != nil && s.rete.name != r.rete:
+		return reject(CodeVersionNotNewer, "%s", otherRete(id, s.rete.name, r.rete)), true
 	}
-	return reject(CodeVersionNotNewer, "version %d is not above %d, which node %s was given: compile again with a higher --version", r.version, s.version, id), true
+	of := ""
+	if s.reteName() == r.rete {
+		of = " of rete " + r.rete
+	}
+	return reject(CodeVersionNotNewer, "version %d is not above %d, which node %s was given%s: compile again with a higher --version", r.version, s.version, id, of), true
 }
 
 // untrusted applies reference 5A: the agent's artifact is signed by a signer
@@ -119,19 +149,26 @@ const (
 
 // judgeWithdrawal accepts the withdrawal of an artifact that its node holds, at
 // that place of its set.
-func (j *judge) judgeWithdrawal(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) (n *node, at int, v Verdict) {
+func (j *judge) judgeWithdrawal(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) (where besideHeld, at int, v Verdict) {
 	n, v, settled := j.judgeArtifacts(ev.Node, ev.Project, ev.ID)
-	switch {
+	switch where.node = n; {
 	case settled:
-		return n, notAsked, v
+		return where, notAsked, v
 	case fault != nil:
-		return n, notAsked, invalid(fault)
+		return where, notAsked, invalid(fault)
 	case n == nil || n.artifacts == nil:
-		return n, nothingHeld, duplicate
+		return where, nothingHeld, duplicate
 	}
-	at = slices.IndexFunc(n.artifacts.parts, func(p heldPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
+	s := n.artifacts
+	if ev.Rete != "" {
+		if s = n.setOf(ev.Rete); s == nil {
+			return where, nothingHeld, duplicate
+		}
+	}
+	where.set, where.beside = s, s.beside
+	at = slices.IndexFunc(s.parts, func(p heldPart) bool { return p.kind == ev.Kind && p.name == ev.Name })
 	if at < 0 {
-		return n, nothingHeld, duplicate
+		return where, nothingHeld, duplicate
 	}
-	return n, at, Verdict{}
+	return where, at, Verdict{}
 }

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/google/uuid"
@@ -16,8 +17,8 @@ import (
 // says since when things are as they are, and keeps the past; version 6 has a
 // chain hash that names events by their bodies alone, and in relations to nodes
 // the project; version 7 counts what each project takes of the log; version 8 has
-// one place for the ids of applied events.
-const SchemaVersion = 8
+// one place for the ids of applied events; version 9 has nodes of several retes.
+const SchemaVersion = 9
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -38,9 +39,9 @@ const (
 	keyRejection  = 'j' // sequence -> rejection as JSON
 	keyAdmission  = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
 	keyPrincipal  = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
-	keyArtifacts  = 't' // project, node id -> artifactSet; of a node without any, too
+	keyArtifacts  = 't' // project, node id -> artifactSet; of a node without any, too. And project, node id, 0, rete -> that of one more rete
 	keyRete       = 'u' // project, rete -> signers
-	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied
+	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied. And project, node id, 0, rete, 0, version
 	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
 	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
@@ -99,16 +100,32 @@ func payloadKey(fp compiler.Fingerprint) []byte {
 	return append([]byte{keyPayload}, fp[:]...)
 }
 
-func appendArtifactsKey(b []byte, project uuid.UUID, id policy.NodeID) []byte {
-	return append(append(append(b, keyArtifacts), project[:]...), id...)
+// appendArtifactsKey appends the key of a node's set: of the first, or of the one of a
+// rete beside it, which stands behind that.
+func appendArtifactsKey(b []byte, project uuid.UUID, id policy.NodeID, beside string) []byte {
+	return appendBeside(append(append(append(b, keyArtifacts), project[:]...), id...), beside)
+}
+
+// appendBeside appends the rete of a set beside a node's first.
+func appendBeside(b []byte, rete string) []byte {
+	if rete == "" {
+		return b
+	}
+	return append(append(b, 0), rete...)
+}
+
+// cutBeside divides what follows the project in the key of a node's set.
+func cutBeside(key []byte) (id policy.NodeID, beside string) {
+	node, rete, _ := bytes.Cut(key, []byte{0})
+	return policy.NodeID(node), string(rete)
 }
 
 func appendReteKey(b []byte, project uuid.UUID, name string) []byte {
 	return append(append(append(b, keyRete), project[:]...), name...)
 }
 
-func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, version uint64) []byte {
-	b = append(append(append(b, keyRelease), project[:]...), id...)
+func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, beside string, version uint64) []byte {
+	b = appendBeside(append(append(append(b, keyRelease), project[:]...), id...), beside)
 	return appendU64(append(b, 0), version)
 }
 

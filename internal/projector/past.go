@@ -189,11 +189,10 @@ func (r *resume) rows() {
 
 // artifacts are those that the node has.
 func (r *resume) artifacts() {
-	if r.node.artifacts == nil {
-		return
-	}
-	for _, p := range r.node.artifacts.parts {
-		r.add(p.since, numberOf(p.place, true), PastItem{Item: Item{Kind: p.kind, Name: p.name, Fingerprint: p.fingerprint}})
+	for _, s := range r.node.sets() {
+		for _, p := range s.parts {
+			r.add(p.since, numberOf(p.place, true), PastItem{Item: Item{Kind: p.kind, Name: s.said(p.name), Fingerprint: p.fingerprint}})
+		}
 	}
 }
 
@@ -201,9 +200,9 @@ func (r *resume) artifacts() {
 // last.
 func (r *resume) lostArtifacts() {
 	seen := map[artifactPart]bool{}
-	if r.node.artifacts != nil {
-		for _, p := range r.node.artifacts.parts {
-			seen[artifactPart{kind: p.kind, name: p.name}] = true
+	for _, s := range r.node.sets() {
+		for _, p := range s.parts {
+			seen[artifactPart{kind: p.kind, name: s.said(p.name)}] = true
 		}
 	}
 	list := r.kept.withdrawn[r.node.ordinal]

@@ -72,7 +72,8 @@ func (l *loader) retes() error {
 func (l *loader) artifacts() error {
 	return l.scan(keyArtifacts, func(k, v []byte) error {
 		s, name, err := readArtifacts(v)
-		n := l.state.nodes[policy.NodeID(k[16:])]
+		id, beside := cutBeside(k[16:])
+		n := l.state.nodes[id]
 		if err != nil || n == nil {
 			return errRecord
 		}
@@ -85,7 +86,14 @@ func (l *loader) artifacts() error {
 		for _, p := range s.parts {
 			l.state.payloads[p.fingerprint]++
 		}
-		n.artifacts = &s
+		if s.beside = beside; beside != "" {
+			if n.artifacts == nil {
+				return errRecord // a node's first set is before it
+			}
+			n.beside = append(n.beside, &s)
+		} else {
+			n.artifacts = &s
+		}
 		return nil
 	})
 }

@@ -140,6 +140,9 @@ func (r *released) whole(ev policy.ArtifactReleased, envelopes []artifact.Envelo
 	agent := envelopes[lead]
 	r.rete, _ = ReteOf(agent.Signature.KeyID)
 	r.version = agent.Version
+	if ev.Rete != "" && ev.Rete != r.rete {
+		note("/rete", "%s, but its agent's artifact is signed for rete %.80q", ev.Rete, r.rete)
+	}
 	seen := map[artifactPart]bool{}
 	for i, e := range envelopes {
 		at := fmt.Sprintf("/artifacts/%d", i)
@@ -243,12 +246,14 @@ func (r *released) signedBy(p *releasedPart, trusted []policy.TrustedSigner) err
 }
 
 // CheckRelease says what the fold would find wrong with the documents of a
-// release, whatever was released before. The error is policy.Violations.
-func CheckRelease(ev policy.ArtifactReleased) error {
-	if _, fault := readReleased(ev); fault != nil {
-		return fault.Violations
+// release, whatever was released before, and of which rete they are. The error is
+// policy.Violations.
+func CheckRelease(ev policy.ArtifactReleased) (rete string, err error) {
+	r, fault := readReleased(ev)
+	if fault != nil {
+		return "", fault.Violations
 	}
-	return nil
+	return r.rete, nil
 }
 
 // SameRelease reports whether a release says what a node holds already.

@@ -116,6 +116,7 @@ type node struct {
 	event     uuid.UUID // its id
 	seen      uint64    // a small filter over the ids of all its events
 	artifacts *artifactSet
+	beside    []*artifactSet // of other retes than that of artifacts, by name
 }
 
 // placed notes how many addresses a node has.

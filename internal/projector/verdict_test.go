@@ -155,7 +155,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v8"}}
+	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v9"}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
@@ -202,9 +202,32 @@ func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 	}
 }
 
+func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
+	k1 := one("k1")
+	plain := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
+	for _, c := range []struct {
+		event       policy.Event
+		claim, want string
+	}{
+		{naming(plain, "one"), "edict/v8", "applied"},
+		{naming(plain, "one"), "edict/v7", policy.Undecodable},
+		{naming(plain, "one"), "edict/v9", policy.Undecodable},
+		{naming(plain, "one"), "edict/v3", "applied"},
+		{plain, "edict/v8", policy.Undecodable},
+		{plain, "edict/v3", "applied"},
+		{naming(withdraw(1, 1, "a", kindVertex, "flor"), "one"), "edict/v8", "duplicate"},
+		{withdraw(1, 1, "a", kindVertex, "flor"), "edict/v8", policy.Undecodable},
+	} {
+		p, j := openFresh(t), &journal{}
+		m := j.add(c.event)
+		m.Header = map[string][]string{wire.HeaderDataSchema: {c.claim}}
+		require.Equal(t, c.want, verdict(t, p, m), c.claim)
+	}
+}
+
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

@@ -579,6 +579,44 @@ func TestArtifactsAreTold(t *testing.T) {
 	require.Equal(t, texts(second), texts(again.until(second[3].ID)))
 }
 
+// Artifacts of two retes have one kind and name, and are told as two: live, on
+// resume, after new labels, and as they go.
+func TestArtifactsOfTwoRetesAreToldApart(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	g := newStage(t, log, Options{})
+	g.play()
+	r := g.open("a", "", "text/event-stream;dialect=batch")
+	log.release("a", 1, "flor")
+	log.releaseOf("two.example", "a", 1, "flor")
+	log.node("a", "role=db")
+	g.play()
+	said := func(f frame) string { return f.Payload.Name + " " + f.Payload.Rete }
+	want := []string{"agent ", "flor ", "agent two.example", "flor two.example"}
+	var live []frame
+	for i := range want {
+		live = append(live, r.next())
+		require.Equal(t, want[i], said(live[i]))
+	}
+	require.Equal(t, policy.NewEventID(stageBase, 3, policy.NumberArtifact), live[2].ID)
+	var resumed []frame
+	late := g.open("a", "0", "text/event-stream;dialect=batch")
+	require.Equal(t, "node_state_updated", late.next().Event)
+	for i := range want {
+		resumed = append(resumed, late.next())
+		require.Equal(t, want[i], said(resumed[i]))
+		require.Equal(t, policy.NewEventID(stageBase, 4, uint32(policy.NumberArtifact+i)), resumed[i].ID, "each has an id")
+		require.Equal(t, *live[i].Payload.Document, *resumed[i].Payload.Document)
+	}
+	log.releaseOf("two.example", "a", 2, "wg")
+	g.play()
+	for _, want := range []string{"flor two.example", "agent two.example", "wg two.example"} {
+		f := late.next()
+		require.Equal(t, want, said(f))
+		require.Equal(t, want == "flor two.example", *f.Payload.Document == "")
+	}
+}
+
 // what the hub has for a stream that nobody serves.
 func (g *stage) meets(node string) *stream {
 	s := &stream{node: policy.NodeID(node), relay: g.relay, wake: make(chan struct{}, 1), place: -1}

@@ -31,7 +31,7 @@ type message struct {
 // queue keeps the newer.
 type subject struct {
 	policy uuid.UUID
-	name   string // of an artifact, <kind>.<name>; or the reason to pull
+	name   string // of an artifact, <kind>.<name> and the rete of a further one; or the reason to pull
 }
 
 // payloadHead stands before the node's id in every payload.

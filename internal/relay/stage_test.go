@@ -148,7 +148,13 @@ func seeded(t require.TestingT, first byte) *artifact.Signer {
 // release gives a node its whole set of artifacts: its agent's and some of the
 // kind vertex. That of the name big has more than a data: line takes.
 func (l *script) release(node string, version uint64, vertices ...string) {
-	const who = "spiffe://one/management-plane/k1"
+	l.releaseOf("one", node, version, vertices...)
+}
+
+// releaseOf is release of a rete; of another one than the node's first the event says
+// so.
+func (l *script) releaseOf(rete, node string, version uint64, vertices ...string) {
+	who := "spiffe://" + rete + "/management-plane/k1"
 	key := seeded(l.t, 100)
 	e := policy.ArtifactReleased{
 		ID: l.event(), Project: l.project(), Node: policy.NodeID(node),
@@ -168,6 +174,9 @@ func (l *script) release(node string, version uint64, vertices ...string) {
 			says = strings.Repeat(says, maxDataLine/len(says))
 		}
 		add("vertex", v, fmt.Sprintf(`{"runs":%q}`, says))
+	}
+	if rete != "one" {
+		e.Rete = rete
 	}
 	l.add(e)
 }
@@ -291,6 +300,7 @@ type toldPayload struct {
 	Reason      string          `json:"reason,omitempty"`
 	Kind        string          `json:"kind,omitempty"`
 	Name        string          `json:"name,omitempty"`
+	Rete        string          `json:"rete,omitempty"`
 	Document    *string         `json:"document,omitempty"`
 }
 

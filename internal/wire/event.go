@@ -14,7 +14,7 @@ const (
 // a policy is its id.
 const (
 	NameState      = "state"     // of a node_state_updated
-	PrefixArtifact = "artifact." // <kind>.<name> follows
+	PrefixArtifact = "artifact." // <kind>.<name> follows, and of a further rete of the node .<rete>
 )
 
 // SourcePlane is HeaderCESource of what the plane sends to nodes.
@@ -27,6 +27,7 @@ type ArtifactUpdated struct {
 	NodeID      policy.NodeID `json:"node_id"`
 	Kind        string        `json:"kind"`
 	Name        string        `json:"name"`
+	Rete        string        `json:"rete,omitempty" doc:"The rete that it is of; absent when it is the node's first, or only one."`
 	Version     uint64        `json:"version" doc:"Its version; 0 when it was withdrawn."`
 	Fingerprint string        `json:"fingerprint" doc:"SHA-256 of the document, in base64; empty when it was withdrawn."`
 	Document    *string       `json:"document,omitempty" doc:"The file as it was signed, byte for byte; empty when it was withdrawn, absent when it is too large for a message: pull the set."`

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 type Agent struct {
 	opt  Options
 	root root
+	rete string // of the trust pin; empty: it does not say
 
 	mu     sync.Mutex // an install and OnChange exclude each other
 	store  *artifact.Store
@@ -88,6 +90,7 @@ func Open(opt Options) (*Agent, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
+	a.rete = pin.Rete
 	if a.store, err = artifact.OpenStore(opt.FS, a.root.path(tree.AcceptedFile), pin); err != nil {
 		return nil, &ConfigError{err}
 	}
@@ -185,11 +188,27 @@ func (a *Agent) Offer(set node.Artifacts) error {
 	if len(set.Items) == 0 {
 		return nil
 	}
-	docs := make([]artifact.Document, len(set.Items))
-	for i, item := range set.Items {
-		docs[i] = artifact.Document{Part: artifact.Part{Kind: item.Kind, Name: item.Name}, Text: []byte(item.Document)}
+	docs := make([]artifact.Document, 0, len(set.Items))
+	for _, item := range set.Items {
+		if text := []byte(item.Document); !a.elsewhere(text) {
+			docs = append(docs, artifact.Document{Part: artifact.Part{Kind: item.Kind, Name: item.Name}, Text: text})
+		}
+	}
+	if len(docs) == 0 {
+		return nil
 	}
 	return a.take(docs)
+}
+
+// elsewhere says whether a document says that it is of another rete, which a node may
+// be of, too, in another root. What nobody can read is judged, and refused.
+func (a *Agent) elsewhere(text []byte) bool {
+	e, err := artifact.Parse(text)
+	if err != nil || a.rete == "" {
+		return false
+	}
+	rete, below, _ := strings.Cut(strings.TrimPrefix(e.Signature.KeyID, "spiffe://"), "/")
+	return below != "" && rete != a.rete
 }
 
 func (a *Agent) take(docs []artifact.Document) error {
