@@ -16,19 +16,10 @@ func CheckVertex(payload []byte) []error {
 	if err := json.Unmarshal(payload, &p, json.RejectUnknownMembers(true)); err != nil {
 		return []error{fmt.Errorf("not a vertex payload: %w", err)}
 	}
-	c := vertexCheck{domains: map[string]bool{}}
+	c := vertexCheck{domains: map[string]bool{}, local: map[string]bool{}}
 	c.shape(&p)
 	c.workloads(&p)
-	linked := c.links(&p)
-	for _, row := range p.Ingress {
-		c.ids(append([]string{row.Target}, row.Allow...)...)
-	}
-	for _, row := range p.Egress {
-		c.ids(append([]string{row.Target}, row.Allow...)...)
-		if !linked[row.Target] {
-			c.fault("egress target %s has no link to dial it", row.Target)
-		}
-	}
+	c.rows(&p, c.links(&p))
 	if len(c.domains) > 1 {
 		c.fault("its SPIFFE IDs are of more than one trust domain")
 	}
@@ -38,6 +29,7 @@ func CheckVertex(payload []byte) []error {
 type vertexCheck struct {
 	faults  []error
 	domains map[string]bool
+	local   map[string]bool // SPIFFE IDs of the vertex's workloads
 }
 
 func (c *vertexCheck) fault(format string, args ...any) {
@@ -64,14 +56,57 @@ func (c *vertexCheck) shape(p *VertexPayload) {
 	if !bareFile(p.CACertPath) {
 		c.fault("ca_cert_path %.80q is not a bare file name", p.CACertPath)
 	}
-	if a := p.ConnectionManager.Adapters; len(a) != 1 || a[0].Type != adapterUDP {
-		c.fault("a link vertex must declare exactly one adapter, of type %s; it has %d", adapterUDP, len(a))
+	if t := p.TransportEndpoint.Type; t != TypeQUIC && t != TypeUDP {
+		c.fault("its transport endpoint is of type %.20q; want %s or %s", t, TypeQUIC, TypeUDP)
+	}
+	adapters := p.ConnectionManager.Adapters
+	if len(adapters) != 1 || adapters[0].Type != adapterUDP {
+		c.fault("a link vertex must declare exactly one adapter, of type %s; it has %d", adapterUDP, len(adapters))
+	}
+	for _, a := range adapters {
+		if a.Name == "" {
+			c.fault("an adapter has no name, so no link can go by it")
+		}
+		if a.Listen != "" {
+			c.address(a.Listen, "adapter %.40q listens at no address", a.Name)
+		}
+	}
+}
+
+// address notes a text that is no address.
+func (c *vertexCheck) address(text, format string, args ...any) {
+	var at Address
+	if err := at.set(text); err != nil {
+		c.fault("%s: %w", fmt.Sprintf(format, args...), err)
+	}
+}
+
+// rows checks who may reach whom: what comes in is for a workload that is here, what
+// goes out is from one, and goes where a link leads.
+func (c *vertexCheck) rows(p *VertexPayload, linked map[string]bool) {
+	for _, row := range p.Ingress {
+		c.ids(append([]string{row.Target}, row.Allow...)...)
+		if !c.local[row.Target] {
+			c.fault("ingress target %s is no workload of this vertex", row.Target)
+		}
+	}
+	for _, row := range p.Egress {
+		c.ids(append([]string{row.Target}, row.Allow...)...)
+		if !linked[row.Target] {
+			c.fault("egress target %s has no link to dial it", row.Target)
+		}
+		for _, id := range row.Allow {
+			if !c.local[id] {
+				c.fault("egress to %s allows %s, which is no workload of this vertex", row.Target, id)
+			}
+		}
 	}
 }
 
 func (c *vertexCheck) workloads(p *VertexPayload) {
 	for _, w := range p.Workloads {
 		c.ids(w.SPIFFE)
+		c.local[w.SPIFFE] = true
 		if !bareFile(w.Identity.CertPath) || !bareFile(w.Identity.PrivPath) {
 			c.fault("the identity of %s is not two bare file names", w.SPIFFE)
 		}
@@ -82,7 +117,9 @@ func (c *vertexCheck) workloads(p *VertexPayload) {
 			if io.Kind == ioSocks5 && (io.Listen == "" || io.Upstream != "") || io.Kind == ioTCP && (io.Upstream == "" || io.Listen != "") ||
 				io.Kind != ioSocks5 && io.Kind != ioTCP {
 				c.fault("workload %s has an io that is neither %s with listen nor %s with upstream", w.SPIFFE, ioSocks5, ioTCP)
+				continue
 			}
+			c.address(io.Listen+io.Upstream, "the io of workload %s is at no address", w.SPIFFE)
 		}
 	}
 }
@@ -106,10 +143,7 @@ func (c *vertexCheck) links(p *VertexPayload) map[string]bool {
 			if !dialable(l.Peer) {
 				c.fault("the link to %s leads to no service or vertex", l.Peer)
 			}
-			var at Address
-			if err := at.set(l.Via.Addr); err != nil {
-				c.fault("the link to %s: %v", l.Peer, err)
-			}
+			c.address(l.Via.Addr, "the link to %s", l.Peer)
 		}
 	}
 	return linked

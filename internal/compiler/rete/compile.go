@@ -44,7 +44,12 @@ func Compile(m *Model) ([]NodeSet, []Fault) { return CompileAfter(m, nil) }
 // keep the listeners that they had. A listener that must move, because somebody
 // declares its port now, is a warning, which does not keep anything from being signed.
 func CompileAfter(m *Model, before Listeners) ([]NodeSet, []Fault) {
-	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}, kept: before}
+	return compile(m, before, printed)
+}
+
+// compile is CompileAfter with what prints a payload.
+func compile(m *Model, before Listeners, printed func(any) []byte) ([]NodeSet, []Fault) {
+	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}, kept: before, print: printed}
 	c.settle()
 	c.addressed()
 	if len(Violations(c.faults)) > 0 {
@@ -63,6 +68,7 @@ type compiler struct {
 	access *access
 	local  map[string]*residents // by node
 	kept   Listeners
+	print  func(payload any) []byte
 }
 
 // residents are the principals of one node, in the order of artifacts.
@@ -161,10 +167,10 @@ func (c *compiler) addressed() {
 
 func (c *compiler) node(n *Entry[Node]) NodeSet {
 	r := c.local[n.Name]
-	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.marshal(c.agent(n, r))}}}
+	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.print(c.agent(n, r))}}}
 	names := n.Value.vertexNames()
 	for i, v := range n.Value.Vertices {
-		payload := c.marshal(c.vertex(v, i, r))
+		payload := c.print(c.vertex(v, i, r))
 		for _, err := range CheckVertex(payload) {
 			c.fault(n.at("vertices", i), n.title(), "the artifact of vertex %s of node %q would be malformed: %v", names[i], n.Name, err)
 		}
@@ -254,7 +260,8 @@ func listenAt(a Address) string {
 	return "[::]:" + strconv.Itoa(int(a.Port()))
 }
 
-func (c *compiler) marshal(v any) []byte {
+// printed is a payload as compact JSON.
+func printed(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
