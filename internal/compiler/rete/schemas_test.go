@@ -14,18 +14,21 @@ type described interface{ schema() object }
 
 func (*Address) schema() object {
 	return object{
-		"type": "string", "pattern": `^([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:.]+\]):0*[1-9][0-9]{0,4}$`,
+		"type": "string", "pattern": "^(" + ipv4Pattern + `|\[` + ipv6Pattern() + `\]):` + portPattern + "$",
 		"examples": []string{"127.0.0.1:8000", "[::1]:8000"},
 	}
 }
 
 func (*Path) schema() object {
-	return object{"type": "string", "pattern": `^[^/\\]+(/[^/\\]+)*$`, "examples": []string{"certs/ca.crt"}}
+	return object{"type": "string", "pattern": "^(" + elsewhere + ")(/(" + elsewhere + "))*$", "examples": []string{"certs/ca.crt"}}
 }
 
 func (*Glob) schema() object {
-	return object{"type": "string", "pattern": "^[^/]", "examples": []string{"teams/**/*.yaml"}}
+	return object{"type": "string", "pattern": "^(" + globElement + ")(/(" + globElement + ")?)*$", "examples": []string{"teams/**/*.yaml"}}
 }
+
+// globElement is an element of a glob that is not two dots.
+const globElement = `[^/.][^/]*|\.([^/.][^/]*)?|\.\.[^/]+`
 
 func (*ReteName) schema() object {
 	const label = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -54,6 +57,7 @@ func Schemas() map[string][]byte {
 		},
 	}
 	out := map[string][]byte{}
+	wholeFile(kinds["file"])
 	for kind, s := range kinds {
 		s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 		s["title"] = kind
@@ -114,5 +118,5 @@ func schemaOfStruct(t reflect.Type) object {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	return s
+	return stricter(t, s)
 }
