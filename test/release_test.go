@@ -251,6 +251,45 @@ func TestAfterARollbackTheRepositoryIsReleasedAgain(t *testing.T) {
 	author("verify", filepath.Join(repo, ".flor/compiled"), "--repo", repo)
 }
 
+// Two repositories as retectl init begins them, each with a node laptop: both are
+// released to one plane, and the agent of the node keeps a root for each.
+func TestANodeOfTwoRetesHasARootForEach(t *testing.T) {
+	author := retectl(t)
+	p := serve(t, "--durability=relaxed")
+	p.do("PUT", "/v1/projects/"+defaultProject+"/nodes/laptop", map[string]any{"labels": map[string]string{}}, 201)
+	dir := t.TempDir()
+	agent := []string{"agent", "--node", "laptop"}
+	trees := map[string]string{} // root → tree
+	for _, rete := range []string{"circle", "square.example"} {
+		repo := filepath.Join(dir, rete)
+		root := filepath.Join(dir, "retes", rete)
+		author("init", repo, "--rete", rete)
+		author("bundle", "laptop", "--repo", repo, "--keys", repo+"-keys", "--out", root)
+		_, code := p.run("release", "--repo", repo, "--trust", filepath.Join(repo, "certs/management-planes/primary.crt"))
+		require.Zero(t, code, rete)
+		agent = append(agent, "--dir", root)
+		trees[root] = filepath.Join(repo, ".flor/compiled/laptop/mgmt")
+	}
+	cmd := exec.Command(p.bin, agent...)
+	cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http)
+	require.NoError(t, cmd.Start())
+	defer func() {
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		require.NoError(t, cmd.Wait())
+	}()
+	for root, tree := range trees {
+		for _, name := range []string{"agent.json", "vertices/flor.json"} {
+			want, err := os.ReadFile(filepath.Join(tree, name))
+			require.NoError(t, err)
+			require.True(t, waitFor(30*time.Second, func() bool {
+				got, err := os.ReadFile(filepath.Join(root, "mgmt", name))
+				return err == nil && bytes.Equal(want, got)
+			}), "%s of %s", name, root)
+		}
+		author("verify", root)
+	}
+}
+
 // contents are the payloads of documents that artifacts returned.
 func contents(t *testing.T, docs []string) (payloads []string) {
 	t.Helper()
