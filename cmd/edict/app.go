@@ -50,6 +50,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
 	policies, releases, principals := policyCommands{a}, releaseCommands{a}, accessCommands{a}
+	cli.VersionFlag(root)
 	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
 		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.probeCommand(), principals.accessCommand(),

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"runtime"
-	"runtime/debug"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -11,28 +11,22 @@ import (
 )
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Say which edict this is", Args: cli.Args(0, 0),
+	cmd := &cobra.Command{
+		Use: "version", Short: "Say which edict this is: release, commit and its date", Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "edict %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			b := cli.ReadBuild()
+			return a.print(b, func(w io.Writer) { fmt.Fprintln(w, "edict", b) })
 		},
 	}
+	a.outputFlag(cmd)
+	return cmd
 }
 
-// version is the module's version, or the commit it was built from.
+// version is the release, or the commit that it was built from.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	b := cli.ReadBuild()
+	if b.Version != "devel" {
+		return b.Version
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "devel"
+	return cmp.Or(b.Commit, b.Version)
 }

@@ -55,7 +55,8 @@ read.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
-	root.AddCommand(a.initCommand(), a.validateCommand(), a.compileCommand(), a.verifyCommand(),
+	cli.VersionFlag(root)
+	root.AddCommand(a.versionCommand(), a.initCommand(), a.validateCommand(), a.compileCommand(), a.verifyCommand(),
 		a.keygenCommand(), a.caCommand(), a.bundleCommand())
 	return root
 }
