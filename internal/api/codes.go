@@ -3,6 +3,7 @@ package api
 import (
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -13,6 +14,24 @@ import (
 type meaning struct {
 	status int
 	text   string
+}
+
+// ErrorCode is a code of a Problem: the HTTP status that it comes with, and what it
+// stands for, in a sentence without capital and full stop.
+type ErrorCode struct {
+	Code    string `json:"code"`
+	Status  int    `json:"status"`
+	Meaning string `json:"meaning"`
+}
+
+// ErrorCodes are all of them, by code.
+func ErrorCodes() []ErrorCode {
+	all := meanings()
+	out := make([]ErrorCode, 0, len(all))
+	for _, code := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, ErrorCode{code, all[code].status, all[code].text})
+	}
+	return out
 }
 
 // meanings of every code that a route may answer with.
