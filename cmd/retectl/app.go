@@ -56,7 +56,7 @@ read.`,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
 	cli.VersionFlag(root)
-	root.AddCommand(a.versionCommand(), a.initCommand(), a.validateCommand(), a.compileCommand(), a.verifyCommand(),
+	root.AddCommand(versionCommand(a.stdout), a.initCommand(), a.validateCommand(), a.compileCommand(), a.verifyCommand(),
 		a.keygenCommand(), a.caCommand(), a.bundleCommand())
 	return root
 }
