@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -81,12 +83,13 @@ const (
 	ObjectProject ObjectKind = "project"
 	ObjectPolicy  ObjectKind = "policy"
 	ObjectNode    ObjectKind = "node"
+	ObjectTenant  ObjectKind = "tenant" // of admission policies and requests
 )
 
 // Names of relations. Manage includes Edit, which includes Read. Those of a
 // project hold for every policy in it.
 const (
-	RelationAdmin    = "admin"    // of the plane
+	RelationAdmin    = "admin"    // of the plane or a tenant
 	RelationOperator = "operator" // of a project
 	RelationManage   = "manage"   // of a policy or project
 	RelationEdit     = "edit"     // of a policy or project
@@ -100,19 +103,23 @@ var relations = map[ObjectKind][]string{
 	ObjectProject: {RelationOperator, RelationManage, RelationEdit, RelationRead},
 	ObjectPolicy:  {RelationManage, RelationEdit, RelationRead},
 	ObjectNode:    {RelationAgent},
+	ObjectTenant:  {RelationAdmin},
 }
 
 // Relation is one thing that a principal may be to an object, written
 // kind:id#name: project:<uuid>#operator, policy:<uuid>#read,
-// node:<project uuid>/<id>#agent, and plane#admin. Two are equal when they say
-// the same.
+// node:<project uuid>/<id>#agent, tenant:<id>#admin, and plane#admin. Two are
+// equal when they say the same.
 type Relation struct {
 	Kind ObjectKind
 	// ID is of a project or policy; of a node it is the project that the node
 	// must be of. uuid.Nil there: a relation of before, which names none.
 	ID   uuid.UUID
 	Node NodeID
-	Name string
+	// Tenant is any text, as admission policies and requests name a tenant; of
+	// network policies it is the project's UUID.
+	Tenant string
+	Name   string
 }
 
 // String is the relation as ParseRelation reads it.
@@ -126,6 +133,8 @@ func (r Relation) String() string {
 			project = r.ID.String() + "/"
 		}
 		return string(r.Kind) + ":" + project + string(r.Node) + "#" + r.Name
+	case ObjectTenant:
+		return string(r.Kind) + ":" + r.Tenant + "#" + r.Name
 	}
 	return string(r.Kind) + ":" + r.ID.String() + "#" + r.Name
 }
@@ -135,15 +144,16 @@ func ParseRelation(s string) (Relation, error) {
 	fault := func(format string, args ...any) (Relation, error) {
 		return Relation{}, Violations{{"", CodeInvalidRelation, fmt.Sprintf(format, args...)}}
 	}
-	object, name, found := strings.Cut(s, "#")
-	if !found {
+	at := strings.LastIndexByte(s, '#') // a tenant's id may have one
+	object, name := s[:max(at, 0)], s[at+1:]
+	if at < 0 {
 		return fault("%.120q is no relation; write object#name, such as project:<uuid>#operator or plane#admin", s)
 	}
 	kind, id, named := strings.Cut(object, ":")
 	r := Relation{Kind: ObjectKind(kind), Name: name}
 	names, known := relations[r.Kind]
 	if !known {
-		return fault("%.64q is no kind of object; use plane, project, policy or node", kind)
+		return fault("%.64q is no kind of object; use plane, project, policy, node or tenant", kind)
 	}
 	ok := false
 	for _, n := range names {
@@ -156,6 +166,10 @@ func ParseRelation(s string) (Relation, error) {
 	case ObjectPlane:
 		if named {
 			return fault("there is one plane: write plane#%s", name)
+		}
+	case ObjectTenant:
+		if r.Tenant = id; id == "" || len(id) > MaxOwner || strings.ContainsFunc(id, unicode.IsControl) || !utf8.ValidString(id) {
+			return fault("%.64q is no tenant; write its id, at most %d bytes without control characters, as tenant:<id>#%s", id, MaxOwner, name)
 		}
 	case ObjectNode:
 		project, node, named := strings.Cut(id, "/")

@@ -88,6 +88,15 @@ func (p AdmissionPolicy) Scope() (Level, string) {
 	return p.Level, ""
 }
 
+// title is the policy's level, its owner where it has one, and its name.
+func (p AdmissionPolicy) title() string {
+	level, owner := p.Scope()
+	if owner != "" {
+		owner = fmt.Sprintf(" %q", owner)
+	}
+	return fmt.Sprintf("%s%s: %s", level, owner, p.Name)
+}
+
 // Equal reports whether two authors wrote the same.
 func (p AdmissionPolicy) Equal(o AdmissionPolicy) bool {
 	return string(AppendAdmissionPolicy(nil, p)) == string(AppendAdmissionPolicy(nil, o))

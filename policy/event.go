@@ -96,9 +96,10 @@ const (
 	schemaProject   = 6 // a relation that names the project of a node
 	schemaDirection = 7 // a revision with a rule that says its direction
 	schemaRete      = 8 // an event about artifacts that says of which rete it is
+	schemaTenant    = 9 // a relation to a tenant
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaRete
+	NewestSchema = schemaTenant
 )
 
 // always is the schema of a type all of whose events have it.

@@ -97,6 +97,9 @@ func (r Relation) schema() int {
 	if r.Kind == ObjectNode && r.Whole() {
 		return schemaProject
 	}
+	if r.Kind == ObjectTenant {
+		return schemaTenant
+	}
 	return schemaAccess
 }
 

@@ -42,6 +42,7 @@ var admissionPolicyUpdated = Kind{
 		{"created_by", func(r *reader, rec *record) { rec.createdBy = r.short() }},
 		{"policy", func(r *reader, rec *record) { rec.document = readAdmissionPolicy(r) }},
 	},
+	Detail: func(e Event) string { return e.(AdmissionPolicyUpdated).Document.title() },
 	read: func(rec *record) Event {
 		return AdmissionPolicyUpdated{rec.id, rec.admissionID, rec.expected, rec.createdBy, rec.document}
 	},

@@ -15,20 +15,22 @@ type Need uint8
 // The needs. The zero value is nobody's: an operation that declares none is
 // denied to all.
 const (
-	Undeclared     Need = iota
-	Anyone              // nothing, not even credentials
-	Known               // to be a principal
-	SeePolicies         // policy#read of any policy in the project; the answer holds those alone
-	ReadPolicy          // policy#read
-	EditPolicy          // policy#edit
-	ManagePolicy        // policy#manage and project#operator
-	SeeProject          // project#operator or project#read
-	OperateProject      // project#operator
-	ReadNode            // node#agent, or project#operator of the node's project
-	ActAsNode           // node#agent
-	Evaluate            // plane#read: to ask what admission would say
-	ReadPlane           // plane#read
-	AdminPlane          // plane#admin
+	Undeclared      Need = iota
+	Anyone               // nothing, not even credentials
+	Known                // to be a principal
+	SeePolicies          // policy#read of any policy in the project; the answer holds those alone
+	ReadPolicy           // policy#read
+	EditPolicy           // policy#edit
+	ManagePolicy         // policy#manage and project#operator
+	SeeProject           // project#operator or project#read
+	OperateProject       // project#operator
+	ReadNode             // node#agent, or project#operator of the node's project
+	ActAsNode            // node#agent
+	Evaluate             // plane#read: to ask what admission would say
+	ReadPlane            // plane#read
+	AdminPlane           // plane#admin
+	SeeAdmission         // plane#read, or what AuthorAdmission needs, of what is shown
+	AuthorAdmission      // plane#admin, or tenant#admin of its tenant, or to be its user; see MayAuthor
 )
 
 // String says the need as the OpenAPI document does.
@@ -58,6 +60,10 @@ func (n Need) String() string {
 		return "plane#read"
 	case AdminPlane:
 		return "plane#admin"
+	case SeeAdmission:
+		return "plane#read, or to be an author of what is shown"
+	case AuthorAdmission:
+		return "plane#admin, tenant#admin of its tenant, or to be its user"
 	}
 	return "undeclared"
 }
@@ -104,6 +110,7 @@ type Principal struct {
 
 	relations     []policy.Relation
 	admin, reader bool
+	tenants       map[string]bool // whose admission policies it writes
 	projects      map[uuid.UUID]bits
 	policies      map[uuid.UUID]bits
 	nodes         map[policy.NodeID][]uuid.UUID // and of which project each must be
@@ -121,6 +128,11 @@ func NewPrincipal(id policy.PrincipalID, kind policy.PrincipalKind, relations ..
 			p.projects = join(p.projects, r.ID, bitsOf[r.Name])
 		case policy.ObjectPolicy:
 			p.policies = join(p.policies, r.ID, bitsOf[r.Name])
+		case policy.ObjectTenant:
+			if p.tenants == nil {
+				p.tenants = map[string]bool{}
+			}
+			p.tenants[r.Tenant] = true
 		case policy.ObjectNode:
 			if !r.Whole() {
 				continue // of nobody's node, see the fold
@@ -164,6 +176,9 @@ func (p *Principal) Decide(n Need, o Object) Decision {
 		if p.reader {
 			return Allow
 		}
+	case SeeAdmission, AuthorAdmission:
+		// Everybody has a level of his own: which policies, MayAuthor says.
+		return either(p.Kind != policy.Agent || p.reader && n == SeeAdmission, true)
 	}
 	return Forbid
 }
@@ -221,4 +236,39 @@ func either(allowed, seen bool) Decision {
 // MayRead reports whether the principal may read a policy of a project.
 func (p *Principal) MayRead(project, id uuid.UUID) bool {
 	return p.Decide(ReadPolicy, Object{Project: project, Policy: id}) == Allow
+}
+
+// MayAuthor reports whether the principal may write admission policies of a level
+// and owner: Global ones, and those for everybody, the plane's administrators; those
+// of a tenant its administrators; those of a user the user, whose relation to himself
+// nobody needs to write. Only people and services have policies of their own.
+func (p *Principal) MayAuthor(level policy.Level, tenant, user string) bool {
+	switch {
+	case p.admin:
+		return true
+	case p.Kind == policy.Agent:
+		return false
+	case level == policy.Tenant:
+		return tenant != "" && p.tenants[tenant]
+	case level == policy.User:
+		return user != "" && user == string(p.ID)
+	}
+	return false
+}
+
+// MaySee reports whether the principal may read admission policies of a level and
+// owner.
+func (p *Principal) MaySee(level policy.Level, tenant, user string) bool {
+	return p.reader || p.MayAuthor(level, tenant, user)
+}
+
+// AuthorsOf says who may write admission policies of a level and owner.
+func AuthorsOf(level policy.Level, tenant, user string) string {
+	switch {
+	case level == policy.Tenant && tenant != "":
+		return "plane#admin or tenant:" + tenant + "#admin"
+	case level == policy.User && user != "":
+		return "plane#admin or to be " + user
+	}
+	return "plane#admin"
 }

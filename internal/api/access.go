@@ -161,7 +161,7 @@ func accessProblems(r Route) []string {
 	switch r.Needs {
 	case access.ReadNode, access.ActAsNode:
 		return append(codes, CodeForbidden, CodeNodeNotFound)
-	case access.ReadPlane, access.AdminPlane, access.Evaluate:
+	case access.ReadPlane, access.AdminPlane, access.Evaluate, access.SeeAdmission, access.AuthorAdmission:
 		return append(codes, CodeForbidden)
 	case access.EditPolicy, access.ManagePolicy, access.OperateProject:
 		codes = append(codes, CodeForbidden)

@@ -48,7 +48,7 @@ func (h *admissionHandlers) routes() []Route {
 func (h *admissionHandlers) createRoutes() []Route {
 	return []Route{
 		{
-			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
+			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary:  "Register an admission policy",
 			Params:   writeParams(dryRunParam),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
@@ -63,7 +63,7 @@ func (h *admissionHandlers) readRoutes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag", headerWarning)
 	return []Route{
 		{
-			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission", Needs: access.ReadPlane,
+			Method: http.MethodGet, Pattern: patternAdmissions, ID: "listAdmissionPolicies", Tag: "admission", Needs: access.SeeAdmission,
 			Summary: "List admission policies by id",
 			Params: []Param{
 				limitParam, cursorParam, queryText("policy_type", "Only those of this level."), queryText("tenant_id", "Only those of this tenant."),
@@ -73,7 +73,7 @@ func (h *admissionHandlers) readRoutes() []Route {
 			serve: h.list,
 		},
 		{
-			Method: http.MethodGet, Pattern: patternAdmission, ID: "getAdmissionPolicy", Tag: "admission", Needs: access.ReadPlane,
+			Method: http.MethodGet, Pattern: patternAdmission, ID: "getAdmissionPolicy", Tag: "admission", Needs: access.SeeAdmission,
 			Summary: "Read an admission policy",
 			Answers: show, Problems: readProblems(CodePolicyNotFound), serve: h.get,
 		},
@@ -84,7 +84,7 @@ func (h *admissionHandlers) changeRoutes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.AdmissionPolicy{}, "ETag", headerWarning)
 	return []Route{
 		{
-			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
+			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary:  "Replace an admission policy: what is absent has its default; its name, level and owner never change, and may be absent. What GET shows can be sent",
 			Params:   writeParams(dryRunParam, ifMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
@@ -92,7 +92,7 @@ func (h *admissionHandlers) changeRoutes() []Route {
 			serve:    h.replace,
 		},
 		{
-			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission", Needs: access.AdminPlane,
+			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary: "Delete an admission policy; its id, name and priority are free again",
 			Params:  writeParams(ifMatchParam), Answers: noContent(),
 			Problems: writeProblems(CodePolicyNotFound, CodePreconditionFailed, projector.CodeStaleEvent), serve: h.delete,
@@ -220,7 +220,7 @@ func (h *admissionHandlers) list(c *call) error {
 			return broken(http.StatusUnprocessableEntity, policy.CodeUnknownLevel, "/policy_type", "%q is no level; use Global, Tenant or User", text)
 		}
 	}
-	items := h.policies.list(func(x projector.AdmissionPolicy) bool {
+	items := h.policies.list(c, func(x projector.AdmissionPolicy) bool {
 		d := x.Document
 		return string(x.ID) > above && (level == "" || d.Level == level) && asked(q["tenant_id"], d.Tenant) &&
 			asked(q["user_id"], d.User) && asked(q["service_type"], d.ServiceType) && asked(q["name"], d.Name)

@@ -21,6 +21,7 @@ type admissionPolicies struct {
 	reads    *reads
 	writes   *writes
 	registry *admission.Registry
+	authors  authors
 }
 
 // admissionWrite is what write is to write.
@@ -40,12 +41,18 @@ func (a *admissionPolicies) newID(c *call) (policy.AdmissionPolicyID, error) {
 
 // create registers a policy, or, in a dry run, returns it with version 0.
 func (a *admissionPolicies) create(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy) (projector.AdmissionPolicy, error) {
+	if err := a.authors.may(c, d); err != nil {
+		return projector.AdmissionPolicy{}, err
+	}
 	return a.write(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
 }
 
-// list returns the policies for which keep is true, by id.
-func (a *admissionPolicies) list(keep func(projector.AdmissionPolicy) bool) (items []projector.AdmissionPolicy) {
-	a.model.Read(func(v *projector.View) { items = v.AdmissionPolicies(keep) })
+// list returns the policies for which keep is true and that the caller may see, by
+// id.
+func (a *admissionPolicies) list(c *call, keep func(projector.AdmissionPolicy) bool) (items []projector.AdmissionPolicy) {
+	a.model.Read(func(v *projector.View) {
+		items = v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool { return a.authors.sees(c, x) && keep(x) })
+	})
 	return items
 }
 
@@ -100,7 +107,7 @@ func (a *admissionPolicies) read(c *call) (stored projector.AdmissionPolicy, err
 	id := policy.AdmissionPolicyID(c.r.PathValue("admission"))
 	err = a.reads.check(c, func(v *projector.View) error {
 		var ok bool
-		if stored, ok = v.AdmissionPolicy(id); !ok {
+		if stored, ok = v.AdmissionPolicy(id); !ok || !a.authors.sees(c, stored) {
 			return admissionNotFound(id)
 		}
 		return nil
@@ -117,6 +124,9 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 	}
 	try := func(again bool) (err error) {
 		if stored, err = a.read(c); err != nil {
+			return err
+		}
+		if err := a.authors.may(c, *stored.Document); err != nil {
 			return err
 		}
 		d, expected := *stored.Document, stored.Version
@@ -161,6 +171,9 @@ func (a *admissionPolicies) delete(c *call) error {
 		return err
 	}
 	id := policy.AdmissionPolicyID(c.r.PathValue("admission"))
+	if err := a.mayDelete(c); err != nil {
+		return err
+	}
 	e := policy.AdmissionPolicyDeleted{Policy: id, Expected: match}
 	if e.ID, err = a.writes.id(c, uuid.Nil, "delete:admission:"+string(id)); err != nil {
 		return err
@@ -175,6 +188,23 @@ func (a *admissionPolicies) delete(c *call) error {
 		return nil
 	})
 	return moved(err)
+}
+
+// mayDelete lets those delete a policy who may write it. One that is not there may
+// be deleted again under the key of the first time; what else that needs, delete says.
+func (a *admissionPolicies) mayDelete(c *call) error {
+	if c.who == nil {
+		return nil
+	}
+	stored, err := a.read(c)
+	var pr *resource.Problem
+	if errors.As(err, &pr) && pr.Code == CodePolicyNotFound && c.key != "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.authors.may(c, *stored.Document)
 }
 
 // moved is what a write fails with that named a version, when that is not the

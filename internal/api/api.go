@@ -88,7 +88,7 @@ func New(d Deps) http.Handler {
 func Split(d Deps) (front, admin http.Handler) {
 	p, all := assemble(d)
 	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
-	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.Needs == access.Anyone })
+	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.authored() || r.Needs == access.Anyone })
 	at.elsewhere, at.address = operators, "--http"
 	operators.elsewhere, operators.address = at, "--admin"
 	return at, operators

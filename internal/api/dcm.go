@@ -127,7 +127,7 @@ func (u dcmCall) Read(shown func(projector.AdmissionPolicy) bool) (projector.Adm
 }
 
 func (u dcmCall) List(keep func(projector.AdmissionPolicy) bool) []projector.AdmissionPolicy {
-	return u.policies.list(keep)
+	return u.policies.list(u.call, keep)
 }
 
 func (u dcmCall) Change(change func(d *policy.AdmissionPolicy) error) (projector.AdmissionPolicy, error) {

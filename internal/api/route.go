@@ -57,6 +57,12 @@ type Route struct {
 // plane itself.
 func (r Route) Admin() bool { return r.Needs == access.ReadPlane || r.Needs == access.AdminPlane }
 
+// authored reports whether the route is of admission policies, whose authors are
+// operators, tenants and users alike: it is at both addresses.
+func (r Route) authored() bool {
+	return r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission
+}
+
 // writes reports whether the route appends to the log.
 func (r Route) writes() bool { return slices.Contains(r.Problems, CodeStorageLow) }
 

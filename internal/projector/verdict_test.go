@@ -155,7 +155,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v9"}}
+	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v10"}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
@@ -227,7 +227,7 @@ func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T)
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}
