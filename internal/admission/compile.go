@@ -33,6 +33,8 @@ type Compiled struct {
 	broken *CompileError
 	// runaway counts evaluations that did not end when they were cancelled.
 	runaway atomic.Int32
+	breaker breaker
+	slow    chan struct{} // its place in the slow lane
 }
 
 // CompileTime is how long compiling took.
@@ -95,7 +97,7 @@ func compile(p Policy) (*Compiled, error) {
 	if len(faults) > 0 {
 		return nil, newCompileError(faults)
 	}
-	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler}
+	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler, slow: make(chan struct{}, 1)}
 	c.unmeetable = unmeetable(module, c.dialect)
 	if c.dialect.isDeclared(module) {
 		entry := module.Package.Path.Append(ast.StringTerm(c.dialect.entry))

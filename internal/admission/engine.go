@@ -14,7 +14,8 @@ import (
 type Limits struct {
 	PolicyTimeout  time.Duration // of one policy; 100 ms
 	ChainTimeout   time.Duration // of the whole chain; 500 ms
-	Concurrency    int           // evaluations at once; 4 per core
+	Concurrency    int           // evaluations at once, but for those in the slow lane; 4 per core
+	Sprint         time.Duration // of one policy, until it goes on in the slow lane; 5 ms
 	PayloadBytes   int           // of a payload, as it comes and as it leaves a policy, roughly as JSON; 1 MiB
 	DecisionBytes  int           // of one decision, roughly as JSON; 256 KiB
 	PatchKeys      int           // keys in one patch, at all depths; 1,000
@@ -26,6 +27,7 @@ func (l Limits) withDefaults() Limits {
 	l.PolicyTimeout = cmp.Or(l.PolicyTimeout, 100*time.Millisecond)
 	l.ChainTimeout = cmp.Or(l.ChainTimeout, 500*time.Millisecond)
 	l.Concurrency = cmp.Or(l.Concurrency, 4*runtime.GOMAXPROCS(0))
+	l.Sprint = cmp.Or(l.Sprint, 5*time.Millisecond)
 	l.PayloadBytes = cmp.Or(l.PayloadBytes, 1<<20)
 	l.DecisionBytes = cmp.Or(l.DecisionBytes, 256<<10)
 	l.PatchKeys = cmp.Or(l.PatchKeys, 1000)
@@ -40,15 +42,17 @@ type EngineOptions struct {
 	// Observe, if set, is called for every policy that was evaluated, on the
 	// goroutine of the chain.
 	Observe func(p *Policy, outcome Outcome, took time.Duration)
+	Clock   func() time.Time // of suspensions; nil: the wall clock
 }
 
 // Engine evaluates requests. Safe for concurrent use.
 type Engine struct {
 	limits   Limits
 	observe  func(p *Policy, outcome Outcome, took time.Duration)
-	slots    chan struct{}
+	clock    func() time.Time
 	schemas  *cache[*schema]
 	patterns *cache[*regexp.Regexp]
+	*lanes
 }
 
 // cacheBytes bounds the text of the schemas that are kept compiled.
@@ -57,8 +61,11 @@ const cacheBytes = 4 << 20
 // NewEngine makes an engine; it starts nothing.
 func NewEngine(opt EngineOptions) *Engine {
 	l := opt.Limits.withDefaults()
+	if opt.Clock == nil {
+		opt.Clock = time.Now
+	}
 	return &Engine{
-		limits: l, observe: opt.Observe, slots: make(chan struct{}, l.Concurrency),
+		limits: l, observe: opt.Observe, clock: opt.Clock, lanes: newLanes(l),
 		schemas: newCache[*schema](cacheBytes), patterns: newCache[*regexp.Regexp](cacheBytes),
 	}
 }
@@ -90,7 +97,9 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 	if len(c.policies) == 0 {
 		return c.result(nil), ctx.Err()
 	}
+	began := time.Now()
 	ended, err := e.bounded(ctx, c.run)
+	e.hold(ctx, err, began)
 	if !ended {
 		return Result{SnapshotVersion: s.version}, err
 	}
@@ -129,9 +138,9 @@ func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) er
 	case <-timer.C:
 		return false, ErrBusy
 	}
-	defer func() { <-e.slots }()
+	w := watch{place: &place{slots: e.slots}}
+	defer w.place.leave()
 	timer.Reset(e.limits.ChainTimeout)
-	var w watch
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -156,6 +165,22 @@ func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) er
 		return true, err
 	case <-timer.C:
 		return false, w.abandon(done)
+	}
+}
+
+// hold keeps the answer about a suspended policy back for as long as the policy
+// would have had, without using anything: who asks for it again and again would
+// else ask as fast as the machine can refuse, at the cost of everybody.
+func (e *Engine) hold(ctx context.Context, err error, began time.Time) {
+	var failure *PolicyError
+	if !errors.As(err, &failure) || failure.Code != CodeSuspended {
+		return
+	}
+	timer := time.NewTimer(e.limits.PolicyTimeout - time.Since(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

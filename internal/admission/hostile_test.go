@@ -160,7 +160,7 @@ func TestWhatCannotBeStoppedIsLeftBehind(t *testing.T) {
 	stuck := s.All()[0]
 	free := make(chan struct{})
 	ended, err := e.bounded(t.Context(), func(_ context.Context, w *watch) error {
-		w.current.Store(&evaluation{policy: stuck})
+		w.current.Store(&evaluation{ended: make(chan struct{}), policy: stuck})
 		<-free
 		return nil
 	})

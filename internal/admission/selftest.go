@@ -46,7 +46,7 @@ func (e *Engine) Test(ctx context.Context, c *Compiled) []TestResult {
 func (c *Compiled) alone() *Snapshot {
 	p := c.policy
 	p.ServiceType, p.LabelSelector, p.TenantID, p.UserID, p.Enabled, p.Mode = "", nil, "", "", true, Enforce
-	return NewSnapshot(0, &Compiled{policy: p, dialect: c.dialect, compiler: c.compiler, query: c.query, queries: c.queries})
+	return NewSnapshot(0, &Compiled{policy: p, dialect: c.dialect, compiler: c.compiler, query: c.query, queries: c.queries, slow: make(chan struct{}, 1)})
 }
 
 func (t *Test) run(ctx context.Context, e *Engine, s *Snapshot) (failure string) {

@@ -5,6 +5,7 @@ import "fmt"
 // Codes of a [Warning].
 const (
 	WarnNeverAsked     = "never_asked"      // no rule of the name that is asked
+	WarnSuspended      = "suspended"        // it runs out of time
 	WarnDoesNotCompile = "does_not_compile" // what it matches fails
 )
 
@@ -21,6 +22,9 @@ func (c *Compiled) Warnings() []Warning {
 		return []Warning{{WarnDoesNotCompile, "every request that it matches fails: " + c.broken.Faults[0].String()}}
 	case c.query == nil:
 		return []Warning{{WarnNeverAsked, c.neverAsked()}}
+	}
+	if reason := c.breaker.warning(); reason != "" {
+		return []Warning{{WarnSuspended, reason}}
 	}
 	return nil
 }

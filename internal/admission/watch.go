@@ -17,16 +17,8 @@ import (
 type watch struct {
 	current atomic.Pointer[evaluation]
 	reason  atomic.Pointer[error] // why the chain must end
+	place   *place
 }
-
-// evaluation is one policy being evaluated: the Cancel that the evaluator asks.
-type evaluation struct {
-	policy *Compiled
-	over   atomic.Bool
-}
-
-func (e *evaluation) Cancel()         { e.over.Store(true) }
-func (e *evaluation) Cancelled() bool { return e.over.Load() }
 
 // errChainTime is a chain that used up its time.
 var errChainTime = errors.New("the time of the whole chain is used up")
@@ -79,14 +71,23 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, input *ast.Term
 	if p.runaway.Load() > 0 {
 		return nil, 0, p.failed(CodeSuspended, "", "an earlier evaluation does not end; the policy is suspended until it does")
 	}
-	now := &evaluation{policy: p}
+	if err := p.breaker.admit(p, e.clock()); err != nil {
+		return nil, 0, err
+	}
+	now := newEvaluation(p, e.lanes, w.place, e.limits.PolicyTimeout)
+	defer now.leave()
 	w.current.Store(now)
 	if w.stopped() != nil {
 		now.Cancel()
 	}
-	timer := time.AfterFunc(e.limits.PolicyTimeout, now.Cancel)
-	defer timer.Stop()
+	tire := time.AfterFunc(e.lanes.sprint, func() { now.tired.Store(true) })
+	defer tire.Stop()
 	value, err := p.eval(ctx, now, input)
+	if now.suspended != nil {
+		return nil, 0, now.suspended
+	}
+	cancelled := err != nil && topdown.IsCancel(err)
+	p.breaker.ended(e.clock(), cancelled, !cancelled || now.ranOut.Load())
 	if err != nil {
 		return nil, 0, e.evalError(w, p, err)
 	}

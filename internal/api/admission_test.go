@@ -516,7 +516,7 @@ func TestWhatThePlaneCannotIsSaidToExistingClients(t *testing.T) {
 func TestTooManyEvaluationsAtOnceAreRefused(t *testing.T) {
 	p := newPlane(t, func(d *api.Deps) {
 		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{Limits: admission.Limits{
-			Concurrency: 1, PolicyTimeout: time.Minute, ChainTimeout: 50 * time.Millisecond,
+			Concurrency: 1, Sprint: time.Minute, PolicyTimeout: time.Minute, ChainTimeout: 50 * time.Millisecond,
 		}})
 	})
 	p.admit(t, admissionDraft(t, "slow", "Global", 1, specified(`{"patch": {"n": count([1 | some i in numbers.range(1, 10000); some j in numbers.range(1, 10000); i == j])}}`)))

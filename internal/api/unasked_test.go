@@ -2,10 +2,13 @@ package api_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/api"
 )
 
 func TestAPolicyThatCanNeverBeAskedIsCreatedWithAWarning(t *testing.T) {
@@ -57,4 +60,19 @@ func TestExistingClientsSeeNoWarning(t *testing.T) {
 	require.Equal(t, 201, a.StatusCode)
 	require.Empty(t, a.Header.Get("Warning"))
 	require.NotContains(t, string(a.body), "warning")
+}
+
+func TestAnEndlessPolicyIsShownAsSuspended(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) {
+		d.Admission = admission.NewRegistry(d.Model, admission.RegistryOptions{Limits: admission.Limits{PolicyTimeout: 5 * time.Millisecond, ChainTimeout: time.Minute}})
+	})
+	p.admit(t, admissionDraft(t, "endless", "User", 1, specified(`{"patch": {"n": count([1 | some i in numbers.range(1, 100000); some j in numbers.range(1, 100000); i == j])}}`), "service_type", "bad"))
+	for range 3 {
+		p.want(500, "policy_timeout", p.do("POST", evaluating, `{"request_payload":{"service_type":"bad"}}`))
+	}
+	a := p.do("POST", evaluating, `{"request_payload":{"service_type":"bad"}}`)
+	p.want(500, "policy_failed", a)
+	require.Contains(t, a.problem(t).Detail, "3 times in a row")
+	require.Equal(t, "suspended", into[resource.Page[resource.AdmissionPolicy]](t, p.do("GET", admissions, "")).Items[0].Warnings[0].Code)
+	p.want(200, "", p.do("POST", evaluating, `{"request_payload":{"service_type":"good"}}`))
 }

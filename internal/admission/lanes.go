@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lanes divide evaluations into two. Each begins with one of the places for all.
+// What is not done after a moment gives that place back, so that those who need no
+// longer never wait for it, and goes on in the slow lane: one evaluation of a policy,
+// few of an owner, and together fewer than there are cores.
+type lanes struct {
+	slots        chan struct{}
+	sprint       time.Duration
+	slow         chan struct{}
+	mu           sync.Mutex
+	owners       map[string]*owner
+	atomic.Int32 // evaluations in the slow lane, those that wait included
+}
+
+// owner is whose evaluations are in the slow lane.
+type owner struct {
+	running chan struct{}
+	users   int // of this value; without any it is forgotten
+}
+
+func newLanes(l Limits) *lanes {
+	return &lanes{
+		slots: make(chan struct{}, l.Concurrency), sprint: l.Sprint,
+		slow: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)), owners: map[string]*owner{},
+	}
+}
+
+// scope names the owner of a policy.
+func (p *Policy) scope() string {
+	switch p.Level {
+	case Tenant:
+		return fmt.Sprintf("%s %s", p.Level, p.TenantID)
+	case User:
+		return fmt.Sprintf("%s %s", p.Level, p.UserID)
+	}
+	return p.Level.String()
+}
+
+func (l *lanes) owner(scope string) *owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.owners[scope]
+	if o == nil {
+		o = &owner{running: make(chan struct{}, max(1, cap(l.slow)/2))}
+		l.owners[scope] = o
+	}
+	o.users++
+	return o
+}
+
+func (l *lanes) forget(scope string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.owners[scope]; o != nil {
+		if o.users--; o.users == 0 {
+			delete(l.owners, scope)
+		}
+	}
+}
+
+// place is one of the places for all, which a chain gives back once.
+type place struct {
+	once  sync.Once
+	slots chan struct{}
+}
+
+func (p *place) leave() { p.once.Do(func() { <-p.slots }) }
+
+// evaluation is one policy being evaluated: the Cancel that the evaluator asks, at
+// every step. That is where it is halted, too.
+type evaluation struct {
+	policy *Compiled
+	lanes  *lanes
+	place  *place
+	over   atomic.Bool
+	ended  chan struct{} // closed with over
+	tired  atomic.Bool   // it is to go on in the slow lane
+
+	// Of the goroutine that evaluates.
+	began  time.Time
+	limit  *time.Timer // of its own time, which does not run while it waits
+	left   time.Duration
+	walks  bool // it is in the slow lane
+	leaves []func()
+
+	ranOut    atomic.Bool // its own time
+	suspended error       // it was when its turn came
+}
+
+func newEvaluation(p *Compiled, l *lanes, at *place, limit time.Duration) *evaluation {
+	e := &evaluation{policy: p, lanes: l, place: at, ended: make(chan struct{}), began: time.Now(), left: limit}
+	e.limit = time.AfterFunc(limit, func() {
+		e.ranOut.Store(true)
+		e.Cancel()
+	})
+	return e
+}
+
+// Cancel ends the evaluation at its next step.
+func (e *evaluation) Cancel() {
+	if !e.over.Swap(true) {
+		close(e.ended)
+	}
+}
+
+// Cancelled is asked at each step.
+func (e *evaluation) Cancelled() bool {
+	if e.tired.Load() && !e.walks && !e.over.Load() {
+		e.walks = true
+		e.change()
+	}
+	return e.over.Load()
+}
+
+// change goes over into the slow lane, and waits there for its turn.
+func (e *evaluation) change() {
+	e.lanes.Add(1)
+	e.leaves = append(e.leaves, func() { e.lanes.Add(-1) })
+	e.place.leave()
+	if !e.limit.Stop() {
+		return // its time is over
+	}
+	e.left -= time.Since(e.began)
+	scope := e.policy.policy.scope()
+	o := e.lanes.owner(scope)
+	e.leaves = append(e.leaves, func() { e.lanes.forget(scope) })
+	for _, lane := range []chan struct{}{e.policy.slow, o.running, e.lanes.slow} {
+		select {
+		case lane <- struct{}{}:
+			e.leaves = append(e.leaves, func() { <-lane })
+		case <-e.ended:
+			return
+		}
+	}
+	if e.suspended = e.policy.breaker.refuses(e.policy); e.suspended != nil {
+		e.Cancel()
+		return
+	}
+	e.limit.Reset(max(e.left, 1))
+}
+
+// leave gives back what the evaluation has of the lanes.
+func (e *evaluation) leave() {
+	e.limit.Stop()
+	for i := len(e.leaves) - 1; i >= 0; i-- {
+		e.leaves[i]()
+	}
+}
