@@ -16,6 +16,7 @@ import (
 
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
 )
 
 // cutLog is a log of batches that ends with err, or waits for ctx.
@@ -103,7 +104,7 @@ func TestRunFoldsWhatCameBeforeAnError(t *testing.T) {
 		"a hole":     {func(l cutLog) cutLog { l.batches = append(l.batches[:4], l.batches[5:]...); return l }, "log continues at 6, not at 5", 4},
 		"a newer schema": {func(l cutLog) cutLog {
 			l.batches[6][0].Subject = "edict.log.access.ana"
-			l.batches[6][0].Header = map[string][]string{wire.HeaderDataSchema: {"edict/v9"}}
+			l.batches[6][0].Header = map[string][]string{wire.HeaderDataSchema: {fmt.Sprint("edict/v", policy.NewestSchema+1)}}
 			return l
 		}, "run a newer binary", 6},
 	} {
