@@ -44,7 +44,10 @@ func (p *Plane) OverHTTP(t testing.TB) {
 					continue
 				}
 				p.tried++
-				status, answer := p.Ask(t, who, strings.ToUpper(method), path, body(method))
+				status, answer := p.Ask(t, who, strings.ToUpper(method), path, o.body(method))
+				if o.showsNothing(who, status, answer) {
+					continue
+				}
 				if !slices.Contains(refusals(who), status) {
 					t.Errorf("%s: %s %s, which needs %s: %d %.200s", who, method, path, o.Needs, status, answer)
 				}
@@ -72,6 +75,23 @@ func (p *Plane) at(pattern string) string {
 		rest = tail
 	}
 	return out.String()
+}
+
+// body is what an operation is tried with: where users may write policies of their
+// own, a policy for everybody.
+func (o operation) body(method string) []byte {
+	if method == "post" && strings.Contains(o.Needs, "to be its user") {
+		return []byte(`{"name":"everywhere","policy_type":"Global","priority":1,"rego_code":"package policies.everywhere\nmain := {\"rejected\": true}"}`)
+	}
+	return body(method)
+}
+
+// showsNothing reports whether an operation that shows everybody what is his showed an
+// empty list.
+func (o operation) showsNothing(who string, status int, answer []byte) bool {
+	var list struct{ Items []json.RawMessage }
+	return who != "nobody" && who != "forger" && strings.Contains(o.Needs, "of what is shown") && status == http.StatusOK &&
+		json.Unmarshal(answer, &list) == nil && list.Items != nil && len(list.Items) == 0
 }
 
 func body(method string) []byte {
