@@ -61,6 +61,7 @@ var kinds = newTable(
 	&artifactReleased, &artifactWithdrawn,
 	&principalUpdated, &principalRemoved, &relationWritten, &relationRemoved, &nodeRegistered,
 	&keyRotated,
+	&revisionStaged, &revisionPromoted, &waveOpened, &rolloutStopped, &rolloutAborted,
 )
 
 // record holds the members of every event type: the type may stand last.
@@ -81,6 +82,7 @@ type record struct {
 	artifactMembers
 	accessMembers
 	keyMembers
+	rolloutMembers
 }
 
 // Data schemas. An event is of the oldest that can say it, so that workers of the
@@ -91,15 +93,16 @@ const (
 	schemaOrdered   = 2 // a revision with something of ordered policy
 	schemaAdmission = 2 // admission policies
 	schemaArtifacts = 3
-	schemaAccess    = 4 // principals and relations
-	schemaKey       = 5 // the plane's key
-	schemaProject   = 6 // a relation that names the project of a node
-	schemaDirection = 7 // a revision with a rule that says its direction
-	schemaRete      = 8 // an event about artifacts that says of which rete it is
-	schemaTenant    = 9 // a relation to a tenant
+	schemaAccess    = 4  // principals and relations
+	schemaKey       = 5  // the plane's key
+	schemaProject   = 6  // a relation that names the project of a node
+	schemaDirection = 7  // a revision with a rule that says its direction
+	schemaRete      = 8  // an event about artifacts that says of which rete it is
+	schemaTenant    = 9  // a relation to a tenant
+	schemaRollout   = 10 // staging, waves and what ends them
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaTenant
+	NewestSchema = schemaRollout
 )
 
 // always is the schema of a type all of whose events have it.

@@ -100,7 +100,22 @@ func anyOrder(t *rapid.T) Order {
 func anyEvent(t *rapid.T) Event {
 	id, project := anyID(t), anyID(t)
 	node := NodeID(rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`).Draw(t, "node"))
-	switch rapid.IntRange(0, 5).Draw(t, "type") {
+	switch rapid.IntRange(0, 10).Draw(t, "type") {
+	case 6:
+		return RevisionStaged{id, project, anyID(t), anyRevision(t)}
+	case 7:
+		waves := rapid.SliceOfN(rapid.Custom(anyExpr), 0, MaxWaves).Draw(t, "waves")
+		if len(waves) == 0 {
+			waves = nil
+		}
+		gate := Gate{rapid.Uint8Range(0, MaxPercent).Draw(t, "applied"), rapid.Uint8Range(0, MaxPercent).Draw(t, "refused")}
+		return RevisionPromoted{id, project, anyID(t), anyID(t), Promotion{waves, gate}}
+	case 8:
+		return WaveOpened{id, project, anyID(t), anyID(t), rapid.Uint8Range(1, MaxWaves+1).Draw(t, "wave")}
+	case 9:
+		return RolloutStopped{id, project, anyID(t), anyID(t), rapid.Uint8Range(1, MaxWaves+1).Draw(t, "wave"), "1 of 3 \"nodes\""}
+	case 10:
+		return RolloutAborted{id, project, anyID(t), anyID(t), rapid.SampledFrom([]string{"", "not today"}).Draw(t, "reason")}
 	case 4:
 		return AdmissionPolicyUpdated{id, AdmissionPolicyID(node), anyExpected(t), rapid.SampledFrom([]string{"", "ana"}).Draw(t, "by"), anyAdmissionPolicy(t)}
 	case 5:
@@ -119,20 +134,24 @@ func anyEvent(t *rapid.T) Event {
 		}
 		return NodeUpdated{id, project, node, anyLabels(t), f.Addresses}
 	}
-	e := RevisionCreated{
+	return RevisionCreated{
 		ID: id, Project: project, Policy: anyID(t), Slug: rapid.StringMatching(`[a-z][a-z0-9-]{0,63}`).Draw(t, "slug"),
 		DisplayName: rapid.SampledFrom([]string{"", "Web", "Ünï \"quoted\" <b>\u2028\U0001f600"}).Draw(t, "name"),
-		Revision: Revision{
-			ID: anyID(t), Selector: Selector{anyExpr(t), anyExpr(t)}, Order: anyOrder(t),
-			Rules:     rapid.SliceOfN(rapid.Custom(anyRule), 1, 5).Draw(t, "rules"),
-			CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
-			CreatedBy: rapid.SampledFrom([]string{"", "ann", "a\tb\\"}).Draw(t, "by"),
-		},
+		Revision:    anyRevision(t),
+	}
+}
+
+func anyRevision(t *rapid.T) Revision {
+	r := Revision{
+		ID: anyID(t), Selector: Selector{anyExpr(t), anyExpr(t)}, Order: anyOrder(t),
+		Rules:     rapid.SliceOfN(rapid.Custom(anyRule), 1, 5).Draw(t, "rules"),
+		CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
+		CreatedBy: rapid.SampledFrom([]string{"", "ann", "a\tb\\"}).Draw(t, "by"),
 	}
 	if rapid.Bool().Draw(t, "later") {
-		e.Revision.Parent, e.Revision.CorrelationID = anyID(t), "c-1"
+		r.Parent, r.CorrelationID = anyID(t), "c-1"
 	}
-	return e
+	return r
 }
 
 // anyExpected stays below what a float64 keeps: a test prints events by way of any.

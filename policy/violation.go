@@ -101,6 +101,9 @@ const (
 	CodeInvalidFingerprint = "invalid_fingerprint"
 	CodeUnknownOutcome     = "unknown_outcome" // of a report
 
+	CodeWavesOutOfRange   = "waves_out_of_range"
+	CodePercentOutOfRange = "percent_out_of_range"
+
 	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
 	CodeInvalidArtifact          = "invalid_artifact"
 	CodeInvalidArtifactName      = "invalid_artifact_name" // of a kind, too

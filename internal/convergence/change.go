@@ -23,7 +23,13 @@ type steps []projector.Step
 
 // row is what step i says to a label set, or nothing.
 func (s steps) row(i int, labels policy.Labels) (fp compiler.Fingerprint, has bool) {
-	if i >= len(s) || s[i].Deleted || !s[i].Selector.Matches(labels) {
+	if i >= len(s) || s[i].Deleted {
+		return fp, false
+	}
+	if x := s[i].Trial; x.Reached(labels) {
+		return x.Fingerprint, x.Selector.Matches(labels)
+	}
+	if !s[i].Selector.Matches(labels) {
 		return fp, false
 	}
 	return s[i].Fingerprint, true
@@ -74,10 +80,18 @@ func (s steps) firstAbove(seq uint64, labels policy.Labels) (c change, ok bool) 
 func (s steps) selectors() []policy.Selector {
 	seen := map[string]bool{}
 	var out []policy.Selector
-	for _, x := range s {
-		if key := x.Selector.Key(); !x.Deleted && !seen[key] {
+	add := func(sel policy.Selector) {
+		if key := sel.Key(); !seen[key] {
 			seen[key] = true
-			out = append(out, x.Selector)
+			out = append(out, sel)
+		}
+	}
+	for _, x := range s {
+		if !x.Deleted {
+			add(x.Selector)
+		}
+		if x.Trial != nil {
+			add(x.Trial.Selector)
 		}
 	}
 	return out

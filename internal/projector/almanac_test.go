@@ -33,6 +33,7 @@ type almanac struct {
 	since     map[uuid.UUID]uint64 // rules or selector
 	revisions map[uuid.UUID][]policy.RevisionCreated
 	seqOf     map[uuid.UUID]uint64 // of a revision
+	waveAt    map[uuid.UUID]uint64 // of the last wave that was opened
 	nodeSince map[policy.NodeID]uint64
 	sets      map[policy.NodeID][]*artifactOf
 	changed   map[uuid.UUID]uint64 // by project
@@ -52,7 +53,7 @@ func newAlmanac() *almanac {
 	none := map[policy.NodeID]map[thing]PastItem{}
 	return &almanac{
 		oracle: newOracle(), number: map[uuid.UUID]uint32{}, since: map[uuid.UUID]uint64{}, revisions: map[uuid.UUID][]policy.RevisionCreated{},
-		seqOf: map[uuid.UUID]uint64{}, nodeSince: map[policy.NodeID]uint64{}, sets: map[policy.NodeID][]*artifactOf{},
+		seqOf: map[uuid.UUID]uint64{}, waveAt: map[uuid.UUID]uint64{}, nodeSince: map[policy.NodeID]uint64{}, sets: map[policy.NodeID][]*artifactOf{},
 		changed: map[uuid.UUID]uint64{}, has: []map[policy.NodeID]map[thing]PastItem{none}, lost: []map[policy.NodeID]map[thing]PastItem{none},
 	}
 }
@@ -116,6 +117,16 @@ func (a *almanac) event(e policy.Event, seq uint64) {
 	case policy.NodeRemoved:
 		a.changed[e.Project] = seq
 		a.apply(e)
+	case policy.RevisionStaged:
+		a.rollout(e)
+	case policy.RevisionPromoted:
+		a.move(e, e.Policy, seq)
+	case policy.WaveOpened:
+		a.move(e, e.Policy, seq)
+	case policy.RolloutStopped:
+		a.move(e, e.Policy, seq)
+	case policy.RolloutAborted:
+		a.move(e, e.Policy, seq)
 	case policy.ArtifactReleased:
 		var set []*artifactOf
 		released, _ := ReleasedArtifacts(e)
@@ -128,16 +139,47 @@ func (a *almanac) event(e policy.Event, seq uint64) {
 	}
 }
 
+// move takes an event that may move a rollout.
+func (a *almanac) move(e policy.Event, id uuid.UUID, seq uint64) {
+	before := a.pols[id]
+	if !a.rollout(e) {
+		return
+	}
+	now := a.pols[id]
+	a.changed[now.Project] = seq
+	switch {
+	case a.rolling[id].underWay():
+		a.waveAt[id] = seq
+	case now.ID == before.ID: // all went back
+		a.since[id] = seq
+	default:
+		same := before.Revision.Selector.Key() == now.Revision.Selector.Key() &&
+			compiler.Compile(before.Revision.Rules).Fingerprint == compiler.Compile(now.Revision.Rules).Fingerprint
+		if promoted, atOnce := e.(policy.RevisionPromoted); !same || !atOnce || len(promoted.Waves) > 0 {
+			a.since[id] = seq
+		}
+		a.revisions[id] = append(a.revisions[id], now)
+		a.seqOf[now.Revision.ID] = seq
+	}
+}
+
 // present is what every node has now.
 func (a *almanac) present() map[policy.NodeID]map[thing]PastItem {
 	out := map[policy.NodeID]map[thing]PastItem{}
 	for id, n := range a.nodes {
 		out[id] = map[thing]PastItem{}
 		for _, p := range a.pols {
-			if p.Project == n.Project && p.Revision.Selector.Matches(n.Labels) {
-				item := a.item(max(a.since[p.Policy], a.nodeSince[id]), a.number[p.Policy])
+			if r, trial := a.says(p, n.Labels); p.Project == n.Project && r.Selector.Matches(n.Labels) {
+				since := a.since[p.Policy]
+				if trial {
+					since = a.waveAt[p.Policy]
+				}
+				item := a.item(max(since, a.nodeSince[id]), a.number[p.Policy])
 				item.Policy, item.Revision = p.Policy, a.headAt(p.Policy, item.Seq)
-				item.Fingerprint = compiler.Compile(p.Revision.Rules).Fingerprint
+				if trial {
+					item.Revision = r.ID
+				}
+				item.Fingerprint = compiler.Compile(r.Rules).Fingerprint
 				out[id][thing{policy: p.Policy}] = PastItem{Item: item}
 			}
 		}
@@ -228,7 +270,9 @@ func drawAlmanac(t *rapid.T, most int) *almanac {
 		head, lives := a.pols[pol(at)]
 		parts := a.sets[policy.NodeID(node)]
 		var e policy.Event
-		switch kind := rapid.IntRange(0, 11).Draw(t, "kind"); {
+		switch kind := rapid.IntRange(0, 15).Draw(t, "kind"); {
+		case kind > 11:
+			e = drawRollout(t, a.oracle, i, owner, at)
 		case kind < 4:
 			e = drawRevision(t, i, owner, at, head, lives)
 		case kind < 5 && lives:

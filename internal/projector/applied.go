@@ -21,11 +21,16 @@ const (
 	appliedNode      = 'n' // to a node, or to its artifacts
 	appliedAdmission = 'a' // to an admission policy
 	appliedPrincipal = 'p' // to a principal or its relations
+	appliedPolicy    = 'w' // to the rollout of a policy
 	appliedNonce     = 'r' // the id is that of a registration's nonce
 )
 
 func toNode(ordinal uint32, event uuid.UUID) appliedEvent {
 	return appliedEvent{kind: appliedNode, node: ordinal, event: event}
+}
+
+func toPolicy(id, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedPolicy, id: string(id[:]), event: event}
 }
 
 func toAdmission(id policy.AdmissionPolicyID, event uuid.UUID) appliedEvent {

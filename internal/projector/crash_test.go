@@ -47,7 +47,7 @@ func chronicleOf(t *testing.T, seed uint64) chronicle {
 func events(seed uint64) (msgs []streams.Message) {
 	g := gen.New(seed)
 	scribe := gen.NewScribe("00000000-0000-4000-8000-000000000000", seed)
-	for i, s := range g.History(g.World(5, 6), 45) {
+	for i, s := range g.WithRollouts(g.History(g.World(5, 6), 45)) {
 		e := scribe.Write(s)
 		msgs = append(msgs, streams.Message{Seq: uint64(i + 1), Subject: e.Subject, Body: e.Body, Time: born.Add(time.Duration(i) * time.Second)})
 	}

@@ -119,6 +119,20 @@ func hashWhole(_ digester, h hash.Hash, key, value []byte) (rows int, err error)
 	return 0, nil
 }
 
+// hashRollout covers a rollout but for an ordinal.
+func hashRollout(_ digester, h hash.Hash, key, value []byte) (rows int, err error) {
+	r, err := readRollout(value)
+	if err != nil {
+		return 0, err
+	}
+	if r.phase == phaseUnderWay {
+		r.trial = &policyState{selector: &selector{}, selected: r.selected, since: r.since}
+	}
+	frame(h, key)
+	frame(h, r.append(nil))
+	return 0, nil
+}
+
 func hashPolicy(_ digester, h hash.Hash, key, value []byte) (rows int, err error) {
 	r, err := readPolicy(value)
 	if err != nil {

@@ -96,7 +96,7 @@ func (f *fold) edge(p *policyState, have, lost Nodes) {
 		return
 	}
 	e := Edge{Item: f.item(p.number), Have: have, Lost: lost, Trace: f.trace}
-	e.Policy, e.Revision = p.id, p.head
+	e.Policy, e.Revision, e.Head = p.id, p.head, p.itself().head
 	if have.Len() > 0 {
 		var err error
 		e.Extended, err = f.extended.read(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})

@@ -91,7 +91,7 @@ func (e *Enforcement) Revision(h HeadRef) (policy.Revision, error) {
 
 func revisionOf(snap pebble.Reader, h HeadRef) (policy.Revision, error) {
 	key := appendRevisionKey(nil, h.Policy, h.seq)
-	b, closer, err := snap.Get(key)
+	b, closer, err := revisionRecord(snap, h.Policy, h.seq)
 	if err != nil {
 		return policy.Revision{}, fmt.Errorf("read revision of policy %s at %d: %w", h.Policy, h.seq, err)
 	}

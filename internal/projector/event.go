@@ -24,6 +24,10 @@ const (
 	CodePolicySlugTaken  = "policy_slug_taken"
 	CodePolicyNotOwned   = "policy_not_owned"
 	CodePolicyLimit      = "policy_limit"
+	CodeRolloutUnderWay  = "rollout_under_way"
+	CodeNotStaged        = "not_staged"
+	CodeNoRollout        = "no_rollout"
+	CodeWaveConflict     = "wave_conflict"
 	CodeNodeIDTaken      = "node_id_taken"
 	CodeStaleEvent       = "stale_event"
 	CodeNameTaken        = "name_taken"
@@ -44,7 +48,7 @@ type entry struct {
 	msg      streams.Message
 	event    policy.Event // nil when the body could not be read at all
 	fault    *policy.DecodeError
-	ruleset  compiler.Ruleset // of a revision without fault
+	ruleset  compiler.Ruleset // of a revision without fault, staged or published
 	released *released        // of a release without fault
 	names    names
 	body     [32]byte // sha256 of the body
@@ -112,6 +116,9 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
 		e.ruleset = compiler.Compile(rc.Revision.Rules)
+	}
+	if rs, ok := ev.(policy.RevisionStaged); ok && e.fault == nil {
+		e.ruleset = compiler.Compile(rs.Revision.Rules)
 	}
 	if ar, ok := ev.(policy.ArtifactReleased); ok && e.fault == nil {
 		e.released, e.fault = readReleased(ar)

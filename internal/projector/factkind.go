@@ -16,6 +16,7 @@ const (
 	FactArtifacts = "artifacts"
 	FactRelease   = "release"
 	FactPrincipal = "principal"
+	FactRollout   = "rollout"
 )
 
 // FactKind is one of the kinds of Fact: where the store has them, how they are
@@ -38,8 +39,8 @@ type FactKind struct {
 //
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
 // project/node, node/policy, an admission policy's id, project/rete, project/node,
-// "project/node version" (20 digits), since a space sorts before what ids have, and
-// a principal's id. Where a node is of several retes, " of rete" follows the node, for each
+// "project/node version" (20 digits), since a space sorts before what ids have, a
+// principal's id, and a policy's. Where a node is of several retes, " of rete" follows the node, for each
 // but its first.
 var FactKinds = []FactKind{
 	{FactPolicy, ofProjects(FactPolicy), keyPolicy, (*loader).policies, hashPolicy, of(policyFact)},
@@ -51,6 +52,7 @@ var FactKinds = []FactKind{
 	{FactArtifacts, ofProjects(FactArtifacts), keyArtifacts, (*loader).artifacts, hashWhole, of(artifactsFact)},
 	{FactRelease, releaseTitle, keyRelease, nil, hashWhole, of(releaseFact)},
 	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashWhole, of(principalFact)},
+	{FactRollout, ofPlane("rollout of policy"), keyRollout, (*loader).rollouts, hashRollout, of(rolloutFact)},
 }
 
 // of makes a fact of a record that needs no other.

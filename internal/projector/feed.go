@@ -36,7 +36,17 @@ type Batch struct {
 type Edge struct {
 	Item
 	Have, Lost Nodes
-	Trace      streams.Trace // of the event; it says nothing about the change
+	// Head is the policy's, which is sent to those who lost a row. Those who have one
+	// may have the revision of a rollout.
+	Head  uuid.UUID
+	Trace streams.Trace // of the event; it says nothing about the change
+}
+
+// Gone is the item for those who lost it.
+func (e *Edge) Gone() Item {
+	i := e.Item
+	i.Revision = e.Head
+	return i
 }
 
 // Item is one thing as it is sent to a node: a row, an artifact, or that the node
@@ -46,7 +56,8 @@ type Item struct {
 	Seq  uint64    // of the event that the id names
 	Time time.Time // log timestamp of Seq
 
-	// Of a row: the policy and the head that it had at Seq.
+	// Of a row: the policy and the revision that the node has of it since Seq, or, of
+	// one that it lost, the head that the policy had then.
 	Policy   uuid.UUID
 	Revision uuid.UUID
 	// Extended: that revision has anything of ordered policy, so the row does not say

@@ -79,6 +79,16 @@ func (f *fold) event(e *entry) Verdict {
 		return accessFold{f}.nodeRegistered(ev, e.fault)
 	case policy.KeyRotated:
 		return keyRotated(e.fault)
+	case policy.RevisionStaged:
+		return rolloutFold{policyFold{f}}.revisionStaged(ev, e)
+	case policy.RevisionPromoted:
+		return rolloutFold{policyFold{f}}.revisionPromoted(ev, e.fault)
+	case policy.WaveOpened:
+		return rolloutFold{policyFold{f}}.waveOpened(ev, e.fault)
+	case policy.RolloutStopped:
+		return rolloutFold{policyFold{f}}.rolloutStopped(ev, e.fault)
+	case policy.RolloutAborted:
+		return rolloutFold{policyFold{f}}.rolloutAborted(ev, e.fault)
 	}
 	return unknownType()
 }

@@ -109,19 +109,16 @@ func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) 
 // what it gained and lost. Rows that both identities have are not recorded.
 func (f nodeFold) move(n *node, to *identity) {
 	from := n.identity
-	var old, new []*selector
 	if from != nil {
 		f.keepFormer(n)
-		old = from.selectors
 		from.nodes.remove(&f.layout, n.ordinal)
 	}
 	if to != nil {
-		new = to.selectors
 		to.nodes.add(&f.layout, n.ordinal)
 	}
 	n.identity, n.since = to, f.moment()
 	if f.edges != nil {
-		f.recordMove(n, old, new)
+		f.recordMove(n, from, to)
 	}
 	if from != nil && from.nodes.len() == 0 {
 		f.vanish(from)
@@ -129,17 +126,39 @@ func (f nodeFold) move(n *node, to *identity) {
 }
 
 // recordMove records what a node lost and gained.
-func (f nodeFold) recordMove(n *node, old, new []*selector) {
+func (f nodeFold) recordMove(n *node, from, to *identity) {
+	old, new := from.selected(), to.selected()
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
-			f.recordNode(p, n, false)
+			if !p.itself().underWay() || p.armOf(to) == nil {
+				f.recordNode(p, n, false)
+			}
 		}
 	}
 	for _, s := range only(new, old) {
 		for _, p := range s.policies {
-			f.recordNode(p, n, true)
+			if was := p.otherArm(from); was == nil || was.fp != p.fp {
+				f.recordNode(p, n, true)
+			}
 		}
 	}
+}
+
+// otherArm is the arm of a policy that an identity has, while a rollout is under
+// way.
+func (p *policyState) otherArm(i *identity) *policyState {
+	if !p.itself().underWay() {
+		return nil
+	}
+	return p.armOf(i)
+}
+
+// selected are the selectors that match an identity; none match nothing.
+func (i *identity) selected() []*selector {
+	if i == nil {
+		return nil
+	}
+	return i.selectors
 }
 
 // only returns the members of a, sorted by ordinal, that are not in b.

@@ -27,6 +27,9 @@ func (j *judge) judgeRevision(ev policy.RevisionCreated, fault *policy.DecodeErr
 	if v, bad := parentFault(p, ev); bad {
 		return p, v
 	}
+	if p != nil && p.underWay() {
+		return p, underWay(p)
+	}
 	if holder := j.slugHolder(ev.Project, ev.Slug); holder != nil && holder != p {
 		return p, reject(CodePolicySlugTaken, "slug %q is used by policy %s: choose another", ev.Slug, holder.id)
 	}
@@ -73,7 +76,7 @@ func parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 // publish moves a policy to a new head and records which nodes that changes.
 func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry) {
 	before, was, oldFP := p.selector, p.head != uuid.Nil, p.fp
-	sel := f.intern(p.project, ev.Revision.Selector)
+	sel := f.intern(p.project, ev.Revision.Selector, nil)
 	switch {
 	case before == sel && oldFP == e.ruleset.Fingerprint:
 		// Nodes have it: there is nothing to send.
@@ -108,9 +111,7 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 	extended := ev.Revision.Content().Extended()
 	f.extended.put(ev.Revision.ID, extended)
 	f.logPolicyChange(p, extended, !was || oldFP != e.ruleset.Fingerprint)
-	p.name = ev.DisplayName
-	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
-	p.revisions.add(f.seq, p.head)
+	f.crown(p, ev, e)
 	if before != sel {
 		p.selector = sel
 		sel.policies = append(sel.policies, p)
@@ -119,13 +120,20 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 		}
 	}
 	sel.generation = f.seq
+	f.storePolicy(p)
+	f.record(p)
+}
+
+// crown makes a revision the head, and stores it.
+func (f policyFold) crown(p *policyState, ev policy.RevisionCreated, e *entry) {
+	p.name = ev.DisplayName
+	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
+	p.revisions.add(f.seq, p.head)
 	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
 	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)
 	f.set(f.key, f.value)
 	f.key, f.value = appendRevisionIDKey(f.key[:0], p.id, p.head), appendU64(f.value[:0], f.seq)
 	f.set(f.key, f.value)
-	f.storePolicy(p)
-	f.record(p)
 }
 
 // rename moves the slug with the policy; a slug that was left is free.
@@ -161,6 +169,9 @@ func (f policyFold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeE
 	}
 	f.gather(f.lost, &p.selector.identities, &set{})
 	f.keepLost(p)
+	if p.rollout != nil && !p.rollout.over() {
+		f.endRollout(p)
+	}
 	delete(p.project.slugs, p.slug)
 	f.deselect(p)
 	p.selector = nil
@@ -170,6 +181,16 @@ func (f policyFold) policyDeleted(ev policy.PolicyDeleted, fault *policy.DecodeE
 	f.storePolicy(p)
 	f.record(p)
 	return Verdict{}
+}
+
+// endRollout ends the rollout of a policy that is deleted.
+func (f policyFold) endRollout(p *policyState) {
+	if p.underWay() {
+		f.gather(f.lost, &p.rollout.trial.selector.identities, &set{})
+		f.disarm(p)
+	}
+	p.rollout.end(phaseAborted, f.moment(), "the policy was deleted")
+	f.storeRollout(p)
 }
 
 func (f policyFold) storePolicy(p *policyState) {
@@ -185,19 +206,19 @@ func (f policyFold) storePolicy(p *policyState) {
 }
 
 // intern finds or makes the selector, with the identities it matches.
-func (f policyFold) intern(p *project, sel policy.Selector) *selector {
-	f.key = sel.AppendKey(f.key[:0])
+func (f policyFold) intern(p *project, sel policy.Selector, within *scope) *selector {
+	f.key = append(sel.AppendKey(f.key[:0]), within.key()...)
 	if s := p.selectors[string(f.key)]; s != nil {
 		return s
 	}
 	key := string(f.key)
-	s := &selector{ordinal: f.nextSel, project: p, sel: sel}
+	s := &selector{ordinal: f.nextSel, project: p, sel: sel, scope: within}
 	f.nextSel++
 	p.selectors[key] = s
 	p.index.file(s)
 	s.identities = f.match(p, s)
 	f.live.selectors++
-	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel)
+	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel, within)
 	f.set(f.key, f.value)
 	s.identities.each(func(o uint32) bool {
 		i := f.identities[o]
@@ -235,7 +256,7 @@ func (f policyFold) unuse(s *selector, p *policyState) {
 		return true
 	})
 	s.project.index.unfile(s)
-	delete(s.project.selectors, s.sel.Key())
+	delete(s.project.selectors, s.key())
 	f.live.selectors--
 	f.key = appendSelectorKey(f.key[:0], s.ordinal)
 	f.delete(f.key)

@@ -43,13 +43,14 @@ func TestEdgesTellEachNodeWhatChanged(t *testing.T) {
 
 // oracle is an honest fool: what every node holds, from the facts as they are.
 type oracle struct {
-	nodes map[policy.NodeID]policy.NodeUpdated
-	pols  map[uuid.UUID]policy.RevisionCreated
-	used  map[uuid.UUID]bool
+	nodes   map[policy.NodeID]policy.NodeUpdated
+	pols    map[uuid.UUID]policy.RevisionCreated
+	used    map[uuid.UUID]bool
+	rolling map[uuid.UUID]*rolling
 }
 
 func newOracle() *oracle {
-	return &oracle{map[policy.NodeID]policy.NodeUpdated{}, map[uuid.UUID]policy.RevisionCreated{}, map[uuid.UUID]bool{}}
+	return &oracle{map[policy.NodeID]policy.NodeUpdated{}, map[uuid.UUID]policy.RevisionCreated{}, map[uuid.UUID]bool{}, map[uuid.UUID]*rolling{}}
 }
 
 func (o *oracle) apply(e policy.Event) {
@@ -58,7 +59,7 @@ func (o *oracle) apply(e policy.Event) {
 		head, ok := o.pols[e.Policy]
 		switch {
 		case !ok && (o.used[e.Policy] || e.Revision.Parent != uuid.Nil),
-			ok && (head.Project != e.Project || e.Revision.Parent != head.Revision.ID):
+			ok && (head.Project != e.Project || e.Revision.Parent != head.Revision.ID || o.rolling[e.Policy].underWay()):
 			return
 		}
 		for id, other := range o.pols {
@@ -70,11 +71,14 @@ func (o *oracle) apply(e policy.Event) {
 	case policy.PolicyDeleted:
 		if head, ok := o.pols[e.Policy]; ok && head.Project == e.Project {
 			delete(o.pols, e.Policy)
+			delete(o.rolling, e.Policy)
 		}
 	case policy.NodeUpdated:
 		o.nodes[e.Node] = e
 	case policy.NodeRemoved:
 		delete(o.nodes, e.Node)
+	default:
+		o.rollout(e)
 	}
 }
 
@@ -82,8 +86,8 @@ func (o *oracle) rows() held {
 	h := held{}
 	for id, n := range o.nodes {
 		for _, p := range o.pols {
-			if p.Project == n.Project && p.Revision.Selector.Matches(n.Labels) {
-				h.set(id, p.Policy, compiler.Compile(p.Revision.Rules).Fingerprint)
+			if r, _ := o.says(p, n.Labels); p.Project == n.Project && r.Selector.Matches(n.Labels) {
+				h.set(id, p.Policy, compiler.Compile(r.Rules).Fingerprint)
 			}
 		}
 	}
@@ -119,12 +123,18 @@ func drawLog(t *rapid.T, n int) (*journal, []policy.Event) {
 	j := &journal{}
 	heads := map[int]int{}
 	var events []policy.Event
+	o := newOracle()
 	for i := 1; i <= n; i++ {
 		var e policy.Event
 		num := rapid.IntRange(1, 6).Draw(t, "which")
 		proj := 1 + num%2
-		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		switch rapid.IntRange(0, 13).Draw(t, "kind") {
+		case 10, 11, 12, 13:
+			e = drawRollout(t, o, i, proj, num)
 		case 0, 1, 2, 3:
+			if head := o.pols[pol(num)]; head.ID != uuid.Nil {
+				heads[num] = int(head.Revision.ID[14])<<8 | int(head.Revision.ID[15])
+			}
 			r := revise(t, i, proj, num, i, heads[num], fmt.Sprintf("s%d", rapid.IntRange(1, 8).Draw(t, "slug")),
 				rapid.SampledFrom(selectorPool).Draw(t, "source"), rapid.SliceOfNDistinct(rapid.IntRange(1, 3), 1, 2, rapid.ID[int]).Draw(t, "ports")...)
 			r.Revision.Selector.Destination = expr(t, rapid.SampledFrom(selectorPool).Draw(t, "destination"))
@@ -147,6 +157,7 @@ func drawLog(t *rapid.T, n int) (*journal, []policy.Event) {
 			e = update(t, i, 1, fmt.Sprintf("n%d", rapid.IntRange(0, 30).Draw(t, "node")), kv...)
 		}
 		events = append(events, e)
+		o.apply(e)
 		j.add(e)
 	}
 	return j, events
@@ -241,6 +252,12 @@ func summary(p *Projector) map[string]string {
 	}
 	for id, pol := range p.state.policies {
 		out["policy "+id.String()] = fmt.Sprint(pol.number, pol.head, pol.headSeq, pol.since, pol.selected, pol.ended, pol.fp, pol.revisions.list)
+		if r := pol.rollout; r != nil {
+			out["rollout "+id.String()] = fmt.Sprintf("%x", r.append(nil))
+			if r.trial != nil {
+				out["trial "+id.String()] = fmt.Sprint(r.trial.number, r.trial.head, r.trial.headSeq, r.trial.headTime, r.trial.revisions.list, len(p.state.underWay))
+			}
+		}
 	}
 	out["kept"] = fmt.Sprint(p.state.kept.from, p.state.kept.bytes)
 	for i, r := range p.state.kept.queue {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -22,6 +23,16 @@ func (e *Enforcement) Changes(proceed func() error) ([]uint64, error) {
 	var seqs []uint64
 	proceed = paced(proceed)
 	err := e.policies(func(id uuid.UUID, _ policyRecord) error {
+		r, err := e.rollout(id)
+		if err != nil {
+			return err
+		}
+		for _, m := range r.opened {
+			seqs = append(seqs, m.seq)
+		}
+		if r.over() {
+			seqs = append(seqs, r.ended.seq)
+		}
 		return e.revisions(id, func(seq uint64) error {
 			seqs = append(seqs, seq)
 			return proceed()
@@ -70,11 +81,12 @@ func (e *Enforcement) MatchedAt(seq uint64, proceed func() error) ([]HeadRef, er
 		if err := proceed(); err != nil {
 			return err
 		}
-		if r.headSeq <= seq {
-			if h, matched := present[id]; matched {
-				out = append(out, h)
-			}
+		if h, matched := present[id]; matched && h.seq <= seq {
+			out = append(out, h)
 			return nil
+		}
+		if x, err := e.rollout(id); err != nil || r.headSeq <= seq && (x.phase != phaseUnderWay || !x.reached(e.Node.Labels)) {
+			return err
 		}
 		last := uint64(0)
 		if err := e.revisions(id, func(at uint64) error {
@@ -97,6 +109,27 @@ func (e *Enforcement) MatchedAt(seq uint64, proceed func() error) ([]HeadRef, er
 		return nil
 	})
 	return out, err
+}
+
+// rollout is the latest of a policy; a zero one, which has reached nobody, where there
+// was none.
+func (e *Enforcement) rollout(id uuid.UUID) (rolloutRecord, error) { return rolloutOf(e.snap, id) }
+
+func rolloutOf(snap *pebble.Snapshot, id uuid.UUID) (x rolloutRecord, err error) {
+	b, closer, err := snap.Get(appendRolloutKey(nil, id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return x, nil
+	}
+	if err != nil {
+		return x, fmt.Errorf("read the rollout of policy %s: %w", id, err)
+	}
+	defer closer.Close()
+	return readRollout(b)
+}
+
+// reached reports whether one of the opened waves has the labels.
+func (r *rollout) reached(l policy.Labels) bool {
+	return (&scope{waves: r.waves[:min(len(r.opened), len(r.waves))]}).holds(l)
 }
 
 // policies calls f with each policy of the project that lives, by id.
@@ -202,13 +235,16 @@ func (s *state) matchedBy(id uuid.UUID) iter.Seq[policy.NodeID] {
 		if p == nil || p.selector == nil {
 			return
 		}
-		p.selector.identities.each(func(o uint32) bool {
+		each := func(o uint32) bool {
 			s.identities[o].nodes.each(&s.layout, func(n uint32) bool {
 				goOn = yield(s.nodeAt(n).id)
 				return goOn
 			})
 			return goOn
-		})
+		}
+		if p.selector.identities.each(each); goOn && p.underWay() {
+			p.rollout.trial.selector.identities.each(each)
+		}
 	}
 }
 
@@ -247,11 +283,18 @@ func (m *model) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bo
 // ordered policy at a sequence or later, before its present head.
 func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	for _, h := range e.Matched {
+		x, err := e.rollout(h.Policy)
+		if err != nil {
+			return false, err
+		}
+		if x.extended && x.over() && x.phase != phaseCompleted && x.ended.seq > after {
+			return true, nil
+		}
 		if h.seq <= after {
 			continue
 		}
 		var seqs []uint64
-		err := e.revisions(h.Policy, func(seq uint64) error {
+		err = e.revisions(h.Policy, func(seq uint64) error {
 			seqs = append(seqs, seq)
 			return nil
 		})
@@ -285,6 +328,11 @@ func (m *model) Extended() (map[uuid.UUID][]uuid.UUID, error) {
 	for _, project := range projects {
 		err := livePolicies(snap, project, func(id uuid.UUID, r policyRecord) error {
 			yes, err := extended(snap, HeadRef{Policy: id, seq: r.headSeq})
+			if err == nil && !yes {
+				var x rolloutRecord
+				x, err = rolloutOf(snap, id)
+				yes = x.phase == phaseUnderWay && x.extended
+			}
 			if yes {
 				out[project] = append(out[project], id)
 			}
@@ -306,7 +354,7 @@ var extendedMarks = [][]byte{
 
 // extended reads the event only where it must: most planes have no such policy.
 func extended(snap pebble.Reader, h HeadRef) (bool, error) {
-	body, closer, err := snap.Get(appendRevisionKey(nil, h.Policy, h.seq))
+	body, closer, err := revisionRecord(snap, h.Policy, h.seq)
 	if err != nil {
 		return false, fmt.Errorf("read revision of policy %s at %d: %w", h.Policy, h.seq, err)
 	}

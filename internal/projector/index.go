@@ -203,6 +203,7 @@ func (s *state) match(p *project, x *selector) set {
 		other := s.matchTerm(p, x.sel.Destination, x.filed[1])
 		out.join(&other)
 	}
+	x.scope.cut(s, p, &out)
 	return out
 }
 
@@ -299,7 +300,7 @@ func (s *state) try(out []*selector, sels bucketSelectors, labels policy.Labels)
 	for _, sel := range sels {
 		if sel.mark != s.mark {
 			sel.mark = s.mark
-			if sel.sel.Matches(labels) {
+			if sel.matches(labels) {
 				out = append(out, sel)
 			}
 		}

@@ -66,6 +66,16 @@ func (j *judge) verdict(e policy.Event) (v Verdict) {
 		_, v = j.judgeRegistration(ev, nil)
 	case policy.KeyRotated:
 		v = keyRotated(nil)
+	case policy.RevisionStaged:
+		_, v = j.judgeStaged(ev, nil)
+	case policy.RevisionPromoted:
+		_, v = j.judgePromoted(ev, nil)
+	case policy.WaveOpened:
+		_, v = j.judgeWave(ev, nil)
+	case policy.RolloutStopped:
+		_, v = j.judgeStopped(ev, nil)
+	case policy.RolloutAborted:
+		_, v = j.judgeAborted(ev, nil)
 	default:
 		v = unknownType()
 	}

@@ -44,6 +44,8 @@ type lost struct {
 	since  uint64
 	policy *policyState
 	sel    policy.Selector
+	scope  *scope
+	arm    bool // it was that of a rollout's arm
 	bytes  int
 	filed  [2]term
 }
@@ -99,7 +101,7 @@ func (f *fold) keepLost(p *policyState) {
 	if fault.Always(fault.ForgottenSelectors) {
 		return
 	}
-	r := &lost{until: f.moment(), since: p.selected, policy: p, sel: p.selector.sel}
+	r := &lost{until: f.moment(), since: p.selected, policy: p.itself(), sel: p.selector.sel, scope: p.selector.scope, arm: p.of != nil}
 	r.measure()
 	f.keepRecord(r)
 }
@@ -156,7 +158,7 @@ const recordSize = 192
 
 func (l *lost) measure() {
 	var buf [512]byte
-	l.bytes = recordSize + 2*(len(l.sel.Source.AppendText(buf[:0]))+len(l.sel.Destination.AppendText(buf[:0])))
+	l.bytes = recordSize + 2*(len(l.sel.Source.AppendText(buf[:0]))+len(l.sel.Destination.AppendText(buf[:0]))) + len(l.scope.key())
 }
 
 func (l *lost) size() int { return l.bytes }
@@ -214,7 +216,14 @@ func dropFirst[T any](lists map[uint32][]T, ordinal uint32) {
 	}
 }
 
-func (l *lost) key(b []byte) []byte   { return appendU64(append(b, keyLost), l.until.seq) }
+// key: an event that moves a rollout may end the selector of both its arms.
+func (l *lost) key(b []byte) []byte {
+	if b = appendU64(append(b, keyLost), l.until.seq); l.arm {
+		b = append(b, 1)
+	}
+	return b
+}
+
 func (r *former) key(b []byte) []byte { return appendU64(append(b, keyFormer), r.until.seq) }
 
 func (w *withdrawn) key(b []byte) []byte {
@@ -225,7 +234,7 @@ func (l *lost) value(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(l.until.time)), l.since)
 	var buf [512]byte
 	b = appendText(append(b, l.policy.id[:]...), l.sel.Source.AppendText(buf[:0]))
-	return appendText(b, l.sel.Destination.AppendText(buf[:0]))
+	return l.scope.append(appendText(b, l.sel.Destination.AppendText(buf[:0])))
 }
 
 func (r *former) value(b []byte) []byte {
@@ -250,8 +259,11 @@ func (l *loader) kept() error {
 	}{{keyWithdrawn, l.withdrawn}, {keyFormer, l.former}, {keyLost, l.lost}} {
 		err := l.scan(kind.prefix, func(key, v []byte) error {
 			r, place := reader{b: v}, 0
-			if len(key) == 10 {
+			switch len(key) {
+			case 10:
 				place = int(binary.BigEndian.Uint16(key[8:]))
+			case 9:
+				place = int(key[8])
 			}
 			record := kind.read(&r, binary.BigEndian.Uint64(key), place)
 			if record == nil || r.err != nil {
@@ -271,10 +283,11 @@ func (l *loader) kept() error {
 	return nil
 }
 
-func (l *loader) lost(r *reader, seq uint64, _ int) keptRecord {
-	x := &lost{until: moment{seq, r.time()}, since: r.u64()}
+func (l *loader) lost(r *reader, seq uint64, arm int) keptRecord {
+	x := &lost{until: moment{seq, r.time()}, since: r.u64(), arm: arm == 1}
 	x.policy = l.state.policies[uuid.UUID(r.id())]
 	source, destination := r.text(), r.text()
+	x.scope = r.scope()
 	sel, err := parseSelector(source, destination)
 	if x.policy == nil || err != nil {
 		return nil

@@ -17,8 +17,9 @@ import (
 // says since when things are as they are, and keeps the past; version 6 has a
 // chain hash that names events by their bodies alone, and in relations to nodes
 // the project; version 7 counts what each project takes of the log; version 8 has
-// one place for the ids of applied events; version 9 has nodes of several retes.
-const SchemaVersion = 9
+// one place for the ids of applied events; version 9 has nodes of several retes; version
+// 10 has rollouts.
+const SchemaVersion = 10
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -43,6 +44,7 @@ const (
 	keyRete       = 'u' // project, rete -> signers
 	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied. And project, node id, 0, rete, 0, version
 	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
+	keyRollout    = 'b' // policy -> rollout, with the event that would publish its revision
 	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -128,6 +130,8 @@ func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, beside stri
 	b = appendBeside(append(append(append(b, keyRelease), project[:]...), id...), beside)
 	return appendU64(append(b, 0), version)
 }
+
+func appendRolloutKey(b []byte, id uuid.UUID) []byte { return append(append(b, keyRollout), id[:]...) }
 
 func appendUsageKey(b []byte, project uuid.UUID) []byte {
 	return append(append(b, keyUsage), project[:]...)

@@ -214,13 +214,13 @@ func (l *loader) nodes() error {
 
 func (l *loader) selectors() error {
 	return l.scan(keySelector, func(k, v []byte) error {
-		project, sel, err := readSelector(v)
+		project, sel, within, err := readSelector(v)
 		if err != nil {
 			return err
 		}
-		s := &selector{ordinal: binary.BigEndian.Uint32(k), project: l.state.project(project), sel: sel, generation: l.cursor.seq}
+		s := &selector{ordinal: binary.BigEndian.Uint32(k), project: l.state.project(project), sel: sel, scope: within, generation: l.cursor.seq}
 		l.bySelector[s.ordinal] = s
-		s.project.selectors[sel.Key()] = s
+		s.project.selectors[s.key()] = s
 		s.project.index.file(s)
 		l.state.live.selectors++
 		return nil

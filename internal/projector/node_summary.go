@@ -136,7 +136,8 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 	return b.Fingerprint, i.rowsGeneration(), true, nil
 }
 
-// Head is a policy in force and the place of its head in the log.
+// Head is a policy in force, and the place in the log of its head, or of the later
+// event that last moved a rollout of it.
 type Head struct {
 	Project, Policy uuid.UUID
 	Seq             uint64
@@ -153,8 +154,8 @@ func (v *View) Heads(id policy.NodeID, above uint64) []Head {
 	var out []Head
 	for _, s := range n.identity.selectors {
 		for _, p := range s.policies {
-			if p.headSeq > above {
-				out = append(out, Head{p.project.id, p.id, p.headSeq, logTime(p.headTime)})
+			if at := p.changed(); at.seq > above {
+				out = append(out, Head{p.project.id, p.id, at.seq, logTime(at.time)})
 			}
 		}
 	}
@@ -162,13 +163,30 @@ func (v *View) Heads(id policy.NodeID, above uint64) []Head {
 	return out
 }
 
-// Step is one thing that happened to a policy: a revision, or its deletion.
+// Step is one thing that happened to a policy: a revision, a wave of a rollout or
+// its end, or the policy's deletion.
 type Step struct {
 	Seq         uint64
 	Time        time.Time
 	Selector    policy.Selector
 	Fingerprint compiler.Fingerprint
-	Deleted     bool // nothing matches; Selector and Fingerprint mean nothing
+	Deleted     bool   // nothing matches; Selector and Fingerprint mean nothing
+	Trial       *Trial // what the nodes have that a rollout has reached; nil: there is none
+}
+
+// Trial is what the revision of a rollout says to the nodes of the waves that are
+// open.
+type Trial struct {
+	Revision    uuid.UUID
+	Waves       []policy.Expr // those that are open
+	Selector    policy.Selector
+	Fingerprint compiler.Fingerprint
+}
+
+// Reached reports whether a wave that is open has the labels. No trial has reached
+// anybody.
+func (t *Trial) Reached(l policy.Labels) bool {
+	return t != nil && slices.ContainsFunc(t.Waves, func(w policy.Expr) bool { return w.Matches(l) })
 }
 
 // Steps lists what happened to a policy of a project, deleted or not, newest
@@ -193,7 +211,32 @@ func (v *View) Steps(project, id uuid.UUID, limit int) (steps []Step, ok bool, e
 		}
 		steps = append(steps, s)
 	}
-	return steps, true, it.Error()
+	return p.withRollout(steps, limit), true, it.Error()
+}
+
+// withRollout puts what the latest rollout did between the revisions: its waves, each
+// upon the head that there was, and its end where all nodes went back to that.
+func (p *policyState) withRollout(steps []Step, limit int) []Step {
+	r := p.rollout
+	if r == nil || len(r.opened) == 0 {
+		return steps
+	}
+	first := r.opened[0].seq
+	at := slices.IndexFunc(steps, func(s Step) bool { return s.Seq < first })
+	if at < 0 {
+		return steps // its revisions are too far back
+	}
+	head, moves := steps[at], []Step(nil)
+	for n, m := range r.opened[:min(len(r.opened), len(r.waves))] {
+		trial := &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp}
+		moves = append(moves, Step{Seq: m.seq, Time: logTime(m.time), Selector: head.Selector, Fingerprint: head.Fingerprint, Trial: trial})
+	}
+	if r.over() && r.phase != phaseCompleted && !(p.deleted() && p.ended == r.ended.seq) {
+		moves = append(moves, Step{Seq: r.ended.seq, Time: logTime(r.ended.time), Selector: head.Selector, Fingerprint: head.Fingerprint})
+	}
+	slices.Reverse(moves)
+	steps = slices.Insert(steps, at, moves...)
+	return steps[:min(len(steps), limit)]
 }
 
 func readStep(key, value []byte) (Step, error) {

@@ -28,7 +28,7 @@ func (m *model) OverlappingPolicies(project uuid.UUID, sel policy.Selector, exce
 			for _, s := range m.state.identities[o].selectors {
 				for _, other := range s.policies {
 					if other.id != except {
-						found[other.id] = other
+						found[other.id] = other.itself()
 					}
 				}
 			}

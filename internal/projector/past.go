@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/fault"
@@ -39,6 +40,8 @@ type Past struct {
 type PastItem struct {
 	Item
 	Gone bool
+
+	head HeadRef // of a row, while the past is read
 }
 
 // Past reads what a node missed above an id. join, if not nil, is called at the
@@ -100,10 +103,10 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 		if item.Gone {
 			continue
 		}
-		if p := m.state.policies[item.Policy]; p != nil {
-			head := p.revisions.at(item.Seq)
+		if item.head.Policy != uuid.Nil {
 			var failed error
-			item.Extended, failed = m.extended.read(m.db, HeadRef{Policy: p.id, Revision: head.id, seq: head.seq})
+			item.Extended, failed = m.extended.read(m.db, item.head)
+			item.head = HeadRef{}
 			err = errors.Join(err, failed)
 		}
 		if item.Payload = m.payloads.get(item.Fingerprint); item.Payload == nil {
@@ -178,11 +181,13 @@ func (r *resume) rows() {
 			if n.since.seq > at.seq {
 				at = n.since
 			}
-			head := p.revisions.head(at.seq)
+			head := p.revisions.at(at.seq)
 			if fault.Always(fault.WrongRevision) {
-				head = p.revisions.head(forever)
+				head = p.revisions.at(forever)
 			}
-			r.add(at, p.number, PastItem{Item: Item{Policy: p.id, Revision: head, Fingerprint: p.fp}})
+			r.add(at, p.number, PastItem{
+				Item: Item{Policy: p.id, Revision: head.id, Fingerprint: p.fp}, head: HeadRef{Policy: p.id, Revision: head.id, seq: head.seq},
+			})
 		}
 	}
 }
@@ -224,7 +229,7 @@ func (r *resume) lostArtifacts() {
 func (r *resume) lostRows() {
 	ends := map[*policyState]moment{}
 	end := func(p *policyState, at moment) {
-		if at.seq >= r.seq && at.seq > ends[p].seq {
+		if p = p.itself(); at.seq >= r.seq && at.seq > ends[p].seq {
 			ends[p] = at
 		}
 	}
@@ -244,7 +249,7 @@ func (r *resume) lostRows() {
 		})
 	}
 	for p, at := range ends {
-		if p.selector == nil || !r.node.identity.has(p.selector) {
+		if p.armOf(r.node.identity) == nil {
 			r.add(at, p.number, PastItem{Gone: true, Item: Item{Policy: p.id, Revision: p.revisions.head(at.seq)}})
 		}
 	}
@@ -313,7 +318,7 @@ func (r *resume) missed(labels policy.Labels, f func(*lost)) {
 		list := proj.lost[t]
 		from, _ := slices.BinarySearchFunc(list, r.seq, func(l *lost, seq uint64) int { return cmp.Compare(l.until.seq, seq) })
 		for _, l := range list[from:] {
-			if l.sel.Matches(labels) {
+			if l.sel.Matches(labels) && l.scope.holds(labels) {
 				f(l)
 			}
 		}
@@ -331,7 +336,7 @@ func (r *resume) matched(labels policy.Labels, f func(*policyState)) {
 	proj := r.node.project
 	each := func(sels []*selector, judged bool) {
 		for _, s := range sels {
-			if judged || s.sel.Matches(labels) {
+			if judged || s.matches(labels) {
 				for _, p := range s.policies {
 					f(p)
 				}

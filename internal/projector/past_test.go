@@ -162,6 +162,7 @@ func liveOf(t require.TestingT, p *Projector, ear *ear) map[policy.NodeID][]Past
 			require.False(t, e.Lost.Has(NodeRef(p.state.nodes[n].ordinal)))
 		}
 		item.Fingerprint = [32]byte{}
+		item.Revision = e.Gone().Revision
 		for _, n := range nodeIDs(e.Lost) {
 			live[n] = append(live[n], PastItem{Item: item, Gone: true})
 		}

@@ -185,22 +185,23 @@ func (r *reader) labels() policy.Labels {
 	return labels
 }
 
-func appendSelector(b []byte, project uuid.UUID, s policy.Selector) []byte {
+func appendSelector(b []byte, project uuid.UUID, s policy.Selector, within *scope) []byte {
 	var buf [256]byte
 	b = append(b, project[:]...)
 	b = appendText(b, s.Source.AppendText(buf[:0]))
-	return appendText(b, s.Destination.AppendText(buf[:0]))
+	return within.append(appendText(b, s.Destination.AppendText(buf[:0])))
 }
 
-func readSelector(b []byte) (project uuid.UUID, s policy.Selector, err error) {
+func readSelector(b []byte) (project uuid.UUID, s policy.Selector, within *scope, err error) {
 	r := reader{b: b}
 	project = r.id()
 	source, destination := r.text(), r.text()
+	within = r.scope()
 	if r.err != nil {
-		return project, s, r.err
+		return project, s, nil, r.err
 	}
 	s, err = parseSelector(source, destination)
-	return project, s, err
+	return project, s, within, err
 }
 
 func parseSelector(source, destination string) (s policy.Selector, err error) {

@@ -29,6 +29,7 @@ type state struct {
 	accepted   uint32 // policies, ever
 	kept       kept
 	usage      usages
+	underWay   map[*policyState]struct{} // that have a rollout under way
 }
 
 // live counts what exists now.
@@ -43,6 +44,7 @@ func newState(parts int) *state {
 		payloads:  payloads{},
 		kept:      newKept(),
 		usage:     newUsages(),
+		underWay:  map[*policyState]struct{}{},
 		admission: newAdmissionState(),
 		access:    newAccessState(),
 		have:      make(union, parts),
@@ -55,7 +57,7 @@ type project struct {
 	id         uuid.UUID
 	slugs      map[string]*policyState
 	identities map[string]*identity // by policy.Labels.Key
-	selectors  map[string]*selector // by policy.Selector.Key
+	selectors  map[string]*selector // by selector.key
 	retes      map[string]*rete     // that have signers
 	index      index
 	lost       map[term][]*lost // kept, oldest first; the zero term: those that require no label
@@ -98,6 +100,8 @@ type policyState struct {
 	fp        compiler.Fingerprint
 	selector  *selector
 	revisions revisions
+	rollout   *rollout     // the latest; nil: there was none
+	of        *policyState // of the arm of a rollout, the policy; else nil
 }
 
 func (p *policyState) deleted() bool { return p.selector == nil }
@@ -157,8 +161,9 @@ type selector struct {
 	ordinal    uint32
 	project    *project
 	sel        policy.Selector
+	scope      *scope // nil: all label sets
 	identities set
-	policies   []*policyState // whose head uses it
+	policies   []*policyState // whose head uses it, and arms of rollouts
 	filed      [2]term        // where the index finds it, by side
 	generation uint64         // sequence at which a head that uses it last changed
 	mark       uint32

@@ -193,20 +193,29 @@ func (v *View) Revisions(project, id uuid.UUID, before uint64, limit int) ([]Rev
 	return out, it.Error()
 }
 
-// Revision returns one revision of a live policy.
+// Revision returns one revision of a live policy, one that is staged included.
 func (v *View) Revision(project, id, revision uuid.UUID) (RevisionInfo, bool, error) {
 	if v.live(project, id) == nil {
 		return RevisionInfo{}, false, nil
 	}
 	b, err := v.m.get(revisionIDKey(id, revision))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return RevisionInfo{}, false, nil
+		return beside(v.m.state.policies[id], revision)
 	}
 	if err != nil || len(b) != 8 {
 		return RevisionInfo{}, false, errors.Join(err, errRecord)
 	}
 	r, err := v.revisionAt(id, binary.BigEndian.Uint64(b))
 	return r, err == nil, err
+}
+
+// beside returns the revision of a rollout that has not ended.
+func beside(p *policyState, revision uuid.UUID) (RevisionInfo, bool, error) {
+	if p.rollout == nil || p.rollout.revision != revision || p.rollout.over() {
+		return RevisionInfo{}, false, nil
+	}
+	ev, err := p.rollout.event()
+	return RevisionInfo{ev.Revision, p.rollout.staged.seq}, err == nil, err
 }
 
 func (v *View) revisionAt(id uuid.UUID, seq uint64) (RevisionInfo, error) {

@@ -34,6 +34,11 @@ func (e *entry) lighten() {
 		}
 		ev.Revision.Rules = nil
 		e.event = ev
+	case policy.RevisionStaged:
+		if e.fault != nil {
+			ev.Revision.Rules = nil
+		}
+		e.event = ev
 	case policy.ArtifactReleased:
 		ev.Artifacts = nil // e.released has them
 		e.event = ev

@@ -64,7 +64,7 @@ func (d *derived) write(seed uint64) {
 		d.nodes = append(d.nodes, n.ID)
 		steps = append(steps, gen.Step{Kind: gen.Register, Node: gen.Node{ID: n.ID, Labels: map[string]string{}, Addresses: []string{}}})
 	}
-	for _, s := range g.History(world, 60) {
+	for _, s := range g.WithRollouts(g.History(world, 60)) {
 		if s.Kind != gen.Remove { // streams of a node that left end
 			steps = append(steps, s)
 		}

@@ -231,7 +231,12 @@ func (h *hub) queueEdge(seq uint64, e *projector.Edge, nodes projector.Nodes, go
 			return
 		}
 		if n == nil {
-			n = messageOf(&e.Item, gone)
+			item := &e.Item
+			if gone {
+				lost := e.Gone()
+				item = &lost
+			}
+			n = messageOf(item, gone)
 			n.cause = e.Time
 			h.round.traced.note(e.Trace)
 		}

@@ -392,7 +392,7 @@ func (n *publishing) contents(batches []projector.Batch) (list []edgeContents, s
 				t.have = n.content(e.Item, false, e.Trace)
 			}
 			if e.Lost.Len() > 0 {
-				t.lost = n.content(e.Item, true, e.Trace)
+				t.lost = n.content(e.Gone(), true, e.Trace)
 			}
 			n.traced.note(e.Trace)
 			list = append(list, t)

@@ -28,7 +28,7 @@ func drawnHistory(t testing.TB, r *rand.Rand, n int) []streams.Message {
 	g := gen.New(seed)
 	var msgs []streams.Message
 	at := time.Unix(1_700_000_000, 0).UTC()
-	for i, e := range gen.NewScribe(drawnProject, seed).WriteAll(g.History(g.World(6, 8), n)) {
+	for i, e := range gen.NewScribe(drawnProject, seed).WriteAll(g.WithRollouts(g.History(g.World(6, 8), n))) {
 		at = at.Add(time.Duration(r.IntN(3)) * time.Second)
 		msgs = append(msgs, streams.Message{Seq: uint64(i + 1), Subject: e.Subject, Body: e.Body, Time: at})
 	}

@@ -29,7 +29,7 @@ const (
 // ends with what random histories rarely do.
 func steps(seed uint64) []gen.Step {
 	g := gen.New(seed)
-	all := g.History(g.World(7, 5), 60)
+	all := g.WithRollouts(g.History(g.World(7, 5), 60))
 	for i := range all {
 		if all[i].Kind == gen.Remove { // it would answer 404 from now on
 			all[i] = register(all[i].Node.ID, "")

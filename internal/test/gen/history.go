@@ -22,10 +22,12 @@ const (
 // the steps before it were taken.
 type Step struct {
 	Kind   Kind
-	Why    string // what a reader of a failure wants to know: "narrow", "there and back", …
-	Slug   string // of Create, Revise and Delete
-	Policy Policy // the whole policy after Create or Revise
-	Node   Node   // the whole node after Register; the id alone for Remove
+	Why    string   // what a reader of a failure wants to know: "narrow", "there and back", …
+	Slug   string   // of all but Register and Remove
+	Policy Policy   // the whole policy after Create or Revise, or as it would be after Stage
+	Node   Node     // the whole node after Register; the id alone for Remove
+	Waves  []string // of Promote
+	Wave   int      // of Open and Stop
 }
 
 // String names the step for a log line.

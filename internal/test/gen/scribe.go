@@ -25,7 +25,11 @@ type Scribe struct {
 	heads   map[string]head // by slug
 }
 
-type head struct{ policy, revision string }
+type head struct {
+	policy, revision string
+	staged           string // a revision that is staged or under way
+	waves            int    // of its rollout
+}
 
 // NewScribe writes for one project.
 func NewScribe(project string, seed uint64) *Scribe {
@@ -61,6 +65,12 @@ type eventJSON struct {
 	Revision    *revisionJSON      `json:"revision,omitempty"`
 	Labels      *map[string]string `json:"labels,omitempty"`
 	Addresses   *[]string          `json:"addresses,omitempty"`
+	RevisionID  string             `json:"revision_id,omitempty"`
+	Waves       *[]string          `json:"waves,omitempty"`
+	Applied     *int               `json:"min_applied_percent,omitempty"`
+	Refused     *int               `json:"max_refused_percent,omitempty"`
+	Wave        int                `json:"wave,omitempty"`
+	Reason      string             `json:"reason,omitempty"`
 }
 
 // Write is the event of the next step. It panics on a step that cannot follow
@@ -76,6 +86,8 @@ func (s *Scribe) Write(step Step) Event {
 		delete(s.heads, step.Slug)
 	case Register:
 		e.Type, e.NodeID, e.Labels, e.Addresses = "node_updated", step.Node.ID, &step.Node.Labels, &step.Node.Addresses
+	case Stage, Promote, Open, Stop, Abort:
+		s.rollout(&e, step)
 	case Remove:
 		e.Type, e.NodeID = "node_removed", step.Node.ID
 	}
@@ -96,11 +108,7 @@ func (s *Scribe) WriteAll(steps []Step) []Event {
 }
 
 func (s *Scribe) revision(e *eventJSON, step Step) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(s.written) * time.Second)
-	r := &revisionJSON{
-		ID: s.uuid(), Selector: step.Policy.Selector, Order: step.Policy.Order, Rules: step.Policy.Rules,
-		CreatedAt: now.Format(time.RFC3339), CreatedBy: "gen",
-	}
+	r := s.revisionOf(step)
 	h := head{policy: s.uuid(), revision: r.ID}
 	if step.Kind == Revise {
 		old := s.mustHead(step)
@@ -108,6 +116,15 @@ func (s *Scribe) revision(e *eventJSON, step Step) {
 	}
 	s.heads[step.Slug] = h
 	e.Type, e.PolicyID, e.Slug, e.DisplayName, e.Revision = "policy_revision_created", h.policy, step.Slug, step.Policy.DisplayName, r
+}
+
+// revisionOf is a revision of the step's policy, without a parent.
+func (s *Scribe) revisionOf(step Step) *revisionJSON {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(s.written) * time.Second)
+	return &revisionJSON{
+		ID: s.uuid(), Selector: step.Policy.Selector, Order: step.Policy.Order, Rules: step.Policy.Rules,
+		CreatedAt: now.Format(time.RFC3339), CreatedBy: "gen",
+	}
 }
 
 func (s *Scribe) mustHead(step Step) head {

@@ -24,6 +24,8 @@ type policyCase struct {
 	project, slug, head string
 	deleted             bool
 	revisions           map[string]bool
+	rollout             *rolloutCase    // nil: nothing is staged or under way
+	moves               map[string]bool // events about rollouts that were applied
 }
 
 type nodeCase struct {
@@ -46,6 +48,12 @@ type claim struct {
 	Labels          *json.RawMessage `json:"labels"`
 	Addresses       *json.RawMessage `json:"addresses"`
 	Revision        json.RawMessage  `json:"revision"`
+	RevisionID      string           `json:"revision_id"`
+	Waves           []string         `json:"waves"`
+	Applied         int              `json:"min_applied_percent"`
+	Refused         int              `json:"max_refused_percent"`
+	Wave            int              `json:"wave"`
+	Reason          string           `json:"reason"`
 }
 
 // Judge is the code that an event of a project is rejected with; "" when it is
@@ -62,7 +70,11 @@ func (c *Court) Judge(subject string, body []byte) (code string, judged bool) {
 	if json.Unmarshal(body, &kind) != nil || kind.Type == nil {
 		return "undecodable", true
 	}
-	family := map[string]string{"policy_revision_created": "policy", "policy_deleted": "policy", "node_updated": "node", "node_removed": "node"}[*kind.Type]
+	family := map[string]string{
+		"policy_revision_created": "policy", "policy_deleted": "policy", "node_updated": "node", "node_removed": "node",
+		"policy_revision_staged": "policy", "policy_revision_promoted": "policy", "policy_wave_opened": "policy",
+		"policy_rollout_stopped": "policy", "policy_rollout_aborted": "policy",
+	}[*kind.Type]
 	if family == "" {
 		return "unknown_type", true
 	}
@@ -77,6 +89,9 @@ func (c *Court) Judge(subject string, body []byte) (code string, judged bool) {
 	}
 	if family == "node" {
 		return c.node(e), true
+	}
+	if e.Type != "policy_revision_created" && e.Type != "policy_deleted" {
+		return c.rollout(e), true
 	}
 	return c.policy(e), true
 }
@@ -119,7 +134,7 @@ func (c *Court) policy(e claim) (code string) {
 	}
 	if e.Type == "policy_deleted" {
 		if p != nil && !p.deleted {
-			p.deleted = true
+			p.deleted, p.rollout = true, nil
 			delete(c.slugs, [2]string{p.project, p.slug})
 		}
 		return ""
@@ -148,6 +163,8 @@ func (c *Court) policy(e claim) (code string) {
 		return "policy_id_used"
 	case p != nil && (p.deleted || *r.ParentID != p.head):
 		return "revision_conflict"
+	case p != nil && p.rollout.underWay():
+		return "rollout_under_way"
 	case held && holder != e.PolicyID:
 		return "policy_slug_taken"
 	}

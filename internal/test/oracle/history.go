@@ -56,7 +56,7 @@ type policyPast struct {
 	selector string     // in its one spelling
 	payload  string     // of the head
 	heads    []headFrom // ascending
-	since    []uint64   // events that changed its rules or its selector, ascending
+	since    []uint64   // events that changed its rules, its selector or which nodes have which, ascending
 }
 
 type headFrom struct {
@@ -69,7 +69,8 @@ type nodePast struct {
 	labels  string
 	since   []uint64 // events that gave it other labels, its coming and going included
 	told    map[Thing][]Told
-	order   []Told // all of them, ascending
+	has     map[string][]headFrom // by policy: the revisions that it had of it, whether it was told or not
+	order   []Told                // all of them, ascending
 	sets    []setFrom
 }
 
@@ -142,11 +143,12 @@ func (h *History) Apply(seq uint64, body []byte) error {
 		"relation_written", "relation_removed", "node_registered", "signing_key_rotated":
 		return nil // nothing that a node is told
 	}
+	rolling := h.plane.trials[e.PolicyID].underWay()
 	if err := h.plane.Apply(body); err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
 	if e.PolicyID != "" {
-		h.policy(seq, e.PolicyID)
+		h.policy(seq, e.PolicyID, rolling || h.plane.trials[e.PolicyID].underWay())
 		e.ProjectID = h.policies[e.PolicyID].project
 	} else {
 		h.node(seq, e.NodeID, e.ProjectID)
@@ -155,8 +157,9 @@ func (h *History) Apply(seq uint64, body []byte) error {
 	return nil
 }
 
-// policy notes what an event did to a policy, and to every node for it.
-func (h *History) policy(seq uint64, id string) {
+// policy notes what an event did to a policy, and to every node for it. rolling: the
+// event moved a rollout.
+func (h *History) policy(seq uint64, id string, rolling bool) {
 	p, now := h.policies[id], h.plane.policies[id]
 	if p == nil {
 		p = &policyPast{number: uint32(len(h.numbers)), project: now.project} //nolint:gosec // some thousands
@@ -164,7 +167,7 @@ func (h *History) policy(seq uint64, id string) {
 		h.numbers = append(h.numbers, id)
 	}
 	text := spell(now)
-	if p.selector != text || p.payload != now.payload {
+	if rolling || p.selector != text || p.payload != now.payload {
 		p.since = append(p.since, seq)
 	}
 	p.selector, p.payload = text, now.payload
@@ -193,11 +196,11 @@ func spell(p facts) string {
 // of is the past of a node, from its first event on.
 func (h *History) of(node, project string) *nodePast {
 	if h.watched != nil && !h.watched[node] {
-		return &nodePast{told: map[Thing][]Told{}}
+		return &nodePast{told: map[Thing][]Told{}, has: map[string][]headFrom{}}
 	}
 	n := h.nodes[node]
 	if n == nil {
-		n = &nodePast{project: project, told: map[Thing][]Told{}}
+		n = &nodePast{project: project, told: map[Thing][]Told{}, has: map[string][]headFrom{}}
 		h.nodes[node] = n
 	}
 	return n
@@ -234,9 +237,13 @@ func (h *History) row(seq uint64, node, id string) {
 	thing := Thing{Policy: id}
 	was, known := n.last(thing)
 	has := now.Policy != ""
+	if has {
+		n.has[id] = append(n.has[id], headFrom{seq, now.Revision})
+	}
 	told := Told{ID: policy.NewEventID(h.base, seq, h.policies[id].number), Thing: thing, Revision: h.headAt(id, seq)}
 	switch {
 	case has && (!known || was.Gone || was.row != now.Fingerprint):
+		told.Revision = now.Revision
 		told.Fingerprint, told.Body, told.Omitted, told.row = Fingerprint(now.Said), now.Said, now.Omitted, now.Fingerprint
 	case !has && known && !was.Gone:
 		told.Gone, told.Fingerprint, told.Body = true, EmptyFingerprint, "[]"
@@ -269,12 +276,17 @@ func (n *nodePast) parts() []part {
 
 // headAt is the head of a policy as it was at a sequence.
 func (h *History) headAt(id string, seq uint64) (head string) {
-	for _, x := range h.policies[id].heads {
+	return lastOf(h.policies[id].heads, seq)
+}
+
+// lastOf is the last of a list at a sequence.
+func lastOf(list []headFrom, seq uint64) (id string) {
+	for _, x := range list {
 		if x.seq <= seq {
-			head = x.id
+			id = x.id
 		}
 	}
-	return head
+	return id
 }
 
 // release gives a node a set of artifacts.
@@ -376,7 +388,9 @@ func (h *History) tellsRow(n *nodePast, seq uint64, id policy.EventID) (t Told, 
 	if !slices.Contains(h.policies[name].since, seq) && !slices.Contains(n.since, seq) {
 		return Told{}, false
 	}
-	t.ID, t.Revision = id, h.headAt(name, seq)
+	if t.ID, t.Revision = id, h.headAt(name, seq); !t.Gone {
+		t.Revision = lastOf(n.has[name], seq)
+	}
 	return t, true
 }
 

@@ -37,6 +37,7 @@ const EmptyFingerprint = "T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="
 // Plane holds the present facts. The zero value knows nothing.
 type Plane struct {
 	policies map[string]facts
+	trials   map[string]*trial // of policies
 	nodes    map[string]node
 }
 
@@ -63,6 +64,7 @@ type event struct {
 		ID string `json:"id"`
 		Body
 	} `json:"revision"`
+	Waves []string `json:"waves"`
 }
 
 // Body is the part of a policy that decides what nodes apply, as HTTP requests
@@ -107,7 +109,9 @@ func (p *Plane) Apply(body []byte) error {
 	case "policy_revision_created":
 		return p.SetPolicy(e.ProjectID, e.PolicyID, e.Revision.ID, e.Revision.Body)
 	case "policy_deleted":
-		delete(p.policies, e.PolicyID)
+		p.DeletePolicy(e.PolicyID)
+	case "policy_revision_staged", "policy_revision_promoted", "policy_wave_opened", "policy_rollout_stopped", "policy_rollout_aborted":
+		return p.rollout(e)
 	case "node_updated":
 		p.SetNode(e.ProjectID, e.NodeID, e.Labels)
 	case "node_removed":
@@ -122,32 +126,40 @@ func (p *Plane) Apply(body []byte) error {
 // SetPolicy makes body the head revision of a policy, new or not. It serves
 // tests that write over HTTP and learn the ids from the answer.
 func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
-	source, err := parse(body.Selector.Source)
-	if err != nil {
-		return err
-	}
-	destination, err := parse(body.Selector.Destination)
-	if err != nil {
-		return err
-	}
-	payload, err := Payload(body.Rules)
-	if err != nil {
-		return err
-	}
-	said, rest := split(body.Rules)
-	sayable, err := Payload(said)
-	if err != nil {
-		return err
-	}
-	unsaid, err := Payload(rest)
+	f, err := factsOf(project, revision, body)
 	if err != nil {
 		return err
 	}
 	if p.policies == nil {
 		p.policies = map[string]facts{}
 	}
-	p.policies[id] = facts{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), body.ordered(), source, destination}
+	p.policies[id] = f
 	return nil
+}
+
+func factsOf(project, revision string, body Body) (f facts, err error) {
+	source, err := parse(body.Selector.Source)
+	if err != nil {
+		return f, err
+	}
+	destination, err := parse(body.Selector.Destination)
+	if err != nil {
+		return f, err
+	}
+	payload, err := Payload(body.Rules)
+	if err != nil {
+		return f, err
+	}
+	said, rest := split(body.Rules)
+	sayable, err := Payload(said)
+	if err != nil {
+		return f, err
+	}
+	unsaid, err := Payload(rest)
+	if err != nil {
+		return f, err
+	}
+	return facts{project, revision, payload, sayable, strings.Count(unsaid, `"action":`), body.ordered(), source, destination}, nil
 }
 
 // ordered reports whether the body says where its rules stand among those of others,
@@ -155,7 +167,10 @@ func (p *Plane) SetPolicy(project, id, revision string, body Body) error {
 func (b Body) ordered() bool { return len(b.Tier)+len(b.Priority)+len(b.DefaultDeny) > 0 }
 
 // DeletePolicy forgets a policy.
-func (p *Plane) DeletePolicy(id string) { delete(p.policies, id) }
+func (p *Plane) DeletePolicy(id string) {
+	delete(p.policies, id)
+	delete(p.trials, id)
+}
 
 // SetNode states a node's project and labels, whole.
 func (p *Plane) SetNode(project, id string, labels map[string]string) {
@@ -196,7 +211,7 @@ func (p *Plane) Rows(id string) []Row {
 // row is a node's row of one policy, if it has one.
 func (p *Plane) row(node, id string) []Row {
 	n, there := p.nodes[node]
-	pol, known := p.policies[id]
+	pol, known := p.says(id, n.labels)
 	if !there || !known || pol.project != n.project || !holds(pol.source, n.labels) && !holds(pol.destination, n.labels) {
 		return nil
 	}
@@ -212,7 +227,7 @@ func (p *Plane) Block(id string) string {
 	}
 	stream, rules, omitted := "", []string{}, 0
 	for _, r := range rows {
-		pol := p.policies[r.Policy]
+		pol, _ := p.says(r.Policy, p.nodes[id].labels)
 		stream += pol.sayable
 		omitted += pol.omitted
 		if inner := pol.sayable[1 : len(pol.sayable)-1]; inner != "" {
@@ -232,7 +247,7 @@ func (p *Plane) Block(id string) string {
 func (p *Plane) MayConflict(id string) bool {
 	allows, denies := false, false
 	for _, r := range p.Rows(id) {
-		pol := p.policies[r.Policy]
+		pol, _ := p.says(r.Policy, p.nodes[id].labels)
 		if pol.ordered || pol.omitted > 0 {
 			return true
 		}

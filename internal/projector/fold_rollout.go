@@ -1,0 +1,320 @@
+package projector
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// judgeOfRollout is what the events about a rollout have in common: they are of a
+// policy that lives and belongs to the project, and count once.
+func (j *judge) judgeOfRollout(project, id, event uuid.UUID, fault *policy.DecodeError) (p *policyState, v Verdict) {
+	p = j.policies[id]
+	switch {
+	case p != nil && p.project.id != project:
+		return p, reject(CodePolicyNotOwned, "policy %s belongs to another project", id)
+	case p != nil && j.applied(toPolicy(id, event)):
+		return p, duplicate
+	case fault != nil:
+		return p, invalid(fault)
+	case p == nil:
+		return p, reject(CodeRevisionConflict, "there is no policy %s: publish its first revision, which cannot be staged", id)
+	case p.deleted():
+		return p, reject(CodeRevisionConflict, "policy %s is deleted: create a new one", id)
+	}
+	return p, Verdict{}
+}
+
+func (j *judge) judgeStaged(ev policy.RevisionStaged, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeOfRollout(ev.Project, ev.Policy, ev.ID, fault)
+	switch {
+	case !v.accepted():
+	case p.revisions.has(ev.Revision.ID):
+		v = duplicate
+	case p.underWay():
+		v = underWay(p)
+	case ev.Revision.Parent != p.head:
+		v = reject(CodeRevisionConflict, "parent %s is not the head: stage a revision of %s instead", ev.Revision.Parent, p.head)
+	}
+	return p, v
+}
+
+func underWay(p *policyState) Verdict {
+	return reject(CodeRolloutUnderWay, "revision %s of policy %s is being rolled out: wait until that has ended, or abort it", p.rollout.revision, p.id)
+}
+
+func (j *judge) judgePromoted(ev policy.RevisionPromoted, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeOfRollout(ev.Project, ev.Policy, ev.ID, fault)
+	switch {
+	case !v.accepted():
+	case p.underWay():
+		v = underWay(p)
+	case p.rollout == nil || p.rollout.phase != phaseStaged || p.rollout.revision != ev.Revision:
+		v = reject(CodeNotStaged, "revision %s is not what is staged of policy %s: stage it first", ev.Revision, p.id)
+	case p.rollout.parent != p.head:
+		v = reject(CodeRevisionConflict, "revision %s was staged upon %s, and the head is %s: stage it again", ev.Revision, p.rollout.parent, p.head)
+	}
+	return p, v
+}
+
+// judgeMove judges an event that moves a rollout which is under way.
+func (j *judge) judgeMove(project, id, event, revision uuid.UUID, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeOfRollout(project, id, event, fault)
+	if v.accepted() && (!p.underWay() || p.rollout.revision != revision) {
+		v = reject(CodeNoRollout, "no rollout of revision %s of policy %s is under way", revision, id)
+	}
+	return p, v
+}
+
+func (j *judge) judgeWave(ev policy.WaveOpened, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeMove(ev.Project, ev.Policy, ev.ID, ev.Revision, fault)
+	if v.accepted() && int(ev.Wave) != len(p.rollout.opened)+1 {
+		v = reject(CodeWaveConflict, "the next wave is %d, not %d", len(p.rollout.opened)+1, ev.Wave)
+	}
+	return p, v
+}
+
+func (j *judge) judgeStopped(ev policy.RolloutStopped, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeMove(ev.Project, ev.Policy, ev.ID, ev.Revision, fault)
+	if v.accepted() && int(ev.Wave) != len(p.rollout.opened) {
+		v = reject(CodeWaveConflict, "wave %d is open, not %d", len(p.rollout.opened), ev.Wave)
+	}
+	return p, v
+}
+
+// judgeAborted accepts the end of what is staged, too.
+func (j *judge) judgeAborted(ev policy.RolloutAborted, fault *policy.DecodeError) (*policyState, Verdict) {
+	p, v := j.judgeOfRollout(ev.Project, ev.Policy, ev.ID, fault)
+	if v.accepted() && (p.rollout == nil || p.rollout.over() || p.rollout.revision != ev.Revision) {
+		v = reject(CodeNoRollout, "revision %s of policy %s is neither staged nor being rolled out", ev.Revision, ev.Policy)
+	}
+	return p, v
+}
+
+// rolloutFold applies events about the rollout of a revision.
+type rolloutFold struct{ policyFold }
+
+// revisionStaged keeps a revision beside the head.
+func (f rolloutFold) revisionStaged(ev policy.RevisionStaged, e *entry) Verdict {
+	p, v := f.judgeStaged(ev, e.fault)
+	if !v.accepted() {
+		return v
+	}
+	publishes := policy.RevisionCreated{ID: ev.ID, Project: ev.Project, Policy: ev.Policy, Slug: p.slug, DisplayName: p.name, Revision: ev.Revision}
+	p.rollout = &rollout{
+		revision: ev.Revision.ID, parent: ev.Revision.Parent, phase: phaseStaged, staged: f.moment(),
+		fp: e.ruleset.Fingerprint, selector: ev.Revision.Selector, extended: ev.Revision.Content().Extended(),
+		body: policy.Append(nil, publishes),
+	}
+	f.keepRollout(p, ev.ID)
+	return v
+}
+
+// revisionPromoted opens the first wave; without waves it publishes the revision.
+func (f rolloutFold) revisionPromoted(ev policy.RevisionPromoted, fault *policy.DecodeError) Verdict {
+	p, v := f.judgePromoted(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	p.rollout.waves, p.rollout.gate = ev.Waves, ev.Gate
+	f.open(p)
+	f.keepRollout(p, ev.ID)
+	return v
+}
+
+func (f rolloutFold) waveOpened(ev policy.WaveOpened, fault *policy.DecodeError) Verdict {
+	p, v := f.judgeWave(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	f.open(p)
+	f.keepRollout(p, ev.ID)
+	return v
+}
+
+func (f rolloutFold) rolloutStopped(ev policy.RolloutStopped, fault *policy.DecodeError) Verdict {
+	p, v := f.judgeStopped(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	f.goBack(p, phaseStopped, ev.Reason)
+	f.keepRollout(p, ev.ID)
+	return v
+}
+
+func (f rolloutFold) rolloutAborted(ev policy.RolloutAborted, fault *policy.DecodeError) Verdict {
+	p, v := f.judgeAborted(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	f.goBack(p, phaseAborted, ev.Reason)
+	f.keepRollout(p, ev.ID)
+	return v
+}
+
+// open opens the next wave of a rollout.
+func (f rolloutFold) open(p *policyState) {
+	r := p.rollout
+	ev, err := r.event()
+	if f.keep(err); err != nil {
+		return
+	}
+	r.opened = append(r.opened, f.moment())
+	ruleset := compiler.Compile(ev.Revision.Rules)
+	if len(r.opened) > len(r.waves) {
+		f.complete(p, ev, ruleset)
+		return
+	}
+	reached := r.waves[:len(r.opened)]
+	before := armsOf(p)
+	if r.trial == nil {
+		r.phase = phaseUnderWay
+		f.storePayload(r.fp, ruleset.Payload)
+		r.trial = p.newTrial(f.seq, f.time)
+		f.extended.put(r.revision, r.extended)
+		f.underWay[p] = struct{}{}
+	}
+	f.reselect(p, p.selector.sel, &scope{waves: reached, outside: true})
+	f.reselect(r.trial, r.selector, &scope{waves: reached})
+	r.trial.since = f.moment()
+	f.compare(before, armsOf(p))
+	f.moved(p, r.trial)
+}
+
+// newTrial is the arm of the policy's rollout, which begins.
+func (p *policyState) newTrial(seq uint64, time int64) *policyState {
+	trial := &policyState{
+		id: p.id, number: p.number, project: p.project, of: p, created: p.created,
+		head: p.rollout.revision, headSeq: seq, headTime: time, fp: p.rollout.fp,
+	}
+	trial.revisions.add(seq, trial.head)
+	return trial
+}
+
+// complete makes the revision of a rollout the head.
+func (f rolloutFold) complete(p *policyState, ev policy.RevisionCreated, ruleset compiler.Ruleset) {
+	r, e := p.rollout, entry{ruleset: ruleset}
+	e.msg.Body = r.body
+	if r.phase == phaseStaged {
+		f.publish(p, ev, &e)
+	} else {
+		before, old := armsOf(p), p.fp
+		f.reselect(p, r.selector, nil)
+		f.storePayload(r.fp, ruleset.Payload)
+		f.disarm(p)
+		f.release(old)
+		p.since = f.moment()
+		f.crown(p, ev, &e)
+		f.extended.put(p.head, r.extended)
+		f.compare(before, armsOf(p))
+		r.phase = phaseCompleted
+		f.moved(p, p)
+	}
+	r.end(phaseCompleted, f.moment(), "")
+}
+
+// goBack ends a rollout: every node has what the head says.
+func (f rolloutFold) goBack(p *policyState, to phase, reason string) {
+	r := p.rollout
+	if r.phase == phaseUnderWay {
+		before := armsOf(p)
+		f.reselect(p, p.selector.sel, nil)
+		f.disarm(p)
+		p.since = f.moment()
+		f.compare(before, armsOf(p))
+		r.phase = to
+		f.moved(p, p)
+	}
+	r.end(to, f.moment(), reason)
+}
+
+func (r *rollout) end(as phase, at moment, reason string) {
+	r.phase, r.ended, r.reason, r.body, r.trial = as, at, reason, nil, nil
+}
+
+// moved records what an event of a rollout changed. has is the arm whose row nodes
+// are sent.
+func (f rolloutFold) moved(p, has *policyState) {
+	extended, err := f.extended.read(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})
+	f.keep(err)
+	f.logPolicyChange(p, extended || p.underWay() && p.rollout.extended, false)
+	f.storePolicy(p)
+	f.record(has)
+}
+
+// arm is what an arm of a policy says, and to whom.
+type arm struct {
+	fp         compiler.Fingerprint
+	identities *set
+}
+
+// armsOf are the arms of a policy.
+func armsOf(p *policyState) (arms []arm) {
+	arms = append(arms, arm{p.fp, &p.selector.identities})
+	if p.rollout.trial != nil {
+		arms = append(arms, arm{p.rollout.fp, &p.rollout.trial.selector.identities})
+	}
+	return arms
+}
+
+// compare gathers who has a row that differs from the one before, and who has none
+// any more. A label set is in one arm at most.
+func (f *fold) compare(before, after []arm) {
+	if f.edges == nil {
+		return
+	}
+	var still set
+	for _, now := range after {
+		var same set
+		for _, was := range before {
+			if was.fp == now.fp {
+				same.join(was.identities)
+			}
+		}
+		f.gather(f.have, now.identities, &same)
+		still.join(now.identities)
+	}
+	for _, was := range before {
+		f.gather(f.lost, was.identities, &still)
+	}
+}
+
+// reselect gives an arm another selector.
+func (f rolloutFold) reselect(p *policyState, sel policy.Selector, within *scope) {
+	before, now := p.selector, f.intern(p.project, sel, within)
+	now.generation = f.seq
+	if before == now {
+		return
+	}
+	if before != nil {
+		f.keepLost(p)
+	}
+	p.selected, p.selector = f.seq, now
+	now.policies = append(now.policies, p)
+	if before != nil {
+		f.unuse(before, p)
+	}
+}
+
+// disarm ends the arm of a rollout.
+func (f policyFold) disarm(p *policyState) {
+	trial := p.rollout.trial
+	f.keepLost(trial)
+	f.release(trial.fp)
+	f.unuse(trial.selector, trial)
+	p.rollout.trial = nil
+	delete(f.underWay, p)
+}
+
+// keepRollout stores a rollout after the event that changed it.
+func (f rolloutFold) keepRollout(p *policyState, event uuid.UUID) {
+	f.noteApplied(toPolicy(p.id, event))
+	f.storeRollout(p)
+}
+
+func (f policyFold) storeRollout(p *policyState) {
+	f.key = appendRolloutKey(f.key[:0], p.id)
+	f.value = p.rollout.append(f.value[:0])
+	f.set(f.key, f.value)
+}

@@ -1,0 +1,232 @@
+package projector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/policy"
+)
+
+// rollout is a revision beside the head of a policy, and how far it has come
+// (docs/design.md#rollouts). A policy has at most one, the latest; it stays known
+// when it has ended.
+type rollout struct {
+	revision uuid.UUID
+	parent   uuid.UUID // the head that it was staged upon
+	phase    phase
+	staged   moment
+	ended    moment // of a phase that is an end
+	waves    []policy.Expr
+	gate     policy.Gate
+	opened   []moment // of the waves that were opened, the last one of all included
+	reason   string   // of an end
+	fp       compiler.Fingerprint
+	selector policy.Selector
+	extended bool
+	body     []byte // of the event that would publish the revision, until the end
+	// trial is the arm of the nodes that the waves have reached, while the rollout is
+	// under way.
+	trial *policyState
+}
+
+// phase is how far a rollout has come. The numbers are stored.
+type phase byte
+
+const (
+	phaseStaged phase = iota + 1
+	phaseUnderWay
+	phaseCompleted
+	phaseStopped
+	phaseAborted
+)
+
+// Phases of a rollout, as people and programs read them.
+const (
+	RolloutStaged    = "staged"
+	RolloutUnderWay  = "progressing"
+	RolloutCompleted = "completed"
+	RolloutStopped   = "stopped"
+	RolloutAborted   = "aborted"
+)
+
+// RolloutPhases are all of them, in the order in which a rollout comes to them.
+var RolloutPhases = []string{RolloutStaged, RolloutUnderWay, RolloutCompleted, RolloutStopped, RolloutAborted}
+
+func (p phase) String() string { return RolloutPhases[p-1] }
+
+func (r *rollout) over() bool { return r.phase > phaseUnderWay }
+
+// underWay reports whether some nodes of the policy have its head and others the
+// revision of its rollout.
+func (p *policyState) underWay() bool { return p.rollout != nil && p.rollout.phase == phaseUnderWay }
+
+// itself is the policy that an arm belongs to: what is in the maps of the state. All
+// but the arm of a rollout are themselves.
+func (p *policyState) itself() *policyState {
+	if p.of != nil {
+		return p.of
+	}
+	return p
+}
+
+// armOf is the arm of a policy that matches an identity; nil: none does.
+func (p *policyState) armOf(i *identity) *policyState {
+	p = p.itself()
+	switch {
+	case i == nil || p.selector == nil:
+		return nil
+	case i.has(p.selector):
+		return p
+	case p.underWay() && i.has(p.rollout.trial.selector):
+		return p.rollout.trial
+	}
+	return nil
+}
+
+// changed is the event that last changed what the policy's nodes have, of its head
+// and of its rollout.
+func (p *policyState) changed() moment {
+	p = p.itself()
+	at := moment{p.headSeq, p.headTime}
+	if p.rollout != nil && p.rollout.moved().seq > at.seq {
+		at = p.rollout.moved()
+	}
+	return at
+}
+
+// moved is the event that last changed which nodes a rollout has reached; zero: none
+// did.
+func (r *rollout) moved() (at moment) {
+	if len(r.opened) > 0 {
+		at = r.opened[len(r.opened)-1]
+		if r.over() {
+			at = r.ended
+		}
+	}
+	return at
+}
+
+// scope narrows a selector to the label sets that the opened waves of a rollout
+// have, or to those that they do not have.
+type scope struct {
+	waves   []policy.Expr
+	outside bool
+}
+
+// holds: no scope is all label sets.
+func (s *scope) holds(l policy.Labels) bool {
+	return s == nil || slices.ContainsFunc(s.waves, func(w policy.Expr) bool { return w.Matches(l) }) != s.outside
+}
+
+// key is equal for scopes that have the same label sets by the same waves.
+func (s *scope) key() string {
+	if s == nil {
+		return ""
+	}
+	b := []byte{'\n', '+'}
+	if s.outside {
+		b[1] = '-'
+	}
+	for _, w := range s.waves {
+		b = append(append(b, w.Canonical()...), '\n')
+	}
+	return string(b)
+}
+
+// cut takes from a set the identities that a scope does not have.
+func (s *scope) cut(of *state, p *project, in *set) {
+	if s == nil {
+		return
+	}
+	var reached set
+	for _, w := range s.waves {
+		matched := of.matchSide(p, w)
+		reached.join(&matched)
+	}
+	if s.outside {
+		in.subtract(&reached)
+	} else {
+		in.intersect(&reached)
+	}
+}
+
+// matches reports whether an identity with these labels has the rows of the
+// selector's policies.
+func (s *selector) matches(l policy.Labels) bool { return s.sel.Matches(l) && s.scope.holds(l) }
+
+// key names the selector within its project.
+func (s *selector) key() string { return s.sel.Key() + s.scope.key() }
+
+// Rollout is a revision that was staged beside the head of a policy, and what became
+// of it.
+type Rollout struct {
+	Revision policy.Revision // of one that has ended the id and the selector alone
+	Parent   uuid.UUID       // the head that it was staged upon
+	Phase    string          // one of RolloutPhases
+	Waves    []policy.Expr
+	Gate     policy.Gate
+	// Opened are the log timestamps of the waves that were opened, in order. The one
+	// after the last of Waves has all other nodes.
+	Opened []time.Time
+	Seq    uint64    // of the last event that changed it
+	Time   time.Time // log timestamp of Seq
+	Reason string    // why it was stopped or aborted
+}
+
+// Rollout is the latest of a policy that lives; ok is false when it never had one.
+func (v *View) Rollout(project, id uuid.UUID) (r Rollout, ok bool, err error) {
+	p := v.live(project, id)
+	if p == nil || p.rollout == nil {
+		return r, false, nil
+	}
+	return p.rollout.show()
+}
+
+func (r *rollout) show() (out Rollout, ok bool, err error) {
+	at := r.staged
+	if r.moved().seq > at.seq {
+		at = r.moved()
+	}
+	if r.ended.seq > at.seq {
+		at = r.ended
+	}
+	out = Rollout{
+		Revision: policy.Revision{ID: r.revision, Parent: r.parent, Selector: r.selector}, Parent: r.parent, Phase: r.phase.String(),
+		Waves: r.waves, Gate: r.gate, Seq: at.seq, Time: logTime(at.time), Reason: r.reason,
+	}
+	for _, w := range r.opened {
+		out.Opened = append(out.Opened, logTime(w.time))
+	}
+	if r.body != nil {
+		ev, err := r.event()
+		if err != nil {
+			return out, false, err
+		}
+		out.Revision = ev.Revision
+	}
+	return out, true, nil
+}
+
+// event is the one that would publish the revision.
+func (r *rollout) event() (policy.RevisionCreated, error) {
+	ev, err := policy.Decode(r.body)
+	rc, ok := ev.(policy.RevisionCreated)
+	if err != nil || !ok {
+		return rc, errRecord
+	}
+	return rc, nil
+}
+
+// UnderWay are the policies of a plane that have a rollout under way, in no order.
+func (v *View) UnderWay() (out []PolicyRef) {
+	for p := range v.m.state.underWay {
+		out = append(out, PolicyRef{p.project.id, p.id})
+	}
+	return out
+}
+
+// PolicyRef names a policy.
+type PolicyRef struct{ Project, Policy uuid.UUID }
