@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -61,39 +60,69 @@ func readWave(r *reader) uint8 {
 	return uint8(n) //nolint:gosec // a few
 }
 
+// decodeMove reads the members of what is asked of a rollout, of which the first
+// some are required. The error is Violations, every fault at once.
+func decodeMove(body []byte, what string, fields []string, required uint, field func(r *reader, name string)) error {
+	seen := uint(0)
+	return read(body, func(r *reader) {
+		ok := r.object(what, func(name []byte) bool {
+			bit := fieldBit(fields, name)
+			if seen |= bit; bit != 0 {
+				field(r, string(name))
+			}
+			return bit != 0
+		})
+		if ok {
+			r.require(required, seen, fields)
+		}
+	}).orNil()
+}
+
+// DecodeNextWave reads {"revision_id"?,"wave"}.
+func DecodeNextWave(body []byte) (e WaveOpened, err error) {
+	err = decodeMove(body, "a wave", []string{"wave", "revision_id"}, 1, func(r *reader, name string) {
+		if name == "wave" {
+			e.Wave = readWave(r)
+		} else {
+			e.Revision = r.uuid()
+		}
+	})
+	return e, err
+}
+
+// DecodeAbort reads {"revision_id"?,"reason"?}.
+func DecodeAbort(body []byte) (e RolloutAborted, err error) {
+	err = decodeMove(body, "an abort", []string{"revision_id", "reason"}, 0, func(r *reader, name string) {
+		if name == "reason" {
+			e.Reason = readReason(r)
+		} else {
+			e.Revision = r.uuid()
+		}
+	})
+	return e, err
+}
+
 // Promotion is how a staged revision is to become the head.
 type Promotion struct {
 	Waves []Expr // of the nodes that get it before the others, in order; none: at once
 	Gate  Gate
 }
 
-// DecodePromotion reads {"revision_id","waves","min_applied_percent","max_refused_percent"},
-// all but the first optional. The error is Violations, every fault at once.
-func DecodePromotion(body []byte) (p RevisionPromoted, err error) {
-	p.Gate = DefaultGate
-	seen := uint(0)
-	fields := []string{"revision_id"}
-	faults := read(body, func(r *reader) {
-		ok := r.object("a promotion", func(name []byte) bool {
-			seen |= fieldBit(fields, name)
-			switch string(name) {
-			case "revision_id":
-				p.Revision = r.uuid()
-			case "waves":
-				p.Waves = readWaves(r)
-			case "min_applied_percent":
-				p.Gate.MinApplied = readPercent(r)
-			case "max_refused_percent":
-				p.Gate.MaxRefused = readPercent(r)
-			default:
-				return false
-			}
-			return true
-		})
-		if ok {
-			r.require(1, seen, fields)
+// DecodePromotion reads {"revision_id"?,"waves"?,"min_applied_percent"?,"max_refused_percent"?}.
+func DecodePromotion(body []byte) (e RevisionPromoted, err error) {
+	e.Gate = DefaultGate
+	fields := []string{"revision_id", "waves", "min_applied_percent", "max_refused_percent"}
+	err = decodeMove(body, "a promotion", fields, 0, func(r *reader, name string) {
+		switch name {
+		case "waves":
+			e.Waves = readWaves(r)
+		case "min_applied_percent":
+			e.Gate.MinApplied = readPercent(r)
+		case "max_refused_percent":
+			e.Gate.MaxRefused = readPercent(r)
+		default:
+			e.Revision = r.uuid()
 		}
 	})
-	p.Waves = slices.Clip(p.Waves)
-	return p, faults.orNil()
+	return e, err
 }

@@ -112,8 +112,18 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		},
 		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.Admission.Delete(ctx, "p")) },
 		"evaluate":              func(ctx context.Context) (any, error) { return c.Admission.Evaluate(ctx, json.RawMessage("{}"), true) },
-		"getRollout":            func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
-		"getSelf":               func(ctx context.Context) (any, error) { return c.Self(ctx) },
+		"stageRevision":         func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
+		"promoteRevision": func(ctx context.Context) (any, error) {
+			return c.Policies.Promote(ctx, id, id, resource.Promotion{RevisionID: &id, Waves: []string{"a"}})
+		},
+		"openWave": func(ctx context.Context) (any, error) {
+			return c.Policies.OpenWave(ctx, id, id, resource.NextWave{RevisionID: &id, Wave: 2})
+		},
+		"abortRollout": func(ctx context.Context) (any, error) {
+			return c.Policies.Abort(ctx, id, id, resource.Abort{RevisionID: &id, Reason: "r"})
+		},
+		"getRollout": func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
+		"getSelf":    func(ctx context.Context) (any, error) { return c.Self(ctx) },
 		"listPrincipals": func(ctx context.Context) (any, error) {
 			return c.Principals.List(ctx, client.Page{})
 		},

@@ -81,6 +81,26 @@ func (ps Policies) DryRunNew(ctx context.Context, project uuid.UUID, p resource.
 	return put[resource.DryRun](ctx, ps.c, http.MethodPost, p, nil, "v1", "projects", project.String(), "policies:dry-run")
 }
 
+// Stage keeps a revision beside the head of a policy; no node is sent it.
+func (ps Policies) Stage(ctx context.Context, project, id uuid.UUID, p resource.Preview, calls ...Call) (resource.Waves, error) {
+	return put[resource.Waves](ctx, ps.c, http.MethodPost, p, calls, policiesPath(project, id.String(), "stage")...)
+}
+
+// Promote makes the staged revision the head, at once or in waves.
+func (ps Policies) Promote(ctx context.Context, project, id uuid.UUID, p resource.Promotion, calls ...Call) (resource.Waves, error) {
+	return put[resource.Waves](ctx, ps.c, http.MethodPost, p, calls, policiesPath(project, id.String(), "promote")...)
+}
+
+// OpenWave opens the next wave of a rollout, whatever nodes report.
+func (ps Policies) OpenWave(ctx context.Context, project, id uuid.UUID, w resource.NextWave, calls ...Call) (resource.Waves, error) {
+	return put[resource.Waves](ctx, ps.c, http.MethodPost, w, calls, policiesPath(project, id.String(), "waves")...)
+}
+
+// Abort ends a rollout, or drops what is staged.
+func (ps Policies) Abort(ctx context.Context, project, id uuid.UUID, x resource.Abort, calls ...Call) (resource.Waves, error) {
+	return put[resource.Waves](ctx, ps.c, http.MethodPost, x, calls, policiesPath(project, id.String(), "abort")...)
+}
+
 // Rollout says how far a policy has come, deleted or not. It lists at most limit
 // lagging nodes (0: the server's choice).
 func (ps Policies) Rollout(ctx context.Context, project, id uuid.UUID, limit int) (resource.Rollout, error) {

@@ -19,6 +19,7 @@ type Rollout struct {
 	Applied    int       `json:"applied" doc:"Of these, nodes that have it."`
 	Dropped    int       `json:"dropped" doc:"Nodes it was taken from, by a revision or its deletion, that have let go of it."`
 	Lagging    []Lagging `json:"lagging" doc:"Nodes that must still apply it, or let go of it, those behind for the longest first, as many as were asked for."`
+	Waves      *Waves    `json:"waves,omitempty" doc:"The revision that is or was staged last, and how far its rollout has come. Absent when there never was one."`
 	P50Seconds *float64  `json:"p50_seconds" doc:"Seconds from the commit of its last change until half of the nodes that it touched had reported it applied; null when that is known of none."`
 	P99Seconds *float64  `json:"p99_seconds" doc:"The same for 99 of 100 nodes."`
 	Refused    []Refused `json:"refused,omitempty" doc:"Nodes of the policy whose table is refused, so that they keep their last good one: those that asked this worker, and the first node of each label set. Absent when there are none."` // nodes that keep an older table

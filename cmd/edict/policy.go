@@ -18,7 +18,8 @@ type policyCommands struct{ *app }
 func (a policyCommands) policyCommand() *cobra.Command {
 	return group("policy", "Write and read policies",
 		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
-		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyPlanCommand(), a.policyRolloutCommand())
+		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyPlanCommand(), a.policyRolloutCommand(),
+		a.policyStageCommand(), a.policyPromoteCommand(), a.policyWaveCommand(), a.policyAbortCommand())
 }
 
 // policyClient gives a command the flags of those who read or write policies.

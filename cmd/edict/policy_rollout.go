@@ -116,6 +116,9 @@ func rolloutLine(r resource.Rollout) string {
 
 func writeRollout(w io.Writer, r resource.Rollout) {
 	fmt.Fprintf(w, "Applied:      %d of %d nodes\nDropped:      %d nodes\n", r.Applied, r.Desired, r.Dropped)
+	if r.Waves != nil {
+		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*r.Waves))
+	}
 	if r.P50Seconds != nil && r.P99Seconds != nil {
 		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)
 	}

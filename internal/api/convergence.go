@@ -173,10 +173,14 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	if h.convergence == nil {
 		return starting(errors.New("nobody follows reports here"))
 	}
+	var waves *resource.Waves
 	err = h.reads.check(c, func(v *projector.View) error {
 		_, ok, err := v.Steps(project, id, 1)
 		if err == nil && !ok {
 			err = policyNotFound(id)
+		}
+		if err == nil {
+			waves, err = wavesOf(v, project, id)
 		}
 		return err
 	})
@@ -199,7 +203,7 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	}
 	return c.json(http.StatusOK, resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
-		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused, Refusals: showRefusals(r.Refusals),
+		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused, Waves: waves, Refusals: showRefusals(r.Refusals),
 	})
 }
 

@@ -2,8 +2,11 @@ package api
 
 import (
 	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
+
+var percent = schema{Minimum: openapi.N(0), Maximum: openapi.N(policy.MaxPercent)}
 
 func convergenceHints() map[string]hint {
 	return map[string]hint{
@@ -23,6 +26,20 @@ func convergenceHints() map[string]hint {
 		"Rollout.desired":     count,
 		"Rollout.applied":     count,
 		"Rollout.dropped":     count,
+
+		"Waves":                         says("A staged revision, and how far its rollout has come."),
+		"Waves.phase":                   {Schema: schema{Enum: openapi.OneOfTexts(projector.RolloutPhases...)}},
+		"Waves.opened":                  count,
+		"Waves.min_applied_percent":     {Schema: percent},
+		"Waves.max_refused_percent":     {Schema: percent},
+		"Promotion":                     says("That the staged revision is to become the head."),
+		"Promotion.waves":               {Schema: schema{MaxItems: openapi.N(policy.MaxWaves)}},
+		"Promotion.min_applied_percent": {Schema: percent},
+		"Promotion.max_refused_percent": {Schema: percent},
+		"NextWave":                      says("The wave to open."),
+		"NextWave.wave":                 {Schema: schema{Minimum: openapi.N(1), Maximum: openapi.N(policy.MaxWaves + 1)}},
+		"Abort":                         says("That a rollout is to end."),
+		"Abort.reason":                  {Schema: schema{MaxLength: openapi.N(policy.MaxReason)}},
 
 		"Refusal":            says("A node that reported that it does not have in force what it was sent."),
 		"Refusal.node_id":    {Schema: nodeID},

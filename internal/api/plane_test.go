@@ -170,6 +170,22 @@ func TestAPlaneByItsClient(t *testing.T) {
 
 	require.NotZero(t, state.LogSeq)
 	require.NoError(t, p.Nodes.ReportApplied(ctx, "n1", resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}))
+	preview := resource.Preview{Selector: made.Head.Selector, Rules: made.Head.Rules}
+	staged, err := p.Policies.Stage(ctx, home, made.ID, preview)
+	require.NoError(t, err)
+	require.Equal(t, "staged", staged.Phase)
+	moved, err := p.Policies.Promote(ctx, home, made.ID, resource.Promotion{RevisionID: &staged.RevisionID, Waves: []string{"role=web", "role=db"}})
+	require.NoError(t, err)
+	require.Equal(t, "progressing", moved.Phase)
+	_, err = p.Policies.Revise(ctx, home, made.ID, resource.Patch{DisplayName: &made.Slug})
+	require.ErrorContains(t, err, "rolled out")
+	moved, err = p.Policies.OpenWave(ctx, home, made.ID, resource.NextWave{Wave: 2})
+	require.NoError(t, err)
+	require.Equal(t, 2, moved.Opened)
+	moved, err = p.Policies.Abort(ctx, home, made.ID, resource.Abort{Reason: "not today"})
+	require.NoError(t, err)
+	require.Equal(t, "aborted", moved.Phase)
+
 	rollout, err := p.Policies.Rollout(ctx, home, made.ID, 1)
 	require.NoError(t, err)
 	require.Equal(t, 2, rollout.Desired)

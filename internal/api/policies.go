@@ -34,7 +34,7 @@ type policyHandlers struct {
 }
 
 func (h *policyHandlers) routes() []Route {
-	return slices.Concat(h.createRoutes(), h.readRoutes(), h.changeRoutes())
+	return slices.Concat(h.createRoutes(), h.readRoutes(), h.changeRoutes(), h.rolloutRoutes())
 }
 
 func (h *policyHandlers) createRoutes() []Route {
@@ -78,7 +78,7 @@ func (h *policyHandlers) changeRoutes() []Route {
 			Params:   writeParams(onlyIfMatchParam, warningsParam),
 			BodyType: mediaJSON, Body: resource.Patch{},
 			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag", headerWarning),
-			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, CodeContended, CodeKeyReused, CodeTooManyAtOnce,
+			Problems: projectProblems(bodyProblems(ruleFaults(authorFaults(CodePolicyNotFound, CodePreconditionFailed, projector.CodeRevisionConflict, projector.CodeRolloutUnderWay, CodeContended, CodeKeyReused, CodeTooManyAtOnce,
 				policy.CodeInvalidDisplayName, policy.CodeInvalidUUID)...)...)...),
 			serve: h.revise,
 		},

@@ -66,7 +66,12 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 		if !revise(&e, pol, patch) {
 			return errUnchanged
 		}
-		return nil
+		r, ok, err := projector.RolloutOf(v, e.Project, e.Policy)
+		if err == nil && ok && r.Phase == projector.RolloutUnderWay {
+			return problem(http.StatusConflict, projector.CodeRolloutUnderWay,
+				"revision %s of the policy is being rolled out; wait until that has ended, or abort it", r.Revision.ID)
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, errUnchanged):

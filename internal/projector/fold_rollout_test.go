@@ -102,7 +102,7 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 	require.Equal(t, "3: have [a c d] lost []; ", edges(promoted(t, 13, 1, 3, "canary=true")))
 	require.Equal(t, "3: have [b] lost []; ", edges(opened(14, 1, 3, 2)))
 	p.Read(func(v *View) {
-		r, ok, err := v.Rollout(tenant(1), pol(1))
+		r, ok, err := RolloutOf(v, tenant(1), pol(1))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, RolloutCompleted, r.Phase)

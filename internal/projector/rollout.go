@@ -176,8 +176,9 @@ type Rollout struct {
 	Reason string    // why it was stopped or aborted
 }
 
-// Rollout is the latest of a policy that lives; ok is false when it never had one.
-func (v *View) Rollout(project, id uuid.UUID) (r Rollout, ok bool, err error) {
+// RolloutOf is the latest rollout of a policy that lives; ok is false when it never
+// had one.
+func RolloutOf(v *View, project, id uuid.UUID) (r Rollout, ok bool, err error) {
 	p := v.live(project, id)
 	if p == nil || p.rollout == nil {
 		return r, false, nil
@@ -219,14 +220,3 @@ func (r *rollout) event() (policy.RevisionCreated, error) {
 	}
 	return rc, nil
 }
-
-// UnderWay are the policies of a plane that have a rollout under way, in no order.
-func (v *View) UnderWay() (out []PolicyRef) {
-	for p := range v.m.state.underWay {
-		out = append(out, PolicyRef{p.project.id, p.id})
-	}
-	return out
-}
-
-// PolicyRef names a policy.
-type PolicyRef struct{ Project, Policy uuid.UUID }

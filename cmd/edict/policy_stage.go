@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// staged is what became of one document.
+type staged struct {
+	Slug   string          `json:"slug"`
+	DryRun resource.DryRun `json:"dry_run"`
+	Staged resource.Waves  `json:"staged"`
+}
+
+func (a policyCommands) policyStageCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "stage -f FILE...",
+		Short: "Keep revisions beside the heads of policies, for a rollout",
+		Long: `Keep what files say beside the heads of policies that exist, and show what it would
+change. No node is sent it before 'edict policy promote'. A policy has one staged
+revision; staging again replaces it. Slug and display name stay as they are.`,
+		Args: cli.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyStage(cmd, files) },
+	}
+	a.policyClient(cmd)
+	filesFlag(cmd, &files)
+	return cmd
+}
+
+func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
+	c, project, drafts, err := a.planeAndDrafts(cmd, files)
+	if err != nil {
+		return err
+	}
+	if _, err := a.warn(cmd.Context(), c, project, drafts); err != nil {
+		return err
+	}
+	ids, err := policyIDs(cmd.Context(), c, project)
+	if err != nil {
+		return err
+	}
+	all := make([]staged, 0, len(drafts))
+	for _, d := range drafts {
+		id, exists := ids[d.Slug]
+		if !exists {
+			return cli.Failed(cli.NotFound, "no policy %q to stage a revision of; 'edict policy apply' publishes its first", d.Slug)
+		}
+		x := staged{Slug: d.Slug}
+		if x.DryRun, err = dryRunOf(cmd.Context(), c, project, ids, d); err != nil {
+			return err
+		}
+		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
+		if x.Staged, err = c.Policies.Stage(cmd.Context(), project, id, preview); err != nil {
+			return fmt.Errorf("policy %s: %w", d.Slug, err)
+		}
+		all = append(all, x)
+	}
+	return a.print(all, func(w io.Writer) {
+		for _, x := range all {
+			writeDryRuns(w, []dryRun{{x.Slug, x.DryRun}})
+			fmt.Fprintf(w, "policy/%s staged revision %s\n", x.Slug, x.Staged.RevisionID)
+		}
+	})
+}
+
+func (a policyCommands) policyPromoteCommand() *cobra.Command {
+	var waves []string
+	var then string
+	var applied, refused int
+	cmd := a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
+		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
+			ask := resource.Promotion{RevisionID: &revision, Waves: waves, MinAppliedPercent: &applied, MaxRefusedPercent: &refused}
+			return c.Policies.Promote(ctx, p.ProjectID, p.ID, ask)
+		})
+	cmd.Long = `Make the staged revision of a policy its head. Without --wave all nodes get it at
+once. With --wave the nodes whose labels a selector matches get it first, wave by wave,
+and all others after the last.`
+	cmd.Example = `  edict policy promote web
+  edict policy promote web --wave canary=true --wave region=eu --then all`
+	cmd.Flags().StringArrayVar(&waves, "wave", nil, "label selector of the next wave; may be repeated")
+	cmd.Flags().StringVar(&then, "then", "all", "who comes after the last wave: all")
+	cmd.Flags().IntVar(&applied, "min-applied", 95, "percent of the nodes reached that must have applied it before the next wave")
+	cmd.Flags().IntVar(&refused, "max-refused", 1, "percent of the nodes reached that may refuse it")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if then != "all" {
+			return cli.Usage(cmd, "--then %q: only all other nodes can come after the last wave", then)
+		}
+		return before(cmd, args)
+	}
+	return cmd
+}
+
+func (a policyCommands) policyAbortCommand() *cobra.Command {
+	var reason string
+	cmd := a.onRollout("abort", "End the rollout of a policy, or drop what is staged",
+		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
+			return c.Policies.Abort(ctx, p.ProjectID, p.ID, resource.Abort{RevisionID: &revision, Reason: reason})
+		})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, one line for the log")
+	return cmd
+}
+
+func (a policyCommands) policyWaveCommand() *cobra.Command {
+	return a.onRollout("next-wave", "Open the next wave of a rollout, whatever nodes report",
+		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
+			r, err := c.Policies.Rollout(ctx, p.ProjectID, p.ID, 1)
+			if err != nil {
+				return resource.Waves{}, err
+			}
+			return c.Policies.OpenWave(ctx, p.ProjectID, p.ID, resource.NextWave{RevisionID: &revision, Wave: r.Waves.Opened + 1})
+		})
+}
+
+// onRollout is a command about what is staged of one policy.
+func (a policyCommands) onRollout(use, short string, do func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error)) *cobra.Command {
+	return a.onePolicy(use, short, func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+		r, err := c.Policies.Rollout(cmd.Context(), p.ProjectID, p.ID, 1)
+		if err != nil {
+			return err
+		}
+		if r.Waves == nil {
+			return cli.Failed(cli.Conflict, "nothing of policy %s is staged; see 'edict policy stage'", p.Slug)
+		}
+		x, err := do(cmd.Context(), c, p, r.Waves.RevisionID)
+		if err != nil {
+			return err
+		}
+		return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "policy/%s %s\n", p.Slug, wavesLine(x)) })
+	})
+}
+
+// wavesLine says how far a rollout has come.
+func wavesLine(x resource.Waves) string {
+	line := fmt.Sprintf("revision %s: %s", x.RevisionID, x.Phase)
+	switch {
+	case x.Phase == "progressing":
+		line += fmt.Sprintf(", wave %d of %d (%s)", x.Opened, len(x.Waves)+1, strings.Join(x.Waves[:x.Opened], "; "))
+	case x.Reason != "":
+		line += ": " + x.Reason
+	}
+	return line
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
+)
+
+// rolloutRoutes stage revisions, and roll them out.
+func (h *policyHandlers) rolloutRoutes() []Route {
+	route := func(path, id, summary string, body any, serve func(*call) error, more ...string) Route {
+		return Route{
+			Method: http.MethodPost, Pattern: patternPolicy + path, ID: id, Tag: "policies", Needs: access.ManagePolicy,
+			Summary: summary, Params: writeParams(), BodyType: mediaJSON, Body: body,
+			Answers:  jsonAnswer(http.StatusOK, resource.Waves{}),
+			Problems: projectProblems(bodyProblems(append(more, CodePolicyNotFound, projector.CodeRevisionConflict, CodeKeyReused)...)...),
+			serve:    serve,
+		}
+	}
+	return []Route{
+		route("/stage", "stageRevision", "Keep a revision beside the head; no node is sent it", resource.Preview{}, h.stage,
+			ruleFaults(authorFaults(projector.CodeRolloutUnderWay)...)...),
+		route("/promote", "promoteRevision", "Make the staged revision the head, at once or in waves", resource.Promotion{}, h.promote,
+			projector.CodeRolloutUnderWay, projector.CodeNotStaged, policy.CodeMissing, policy.CodeInvalidUUID,
+			policy.CodeSelectorSyntax, policy.CodeWavesOutOfRange, policy.CodePercentOutOfRange),
+		route("/waves", "openWave", "Open the next wave of a rollout, whatever nodes report", resource.NextWave{}, h.openWave,
+			projector.CodeNoRollout, projector.CodeWaveConflict, policy.CodeMissing, policy.CodeInvalidUUID, policy.CodeWavesOutOfRange),
+		route("/abort", "abortRollout", "End a rollout, or drop what is staged: all nodes have the head", resource.Abort{}, h.abort,
+			projector.CodeNoRollout, policy.CodeMissing, policy.CodeInvalidUUID, policy.CodeTextTooLong, policy.CodeControlCharacter),
+	}
+}
+
+func (h *policyHandlers) stage(c *call) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	content, err := policy.DecodePreview(body)
+	if err != nil {
+		return invalid(err)
+	}
+	e := policy.RevisionCreated{Project: project, Policy: id}
+	if err := h.sign(c, &e, "stage:"+id.String()); err != nil {
+		return err
+	}
+	err = h.reads.check(c, func(v *projector.View) error {
+		pol, err := livePolicy(v, project, id)
+		e.Slug, e.DisplayName, e.Revision.Parent = pol.Slug, pol.DisplayName, pol.Head.ID
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	e.Revision.Selector, e.Revision.Order, e.Revision.Rules = content.Selector, content.Order, content.Rules
+	if err := h.admission.revision(c, &e); err != nil {
+		return err
+	}
+	return h.moved(c, policy.RevisionStaged{ID: e.ID, Project: project, Policy: id, Revision: e.Revision}, project, id)
+}
+
+func (h *policyHandlers) promote(c *call) error {
+	return move(h, c, "promote", policy.DecodePromotion, func(e policy.RevisionPromoted, of moveOf) policy.Event {
+		e.ID, e.Project, e.Policy, e.Revision = of.event, of.project, of.policy, of.revision(e.Revision)
+		return e
+	})
+}
+
+func (h *policyHandlers) openWave(c *call) error {
+	return move(h, c, "wave", policy.DecodeNextWave, func(e policy.WaveOpened, of moveOf) policy.Event {
+		e.ID, e.Project, e.Policy, e.Revision = of.event, of.project, of.policy, of.revision(e.Revision)
+		return e
+	})
+}
+
+func (h *policyHandlers) abort(c *call) error {
+	return move(h, c, "abort", policy.DecodeAbort, func(e policy.RolloutAborted, of moveOf) policy.Event {
+		e.ID, e.Project, e.Policy, e.Revision = of.event, of.project, of.policy, of.revision(e.Revision)
+		return e
+	})
+}
+
+// moveOf is what an event about a rollout names.
+type moveOf struct{ event, project, policy, latest uuid.UUID }
+
+// revision is the one that was asked for, or the latest that was staged.
+func (m moveOf) revision(asked uuid.UUID) uuid.UUID {
+	if asked == uuid.Nil {
+		return m.latest
+	}
+	return asked
+}
+
+// move appends the event that a body asks for. Whether anything is staged is for the
+// fold to say.
+func move[E any](h *policyHandlers, c *call, role string, decode func([]byte) (E, error), make func(E, moveOf) policy.Event) error {
+	project, id, err := c.pathIDs("policy")
+	if err != nil {
+		return err
+	}
+	body, err := c.document()
+	if err != nil {
+		return err
+	}
+	e, err := decode(body)
+	if err != nil {
+		return invalid(err)
+	}
+	of := moveOf{project: project, policy: id}
+	if of.event, err = h.writes.id(c, project, role+":"+id.String()); err != nil {
+		return err
+	}
+	err = h.reads.check(c, func(v *projector.View) error {
+		pol, err := livePolicy(v, project, id)
+		if err != nil {
+			return err
+		}
+		r, ok, err := projector.RolloutOf(v, project, id)
+		if of.latest = r.Revision.ID; !ok {
+			of.latest = pol.Head.ID // which is not staged
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return h.moved(c, make(e, of), project, id)
+}
+
+// moved appends an event about a rollout, and answers with what it left.
+func (h *policyHandlers) moved(c *call, e policy.Event, project, id uuid.UUID) error {
+	if _, err := h.writes.commit(c, e, false); err != nil {
+		return err
+	}
+	var out *resource.Waves
+	var err error
+	h.model.Read(func(v *projector.View) { out, err = wavesOf(v, project, id) })
+	if err == nil && out == nil {
+		err = policyNotFound(id) // deleted since
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// wavesOf is the latest rollout of a policy; nil: there was none.
+func wavesOf(v *projector.View, project, id uuid.UUID) (*resource.Waves, error) {
+	r, ok, err := projector.RolloutOf(v, project, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	out := &resource.Waves{
+		RevisionID: r.Revision.ID, ParentRevisionID: r.Parent, Phase: r.Phase, Waves: []string{}, Opened: len(r.Opened),
+		MinAppliedPercent: int(r.Gate.MinApplied), MaxRefusedPercent: int(r.Gate.MaxRefused), Reason: r.Reason, UpdatedAt: r.Time,
+	}
+	for _, w := range r.Waves {
+		out.Waves = append(out.Waves, w.String())
+	}
+	return out, nil
+}
