@@ -9,11 +9,11 @@ import (
 // node.
 const MaxWaves = 16
 
-// Gate is what the nodes that a rollout has reached must say before its next wave
-// opens. Both are whole percents of those nodes.
+// Gate is what the nodes that a rollout has reached should report before somebody
+// opens its next wave. Both are whole percents of those nodes.
 type Gate struct {
 	MinApplied uint8 // that have applied what they were sent
-	MaxRefused uint8 // that refused it; more of them stop the rollout
+	MaxRefused uint8 // that refused it; with more of them the rollout should end
 }
 
 // DefaultGate is that of a promotion that says nothing else.

@@ -11,8 +11,8 @@ import (
 type Promotion struct {
 	RevisionID        *uuid.UUID `json:"revision_id,omitempty" doc:"The revision that is staged; absent: whichever is."`
 	Waves             []string   `json:"waves,omitempty" doc:"The nodes that get it before the others: label selectors, in order. After them come all other nodes. None: all at once."`
-	MinAppliedPercent *int       `json:"min_applied_percent,omitempty" doc:"How many of the nodes reached must have applied it before the next wave; 95 when absent."`
-	MaxRefusedPercent *int       `json:"max_refused_percent,omitempty" doc:"How many of them may refuse it; more stop the rollout. 1 when absent."`
+	MinAppliedPercent *int       `json:"min_applied_percent,omitempty" doc:"How many of the nodes reached should have applied it before somebody opens the next wave; 95 when absent."`
+	MaxRefusedPercent *int       `json:"max_refused_percent,omitempty" doc:"How many of them may refuse it before somebody aborts; 1 when absent."`
 }
 
 // NextWave asks for the next wave of a rollout.
@@ -34,7 +34,7 @@ type Waves struct {
 	Phase             string    `json:"phase" doc:"staged: no node is sent it. progressing: the nodes of the open waves have it. completed: it is the head, or was. stopped: too many nodes refused it, and all have the head. aborted: its author wished so."`
 	Waves             []string  `json:"waves" doc:"The waves that are named, in order."`
 	Opened            int       `json:"opened" doc:"How many waves were opened; one more than are named: all nodes."`
-	MinAppliedPercent int       `json:"min_applied_percent" doc:"How many of the nodes reached must have applied it before the next wave."`
+	MinAppliedPercent int       `json:"min_applied_percent" doc:"How many of the nodes reached should have applied it before somebody opens the next wave."`
 	MaxRefusedPercent int       `json:"max_refused_percent" doc:"How many of them may refuse it."`
 	Reason            string    `json:"reason,omitempty" doc:"Why it was stopped or aborted."`
 	UpdatedAt         time.Time `json:"updated_at" doc:"The log timestamp of the last event that changed it."`

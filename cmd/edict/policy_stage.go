@@ -84,12 +84,12 @@ func (a policyCommands) policyPromoteCommand() *cobra.Command {
 		})
 	cmd.Long = `Make the staged revision of a policy its head. Without --wave all nodes get it at
 once. With --wave the nodes whose labels a selector matches get it first, wave by wave,
-and all others after the last.`
+and all others after the last. 'edict policy next-wave' opens the next one.`
 	cmd.Example = `  edict policy promote web
   edict policy promote web --wave canary=true --wave region=eu --then all`
 	cmd.Flags().StringArrayVar(&waves, "wave", nil, "label selector of the next wave; may be repeated")
 	cmd.Flags().StringVar(&then, "then", "all", "who comes after the last wave: all")
-	cmd.Flags().IntVar(&applied, "min-applied", 95, "percent of the nodes reached that must have applied it before the next wave")
+	cmd.Flags().IntVar(&applied, "min-applied", 95, "percent of the nodes reached that should have applied it before the next wave")
 	cmd.Flags().IntVar(&refused, "max-refused", 1, "percent of the nodes reached that may refuse it")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
