@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,7 +156,7 @@ func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	first := j.add(update(t, 1, 1, "a"))
 	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{wire.HeaderDataSchema: {"edict/v10"}}
+	second.Header = map[string][]string{wire.HeaderDataSchema: {fmt.Sprint("edict/v", policy.NewestSchema+1)}}
 	second.Subject = "edict.log.access.ana"
 	err := p.Apply([]streams.Message{first, second})
 	var newer *NewerEventError
