@@ -27,11 +27,12 @@ func (e *Enforcement) Changes(proceed func() error) ([]uint64, error) {
 		if err != nil {
 			return err
 		}
-		for _, m := range r.opened {
-			seqs = append(seqs, m.seq)
-		}
-		if r.over() {
-			seqs = append(seqs, r.ended.seq)
+		// Only while it is under way: what is staged next takes the place of one that
+		// ended, and changes no table.
+		if r.phase == phaseUnderWay {
+			for _, m := range r.opened {
+				seqs = append(seqs, m.seq)
+			}
 		}
 		return e.revisions(id, func(seq uint64) error {
 			seqs = append(seqs, seq)
@@ -287,7 +288,7 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if x.extended && x.over() && x.phase != phaseCompleted && x.ended.seq > after {
+		if x.extended && x.over() && len(x.opened) > 0 && x.phase != phaseCompleted && x.ended.seq > after {
 			return true, nil
 		}
 		if h.seq <= after {
