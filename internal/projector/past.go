@@ -183,7 +183,7 @@ func (r *resume) rows() {
 			}
 			head := p.revisions.at(at.seq)
 			if fault.Always(fault.WrongRevision) {
-				head = p.revisions.at(forever)
+				head = p.revisions.at(forever - 1)
 			}
 			r.add(at, p.number, PastItem{
 				Item: Item{Policy: p.id, Revision: head.id, Fingerprint: p.fp}, head: HeadRef{Policy: p.id, Revision: head.id, seq: head.seq},
