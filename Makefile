@@ -79,7 +79,6 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
 	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
-	$(GO) test -v ./test -run 'TestTheOracleNotices' -product.turned
 	$(GO) test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed $(SEED) -timeout 30m
 	$(GO) test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 	$(GO) test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed $(SEED)

@@ -52,25 +52,6 @@ func build(dir string, flags ...string) (bin string, err error) {
 	return bin, nil
 }
 
-// turned builds the product with one piece of one source file replaced.
-func turned(t *testing.T, file, from, to string) (bin string) {
-	t.Helper()
-	root, err := gen.ModuleRoot()
-	require.NoError(t, err)
-	path, dir := filepath.Join(root, file), t.TempDir()
-	source, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, 1, bytes.Count(source, []byte(from)), "%s holds %q once", file, from)
-	changed := filepath.Join(dir, "changed.go")
-	require.NoError(t, os.WriteFile(changed, bytes.Replace(source, []byte(from), []byte(to), 1), 0o600))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	bin, err = build(dir, "-overlay", filepath.Join(dir, "overlay.json"))
-	require.NoError(t, err)
-	return bin
-}
-
 // described judges every answer that a test gets over HTTP by the description
 // that the plane itself serves.
 var described = &contract.Transport{Next: http.DefaultTransport}

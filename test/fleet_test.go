@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
 	"github.com/edictdev/edict/internal/test/oracle"
@@ -216,11 +216,6 @@ func TestAGeneratedWorldOverNATS(t *testing.T) {
 
 // produce appends n generated events and tells an oracle the same.
 func (p *process) produce(n int) *oracle.Plane {
-	return p.produceAs(n, func(body []byte) []byte { return body })
-}
-
-// produceAs is produce, and makes something else of each event before it is appended.
-func (p *process) produceAs(n int, turn func(body []byte) []byte) *oracle.Plane {
 	t := p.t
 	t.Helper()
 	nc, err := nats.Connect("nats://" + p.nats)
@@ -234,7 +229,7 @@ func (p *process) produceAs(n int, turn func(body []byte) []byte) *oracle.Plane 
 	var last uint64
 	for i, e := range gen.NewScribe(defaultProject, 7).WriteAll(steps) {
 		require.NoError(t, plane.Apply(e.Body), steps[i])
-		ack, err := js.Publish(t.Context(), e.Subject, turn(e.Body), jetstream.WithMsgID(e.ID))
+		ack, err := js.Publish(t.Context(), e.Subject, e.Body, jetstream.WithMsgID(e.ID))
 		require.NoError(t, err)
 		last = ack.Sequence
 	}
@@ -243,26 +238,15 @@ func (p *process) produceAs(n int, turn func(body []byte) []byte) *oracle.Plane 
 	return plane
 }
 
-// TestTheOracleNoticesSelectorsTurnedRound has the product read every != as =, and
-// wants the comparison of the other tests to find it.
-func TestTheOracleNoticesSelectorsTurnedRound(t *testing.T) {
-	p := serve(t)
-	require.Error(t, p.differsFromOracle(p.produceAs(400, func(body []byte) []byte {
-		return bytes.ReplaceAll(body, []byte("!="), []byte("="))
-	})))
-}
-
-var buildTurned = flag.Bool("product.turned", false, "build the product with != reversed, too: that compiles most of it")
-
-// TestTheOracleNoticesAProductTurnedRound builds the product with != reversed, and wants
-// the same.
-func TestTheOracleNoticesAProductTurnedRound(t *testing.T) {
-	if !*buildTurned {
-		t.Skip("make test-faults builds it: -product.turned")
-	}
-	bin := turned(t, "policy/selector.go", "return !ok || value != c.Values[0]", "return ok && value == c.Values[0]")
-	p := serveBinary(t, bin)
-	require.Error(t, p.differsFromOracle(p.produce(400)))
+// TestTheOracleNoticesAProductThatMatchesOneSide has the product match the source of
+// each selector alone, and wants the comparison of the other tests to find it.
+func TestTheOracleNoticesAProductThatMatchesOneSide(t *testing.T) {
+	bin, err := struck()
+	require.NoError(t, err)
+	p := newProcess(t, bin)
+	p.env = []string{"EDICT_MUTANT=" + string(fault.OneSide) + ":1"}
+	p.start()
+	require.ErrorContains(t, p.differsFromOracle(p.produce(400)), "state of ")
 }
 
 // TestWhereANodeResumes asks for the stream from every kind of place.

@@ -103,6 +103,8 @@ const (
 	// ResurrectedPolicy: the fold leaves a deleted policy on its selector, so
 	// that the next node that matches gets it.
 	ResurrectedPolicy Mutant = "resurrected-policy"
+	// OneSide: a selector is matched by its source alone.
+	OneSide Mutant = "one-side"
 	// LazySync: the log's server answers before its disk has what it answers for.
 	LazySync Mutant = "lazy-sync"
 	// Unacknowledged: a write is answered as if the log had said that it has it.
@@ -143,7 +145,7 @@ func Mutants() []Mutant {
 	return []Mutant{
 		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
 		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
-		LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
+		OneSide, LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
 		UnresolvedBlock, SwappedRules, ForgottenDefault, UncountedRules,
 	}
 }

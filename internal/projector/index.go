@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -199,7 +200,7 @@ func (x *index) unfile(s *selector) {
 // match returns the identities that a selector matches, which has been filed.
 func (s *state) match(p *project, x *selector) set {
 	out := s.matchTerm(p, x.sel.Source, x.filed[0])
-	if !x.sel.Source.Equal(x.sel.Destination) {
+	if !x.sel.Source.Equal(x.sel.Destination) && !fault.Always(fault.OneSide) {
 		other := s.matchTerm(p, x.sel.Destination, x.filed[1])
 		out.join(&other)
 	}

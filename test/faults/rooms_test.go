@@ -42,6 +42,7 @@ var caughtAt = []struct {
 // ownTest are mutants that a test turns on by itself, in a binary that it runs.
 var ownTest = map[fault.Mutant]string{
 	fault.LazySync: "TestAPowerCutTakesNothingThatWasAcknowledged",
+	fault.OneSide:  "TestTheOracleNoticesAProductThatMatchesOneSide",
 }
 
 var mutantRooms = flag.Bool("mutant.rooms", false, "build the tests of each room that catches a mutant, and see them catch it")
