@@ -95,62 +95,51 @@ func (j *judge) judgeAborted(ev policy.RolloutAborted, fault *policy.DecodeError
 // rolloutFold applies events about the rollout of a revision.
 type rolloutFold struct{ policyFold }
 
+// apply does what an accepted event asks for, and stores the rollout after it.
+func (f rolloutFold) apply(p *policyState, v Verdict, event uuid.UUID, do func()) Verdict {
+	if v.accepted() {
+		do()
+		f.noteApplied(toPolicy(p.id, event))
+		f.storeRollout(p)
+	}
+	return v
+}
+
 // revisionStaged keeps a revision beside the head.
 func (f rolloutFold) revisionStaged(ev policy.RevisionStaged, e *entry) Verdict {
 	p, v := f.judgeStaged(ev, e.fault)
-	if !v.accepted() {
-		return v
-	}
-	publishes := policy.RevisionCreated{ID: ev.ID, Project: ev.Project, Policy: ev.Policy, Slug: p.slug, DisplayName: p.name, Revision: ev.Revision}
-	p.rollout = &rollout{
-		revision: ev.Revision.ID, parent: ev.Revision.Parent, phase: phaseStaged, staged: f.moment(),
-		fp: e.ruleset.Fingerprint, selector: ev.Revision.Selector, extended: ev.Revision.Content().Extended(),
-		body: policy.Append(nil, publishes),
-	}
-	f.keepRollout(p, ev.ID)
-	return v
+	return f.apply(p, v, ev.ID, func() {
+		publishes := policy.RevisionCreated{ID: ev.ID, Project: ev.Project, Policy: ev.Policy, Slug: p.slug, DisplayName: p.name, Revision: ev.Revision}
+		p.rollout = &rollout{
+			revision: ev.Revision.ID, parent: ev.Revision.Parent, phase: phaseStaged, staged: f.moment(),
+			fp: e.ruleset.Fingerprint, selector: ev.Revision.Selector, extended: ev.Revision.Content().Extended(),
+			body: policy.Append(nil, publishes),
+		}
+	})
 }
 
 // revisionPromoted opens the first wave; without waves it publishes the revision.
 func (f rolloutFold) revisionPromoted(ev policy.RevisionPromoted, fault *policy.DecodeError) Verdict {
 	p, v := f.judgePromoted(ev, fault)
-	if !v.accepted() {
-		return v
-	}
-	p.rollout.waves, p.rollout.gate = ev.Waves, ev.Gate
-	f.open(p)
-	f.keepRollout(p, ev.ID)
-	return v
+	return f.apply(p, v, ev.ID, func() {
+		p.rollout.waves, p.rollout.gate = ev.Waves, ev.Gate
+		f.open(p)
+	})
 }
 
 func (f rolloutFold) waveOpened(ev policy.WaveOpened, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeWave(ev, fault)
-	if !v.accepted() {
-		return v
-	}
-	f.open(p)
-	f.keepRollout(p, ev.ID)
-	return v
+	return f.apply(p, v, ev.ID, func() { f.open(p) })
 }
 
 func (f rolloutFold) rolloutStopped(ev policy.RolloutStopped, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeStopped(ev, fault)
-	if !v.accepted() {
-		return v
-	}
-	f.goBack(p, phaseStopped, ev.Reason)
-	f.keepRollout(p, ev.ID)
-	return v
+	return f.apply(p, v, ev.ID, func() { f.goBack(p, phaseStopped, ev.Reason) })
 }
 
 func (f rolloutFold) rolloutAborted(ev policy.RolloutAborted, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeAborted(ev, fault)
-	if !v.accepted() {
-		return v
-	}
-	f.goBack(p, phaseAborted, ev.Reason)
-	f.keepRollout(p, ev.ID)
-	return v
+	return f.apply(p, v, ev.ID, func() { f.goBack(p, phaseAborted, ev.Reason) })
 }
 
 // open opens the next wave of a rollout.
@@ -305,12 +294,6 @@ func (f policyFold) disarm(p *policyState) {
 	f.unuse(trial.selector, trial)
 	p.rollout.trial = nil
 	delete(f.underWay, p)
-}
-
-// keepRollout stores a rollout after the event that changed it.
-func (f rolloutFold) keepRollout(p *policyState, event uuid.UUID) {
-	f.noteApplied(toPolicy(p.id, event))
-	f.storeRollout(p)
 }
 
 func (f policyFold) storeRollout(p *policyState) {
