@@ -114,13 +114,9 @@ func (h *admissionHandlers) engineRoutes() []Route {
 }
 
 func (h *admissionHandlers) create(c *call) error {
-	body, err := c.document()
+	d, err := decoded(c, policy.DecodeAdmissionPolicy)
 	if err != nil {
 		return err
-	}
-	d, err := policy.DecodeAdmissionPolicy(body)
-	if err != nil {
-		return invalid(err)
 	}
 	id, err := h.policies.newID(c)
 	if err != nil {

@@ -80,13 +80,9 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	rep, err := decoded(c, policy.DecodeReport)
 	if err != nil {
 		return err
-	}
-	rep, err := policy.DecodeReport(body)
-	if err != nil {
-		return invalid(err)
 	}
 	if h.convergence == nil {
 		return starting(errors.New("nobody follows reports here"))

@@ -12,13 +12,9 @@ import (
 )
 
 func (h *admissionHandlers) evaluate(c *call) error {
-	body, err := c.document()
+	in, err := decoded(c, policy.DecodeEvaluation)
 	if err != nil {
 		return err
-	}
-	in, err := policy.DecodeEvaluation(body)
-	if err != nil {
-		return invalid(err)
 	}
 	payload, err := admission.ParsePayload(in.Payload)
 	if err != nil {

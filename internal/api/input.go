@@ -39,6 +39,18 @@ func (c *call) document() ([]byte, error) {
 	return c.body()
 }
 
+// decoded reads one JSON document, and what it says. decode names every fault.
+func decoded[T any](c *call, decode func([]byte) (T, error)) (out T, err error) {
+	body, err := c.document()
+	if err != nil {
+		return out, err
+	}
+	if out, err = decode(body); err != nil {
+		return out, invalid(err)
+	}
+	return out, nil
+}
+
 // body reads a body of at most maxBody bytes, of whatever it is.
 func (c *call) body() ([]byte, error) {
 	if c.r.ContentLength > maxBody {

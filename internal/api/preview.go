@@ -86,13 +86,9 @@ func (h *previewHandlers) dryRunNew(c *call) error {
 // before reads. That of a policy which does not exist is without rules, and
 // matches nobody.
 func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
-	body, err := c.document()
+	content, err := decoded(c, policy.DecodePreview)
 	if err != nil {
 		return err
-	}
-	content, err := policy.DecodePreview(body)
-	if err != nil {
-		return invalid(err)
 	}
 	d, result, err := h.admission.draft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
 	if err != nil {

@@ -153,13 +153,9 @@ func (h *principalHandlers) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	doc, err := decoded(c, policy.DecodePrincipal)
 	if err != nil {
 		return err
-	}
-	doc, err := policy.DecodePrincipal(body)
-	if err != nil {
-		return invalid(err)
 	}
 	if !h.named(id, doc.DisplayName) {
 		if err := checkName("/display_name", doc.DisplayName); err != nil {

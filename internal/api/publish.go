@@ -55,13 +55,9 @@ func (h *policyHandlers) first(c *call) (e policy.RevisionCreated, err error) {
 	if e.Project, err = c.pathID("project"); err != nil {
 		return e, err
 	}
-	body, err := c.document()
+	draft, err := decoded(c, policy.DecodeDraft)
 	if err != nil {
 		return e, err
-	}
-	draft, err := policy.DecodeDraft(body)
-	if err != nil {
-		return e, invalid(err)
 	}
 	if err := checkName("/display_name", draft.DisplayName); err != nil {
 		return e, err

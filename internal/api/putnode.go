@@ -20,13 +20,9 @@ func (h *nodeHandlers) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	facts, err := decoded(c, policy.DecodeFacts)
 	if err != nil {
 		return err
-	}
-	facts, err := policy.DecodeFacts(body)
-	if err != nil {
-		return invalid(err)
 	}
 	only, err := c.condition()
 	if err != nil {

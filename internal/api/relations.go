@@ -37,13 +37,9 @@ func (h *principalHandlers) writeRelation(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	rel, err := decoded(c, policy.DecodeRelation)
 	if err != nil {
 		return err
-	}
-	rel, err := policy.DecodeRelation(body)
-	if err != nil {
-		return invalid(err)
 	}
 	if err := h.checkNode(c, rel); err != nil {
 		return err

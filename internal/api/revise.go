@@ -17,13 +17,9 @@ func (h *policyHandlers) revise(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	patch, err := decoded(c, policy.DecodePatch)
 	if err != nil {
 		return err
-	}
-	patch, err := policy.DecodePatch(body)
-	if err != nil {
-		return invalid(err)
 	}
 	if patch.DisplayName != nil {
 		if err := checkName("/display_name", *patch.DisplayName); err != nil {

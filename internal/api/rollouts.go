@@ -40,13 +40,9 @@ func (h *policyHandlers) stage(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	content, err := decoded(c, policy.DecodePreview)
 	if err != nil {
 		return err
-	}
-	content, err := policy.DecodePreview(body)
-	if err != nil {
-		return invalid(err)
 	}
 	e := policy.RevisionCreated{Project: project, Policy: id}
 	if err := h.sign(c, &e, "stage:"+id.String()); err != nil {
@@ -106,13 +102,9 @@ func move[E any](h *policyHandlers, c *call, role string, decode func([]byte) (E
 	if err != nil {
 		return err
 	}
-	body, err := c.document()
+	e, err := decoded(c, decode)
 	if err != nil {
 		return err
-	}
-	e, err := decode(body)
-	if err != nil {
-		return invalid(err)
 	}
 	of := moveOf{project: project, policy: id}
 	if of.event, err = h.writes.id(c, project, role+":"+id.String()); err != nil {
