@@ -179,7 +179,8 @@ func (a *admissionPolicies) delete(c *call) error {
 		return err
 	}
 	err = a.writes.remove(c, e, func(v *projector.View) error {
-		if _, ok := v.AdmissionPolicy(id); !ok {
+		x, ok := v.AdmissionPolicy(id)
+		if !ok || c.who != nil && !c.who.MayAuthor(x.Document.Level, x.Document.Tenant, x.Document.User) { // it may have come since
 			return admissionNotFound(id)
 		}
 		if a.writes.refusal(v, policy.AdmissionPolicyDeleted{Policy: id, Expected: match}) == projector.CodeRevisionConflict {
@@ -197,14 +198,21 @@ func (a *admissionPolicies) mayDelete(c *call) error {
 		return nil
 	}
 	stored, err := a.read(c)
-	var pr *resource.Problem
-	if errors.As(err, &pr) && pr.Code == CodePolicyNotFound && c.key != "" {
-		return nil
+	if err == nil {
+		return a.authors.may(c, *stored.Document)
 	}
-	if err != nil {
+	var pr *resource.Problem
+	if !errors.As(err, &pr) || pr.Code != CodePolicyNotFound || c.key == "" {
 		return err
 	}
-	return a.authors.may(c, *stored.Document)
+	// One that may not be seen is answered as one that is not there; only the latter
+	// was perhaps deleted under this key.
+	id, there := policy.AdmissionPolicyID(c.r.PathValue("admission")), false
+	a.reads.model.Read(func(v *projector.View) { _, there = v.AdmissionPolicy(id) })
+	if there {
+		return err
+	}
+	return nil
 }
 
 // moved is what a write fails with that named a version, when that is not the

@@ -72,6 +72,9 @@ func TestEveryLevelHasItsAuthors(t *testing.T) {
 				check("create", p.do("POST", admissions, draft("other", 2), as), 403)
 				change := body(t, "priority", 3, "rego_code", specified("{}"))
 				check("replace", p.do("PUT", at, change, as), hidden)
+				if !may {
+					check("delete under a key", p.do("DELETE", at, "", as, "Idempotency-Key: k-"+name), hidden)
+				}
 				check("delete", p.do("DELETE", at, "", as), hidden)
 				if !may {
 					require.Equal(t, n, p.log.Len(), "nothing is written")
