@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
@@ -78,8 +77,8 @@ func (a policyCommands) policyPromoteCommand() *cobra.Command {
 	var then string
 	var applied, refused int
 	cmd := a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
-		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
-			ask := resource.Promotion{RevisionID: &revision, Waves: waves, MinAppliedPercent: &applied, MaxRefusedPercent: &refused}
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
+			ask := resource.Promotion{RevisionID: &now.RevisionID, Waves: waves, MinAppliedPercent: &applied, MaxRefusedPercent: &refused}
 			return c.Policies.Promote(ctx, p.ProjectID, p.ID, ask)
 		})
 	cmd.Long = `Make the staged revision of a policy its head. Without --wave all nodes get it at
@@ -104,8 +103,8 @@ and all others after the last. 'edict policy next-wave' opens the next one.`
 func (a policyCommands) policyAbortCommand() *cobra.Command {
 	var reason string
 	cmd := a.onRollout("abort", "End the rollout of a policy, or drop what is staged",
-		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
-			return c.Policies.Abort(ctx, p.ProjectID, p.ID, resource.Abort{RevisionID: &revision, Reason: reason})
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
+			return c.Policies.Abort(ctx, p.ProjectID, p.ID, resource.Abort{RevisionID: &now.RevisionID, Reason: reason})
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "why, one line for the log")
 	return cmd
@@ -113,17 +112,13 @@ func (a policyCommands) policyAbortCommand() *cobra.Command {
 
 func (a policyCommands) policyWaveCommand() *cobra.Command {
 	return a.onRollout("next-wave", "Open the next wave of a rollout, whatever nodes report",
-		func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error) {
-			r, err := c.Policies.Rollout(ctx, p.ProjectID, p.ID, 1)
-			if err != nil {
-				return resource.Waves{}, err
-			}
-			return c.Policies.OpenWave(ctx, p.ProjectID, p.ID, resource.NextWave{RevisionID: &revision, Wave: r.Waves.Opened + 1})
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
+			return c.Policies.OpenWave(ctx, p.ProjectID, p.ID, resource.NextWave{RevisionID: &now.RevisionID, Wave: now.Opened + 1})
 		})
 }
 
-// onRollout is a command about what is staged of one policy.
-func (a policyCommands) onRollout(use, short string, do func(ctx context.Context, c *client.Client, p resource.Policy, revision uuid.UUID) (resource.Waves, error)) *cobra.Command {
+// onRollout is a command about what is staged of one policy; do gets how far that is.
+func (a policyCommands) onRollout(use, short string, do func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error)) *cobra.Command {
 	return a.onePolicy(use, short, func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		r, err := c.Policies.Rollout(cmd.Context(), p.ProjectID, p.ID, 1)
 		if err != nil {
@@ -132,7 +127,7 @@ func (a policyCommands) onRollout(use, short string, do func(ctx context.Context
 		if r.Waves == nil {
 			return cli.Failed(cli.Conflict, "nothing of policy %s is staged; see 'edict policy stage'", p.Slug)
 		}
-		x, err := do(cmd.Context(), c, p, r.Waves.RevisionID)
+		x, err := do(cmd.Context(), c, p, *r.Waves)
 		if err != nil {
 			return err
 		}

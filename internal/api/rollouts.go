@@ -17,7 +17,7 @@ func (h *policyHandlers) rolloutRoutes() []Route {
 		return Route{
 			Method: http.MethodPost, Pattern: patternPolicy + path, ID: id, Tag: "policies", Needs: access.ManagePolicy,
 			Summary: summary, Params: writeParams(), BodyType: mediaJSON, Body: body,
-			Answers:  jsonAnswer(http.StatusOK, resource.Waves{}),
+			Answers:  jsonAnswer(http.StatusOK, resource.Waves{}, headerWarning),
 			Problems: projectProblems(bodyProblems(append(more, CodePolicyNotFound, projector.CodeRevisionConflict, CodeKeyReused)...)...),
 			serve:    serve,
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/edictdev/edict/internal/snapshot"
@@ -28,13 +29,14 @@ func (h *tableHandlers) delta(c *call, a snapshot.Answer, body []byte) bool {
 	if !ok || len(held.Body)+2 > dcz.Max || !h.deltas.TryAcquire(1) {
 		return false
 	}
-	defer h.deltas.Release(1)
-	header.Add("Vary", "Accept-Encoding")
-	header.Set("Content-Type", mediaJSON)
-	header.Set("Content-Encoding", dcz.Coding)
-	c.w.WriteHeader(http.StatusOK)
-	if c.r.Method != http.MethodHead {
-		_ = dcz.Encode(c.w, body, held.Document(), sum) // the client may be gone
+	var coded bytes.Buffer
+	err := dcz.Encode(&coded, body, held.Document(), sum)
+	h.deltas.Release(1) // before who reads slowly
+	if err != nil {
+		return false
 	}
+	header.Add("Vary", "Accept-Encoding")
+	header.Set("Content-Encoding", dcz.Coding)
+	c.bytes(http.StatusOK, mediaJSON, coded.Bytes())
 	return true
 }
