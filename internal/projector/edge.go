@@ -99,7 +99,7 @@ func (f *fold) edge(p *policyState, have, lost Nodes) {
 	e.Policy, e.Revision, e.Head = p.id, p.head, p.itself().head
 	if have.Len() > 0 {
 		var err error
-		e.Extended, err = f.extended.read(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})
+		e.Extended, err = f.headExtended(p)
 		f.edges.failed = f.edges.failed || err != nil
 	}
 	f.addEdge(e, p.fp)

@@ -7,6 +7,36 @@ import (
 	"github.com/google/uuid"
 )
 
+// extension says whether a revision has anything of ordered policy.
+type extension byte
+
+const (
+	unread extension = iota // the store knows
+	extending
+	notExtending
+)
+
+func extensionOf(extended bool) extension {
+	if extended {
+		return extending
+	}
+	return notExtending
+}
+
+// headExtended reports whether the head of an arm has anything of ordered policy.
+// The store is asked about a head that was loaded from it alone: one that the fold
+// made need not be there yet.
+func (f *fold) headExtended(p *policyState) (bool, error) {
+	if p.extended == unread {
+		yes, err := extended(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})
+		if err != nil {
+			return false, err
+		}
+		p.extended = extensionOf(yes)
+	}
+	return p.extended == extending, nil
+}
+
 // maxExtensions bounds the revisions of which it is remembered whether they have
 // anything of ordered policy.
 const maxExtensions = 1 << 16

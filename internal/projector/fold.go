@@ -11,13 +11,12 @@ import (
 type fold struct {
 	judge
 	*writer
-	base     uint64
-	bulk     bool          // a rebuild: nobody looks on
-	edges    *edgeRecorder // nil: nobody wants to know what these events changed
-	cache    *cache
-	extended *extensions
-	seq      uint64
-	trace    streams.Trace
+	base  uint64
+	bulk  bool          // a rebuild: nobody looks on
+	edges *edgeRecorder // nil: nobody wants to know what these events changed
+	cache *cache
+	seq   uint64
+	trace streams.Trace
 }
 
 // scratch is memory that one batch leaves to the next.

@@ -108,10 +108,8 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 		p.selected = f.seq
 	}
 	f.rename(p, ev.Slug)
-	extended := ev.Revision.Content().Extended()
-	f.extended.put(ev.Revision.ID, extended)
-	f.logPolicyChange(p, extended, !was || oldFP != e.ruleset.Fingerprint)
 	f.crown(p, ev, e)
+	f.logPolicyChange(p, p.extended == extending, !was || oldFP != e.ruleset.Fingerprint)
 	if before != sel {
 		p.selector = sel
 		sel.policies = append(sel.policies, p)
@@ -128,6 +126,7 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 func (f policyFold) crown(p *policyState, ev policy.RevisionCreated, e *entry) {
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
+	p.extended = extensionOf(ev.Revision.Content().Extended())
 	p.revisions.add(f.seq, p.head)
 	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
 	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)

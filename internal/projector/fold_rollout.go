@@ -161,7 +161,6 @@ func (f rolloutFold) open(p *policyState) {
 		r.phase = phaseUnderWay
 		f.storePayload(r.fp, ruleset.Payload)
 		r.trial = p.newTrial(f.seq, f.time)
-		f.extended.put(r.revision, r.extended)
 		f.underWay[p] = struct{}{}
 	}
 	f.reselect(p, p.selector.sel, &scope{waves: reached, outside: true})
@@ -175,7 +174,7 @@ func (f rolloutFold) open(p *policyState) {
 func (p *policyState) newTrial(seq uint64, time int64) *policyState {
 	trial := &policyState{
 		id: p.id, number: p.number, project: p.project, of: p, created: p.created,
-		head: p.rollout.revision, headSeq: seq, headTime: time, fp: p.rollout.fp,
+		head: p.rollout.revision, headSeq: seq, headTime: time, fp: p.rollout.fp, extended: extensionOf(p.rollout.extended),
 	}
 	trial.revisions.add(seq, trial.head)
 	return trial
@@ -195,7 +194,6 @@ func (f rolloutFold) complete(p *policyState, ev policy.RevisionCreated, ruleset
 		f.release(old)
 		p.since = f.moment()
 		f.crown(p, ev, &e)
-		f.extended.put(p.head, r.extended)
 		f.compare(before, armsOf(p))
 		r.phase = phaseCompleted
 		f.moved(p, p)
@@ -225,7 +223,7 @@ func (r *rollout) end(as phase, at moment, reason string) {
 // moved records what an event of a rollout changed. has is the arm whose row nodes
 // are sent.
 func (f rolloutFold) moved(p, has *policyState) {
-	extended, err := f.extended.read(f.store, HeadRef{Policy: p.id, Revision: p.head, seq: p.headSeq})
+	extended, err := f.headExtended(p)
 	f.keep(err)
 	f.logPolicyChange(p, extended || p.underWay() && p.rollout.extended, false)
 	f.storePolicy(p)

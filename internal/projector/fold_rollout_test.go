@@ -122,3 +122,29 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 		require.False(t, steps[0].Trial.Reached(labels(t, "canary", "true")))
 	})
 }
+
+// TestARolloutIsUponAHeadOfTheSameBatch: what the fold must know of a head is not in
+// the store yet, and other revisions came since.
+func TestARolloutIsUponAHeadOfTheSameBatch(t *testing.T) {
+	for _, tier := range []policy.Tier{"", policy.Admin} {
+		p, j := openFresh(t), &journal{}
+		told := listen(p)
+		head := revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80)
+		head.Revision.Order.Tier = tier
+		for _, e := range []policy.Event{
+			update(t, 1, 1, "a", "role", "web", "canary", "true"), head, revise(t, 3, 1, 2, 2, 0, "other", "role=web", 80),
+			staged(t, 4, 1, 3, 1, "role=web", 81), promoted(t, 5, 1, 3, "canary=true"), aborted(6, 1, 3),
+		} {
+			j.add(e)
+		}
+		require.NoError(t, p.Apply(j.msgs))
+		list, _, whole := p.ChangesAbove(4)
+		require.True(t, whole)
+		require.Len(t, list, 2)
+		for _, x := range list {
+			require.Equal(t, tier != "", x.Extended, "as the head is, whatever the wave has")
+		}
+		edges := told.take(t)
+		require.Equal(t, tier != "", edges[len(edges)-1].Extended, "it has the head again")
+	}
+}

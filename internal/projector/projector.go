@@ -218,7 +218,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	p.scratch.reset()
 	p.writer.begin(b)
 	c := p.cursor
-	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.scratch}, writer: &p.writer, base: c.base, bulk: m == bulkFold, cache: &p.payloads, extended: &p.model.extended}
+	f := fold{judge: judge{state: p.state, store: p.db, scratch: p.scratch}, writer: &p.writer, base: c.base, bulk: m == bulkFold, cache: &p.payloads}
 	if m == edgesFold {
 		f.edges = &edgeRecorder{counts: map[compiler.Fingerprint]struct{}{}}
 	}

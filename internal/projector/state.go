@@ -98,6 +98,7 @@ type policyState struct {
 	ended     uint64 // sequence of the deletion
 	created   int64  // unix ns, the log's
 	fp        compiler.Fingerprint
+	extended  extension // of the head
 	selector  *selector
 	revisions revisions
 	rollout   *rollout     // the latest; nil: there was none
