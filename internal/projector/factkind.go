@@ -40,7 +40,8 @@ type FactKind struct {
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
 // project/node, node/policy, an admission policy's id, project/rete, project/node,
 // "project/node version" (20 digits), since a space sorts before what ids have, a
-// principal's id, and a policy's. Where a node is of several retes, " of rete" follows the node, for each
+// principal's id, and a policy's, of a former rollout policy/sequence of its first wave.
+// Where a node is of several retes, " of rete" follows the node, for each
 // but its first.
 var FactKinds = []FactKind{
 	{FactPolicy, ofProjects(FactPolicy), keyPolicy, (*loader).policies, hashPolicy, of(policyFact)},

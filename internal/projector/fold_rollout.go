@@ -110,6 +110,7 @@ func (f rolloutFold) revisionStaged(ev policy.RevisionStaged, e *entry) Verdict 
 	p, v := f.judgeStaged(ev, e.fault)
 	return f.apply(p, v, ev.ID, func() {
 		publishes := policy.RevisionCreated{ID: ev.ID, Project: ev.Project, Policy: ev.Policy, Slug: p.slug, DisplayName: p.name, Revision: ev.Revision}
+		f.storeFormer(p)
 		p.rollout = &rollout{
 			revision: ev.Revision.ID, parent: ev.Revision.Parent, phase: phaseStaged, staged: f.moment(),
 			fp: e.ruleset.Fingerprint, selector: ev.Revision.Selector, extended: ev.Revision.Content().Extended(),
@@ -292,6 +293,15 @@ func (f policyFold) disarm(p *policyState) {
 	f.unuse(trial.selector, trial)
 	p.rollout.trial = nil
 	delete(f.underWay, p)
+}
+
+// storeFormer keeps a rollout that reached nodes when another takes its place: what
+// nodes had, and since when, does not follow from the heads.
+func (f rolloutFold) storeFormer(p *policyState) {
+	if r := p.rollout; r != nil && len(r.opened) > 0 {
+		f.key, f.value = appendFormerRolloutKey(f.key[:0], p.id, r.opened[0].seq), r.append(f.value[:0])
+		f.set(f.key, f.value)
+	}
 }
 
 func (f policyFold) storeRollout(p *policyState) {

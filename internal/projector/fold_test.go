@@ -246,12 +246,13 @@ func summary(p *Projector) map[string]string {
 			out["slug "+slug+proj.id.String()] = pol.id.String()
 		}
 		out["all "+proj.id.String()] = fmt.Sprint(members(&proj.index.all))
+		out["changed "+proj.id.String()] = fmt.Sprint(proj.changed)
 	}
 	for id, n := range p.state.nodes {
 		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, n.seq, n.since, n.event, n.seen)
 	}
 	for id, pol := range p.state.policies {
-		out["policy "+id.String()] = fmt.Sprint(pol.number, pol.head, pol.headSeq, pol.since, pol.selected, pol.ended, pol.fp, pol.revisions.list)
+		out["policy "+id.String()] = fmt.Sprint(pol.number, pol.head, pol.headSeq, pol.since, pol.selected, pol.ended, pol.fp, pol.revisions.list, pol.changed())
 		if r := pol.rollout; r != nil {
 			out["rollout "+id.String()] = fmt.Sprintf("%x", r.append(nil))
 			if r.trial != nil {

@@ -116,7 +116,7 @@ func (e *Enforcement) MatchedAt(seq uint64, proceed func() error) ([]HeadRef, er
 // was none.
 func (e *Enforcement) rollout(id uuid.UUID) (rolloutRecord, error) { return rolloutOf(e.snap, id) }
 
-func rolloutOf(snap *pebble.Snapshot, id uuid.UUID) (x rolloutRecord, err error) {
+func rolloutOf(snap pebble.Reader, id uuid.UUID) (x rolloutRecord, err error) {
 	b, closer, err := snap.Get(appendRolloutKey(nil, id))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return x, nil
@@ -284,18 +284,14 @@ func (m *model) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bo
 // ordered policy at a sequence or later, before its present head.
 func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	for _, h := range e.Matched {
-		x, err := e.rollout(h.Policy)
-		if err != nil {
-			return false, err
-		}
-		if x.extended && x.over() && len(x.opened) > 0 && x.phase != phaseCompleted && x.ended.seq > after {
-			return true, nil
+		if tried, err := e.triedExtended(h.Policy, after); tried || err != nil {
+			return tried, err
 		}
 		if h.seq <= after {
 			continue
 		}
 		var seqs []uint64
-		err = e.revisions(h.Policy, func(seq uint64) error {
+		err := e.revisions(h.Policy, func(seq uint64) error {
 			seqs = append(seqs, seq)
 			return nil
 		})
@@ -309,6 +305,23 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 			if yes, err := extended(e.snap, HeadRef{Policy: h.Policy, seq: seq}); yes || err != nil {
 				return yes, err
 			}
+		}
+	}
+	return false, nil
+}
+
+// triedExtended reports whether a rollout from which nodes went back after a sequence
+// had anything of ordered policy.
+func (e *Enforcement) triedExtended(id uuid.UUID, after uint64) (bool, error) {
+	for x, err := range rolloutsOf(e.snap, id) {
+		switch {
+		case err != nil:
+			return false, err
+		case !x.over():
+		case x.ended.seq <= after:
+			return false, nil
+		case x.extended && x.phase != phaseCompleted:
+			return true, nil
 		}
 	}
 	return false, nil

@@ -18,8 +18,8 @@ import (
 // chain hash that names events by their bodies alone, and in relations to nodes
 // the project; version 7 counts what each project takes of the log; version 8 has
 // one place for the ids of applied events; version 9 has nodes of several retes; version
-// 10 has rollouts.
-const SchemaVersion = 10
+// 10 has rollouts; version 11 keeps the former ones.
+const SchemaVersion = 11
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -44,7 +44,7 @@ const (
 	keyRete       = 'u' // project, rete -> signers
 	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied. And project, node id, 0, rete, 0, version
 	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
-	keyRollout    = 'b' // policy -> rollout, with the event that would publish its revision
+	keyRollout    = 'b' // policy -> rollout, with the event that would publish its revision. And policy, sequence of its first wave -> a former one that reached nodes
 	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -132,6 +132,10 @@ func appendReleaseKey(b []byte, project uuid.UUID, id policy.NodeID, beside stri
 }
 
 func appendRolloutKey(b []byte, id uuid.UUID) []byte { return append(append(b, keyRollout), id[:]...) }
+
+func appendFormerRolloutKey(b []byte, id uuid.UUID, firstWave uint64) []byte {
+	return appendU64(appendRolloutKey(b, id), firstWave)
+}
 
 func appendUsageKey(b []byte, project uuid.UUID) []byte {
 	return append(append(b, keyUsage), project[:]...)

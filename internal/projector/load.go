@@ -253,7 +253,7 @@ func (l *loader) policies() error {
 			number: r.number, since: r.since, selected: r.selected, ended: r.ended,
 		}
 		l.state.policies[p.id] = p
-		p.project.changed = max(p.project.changed, p.headSeq, p.ended)
+		p.project.changed = max(p.project.changed, p.headSeq, p.since.seq)
 		if r.deleted {
 			return nil
 		}

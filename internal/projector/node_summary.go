@@ -211,32 +211,45 @@ func (v *View) Steps(project, id uuid.UUID, limit int) (steps []Step, ok bool, e
 		}
 		steps = append(steps, s)
 	}
-	return p.withRollout(steps, limit), true, it.Error()
+	if err := it.Error(); err != nil {
+		return nil, false, fmt.Errorf("list revisions: %w", err)
+	}
+	if p.rollout == nil {
+		return steps, true, nil
+	}
+	steps, err = p.withRollouts(v.m.db, steps, limit)
+	return steps, true, err
 }
 
-// withRollout puts what the latest rollout did between the revisions: its waves, each
-// upon the head that there was, and its end where all nodes went back to that.
-func (p *policyState) withRollout(steps []Step, limit int) []Step {
-	r := p.rollout
-	if r == nil || len(r.opened) == 0 {
-		return steps
+// withRollouts puts what rollouts did between the revisions.
+func (p *policyState) withRollouts(from pebble.Reader, steps []Step, limit int) ([]Step, error) {
+	for r, err := range rolloutsOf(from, p.id) {
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(steps, func(s Step) bool { return s.Seq < r.opened[0].seq })
+		if at < 0 || at >= limit {
+			break // it is too far back, and so are those before
+		}
+		steps = slices.Insert(steps, at, r.steps(p, steps[at])...)
 	}
-	first := r.opened[0].seq
-	at := slices.IndexFunc(steps, func(s Step) bool { return s.Seq < first })
-	if at < 0 {
-		return steps // its revisions are too far back
-	}
-	head, moves := steps[at], []Step(nil)
-	for n, m := range r.opened[:min(len(r.opened), len(r.waves))] {
-		trial := &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp}
+	return steps[:min(len(steps), limit)], nil
+}
+
+// steps are what a rollout did, newest first: its waves, each upon the head that there
+// was, and its end where all nodes went back to that.
+func (r *rollout) steps(p *policyState, head Step) (moves []Step) {
+	at := func(m moment, trial *Trial) {
 		moves = append(moves, Step{Seq: m.seq, Time: logTime(m.time), Selector: head.Selector, Fingerprint: head.Fingerprint, Trial: trial})
 	}
+	for n, m := range r.opened[:min(len(r.opened), len(r.waves))] {
+		at(m, &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp})
+	}
 	if r.over() && r.phase != phaseCompleted && !(p.deleted() && p.ended == r.ended.seq) {
-		moves = append(moves, Step{Seq: r.ended.seq, Time: logTime(r.ended.time), Selector: head.Selector, Fingerprint: head.Fingerprint})
+		at(r.ended, nil)
 	}
 	slices.Reverse(moves)
-	steps = slices.Insert(steps, at, moves...)
-	return steps[:min(len(steps), limit)]
+	return moves
 }
 
 func readStep(key, value []byte) (Step, error) {

@@ -3,7 +3,9 @@ package projector
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -113,13 +115,15 @@ func (r *reader) scope() *scope {
 func (l *loader) rollouts() error {
 	return l.scan(keyRollout, func(k, v []byte) error {
 		x, err := readRollout(v)
+		if len(k) > len(uuid.UUID{}) {
+			return err // a former one
+		}
 		p := l.state.policies[uuid.UUID(k)]
 		if err != nil || p == nil {
 			return errors.Join(err, errRecord)
 		}
 		r := &x.rollout
 		p.rollout = r
-		p.project.changed = max(p.project.changed, r.moved().seq)
 		if r.phase != phaseUnderWay {
 			return nil
 		}
@@ -131,10 +135,41 @@ func (l *loader) rollouts() error {
 		r.trial = p.newTrial(first.seq, first.time)
 		r.trial.selector, r.trial.selected, r.trial.since = s, x.selected, x.since
 		s.policies = append(s.policies, r.trial)
+		p.project.changed = max(p.project.changed, x.since.seq)
 		l.state.payloads[r.fp]++
 		l.state.underWay[p] = struct{}{}
 		return nil
 	})
+}
+
+// rolloutsOf yields the rollouts of a policy that reached nodes, newest first.
+func rolloutsOf(from pebble.Reader, id uuid.UUID) iter.Seq2[rolloutRecord, error] {
+	return func(yield func(rolloutRecord, error) bool) {
+		latest, err := rolloutOf(from, id)
+		if err != nil || latest.phase == 0 {
+			if err != nil {
+				yield(latest, err)
+			}
+			return
+		}
+		if len(latest.opened) > 0 && !yield(latest, nil) {
+			return
+		}
+		it, err := from.NewIter(&pebble.IterOptions{LowerBound: appendFormerRolloutKey(nil, id, 0), UpperBound: after(appendRolloutKey(nil, id))})
+		if err != nil {
+			yield(latest, fmt.Errorf("list rollouts of policy %s: %w", id, err))
+			return
+		}
+		defer it.Close()
+		for ok := it.Last(); ok; ok = it.Prev() {
+			if x, err := readRollout(it.Value()); !yield(x, err) {
+				return
+			}
+		}
+		if err := it.Error(); err != nil {
+			yield(latest, fmt.Errorf("list rollouts of policy %s: %w", id, err))
+		}
+	}
 }
 
 // revisionRecord reads the record of a revision that nodes have: of a head, or of a
@@ -168,7 +203,11 @@ func rolloutFact(k, v []byte) (Fact, error) {
 	for i, m := range r.opened {
 		opened[i] = m.String()
 	}
-	return Fact{FactRollout, uuid.UUID(k).String(), map[string]string{
+	key := uuid.UUID(k).String()
+	if former := k[len(uuid.UUID{}):]; len(former) == 8 {
+		key += fmt.Sprintf("/%020d", binary.BigEndian.Uint64(former))
+	}
+	return Fact{FactRollout, key, map[string]string{
 		"revision": r.revision.String(), "parent": r.parent.String(), "phase": r.phase.String(), "staged": r.staged.String(), "ended": r.ended.String(),
 		"waves": strings.Join(waves, ";"), "opened": strings.Join(opened, " "), "reason": r.reason, "fingerprint": r.fp.String(),
 		"min_applied_percent": strconv.Itoa(int(r.gate.MinApplied)), "max_refused_percent": strconv.Itoa(int(r.gate.MaxRefused)),

@@ -86,25 +86,16 @@ func (p *policyState) armOf(i *identity) *policyState {
 	return nil
 }
 
-// changed is the event that last changed what the policy's nodes have, of its head
-// and of its rollout.
+// changed is the event that last changed the policy's head or which of its nodes have
+// it. Where those of a rollout went back, the head has its rules since then.
 func (p *policyState) changed() moment {
 	p = p.itself()
 	at := moment{p.headSeq, p.headTime}
-	if p.rollout != nil && p.rollout.moved().seq > at.seq {
-		at = p.rollout.moved()
+	if p.since.seq > at.seq {
+		at = p.since
 	}
-	return at
-}
-
-// moved is the event that last changed which nodes a rollout has reached; zero: none
-// did.
-func (r *rollout) moved() (at moment) {
-	if len(r.opened) > 0 {
-		at = r.opened[len(r.opened)-1]
-		if r.over() {
-			at = r.ended
-		}
+	if p.underWay() && p.rollout.trial.since.seq > at.seq {
+		at = p.rollout.trial.since
 	}
 	return at
 }
@@ -188,8 +179,8 @@ func RolloutOf(v *View, project, id uuid.UUID) (r Rollout, ok bool, err error) {
 
 func (r *rollout) show() (out Rollout, ok bool, err error) {
 	at := r.staged
-	if r.moved().seq > at.seq {
-		at = r.moved()
+	if n := len(r.opened); n > 0 {
+		at = r.opened[n-1]
 	}
 	if r.ended.seq > at.seq {
 		at = r.ended
