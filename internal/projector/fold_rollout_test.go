@@ -126,14 +126,14 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 // TestARolloutIsUponAHeadOfTheSameBatch: what the fold must know of a head is not in
 // the store yet, and other revisions came since.
 func TestARolloutIsUponAHeadOfTheSameBatch(t *testing.T) {
-	for _, tier := range []policy.Tier{"", policy.Admin} {
+	for _, c := range []struct{ head, trial policy.Tier }{{}, {head: policy.Admin}, {trial: policy.Admin}, {policy.Admin, policy.Admin}} {
 		p, j := openFresh(t), &journal{}
 		told := listen(p)
-		head := revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80)
-		head.Revision.Order.Tier = tier
+		head, trial := revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80), staged(t, 4, 1, 3, 1, "role=web", 81)
+		head.Revision.Order.Tier, trial.Revision.Order.Tier = c.head, c.trial
 		for _, e := range []policy.Event{
 			update(t, 1, 1, "a", "role", "web", "canary", "true"), head, revise(t, 3, 1, 2, 2, 0, "other", "role=web", 80),
-			staged(t, 4, 1, 3, 1, "role=web", 81), promoted(t, 5, 1, 3, "canary=true"), aborted(6, 1, 3),
+			trial, promoted(t, 5, 1, 3, "canary=true"), aborted(6, 1, 3),
 		} {
 			j.add(e)
 		}
@@ -141,10 +141,10 @@ func TestARolloutIsUponAHeadOfTheSameBatch(t *testing.T) {
 		list, _, whole := p.ChangesAbove(4)
 		require.True(t, whole)
 		require.Len(t, list, 2)
-		for _, x := range list {
-			require.Equal(t, tier != "", x.Extended, "as the head is, whatever the wave has")
-		}
+		require.Equal(t, c.head != "" || c.trial != "", list[0].Extended, "some node has what is: %v", c)
+		require.Equal(t, c.head != "", list[1].Extended, "all have the head again: %v", c)
 		edges := told.take(t)
-		require.Equal(t, tier != "", edges[len(edges)-1].Extended, "it has the head again")
+		require.Len(t, edges, 4)
+		require.Equal(t, []bool{c.trial != "", c.head != ""}, []bool{edges[2].Extended, edges[3].Extended}, c)
 	}
 }
