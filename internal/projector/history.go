@@ -82,12 +82,15 @@ func (e *Enforcement) MatchedAt(seq uint64, proceed func() error) ([]HeadRef, er
 		if err := proceed(); err != nil {
 			return err
 		}
-		if h, matched := present[id]; matched && h.seq <= seq {
-			out = append(out, h)
-			return nil
-		}
-		if x, err := e.rollout(id); err != nil || r.headSeq <= seq && (x.phase != phaseUnderWay || !x.reached(e.Node.Labels)) {
+		since, err := e.hasSince(id, r.headSeq)
+		if err != nil {
 			return err
+		}
+		if since <= seq {
+			if h, matched := present[id]; matched {
+				out = append(out, h)
+			}
+			return nil
 		}
 		last := uint64(0)
 		if err := e.revisions(id, func(at uint64) error {
@@ -128,9 +131,25 @@ func rolloutOf(snap pebble.Reader, id uuid.UUID) (x rolloutRecord, err error) {
 	return readRollout(b)
 }
 
-// reached reports whether one of the opened waves has the labels.
-func (r *rollout) reached(l policy.Labels) bool {
-	return (&scope{waves: r.waves[:min(len(r.opened), len(r.waves))]}).holds(l)
+// hasSince is the event since which a policy says to the node's labels what it says
+// now: that of its head, or of the wave of a rollout under way that reached them.
+func (e *Enforcement) hasSince(id uuid.UUID, headSeq uint64) (uint64, error) {
+	x, err := e.rollout(id)
+	if wave := x.reached(e.Node.Labels); err == nil && wave > 0 && x.phase == phaseUnderWay {
+		return wave, nil
+	}
+	return headSeq, err
+}
+
+// reached is the sequence of the wave that gave nodes with these labels the revision;
+// 0: none did.
+func (r *rollout) reached(l policy.Labels) uint64 {
+	for i, w := range r.waves[:min(len(r.opened), len(r.waves))] {
+		if w.Matches(l) {
+			return r.opened[i].seq
+		}
+	}
+	return 0
 }
 
 // policies calls f with each policy of the project that lives, by id.
@@ -185,6 +204,7 @@ type ProjectSnapshot struct {
 	Generation uint64 // as Enforcement has it
 
 	matched map[policy.NodeID][]HeadRef
+	labels  map[policy.NodeID]policy.Labels
 	of      *model
 	snap    *pebble.Snapshot
 }
@@ -211,7 +231,7 @@ func (m *model) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*Pr
 		}
 	}
 	picked := pick(out, m.state.matchedBy)
-	out.matched = make(map[policy.NodeID][]HeadRef, len(picked))
+	out.matched, out.labels = make(map[policy.NodeID][]HeadRef, len(picked)), make(map[policy.NodeID]policy.Labels, len(picked))
 	heads := map[*identity][]HeadRef{}
 	for _, id := range picked {
 		n := m.state.nodes[id]
@@ -223,7 +243,7 @@ func (m *model) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*Pr
 			list = n.identity.heads()
 			heads[n.identity] = list
 		}
-		out.matched[id] = list
+		out.matched[id], out.labels[id] = list, n.identity.labels
 	}
 	out.snap = m.db.NewSnapshot()
 	return out, true
@@ -262,6 +282,9 @@ func (m *ProjectSnapshot) Heads(id policy.NodeID) (heads []HeadRef, ok bool) {
 	return heads, ok
 }
 
+// Labels are those of a node that was picked.
+func (m *ProjectSnapshot) Labels(id policy.NodeID) policy.Labels { return m.labels[id] }
+
 // Enforcement is that of a node with the facts and heads that it has at this
 // moment. It must not be closed nor outlive the project snapshot.
 func (m *ProjectSnapshot) Enforcement(n policy.Node, heads []HeadRef) *Enforcement {
@@ -287,11 +310,15 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 		if tried, err := e.triedExtended(h.Policy, after); tried || err != nil {
 			return tried, err
 		}
-		if h.seq <= after {
+		since, err := e.hasSince(h.Policy, h.seq)
+		if err != nil {
+			return false, err
+		}
+		if since <= after {
 			continue
 		}
 		var seqs []uint64
-		err := e.revisions(h.Policy, func(seq uint64) error {
+		err = e.revisions(h.Policy, func(seq uint64) error {
 			seqs = append(seqs, seq)
 			return nil
 		})
@@ -310,8 +337,8 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	return false, nil
 }
 
-// triedExtended reports whether a rollout from which nodes went back after a sequence
-// had anything of ordered policy.
+// triedExtended reports whether a rollout from which nodes with the labels of the node
+// went back after a sequence had anything of ordered policy.
 func (e *Enforcement) triedExtended(id uuid.UUID, after uint64) (bool, error) {
 	for x, err := range rolloutsOf(e.snap, id) {
 		switch {
@@ -320,7 +347,7 @@ func (e *Enforcement) triedExtended(id uuid.UUID, after uint64) (bool, error) {
 		case !x.over():
 		case x.ended.seq <= after:
 			return false, nil
-		case x.extended && x.phase != phaseCompleted:
+		case x.extended && x.phase != phaseCompleted && x.reached(e.Node.Labels) > 0:
 			return true, nil
 		}
 	}

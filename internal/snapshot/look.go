@@ -114,7 +114,7 @@ func (l *look) plain(p *watched, m *projector.ProjectSnapshot) error {
 		if !ok || m.Generation <= at {
 			continue
 		}
-		was, err := m.Enforcement(policy.Node{ID: id, Project: m.Project}, heads).WasExtended(at)
+		was, err := m.Enforcement(policy.Node{ID: id, Project: m.Project, Labels: m.Labels(id)}, heads).WasExtended(at)
 		if err != nil {
 			return err
 		}

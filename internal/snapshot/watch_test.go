@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/projector"
@@ -174,4 +177,33 @@ func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
 	}
 	t.Logf("%d looks, %d words", looks, told)
 	require.Positive(t, told)
+}
+
+// A node that came back late hears that it had an ordered policy meanwhile if a wave
+// had reached its labels, though no policy is ordered now.
+func TestWhoeverAWaveHadReachedHearsThatItIsOver(t *testing.T) {
+	w := newTown(t)
+	w.node(1, "a", "10.0.0.1")
+	w.fold(policy.NodeUpdated{ID: uuid.New(), Project: uuid.UUID{1}, Node: "b", Labels: policy.Labels{{Key: "canary", Value: "true"}, {Key: "role", Value: "web"}}})
+	web, _ := policy.ParseExpr("role=web")
+	canary, _ := policy.ParseExpr("canary=true")
+	rule := policy.Rule{Action: policy.Allow, Protocol: policy.Any, Source: netip.MustParsePrefix("10.0.0.0/8"), Destination: netip.MustParsePrefix("10.0.0.0/8")}
+	head := policy.Revision{
+		ID: uuid.New(), Selector: policy.Selector{Source: web, Destination: web}, Rules: []policy.Rule{rule}, CreatedAt: time.Unix(1, 0), CreatedBy: "b",
+	}
+	trial, id, home := head, uuid.New(), uuid.UUID{1}
+	trial.ID, trial.Parent, trial.Order.Tier = uuid.New(), head.ID, policy.Admin
+	promoted := policy.RevisionPromoted{ID: uuid.New(), Project: home, Policy: id, Revision: trial.ID}
+	promoted.Waves, promoted.Gate = []policy.Expr{canary}, policy.DefaultGate
+	w.fold(policy.RevisionCreated{ID: uuid.New(), Project: home, Policy: id, Slug: "p", Revision: head},
+		policy.RevisionStaged{ID: uuid.New(), Project: home, Policy: id, Revision: trial}, promoted)
+	at := w.seq
+	w.fold(policy.RolloutAborted{ID: uuid.New(), Project: home, Policy: id, Revision: trial.ID})
+	watch := NewWatch(w.p, NewTables(w.p, TableOptions{}), slog.New(slog.DiscardHandler))
+	watch.Follow("a", false, at)
+	watch.Follow("b", false, at)
+	_, all, asked, err := watch.Look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []policy.NodeID{"b"}, all)
+	require.Empty(t, asked)
 }
