@@ -59,7 +59,7 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 
 // apply evaluates one policy and lets its decision count.
 func (c *chain) apply(ctx context.Context, w *watch, p *Compiled, step *Step) (Outcome, error) {
-	answer, size, err := c.e.ask(ctx, w, p, c.input.of(c, p.dialect))
+	answer, size, err := c.e.ask(ctx, w, p, c.request.asker(), c.input.of(c, p.dialect))
 	if err != nil {
 		return outcomeOf(err), err
 	}

@@ -62,7 +62,44 @@ func TestASuspensionSaysSo(t *testing.T) {
 	for range 4 {
 		_, err = e.Evaluate(t.Context(), s, Request{Payload: payload(t, `{"loop": true}`)}, Options{})
 	}
-	require.ErrorContains(t, err, `policy "endless" failed: suspended: it ran out of time 3 times in a row; it is not asked again before`)
+	require.ErrorContains(t, err, `policy "endless" failed: suspended: it ran out of time 3 times in a row for who asks; it is not asked again for them before`)
+}
+
+// TestASuspensionIsForWhoAsks: the slow requests of one asker take a Global policy from
+// nobody else, whoever else they say that they ask for.
+func TestASuspensionIsForWhoAsks(t *testing.T) {
+	e := NewEngine(EngineOptions{
+		Limits: Limits{PolicyTimeout: 5 * time.Millisecond, ChainTimeout: time.Minute},
+		Clock:  func() time.Time { return time.Unix(0, 0) },
+	})
+	s := compiled(t, rego("endless", Global, 1, forever))
+	ask := func(r Request, text string) string {
+		r.Payload = payload(t, text)
+		_, err := e.Evaluate(t.Context(), s, r, Options{})
+		return outcome(err)
+	}
+	eve := Request{Caller: "eve", TenantID: "shop", UserID: "ana"}
+	for range timeoutsInARow {
+		require.Equal(t, "timeout", ask(eve, `{"loop": true}`))
+	}
+	require.Equal(t, "suspended", ask(eve, `{"loop": false}`))
+	require.Contains(t, s.Find("endless").Warnings()[0].Detail, "of 1 who ask")
+	for _, other := range []Request{{}, {Caller: "ana", TenantID: "shop", UserID: "ana"}, {Caller: "eve", TenantID: "shop"}, {Caller: "eve", UserID: "ana"}} {
+		require.Equal(t, "passed", ask(other, `{"loop": false}`), "%+v", other)
+	}
+}
+
+func TestAPolicyRemembersSoManyWhoAsk(t *testing.T) {
+	var b breaker
+	for i := range 3 * maxAskers {
+		b.ended(asker{user: fmt.Sprint(i)}, time.Unix(0, 0), true, true)
+	}
+	require.Len(t, b.of, maxAskers)
+	require.Contains(t, b.of, asker{user: fmt.Sprint(3*maxAskers - 1)})
+	for i := range 3 * maxAskers {
+		b.ended(asker{user: fmt.Sprint(i)}, time.Unix(0, 0), false, true)
+	}
+	require.Empty(t, b.of, "nothing is kept of those whose requests are fine")
 }
 
 // TestEndlessPoliciesTakeNoPlaceFromOthers has one place for evaluations, and

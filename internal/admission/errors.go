@@ -11,7 +11,7 @@ import (
 // ("eval_conflict_error", "eval_builtin_error", ...) are passed on as they are.
 const (
 	CodeTimeout           = "timeout"            // the policy used up its time
-	CodeSuspended         = "suspended"          // the policy ran out of time again and again, or an earlier evaluation of it does not end
+	CodeSuspended         = "suspended"          // the policy ran out of time again and again for who asks, or an earlier evaluation of it does not end
 	CodeInvalidDecision   = "invalid_decision"   // a field that is unknown or of the wrong type
 	CodeInvalidConstraint = "invalid_constraint" // no path, no schema, or a keyword that does not exist
 	CodeTooLarge          = "too_large"          // a decision or a policy beyond its limits

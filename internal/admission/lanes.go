@@ -79,6 +79,7 @@ func (p *place) leave() { p.once.Do(func() { <-p.slots }) }
 // every step. That is where it is halted, too.
 type evaluation struct {
 	policy *Compiled
+	asker  asker
 	lanes  *lanes
 	place  *place
 	over   atomic.Bool
@@ -96,8 +97,8 @@ type evaluation struct {
 	suspended error       // it was when its turn came
 }
 
-func newEvaluation(p *Compiled, l *lanes, at *place, limit time.Duration) *evaluation {
-	e := &evaluation{policy: p, lanes: l, place: at, ended: make(chan struct{}), began: time.Now(), left: limit}
+func newEvaluation(p *Compiled, who asker, l *lanes, at *place, limit time.Duration) *evaluation {
+	e := &evaluation{policy: p, asker: who, lanes: l, place: at, ended: make(chan struct{}), began: time.Now(), left: limit}
 	e.limit = time.AfterFunc(limit, func() {
 		e.ranOut.Store(true)
 		e.Cancel()
@@ -141,7 +142,7 @@ func (e *evaluation) change() {
 			return
 		}
 	}
-	if e.suspended = e.policy.breaker.refuses(e.policy); e.suspended != nil {
+	if e.suspended = e.policy.breaker.refuses(e.policy, e.asker); e.suspended != nil {
 		e.Cancel()
 		return
 	}

@@ -15,6 +15,10 @@ type Request struct {
 	// an owner do not apply.
 	UserID   string
 	TenantID string
+	// Caller is who sent the request, where that is known and may be another than it
+	// is asked for: a policy that runs out of time again and again is suspended for
+	// the three of them together.
+	Caller string
 	// Fits, if set, says what keeps a payload from being what is asked for. The
 	// payload itself fits; it is asked for those that policies patched.
 	Fits func(payload map[string]any) []Misfit `json:"-"`

@@ -5,7 +5,7 @@ import "fmt"
 // Codes of a [Warning].
 const (
 	WarnNeverAsked     = "never_asked"      // no rule of the name that is asked
-	WarnSuspended      = "suspended"        // it runs out of time
+	WarnSuspended      = "suspended"        // it runs out of time for some who ask
 	WarnDoesNotCompile = "does_not_compile" // what it matches fails
 )
 

@@ -61,7 +61,7 @@ func (c *Compiled) failed(code, field, format string, args ...any) *PolicyError 
 
 // ask evaluates a policy. The answer is nil when it has no opinion; size is
 // roughly what the answer takes as JSON.
-func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, input *ast.Term) (answer map[string]any, size int, err error) {
+func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, input *ast.Term) (answer map[string]any, size int, err error) {
 	if p.broken != nil {
 		return nil, 0, p.doesNotCompile()
 	}
@@ -71,10 +71,10 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, input *ast.Term
 	if p.runaway.Load() > 0 {
 		return nil, 0, p.failed(CodeSuspended, "", "an earlier evaluation does not end; the policy is suspended until it does")
 	}
-	if err := p.breaker.admit(p, e.clock()); err != nil {
+	if err := p.breaker.admit(p, who, e.clock()); err != nil {
 		return nil, 0, err
 	}
-	now := newEvaluation(p, e.lanes, w.place, e.limits.PolicyTimeout)
+	now := newEvaluation(p, who, e.lanes, w.place, e.limits.PolicyTimeout)
 	defer now.leave()
 	w.current.Store(now)
 	if w.stopped() != nil {
@@ -87,7 +87,7 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, input *ast.Term
 		return nil, 0, now.suspended
 	}
 	cancelled := err != nil && topdown.IsCancel(err)
-	p.breaker.ended(e.clock(), cancelled, !cancelled || now.ranOut.Load())
+	p.breaker.ended(who, e.clock(), cancelled, !cancelled || now.ranOut.Load())
 	if err != nil {
 		return nil, 0, e.evalError(w, p, err)
 	}

@@ -50,7 +50,7 @@ func (a *draftAdmission) draft(c *call, project uuid.UUID, d policy.Draft, dry b
 	named := d.Slug != ""
 	result, err := a.registry.Evaluate(c.r.Context(), admission.Request{
 		ServiceType: serviceNetworkPolicy, Labels: admission.LabelsOf(payload), Payload: payload,
-		UserID: c.principal, TenantID: project.String(),
+		Caller: c.principal, UserID: c.principal, TenantID: project.String(),
 		Fits: func(patched map[string]any) []admission.Misfit { return misfits(patched, named) },
 	}, admission.Options{DryRun: dry})
 	if err != nil {

@@ -124,6 +124,7 @@ func (a *admissionPolicies) judge(c *call, payload string, r admission.Request) 
 	default:
 		return admission.Result{}, nil, broken(http.StatusBadRequest, CodeBadParameter, "/explain", "explain is full or absent, not %q", text)
 	}
+	r.Caller = c.principal
 	result, err := a.registry.Evaluate(c.r.Context(), r, admission.Options{Explain: full})
 	var explain *resource.Explanation
 	if full && result.Steps != nil {
