@@ -12,9 +12,9 @@ import (
 
 // Limits bound what one evaluation may cost. Zero values mean the defaults.
 type Limits struct {
-	PolicyTimeout  time.Duration // of one policy; 100 ms
+	PolicyTimeout  time.Duration // of one policy, as far as it had a core meanwhile; 100 ms
 	ChainTimeout   time.Duration // of the whole chain; 500 ms
-	Concurrency    int           // evaluations at once, but for those in the slow lane; 4 per core
+	Concurrency    int           // evaluations at once, but for those in the slow lane; one per core
 	Sprint         time.Duration // of one policy, until it goes on in the slow lane; 5 ms
 	PayloadBytes   int           // of a payload, as it comes and as it leaves a policy, roughly as JSON; 1 MiB
 	DecisionBytes  int           // of one decision, roughly as JSON; 256 KiB
@@ -26,7 +26,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	l.PolicyTimeout = cmp.Or(l.PolicyTimeout, 100*time.Millisecond)
 	l.ChainTimeout = cmp.Or(l.ChainTimeout, 500*time.Millisecond)
-	l.Concurrency = cmp.Or(l.Concurrency, 4*runtime.GOMAXPROCS(0))
+	l.Concurrency = cmp.Or(l.Concurrency, runtime.GOMAXPROCS(0))
 	l.Sprint = cmp.Or(l.Sprint, 5*time.Millisecond)
 	l.PayloadBytes = cmp.Or(l.PayloadBytes, 1<<20)
 	l.DecisionBytes = cmp.Or(l.DecisionBytes, 256<<10)

@@ -28,16 +28,39 @@ func init() {
 	for _, b := range capabilities().Builtins {
 		if run := topdown.GetBuiltin(b.Name); run != nil {
 			topdown.RegisterBuiltinFunc(b.Name, guarded(bounds[b.Name], run))
+			if known := ast.BuiltinMap[b.Name]; known != nil && b.Infix == "" && bounds[b.Name] != nil {
+				known.CanSkipBctx = false // its work is counted there
+			}
 		}
 	}
 }
 
+// A guard says why a function must not run on its operands, and else roughly how much
+// work it is, in steps of the evaluator.
+type guard func(operands []*ast.Term) (work int, err error)
+
+// worker counts the work of an evaluation.
+type worker interface{ worked(steps int) }
+
+// What is as much work as a step, which takes some 0.3 µs.
+const (
+	textPerStep     = 1024
+	elementsPerStep = 5
+	partsPerStep    = 20
+	matchingPerStep = 100
+)
+
 // guarded is the function with its bounds before it.
-func guarded(bound func([]*ast.Term) error, run topdown.BuiltinFunc) topdown.BuiltinFunc {
+func guarded(before guard, run topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(b topdown.BuiltinContext, operands []*ast.Term, emit func(*ast.Term) error) error {
-		err := checkOperands(operands)
-		if err == nil && bound != nil {
-			err = bound(operands)
+		work, err := checkOperands(operands)
+		if err == nil && before != nil {
+			var more int
+			more, err = before(operands)
+			work += more
+		}
+		if w, ok := b.Cancel.(worker); ok && work > 0 {
+			w.worked(work)
 		}
 		if err != nil {
 			return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Message: err.Error(), Location: b.Location}}
@@ -48,24 +71,25 @@ func guarded(bound func([]*ast.Term) error, run topdown.BuiltinFunc) topdown.Bui
 
 var errText = fmt.Errorf("a string of more than %d bytes", maxText)
 
-func checkOperands(operands []*ast.Term) error {
+func checkOperands(operands []*ast.Term) (work int, err error) {
 	for _, t := range operands {
 		switch v := t.Value.(type) {
 		case ast.String:
 			if len(v) > maxText {
-				return errText
+				return work, errText
 			}
+			work += len(v) / textPerStep
 		case ast.Number:
 			if len(v) > 20 && !isSane(string(v)) || len(v) <= 20 && strings.ContainsAny(string(v), "eE") && !isSane(string(v)) {
-				return fmt.Errorf("the number %.30s %w", v, errNumber)
+				return work, fmt.Errorf("the number %.30s %w", v, errNumber)
 			}
 		}
 	}
-	return nil
+	return work, nil
 }
 
 // bounds are those of single functions.
-var bounds = map[string]func([]*ast.Term) error{
+var bounds = map[string]guard{
 	"concat":                           boundConcat,
 	"sprintf":                          boundSprintf,
 	"replace":                          boundReplace,
@@ -135,14 +159,14 @@ func elements(t *ast.Term, f func(*ast.Term)) {
 	}
 }
 
-func atMost(n int) error {
+func atMost(n int) (work int, err error) {
 	if n > maxText {
-		return errText
+		return 0, errText
 	}
-	return nil
+	return n / textPerStep, nil
 }
 
-func boundConcat(operands []*ast.Term) error {
+func boundConcat(operands []*ast.Term) (work int, err error) {
 	n := 0
 	elements(operands[1], func(t *ast.Term) { n += len(text(t)) + len(text(operands[0])) })
 	return atMost(n)
@@ -150,9 +174,9 @@ func boundConcat(operands []*ast.Term) error {
 
 // boundSprintf adds up what a format may print: each number in it may be a
 // width, and each verb may print the longest argument again.
-func boundSprintf(operands []*ast.Term) error {
-	if err := boundWalk(operands); err != nil {
-		return err
+func boundSprintf(operands []*ast.Term) (work int, err error) {
+	if work, err = boundWalk(operands); err != nil {
+		return work, err
 	}
 	format := text(operands[0])
 	longest := 0
@@ -175,18 +199,19 @@ func boundSprintf(operands []*ast.Term) error {
 		}
 		n += digits
 	}
-	return atMost(n)
+	more, err := atMost(n)
+	return work + more, err
 }
 
-func boundReplace(operands []*ast.Term) error {
+func boundReplace(operands []*ast.Term) (work int, err error) {
 	s, old, now := text(operands[0]), text(operands[1]), text(operands[2])
 	return atMost(len(s) + strings.Count(s, old)*max(len(now)-len(old), 0))
 }
 
-func boundReplaceN(operands []*ast.Term) error {
+func boundReplaceN(operands []*ast.Term) (work int, err error) {
 	patterns, ok := operands[0].Value.(ast.Object)
 	if !ok {
-		return nil
+		return 0, nil
 	}
 	longest := 0
 	patterns.Foreach(func(_, now *ast.Term) { longest = max(longest, len(text(now))) })
@@ -196,47 +221,49 @@ func boundReplaceN(operands []*ast.Term) error {
 	return atMost(len(s) + n*longest)
 }
 
-func boundRegexReplace(operands []*ast.Term) error {
-	if err := boundRegex(1, 0)(operands); err != nil {
-		return err
+func boundRegexReplace(operands []*ast.Term) (work int, err error) {
+	if work, err = boundRegex(1, 0)(operands); err != nil {
+		return work, err
 	}
 	s, now := text(operands[0]), text(operands[2])
-	return atMost((len(s)+1)*len(now) + strings.Count(now, "$")*len(s))
+	more, err := atMost((len(s)+1)*len(now) + strings.Count(now, "$")*len(s))
+	return work + more, err
 }
 
 // boundRegex bounds matching the pattern among the operands against the text
 // among them.
-func boundRegex(pattern, subject int) func([]*ast.Term) error {
-	return func(operands []*ast.Term) error {
+func boundRegex(pattern, subject int) guard {
+	return func(operands []*ast.Term) (work int, err error) {
 		instructions, err := patternCost(text(operands[pattern]))
 		var invalid *syntax.Error
 		switch {
 		case errors.As(err, &invalid):
-			return nil // the function says so itself
+			return 0, nil // the function says so itself
 		case err != nil:
-			return err
+			return 0, err
 		case instructions*len(text(operands[subject])) > maxMatching:
-			return errors.New("matching this regular expression against so long a text")
+			return 0, errors.New("matching this regular expression against so long a text")
 		}
-		return nil
+		return instructions * len(text(operands[subject])) / matchingPerStep, nil
 	}
 }
 
-func boundRange(operands []*ast.Term) error {
+func boundRange(operands []*ast.Term) (work int, err error) {
 	from, ok := operands[0].Value.(ast.Number)
 	to, also := operands[1].Value.(ast.Number)
 	if !ok || !also {
-		return nil
+		return 0, nil
 	}
 	a, _ := from.Int64()
 	b, fits := to.Int64()
-	if n := max(a-b, b-a); !fits || n < 0 || n > maxElements {
-		return fmt.Errorf("a range of more than %d numbers", maxElements)
+	n := max(a-b, b-a)
+	if !fits || n < 0 || n > maxElements {
+		return 0, fmt.Errorf("a range of more than %d numbers", maxElements)
 	}
-	return nil
+	return int(n) / elementsPerStep, nil
 }
 
-func boundNetwork(operands []*ast.Term) error {
+func boundNetwork(operands []*ast.Term) (work int, err error) {
 	_, bits, _ := strings.Cut(text(operands[0]), "/")
 	n, err := strconv.Atoi(bits)
 	whole := 32
@@ -244,13 +271,13 @@ func boundNetwork(operands []*ast.Term) error {
 		whole = 128
 	}
 	if err == nil && whole-n > 16 {
-		return errors.New("a network of more than 65,536 addresses")
+		return 0, errors.New("a network of more than 65,536 addresses")
 	}
-	return nil
+	return (1 << 16) / elementsPerStep, nil
 }
 
 // boundNumbers refuses a text that may hold an enormous number.
-func boundNumbers(operands []*ast.Term) error {
+func boundNumbers(operands []*ast.Term) (work int, err error) {
 	s := text(operands[0])
 	for i := 0; i < len(s); i++ {
 		if s[i] != 'e' && s[i] != 'E' {
@@ -258,26 +285,26 @@ func boundNumbers(operands []*ast.Term) error {
 		}
 		digits := strings.TrimLeft(strings.TrimLeft(s[i+1:min(len(s), i+64)], "+-"), "0")
 		if n := len(digits) - len(strings.TrimLeft(digits, "0123456789")); n > 3 && i > 0 && ('0' <= s[i-1] && s[i-1] <= '9' || s[i-1] == '.') {
-			return errNumber
+			return 0, errNumber
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 var errParts = fmt.Errorf("a value of more than %d parts", maxParts)
 
 // boundWalk bounds the operands of a function that walks them.
-func boundWalk(operands []*ast.Term) error {
+func boundWalk(operands []*ast.Term) (work int, err error) {
 	left := maxParts
 	for _, t := range operands {
 		if walk(t, &left); left < 0 {
-			return errParts
+			return 0, errParts
 		}
 	}
-	return nil
+	return (maxParts - left) / partsPerStep, nil
 }
 
-func boundFirst(operands []*ast.Term) error { return boundWalk(operands[:1]) }
+func boundFirst(operands []*ast.Term) (work int, err error) { return boundWalk(operands[:1]) }
 
 // walk takes one from what is left for each part of a value.
 func walk(t *ast.Term, left *int) {

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEvaluationsAtOnceAreAsManyAsCores(t *testing.T) {
+	require.Equal(t, runtime.GOMAXPROCS(0), cap(NewEngine(EngineOptions{}).slots), "more would wait for each other while their time runs")
+}
+
+// TestAnEvaluationThatHardlyRanIsNotOutOfTime has the time of an evaluation pass while
+// it makes no step, as on a machine that is busy with others.
+func TestAnEvaluationThatHardlyRanIsNotOutOfTime(t *testing.T) {
+	l := newLanes(Limits{}.withDefaults())
+	p := compiled(t, rego("a", User, 1, `{}`)).Find("a")
+	const limit = time.Minute
+	e := newEvaluation(p, asker{}, l, &place{slots: l.slots}, limit)
+	defer e.leave()
+	e.late.Store(true)
+	e.tired.Store(true)
+	for range 100 {
+		require.False(t, e.Cancelled())
+	}
+	require.False(t, e.walks, "nor does it go on in the slow lane")
+	e.worked(int(fairWork(limit)))
+	require.True(t, e.Cancelled(), "it made steps enough for that time")
+	require.True(t, e.ranOut.Load())
+}
+
+// TestWhatAFunctionDoesIsWork lists calls that take long between two steps.
+func TestWhatAFunctionDoesIsWork(t *testing.T) {
+	long := strings.Repeat("x", 500_000)
+	for name, call := range map[string]string{
+		"a long text":          `count(concat("", [input.long, input.long]))`,
+		"a long pattern match": `regex.match("(a|b|c)*d", input.long)`,
+		"a long range":         `count(numbers.range(1, 100000))`,
+		"a large value":        `sort(input.many)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := compiled(t, Policy{ID: "a", Level: User, Enabled: true, Rego: "package a\n\nmain := {\"x\": " + call + "}"}).Find("a")
+			l := newLanes(Limits{}.withDefaults())
+			e := newEvaluation(c, asker{}, l, &place{slots: l.slots}, time.Minute)
+			defer e.leave()
+			many := make([]any, 50_000)
+			for i := range many {
+				many[i] = float64(i)
+			}
+			v, err := c.eval(t.Context(), e, termOf(map[string]any{"long": long, "many": many}))
+			require.NoError(t, err)
+			require.NotNil(t, v)
+			require.Greater(t, e.work.Load(), int64(500))
+		})
+	}
+}
