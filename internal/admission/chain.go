@@ -22,6 +22,7 @@ type chain struct {
 	size        int            // of the payload, at most
 	input       inputs
 	constraints constraints
+	search      *search // of constraints that exclude each other
 	provider    provider
 	patched     bool
 	patches     []Patch     // where the request says what it can have
@@ -147,10 +148,12 @@ func (c *chain) constrain(p *Compiled, d *decision, after map[string]any, step *
 		if err != nil {
 			return p.failed(CodeInvalidConstraint, "constraints", "%s%s", at, pointed(err))
 		}
-		if s.unmet != "" && !settled {
-			return p.failed(CodeInvalidConstraint, "constraints", "%s: nothing meets it: %s", at, s.unmet)
+		if !settled {
+			if reason := s.unmetAlone(c.search); reason != "" {
+				return p.failed(CodeInvalidConstraint, "constraints", "%s: nothing meets it: %s", at, reason)
+			}
 		}
-		violations = append(violations, c.constraints.add(where, constraint{p, source, s, settled})...)
+		violations = append(violations, c.constraints.add(where, constraint{p, source, s, settled}, c.search)...)
 		if step != nil {
 			if step.Constraints == nil {
 				step.Constraints = map[string]any{}

@@ -45,7 +45,7 @@ func (cs *constraints) all(yield func(*held) bool) {
 
 // add holds the path to one more schema and says where that contradicts what is
 // held already. Nothing is added then.
-func (cs *constraints) add(p path, c constraint) []Violation {
+func (cs *constraints) add(p path, c constraint, by *search) []Violation {
 	key := p.pointer()
 	h := cs.of[key]
 	if h == nil {
@@ -64,7 +64,7 @@ func (cs *constraints) add(p path, c constraint) []Violation {
 		}
 		return violations
 	}
-	if v, broken := h.contradicted(p, c); broken {
+	if v, broken := h.contradicted(p, c, by); broken {
 		return []Violation{v}
 	}
 	for k, v := range view {
@@ -87,7 +87,7 @@ func (cs *constraints) add(p path, c constraint) []Violation {
 
 // contradicted says whether nothing can meet the constraint and those that hold
 // the path already, and names the first of those with which it is so.
-func (h *held) contradicted(p path, c constraint) (Violation, bool) {
+func (h *held) contradicted(p path, c constraint, by *search) (Violation, bool) {
 	if c.settled {
 		return Violation{}, false
 	}
@@ -96,13 +96,13 @@ func (h *held) contradicted(p path, c constraint) (Violation, bool) {
 		if other.settled {
 			continue
 		}
-		if reason := unmet(other.schema, c.schema); reason != "" {
+		if reason := by.unmet(other.schema, c.schema); reason != "" {
 			return violationOf(p, other.by, "nothing meets this constraint and the new one: "+reason), true
 		}
 		together = append(together, other.schema)
 	}
 	if len(together) > 2 {
-		if reason := unmet(together...); reason != "" {
+		if reason := by.unmet(together...); reason != "" {
 			return violationOf(p, h.list[0].by, "nothing meets all constraints: "+reason), true
 		}
 	}

@@ -90,7 +90,7 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 		return Result{}, requestError(err)
 	}
 	c := &chain{
-		e: e, snapshot: s, request: &r, explain: opt.Explain,
+		e: e, snapshot: s, request: &r, explain: opt.Explain, search: newSearch(),
 		payload: r.Payload, size: e.limits.PayloadBytes - m.bytes,
 	}
 	c.match()

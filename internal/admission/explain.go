@@ -105,6 +105,7 @@ func (c *chain) rehearsal(p *Compiled) rehearsal {
 	trial := *c
 	trial.constraints = c.constraints.clone()
 	trial.provider.list = append([]restriction(nil), c.provider.list...)
+	trial.search = newSearch()
 	trial.shadows, trial.steps, trial.patches = nil, nil, nil
 	trial.policies, trial.matching = slices.Clone(c.policies), matching{} // a rehearsal brings nobody in
 	return rehearsal{p, &trial}

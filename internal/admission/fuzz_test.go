@@ -58,7 +58,7 @@ func FuzzDecision(f *testing.F) {
 				continue
 			}
 			p := &Compiled{policy: Policy{ID: "p", Level: Global}, dialect: d}
-			c := &chain{e: e, request: &Request{Payload: map[string]any{"a": json.Number("1")}}, policies: []*Compiled{p}, snapshot: NewSnapshot(0, p)}
+			c := &chain{search: newSearch(), e: e, request: &Request{Payload: map[string]any{"a": json.Number("1")}}, policies: []*Compiled{p}, snapshot: NewSnapshot(0, p)}
 			c.payload = c.request.Payload
 			c.input.begin(c.request)
 			if err := c.decide(p, dec, nil); err == nil {

@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
@@ -67,8 +68,7 @@ type schema struct {
 	*jsonschema.Schema
 	cost  int
 	asked map[string]any
-	// unmet says why nothing is of the schema; empty when something may be.
-	unmet string
+	unmet atomic.Pointer[string] // see unmetAlone; nil: nobody has found out
 }
 
 // inspector walks a schema before it is compiled.
@@ -261,9 +261,7 @@ func compileSchema(source map[string]any, depth int) (*schema, error) {
 		}
 		return nil, errors.New(reasons(err))
 	}
-	s := &schema{Schema: compiled, cost: cost, asked: source}
-	s.unmet = unmet(s)
-	return s, nil
+	return &schema{Schema: compiled, cost: cost, asked: source}, nil
 }
 
 // broken says why the value is not of the schema; empty when it is. The error

@@ -10,15 +10,47 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
+// search is what may be spent on finding constraints that exclude each other, in steps
+// as maxSteps counts them. All of one request share one, and so do all of one policy
+// that is written, because nothing interrupts them. What it does not pay for any more
+// counts as met: the value that comes is held against every constraint all the same.
+type search struct{ left int }
+
+func newSearch() *search { return &search{500_000} } // some 10 ms
+
+func (s *search) pays(steps int) bool {
+	s.left -= steps
+	return s.left >= 0
+}
+
+// unmetAlone says why nothing is of the schema; empty when something may be.
+func (s *schema) unmetAlone(by *search) string {
+	if known := s.unmet.Load(); known != nil {
+		return *known
+	}
+	reason := by.unmet(s)
+	if by.left >= 0 {
+		s.unmet.Store(&reason)
+	}
+	return reason
+}
+
 // unmet says why no value meets all the schemas, as far as that can be seen from
 // constants, lists, types and bounds; empty when one may. A schema without a type
 // that bounds numbers is taken to want a number.
-func unmet(list ...*schema) string {
+func (b *search) unmet(list ...*schema) string {
+	cost := 0
+	for _, s := range list {
+		cost += s.cost
+	}
+	if !b.pays(cost) {
+		return ""
+	}
 	var all []map[string]any
 	for _, s := range list {
 		all = flatten(all, s.asked)
 	}
-	if reason, decided := unmetByList(all, list); decided {
+	if reason, decided := b.unmetByList(all, list, cost); decided {
 		return reason
 	}
 	kinds, typed := kindsOf(all)
@@ -57,13 +89,9 @@ func flatten(all []map[string]any, s map[string]any) []map[string]any {
 	return all
 }
 
-// maxListSteps bounds the values that are tried of a list, as maxSteps does one
-// validation: nothing interrupts them either. About a millisecond.
-const maxListSteps = 50_000
-
 // unmetByList tries the values that a constant or a list leaves; decided is false
-// when there is neither. A list of more values than may be tried counts as met.
-func unmetByList(all []map[string]any, list []*schema) (reason string, decided bool) {
+// when there is neither.
+func (b *search) unmetByList(all []map[string]any, list []*schema, cost int) (reason string, decided bool) {
 	var left []any
 	for _, s := range all {
 		if v, ok := s["const"]; ok {
@@ -74,13 +102,9 @@ func unmetByList(all []map[string]any, list []*schema) (reason string, decided b
 			left, decided = v, true
 		}
 	}
-	cost, steps := 0, maxListSteps
-	for _, s := range list {
-		cost += s.cost
-	}
 	for _, v := range left {
 		text, _ := canonical(v)
-		if steps -= cost * max(1, len(text)); steps < 0 {
+		if !b.pays(cost * max(1, len(text))) {
 			return "", true
 		}
 		if !slices.ContainsFunc(list, func(s *schema) bool { return s.Validate(v) != nil }) {
@@ -204,6 +228,7 @@ func (c *Compiled) Unmeetable() *CompileError {
 
 // unmeetable looks through the decisions that a module writes out.
 func unmeetable(module *ast.Module, d *dialect) (faults []Fault) {
+	by := newSearch()
 	for _, rule := range module.Rules {
 		for r := rule; r != nil; r = r.Else {
 			ref := r.Head.Ref()
@@ -214,7 +239,7 @@ func unmeetable(module *ast.Module, d *dialect) (faults []Fault) {
 			if !ok {
 				continue
 			}
-			for _, reason := range d.unmeetable(decision) {
+			for _, reason := range d.unmeetable(decision, by) {
 				faults = append(faults, faultAt(CodeInvalidConstraint, r.Location, "%s", reason))
 			}
 		}
@@ -222,7 +247,7 @@ func unmeetable(module *ast.Module, d *dialect) (faults []Fault) {
 	return faults
 }
 
-func (d *dialect) unmeetable(decision ast.Object) (reasons []string) {
+func (d *dialect) unmeetable(decision ast.Object, by *search) (reasons []string) {
 	if constraints, ok := member[ast.Object](decision, "constraints"); ok {
 		constraints.Foreach(func(at, source *ast.Term) {
 			schema, _ := ast.JSON(source.Value)
@@ -230,8 +255,12 @@ func (d *dialect) unmeetable(decision ast.Object) (reasons []string) {
 			if !ok || object["mode"] != nil {
 				return
 			}
-			if s, err := compileSchema(object, 64); err == nil && s.unmet != "" {
-				reasons = append(reasons, fmt.Sprintf("%s: nothing meets the constraint: %s", text(at), s.unmet))
+			s, err := compileSchema(object, 64)
+			if err != nil {
+				return
+			}
+			if reason := s.unmetAlone(by); reason != "" {
+				reasons = append(reasons, fmt.Sprintf("%s: nothing meets the constraint: %s", text(at), reason))
 			}
 		})
 	}
