@@ -44,10 +44,18 @@ func (c *Compiled) CompileTime() time.Duration { return c.took }
 // untrusted policy may have. The error is a [*CompileError] when the Rego is at
 // fault, and one from [Policy.Validate] when another field is.
 func Compile(ctx context.Context, p Policy) (*Compiled, error) {
+	return compileThen(ctx, p, func() {})
+}
+
+// compileThen is Compile, and calls done when the compiler is at its end: perhaps later
+// than it returns.
+func compileThen(ctx context.Context, p Policy, done func()) (*Compiled, error) {
 	if err := p.Validate(); err != nil {
+		done()
 		return nil, err
 	}
 	if len(p.Rego) > MaxRegoBytes {
+		done()
 		return nil, oneFault(CodeTooLarge, nil, "the code has %d bytes, a policy at most %d", len(p.Rego), MaxRegoBytes)
 	}
 	if p.Mode == "" {
@@ -58,20 +66,21 @@ func Compile(ctx context.Context, p Policy) (*Compiled, error) {
 		err error
 	}
 	// The compiler cannot be interrupted; what takes too long is left behind.
-	done := make(chan outcome, 1)
+	compiled := make(chan outcome, 1)
 	go func() {
+		defer done()
 		defer func() {
 			if r := recover(); r != nil {
-				done <- outcome{nil, oneFault(ast.CompileErr, nil, "the compiler failed: %v", r)}
+				compiled <- outcome{nil, oneFault(ast.CompileErr, nil, "the compiler failed: %v", r)}
 			}
 		}()
 		c, err := compile(p)
-		done <- outcome{c, err}
+		compiled <- outcome{c, err}
 	}()
 	timer := time.NewTimer(compileTimeout)
 	defer timer.Stop()
 	select {
-	case o := <-done:
+	case o := <-compiled:
 		return o.c, o.err
 	case <-timer.C:
 		return nil, oneFault(CodeTimeout, nil, "compiling takes longer than %v", compileTimeout)

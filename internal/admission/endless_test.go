@@ -134,9 +134,9 @@ func TestEndlessPoliciesTakeNoPlaceFromOthers(t *testing.T) {
 		running += len(s.Find(p.ID).slow)
 	}
 	for _, owner := range []string{"User u0", "User u1"} {
-		e.mu.Lock()
-		o := e.owners[owner]
-		e.mu.Unlock()
+		e.owners.mu.Lock()
+		o := e.owners.of[owner]
+		e.owners.mu.Unlock()
 		require.Equal(t, max(1, cap(e.slow)/2), cap(o.running), "half of that is left to other owners")
 	}
 	require.Positive(t, running)
@@ -145,7 +145,7 @@ func TestEndlessPoliciesTakeNoPlaceFromOthers(t *testing.T) {
 	for range 16 {
 		require.Equal(t, context.Canceled.Error(), <-ended)
 	}
-	require.Empty(t, e.owners, "nothing is kept of who waited")
+	require.Empty(t, e.owners.of, "nothing is kept of who waited")
 	require.Empty(t, e.slow)
 	require.Empty(t, e.slots)
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,21 +15,15 @@ type lanes struct {
 	slots        chan struct{}
 	sprint       time.Duration
 	slow         chan struct{}
-	mu           sync.Mutex
-	owners       map[string]*owner
+	owners       owners
 	atomic.Int32 // evaluations in the slow lane, those that wait included
 }
 
-// owner is whose evaluations are in the slow lane.
-type owner struct {
-	running chan struct{}
-	users   int // of this value; without any it is forgotten
-}
-
 func newLanes(l Limits) *lanes {
+	slow := spareCores()
 	return &lanes{
 		slots: make(chan struct{}, l.Concurrency), sprint: l.Sprint,
-		slow: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)), owners: map[string]*owner{},
+		slow: make(chan struct{}, slow), owners: owners{share: share(slow)},
 	}
 }
 
@@ -43,28 +36,6 @@ func (p *Policy) scope() string {
 		return fmt.Sprintf("%s %s", p.Level, p.UserID)
 	}
 	return p.Level.String()
-}
-
-func (l *lanes) owner(scope string) *owner {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	o := l.owners[scope]
-	if o == nil {
-		o = &owner{running: make(chan struct{}, max(1, cap(l.slow)/2))}
-		l.owners[scope] = o
-	}
-	o.users++
-	return o
-}
-
-func (l *lanes) forget(scope string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if o := l.owners[scope]; o != nil {
-		if o.users--; o.users == 0 {
-			delete(l.owners, scope)
-		}
-	}
 }
 
 // place is one of the places for all, which a chain gives back once.
@@ -144,9 +115,9 @@ func (e *evaluation) change() {
 	e.limit.Stop()
 	e.left -= time.Since(e.began)
 	scope := e.policy.policy.scope()
-	o := e.lanes.owner(scope)
-	e.leaves = append(e.leaves, func() { e.lanes.forget(scope) })
-	for _, lane := range []chan struct{}{e.policy.slow, o.running, e.lanes.slow} {
+	own := e.lanes.owners.lane(scope)
+	e.leaves = append(e.leaves, func() { e.lanes.owners.forget(scope) })
+	for _, lane := range []chan struct{}{e.policy.slow, own, e.lanes.slow} {
 		select {
 		case lane <- struct{}{}:
 			e.leaves = append(e.leaves, func() { <-lane })

@@ -62,6 +62,7 @@ type Registry struct {
 	// compiled are policies that were checked lately and may come back from the
 	// log: a change is compiled once in the process that takes it.
 	compiled *cache[*Compiled]
+	drafting *drafting
 }
 
 // readyBytes bounds the code of the policies in Registry.compiled.
@@ -69,7 +70,7 @@ const readyBytes = 4 << 20
 
 // NewRegistry makes a registry; it reads nothing until it is asked.
 func NewRegistry(source Source, opt RegistryOptions) *Registry {
-	r := &Registry{source: source, opt: opt, compiled: newCache[*Compiled](readyBytes)}
+	r := &Registry{source: source, opt: opt, compiled: newCache[*Compiled](readyBytes), drafting: newDrafting()}
 	eopt := EngineOptions{Limits: opt.Limits}
 	if count := opt.Metrics.Policy; count != nil {
 		eopt.Observe = func(p *Policy, o Outcome, took time.Duration) { count(p.Level, o, took) }
@@ -143,15 +144,24 @@ func (r *Registry) Run(ctx context.Context, changed func() <-chan struct{}) erro
 	}
 }
 
-// Compile compiles a policy, or finds it compiled. Errors are those of
+// Compile compiles a policy of the log, or finds it compiled. Errors are those of
 // [Compile].
 func (r *Registry) Compile(ctx context.Context, p Policy) (*Compiled, error) {
+	return r.compile(ctx, p, func() (func(), error) { return func() {}, nil })
+}
+
+// compile is Compile of what begin lets begin.
+func (r *Registry) compile(ctx context.Context, p Policy, begin func() (done func(), err error)) (*Compiled, error) {
 	key, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("name policy %s: %w", p.ID, err)
 	}
 	return r.compiled.get(string(key), func() (*Compiled, error) {
-		c, err := Compile(ctx, p)
+		done, err := begin()
+		if err != nil {
+			return nil, err
+		}
+		c, err := compileThen(ctx, p, done)
 		if err == nil && r.opt.Metrics.Compiled != nil {
 			r.opt.Metrics.Compiled(c.CompileTime())
 		}

@@ -42,11 +42,23 @@ func (e *Engine) Test(ctx context.Context, c *Compiled) []TestResult {
 	return results
 }
 
+// WithTests is the policy with other tests to carry.
+func (c *Compiled) WithTests(tests []Test) *Compiled {
+	p := c.policy
+	p.Tests = tests
+	return c.as(p)
+}
+
+// as is what was compiled, as another policy of the same code.
+func (c *Compiled) as(p Policy) *Compiled {
+	return &Compiled{policy: p, dialect: c.dialect, compiler: c.compiler, query: c.query, queries: c.queries, slow: make(chan struct{}, 1)}
+}
+
 // alone is a set of this policy, which every request matches and which counts.
 func (c *Compiled) alone() *Snapshot {
 	p := c.policy
 	p.ServiceType, p.LabelSelector, p.TenantID, p.UserID, p.Enabled, p.Mode = "", nil, "", "", true, Enforce
-	return NewSnapshot(0, &Compiled{policy: p, dialect: c.dialect, compiler: c.compiler, query: c.query, queries: c.queries, slow: make(chan struct{}, 1)})
+	return NewSnapshot(0, c.as(p))
 }
 
 func (t *Test) run(ctx context.Context, e *Engine, s *Snapshot) (failure string) {

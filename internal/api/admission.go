@@ -35,7 +35,7 @@ var (
 func draftFaults(more ...string) []string {
 	return append(more, policy.CodeMissing, policy.CodeInvalidDisplayName, policy.CodeUnknownLevel, policy.CodeUnknownMode, policy.CodeInvalidPriority, policy.CodeOwnerForbidden,
 		policy.CodeControlCharacter, policy.CodeTextTooLong, policy.CodeTooManyLabels, policy.CodeTooManyTestCases,
-		CodeInvalidRego, CodeInvalidTestCases, CodeTestsFailed, projector.CodeNameTaken, projector.CodePriorityTaken)
+		CodeInvalidRego, CodeInvalidTestCases, CodeTestsFailed, CodeTooManyAtOnce, projector.CodeNameTaken, projector.CodePriorityTaken)
 }
 
 // admissionHandlers serve admission policies.
@@ -53,7 +53,7 @@ func (h *admissionHandlers) createRoutes() []Route {
 			Params:   writeParams(dryRunParam),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
 			Answers:  createdAnswer(resource.AdmissionID{}, headerWarning),
-			Problems: writeProblems(bodyProblems(draftFaults(projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
+			Problems: writeProblems(bodyProblems(draftFaults(CodeTooManyPolicies, projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.create,
 		},
 	}

@@ -15,7 +15,10 @@ import (
 func (a *admissionPolicies) check(c *call, id policy.AdmissionPolicyID, d policy.AdmissionPolicy) error {
 	ctx := c.r.Context()
 	engine := admission.PolicyOf(id, d)
-	compiled, err := a.registry.Compile(ctx, engine)
+	compiled, err := a.registry.Draft(ctx, c.principal, engine)
+	if errors.Is(err, admission.ErrBusy) {
+		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "too many policies are compiled at once; try again")
+	}
 	if err != nil {
 		return uncompiled(err)
 	}
@@ -34,13 +37,8 @@ func (a *admissionPolicies) check(c *call, id policy.AdmissionPolicyID, d policy
 	if len(tests) == 0 {
 		return nil
 	}
-	engine.Tests = tests
-	compiled, err = admission.Compile(ctx, engine)
-	if err != nil {
-		return uncompiled(err)
-	}
 	var faults []resource.Fault
-	for i, r := range a.registry.Engine().Test(ctx, compiled) {
+	for i, r := range a.registry.Engine().Test(ctx, compiled.WithTests(tests)) {
 		if r.Failure != "" {
 			faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("/test_cases/%d", i), Code: CodeTestsFailed, Detail: r.Name + ": " + r.Failure})
 		}
@@ -69,6 +67,9 @@ func uncompiled(err error) error {
 // taken asks for the fold's verdict, so that what cannot be is not written. The
 // fold judges all the same.
 func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpdated) error {
+	if err := tooMany(v, e); err != nil {
+		return err
+	}
 	name, priority := v.AdmissionHolders(e.Document)
 	switch a.writes.refusal(v, e) {
 	case projector.CodePolicyIDUsed:
@@ -81,6 +82,29 @@ func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpd
 		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to policy %s of this level and owner; choose another", e.Document.Priority, priority)
 	}
 	return nil
+}
+
+// mostUserPolicies is how many policies of one user there may be: each of them is
+// compiled in every worker, and asked for each request of the user that it matches.
+const mostUserPolicies = 100
+
+// tooMany refuses a new policy of a user who has as many as a user may have. Those of
+// the log count as they are: the fold refuses none.
+func tooMany(v *projector.View, e policy.AdmissionPolicyUpdated) error {
+	d := e.Document
+	if d.Level != policy.User || d.User == "" {
+		return nil
+	}
+	if _, there := v.AdmissionPolicy(e.Policy); there {
+		return nil
+	}
+	own := v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool {
+		return x.Document.Level == policy.User && x.Document.User == d.User
+	})
+	if len(own) < mostUserPolicies {
+		return nil
+	}
+	return problem(http.StatusConflict, CodeTooManyPolicies, "user %s has %d admission policies, and a user may have %d: change one, or delete one first", d.User, len(own), mostUserPolicies)
 }
 
 // admissionMoved says which version a policy is at, which is not the expected one.

@@ -104,6 +104,7 @@ func admissionCodes() map[string]meaning {
 	return map[string]meaning{
 		CodeInvalidRego:             {http.StatusBadRequest, "the Rego code does not compile; errors lists every fault with its row and column"},
 		CodeInvalidTestCases:        {http.StatusUnprocessableEntity, "a test case cannot be read"},
+		CodeTooManyPolicies:         {http.StatusConflict, "the user has as many admission policies as a user may have; change or delete one"},
 		CodeTestsFailed:             {http.StatusUnprocessableEntity, "test cases of the policy fail, so it does not go live"},
 		CodeImmutableField:          {http.StatusUnprocessableEntity, "a field that never changes is given another value"},
 		CodeRejected:                {http.StatusForbidden, "an admission policy rejects the request"},

@@ -44,6 +44,7 @@ const (
 
 	CodeInvalidRego      = "invalid_rego"
 	CodeTestsFailed      = "tests_failed"
+	CodeTooManyPolicies  = "too_many_policies"
 	CodeImmutableField   = "immutable_field"
 	CodeRejected         = "rejected_by_policy"
 	CodePolicyConflict   = "policy_conflict_error"

@@ -1,0 +1,32 @@
+package api_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAUserHasSoManyPolicies fills what a user may have.
+func TestAUserHasSoManyPolicies(t *testing.T) {
+	p := newPlane(t)
+	draft := func(i int, user string) string {
+		return admissionDraft(t, fmt.Sprint("p", i), "user", i, specified(`{"patch": {}}`), "user_id", user)
+	}
+	for i := range 100 {
+		p.admit(t, draft(i, "ana"))
+	}
+	one := p.do("POST", admissions, draft(101, "ana"), "Idempotency-Key: a")
+	p.want(409, "too_many_policies", one)
+	require.Contains(t, one.problem(t).Detail, "ana has 100 admission policies")
+	p.want(409, "too_many_policies", p.do("POST", admissions+"?dry_run=true", draft(101, "ana")))
+	p.admit(t, draft(1, "ben"))
+	p.admit(t, admissionDraft(t, "p1", "user", 1, specified(`{"patch": {}}`)))
+	var first struct{ Items []struct{ ID string } }
+	p.do("GET", admissions+"?user_id=ana&limit=1", "").decode(t, &first)
+	id := first.Items[0].ID
+	p.want(200, "", p.do("PUT", admissions+"/"+id, body(t, "priority", 500, "rego_code", specified(`{"patch": {"x": 1}}`))))
+	p.want(204, "", p.do("DELETE", admissions+"/"+id, ""))
+	p.want(201, "", p.do("POST", admissions, draft(101, "ana"), "Idempotency-Key: a"))
+	p.want(201, "", p.do("POST", admissions, draft(101, "ana"), "Idempotency-Key: a"))
+}
