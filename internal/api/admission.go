@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
@@ -24,7 +22,6 @@ const (
 
 var (
 	dryRunParam  = queryFlag("dry_run", "Check everything, its tests too, and write nothing.")
-	ifMatchParam = headerTag(headerIfMatch, "The ETag that the change is for; another one by now is 412 precondition_failed, and nothing is written.")
 	explainParam = Param{
 		Name: "explain", In: "query", Summary: "full: say what each policy did.",
 		Schema: &openapi.Schema{Type: "string", Enum: []any{"full"}},
@@ -86,7 +83,7 @@ func (h *admissionHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary:  "Replace an admission policy: what is absent has its default; its name, level and owner never change, and may be absent. What GET shows can be sent",
-			Params:   writeParams(dryRunParam, ifMatchParam),
+			Params:   writeParams(dryRunParam, onlyIfMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
 			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, CodePreconditionFailed, CodeContended, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.replace,
@@ -94,8 +91,8 @@ func (h *admissionHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodDelete, Pattern: patternAdmission, ID: "deleteAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary: "Delete an admission policy; its id, name and priority are free again",
-			Params:  writeParams(ifMatchParam), Answers: noContent(),
-			Problems: writeProblems(CodePolicyNotFound, CodePreconditionFailed, projector.CodeStaleEvent), serve: h.delete,
+			Params:  writeParams(onlyIfMatchParam), Answers: noContent(),
+			Problems: writeProblems(CodePolicyNotFound, CodeBadHeader, CodePreconditionFailed, projector.CodeStaleEvent), serve: h.delete,
 		},
 	}
 }
@@ -146,19 +143,6 @@ func (h *admissionHandlers) answer(c *call, stored projector.AdmissionPolicy) er
 	out := showAdmission(stored)
 	out.Warnings = h.policies.warned(c, stored)
 	return c.json(http.StatusOK, out)
-}
-
-// ifMatch is the version that a change is for, when it says.
-func (c *call) ifMatch() (*uint64, error) {
-	text := c.r.Header.Get(headerIfMatch)
-	if text == "" || text == "*" {
-		return nil, nil
-	}
-	n, err := strconv.ParseUint(strings.Trim(strings.TrimPrefix(text, "W/"), `"`), 10, 64)
-	if err != nil || n == 0 {
-		return nil, problem(http.StatusBadRequest, CodeBadHeader, "%s: %s is no ETag of a policy", headerIfMatch, text)
-	}
-	return &n, nil
 }
 
 func (h *admissionHandlers) replace(c *call) error {

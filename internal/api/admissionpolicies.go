@@ -118,7 +118,7 @@ func (a *admissionPolicies) read(c *call) (stored projector.AdmissionPolicy, err
 // change makes a policy what change makes of the present one. Without
 // If-Match a change that came between is taken into account, not overwritten.
 func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolicy) error) (stored projector.AdmissionPolicy, err error) {
-	match, err := c.ifMatch()
+	only, err := c.condition()
 	if err != nil {
 		return stored, err
 	}
@@ -129,9 +129,10 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 		if err := a.authors.may(c, *stored.Document); err != nil {
 			return err
 		}
-		d, expected := *stored.Document, stored.Version
-		if match != nil {
-			expected = *match
+		d := *stored.Document
+		expected, err := only.version(stored.Version)
+		if err != nil {
+			return err
 		}
 		if err := change(&d); err != nil {
 			return err
@@ -158,15 +159,15 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 		}
 		return err
 	}
-	if match != nil {
-		return stored, moved(try(false))
+	if only.named() {
+		return stored, only.lost(try(false))
 	}
 	err = a.writes.insist(c, try)
 	return stored, err
 }
 
 func (a *admissionPolicies) delete(c *call) error {
-	match, err := c.ifMatch()
+	only, err := c.condition()
 	if err != nil {
 		return err
 	}
@@ -174,21 +175,17 @@ func (a *admissionPolicies) delete(c *call) error {
 	if err := a.mayDelete(c); err != nil {
 		return err
 	}
-	e := policy.AdmissionPolicyDeleted{Policy: id, Expected: match}
+	e := policy.AdmissionPolicyDeleted{Policy: id}
 	if e.ID, err = a.writes.id(c, uuid.Nil, "delete:admission:"+string(id)); err != nil {
 		return err
 	}
-	err = a.writes.remove(c, e, func(v *projector.View) error {
+	return a.writes.removeIf(c, e, only, func(v *projector.View) (string, error) {
 		x, ok := v.AdmissionPolicy(id)
 		if !ok || c.who != nil && !c.who.MayAuthor(x.Document.Level, x.Document.Tenant, x.Document.User) { // it may have come since
-			return admissionNotFound(id)
+			return "", admissionNotFound(id)
 		}
-		if a.writes.refusal(v, policy.AdmissionPolicyDeleted{Policy: id, Expected: match}) == projector.CodeRevisionConflict {
-			return admissionMoved(v, id, *match)
-		}
-		return nil
+		return versionTag(x.Version), nil
 	})
-	return moved(err)
 }
 
 // mayDelete lets those delete a policy who may write it. One that is not there may
@@ -213,14 +210,4 @@ func (a *admissionPolicies) mayDelete(c *call) error {
 		return err
 	}
 	return nil
-}
-
-// moved is what a write fails with that named a version, when that is not the
-// present one: If-Match has not been met.
-func moved(err error) error {
-	var pr *resource.Problem
-	if errors.As(err, &pr) && pr.Code == projector.CodeRevisionConflict {
-		return problem(http.StatusPreconditionFailed, CodePreconditionFailed, "%s", pr.Detail)
-	}
-	return err
 }

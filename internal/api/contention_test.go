@@ -11,10 +11,11 @@ import (
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
-// lateLog is a log whose follower folds nothing until it is asked for the head,
-// or appends itself: a worker that lags as far as one may.
+// lateLog is a log whose follower folds nothing until it is asked for the head or what
+// stands last, or appends itself: a worker that lags as far as one may.
 type lateLog struct {
 	*memLog
 	late   *projector.Projector
@@ -32,6 +33,11 @@ func (l *lateLog) fold() {
 func (l *lateLog) Head(ctx context.Context) (uint64, error) {
 	l.fold()
 	return l.memLog.Head(ctx)
+}
+
+func (l *lateLog) LastOf(ctx context.Context, e policy.Event) (uint64, error) {
+	l.fold()
+	return l.memLog.LastOf(ctx, e)
 }
 
 func (l *lateLog) Publish(ctx context.Context, a streams.Append) (uint64, bool, error) {

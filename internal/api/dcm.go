@@ -75,12 +75,12 @@ func (h *dcmHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Change a policy by a merge patch (RFC 7396)",
-			Params:  writeParams(dryRunParam, ifMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
+			Params:  writeParams(dryRunParam, onlyIfMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
 			Answers: show, serve: h.update,
 		},
 		{
 			Method: http.MethodDelete, Pattern: patternAlpha, ID: "alphaDeletePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
-			Summary: "Delete a policy", Params: writeParams(ifMatchParam), Answers: noContent(), serve: h.delete,
+			Summary: "Delete a policy", Params: writeParams(onlyIfMatchParam), Answers: noContent(), serve: h.delete,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternAlphaHealth, ID: "alphaHealth", Tag: tagAlpha, Needs: access.Anyone, early: true,

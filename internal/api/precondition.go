@@ -73,14 +73,40 @@ func (o condition) holds(tag string) error {
 		"the present state has the ETag %s, not %s: read it, decide again, and send the change with its ETag", tag, strings.Join(o.tags, ", "))
 }
 
+// version is the version that a change is for, of what has versions: the present one,
+// unless the condition names others. Then the fold judges: the state may be newer than
+// this worker knows, and a retry under its key names what was before it.
+func (o condition) version(present uint64) (uint64, error) {
+	if !o.named() || present > 0 && slices.Contains(o.tags, versionTag(present)) {
+		return present, nil
+	}
+	for _, tag := range o.tags {
+		if n, err := strconv.ParseUint(strings.Trim(tag, `"`), 10, 64); err == nil && n > 0 {
+			return n, nil
+		}
+	}
+	if present == 0 {
+		return 0, o.holds("")
+	}
+	return 0, o.holds(versionTag(present))
+}
+
 // lost is what a write fails with whose fold refused it for a change that came between
 // the check and the append.
 func (o condition) lost(err error) error {
-	var pr *resource.Problem
-	if !o.named() || !errors.As(err, &pr) || pr.Code != projector.CodeRevisionConflict {
+	if !o.named() {
 		return err
 	}
-	return problem(http.StatusPreconditionFailed, CodePreconditionFailed, "another change came between: %s", pr.Detail)
+	return outrun(err)
+}
+
+// outrun is lost of a write that was for one state alone.
+func outrun(err error) error {
+	var pr *resource.Problem
+	if !errors.As(err, &pr) || pr.Code != projector.CodeRevisionConflict {
+		return err
+	}
+	return problem(http.StatusPreconditionFailed, CodePreconditionFailed, "it is in another state: %s", pr.Detail)
 }
 
 // policyTag is the ETag of a policy: a revision says all of it.
@@ -92,10 +118,12 @@ func versionTag(version uint64) string { return strconv.Quote(strconv.FormatUint
 
 // provided is commit of an event that is appended only if the log has none about
 // the same thing that check has not seen: the log compares and stores in one step.
-// check runs again for as long as others write about it, and a write may take.
+// check runs again, at a growing distance, for as long as others write about it, and a
+// write may take.
 func (w *writes) provided(c *call, e policy.Event, check func(v *projector.View) error) (projector.Verdict, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
+	var pace streams.Backoff
 	for {
 		last, err := w.log.LastOf(ctx, e)
 		if err != nil {
@@ -113,8 +141,12 @@ func (w *writes) provided(c *call, e policy.Event, check func(v *projector.View)
 		if !errors.Is(err, errMoved) {
 			return v, err
 		}
-		if ctx.Err() != nil {
-			return projector.Verdict{}, problem(http.StatusServiceUnavailable, CodeContended, "others changed it each time that this change was tried; try again")
+		if pace.Pause(ctx) != nil {
+			return projector.Verdict{}, contended()
 		}
 	}
+}
+
+func contended() error {
+	return problem(http.StatusServiceUnavailable, CodeContended, "others changed it each time that this change was tried; try again")
 }

@@ -22,12 +22,16 @@ func (p *plane) conditionals() map[string]conditional {
 	pol := policies + "/" + p.create("web").ID.String()
 	p.put("n1", `{"labels":{"a":"1"}}`)
 	p.principal("ana")
+	admission := admissions + "/" + p.admit(p.t, admissionDraft(p.t, "a", "Global", 1, specified(`{}`)))
 	return map[string]conditional{
-		"a policy is revised":    {pol, "PATCH", `{"display_name":"New"}`, 404, "policy_not_found"},
-		"a policy is deleted":    {pol, "DELETE", "", 404, "policy_not_found"},
-		"a node is stated":       {nodes + "/n1", "PUT", `{"labels":{"a":"2"}}`, 412, "precondition_failed"},
-		"a node is removed":      {nodes + "/n1", "DELETE", "", 404, "node_not_found"},
-		"a principal is removed": {accessPath + "/ana", "DELETE", "", 404, "principal_not_found"},
+		"a principal is stated":           {accessPath + "/ana", "PUT", `{"kind":"service","display_name":"New"}`, 412, "precondition_failed"},
+		"an admission policy is replaced": {admission, "PUT", body(p.t, "priority", 2, "rego_code", specified(`{}`)), 404, "policy_not_found"},
+		"an admission policy is deleted":  {admission, "DELETE", "", 404, "policy_not_found"},
+		"a policy is revised":             {pol, "PATCH", `{"display_name":"New"}`, 404, "policy_not_found"},
+		"a policy is deleted":             {pol, "DELETE", "", 404, "policy_not_found"},
+		"a node is stated":                {nodes + "/n1", "PUT", `{"labels":{"a":"2"}}`, 412, "precondition_failed"},
+		"a node is removed":               {nodes + "/n1", "DELETE", "", 404, "node_not_found"},
+		"a principal is removed":          {accessPath + "/ana", "DELETE", "", 404, "principal_not_found"},
 	}
 }
 
@@ -40,6 +44,8 @@ func TestAConditionNamesThePresentState(t *testing.T) {
 				code   string
 			}{
 				{`"other"`, 412, "precondition_failed"},
+				{`"-1"`, 412, "precondition_failed"},
+				{`"0"`, 412, "precondition_failed"},
 				{`"71", "72"`, 412, "precondition_failed"},
 				{"W/TAG", 412, "precondition_failed"},
 				{"1", 400, "bad_header"},
@@ -78,7 +84,9 @@ func TestAConditionOnNothingIsThatThereIsNothing(t *testing.T) {
 	p := newPlane(t)
 	for name, of := range p.conditionals() {
 		t.Run(name, func(t *testing.T) {
-			path := map[string]string{"a policy is revised": policies + "/" + nowhere, "a policy is deleted": policies + "/" + nowhere, "a principal is removed": accessPath + "/nobody"}[name]
+			path := map[string]string{"a policy is revised": policies + "/" + nowhere, "a policy is deleted": policies + "/" + nowhere, "a principal is removed": accessPath + "/nobody", "a principal is stated": accessPath + "/nobody",
+				"an admission policy is replaced": admissions + "/nobody", "an admission policy is deleted": admissions + "/nobody",
+			}[name]
 			if path == "" {
 				path = nodes + "/n9"
 			}
@@ -99,6 +107,13 @@ func TestAConditionHoldsWhereTheEventStands(t *testing.T) {
 		"a node is stated":       func(a *plane, path string) { a.do("PUT", path, `{"labels":{"a":"between"}}`) },
 		"a node is removed":      func(a *plane, path string) { a.do("PUT", path, `{"labels":{"a":"between"}}`) },
 		"a principal is removed": func(a *plane, path string) { a.do("PUT", path, `{"kind":"service","display_name":"Between"}`) },
+		"a principal is stated":  func(a *plane, path string) { a.do("PUT", path, `{"kind":"service","display_name":"Between"}`) },
+		"an admission policy is replaced": func(a *plane, path string) {
+			a.do("PUT", path, body(t, "description", "Between", "rego_code", specified(`{}`)))
+		},
+		"an admission policy is deleted": func(a *plane, path string) {
+			a.do("PUT", path, body(t, "description", "Between", "rego_code", specified(`{}`)))
+		},
 	}
 	for name, write := range between {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +151,7 @@ func TestAConditionIsTriedAgainBehindWhatChangesNothing(t *testing.T) {
 
 // TestAConditionalWriteIsMadeOnce: under a key, the condition is that of the first try.
 func TestAConditionalWriteIsMadeOnce(t *testing.T) {
-	for _, name := range []string{"a policy is revised", "a node is stated"} {
+	for _, name := range []string{"a policy is revised", "a node is stated", "a principal is stated", "an admission policy is replaced"} {
 		t.Run(name, func(t *testing.T) {
 			a := newPlane(t)
 			of := a.conditionals()[name]
@@ -152,8 +167,11 @@ func TestAConditionalWriteIsMadeOnce(t *testing.T) {
 			}
 			elsewhere, _ = lateWorker(t, a)
 			for _, w := range []*plane{a, elsewhere} {
-				body := map[string]string{"PATCH": `{"display_name":"Other"}`, "PUT": `{"labels":{"a":"other"}}`}[of.method]
-				w.want(422, "idempotency_key_reused", w.do(of.method, of.path, body, headers...))
+				other := map[string]string{
+					"a policy is revised": `{"display_name":"Other"}`, "a node is stated": `{"labels":{"a":"other"}}`, "a principal is stated": `{"kind":"service","display_name":"Other"}`,
+					"an admission policy is replaced": body(t, "priority", 3, "rego_code", specified(`{}`)),
+				}[name]
+				w.want(422, "idempotency_key_reused", w.do(of.method, of.path, other, headers...))
 			}
 		})
 	}
@@ -164,7 +182,12 @@ func TestAConditionThatOthersOutrunEachTimeIsToBeTriedAgain(t *testing.T) {
 	node := a.conditionals()["a node is removed"]
 	b, log := lateWorker(t, a, impatient)
 	tag := b.do("GET", node.path, "").Header.Get("ETag")
-	log.before = func() { a.log.Junk("edict.log."+project+".node.n1", "{}") }
+	tries := 0
+	log.before = func() {
+		tries++
+		a.log.Junk("edict.log."+project+".node.n1", "{}")
+	}
 	b.want(503, "contended", b.do(node.method, node.path, "", "If-Match: "+tag))
 	a.want(200, "", a.do("GET", node.path, ""))
+	require.Equal(t, 1, tries, "the second would come after longer than a write may take here")
 }

@@ -72,7 +72,7 @@ func (h *principalHandlers) writeRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
-			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(ifMatchParam, onlyNew),
+			Summary: "State a principal, whole: what it is and what proves it", Params: writeParams(onlyIfMatchParam, onlyNew),
 			BodyType: mediaJSON, Body: resource.PrincipalDocument{}, Answers: show,
 			Problems: writeProblems(append(faults, CodeBadHeader, CodeKeyReused, CodeCredentialTaken, CodePreconditionFailed)...),
 			serve:    h.put,
@@ -162,12 +162,13 @@ func (h *principalHandlers) put(c *call) error {
 			return err
 		}
 	}
-	expected, err := c.ifMatch()
+	only, err := c.condition()
 	if err != nil {
 		return err
 	}
-	if c.r.Header.Get("If-None-Match") == "*" {
-		expected = new(uint64)
+	expected, err := h.expected(c, id, only)
+	if err != nil {
+		return err
 	}
 	if h.checkTaken(id, doc) != nil {
 		// Another worker may have taken it from whoever had it.
@@ -183,9 +184,42 @@ func (h *principalHandlers) put(c *call) error {
 		return err
 	}
 	if _, err := h.writes.commit(c, e, false); err != nil {
-		return moved(err)
+		if expected != nil {
+			err = outrun(err)
+		}
+		return err
 	}
 	return h.answer(c, id)
+}
+
+// expected is the version of a principal that a statement is for; 0: there is none,
+// nil: whatever it is. Under a key the fold judges, which knows a write that was made.
+func (h *principalHandlers) expected(c *call, id policy.PrincipalID, only condition) (expected *uint64, err error) {
+	if c.r.Header.Get("If-None-Match") == "*" {
+		return new(uint64), nil
+	}
+	if !only.given() {
+		return nil, nil
+	}
+	err = h.reads.check(c, func(v *projector.View) error {
+		found, there := v.Principal(id)
+		if c.key == "" {
+			tag := ""
+			if there {
+				tag = versionTag(found.Version)
+			}
+			if err := only.holds(tag); err != nil {
+				return err
+			}
+		}
+		if !only.named() {
+			return nil
+		}
+		version, err := only.version(found.Version)
+		expected = &version
+		return err
+	})
+	return expected, err
 }
 
 // named reports whether a principal has the name already: it may keep it.

@@ -58,33 +58,37 @@ func (h *nodeHandlers) state(c *call, e policy.NodeUpdated, facts policy.Facts, 
 		}
 		return h.writes.owned(v, e)
 	}
-	err := h.reads.check(c, check)
-	if errors.Is(err, errUnchanged) {
-		return c.node(http.StatusOK, had)
-	}
-	if err != nil && !errors.Is(err, errUnknown) {
-		return err
-	}
-	created := !known
-	commit := func() (projector.Verdict, error) { return h.writes.commit(c, e, created) }
+	commit := h.atOnce
 	if only.given() {
-		commit = func() (projector.Verdict, error) {
-			return h.writes.provided(c, e, func(v *projector.View) error {
-				if err := check(v); !errors.Is(err, errUnknown) {
-					return err
-				}
-				return nil
-			})
-		}
+		commit = h.asSeen
 	}
-	v, err := commit()
+	v, err := commit(c, e, check)
 	if errors.Is(err, errUnchanged) {
 		return c.node(http.StatusOK, had)
 	}
 	if err != nil {
 		return err
 	}
-	return h.answer(c, e, v.Seq, created)
+	return h.answer(c, e, v.Seq, !known)
+}
+
+// atOnce writes e once check has passed.
+func (h *nodeHandlers) atOnce(c *call, e policy.NodeUpdated, check func(v *projector.View) error) (projector.Verdict, error) {
+	err := h.reads.check(c, check)
+	if err != nil && !errors.Is(err, errUnknown) {
+		return projector.Verdict{}, err
+	}
+	return h.writes.commit(c, e, errors.Is(err, errUnknown))
+}
+
+// asSeen writes e if nothing comes between check and the log.
+func (h *nodeHandlers) asSeen(c *call, e policy.NodeUpdated, check func(v *projector.View) error) (projector.Verdict, error) {
+	return h.writes.provided(c, e, func(v *projector.View) error {
+		if err := check(v); !errors.Is(err, errUnknown) {
+			return err
+		}
+		return nil
+	})
 }
 
 // only holds the condition of a write against the node as it is. A write that was

@@ -125,21 +125,23 @@ func (w *writes) appendAll(c *call, kind string, events []streams.Append) ([]uin
 // insist makes a change that names no version it is for: what others changed in
 // between is taken into account, not a conflict. try reads what there is, and
 // appends; it is passed whether the event was refused before, and is repeated
-// while the fold says revision_conflict, for as long as a write may take.
+// while the fold says revision_conflict, at a growing distance and for as long as a
+// write may take.
 func (w *writes) insist(c *call, try func(again bool) error) error {
 	if err := w.reads.catchUp(c, 0); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
+	var pace streams.Backoff
 	for again := false; ; again = true {
 		err := try(again)
 		var pr *resource.Problem
 		switch {
 		case !errors.As(err, &pr) || pr.Code != projector.CodeRevisionConflict:
 			return err
-		case ctx.Err() != nil:
-			return problem(http.StatusServiceUnavailable, CodeContended, "others changed it each time that this change was tried; try again")
+		case pace.Pause(ctx) != nil:
+			return contended()
 		}
 	}
 }

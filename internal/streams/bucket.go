@@ -176,10 +176,10 @@ func (b *Bucket) store(ctx context.Context, key string, o Outgoing) (uint64, err
 	o.Subject = b.prefix + key
 	patience, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var wait backoff
+	var wait Backoff
 	for {
 		a, err := b.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
-		if errors.Is(err, ErrBusy) && wait.pause(patience) == nil {
+		if errors.Is(err, ErrBusy) && wait.Pause(patience) == nil {
 			continue // nothing is stored: a cluster may not have heard yet who leads a bucket that was just made
 		}
 		if err != nil {

@@ -161,12 +161,12 @@ var (
 func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check func(jetstream.StreamConfig) []Fault) (info *jetstream.StreamInfo, made bool, err error) {
 	patient, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	var b backoff
+	var b Backoff
 	for {
 		if info, made, err = c.findOrMake(patient, cfg); err == nil {
 			break
 		}
-		if !unsettled(err) || b.pause(patient) != nil {
+		if !unsettled(err) || b.Pause(patient) != nil {
 			return nil, false, err
 		}
 	}
@@ -256,10 +256,10 @@ func Leaderless(err error) bool {
 // UntilAnswered calls ask until its error is not Leaderless, or ctx ends, and
 // returns what it returned last.
 func UntilAnswered(ctx context.Context, ask func() error) error {
-	var b backoff
+	var b Backoff
 	for {
 		err := ask()
-		if !Leaderless(err) || b.pause(ctx) != nil {
+		if !Leaderless(err) || b.Pause(ctx) != nil {
 			return err
 		}
 	}
@@ -288,7 +288,7 @@ func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*j
 	// Create succeeds for whoever asks for equal settings; the nonce makes them
 	// unequal, so that one process alone has made the stream.
 	cfg.Metadata[metaMade] = uuid.NewString()
-	var b backoff
+	var b Backoff
 	for try := 1; ; try++ {
 		info, err := c.tryCreate(ctx, cfg)
 		var api *jetstream.APIError
@@ -300,7 +300,7 @@ func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*j
 			defer cancel()
 			info, err := c.streamInfo(try, cfg.Name)
 			return info, false, err
-		case errors.As(err, &api) && api.ErrorCode == codeCreateFailed && try < createTries && b.pause(ctx) == nil:
+		case errors.As(err, &api) && api.ErrorCode == codeCreateFailed && try < createTries && b.Pause(ctx) == nil:
 			// The server still removes the files of a stream of that name.
 			continue
 		}

@@ -105,10 +105,10 @@ func (d *Decisions) Write(ctx context.Context, decisions []Decision) error {
 	for i, x := range decisions {
 		outs[i] = Outgoing{Subject: wire.PrefixDecision + x.Outcome, Body: x.Body}
 	}
-	var b backoff
+	var b Backoff
 	for {
 		_, err := d.batch.publish(ctx, outs)
-		if err == nil || !errors.Is(err, ErrBusy) || b.pause(ctx) != nil {
+		if err == nil || !errors.Is(err, ErrBusy) || b.Pause(ctx) != nil {
 			return err
 		}
 	}

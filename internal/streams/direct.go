@@ -102,12 +102,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backoff is a pause that grows from 25 ms to 2 s.
-type backoff struct{ last time.Duration }
+// Backoff is a pause that grows from 25 ms to 2 s. The zero value is ready.
+type Backoff struct{ last time.Duration }
 
-func (b *backoff) pause(ctx context.Context) error {
+// Pause waits, twice as long as the time before, or until ctx ends: its error.
+func (b *Backoff) Pause(ctx context.Context) error {
 	b.last = min(max(2*b.last, 25*time.Millisecond), 2*time.Second)
 	return pause(ctx, b.last)
 }
 
-func (b *backoff) reset() { b.last = 0 }
+// Reset begins again with the shortest.
+func (b *Backoff) Reset() { b.last = 0 }

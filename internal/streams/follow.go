@@ -41,7 +41,7 @@ type follower struct {
 	to         uint64 // 0: without end
 	verify     func(*jetstream.StreamInfo) error
 
-	retry backoff
+	retry Backoff
 	gone  int
 	last  Message // yielded last; Seq 0: none yet
 }
@@ -62,7 +62,7 @@ func (f follower) follow(ctx context.Context) iter.Seq2[[]Message, error] {
 				return
 			}
 			f.c.log.Debug("following again", "stream", f.stream, "seq", f.next, "error", err)
-			if f.retry.pause(ctx) != nil {
+			if f.retry.Pause(ctx) != nil {
 				return
 			}
 		}
@@ -215,7 +215,7 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 		if len(batch) > 0 {
 			f.last = batch[len(batch)-1]
 			f.next = f.last.Seq + 1
-			f.retry.reset()
+			f.retry.Reset()
 			if !yield(batch, nil) {
 				return true, nil
 			}

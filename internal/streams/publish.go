@@ -236,7 +236,7 @@ func (l *Log) dispatch() {
 // ends. Message ids are one namespace for all who append: where another event
 // has ours, this one is sent under an id that nobody can foresee.
 func (l *Log) single(ctx context.Context, o *Outgoing) result {
-	var b backoff
+	var b Backoff
 	var unknown error
 	for {
 		a, err := l.c.store(ctx, newEncoder("").encode(o, 0), requestTimeout)
@@ -262,7 +262,7 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 		case !errors.Is(err, ErrBusy):
 			return result{err: err}
 		}
-		if b.pause(ctx) != nil {
+		if b.Pause(ctx) != nil {
 			if unknown != nil {
 				err = unknown
 			}
@@ -310,7 +310,7 @@ func (l *Log) stored(ctx context.Context, seq uint64, o *Outgoing) (bool, error)
 // one by one. With inOrder nothing is stored after one that failed.
 func (l *Log) together(ctx context.Context, outs []Outgoing, inOrder bool) []result {
 	results := make([]result, len(outs))
-	var b backoff
+	var b Backoff
 	for len(outs) > 1 {
 		first, err := l.batch.publish(ctx, outs)
 		switch {
@@ -324,7 +324,7 @@ func (l *Log) together(ctx context.Context, outs []Outgoing, inOrder bool) []res
 		case errors.Is(err, ErrDuplicate), errors.Is(err, ErrMessageTooLarge):
 			// One by one, each is distinguished: stored before, only now, or not.
 			return l.oneByOne(ctx, outs, inOrder)
-		case retriable(err, outs) && b.pause(ctx) == nil:
+		case retriable(err, outs) && b.Pause(ctx) == nil:
 			continue
 		}
 		for i := range results {

@@ -67,7 +67,7 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 		defer cancel()
 	}
 	o := Outgoing{Subject: wire.PrefixRejected + strconv.FormatUint(x.Seq, 10), Body: body, HasExpect: true}
-	var b backoff
+	var b Backoff
 	for {
 		_, err := r.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 		switch {
@@ -76,7 +76,7 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 		case !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrWrongSequence):
 			return fmt.Errorf("write rejection of %d: %w", x.Seq, err)
 		}
-		if b.pause(ctx) != nil {
+		if b.Pause(ctx) != nil {
 			return fmt.Errorf("write rejection of %d: %w", x.Seq, err)
 		}
 	}
