@@ -84,7 +84,8 @@ func TestAConditionOnNothingIsThatThereIsNothing(t *testing.T) {
 	p := newPlane(t)
 	for name, of := range p.conditionals() {
 		t.Run(name, func(t *testing.T) {
-			path := map[string]string{"a policy is revised": policies + "/" + nowhere, "a policy is deleted": policies + "/" + nowhere, "a principal is removed": accessPath + "/nobody", "a principal is stated": accessPath + "/nobody",
+			path := map[string]string{
+				"a policy is revised": policies + "/" + nowhere, "a policy is deleted": policies + "/" + nowhere, "a principal is removed": accessPath + "/nobody", "a principal is stated": accessPath + "/nobody",
 				"an admission policy is replaced": admissions + "/nobody", "an admission policy is deleted": admissions + "/nobody",
 			}[name]
 			if path == "" {
