@@ -44,10 +44,12 @@ type WaveOpened struct {
 	Policy   uuid.UUID
 	Revision uuid.UUID
 	Wave     uint8
+	Gated    bool // because its gate was met: it does not open if the rollout has stopped
 }
 
-// RolloutStopped ends a rollout whose gate was broken, while Wave was the last that
-// was open. All nodes go back to the head.
+// RolloutStopped stops a rollout whose gate was broken, while Wave was the last that
+// was open: nodes keep what they have. If its Gate says so it ends, and all nodes go
+// back to the head.
 type RolloutStopped struct {
 	ID       uuid.UUID
 	Project  uuid.UUID
@@ -71,6 +73,7 @@ type rolloutMembers struct {
 	revisionID uuid.UUID
 	promotion  Promotion
 	wave       uint8
+	gated      bool
 	reason     string
 }
 
@@ -87,12 +90,13 @@ var revisionStaged = Kind{
 var revisionPromoted = Kind{
 	Type: TypeRevisionPromoted, Family: ofPolicies, Schema: always(schemaRollout),
 	Detail: func(e Event) string { return "waves " + string(AppendWaves(nil, e.(RevisionPromoted).Waves)) },
-	need:   []string{"policy_id", "revision_id", "waves", "min_applied_percent", "max_refused_percent"},
+	need:   []string{"policy_id", "revision_id", "waves", "min_applied_percent", "max_refused_percent"}, may: []string{"on_refusal"},
 	own: []member{
 		{"revision_id", func(r *reader, rec *record) { rec.revisionID = r.uuid() }},
 		{"waves", func(r *reader, rec *record) { rec.promotion.Waves = readWaves(r) }},
 		{"min_applied_percent", func(r *reader, rec *record) { rec.promotion.Gate.MinApplied = readPercent(r) }},
 		{"max_refused_percent", func(r *reader, rec *record) { rec.promotion.Gate.MaxRefused = readPercent(r) }},
+		{"on_refusal", func(r *reader, rec *record) { rec.promotion.Gate.Abort = readOnRefusal(r) }},
 	},
 	read: func(rec *record) Event {
 		return RevisionPromoted{rec.id, rec.project, rec.policy, rec.revisionID, rec.promotion}
@@ -102,11 +106,21 @@ var revisionPromoted = Kind{
 
 var waveOpened = Kind{
 	Type: TypeWaveOpened, Family: ofPolicies, Schema: always(schemaRollout),
-	Detail: func(e Event) string { return "wave " + strconv.Itoa(int(e.(WaveOpened).Wave)) },
-	need:   []string{"policy_id", "revision_id", "wave"},
-	own:    []member{{"wave", func(r *reader, rec *record) { rec.wave = readWave(r) }}},
-	read:   func(rec *record) Event { return WaveOpened{rec.id, rec.project, rec.policy, rec.revisionID, rec.wave} },
-	named:  func(e Event) bool { return e.(WaveOpened).Policy != uuid.Nil },
+	Detail: func(e Event) string {
+		if e.(WaveOpened).Gated {
+			return "wave " + strconv.Itoa(int(e.(WaveOpened).Wave)) + ", its gate was met"
+		}
+		return "wave " + strconv.Itoa(int(e.(WaveOpened).Wave))
+	},
+	need: []string{"policy_id", "revision_id", "wave"}, may: []string{"gated"},
+	own: []member{
+		{"wave", func(r *reader, rec *record) { rec.wave = readWave(r) }},
+		{"gated", func(r *reader, rec *record) { rec.gated = r.flag() }},
+	},
+	read: func(rec *record) Event {
+		return WaveOpened{rec.id, rec.project, rec.policy, rec.revisionID, rec.wave, rec.gated}
+	},
+	named: func(e Event) bool { return e.(WaveOpened).Policy != uuid.Nil },
 }
 
 var rolloutStopped = Kind{
@@ -201,7 +215,11 @@ func (e RevisionStaged) appendMembers(b []byte) []byte {
 func (e RevisionPromoted) appendMembers(b []byte) []byte {
 	b = AppendWaves(append(appendRollout(b, e.Policy, e.Revision), `,"waves":`...), e.Waves)
 	b = strconv.AppendUint(append(b, `,"min_applied_percent":`...), uint64(e.Gate.MinApplied), 10)
-	return strconv.AppendUint(append(b, `,"max_refused_percent":`...), uint64(e.Gate.MaxRefused), 10)
+	b = strconv.AppendUint(append(b, `,"max_refused_percent":`...), uint64(e.Gate.MaxRefused), 10)
+	if e.Gate.Abort {
+		b = append(b, `,"on_refusal":"abort"`...)
+	}
+	return b
 }
 
 func appendWave(b []byte, wave uint8) []byte {
@@ -209,7 +227,10 @@ func appendWave(b []byte, wave uint8) []byte {
 }
 
 func (e WaveOpened) appendMembers(b []byte) []byte {
-	return appendWave(appendRollout(b, e.Policy, e.Revision), e.Wave)
+	if b = appendWave(appendRollout(b, e.Policy, e.Revision), e.Wave); e.Gated {
+		b = append(b, `,"gated":true`...)
+	}
+	return b
 }
 
 func (e RolloutStopped) appendMembers(b []byte) []byte {

@@ -108,10 +108,10 @@ func anyEvent(t *rapid.T) Event {
 		if len(waves) == 0 {
 			waves = nil
 		}
-		gate := Gate{rapid.Uint8Range(0, MaxPercent).Draw(t, "applied"), rapid.Uint8Range(0, MaxPercent).Draw(t, "refused")}
+		gate := Gate{rapid.Uint8Range(0, MaxPercent).Draw(t, "applied"), rapid.Uint8Range(0, MaxPercent).Draw(t, "refused"), rapid.Bool().Draw(t, "abort")}
 		return RevisionPromoted{id, project, anyID(t), anyID(t), Promotion{waves, gate}}
 	case 8:
-		return WaveOpened{id, project, anyID(t), anyID(t), rapid.Uint8Range(1, MaxWaves+1).Draw(t, "wave")}
+		return WaveOpened{id, project, anyID(t), anyID(t), rapid.Uint8Range(1, MaxWaves+1).Draw(t, "wave"), rapid.Bool().Draw(t, "gated")}
 	case 9:
 		return RolloutStopped{id, project, anyID(t), anyID(t), rapid.Uint8Range(1, MaxWaves+1).Draw(t, "wave"), "1 of 3 \"nodes\""}
 	case 10:

@@ -9,11 +9,26 @@ import (
 // node.
 const MaxWaves = 16
 
-// Gate is what the nodes that a rollout has reached should report before somebody
-// opens its next wave. Both are whole percents of those nodes.
+// Gate is what the nodes that a rollout has reached should report before its next
+// wave opens. Both percents are whole, and of those nodes.
 type Gate struct {
 	MinApplied uint8 // that have applied what they were sent
-	MaxRefused uint8 // that refused it; with more of them the rollout should end
+	MaxRefused uint8 // that refused it; with more of them the rollout stops
+	Abort      bool  // a rollout that stops ends, and all nodes go back; otherwise it stays where it is
+}
+
+// What becomes of a rollout that too many nodes refuse, on the wire.
+const (
+	OnRefusalStop  = "stop"  // no further wave opens by itself
+	OnRefusalAbort = "abort" // it ends, and all nodes go back to the head
+)
+
+// OnRefusal is the name of what becomes of a rollout that stops.
+func (g Gate) OnRefusal() string {
+	if g.Abort {
+		return OnRefusalAbort
+	}
+	return OnRefusalStop
 }
 
 // DefaultGate is that of a promotion that says nothing else.
@@ -51,6 +66,15 @@ func readWaves(r *reader) (waves []Expr) {
 func readPercent(r *reader) uint8 {
 	n, _ := r.number(0, MaxPercent, CodePercentOutOfRange, "a whole percent from 0 to 100")
 	return uint8(n) //nolint:gosec // at most 100
+}
+
+// readOnRefusal reports whether a rollout that stops ends.
+func readOnRefusal(r *reader) bool {
+	text, ok := r.text("a string")
+	if ok && string(text) != OnRefusalStop && string(text) != OnRefusalAbort {
+		r.note("", CodeUnknownOnRefusal, fmt.Sprintf("%.32q is none of stop and abort", text))
+	}
+	return string(text) == OnRefusalAbort
 }
 
 // readWave reads the number of a wave. The last one that can be is that of the
@@ -108,10 +132,10 @@ type Promotion struct {
 	Gate  Gate
 }
 
-// DecodePromotion reads {"revision_id"?,"waves"?,"min_applied_percent"?,"max_refused_percent"?}.
+// DecodePromotion reads {"revision_id"?,"waves"?,"min_applied_percent"?,"max_refused_percent"?,"on_refusal"?}.
 func DecodePromotion(body []byte) (e RevisionPromoted, err error) {
 	e.Gate = DefaultGate
-	fields := []string{"revision_id", "waves", "min_applied_percent", "max_refused_percent"}
+	fields := []string{"revision_id", "waves", "min_applied_percent", "max_refused_percent", "on_refusal"}
 	err = decodeMove(body, "a promotion", fields, 0, func(r *reader, name string) {
 		switch name {
 		case "waves":
@@ -120,6 +144,8 @@ func DecodePromotion(body []byte) (e RevisionPromoted, err error) {
 			e.Gate.MinApplied = readPercent(r)
 		case "max_refused_percent":
 			e.Gate.MaxRefused = readPercent(r)
+		case "on_refusal":
+			e.Gate.Abort = readOnRefusal(r)
 		default:
 			e.Revision = r.uuid()
 		}

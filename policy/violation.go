@@ -103,6 +103,7 @@ const (
 
 	CodeWavesOutOfRange   = "waves_out_of_range"
 	CodePercentOutOfRange = "percent_out_of_range"
+	CodeUnknownOnRefusal  = "unknown_on_refusal"
 
 	CodeInvalidAdmissionPolicyID = "invalid_policy_id"
 	CodeInvalidArtifact          = "invalid_artifact"

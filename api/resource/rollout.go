@@ -11,8 +11,9 @@ import (
 type Promotion struct {
 	RevisionID        *uuid.UUID `json:"revision_id,omitempty" doc:"The revision that is staged; absent: whichever is."`
 	Waves             []string   `json:"waves,omitempty" doc:"The nodes that get it before the others: label selectors, in order. After them come all other nodes. None: all at once."`
-	MinAppliedPercent *int       `json:"min_applied_percent,omitempty" doc:"How many of the nodes reached should have applied it before somebody opens the next wave; 95 when absent."`
-	MaxRefusedPercent *int       `json:"max_refused_percent,omitempty" doc:"How many of them may refuse it before somebody aborts; 1 when absent."`
+	MinAppliedPercent *int       `json:"min_applied_percent,omitempty" doc:"How many of the nodes reached should have applied it before the next wave opens; 95 when absent."`
+	MaxRefusedPercent *int       `json:"max_refused_percent,omitempty" doc:"How many of them may refuse it; with more the rollout stops. 1 when absent."`
+	OnRefusal         string     `json:"on_refusal,omitempty" doc:"What becomes of a rollout that stops. stop: nodes keep what they have, and a person goes on or aborts. abort: it ends, and all nodes go back to the head. stop when absent."`
 }
 
 // NextWave asks for the next wave of a rollout.
@@ -31,11 +32,12 @@ type Abort struct {
 type Waves struct {
 	RevisionID        uuid.UUID `json:"revision_id" doc:"The staged revision."`
 	ParentRevisionID  uuid.UUID `json:"parent_revision_id" doc:"The head that it was staged upon."`
-	Phase             string    `json:"phase" doc:"staged: no node is sent it. progressing: the nodes of the open waves have it. completed: it is the head, or was. stopped: too many nodes refused it, and all have the head. aborted: its author wished so."`
+	Phase             string    `json:"phase" doc:"staged: no node is sent it. progressing: the nodes of the open waves have it. stopped: likewise, but too many of them refused it, and no wave opens by itself. completed: it is the head, or was. aborted: its author wished so, or it stopped and was to go back; all nodes have the head."`
 	Waves             []string  `json:"waves" doc:"The waves that are named, in order."`
 	Opened            int       `json:"opened" doc:"How many waves were opened; one more than are named: all nodes."`
-	MinAppliedPercent int       `json:"min_applied_percent" doc:"How many of the nodes reached should have applied it before somebody opens the next wave."`
-	MaxRefusedPercent int       `json:"max_refused_percent" doc:"How many of them may refuse it."`
+	MinAppliedPercent int       `json:"min_applied_percent" doc:"How many of the nodes reached should have applied it before the next wave opens."`
+	MaxRefusedPercent int       `json:"max_refused_percent" doc:"How many of them may refuse it; with more the rollout stops."`
+	OnRefusal         string    `json:"on_refusal" doc:"What becomes of it then: stop, nodes keep what they have; abort, all go back to the head."`
 	Reason            string    `json:"reason,omitempty" doc:"Why it was stopped or aborted."`
 	UpdatedAt         time.Time `json:"updated_at" doc:"The log timestamp of the last event that changed it."`
 }

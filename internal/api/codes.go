@@ -155,6 +155,7 @@ func brokenRules() map[string]string {
 
 		policy.CodeWavesOutOfRange:    "there are more than 16 waves",
 		policy.CodePercentOutOfRange:  "a percent is not 0 to 100",
+		policy.CodeUnknownOnRefusal:   "what becomes of a rollout that nodes refuse is neither stop nor abort",
 		policy.CodeInvalidSlug:        "a slug is not 1 to 64 of a-z, 0-9 and '-' after a letter",
 		policy.CodeInvalidDisplayName: "a display name is longer than 128 characters, or has control characters or such as nobody sees",
 		policy.CodeInvalidUUID:        "an id is no UUID",

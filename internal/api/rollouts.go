@@ -27,7 +27,7 @@ func (h *policyHandlers) rolloutRoutes() []Route {
 			ruleFaults(authorFaults(projector.CodeRolloutUnderWay)...)...),
 		route("/promote", "promoteRevision", "Make the staged revision the head, at once or in waves", resource.Promotion{}, h.promote,
 			projector.CodeRolloutUnderWay, projector.CodeNotStaged, policy.CodeMissing, policy.CodeInvalidUUID,
-			policy.CodeSelectorSyntax, policy.CodeWavesOutOfRange, policy.CodePercentOutOfRange),
+			policy.CodeSelectorSyntax, policy.CodeWavesOutOfRange, policy.CodePercentOutOfRange, policy.CodeUnknownOnRefusal),
 		route("/waves", "openWave", "Open the next wave of a rollout, whatever nodes report", resource.NextWave{}, h.openWave,
 			projector.CodeNoRollout, projector.CodeWaveConflict, policy.CodeMissing, policy.CodeInvalidUUID, policy.CodeWavesOutOfRange),
 		route("/abort", "abortRollout", "End a rollout, or drop what is staged: all nodes have the head", resource.Abort{}, h.abort,
@@ -152,7 +152,7 @@ func wavesOf(v *projector.View, project, id uuid.UUID) (*resource.Waves, error) 
 	}
 	out := &resource.Waves{
 		RevisionID: r.Revision.ID, ParentRevisionID: r.Parent, Phase: r.Phase, Waves: []string{}, Opened: len(r.Opened),
-		MinAppliedPercent: int(r.Gate.MinApplied), MaxRefusedPercent: int(r.Gate.MaxRefused), Reason: r.Reason, UpdatedAt: r.Time,
+		MinAppliedPercent: int(r.Gate.MinApplied), MaxRefusedPercent: int(r.Gate.MaxRefused), OnRefusal: r.Gate.OnRefusal(), Reason: r.Reason, UpdatedAt: r.Time,
 	}
 	for _, w := range r.Waves {
 		out.Waves = append(out.Waves, w.String())

@@ -18,10 +18,11 @@ func TestARolloutIsRefusedWhatDoesNotFollow(t *testing.T) {
 	p.want(409, "no_rollout", p.do("POST", one+"/abort", `{}`))
 	p.want(409, "no_rollout", p.do("POST", one+"/waves", `{"wave":1}`))
 	p.want(http.StatusOK, "", p.do("POST", one+"/stage", preview))
+	p.want(422, "unknown_on_refusal", p.do("POST", one+"/promote", `{"on_refusal":"panic"}`))
 	x := into[resource.Waves](t, p.do("POST", one+"/promote", `{"waves":["canary=true"]}`))
 	require.Equal(t, resource.Waves{
 		RevisionID: x.RevisionID, ParentRevisionID: x.ParentRevisionID, Phase: "progressing", Waves: []string{"canary=true"}, Opened: 1,
-		MinAppliedPercent: 95, MaxRefusedPercent: 1, UpdatedAt: x.UpdatedAt,
+		MinAppliedPercent: 95, MaxRefusedPercent: 1, OnRefusal: "stop", UpdatedAt: x.UpdatedAt,
 	}, x)
 	p.want(409, "rollout_under_way", p.do("POST", one+"/stage", preview))
 	p.want(409, "rollout_under_way", p.do("POST", one+"/promote", `{}`))

@@ -125,7 +125,7 @@ func hashRollout(_ digester, h hash.Hash, key, value []byte) (rows int, err erro
 	if err != nil {
 		return 0, err
 	}
-	if r.phase == phaseUnderWay {
+	if r.underWay() {
 		r.trial = &policyState{selector: &selector{}, selected: r.selected, since: r.since}
 	}
 	frame(h, key)

@@ -50,7 +50,13 @@ func (f rolloutFold) waveOpened(ev policy.WaveOpened, fault *policy.DecodeError)
 
 func (f rolloutFold) rolloutStopped(ev policy.RolloutStopped, fault *policy.DecodeError) Verdict {
 	p, v := f.judgeStopped(ev, fault)
-	return f.apply(p, v, ev.ID, func() { f.goBack(p, phaseStopped, ev.Reason) })
+	return f.apply(p, v, ev.ID, func() {
+		if p.rollout.gate.Abort {
+			f.goBack(p, phaseAborted, ev.Reason)
+			return
+		}
+		p.rollout.phase, p.rollout.ended, p.rollout.reason = phaseStopped, f.moment(), ev.Reason
+	})
 }
 
 func (f rolloutFold) rolloutAborted(ev policy.RolloutAborted, fault *policy.DecodeError) Verdict {
@@ -66,6 +72,9 @@ func (f rolloutFold) open(p *policyState) {
 		return
 	}
 	r.opened = append(r.opened, f.moment())
+	if r.phase == phaseStopped {
+		r.phase, r.ended, r.reason = phaseUnderWay, moment{}, ""
+	}
 	ruleset := compiler.Compile(ev.Revision.Rules)
 	if len(r.opened) > len(r.waves) {
 		f.complete(p, ev, ruleset)
@@ -120,7 +129,7 @@ func (f rolloutFold) complete(p *policyState, ev policy.RevisionCreated, ruleset
 // goBack ends a rollout: every node has what the head says.
 func (f rolloutFold) goBack(p *policyState, to phase, reason string) {
 	r := p.rollout
-	if r.phase == phaseUnderWay {
+	if r.underWay() {
 		before := armsOf(p)
 		f.reselect(p, p.selector.sel, nil)
 		f.disarm(p)

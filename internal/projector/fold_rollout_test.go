@@ -59,12 +59,20 @@ func TestARolloutIsJudgedByWhereItStands(t *testing.T) {
 		{revise(t, 30, 1, 1, 8, 3, "web", "role=web", 86), "applied", "staging holds up nobody"},
 		{promoted(t, 31, 1, 7), CodeRevisionConflict, "the head is another"},
 		{staged(t, 32, 1, 9, 8, "role=web", 87), "applied", ""},
-		{promoted(t, 33, 1, 9, "canary=true"), "applied", ""},
+		{aborting(t, 33, 1, 9, "canary=true"), "applied", ""},
 		{stopped(34, 1, 9, 1), "applied", ""},
-		{opened(35, 1, 9, 2), CodeNoRollout, "a rollout that was stopped does not go on"},
+		{opened(35, 1, 9, 2), CodeNoRollout, "it went back, as its gate says"},
 		{revise(t, 36, 1, 1, 10, 8, "web", "role=web", 88), "applied", "the head never moved"},
 		{staged(t, 37, 1, 11, 10, "role=web", 89), "applied", ""},
-		{promoted(t, 38, 1, 11, "canary=true"), "applied", ""},
+		{promoted(t, 38, 1, 11, "canary=true", "region=eu"), "applied", ""},
+		{stopped(41, 1, 11, 1), "applied", "it stays where it is"},
+		{stopped(41, 1, 11, 1), "duplicate", ""},
+		{stopped(42, 1, 11, 1), CodeWaveConflict, "another controller was first"},
+		{gated(43, 1, 11, 2), CodeWaveConflict, "who saw the gate met did not see the stop"},
+		{revise(t, 44, 1, 1, 12, 10, "web", "role=web", 90), CodeRolloutUnderWay, "it has not ended"},
+		{opened(45, 1, 11, 2), "applied", "a person goes on"},
+		{gated(46, 1, 11, 2), CodeWaveConflict, "and was first"},
+		{stopped(47, 1, 11, 2), "applied", "it may stop again"},
 		{remove(39, 1, 1), "applied", "whatever is under way"},
 		{opened(40, 1, 11, 2), CodeRevisionConflict, "of a policy that is deleted"},
 	} {
@@ -97,10 +105,22 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 	require.Equal(t, "2: have [] lost [b]; ", edges(opened(8, 1, 2, 2)))
 	require.Empty(t, edges(update(t, 9, 1, "c", "role", "web", "zone", "z")), "no wave has it")
 	require.Equal(t, "1: have [] lost [c]; ", edges(update(t, 10, 1, "c", "role", "web", "canary", "true")), "the revision of its wave is not for it")
-	require.Equal(t, "1: have [a b c] lost [d]; ", edges(stopped(11, 1, 2, 2)))
-	edges(staged(t, 12, 1, 3, 1, "role", 82))
-	require.Equal(t, "3: have [a c d] lost []; ", edges(promoted(t, 13, 1, 3, "canary=true")))
-	require.Equal(t, "3: have [b] lost []; ", edges(opened(14, 1, 3, 2)))
+	require.Empty(t, edges(stopped(11, 1, 2, 2)), "nodes keep what they have")
+	p.Read(func(v *View) {
+		r, _, err := RolloutOf(v, tenant(1), pol(1))
+		require.NoError(t, err)
+		require.Equal(t, RolloutStopped, r.Phase)
+		require.Equal(t, "2 of 3 refused", r.Reason)
+		require.EqualValues(t, 11, r.Seq)
+		require.Equal(t, []PolicyRef{{tenant(1), pol(1)}}, RolloutsUnderWay(v))
+	})
+	require.Equal(t, "1: have [a b c] lost [d]; ", edges(aborted(12, 1, 2)))
+	edges(staged(t, 13, 1, 3, 1, "role", 82))
+	require.Equal(t, "3: have [a c d] lost []; ", edges(aborting(t, 14, 1, 3, "canary=true")))
+	require.Equal(t, "1: have [a c] lost [d]; ", edges(stopped(15, 1, 3, 1)), "it goes back by itself")
+	edges(staged(t, 16, 1, 4, 1, "role", 82))
+	require.Equal(t, "4: have [a c d] lost []; ", edges(promoted(t, 17, 1, 4, "canary=true")))
+	require.Equal(t, "4: have [b] lost []; ", edges(gated(18, 1, 4, 2)))
 	p.Read(func(v *View) {
 		r, ok, err := RolloutOf(v, tenant(1), pol(1))
 		require.NoError(t, err)
@@ -109,7 +129,7 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 		require.Len(t, r.Opened, 2)
 		pol, _, err := v.Policy(tenant(1), pol(1))
 		require.NoError(t, err)
-		require.Equal(t, rev(3), pol.Head.ID)
+		require.Equal(t, rev(4), pol.Head.ID)
 		steps, ok, err := v.Steps(tenant(1), pol.ID, 10)
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -117,7 +137,7 @@ func TestACanaryWaveComesAndGoes(t *testing.T) {
 		for _, s := range steps {
 			seqs = append(seqs, s.Seq)
 		}
-		require.Equal(t, []uint64{14, 13, 11, 8, 7, 5}, seqs)
+		require.Equal(t, []uint64{18, 17, 15, 14, 12, 8, 7, 5}, seqs)
 		require.True(t, steps[1].Trial.Reached(labels(t, "canary", "true")))
 		require.False(t, steps[0].Trial.Reached(labels(t, "canary", "true")))
 	})

@@ -28,7 +28,7 @@ func (e *Enforcement) Changes(proceed func() error) ([]uint64, error) {
 		}
 		// Only while it is under way: what is staged next takes the place of one that
 		// ended, and changes no table.
-		if r.phase == phaseUnderWay {
+		if r.underWay() {
 			for _, m := range r.opened {
 				seqs = append(seqs, m.seq)
 			}
@@ -134,7 +134,7 @@ func rolloutOf(snap pebble.Reader, id uuid.UUID) (x rolloutRecord, err error) {
 // now: that of its head, or of the wave of a rollout under way that reached them.
 func (e *Enforcement) hasSince(id uuid.UUID, headSeq uint64) (uint64, error) {
 	x, err := e.rollout(id)
-	if wave := x.reached(e.Node.Labels); err == nil && wave > 0 && x.phase == phaseUnderWay {
+	if wave := x.reached(e.Node.Labels); err == nil && wave > 0 && x.underWay() {
 		return wave, nil
 	}
 	return headSeq, err
@@ -272,7 +272,7 @@ func (m *model) Extended() (map[uuid.UUID][]uuid.UUID, error) {
 			if err == nil && !yes {
 				var x rolloutRecord
 				x, err = rolloutOf(snap, id)
-				yes = x.phase == phaseUnderWay && x.extended
+				yes = x.underWay() && x.extended
 			}
 			if yes {
 				out[project] = append(out[project], id)

@@ -68,16 +68,24 @@ func (j *judge) judgeMove(project, id, event, revision uuid.UUID, fault *policy.
 
 func (j *judge) judgeWave(ev policy.WaveOpened, fault *policy.DecodeError) (*policyState, Verdict) {
 	p, v := j.judgeMove(ev.Project, ev.Policy, ev.ID, ev.Revision, fault)
-	if v.accepted() && int(ev.Wave) != len(p.rollout.opened)+1 {
+	switch {
+	case !v.accepted():
+	case int(ev.Wave) != len(p.rollout.opened)+1:
 		v = reject(CodeWaveConflict, "the next wave is %d, not %d", len(p.rollout.opened)+1, ev.Wave)
+	case ev.Gated && p.rollout.phase == phaseStopped:
+		v = reject(CodeWaveConflict, "the rollout has stopped at wave %d", len(p.rollout.opened))
 	}
 	return p, v
 }
 
 func (j *judge) judgeStopped(ev policy.RolloutStopped, fault *policy.DecodeError) (*policyState, Verdict) {
 	p, v := j.judgeMove(ev.Project, ev.Policy, ev.ID, ev.Revision, fault)
-	if v.accepted() && int(ev.Wave) != len(p.rollout.opened) {
+	switch {
+	case !v.accepted():
+	case int(ev.Wave) != len(p.rollout.opened):
 		v = reject(CodeWaveConflict, "wave %d is open, not %d", len(p.rollout.opened), ev.Wave)
+	case p.rollout.phase == phaseStopped:
+		v = reject(CodeWaveConflict, "the rollout has stopped at wave %d already", ev.Wave)
 	}
 	return p, v
 }

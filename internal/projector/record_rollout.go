@@ -19,7 +19,7 @@ import (
 // event that would publish its revision.
 func (r *rollout) append(b []byte) []byte {
 	b = append(append(append(b, byte(r.phase)), r.revision[:]...), r.parent[:]...)
-	b = append(r.ended.append(r.staged.append(b)), r.gate.MinApplied, r.gate.MaxRefused, bit(r.extended))
+	b = append(r.ended.append(r.staged.append(b)), r.gate.MinApplied, r.gate.MaxRefused, bit(r.extended)|bit(r.gate.Abort)<<1)
 	b = appendWaves(b, r.waves)
 	b = binary.AppendUvarint(b, uint64(len(r.opened)))
 	for _, m := range r.opened {
@@ -47,14 +47,15 @@ func readRollout(b []byte) (x rolloutRecord, err error) {
 	x.phase, x.revision, x.parent = phase(r.u8()), r.id(), r.id()
 	x.staged, x.ended = r.moment(), r.moment()
 	x.gate = policy.Gate{MinApplied: r.u8(), MaxRefused: r.u8()}
-	x.extended = r.u8() == 1
+	bits := r.u8()
+	x.extended, x.gate.Abort = bits&1 != 0, bits&2 != 0
 	x.waves = r.waves()
 	for range min(r.uvarint(), policy.MaxWaves+1) {
 		x.opened = append(x.opened, r.moment())
 	}
 	x.reason, x.fp = r.text(), r.hash()
 	source, destination := r.text(), r.text()
-	if x.phase == phaseUnderWay {
+	if x.underWay() {
 		x.ordinal, x.selected, x.since = r.u32(), r.u64(), r.moment()
 	}
 	if len(r.b) > 0 {
@@ -124,7 +125,7 @@ func (l *loader) rollouts() error {
 		}
 		r := &x.rollout
 		p.rollout = r
-		if r.phase != phaseUnderWay {
+		if !r.underWay() {
 			return nil
 		}
 		s := l.bySelector[x.ordinal]
@@ -210,7 +211,7 @@ func rolloutFact(k, v []byte) (Fact, error) {
 	return Fact{FactRollout, key, map[string]string{
 		"revision": r.revision.String(), "parent": r.parent.String(), "phase": r.phase.String(), "staged": r.staged.String(), "ended": r.ended.String(),
 		"waves": strings.Join(waves, ";"), "opened": strings.Join(opened, " "), "reason": r.reason, "fingerprint": r.fp.String(),
-		"min_applied_percent": strconv.Itoa(int(r.gate.MinApplied)), "max_refused_percent": strconv.Itoa(int(r.gate.MaxRefused)),
+		"min_applied_percent": strconv.Itoa(int(r.gate.MinApplied)), "max_refused_percent": strconv.Itoa(int(r.gate.MaxRefused)), "on_refusal": r.gate.OnRefusal(),
 		"selected": strconv.FormatUint(r.selected, 10), "since": r.since.String(),
 	}}, nil
 }

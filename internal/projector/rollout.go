@@ -18,11 +18,11 @@ type rollout struct {
 	parent   uuid.UUID // the head that it was staged upon
 	phase    phase
 	staged   moment
-	ended    moment // of a phase that is an end
+	ended    moment // of a stop, or of a phase that is an end
 	waves    []policy.Expr
 	gate     policy.Gate
 	opened   []moment // of the waves that were opened, the last one of all included
-	reason   string   // of an end
+	reason   string   // of a stop or an end
 	fp       compiler.Fingerprint
 	selector policy.Selector
 	extended bool
@@ -38,8 +38,8 @@ type phase byte
 const (
 	phaseStaged phase = iota + 1
 	phaseUnderWay
+	phaseStopped // under way, and no wave opens by itself
 	phaseCompleted
-	phaseStopped
 	phaseAborted
 )
 
@@ -47,21 +47,24 @@ const (
 const (
 	RolloutStaged    = "staged"
 	RolloutUnderWay  = "progressing"
-	RolloutCompleted = "completed"
 	RolloutStopped   = "stopped"
+	RolloutCompleted = "completed"
 	RolloutAborted   = "aborted"
 )
 
 // RolloutPhases are all of them, in the order in which a rollout comes to them.
-var RolloutPhases = []string{RolloutStaged, RolloutUnderWay, RolloutCompleted, RolloutStopped, RolloutAborted}
+var RolloutPhases = []string{RolloutStaged, RolloutUnderWay, RolloutStopped, RolloutCompleted, RolloutAborted}
 
 func (p phase) String() string { return RolloutPhases[p-1] }
 
-func (r *rollout) over() bool { return r.phase > phaseUnderWay }
+func (r *rollout) over() bool { return r.phase > phaseStopped }
+
+// underWay reports whether its waves have nodes.
+func (r *rollout) underWay() bool { return r.phase == phaseUnderWay || r.phase == phaseStopped }
 
 // underWay reports whether some nodes of the policy have its head and others the
 // revision of its rollout.
-func (p *policyState) underWay() bool { return p.rollout != nil && p.rollout.phase == phaseUnderWay }
+func (p *policyState) underWay() bool { return p.rollout != nil && p.rollout.underWay() }
 
 // itself is the policy that an arm belongs to: what is in the maps of the state. All
 // but the arm of a rollout are themselves.
@@ -165,6 +168,19 @@ type Rollout struct {
 	Seq    uint64    // of the last event that changed it
 	Time   time.Time // log timestamp of Seq
 	Reason string    // why it was stopped or aborted
+}
+
+// PolicyRef names a policy.
+type PolicyRef struct{ Project, Policy uuid.UUID }
+
+// RolloutsUnderWay are the policies with a rollout that has reached nodes and has not
+// ended, in no order.
+func RolloutsUnderWay(v *View) []PolicyRef {
+	out := make([]PolicyRef, 0, len(v.m.state.underWay))
+	for p := range v.m.state.underWay {
+		out = append(out, PolicyRef{p.project.id, p.id})
+	}
+	return out
 }
 
 // RolloutOf is the latest rollout of a policy that lives; ok is false when it never

@@ -16,6 +16,8 @@ type rolling struct {
 	staged policy.RevisionStaged
 	waves  []policy.Expr
 	opened int // 0: it is only staged
+	abort  bool
+	halted bool
 }
 
 func (r *rolling) underWay() bool { return r != nil && r.opened > 0 }
@@ -53,16 +55,20 @@ func (o *oracle) rollout(e policy.Event) (moved bool) {
 		}
 	case policy.RevisionPromoted:
 		if of(e.Project, e.Policy) && r != nil && !r.underWay() && r.staged.Revision.ID == e.Revision && r.staged.Revision.Parent == head.Revision.ID {
-			r.waves = e.Waves
+			r.waves, r.abort = e.Waves, e.Gate.Abort
 			return open(e.Policy)
 		}
 	case policy.WaveOpened:
-		if of(e.Project, e.Policy) && r.underWay() && r.staged.Revision.ID == e.Revision && int(e.Wave) == r.opened+1 {
+		if of(e.Project, e.Policy) && r.underWay() && r.staged.Revision.ID == e.Revision && int(e.Wave) == r.opened+1 && !(e.Gated && r.halted) {
+			r.halted = false
 			return open(e.Policy)
 		}
 	case policy.RolloutStopped:
-		if of(e.Project, e.Policy) && r.underWay() && r.staged.Revision.ID == e.Revision && int(e.Wave) == r.opened {
-			return end(e.Policy)
+		if of(e.Project, e.Policy) && r.underWay() && r.staged.Revision.ID == e.Revision && int(e.Wave) == r.opened && !r.halted {
+			if r.abort {
+				return end(e.Policy)
+			}
+			r.halted = true
 		}
 	case policy.RolloutAborted:
 		if of(e.Project, e.Policy) && r != nil && r.staged.Revision.ID == e.Revision {
@@ -100,12 +106,13 @@ func drawRollout(t *rapid.T, o *oracle, i, proj, p int) policy.Event {
 	case !r.underWay() && kind < 8:
 		e := policy.RevisionPromoted{ID: evt(i), Project: tenant(proj), Policy: pol(p), Revision: revision}
 		e.Gate = policy.DefaultGate
+		e.Gate.Abort = rapid.Bool().Draw(t, "abort")
 		for range rapid.IntRange(0, 3).Draw(t, "waves") {
 			e.Waves = append(e.Waves, expr(t, rapid.SampledFrom(selectorPool).Draw(t, "wave")))
 		}
 		return e
 	case kind < 6:
-		return policy.WaveOpened{ID: evt(i), Project: tenant(proj), Policy: pol(p), Revision: revision, Wave: wave + uint8(min(1, rapid.IntRange(0, 7).Draw(t, "next")))}
+		return policy.WaveOpened{ID: evt(i), Project: tenant(proj), Policy: pol(p), Revision: revision, Wave: wave + uint8(min(1, rapid.IntRange(0, 7).Draw(t, "next"))), Gated: rapid.Bool().Draw(t, "gated")}
 	case kind < 7:
 		return policy.RolloutStopped{ID: evt(i), Project: tenant(proj), Policy: pol(p), Revision: revision, Wave: wave, Reason: "too many refused"}
 	}
@@ -128,6 +135,20 @@ func promoted(t require.TestingT, event, p, r int, waves ...string) policy.Revis
 
 func opened(event, p, r int, wave uint8) policy.WaveOpened {
 	return policy.WaveOpened{ID: evt(event), Project: tenant(1), Policy: pol(p), Revision: rev(r), Wave: wave}
+}
+
+// aborting is promoted, of a rollout that goes back where it is stopped.
+func aborting(t require.TestingT, event, p, r int, waves ...string) policy.RevisionPromoted {
+	e := promoted(t, event, p, r, waves...)
+	e.Gate.Abort = true
+	return e
+}
+
+// gated is opened, by who saw that the gate was met.
+func gated(event, p, r int, wave uint8) policy.WaveOpened {
+	e := opened(event, p, r, wave)
+	e.Gated = true
+	return e
 }
 
 func stopped(event, p, r int, wave uint8) policy.RolloutStopped {

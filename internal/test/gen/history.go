@@ -28,6 +28,7 @@ type Step struct {
 	Node   Node     // the whole node after Register; the id alone for Remove
 	Waves  []string // of Promote
 	Wave   int      // of Open and Stop
+	Abort  bool     // of Promote: a Stop ends it
 }
 
 // String names the step for a log line.

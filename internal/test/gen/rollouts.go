@@ -15,7 +15,10 @@ const (
 )
 
 // rollout is one between the steps of a history.
-type rollout struct{ waves, opened int }
+type rollout struct {
+	waves, opened  int
+	abort, stopped bool
+}
 
 // WithRollouts puts rollouts between the steps of a history, of policies that live
 // then, so that the fold still accepts every step. A rollout ends before its policy
@@ -25,7 +28,7 @@ func (g *Gen) WithRollouts(steps []Step) []Step {
 	var out []Step
 	for _, s := range steps {
 		if s.Kind == Revise && under[s.Slug] != nil {
-			out = append(out, g.end(s.Slug, under[s.Slug]))
+			out = append(out, Step{Kind: Abort, Why: "not wanted", Slug: s.Slug})
 			delete(under, s.Slug)
 		}
 		switch out = append(out, s); s.Kind {
@@ -55,7 +58,7 @@ func (g *Gen) WithRollouts(steps []Step) []Step {
 			continue
 		}
 		step := g.move(slug, under[slug])
-		if out = append(out, step); step.Kind == Stop || step.Kind == Abort || under[slug].opened > under[slug].waves {
+		if out = append(out, step); step.Kind == Abort || step.Kind == Stop && under[slug].abort || under[slug].opened > under[slug].waves {
 			delete(under, slug)
 		}
 	}
@@ -67,7 +70,8 @@ func (g *Gen) move(slug string, r *rollout) Step {
 	switch {
 	case r.opened == 0 && g.r.IntN(8) > 0:
 		r.opened = 1
-		s := Step{Kind: Promote, Why: "with waves", Slug: slug}
+		r.abort = g.r.IntN(2) == 0
+		s := Step{Kind: Promote, Why: "with waves", Slug: slug, Abort: r.abort}
 		for range g.r.IntN(4) {
 			s.Waves = append(s.Waves, g.Clause())
 		}
@@ -77,11 +81,13 @@ func (g *Gen) move(slug string, r *rollout) Step {
 		return g.end(slug, r)
 	}
 	r.opened++
+	r.stopped = false
 	return Step{Kind: Open, Why: "the next", Slug: slug, Wave: r.opened}
 }
 
 func (g *Gen) end(slug string, r *rollout) Step {
-	if r.opened > 0 && g.r.IntN(2) == 0 {
+	if r.opened > 0 && !r.stopped && g.r.IntN(2) == 0 {
+		r.stopped = true
 		return Step{Kind: Stop, Why: "too many refused", Slug: slug, Wave: r.opened}
 	}
 	return Step{Kind: Abort, Why: "not wanted", Slug: slug}
@@ -107,7 +113,9 @@ func (s *Scribe) rollout(e *eventJSON, step Step) {
 			waves = []string{}
 		}
 		e.Type, e.Waves, e.Applied, e.Refused = "policy_revision_promoted", &waves, &applied, &refused
-		h.waves = len(waves)
+		if h.waves = len(waves); step.Abort {
+			e.OnRefusal = "abort"
+		}
 		if h.waves == 0 {
 			h.revision = h.staged
 		}

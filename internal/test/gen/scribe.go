@@ -70,6 +70,7 @@ type eventJSON struct {
 	Applied     *int               `json:"min_applied_percent,omitempty"`
 	Refused     *int               `json:"max_refused_percent,omitempty"`
 	Wave        int                `json:"wave,omitempty"`
+	OnRefusal   string             `json:"on_refusal,omitempty"`
 	Reason      string             `json:"reason,omitempty"`
 }
 

@@ -53,6 +53,8 @@ type claim struct {
 	Applied         int              `json:"min_applied_percent"`
 	Refused         int              `json:"max_refused_percent"`
 	Wave            int              `json:"wave"`
+	Gated           bool             `json:"gated"`
+	OnRefusal       string           `json:"on_refusal"`
 	Reason          string           `json:"reason"`
 }
 

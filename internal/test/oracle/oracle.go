@@ -64,7 +64,8 @@ type event struct {
 		ID string `json:"id"`
 		Body
 	} `json:"revision"`
-	Waves []string `json:"waves"`
+	Waves     []string `json:"waves"`
+	OnRefusal string   `json:"on_refusal"`
 }
 
 // Body is the part of a policy that decides what nodes apply, as HTTP requests

@@ -11,6 +11,7 @@ type trial struct {
 	facts
 	waves  [][]clause
 	opened int // 0: it is only staged
+	abort  bool
 }
 
 // underWay reports whether some nodes have it.
@@ -43,7 +44,11 @@ func (p *Plane) rollout(e event) error {
 			}
 			x.waves = append(x.waves, w)
 		}
+		x.abort = e.OnRefusal == "abort"
 	case "policy_rollout_stopped", "policy_rollout_aborted":
+		if e.Type == "policy_rollout_stopped" && !x.abort {
+			return nil // it stays where it is
+		}
 		delete(p.trials, e.PolicyID)
 		return nil
 	}
@@ -68,6 +73,7 @@ func (p *Plane) says(id string, labels map[string]string) (facts, bool) {
 type rolloutCase struct {
 	revision, parent string
 	waves, opened    int
+	abort, halted    bool
 }
 
 // rollout judges an event about the rollout of a revision.
@@ -130,7 +136,7 @@ func (p *policyCase) move(e claim) (code string) {
 		case r.parent != p.head:
 			return "revision_conflict"
 		}
-		r.waves = len(e.Waves)
+		r.waves, r.abort = len(e.Waves), e.OnRefusal == "abort"
 	case "policy_rollout_aborted":
 		if !this {
 			return "no_rollout"
@@ -145,11 +151,13 @@ func (p *policyCase) move(e claim) (code string) {
 		switch {
 		case !this || !r.underWay():
 			return "no_rollout"
-		case e.Wave != r.opened+next:
+		case e.Wave != r.opened+next, r.halted && (next == 0 || e.Gated):
 			return "wave_conflict"
 		}
-		if next == 0 {
-			p.rollout = nil
+		if r.halted = next == 0; r.halted {
+			if r.abort {
+				p.rollout = nil
+			}
 			return ""
 		}
 	}
