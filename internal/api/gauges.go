@@ -64,13 +64,14 @@ var (
 	stepsDesc       = prometheus.NewDesc("edict_datapath_steps_total", "Steps that were taken to make tables, cancelled and refused ones included, and to watch them. A step takes some ten nanoseconds of one core.", nil, nil)
 	waitingDesc     = desc("datapath_waiting_requests", "Requests that wait for a table, or for a comparison of policies. If many wait for long, the policies of a project take all of its turns.")
 	notAppliedDesc  = prometheus.NewDesc("edict_nodes_not_applied", "Nodes whose last report says that something is not applied, by outcome. refused: they could not put in force what they were sent. stale: they could not learn for too long whether what is in force is still right. drift: something else was in force when they looked last. edict policy rollout shows which nodes, and why.", []string{"outcome"}, nil)
+	rolloutsDesc    = prometheus.NewDesc("edict_rollouts", "Rollouts that have reached nodes and have not ended, by phase. progressing: waves open by themselves. stopped: too many nodes refused it, and it waits for somebody to go on or to abort it. edict policy list shows which.", []string{"phase"}, nil)
 	lagDesc         = desc("publish_lag_events", "Events that this process has folded and that are not published on NATS yet, in the partition that is farthest behind. If it grows, a publisher is stuck.")
 	unpublishedDesc = desc("partitions_unpublished", "Partitions that no worker publishes on NATS. While it is above 0, nodes that listen there learn of changes only when they ask.")
 )
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc} {
+	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc} {
 		to <- d
 	}
 }
@@ -123,6 +124,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		g.tables(to)
 	}
 	g.notApplied(to)
+	g.rollouts(to)
 	g.published(applied, tell)
 }
 
@@ -139,6 +141,19 @@ func (g *gauges) notApplied(to chan<- prometheus.Metric) {
 	}
 	for o := policy.OutcomeRefused; int(o) < len(policy.Outcomes); o++ {
 		to <- prometheus.MustNewConstMetric(notAppliedDesc, prometheus.GaugeValue, float64(of[o]), o.String())
+	}
+}
+
+// rollouts counts those that have not ended.
+func (g *gauges) rollouts(to chan<- prometheus.Metric) {
+	counts := map[string]int{}
+	g.Model.Read(func(v *projector.View) {
+		for _, phase := range []string{projector.RolloutUnderWay, projector.RolloutStopped} {
+			counts[phase] = len(projector.RolloutsIn(v, phase))
+		}
+	})
+	for phase, n := range counts {
+		to <- prometheus.MustNewConstMetric(rolloutsDesc, prometheus.GaugeValue, float64(n), phase)
 	}
 }
 

@@ -37,6 +37,7 @@ type Metrics struct {
 
 	reports *prometheus.CounterVec
 	applied prometheus.Histogram
+	moves   *prometheus.CounterVec
 
 	admission admissionMetrics
 
@@ -82,6 +83,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reports: counters("reports_total", "Reports of what nodes applied, by outcome. Every worker receives every report, so do not add up workers. refused, stale and drift: the node says that something is not applied. malformed, unknown and ahead: the agent is at fault.", "outcome"),
 		applied: f.NewHistogram(opts("commit_to_applied_seconds",
 			"From the commit of a policy's change until the report of a node proved that the node applied it, once for each node and change. Every worker receives every report.", prometheus.ExponentialBuckets(0.005, 2, 20))), // 5 ms to 44 min
+		moves:    counters("rollout_moves_total", "Events by which this process moved a rollout and that the fold accepted, by type. policy_wave_opened: the gate of a wave was met. policy_rollout_stopped: too many nodes refused it.", "event"),
 		requests: counters("http_requests_total", "Requests that were answered, by route and status. 499: the client left before the answer. 503: the worker is behind or starting. 507: the disk is nearly full. 500: a fault of Edict.", "route", "method", "status"),
 		seconds: f.NewHistogramVec(opts("http_request_duration_seconds",
 			"Time to answer a request, without event streams. A write waits for the disk and for its verdict.", latency), []string{"route", "method"}),
@@ -95,6 +97,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	for _, outcome := range convergence.Outcomes {
 		m.reports.WithLabelValues(outcome)
+	}
+	for _, event := range []string{policy.TypeWaveOpened, policy.TypeRolloutStopped} {
+		m.moves.WithLabelValues(event)
 	}
 	for _, source := range []string{relay.SourceLive, relay.SourcePast} {
 		m.resumes.WithLabelValues(source)
@@ -162,6 +167,9 @@ func (m *Metrics) Reported(outcome string) { m.reports.WithLabelValues(outcome).
 
 // Applied notes how long after its commit a change was proven applied by a node.
 func (m *Metrics) Applied(after time.Duration) { m.applied.Observe(after.Seconds()) }
+
+// RolloutMoved implements rollout.Metrics.
+func (m *Metrics) RolloutMoved(event string) { m.moves.WithLabelValues(event).Inc() }
 
 // CredentialsRefused notes credentials that were shown in vain and why they were
 // refused, one of access.Refusals.

@@ -67,11 +67,14 @@ func (t *table) refusal(s *projector.NodeSummary, r *report) (x Refusal, ok bool
 	return Refusal{s.ID, r.outcome, t.reasons.of[s.Ordinal], r.arrived()}, true
 }
 
+// compare orders by what lasts the longest.
+func (x Refusal) compare(other Refusal) int {
+	return cmp.Or(x.Since.Compare(other.Since), cmp.Compare(x.Node, other.Node))
+}
+
 // oldest cuts refusals to those that last the longest.
 func oldest(all []Refusal, limit int) []Refusal {
-	slices.SortFunc(all, func(a, b Refusal) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node))
-	})
+	slices.SortFunc(all, Refusal.compare)
 	return all[:min(len(all), limit)]
 }
 

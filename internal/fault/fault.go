@@ -138,6 +138,8 @@ const (
 	UncountedRules Mutant = "uncounted-rules"
 	// EarlyReport: an agent says that it applied what its kernel refused.
 	EarlyReport Mutant = "early-report"
+	// BoldWave: a rollout goes on, whoever refuses it.
+	BoldWave Mutant = "bold-wave"
 )
 
 // Mutants lists every mutant.
@@ -145,7 +147,7 @@ func Mutants() []Mutant {
 	return []Mutant{
 		Drop, LostTombstone, CrossNode, WrongID, WrongRevision, TwoContents, WrongFingerprint, Duplicate, Reorder,
 		Silence, StaleJoin, ForgottenLabels, ForgottenSelectors, WindowEdge, ResurrectedPolicy,
-		OneSide, LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport,
+		OneSide, LazySync, Unacknowledged, StaleRead, SharedKey, TakenID, AnyBody, OpenDoor, CredulousWitness, AnyLog, Unverified, Rollback, EarlyReport, BoldWave,
 		UnresolvedBlock, SwappedRules, ForgottenDefault, UncountedRules,
 	}
 }

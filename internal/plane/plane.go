@@ -23,6 +23,7 @@ import (
 	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/rollout"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/worker"
@@ -54,6 +55,7 @@ type Plane struct {
 	relay       *relay.Relay
 	checkpoints *snapshot.Checkpointer
 	tracker     *convergence.Tracker
+	rollouts    *rollout.Controller
 	decided     *admission.DecisionLog // nil: decisions are not kept
 	admitter    *admission.Registry
 	quota       access.Quota
@@ -260,6 +262,10 @@ func (p *Plane) newRelay() *relay.Relay {
 func (p *Plane) openAPI(ctx context.Context) (err error) {
 	p.tracker = convergence.New(convergence.Options{
 		Model: p.store, Events: p.stream, Metrics: p.metrics, Log: p.log, Open: convergence.ReportsOn(p.conn),
+	})
+	p.rollouts = rollout.New(rollout.Options{
+		Model: p.store, Reports: p.tracker, Log: p.stream, Metrics: p.metrics, Logger: p.log,
+		Due: func() bool { return p.worker.Leads() && p.disk.Writable() == nil && p.alarm.Raised() == nil },
 	})
 	judge := admission.RegistryOptions{Metrics: p.metrics.Admission()}
 	if p.decisions != nil {

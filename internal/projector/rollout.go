@@ -165,6 +165,7 @@ type Rollout struct {
 	// Opened are the log timestamps of the waves that were opened, in order. The one
 	// after the last of Waves has all other nodes.
 	Opened []time.Time
+	First  uint64    // sequence of the event that opened the first; 0: none is
 	Seq    uint64    // of the last event that changed it
 	Time   time.Time // log timestamp of Seq
 	Reason string    // why it was stopped or aborted
@@ -173,15 +174,20 @@ type Rollout struct {
 // PolicyRef names a policy.
 type PolicyRef struct{ Project, Policy uuid.UUID }
 
-// RolloutsUnderWay are the policies with a rollout that has reached nodes and has not
-// ended, in no order.
-func RolloutsUnderWay(v *View) []PolicyRef {
-	out := make([]PolicyRef, 0, len(v.m.state.underWay))
+// RolloutsIn are the policies with a rollout that has reached nodes, has not ended and
+// is in a phase: RolloutUnderWay or RolloutStopped. They are in no order.
+func RolloutsIn(v *View, phase string) (out []PolicyRef) {
 	for p := range v.m.state.underWay {
-		out = append(out, PolicyRef{p.project.id, p.id})
+		if p.rollout.phase.String() == phase {
+			out = append(out, PolicyRef{p.project.id, p.id})
+		}
 	}
 	return out
 }
+
+// UnderWay reports whether the nodes of its waves have the revision, and all others
+// the head.
+func (r Rollout) UnderWay() bool { return r.Phase == RolloutUnderWay || r.Phase == RolloutStopped }
 
 // RolloutOf is the latest rollout of a policy that lives; ok is false when it never
 // had one.
@@ -204,6 +210,9 @@ func (r *rollout) show() (out Rollout, ok bool, err error) {
 	out = Rollout{
 		Revision: policy.Revision{ID: r.revision, Parent: r.parent, Selector: r.selector}, Parent: r.parent, Phase: r.phase.String(),
 		Waves: r.waves, Gate: r.gate, Seq: at.seq, Time: logTime(at.time), Reason: r.reason,
+	}
+	if len(r.opened) > 0 {
+		out.First = r.opened[0].seq
 	}
 	for _, w := range r.opened {
 		out.Opened = append(out.Opened, logTime(w.time))

@@ -37,6 +37,7 @@ var caughtAt = []struct {
 	{fault.ForgottenDefault, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
 	{fault.UncountedRules, "internal/snapshot", "TestOnePolicyHasOneMeaning"},
 	{fault.EarlyReport, "cmd/edict/internal/agent", "TestNothingIsReportedThatTheKernelRefused"},
+	{fault.BoldWave, "internal/plane", "TestACanaryThatIsRefusedStopsItsRollout"},
 }
 
 // ownTest are mutants that a test turns on by itself, in a binary that it runs.

@@ -1,0 +1,172 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// Model is what is asked of the read model; *projector.Projector is one.
+type Model interface {
+	Read(f func(v *projector.View))
+	Changed() <-chan struct{}
+	Verdict(ctx context.Context, seq uint64) (projector.Verdict, error)
+}
+
+// Reports say what nodes report; *convergence.Tracker is one.
+type Reports interface {
+	Reached(ctx context.Context, project, id uuid.UUID) (r convergence.Reached, ok bool, err error)
+	Moved() <-chan struct{}
+}
+
+// Log takes events; *streams.Log is one.
+type Log interface {
+	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
+}
+
+// Metrics counts what this process did to rollouts.
+type Metrics interface {
+	// RolloutMoved notes an event of this process that the fold accepted, by its
+	// type.
+	RolloutMoved(event string)
+}
+
+// Options are what a Controller works on. All are required.
+type Options struct {
+	Model   Model
+	Reports Reports
+	Log     Log
+	// Due reports whether this process is to act now: one of the workers should.
+	Due     func() bool
+	Metrics Metrics
+	Logger  *slog.Logger
+}
+
+// Controller opens and stops waves. Run runs it.
+type Controller struct{ opt Options }
+
+// New makes a controller that has looked at nothing.
+func New(opt Options) *Controller { return &Controller{opt} }
+
+const (
+	// leastPause is between two looks, however much happens. A look that took long is
+	// followed by a pause of shareOfTime times as much.
+	leastPause  = 100 * time.Millisecond
+	shareOfTime = 9
+	// retry is when rollouts are looked at again though nothing seems to have happened:
+	// another worker has ended, or an event could not be appended.
+	retry = 5 * time.Second
+	// patience is for one event.
+	patience = 10 * time.Second
+)
+
+// Run acts whenever something is folded or reported while a rollout is under way,
+// until ctx ends. What goes wrong is tried again, and ends nothing else.
+func (c *Controller) Run(ctx context.Context) error {
+	for {
+		changed, moved := c.opt.Model.Changed(), c.opt.Reports.Moved()
+		began := time.Now()
+		again := time.NewTimer(retry)
+		if !c.look(ctx) {
+			again.Stop()
+			moved = nil // there is nothing to hear of
+		}
+		rest := time.NewTimer(max(leastPause, shareOfTime*time.Since(began)))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+		select {
+		case <-changed:
+		case <-moved:
+		case <-again.C:
+		case <-ctx.Done():
+		}
+		again.Stop()
+		rest.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// look acts on every rollout that is under way and has not stopped; some is false
+// when there is none.
+func (c *Controller) look(ctx context.Context) (some bool) {
+	var all []projector.PolicyRef
+	c.opt.Model.Read(func(v *projector.View) { all = projector.RolloutsIn(v, projector.RolloutUnderWay) })
+	if len(all) == 0 || !c.opt.Due() {
+		return len(all) > 0
+	}
+	for _, p := range all {
+		err := c.move(ctx, p)
+		var early *convergence.NotReadyError
+		switch {
+		case ctx.Err() != nil:
+			return true
+		case errors.As(err, &early): // until then nobody knows what a wave came to
+			return true
+		case err != nil:
+			c.opt.Logger.Warn("a rollout cannot be moved; trying again", "policy", p.Policy, "error", err)
+		}
+	}
+	return true
+}
+
+// move does what follows for one rollout.
+func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
+	r, ok, err := c.opt.Reports.Reached(ctx, p.Project, p.Policy)
+	if !ok || err != nil {
+		return err
+	}
+	d := Decide(r)
+	e := event(p, r.Rollout, d)
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seq, _, err := c.opt.Log.Publish(ctx, streams.Append{Event: e})
+	if err != nil {
+		return err
+	}
+	v, err := c.opt.Model.Verdict(ctx, seq)
+	switch {
+	case errors.Is(err, projector.ErrForgotten):
+		return nil // it was appended long ago
+	case err != nil:
+		return err
+	case v.Rejection != nil:
+		c.opt.Logger.Info("a rollout went on otherwise", "policy", p.Policy, "detail", v.Rejection.Detail)
+	case !v.Duplicate:
+		c.opt.Metrics.RolloutMoved(e.EventType())
+		c.opt.Logger.Info(said[d.Act], "policy", p.Policy, "revision", r.Rollout.Revision.ID, "wave", len(r.Rollout.Opened), "why", d.Why)
+	}
+	return nil
+}
+
+var said = map[Act]string{Open: "the gate of a wave is met; the next one is open", Stop: "a rollout has stopped"}
+
+// event is what a decision appends; nil: nothing.
+func event(p projector.PolicyRef, r projector.Rollout, d Decision) policy.Event {
+	wave := uint8(len(r.Opened)) //nolint:gosec // a few
+	switch d.Act {
+	case Open:
+		e := policy.WaveOpened{Project: p.Project, Policy: p.Policy, Revision: r.Revision.ID, Wave: wave + 1, Gated: true}
+		e.ID = eventID(e, r)
+		return e
+	case Stop:
+		e := policy.RolloutStopped{Project: p.Project, Policy: p.Policy, Revision: r.Revision.ID, Wave: wave, Reason: d.Why}
+		e.ID = eventID(e, r)
+		return e
+	}
+	return nil
+}
