@@ -51,10 +51,13 @@ type Options struct {
 }
 
 // Controller opens and stops waves. Run runs it.
-type Controller struct{ opt Options }
+type Controller struct {
+	opt Options
+	log *slog.Logger
+}
 
 // New makes a controller that has looked at nothing.
-func New(opt Options) *Controller { return &Controller{opt} }
+func New(opt Options) *Controller { return &Controller{opt, opt.Logger} }
 
 const (
 	// leastPause is between two looks, however much happens. A look that took long is
@@ -115,7 +118,7 @@ func (c *Controller) look(ctx context.Context) (some bool) {
 		case errors.As(err, &early): // until then nobody knows what a wave came to
 			return true
 		case err != nil:
-			c.opt.Logger.Warn("a rollout cannot be moved; trying again", "policy", p.Policy, "error", err)
+			c.log.Warn("a rollout cannot be moved; trying again", "policy", p.Policy, "error", err)
 		}
 	}
 	return true
@@ -145,15 +148,23 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 	case err != nil:
 		return err
 	case v.Rejection != nil:
-		c.opt.Logger.Info("a rollout went on otherwise", "policy", p.Policy, "detail", v.Rejection.Detail)
+		c.log.Info("a rollout has gone on otherwise", "policy", p.Policy, "detail", v.Rejection.Detail)
 	case !v.Duplicate:
 		c.opt.Metrics.RolloutMoved(e.EventType())
-		c.opt.Logger.Info(said[d.Act], "policy", p.Policy, "revision", r.Rollout.Revision.ID, "wave", len(r.Rollout.Opened), "why", d.Why)
+		c.tell(p, len(r.Rollout.Opened), d)
 	}
 	return nil
 }
 
-var said = map[Act]string{Open: "the gate of a wave is met; the next one is open", Stop: "a rollout has stopped"}
+// tell logs what was done after a wave.
+func (c *Controller) tell(p projector.PolicyRef, wave int, d Decision) {
+	log := c.log.With("policy", p.Policy, "wave", wave, "detail", d.Why)
+	if d.Act == Stop {
+		log.Warn("a rollout has stopped")
+		return
+	}
+	log.Info("the gate of a wave is met; the next one is open")
+}
 
 // event is what a decision appends; nil: nothing.
 func event(p projector.PolicyRef, r projector.Rollout, d Decision) policy.Event {

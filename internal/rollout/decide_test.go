@@ -16,32 +16,34 @@ import (
 func TestTheGateOpensStopsOrWaits(t *testing.T) {
 	strict := policy.Gate{MinApplied: 100}
 	lax := policy.Gate{MinApplied: 0, MaxRefused: 100}
-	type share = convergence.Share
+	share := func(nodes, applied, refused int) convergence.Share {
+		return convergence.Share{Nodes: nodes, Applied: applied, Refused: refused}
+	}
 	for _, c := range []struct {
 		name        string
 		gate        policy.Gate
-		all, newest share
+		all, newest convergence.Share
 		phase       string
 		want        Act
 		why         string
 	}{
-		{name: "silent nodes are waited for", newest: share{Nodes: 3, Applied: 2}, all: share{Nodes: 3, Applied: 2}, why: "2 of 3 nodes of wave 2 applied it, and 95% must"},
-		{name: "nobody has said anything", newest: share{Nodes: 3}, all: share{Nodes: 3}, why: "0 of 3 nodes of wave 2 applied it, and 95% must"},
-		{name: "all have it", newest: share{3, 3, 0}, all: share{5, 5, 0}, want: Open, why: "5 of 5 nodes of all open waves applied it"},
-		{name: "enough have it", newest: share{100, 95, 0}, all: share{100, 95, 0}, want: Open, why: "95 of 100 nodes of all open waves applied it"},
-		{name: "one too few", newest: share{100, 94, 0}, all: share{100, 94, 0}, why: "94 of 100 nodes of wave 2 applied it, and 95% must"},
-		{name: "a large wave does not speak for a small one", newest: share{1, 0, 0}, all: share{101, 100, 0}, why: "0 of 1 nodes of wave 2 applied it, and 95% must"},
-		{name: "nor a new one for an old one", newest: share{1, 1, 0}, all: share{3, 2, 0}, why: "2 of 3 nodes of all open waves applied it, and 95% must"},
-		{name: "one refused of a few", newest: share{3, 2, 1}, all: share{3, 2, 1}, want: Stop, why: "1 of 3 nodes of wave 2 refused it, and 1% may; n1: no room"},
-		{name: "one refused of very many", newest: share{100, 99, 1}, all: share{100, 99, 1}, want: Open, why: "99 of 100 nodes of all open waves applied it"},
-		{name: "a small wave refused it behind a large one", newest: share{1, 0, 1}, all: share{1001, 1000, 1}, want: Stop, why: "1 of 1 nodes of wave 2 refused it, and 1% may; n1: no room"},
-		{name: "the first wave refuses it later", newest: share{10, 10, 0}, all: share{20, 19, 1}, want: Stop, why: "1 of 20 nodes of all open waves refused it, and 1% may; n1: no room"},
-		{name: "refusals come before the rest", gate: strict, newest: share{2, 0, 1}, all: share{2, 0, 1}, want: Stop, why: "1 of 2 nodes of wave 2 refused it, and 0% may; n1: no room"},
-		{name: "any number may refuse it, and none must have it", gate: lax, newest: share{2, 0, 2}, all: share{2, 0, 2}, want: Open, why: "0 of 2 nodes of all open waves applied it"},
+		{name: "silent nodes are waited for", newest: share(3, 2, 0), all: share(3, 2, 0), why: "2 of 3 nodes of wave 2 applied it, and 95% must"},
+		{name: "nobody has said anything", newest: share(3, 0, 0), all: share(3, 0, 0), why: "0 of 3 nodes of wave 2 applied it, and 95% must"},
+		{name: "all have it", newest: share(3, 3, 0), all: share(5, 5, 0), want: Open, why: "5 of 5 nodes of all open waves applied it"},
+		{name: "enough have it", newest: share(100, 95, 0), all: share(100, 95, 0), want: Open, why: "95 of 100 nodes of all open waves applied it"},
+		{name: "one too few", newest: share(100, 94, 0), all: share(100, 94, 0), why: "94 of 100 nodes of wave 2 applied it, and 95% must"},
+		{name: "a large wave does not speak for a small one", newest: share(1, 0, 0), all: share(101, 100, 0), why: "0 of 1 nodes of wave 2 applied it, and 95% must"},
+		{name: "nor a new one for an old one", newest: share(1, 1, 0), all: share(3, 2, 0), why: "2 of 3 nodes of all open waves applied it, and 95% must"},
+		{name: "one refused of a few", newest: share(3, 2, 1), all: share(3, 2, 1), want: Stop, why: "1 of 3 nodes of wave 2 refused it, and 1% may; n1: no room"},
+		{name: "one refused of very many", newest: share(100, 99, 1), all: share(100, 99, 1), want: Open, why: "99 of 100 nodes of all open waves applied it"},
+		{name: "a small wave refused it behind a large one", newest: share(1, 0, 1), all: share(1001, 1000, 1), want: Stop, why: "1 of 1 nodes of wave 2 refused it, and 1% may; n1: no room"},
+		{name: "the first wave refuses it later", newest: share(10, 10, 0), all: share(20, 19, 1), want: Stop, why: "1 of 20 nodes of all open waves refused it, and 1% may; n1: no room"},
+		{name: "refusals come before the rest", gate: strict, newest: share(2, 0, 1), all: share(2, 0, 1), want: Stop, why: "1 of 2 nodes of wave 2 refused it, and 0% may; n1: no room"},
+		{name: "any number may refuse it, and none must have it", gate: lax, newest: share(2, 0, 2), all: share(2, 0, 2), want: Open, why: "0 of 2 nodes of all open waves applied it"},
 		{name: "no wave has a node", why: "the open waves change no node"},
 		{name: "no wave has a node, and none must have it", gate: lax, why: "the open waves change no node"},
-		{name: "a later wave without nodes", all: share{2, 2, 0}, want: Open, why: "2 of 2 nodes of all open waves applied it"},
-		{name: "it has stopped", phase: projector.RolloutStopped, newest: share{3, 3, 0}, all: share{3, 3, 0}, why: "it has stopped"},
+		{name: "a later wave without nodes", all: share(2, 2, 0), want: Open, why: "2 of 2 nodes of all open waves applied it"},
+		{name: "it has stopped", phase: projector.RolloutStopped, newest: share(3, 3, 0), all: share(3, 3, 0), why: "it has stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := convergence.Reached{All: c.all, Newest: c.newest}
