@@ -588,14 +588,15 @@ func TestArtifactsOfTwoRetesAreToldApart(t *testing.T) {
 	g.play()
 	r := g.open("a", "", "text/event-stream;dialect=batch")
 	log.release("a", 1, "flor")
+	g.play()
+	live := []frame{r.next(), r.next()} // the stream has joined what is live
 	log.releaseOf("two.example", "a", 1, "flor")
 	log.node("a", "role=db")
 	g.play()
+	live = append(live, r.next(), r.next())
 	said := func(f frame) string { return f.Payload.Name + " " + f.Payload.Rete }
 	want := []string{"agent ", "flor ", "agent two.example", "flor two.example"}
-	var live []frame
 	for i := range want {
-		live = append(live, r.next())
 		require.Equal(t, want[i], said(live[i]))
 	}
 	require.Equal(t, policy.NewEventID(stageBase, 3, policy.NumberArtifact), live[2].ID)
