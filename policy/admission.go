@@ -34,14 +34,15 @@ func ParseLevel(s string) (Level, bool) {
 	return "", false
 }
 
-// Mode is what an admission policy's decision does: of a shadowed one it is
-// recorded and has no effect.
+// Mode is what comes of what a policy says. A policy is in force, or nodes only count
+// what it would deny; an admission policy's decision is in force, or only recorded.
 type Mode string
 
 // The modes.
 const (
 	Enforce Mode = "enforce"
-	Shadow  Mode = "shadow"
+	Shadow  Mode = "shadow" // of admission policies
+	Audit   Mode = "audit"  // of policies
 )
 
 // Limits of an admission policy that the log knows. An API may ask for less,

@@ -21,7 +21,7 @@ func Append(b []byte, e Event) []byte {
 }
 
 // AppendRevision appends {"id","parent_id","selector","tier"?,"priority"?,
-// "default_deny"?,"rules","created_at","created_by","correlation_id"}; an absent
+// "default_deny"?,"mode"?,"rules","created_at","created_by","correlation_id"}; an absent
 // parent or correlation id is null.
 func AppendRevision(b []byte, r Revision) []byte {
 	b = appendID(append(b, `{"id":`...), r.ID)
@@ -62,7 +62,7 @@ func AppendSelector(b []byte, s Selector) []byte {
 }
 
 // appendOrder appends what an order sets, each behind a comma:
-// "tier","priority","default_deny".
+// "tier","priority","default_deny","mode".
 func appendOrder(b []byte, o Order) []byte {
 	if o.Tier != "" {
 		b = append(append(append(b, `,"tier":"`...), o.Tier...), '"')
@@ -72,6 +72,9 @@ func appendOrder(b []byte, o Order) []byte {
 	}
 	if o.NoDefaultDeny {
 		b = append(b, `,"default_deny":false`...)
+	}
+	if o.Audit {
+		b = append(append(append(b, `,"mode":"`...), Audit...), '"')
 	}
 	return b
 }

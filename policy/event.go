@@ -100,9 +100,10 @@ const (
 	schemaRete      = 8  // an event about artifacts that says of which rete it is
 	schemaTenant    = 9  // a relation to a tenant
 	schemaRollout   = 10 // staging, waves and what ends them
+	schemaAudit     = 11 // a revision in audit mode
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaRollout
+	NewestSchema = schemaAudit
 )
 
 // always is the schema of a type all of whose events have it.

@@ -39,6 +39,8 @@ var revisionCreated = Kind{
 	Type: TypeRevisionCreated, Family: ofPolicies,
 	Schema: func(e Event) int {
 		switch c := e.(RevisionCreated).Revision.Content(); {
+		case c.Order.Audit:
+			return schemaAudit
 		case c.directed():
 			return schemaDirection
 		case c.Extended():

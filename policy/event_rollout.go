@@ -78,7 +78,13 @@ type rolloutMembers struct {
 }
 
 var revisionStaged = Kind{
-	Type: TypeRevisionStaged, Family: ofPolicies, Schema: always(schemaRollout),
+	Type: TypeRevisionStaged, Family: ofPolicies,
+	Schema: func(e Event) int {
+		if e.(RevisionStaged).Revision.Order.Audit {
+			return schemaAudit
+		}
+		return schemaRollout
+	},
 	Made: func(e Event) time.Time { return e.(RevisionStaged).Revision.CreatedAt },
 	need: []string{"policy_id", "revision"},
 	read: func(rec *record) Event { return RevisionStaged{rec.id, rec.project, rec.policy, rec.revision} },

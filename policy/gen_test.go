@@ -90,6 +90,7 @@ func anyOrder(t *rapid.T) Order {
 	o := Order{
 		Tier:          rapid.SampledFrom([]Tier{"", Admin, Normal, Baseline}).Draw(t, "tier"),
 		NoDefaultDeny: rapid.Bool().Draw(t, "no default deny"),
+		Audit:         rapid.Bool().Draw(t, "audit"),
 	}
 	if rapid.Bool().Draw(t, "prioritised") {
 		o.Priority = Priority{rapid.Uint32Range(0, MaxPriority).Draw(t, "priority"), true}

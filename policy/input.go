@@ -24,6 +24,7 @@ type Patch struct {
 	Tier        *Tier     // empty: set no longer
 	Priority    *Priority // not Set: set no longer
 	DefaultDeny *bool
+	Audit       *bool
 	Rules       []Rule     // nil: inherit
 	Expected    *uuid.UUID // expected_revision_id; nil: whatever the head is
 }
@@ -47,14 +48,15 @@ const (
 	inputTier
 	inputPriority
 	inputDefaultDeny
+	inputMode
 )
 
 // inputOrder are the optional fields of an Order.
-const inputOrder = inputTier | inputPriority | inputDefaultDeny
+const inputOrder = inputTier | inputPriority | inputDefaultDeny | inputMode
 
 var inputFields = []string{
 	"slug", "display_name", "selector", "rules", "expected_revision_id", "id", "labels", "addresses",
-	"tier", "priority", "default_deny",
+	"tier", "priority", "default_deny", "mode",
 }
 
 // input holds the fields of every input; seen tells which were present.
@@ -69,7 +71,7 @@ type input struct {
 }
 
 // DecodeDraft reads {"slug","display_name"?,"selector","tier"?,"priority"?,
-// "default_deny"?,"rules"}. Like all
+// "default_deny"?,"mode"?,"rules"}. Like all
 // inputs it is read strictly; the error is Violations, every fault at once.
 func DecodeDraft(body []byte) (Draft, error) {
 	in, err := decodeInput(body, "a policy", inputSlug|inputSelector|inputRules, inputDisplayName|inputOrder)
@@ -80,8 +82,8 @@ func DecodeDraft(body []byte) (Draft, error) {
 }
 
 // DecodePatch reads any subset of {"display_name","selector","tier","priority",
-// "default_deny","rules","expected_revision_id"}; null takes back what tier,
-// priority or default_deny set. The error is Violations.
+// "default_deny","mode","rules","expected_revision_id"}; null takes back what tier,
+// priority, default_deny or mode set. The error is Violations.
 func DecodePatch(body []byte) (Patch, error) {
 	in, err := decodeInput(body, "a policy patch", 0,
 		inputDisplayName|inputSelector|inputOrder|inputRules|inputExpected)
@@ -104,6 +106,9 @@ func DecodePatch(body []byte) (Patch, error) {
 	if in.seen&inputDefaultDeny != 0 {
 		deny := !in.content.Order.NoDefaultDeny
 		p.DefaultDeny = &deny
+	}
+	if in.seen&inputMode != 0 {
+		p.Audit = &in.content.Order.Audit
 	}
 	if in.expected != uuid.Nil {
 		p.Expected = &in.expected
@@ -131,7 +136,7 @@ func DecodeNodeLine(line []byte) (NodeID, Facts, error) {
 }
 
 // DecodePreview reads the body of a dry run: {"selector","tier"?,"priority"?,
-// "default_deny"?,"rules"}. The error is Violations.
+// "default_deny"?,"mode"?,"rules"}. The error is Violations.
 func DecodePreview(body []byte) (Content, error) {
 	in, err := decodeInput(body, "a dry run", inputSelector|inputRules, inputOrder)
 	if err != nil {
@@ -171,6 +176,8 @@ func (in *input) readField(r *reader, name []byte, known uint) bool {
 		in.content.Order.Priority = readPriority(r)
 	case inputDefaultDeny:
 		in.content.Order.NoDefaultDeny = !readDefaultDeny(r)
+	case inputMode:
+		in.content.Order.Audit = readAudit(r)
 	case inputRules:
 		in.content.Rules = readRules(r)
 	case inputExpected:

@@ -29,13 +29,16 @@ type Priority struct {
 }
 
 // Order is where a revision's rules stand among those of other policies
-// (docs/design.md#ordered-policy).
+// (docs/design.md#ordered-policy), and whether they are in force.
 type Order struct {
 	Tier     Tier
 	Priority Priority
 	// NoDefaultDeny is default_deny: false. The rules then decide what they match
 	// and leave what nothing matches as it was.
 	NoDefaultDeny bool
+	// Audit is mode: audit. No rule of the revision is in force; nodes that can
+	// count what it would deny if it were.
+	Audit bool
 }
 
 // Ordered reports whether the revision sets tier or priority. Its rules then
@@ -56,6 +59,15 @@ func (o Order) Level() (Tier, uint32) {
 
 // Content is what the revision says.
 func (r Revision) Content() Content { return Content{r.Selector, r.Order, r.Rules} }
+
+// InForce are the rules that nodes enforce: those of the revision, and none of one
+// in audit mode.
+func (r Revision) InForce() []Rule {
+	if r.Order.Audit {
+		return nil
+	}
+	return r.Rules
+}
 
 // Extended reports whether the content has anything of ordered policy. A
 // binary from before that section cannot read it.
@@ -104,6 +116,14 @@ func readPriority(r *reader) Priority {
 	n, ok := r.number(0, MaxPriority, CodePriorityOutOfRange,
 		fmt.Sprintf("a priority; they are 0 to %d, lower first", MaxPriority))
 	return Priority{uint32(n), ok}
+}
+
+// readAudit reads enforce or audit; null is enforce.
+func readAudit(r *reader) (audit bool) {
+	if r.null() {
+		return false
+	}
+	return readOneOf(r, CodeUnknownMode, "is not a mode; use enforce or audit", Enforce, Audit) == Audit
 }
 
 // readDefaultDeny reads a boolean; null and what is none count as true.

@@ -95,6 +95,7 @@ func TestEveryFaultOfAnOrderedPolicyIsNamed(t *testing.T) {
 		faults     []string
 	}{
 		{"an unknown tier", draft(`,"tier":"top"`, fine), []string{"/tier unknown_tier"}},
+		{"an unknown mode", draft(`,"mode":"shadow"`, fine), []string{"/mode unknown_mode"}},
 		{"a tier that is no text", draft(`,"tier":1`, fine), []string{"/tier wrong_type"}},
 		{"a priority beyond the last", draft(`,"priority":16777216`, fine), []string{"/priority priority_out_of_range"}},
 		{"a negative priority", draft(`,"priority":-1`, fine), []string{"/priority priority_out_of_range"}},

@@ -115,6 +115,8 @@ func readRevision(r *reader) (rev Revision) {
 			rev.Order.Priority = readPriority(r)
 		case "default_deny":
 			rev.Order.NoDefaultDeny = !readDefaultDeny(r)
+		case "mode":
+			rev.Order.Audit = readAudit(r)
 		case "rules":
 			seen |= revisionRules
 			rev.Rules = readRules(r)

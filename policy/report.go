@@ -22,6 +22,9 @@ type Report struct {
 	Fingerprint [sha256.Size]byte // of its merged block; of a node without rules that of the two characters []
 	Outcome     Outcome
 	Reason      string // why it is not OutcomeApplied, for people: one line of at most MaxReason bytes
+	// Audited is what policies in audit mode would have denied since the node began to
+	// count, at most MaxAudited of them.
+	Audited []AuditCount
 }
 
 // Outcome says whether a node has the rules of its report in force.
@@ -58,7 +61,7 @@ func (r Report) Seq(base uint64) uint64 {
 }
 
 // MaxReport is the length of the longest report that is read, in bytes.
-const MaxReport = 2048
+const MaxReport = 4096
 
 // MaxReason is the length of the longest reason of a report, in bytes.
 const MaxReason = 512
@@ -70,8 +73,8 @@ const (
 
 var reportFields = []string{"version", "fingerprint"}
 
-// DecodeReport reads {"event_id","version","fingerprint","outcome","reason"},
-// strictly. One of the first two is enough, and the last two may be absent: then
+// DecodeReport reads {"event_id","version","fingerprint","outcome","reason","audited"},
+// strictly. One of the first two is enough, and the last three may be absent: then
 // the outcome is OutcomeApplied. The error is Violations, every fault at once.
 func DecodeReport(body []byte) (Report, error) {
 	var rep Report
@@ -92,6 +95,8 @@ func DecodeReport(body []byte) (Report, error) {
 				rep.Outcome = readOutcome(r)
 			case "reason":
 				rep.Reason = readReason(r)
+			case "audited":
+				rep.Audited = readAudited(r)
 			default:
 				return false
 			}
@@ -123,6 +128,9 @@ func AppendReport(b []byte, r Report) []byte {
 	if r.Reason != "" {
 		b = append(b, `,"reason":`...)
 		b, _ = jsontext.AppendQuote(b, r.Reason) // what is no UTF-8 is replaced
+	}
+	if len(r.Audited) > 0 {
+		b = appendAudited(append(b, `,"audited":`...), r.Audited)
 	}
 	return append(b, '}')
 }

@@ -2,9 +2,12 @@ package policy
 
 import (
 	"crypto/sha256"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,8 +47,10 @@ func TestAReportIsReadStrictly(t *testing.T) {
 		`{"event_id":"","fingerprint":"` + emptyPrint + `"}`:                             "invalid_version",
 		`{"event_id":"-7","fingerprint":"` + emptyPrint + `"}`:                           "invalid_version",
 		`{"event_id":"7"}`: "required",
-		`{"version":1,"node_seq":1,"fingerprint":"` + emptyPrint + `"}`:                                              "unknown_field",
-		`{"version":1,"version":1}`:                                                                                  "duplicate_key",
+		`{"version":1,"node_seq":1,"fingerprint":"` + emptyPrint + `"}`:                                                            "unknown_field",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","audited":[` + strings.Repeat(`{},`, 17) + `{}]}`:                         "too_many_counts",
+		`{"version":1,"fingerprint":"` + emptyPrint + `","audited":[{"policy_id":"x","egress":-1,"dropped":1},{"ingress":1e3},7]}`: "invalid_uuid invalid_count unknown_field wrong_type wrong_type",
+		`{"version":1,"version":1}`: "duplicate_key",
 		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":"failed"}`:                                        "unknown_outcome",
 		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":""}`:                                              "unknown_outcome",
 		`{"version":1,"fingerprint":"` + emptyPrint + `","outcome":1,"reason":null}`:                                 "wrong_type wrong_type",
@@ -86,7 +91,7 @@ func TestALineOfAnyTextIsAReason(t *testing.T) {
 		"x" + strings.Repeat("é", 300): "x" + strings.Repeat("é", MaxReason/2-1), // no half of a character
 	} {
 		require.Equal(t, want, ReasonOf(text))
-		r := Report{Outcome: OutcomeStale, Reason: ReasonOf(text)}
+		r := Report{Outcome: OutcomeStale, Reason: ReasonOf(text), Audited: slices.Repeat([]AuditCount{{uuid.New(), math.MaxUint64, math.MaxUint64}}, MaxAudited)}
 		body := AppendReport(nil, r)
 		require.LessOrEqual(t, len(body), MaxReport)
 		again, err := DecodeReport(body)

@@ -100,6 +100,8 @@ const (
 	CodeInvalidVersion     = "invalid_version"
 	CodeInvalidFingerprint = "invalid_fingerprint"
 	CodeUnknownOutcome     = "unknown_outcome" // of a report
+	CodeTooManyCounts      = "too_many_counts"
+	CodeInvalidCount       = "invalid_count"
 
 	CodeWavesOutOfRange   = "waves_out_of_range"
 	CodePercentOutOfRange = "percent_out_of_range"

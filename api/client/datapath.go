@@ -23,6 +23,9 @@ type Table struct {
 	Body        []byte
 	ETag        string
 	NotModified bool
+	// None: the table in audit mode was asked for, and no policy in that mode matches
+	// the node.
+	None bool
 }
 
 // TableQuery narrows a read of a table. The zero value asks for what the log holds now.
@@ -31,6 +34,8 @@ type TableQuery struct {
 	// Held is a table at hand: the plane may then send what changed since. nil: there
 	// is none.
 	Held *HeldTable
+	// Audit asks for the table as it would be if policies in audit mode were in force.
+	Audit bool
 }
 
 // HeldTable is a table that was answered before.
@@ -47,13 +52,20 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 	if ask.Held != nil {
 		accept = http.Header{"Accept-Encoding": {dcz.Coding + ", gzip"}, dcz.Header: {dcz.Name(ask.Held.Fingerprint)}}
 	}
-	res, err := d.c.state(ctx, ask.StateQuery, accept, "v1", "nodes", id, "datapath")
+	q := url.Values{}
+	if ask.Audit {
+		q.Set("mode", "audit")
+	}
+	res, err := d.c.state(ctx, ask.StateQuery, q, accept, "v1", "nodes", id, "datapath")
 	if err != nil {
 		return Table{}, err
 	}
 	defer res.Body.Close()
-	t := Table{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
-	if t.NotModified {
+	t := Table{
+		ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified,
+		None: res.StatusCode == http.StatusNoContent,
+	}
+	if t.NotModified || t.None {
 		return t, nil
 	}
 	if t.Body, err = ask.decode(res); err == nil {
@@ -93,6 +105,8 @@ func (ask TableQuery) decode(res *http.Response) ([]byte, error) {
 type Flow struct {
 	Direction, Peer, Protocol string
 	Port                      uint16
+	// Audit asks what would happen if policies in audit mode were in force.
+	Audit bool
 }
 
 // Explain says what a node does with a flow, and why.
@@ -100,6 +114,9 @@ func (d Datapath) Explain(ctx context.Context, id string, f Flow) (resource.Flow
 	q := url.Values{"direction": {f.Direction}, "peer": {f.Peer}, "protocol": {f.Protocol}}
 	if f.Port != 0 {
 		q.Set("port", strconv.Itoa(int(f.Port)))
+	}
+	if f.Audit {
+		q.Set("mode", "audit")
 	}
 	return get[resource.FlowVerdict](ctx, d.c, q, "v1", "nodes", id, "explain")
 }

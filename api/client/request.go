@@ -206,11 +206,11 @@ func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path
 const maxState = 256 << 20
 
 // state asks for a state; the answer's body is the caller's to close.
-func (c *Client) state(ctx context.Context, ask StateQuery, header http.Header, path ...string) (*http.Response, error) {
-	q := request{method: http.MethodGet, path: path, header: http.Header{}}
+func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, header http.Header, path ...string) (*http.Response, error) {
+	q := request{method: http.MethodGet, path: path, query: query, header: http.Header{}}
 	maps.Copy(q.header, header)
 	if ask.MinSeq > 0 {
-		q.query = url.Values{"min_seq": {strconv.FormatUint(ask.MinSeq, 10)}}
+		q.query.Set("min_seq", strconv.FormatUint(ask.MinSeq, 10))
 	}
 	if ask.ETag != "" {
 		q.header["If-None-Match"] = []string{ask.ETag}
@@ -220,7 +220,7 @@ func (c *Client) state(ctx context.Context, ask StateQuery, header http.Header, 
 
 // whole reads an answer as it came; nil when it is not modified.
 func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
-	res, err := c.state(ctx, ask, nil, path...)
+	res, err := c.state(ctx, ask, url.Values{}, nil, path...)
 	if err != nil {
 		return nil, nil, err
 	}

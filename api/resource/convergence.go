@@ -11,6 +11,8 @@ type Applied struct {
 	Fingerprint string `json:"fingerprint"` // base64 of 32 bytes, 44 characters
 	Outcome     string `json:"outcome,omitempty" doc:"Whether the rules are in force. applied, as when absent: they are. refused: they could not be put in force. stale: the node could not learn for too long whether they are still right. drift: something else was in force, until the node put it right. Of all but the first the report does not count as applied."`
 	Reason      string `json:"reason,omitempty" doc:"Why they are not, for people: one line."`
+
+	Audited []AuditCount `json:"audited,omitempty" doc:"What policies in audit mode would have denied since the node began to count, at most 16 of them."`
 }
 
 // Rollout says how far a policy has come.
@@ -24,6 +26,7 @@ type Rollout struct {
 	P99Seconds *float64  `json:"p99_seconds" doc:"The same for 99 of 100 nodes."`
 	Refused    []Refused `json:"refused,omitempty" doc:"Nodes of the policy whose table is refused, so that they keep their last good one: those that asked this worker, and the first node of each label set. Absent when there are none."` // nodes that keep an older table
 	Refusals   []Refusal `json:"refusals,omitempty" doc:"Of the lagging nodes, those that reported that something is not applied, those that do so for the longest first, as many as were asked for. Absent when there are none."`
+	Audited    *Audited  `json:"audited,omitempty" doc:"What nodes would have denied, of a policy in audit mode. Absent for others."`
 }
 
 // Refusal is a node that reported that it does not have in force what it was sent.

@@ -50,6 +50,7 @@ type Order struct {
 	Tier        string  `json:"tier,omitempty"`
 	Priority    *uint32 `json:"priority,omitempty"`
 	DefaultDeny *bool   `json:"default_deny,omitempty" doc:"False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."`
+	Mode        string  `json:"mode,omitempty" doc:"Audit: no rule of the policy is in force, and nodes that can count what it would deny. Absent, it is enforce."`
 }
 
 // Selector names the nodes that take part in a policy, a side each.
@@ -72,6 +73,7 @@ type NewOrder struct {
 	Tier        *string `json:"tier"`
 	Priority    *uint32 `json:"priority"`
 	DefaultDeny *bool   `json:"default_deny"`
+	Mode        *string `json:"mode"`
 }
 
 // Whole is o with what it does not set said.
@@ -79,6 +81,9 @@ func (o Order) Whole() *NewOrder {
 	whole := &NewOrder{Priority: o.Priority, DefaultDeny: o.DefaultDeny}
 	if o.Tier != "" {
 		whole.Tier = &o.Tier
+	}
+	if o.Mode != "" {
+		whole.Mode = &o.Mode
 	}
 	return whole
 }

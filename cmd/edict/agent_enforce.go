@@ -40,16 +40,28 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 	case f.maxAge <= 0:
 		return nil, cli.Usage(cmd, "--max-age %s: give a time above 0", f.maxAge)
 	}
-	kernel, err := enforce.OpenNft()
+	kernels, err := openKernels()
 	if err != nil {
 		return nil, cli.Failed(exitConfig, "--apply nftables: %v", err)
 	}
 	options := agent.EnforcerOptions{
-		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c.Datapath, Kernel: kernel,
+		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c.Datapath, Kernel: kernels[0], AuditKernel: kernels[1],
 		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
 		MaxAge: f.maxAge, Log: opt.Log,
 	}
 	return func(ctx context.Context) (running, error) { return agent.OpenEnforcer(ctx, options) }, nil
+}
+
+// openKernels opens the table in force, and the one that counts.
+func openKernels() (kernels []enforce.Kernel, err error) {
+	for _, table := range []string{enforce.TableName, enforce.AuditTableName} {
+		k, err := enforce.OpenNft(table)
+		if err != nil {
+			return nil, err
+		}
+		kernels = append(kernels, k)
+	}
+	return kernels, nil
 }
 
 // agentDir is the directory of a command about an agent.
@@ -128,11 +140,11 @@ root: then nothing is enforced, also after a boot. Stop the agent first.
 				return err
 			}
 			defer unlock()
-			kernel, err := enforce.OpenNft()
+			kernels, err := openKernels()
 			if err != nil {
 				return cli.Failed(exitConfig, "%v", err)
 			}
-			return agent.RemoveTable(cmd.Context(), kernel, dir)
+			return agent.RemoveTable(cmd.Context(), kernels, dir)
 		},
 	}
 	agentDir(cmd, &dir)

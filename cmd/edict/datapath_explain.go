@@ -11,21 +11,25 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/policy"
 )
 
 // flowFlags are those that name a flow.
-type flowFlags struct{ to, from, port string }
+type flowFlags struct{ to, from, port, mode string }
 
 func (f *flowFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "the peer that the node opens the flow to: a node or an address")
 	cmd.Flags().StringVar(&f.from, "from", "", "the peer that opens the flow to the node: a node or an address")
+	cmd.Flags().StringVar(&f.mode, "mode", string(policy.Enforce), "enforce, or audit: as if policies in audit mode were in force")
 	cmd.Flags().StringVar(&f.port, "port", "", "port and protocol at the flow's destination, such as 443/tcp or 53/udp; or icmp")
 }
 
 // flow reads the flags; what the plane can judge is left to it.
 func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
-	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp"}
+	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp", Audit: f.mode == string(policy.Audit)}
 	switch {
+	case f.mode != string(policy.Enforce) && f.mode != string(policy.Audit):
+		return q, cli.Usage(cmd, "--mode %q: use enforce or audit", f.mode)
 	case f.to == "" == (f.from == ""):
 		return q, cli.Usage(cmd, "name one peer, with --to or with --from")
 	case f.from != "":

@@ -97,9 +97,9 @@ func differs(d resource.Diff) error {
 	return cli.Exit(cli.Differs)
 }
 
-// orderCells are tier, priority and default_deny; what is not set is a dash.
-func orderCells(o resource.Order) [3]string {
-	cells := [3]string{cmp.Or(o.Tier, "-"), "-", "true"}
+// orderCells are tier, priority, default_deny and mode; what is not set is a dash.
+func orderCells(o resource.Order) [4]string {
+	cells := [4]string{cmp.Or(o.Tier, "-"), "-", "true", cmp.Or(o.Mode, "enforce")}
 	if o.Priority != nil {
 		cells[1] = fmt.Sprint(*o.Priority)
 	}
@@ -113,7 +113,7 @@ func orderCells(o resource.Order) [3]string {
 func writeDiff(w io.Writer, d resource.Diff) {
 	if o := d.Order; o != nil {
 		before, after := orderCells(o.Before), orderCells(o.After)
-		for i, name := range []string{"tier", "priority", "default_deny"} {
+		for i, name := range []string{"tier", "priority", "default_deny", "mode"} {
 			if before[i] != after[i] {
 				fmt.Fprintf(w, "~ %s: %s -> %s\n", name, before[i], after[i])
 			}

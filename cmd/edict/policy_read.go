@@ -67,6 +67,9 @@ func writeOrder(w io.Writer, o resource.Order) {
 	if o.DefaultDeny != nil {
 		fmt.Fprintf(w, "Default deny: %t\n", *o.DefaultDeny)
 	}
+	if o.Mode != "" {
+		fmt.Fprintf(w, "Mode:         %s\n", o.Mode)
+	}
 }
 
 func writeRules(w io.Writer, rules []resource.Rule) {

@@ -119,6 +119,10 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 	if r.Waves != nil {
 		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*r.Waves))
 	}
+	if a := r.Audited; a != nil {
+		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %d nodes that count\n", a.Egress, a.Ingress, a.Nodes)
+		fmt.Fprintf(w, "              and %d of egress, %d of ingress would have been allowed by no rule\n", a.ByDefault.Egress, a.ByDefault.Ingress)
+	}
 	if r.P50Seconds != nil && r.P99Seconds != nil {
 		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)
 	}

@@ -168,11 +168,13 @@ func brokenRules() map[string]string {
 		policy.CodeInvalidVersion:     "a version is no whole number below 2^64",
 		policy.CodeInvalidFingerprint: "a fingerprint is not the base64 of 32 bytes",
 		policy.CodeUnknownOutcome:     "an outcome is none of applied, refused, stale and drift",
+		policy.CodeTooManyCounts:      "a report counts for more than 16 policies in audit mode",
+		policy.CodeInvalidCount:       "a count of packets is no whole number below 2^64",
 
 		policy.CodeInvalidArtifactName:      "the kind or the name of an artifact is no DNS label",
 		policy.CodeInvalidAdmissionPolicyID: "an admission policy's id is no DNS label",
 		policy.CodeUnknownLevel:             "a policy_type is none of Global, Tenant and User",
-		policy.CodeUnknownMode:              "a mode is neither enforce nor shadow",
+		policy.CodeUnknownMode:              "a mode is neither enforce nor, of a policy, audit, or, of an admission policy, shadow",
 		policy.CodeInvalidPriority:          "a priority is no whole number from 0 to 2147483647",
 		policy.CodeOwnerForbidden:           "a policy has an owner that its level cannot have",
 		policy.CodeControlCharacter:         "a text has control characters",
@@ -193,7 +195,7 @@ func ruleFaults(more ...string) []string {
 	return append(more, policy.CodeMissing, policy.CodeUnknownAction, policy.CodeUnknownProtocol, policy.CodeInvalidCIDR,
 		policy.CodeCIDRNotMasked, policy.CodeCIDRFamilyMismatch, policy.CodePortsRequired, policy.CodePortsForbidden,
 		policy.CodePortOutOfRange, policy.CodePortRangeInverted, policy.CodeRulesOutOfRange, policy.CodeSelectorSyntax,
-		policy.CodeUnknownTier, policy.CodePriorityOutOfRange, policy.CodeSelectorAndCIDR, policy.CodeProxyPortRequired,
+		policy.CodeUnknownTier, policy.CodeUnknownMode, policy.CodePriorityOutOfRange, policy.CodeSelectorAndCIDR, policy.CodeProxyPortRequired,
 		policy.CodeProxyPortForbidden, policy.CodeListenerPriorityForbidden, policy.CodeListenerPriorityOutOfRange,
 		policy.CodeUnknownAuth, policy.CodeAuthForbidden, policy.CodeUnknownDirection)
 }

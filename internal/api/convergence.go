@@ -62,7 +62,7 @@ func (h *convergenceHandlers) routes() []Route {
 			Answers: []Answer{{Status: http.StatusAccepted}},
 			Problems: writeProblems(bodyProblems(CodeNodeNotFound, CodeStarting, CodeTooManyAtOnce, CodeVersionAhead,
 				policy.CodeMissing, policy.CodeInvalidVersion, policy.CodeInvalidFingerprint,
-				policy.CodeUnknownOutcome, policy.CodeTextTooLong, policy.CodeControlCharacter)...),
+				policy.CodeUnknownOutcome, policy.CodeTooManyCounts, policy.CodeInvalidCount, policy.CodeInvalidUUID, policy.CodeTextTooLong, policy.CodeControlCharacter)...),
 			serve: h.reportApplied,
 		},
 		{
@@ -170,6 +170,7 @@ func (h *convergenceHandlers) rollout(c *call) error {
 		return starting(errors.New("nobody follows reports here"))
 	}
 	var waves *resource.Waves
+	audit := false
 	err = h.reads.check(c, func(v *projector.View) error {
 		_, ok, err := v.Steps(project, id, 1)
 		if err == nil && !ok {
@@ -177,6 +178,11 @@ func (h *convergenceHandlers) rollout(c *call) error {
 		}
 		if err == nil {
 			waves, err = wavesOf(v, project, id)
+		}
+		if err == nil {
+			var p policy.Policy
+			p, _, err = v.Policy(project, id)
+			audit = p.Head.Order.Audit
 		}
 		return err
 	})
@@ -197,10 +203,20 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	if err != nil {
 		return busy(err)
 	}
-	return c.json(http.StatusOK, resource.Rollout{
+	out := resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
 		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused, Waves: waves, Refusals: showRefusals(r.Refusals),
-	})
+	}
+	if audit {
+		out.Audited = showAudited(r.Audited)
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func showAudited(a convergence.Audited) *resource.Audited {
+	return &resource.Audited{
+		Nodes: a.Nodes, Egress: a.Denied.Egress, Ingress: a.Denied.Ingress, ByDefault: resource.AuditedByDefault(a.ByDefault),
+	}
 }
 
 func showRefusals(list []convergence.Refusal) []resource.Refusal {

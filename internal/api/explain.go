@@ -99,11 +99,15 @@ func (h *tableHandlers) explain(c *call) error {
 	if err := h.reads.node(c, id); err != nil {
 		return err
 	}
+	audit, err := c.audit()
+	if err != nil {
+		return err
+	}
 	f, err := c.flow() // before the table, which may be much work
 	if err != nil {
 		return err
 	}
-	a, list, err := h.listOf(c)
+	a, list, err := h.listOf(c, audit)
 	if err != nil {
 		return err
 	}

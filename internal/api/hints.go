@@ -43,7 +43,11 @@ var (
 		Minimum:     openapi.N(0), Maximum: openapi.N(policy.MaxPriority), Examples: []any{100},
 	}
 	defaultDeny = schema{Description: "False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."}
-	labels      = schema{
+	enforcement = schema{
+		Description: "Audit: no rule of the policy is in force; nodes that can count what it would deny if it were. Absent, it is enforce.",
+		Enum:        openapi.OneOfTexts(policy.Enforce, policy.Audit),
+	}
+	labels = schema{
 		Description:          "What selectors match: keys and values as Kubernetes has them.",
 		MaxProperties:        openapi.N(policy.MaxLabels),
 		PropertyNames:        &schema{Type: "string", MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxLabelPrefix + 1 + policy.MaxLabelName)},

@@ -34,6 +34,7 @@ func admissionHints() map[string]hint {
 		"AdmissionEffect.tier":         {Schema: tier},
 		"AdmissionEffect.priority":     {Schema: admissionPriority},
 		"AdmissionEffect.default_deny": {Schema: defaultDeny},
+		"AdmissionEffect.mode":         {Schema: enforcement},
 
 		"AdmissionNote":        says("What admission policies made of what an author sent."),
 		"AdmissionNote.status": {Schema: admissionStatus},

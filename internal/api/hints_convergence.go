@@ -41,6 +41,9 @@ func convergenceHints() map[string]hint {
 		"Abort":                         says("That a rollout is to end."),
 		"Abort.reason":                  {Schema: schema{MaxLength: openapi.N(policy.MaxReason)}},
 
+		"Audited":            says("What nodes counted for a policy in audit mode."),
+		"AuditedByDefault":   says("Packets that no rule would have allowed."),
+		"AuditCount":         says("What a node counted for a policy in audit mode."),
 		"Refusal":            says("A node that reported that it does not have in force what it was sent."),
 		"Refusal.node_id":    {Schema: nodeID},
 		"Refusal.outcome":    {Schema: schema{Enum: openapi.OneOfTexts(policy.Outcomes[1:]...)}},

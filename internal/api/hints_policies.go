@@ -48,6 +48,7 @@ func draftHints() map[string]hint {
 		"Draft.tier":         {Schema: tier},
 		"Draft.priority":     {Schema: priority},
 		"Draft.default_deny": {Schema: defaultDeny},
+		"Draft.mode":         {Schema: enforcement},
 		"Draft.rules":        {Schema: rules},
 
 		"Patch":                      says("What a new revision changes; the rest is inherited from the head."),
@@ -55,6 +56,7 @@ func draftHints() map[string]hint {
 		"Patch.tier":                 {Schema: schema{Description: tier.Description + " Null: set no longer.", Type: []string{"string", "null"}, Enum: append(openapi.OneOfTexts(policy.Admin, policy.Normal, policy.Baseline), nil)}, Optional: true},
 		"Patch.priority":             {Schema: schema{Description: priority.Description + " Null: set no longer.", Type: []string{"integer", "null"}, Minimum: openapi.N(0), Maximum: openapi.N(policy.MaxPriority)}, Optional: true},
 		"Patch.default_deny":         {Schema: schema{Description: defaultDeny.Description + " Null: true.", Type: []string{"boolean", "null"}}, Optional: true},
+		"Patch.mode":                 {Schema: schema{Description: enforcement.Description + " Null: enforce.", Type: []string{"string", "null"}, Enum: append(openapi.OneOfTexts(policy.Enforce, policy.Audit), nil)}, Optional: true},
 		"Patch.rules":                {Schema: rules},
 		"Patch.expected_revision_id": {Schema: schema{Type: []string{"string", "null"}, Format: "uuid"}},
 
@@ -62,6 +64,7 @@ func draftHints() map[string]hint {
 		"Preview.tier":         {Schema: tier},
 		"Preview.priority":     {Schema: priority},
 		"Preview.default_deny": {Schema: defaultDeny},
+		"Preview.mode":         {Schema: enforcement},
 		"Preview.rules":        {Schema: rules},
 	}
 }
@@ -81,19 +84,22 @@ func policyHints() map[string]hint {
 		"Policy.tier":         inLists(tier),
 		"Policy.priority":     inLists(priority),
 		"Policy.default_deny": inLists(defaultDeny),
+		"Policy.mode":         inLists(enforcement),
 
 		"Revision":                says("One published state of a policy. Revisions never change."),
 		"Revision.tier":           {Schema: tier},
 		"Revision.priority":       {Schema: priority},
 		"Revision.default_deny":   {Schema: defaultDeny},
+		"Revision.mode":           {Schema: enforcement},
 		"Revision.rules":          {Schema: rules},
 		"Revision.created_by":     {Schema: schema{MaxLength: openapi.N(policy.MaxCreatedBy)}},
 		"Revision.correlation_id": {Schema: schema{MaxLength: openapi.N(policy.MaxCreatedBy)}},
 
 		"Diff":           says("The change from one revision's rules to another's; lists are in canonical order."),
-		"OrderChange":    says("Tier, priority and default_deny of both revisions."),
+		"OrderChange":    says("Tier, priority, default_deny and mode of both revisions."),
 		"Order":          says("Where a policy's rules stand among those of others."),
 		"Order.tier":     {Schema: tier},
+		"Order.mode":     {Schema: enforcement},
 		"Order.priority": {Schema: priority},
 		"Modified":       says("One rule that does something else than before."),
 

@@ -36,7 +36,7 @@ func (h *tableHandlers) policies(c *call) error {
 	if err != nil {
 		return err
 	}
-	a, list, err := h.listOf(c)
+	a, list, err := h.listOf(c, false)
 	if err != nil {
 		return err
 	}
@@ -58,17 +58,17 @@ func (h *tableHandlers) policies(c *call) error {
 
 // listOf is the table of the node in the path, and the list that it is made of. A
 // policy may change between the two: then both are read again.
-func (h *tableHandlers) listOf(c *call) (a snapshot.Answer, list nodeList, err error) {
+func (h *tableHandlers) listOf(c *call, audit bool) (a snapshot.Answer, list nodeList, err error) {
 	const attempts = 3
 	for range attempts {
-		if a, err = h.tableOf(c); err != nil {
+		if a, err = h.tableOf(c, audit); err != nil {
 			return a, list, err
 		}
 		list = listIn(a.Table)
 		if a.Refused != nil { // it enforces what its policies said before
 			break
 		}
-		written, err := h.written(c.r.Context(), a)
+		written, err := h.written(c.r.Context(), a, audit)
 		if err != nil {
 			return a, list, err
 		}
@@ -97,22 +97,22 @@ const fewPolicies = 32
 
 // written is what the policies that match a node say now. Where there are many of
 // them, the project takes its turn.
-func (h *tableHandlers) written(ctx context.Context, a snapshot.Answer) (list nodeList, err error) {
+func (h *tableHandlers) written(ctx context.Context, a snapshot.Answer, audit bool) (list nodeList, err error) {
 	ctx, end := untilStop(ctx)
 	defer end()
-	list, all, err := h.heads(a.Node.ID, fewPolicies, func() error { return context.Cause(ctx) })
+	list, all, err := h.heads(a.Node.ID, audit, fewPolicies, func() error { return context.Cause(ctx) })
 	if err == nil && !all {
 		err = h.tables.Share(ctx, a.Node.Project, func(proceed func() error) (err error) {
-			list, _, err = h.heads(a.Node.ID, math.MaxInt, proceed)
+			list, _, err = h.heads(a.Node.ID, audit, math.MaxInt, proceed)
 			return err
 		})
 	}
 	return list, busy(err)
 }
 
-// heads reads the heads of the policies that match a node; all is false where there
-// are more than most.
-func (h *tableHandlers) heads(id policy.NodeID, most int, proceed func() error) (list nodeList, all bool, err error) {
+// heads reads the heads of the policies that match a node, in audit all of them as if
+// they were in force; all is false where there are more than most.
+func (h *tableHandlers) heads(id policy.NodeID, audit bool, most int, proceed func() error) (list nodeList, all bool, err error) {
 	e, ok, err := h.model.Enforcement(id)
 	if err != nil || !ok {
 		return list, true, err
@@ -134,7 +134,11 @@ func (h *tableHandlers) heads(id policy.NodeID, most int, proceed func() error) 
 		if err != nil {
 			return list, true, err
 		}
-		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
+		head := datapath.Head{Policy: ref.Policy, Revision: r}
+		if audit {
+			head = head.Enforced()
+		}
+		heads = append(heads, head)
 	}
 	plain := datapath.Plain(heads)
 	for _, h := range heads {

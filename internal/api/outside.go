@@ -34,6 +34,7 @@ func addressText(n policy.Node) string {
 func untouched(model views, content policy.Content, matched sides, proceed func() error) ([]lint.Warning, error) {
 	const part, names = 256, 3
 	all := slices.Collect(union(matched.source, matched.destination))
+	content.Order.Audit = false // it says what would be if the policy were in force
 	reach, plain, found := datapath.NewReach(content), !content.Extended(), lint.Nodes{}
 	for list := range slices.Chunk(all, part) {
 		if err := proceed(); err != nil {

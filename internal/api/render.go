@@ -65,6 +65,9 @@ func showOrder(o policy.Order) resource.Order {
 	if deny := false; o.NoDefaultDeny {
 		out.DefaultDeny = &deny
 	}
+	if o.Audit {
+		out.Mode = string(policy.Audit)
+	}
 	return out
 }
 

@@ -140,4 +140,7 @@ func reorder(o *policy.Order, patch policy.Patch) {
 	if patch.DefaultDeny != nil {
 		o.NoDefaultDeny = !*patch.DefaultDeny
 	}
+	if patch.Audit != nil {
+		o.Audit = *patch.Audit
+	}
 }

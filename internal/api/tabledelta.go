@@ -18,14 +18,14 @@ const maxDeltas = 2
 // delta answers with a body, coded with the table that the client says it has. It
 // reports false, and has written nothing, where that table is not known here, where the
 // client does not take the coding, and while too many do the same.
-func (h *tableHandlers) delta(c *call, a snapshot.Answer, body []byte) bool {
+func (h *tableHandlers) delta(c *call, tables *snapshot.Tables, a snapshot.Answer, body []byte) bool {
 	header := c.w.Header()
 	header.Add("Vary", dcz.Header)
 	sum, ok := dcz.ParseName(c.r.Header.Get(dcz.Header))
 	if !ok || len(body) < minCoded || len(body) > dcz.Max || !takesCoding(c.r.Header.Values("Accept-Encoding"), dcz.Coding) {
 		return false
 	}
-	held, ok := h.tables.Kept(a.Node.Project, sum)
+	held, ok := tables.Kept(a.Node.Project, sum)
 	if !ok || len(held.Body)+2 > dcz.Max || !h.deltas.TryAcquire(1) {
 		return false
 	}

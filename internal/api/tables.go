@@ -13,9 +13,11 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/compiler/lint"
 	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/policy"
 )
 
 const (
@@ -48,16 +50,16 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read the table that a node looks flows up in",
-			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam},
-			Answers:  cachedAnswer(resource.Datapath{}, "ETag"),
-			Problems: tables, serve: h.datapath,
+			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam, modeParam},
+			Answers:  append(cachedAnswer(resource.Datapath{}, "ETag"), Answer{Status: http.StatusNoContent}),
+			Problems: append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), serve: h.datapath,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Say what a node does with a flow, and why",
-			Params:   append(flowParams(), minSeqParam),
+			Params:   append(flowParams(), modeParam, minSeqParam),
 			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
-			Problems: append(tables[:len(tables):len(tables)], explainFaults()...),
+			Problems: append(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), explainFaults()...),
 			serve:    h.explain,
 		},
 		{
@@ -70,8 +72,47 @@ func (h *tableHandlers) routes() []Route {
 	}
 }
 
+var modeParam = Param{
+	Name: "mode", In: "query", Summary: "Audit: as it would be if policies in audit mode were in force. The table of a node that no such policy matches is 204 then.",
+	Schema: &openapi.Schema{Type: "string", Enum: openapi.OneOfTexts(policy.Enforce, policy.Audit), Default: string(policy.Enforce)},
+}
+
+// audit reports whether the table in audit mode is asked for.
+func (c *call) audit() (bool, error) {
+	switch mode := c.r.URL.Query().Get(modeParam.Name); policy.Mode(mode) {
+	case "", policy.Enforce:
+		return false, nil
+	case policy.Audit:
+		return true, nil
+	default:
+		return false, invalid(policy.Violations{{Pointer: "/mode", Code: policy.CodeUnknownMode, Detail: fmt.Sprintf("%.32q is not a mode; use enforce or audit", mode)}})
+	}
+}
+
+// audited reports whether a policy in audit mode matches the node in the path.
+func (h *tableHandlers) audited(c *call) (bool, error) {
+	id, err := c.pathNode()
+	if err != nil {
+		return false, err
+	}
+	if err := h.reads.fresh(c); err != nil {
+		return false, err
+	}
+	if err := h.reads.node(c, id); err != nil {
+		return false, err
+	}
+	return h.tables.Audited(id)
+}
+
+func (h *tableHandlers) tablesIn(audit bool) *snapshot.Tables {
+	if audit {
+		return h.tables.InAudit()
+	}
+	return h.tables
+}
+
 // tableOf is the table of the node in the path, as fresh as a node's state.
-func (h *tableHandlers) tableOf(c *call) (snapshot.Answer, error) {
+func (h *tableHandlers) tableOf(c *call, audit bool) (snapshot.Answer, error) {
 	id, err := c.pathNode()
 	if err != nil {
 		return snapshot.Answer{}, err
@@ -81,12 +122,13 @@ func (h *tableHandlers) tableOf(c *call) (snapshot.Answer, error) {
 	}
 	ctx, end := untilStop(c.r.Context())
 	defer end()
-	a, ok, err := h.tables.Of(ctx, id)
+	tables := h.tablesIn(audit)
+	a, ok, err := tables.Of(ctx, id)
 	if err == nil && !ok { // it may have come since
 		if err := h.reads.catchUp(c, 0); err != nil {
 			return a, err
 		}
-		a, ok, err = h.tables.Of(ctx, id)
+		a, ok, err = tables.Of(ctx, id)
 	}
 	if err == nil && !ok {
 		err = nodeNotFound(id)
@@ -136,7 +178,20 @@ func showRefused(r *snapshot.Refusal) *resource.Refused {
 // datapath sends the table's bytes as they were made once; what is
 // the node's own stands around them.
 func (h *tableHandlers) datapath(c *call) error {
-	a, err := h.tableOf(c)
+	audit, err := c.audit()
+	if err != nil {
+		return err
+	}
+	if audit {
+		switch audited, err := h.audited(c); {
+		case err != nil:
+			return err
+		case !audited:
+			c.w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	}
+	a, err := h.tableOf(c, audit)
 	if err != nil {
 		return err
 	}
@@ -153,7 +208,7 @@ func (h *tableHandlers) datapath(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !h.delta(c, a, body) {
+	if !h.delta(c, h.tablesIn(audit), a, body) {
 		c.coded(http.StatusOK, mediaJSON, body)
 	}
 	return nil

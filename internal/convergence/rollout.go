@@ -32,6 +32,9 @@ type Rollout struct {
 	// Refusals are those that lag and say that something is not applied, those that
 	// do so for the longest first, at most as many as were asked for.
 	Refusals []Refusal
+	// Audited is what the nodes that must have the policy say they would have denied,
+	// if it is in audit mode.
+	Audited Audited
 	// P50 and P99 are seconds from the commit of the policy's last change until
 	// a report proved it applied; nil when that is known of no node.
 	P50, P99 *float64
@@ -141,6 +144,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary,
 			}
 			if c.has {
 				out.Desired++
+				t.table.audits.addTo(&out.Audited, member.Ordinal, id)
 			}
 			if done && c.seq == newest && member.Facts < c.seq && r.first(c.seq) {
 				times.add(max(0, r.arrived().Sub(c.time)))

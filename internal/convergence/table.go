@@ -70,9 +70,12 @@ type table struct {
 	count   int     // nodes that reported
 	not     int     // of these, those that said last that something is not applied; removed nodes, too
 	reasons reasons // of those
+	audits  audits
 }
 
-func newTable() *table { return &table{pages: map[uint32]*[1 << pageBits]report{}} }
+func newTable() *table {
+	return &table{pages: map[uint32]*[1 << pageBits]report{}, audits: audits{}}
+}
 
 var silence report
 
@@ -96,6 +99,7 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 	r = &p[ordinal&(1<<pageBits-1)]
 	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano()), outcome: said.Outcome}
 	t.reasons.note(ordinal, said)
+	t.audits.note(ordinal, said)
 	switch {
 	case r.known() && r.version == said.Version && r.print == next.print && r.outcome == next.outcome:
 		return r, false // said again: what was proven was proven then

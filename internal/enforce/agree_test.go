@@ -111,6 +111,9 @@ func (w *world) redraw(c func(int) int) {
 			open := false
 			p.DefaultDeny = &open
 		}
+		if c(4) == 0 {
+			p.Mode = "audit"
+		}
 		for range 1 + c(8) {
 			p.Rules = append(p.Rules, drawRule(c))
 		}
@@ -176,8 +179,10 @@ func drawRule(c func(int) int) gen.Rule {
 }
 
 // answer is the plane's table, and its bytes.
-func (w *world) answer() (snapshot.Answer, []byte) {
-	a, ok, err := w.tables.Of(w.t.Context(), self)
+func (w *world) answer() (snapshot.Answer, []byte) { return w.answerIn(w.tables) }
+
+func (w *world) answerIn(tables *snapshot.Tables) (snapshot.Answer, []byte) {
+	a, ok, err := tables.Of(w.t.Context(), self)
 	require.NoError(w.t, err)
 	require.True(w.t, ok)
 	body := fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,%s}`, self, a.Seq, a.Fingerprint, a.Body)
@@ -201,7 +206,7 @@ func TestRealPacketsMeetWhatTheLookUpSays(t *testing.T) {
 }
 
 func agree(t *testing.T) {
-	nft, err := enforce.OpenNft()
+	nft, err := enforce.OpenNft(enforce.TableName)
 	require.NoError(t, err)
 	kernel := &counting{Kernel: nft}
 	n := enforce.NewNftables(kernel)
@@ -210,12 +215,13 @@ func agree(t *testing.T) {
 	_, text := w.answer()
 	apply(t, n, text)
 	wire.meet()
-	count := map[string]int{}
+	count, audit := map[string]int{}, newAuditor(t)
 	for seed := *policySeed; seed < *policySeed+uint64(*policies); seed++ {
 		c := rand.New(rand.NewPCG(seed, 8)).IntN
 		w.redraw(c)
 		a, text := w.answer()
 		apply(t, n, text)
+		audit.begin(w)
 		for i, got := range wire.shoot(c, *probesOfOne) {
 			peer, known := a.Find(got.peer.String())
 			require.True(t, known)
@@ -226,6 +232,9 @@ func agree(t *testing.T) {
 			}
 			if want != got.outcome {
 				require.Equal(t, want, got.outcome, "seed %d, probe %d: %+v\n%s\n%s", seed, i, got, text, w.slugs)
+			}
+			if want.verdict != "deny" {
+				audit.arrived(got)
 			}
 			count[want.verdict]++
 			count[fmt.Sprint(got.looked())]++
@@ -238,11 +247,15 @@ func agree(t *testing.T) {
 				count["any"]++
 			}
 		}
+		all, byRule := audit.end()
+		count["audited"] += all
+		count["audited rule"] += byRule
 	}
 	t.Log(count)
-	for _, kind := range []string{"allow", "deny", "redirect", "default", "identity", "any", "1", "6", "17", "132", "47"} {
+	for _, kind := range []string{"allow", "deny", "redirect", "default", "identity", "any", "audited", "1", "6", "17", "132", "47"} {
 		require.GreaterOrEqual(t, 60*count[kind], count["allow"], "too few: %s", kind)
 	}
+	require.Greater(t, count["audited rule"], 5)
 	require.Equal(t, 1, kernel.whole, "after the first, only what differs is changed")
 	require.NoError(t, n.Remove(t.Context()))
 	l, err := kernel.List(t.Context())

@@ -21,11 +21,13 @@ type Listing struct {
 	// Rules are those of each chain as the kernel writes them, which is not how they
 	// were written: they compare with an earlier listing.
 	Rules map[string]string
+	// Counters are how many packets each has counted.
+	Counters map[string]uint64
 }
 
 // NewListing is that of a table with nothing in it.
 func NewListing() *Listing {
-	return &Listing{Chains: map[string]string{}, Maps: map[string]string{}, Elements: map[string]string{}, Rules: map[string]string{}}
+	return &Listing{Chains: map[string]string{}, Maps: map[string]string{}, Elements: map[string]string{}, Rules: map[string]string{}, Counters: map[string]uint64{}}
 }
 
 // AddChain adds a chain and its rules.
@@ -84,8 +86,12 @@ type nftObject struct {
 		Chain string          `json:"chain"`
 		Expr  json.RawMessage `json:"expr"`
 	} `json:"rule"`
-	Map *nftMap `json:"map"`
-	Set *nftMap `json:"set"`
+	Map     *nftMap `json:"map"`
+	Set     *nftMap `json:"set"`
+	Counter *struct {
+		Name    string `json:"name"`
+		Packets uint64 `json:"packets"`
+	} `json:"counter"`
 }
 
 type nftChain struct {
@@ -137,6 +143,8 @@ func parseListing(text []byte) (*Listing, error) {
 			if err := l.takeMap(o.Map); err != nil {
 				return nil, err
 			}
+		case o.Counter != nil:
+			l.Counters[o.Counter.Name] = o.Counter.Packets
 		case o.Set != nil:
 			l.Maps[o.Set.Name] = "a set"
 		}

@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/knftables"
 )
 
-// The table that is ours. Nothing outside it is read or written.
+// The tables that are ours are of this family. Nothing outside them is read or
+// written.
 const (
 	Family    = knftables.InetFamily
-	TableName = "edict"
+	TableName = "edict" // of what is in force
 )
 
-// RemoveCommand takes everything of ours out of the kernel.
+// RemoveCommand takes everything that we deny out of the kernel.
 const RemoveCommand = "nft delete table inet edict"
 
 // Kernel is where a ruleset goes.
@@ -36,24 +37,26 @@ type Kernel interface {
 // way of the nft command.
 type Nft struct {
 	knftables.Interface
+	table string
 }
 
-// OpenNft finds the nft command, and tries whether it may be used.
-func OpenNft() (*Nft, error) {
-	tables, err := knftables.New(Family, TableName)
+// OpenNft finds the nft command, and tries whether it may be used. table is one of
+// TableName and AuditTableName.
+func OpenNft(table string) (*Nft, error) {
+	tables, err := knftables.New(Family, table)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("the nft command is not installed; install nftables 1.0.1 or newer: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("nftables cannot be used; run as root or with CAP_NET_ADMIN, on a kernel with nf_tables: %w", err)
 	}
-	return &Nft{tables}, nil
+	return &Nft{tables, table}, nil
 }
 
 // List implements Kernel.
 func (n *Nft) List(ctx context.Context) (*Listing, error) {
 	// Every object in one go: a list of each map would be a command for each.
-	cmd := exec.CommandContext(ctx, "nft", "-j", "list", "table", string(Family), TableName)
+	cmd := exec.CommandContext(ctx, "nft", "-j", "list", "table", string(Family), n.table)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	text, err := cmd.Output()

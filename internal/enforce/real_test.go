@@ -76,7 +76,7 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 		return
 	}
 	nft(t, "add table inet others; add chain inet others c { type filter hook input priority 5; }; add rule inet others c counter")
-	kernel, err := enforce.OpenNft()
+	kernel, err := enforce.OpenNft(enforce.TableName)
 	require.NoError(t, err)
 	n := enforce.NewNftables(kernel)
 	w, wire := newWorld(t, 1), newWire(t)

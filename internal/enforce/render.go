@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/knftables"
 
@@ -112,8 +111,7 @@ func Render(t *Table) (*Ruleset, error) {
 			(&renderer{Ruleset: r, stage: s, known: map[string]bool{}}).render(t, owners)
 		}
 	}
-	slices.SortFunc(r.chains, func(a, b *chain) int { return strings.Compare(a.name, b.name) })
-	slices.SortFunc(r.maps, func(a, b *vmap) int { return strings.Compare(a.name, b.name) })
+	r.sort()
 	return r, nil
 }
 

@@ -129,7 +129,7 @@ func TestAThousandPeersAndRulesFitTheKernel(t *testing.T) {
 	if !netns.Alone(t) {
 		return
 	}
-	kernel, err := enforce.OpenNft()
+	kernel, err := enforce.OpenNft(enforce.TableName)
 	require.NoError(t, err)
 	counted := &counting{Kernel: kernel}
 	n := enforce.NewNftables(counted)

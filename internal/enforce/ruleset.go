@@ -3,16 +3,19 @@
 package enforce
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"sigs.k8s.io/knftables"
 )
 
-// Ruleset is what the table inet edict holds: nothing of it names a time, so equal
+// Ruleset is what a table of ours holds: nothing of it names a time, so equal
 // tables of a node have equal rulesets.
 type Ruleset struct {
-	chains []*chain
-	maps   []*vmap
+	chains   []*chain
+	maps     []*vmap
+	counters []string // named ones, which rules count with
 }
 
 // chain is a list of rules; one with a hook is where packets come in.
@@ -49,6 +52,13 @@ func interval[T point[T]](from, to T, text func(T) string) string {
 }
 
 func portText(p port) string { return strconv.Itoa(int(p)) }
+
+// sort puts everything in the order of names.
+func (r *Ruleset) sort() {
+	slices.SortFunc(r.chains, func(a, b *chain) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(r.maps, func(a, b *vmap) int { return strings.Compare(a.name, b.name) })
+	slices.Sort(r.counters)
+}
 
 // Elements counts the intervals of all maps.
 func (r *Ruleset) Elements() (n int) {

@@ -24,6 +24,11 @@ func (r *Ruleset) replace(tx *knftables.Transaction) {
 // not touched, so that it costs what differs. Chains and maps of classes never
 // change: they are named by what they hold.
 func (r *Ruleset) change(from *Ruleset, tx *knftables.Transaction) {
+	for _, name := range r.counters {
+		if !slices.Contains(from.counters, name) {
+			tx.Add(&knftables.Counter{Name: name})
+		}
+	}
 	chains, held := r.chainsByName(), from.chainsByName()
 	for _, c := range r.chains {
 		if held[c.name] == nil {
@@ -68,6 +73,11 @@ func (r *Ruleset) change(from *Ruleset, tx *knftables.Transaction) {
 	for _, c := range from.chains {
 		if chains[c.name] == nil {
 			tx.Delete(&knftables.Chain{Name: c.name})
+		}
+	}
+	for _, name := range from.counters {
+		if !slices.Contains(r.counters, name) {
+			tx.Delete(&knftables.Counter{Name: name})
 		}
 	}
 }
@@ -146,5 +156,10 @@ func (r *Ruleset) differences(l *Listing) (out []string) {
 	said("chain", want.Chains, l.Chains)
 	said("map", want.Maps, l.Maps)
 	said("element", want.Elements, l.Elements)
+	for _, name := range r.counters {
+		if _, there := l.Counters[name]; !there {
+			out = append(out, "counter "+name+" is missing")
+		}
+	}
 	return out
 }

@@ -115,10 +115,10 @@ func (e entry) decode(ev policy.Event, err error) (entry, error) {
 		e.claimed = string(wire.AppendSubject(buf[:0], ev)) == m.Subject
 	}
 	if rc, ok := ev.(policy.RevisionCreated); ok && e.fault == nil {
-		e.ruleset = compiler.Compile(rc.Revision.Rules)
+		e.ruleset = compiler.Compile(rc.Revision.InForce())
 	}
 	if rs, ok := ev.(policy.RevisionStaged); ok && e.fault == nil {
-		e.ruleset = compiler.Compile(rs.Revision.Rules)
+		e.ruleset = compiler.Compile(rs.Revision.InForce())
 	}
 	if ar, ok := ev.(policy.ArtifactReleased); ok && e.fault == nil {
 		e.released, e.fault = readReleased(ar)

@@ -75,7 +75,7 @@ func (f rolloutFold) open(p *policyState) {
 	if r.phase == phaseStopped {
 		r.phase, r.ended, r.reason = phaseUnderWay, moment{}, ""
 	}
-	ruleset := compiler.Compile(ev.Revision.Rules)
+	ruleset := compiler.Compile(ev.Revision.InForce())
 	if len(r.opened) > len(r.waves) {
 		f.complete(p, ev, ruleset)
 		return

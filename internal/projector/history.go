@@ -289,7 +289,7 @@ func (m *model) Extended() (map[uuid.UUID][]uuid.UUID, error) {
 // extendedMarks are of texts that may have something of ordered policy: names and
 // values that nothing else has, and what may hide one.
 var extendedMarks = [][]byte{
-	[]byte(`"tier"`), []byte(`"priority"`), []byte(`"default_deny"`), []byte(`_selector"`), []byte(`"sctp"`),
+	[]byte(`"tier"`), []byte(`"priority"`), []byte(`"default_deny"`), []byte(`"mode"`), []byte(`_selector"`), []byte(`"sctp"`),
 	[]byte(`"pass"`), []byte(`"redirect"`), []byte(`"auth"`), []byte(`\`),
 }
 

@@ -260,6 +260,6 @@ func readStep(key, value []byte) (Step, error) {
 	r := reader{b: value}
 	return Step{
 		Seq: rev.Seq, Time: logTime(r.time()),
-		Selector: rev.Selector, Fingerprint: compiler.Compile(rev.Rules).Fingerprint,
+		Selector: rev.Selector, Fingerprint: compiler.Compile(rev.InForce()).Fingerprint,
 	}, r.err
 }

@@ -185,6 +185,8 @@ func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 	directed, ordinary := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80), revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
 	directed.Revision.Rules[0].Direction = policy.Ingress
+	audited := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
+	audited.Revision.Order.Audit = true
 	for _, c := range []struct {
 		event       policy.Event
 		claim, want string
@@ -193,6 +195,8 @@ func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 		{directed, "edict/v6", policy.Undecodable},
 		{directed, "edict/v8", policy.Undecodable},
 		{directed, "edict/v1", "applied"},
+		{audited, "edict/v11", "applied"},
+		{audited, "edict/v10", policy.Undecodable},
 		{ordinary, "edict/v7", policy.Undecodable},
 		{ordinary, "edict/v1", "applied"},
 	} {
@@ -228,7 +232,7 @@ func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T)
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": false, "edict/v11": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": false, "edict/v11": false, "edict/v12": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

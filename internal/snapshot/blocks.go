@@ -49,7 +49,6 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 		return State{}, false, err
 	}
 	heads, needs, err := b.needs(e)
-	matched := e.Matched
 	if err = errors.Join(err, e.Close()); err != nil || needs == needNone || fault.Always(fault.UnresolvedBlock) {
 		return State{}, false, err
 	}
@@ -63,7 +62,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 	case needs == needIfSplit && !a.first().Split():
 		return State{}, false, nil
 	}
-	return b.state(a, matched, heads), true, nil
+	return b.state(a, heads), true, nil
 }
 
 // A whole fleet may ask for its states at once, and a state is small: who asks for one
@@ -112,6 +111,9 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 		if err != nil {
 			return nil, needNone, err
 		}
+		if r.Order.Audit {
+			continue
+		}
 		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
 		ordered = ordered || r.Order != (policy.Order{})
 		extended = extended || r.Content().Extended()
@@ -119,7 +121,7 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 	switch addressed := len(e.Node.Addresses) > 0; {
 	case ordered, extended && addressed:
 		return heads, needAlways, nil
-	case !addressed:
+	case !addressed, len(heads) == 0:
 		return nil, needNone, nil
 	case !b.plain(e, heads):
 		return heads, needAlways, nil
@@ -159,12 +161,12 @@ func writeAddresses(h hash.Hash, addrs policy.Addresses) {
 
 // state is the state of a node whose table is known. Nodes of one table and the same
 // addresses share it.
-func (b *Blocks) state(a Answer, matched []projector.HeadRef, heads []datapath.Head) State {
+func (b *Blocks) state(a Answer, heads []datapath.Head) State {
 	h := sha256.New()
 	h.Write(a.Fingerprint[:])
 	h.Write(a.list[:])
 	writeAddresses(h, a.Node.Addresses)
-	h.Write(matched[0].Revision[:])
+	h.Write(heads[0].Revision.ID[:])
 	key := blockKey(h.Sum(nil))
 	b.mu.Lock()
 	s, ok := b.made.get(key)

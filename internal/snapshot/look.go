@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -169,7 +170,7 @@ func (p *watched) touches(list []projector.Change, known bool) touchedBy {
 	for i := range by.moves {
 		m := &by.moves[i]
 		e := by.nodes[m.after.ID]
-		e.add(events{1, m.seq, false})
+		e.add(events{n: 1, last: m.seq})
 		by.nodes[m.after.ID] = e
 		m.unknown = !known && !m.was && e.n == 1
 	}
@@ -181,7 +182,7 @@ func (l *watchedList) count(moves []move) {
 	l.moves, l.own = events{}, map[policy.NodeID]int{}
 	for _, m := range moves {
 		if m.unknown || l.kinds == nil || m.was && l.kinds.Know(m.before) || m.is && l.kinds.Know(m.after) {
-			l.moves.add(events{1, m.seq, false})
+			l.moves.add(events{n: 1, last: m.seq})
 			l.own[m.after.ID]++
 		}
 	}
@@ -343,6 +344,8 @@ func owed(by *touchedBy, base, now *enforcing, id policy.NodeID, met events) boo
 	switch {
 	case met.rowSent:
 		return false
+	case auditsOthers(base, now):
+		return true
 	case base != nil && (base.unseen || now.unseen):
 		return met.n > 0
 	case base != nil && base.sum == now.sum:
@@ -360,6 +363,18 @@ func rowsSent(by *touchedBy, base, now *enforcing, id policy.NodeID) bool {
 		return by.nodes[id].n > 0
 	}
 	return !sameRows(base, now)
+}
+
+// auditsOthers reports whether a policy in audit mode has another revision. Its rows
+// have no rules, which no other policy's have, so none tells of it.
+func auditsOthers(base, now *enforcing) bool {
+	if base == nil {
+		return false
+	}
+	return slices.ContainsFunc(now.rows, func(r projector.HeadRef) bool {
+		i := slices.IndexFunc(base.rows, func(b projector.HeadRef) bool { return b.Policy == r.Policy })
+		return i >= 0 && r.Fingerprint == compiler.Empty.Fingerprint && base.rows[i].Fingerprint == r.Fingerprint && base.rows[i].Revision != r.Revision
+	})
 }
 
 func sameRows(a, b *enforcing) bool {

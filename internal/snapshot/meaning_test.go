@@ -62,10 +62,14 @@ func compareAnswers(t *testing.T, seed uint64, count map[string]int) (flows int)
 		a, ok, err := tables.Of(t.Context(), policy.NodeID(n.ID))
 		require.NoError(t, err)
 		require.True(t, ok)
+		audit, ok, err := tables.InAudit().Of(t.Context(), policy.NodeID(n.ID))
+		require.NoError(t, err)
+		require.True(t, ok)
 		rules, omitted := rulesOf(t, p, states, n.ID)
 		for _, f := range d.flows(n) {
 			flows++
 			count[compareFlow(t, seed, world, n.ID, f, a, rules, omitted)]++
+			compareTable(t, seed, world.Enforced(), n.ID, f, audit)
 		}
 	}
 	return flows
@@ -73,9 +77,23 @@ func compareAnswers(t *testing.T, seed uint64, count map[string]int) (flows int)
 
 // compareFlow compares the answers about one flow, and says what decided it.
 func compareFlow(t *testing.T, seed uint64, w flow.World, node string, f flow.Flow, a snapshot.Answer, rules []flow.Rule, omitted int) string {
-	want := w.Decide(node, f)
-	what := func() string {
-		return fmt.Sprintf("seed %d, node %s, %+v: %+v\n%v omitted %d\n%s", seed, node, f, want, rules, omitted, marshal(w))
+	want, what := compareTable(t, seed, w, node, f, a)
+	by, first := want.By, want.Verdict
+	if want.Verdict == "redirect" || want.Verdict == "allow" && want.Auth {
+		by, first = "omission", "deny"
+		require.Positive(t, omitted, "%s, omitted %d: %s", marshal(rules), omitted, what())
+	}
+	if got := flow.First(rules, f); got != first {
+		require.Equal(t, first, got, "state: %v, omitted %d: %s", rules, omitted, what())
+	}
+	return by
+}
+
+// compareTable compares what a table and its explanation say about a flow.
+func compareTable(t *testing.T, seed uint64, w flow.World, node string, f flow.Flow, a snapshot.Answer) (want flow.Answer, what func() string) {
+	want = w.Decide(node, f)
+	what = func() string {
+		return fmt.Sprintf("seed %d, node %s, %+v: %+v\n%s", seed, node, f, want, marshal(w))
 	}
 	direction := datapath.Ingress
 	if f.Egress {
@@ -99,15 +117,7 @@ func compareFlow(t *testing.T, seed uint64, w flow.World, node string, f flow.Fl
 	if walked.String() != want.Verdict {
 		require.Equal(t, want.Verdict, walked.String(), "explain: %s", what())
 	}
-	by, first := want.By, want.Verdict
-	if want.Verdict == "redirect" || want.Verdict == "allow" && want.Auth {
-		by, first = "omission", "deny"
-		require.Positive(t, omitted, "%s", what())
-	}
-	if got := flow.First(rules, f); got != first {
-		require.Equal(t, first, got, "state: %s", what())
-	}
-	return by
+	return want, what
 }
 
 func marshal(v any) string {
@@ -192,6 +202,9 @@ func (d drawer) policy(slug string, ordered, both bool) gen.Policy {
 			open := false
 			p.DefaultDeny = &open
 		}
+	}
+	if d.IntN(6) == 0 {
+		p.Mode = "audit"
 	}
 	seen := map[string]bool{}
 	for range 2 + d.IntN(7) {

@@ -46,6 +46,7 @@ type Tables struct {
 	opt     datapath.Options
 	waiting int
 	turns   *turns
+	inAudit *Tables // nil: these are
 
 	bytes int // that each of the keepers may hold
 
@@ -104,6 +105,13 @@ type answered struct {
 
 // NewTables keeps tables within the limits of opt.
 func NewTables(model Enforcer, opt TableOptions) *Tables {
+	turns := newTurns(opt.Workers)
+	t := newTables(model, opt, turns)
+	t.inAudit = newTables(model, opt, turns)
+	return t
+}
+
+func newTables(model Enforcer, opt TableOptions, turns *turns) *Tables {
 	if opt.Waiting <= 0 {
 		opt.Waiting = 64
 	}
@@ -111,12 +119,16 @@ func NewTables(model Enforcer, opt TableOptions) *Tables {
 		opt.CacheBytes = 64 << 20
 	}
 	return &Tables{
-		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: newTurns(opt.Workers), bytes: opt.CacheBytes,
+		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: turns, bytes: opt.CacheBytes,
 		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{}, waits: map[uuid.UUID]int{},
 		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, policy.Revision](opt.CacheBytes),
 		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}
 }
+
+// InAudit are the tables as they would be if policies in audit mode were in force.
+// They share the workers of t, and nothing else.
+func (t *Tables) InAudit() *Tables { return t.inAudit }
 
 // Answer is a node's table and the log sequence at which it was right.
 type Answer struct {
@@ -162,20 +174,35 @@ func (t *Tables) Of(ctx context.Context, id policy.NodeID) (a Answer, ok bool, e
 	return a, ok, nil
 }
 
-// Plain reports whether only plain policies match a node, or none. It makes no table.
+// Plain reports whether only plain policies match a node, or none, but for those in
+// audit mode. It makes no table.
 func (t *Tables) Plain(id policy.NodeID) (plain bool, err error) {
+	extended, err := matches(t, id, func(r policy.Revision) bool { return !r.Order.Audit && r.Content().Extended() })
+	return !extended, err
+}
+
+// Audited reports whether a policy in audit mode matches a node. It makes no table.
+func (t *Tables) Audited(id policy.NodeID) (bool, error) {
+	return matches(t, id, func(r policy.Revision) bool { return r.Order.Audit })
+}
+
+// matches reports whether one of a node's policies is as is asks.
+func matches(t *Tables, id policy.NodeID, is func(policy.Revision) bool) (_ bool, err error) {
 	e, ok, err := t.model.Enforcement(id)
 	if !ok || err != nil {
-		return true, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	for _, ref := range e.Matched {
 		r, err := t.head(e, ref)
-		if err != nil || r.Content().Extended() {
+		if err != nil {
 			return false, err
 		}
+		if is(r) {
+			return true, nil
+		}
 	}
-	return true, nil
+	return false, nil
 }
 
 // job is a computation of tables on its way.
@@ -337,6 +364,9 @@ func (t *Tables) list(w *datapath.Work, e *projector.Enforcement, refs []project
 			return datapath.NodeList{}, err
 		}
 		heads[i] = datapath.Head{Policy: ref.Policy, Revision: r}
+		if t.inAudit == nil {
+			heads[i] = heads[i].Enforced()
+		}
 	}
 	list := datapath.List(e.Node, heads)
 	list.Assumed = slices.CompactFunc(list.Assumed, func(a, b datapath.Assumption) bool { return a.Rule.Policy == b.Rule.Policy })

@@ -91,6 +91,13 @@ func (w *watching) step(nodes []policy.NodeID) {
 		if ordered { // its resolved block has its addresses, too
 			now += fmt.Sprint(e.Node.Addresses)
 		}
+		for _, ref := range e.Matched { // of a policy in audit mode no row says that its rules are others
+			r, err := e.Revision(ref)
+			require.NoError(w.t, err)
+			if r.Order.Audit {
+				now += r.ID.String()
+			}
+		}
 		w.meet(x, e, now, ordered)
 		require.NoError(w.t, e.Close())
 	}

@@ -35,6 +35,9 @@ func Lines(n policy.Node, heads []Head) []Line {
 
 // linesOf are those of one policy. What the node enforces is asked of List alone.
 func linesOf(n policy.Node, h Head, plain bool) (all []Line) {
+	if h.audit() {
+		return linesInAudit(n, h)
+	}
 	rules := listed(n, []Head{h}, plain).Rules
 	type place struct {
 		index     int
@@ -57,6 +60,17 @@ func linesOf(n policy.Node, h Head, plain bool) (all []Line) {
 			rule := l.rule(i, r)
 			rule.Direction, rule.Peer = Ingress, l.peer(r.Source, r.SourceSelector, source)
 			all = append(all, Line{rule, l.why("destination", r.AskedAt(policy.Ingress), r.Destination, r.DestinationSelector, destination)})
+		}
+	}
+	return all
+}
+
+// linesInAudit are those of a policy in audit mode, of which the node enforces none.
+func linesInAudit(n policy.Node, h Head) []Line {
+	all := linesOf(n, h.Enforced(), false)
+	for i := range all {
+		if all[i].Why == "" {
+			all[i].Why = "the policy is in audit mode: what it would deny is counted"
 		}
 	}
 	return all

@@ -48,15 +48,31 @@ type NodeList struct {
 // Where nothing of the policies is ordered policy, the node follows the node
 // contract: the selectors only choose the policy's nodes, which are on a side where
 // its CIDR holds one of their addresses; and the list is closed, also where the node
-// has no policy.
+// has no policy. A policy in audit mode is as if it were not there.
 func List(n policy.Node, heads []Head) NodeList {
-	return listed(n, heads, Plain(heads))
+	return listed(n, InForce(heads), Plain(heads))
 }
 
-// Plain reports whether nothing of the policies is ordered policy.
+// Plain reports whether nothing of the policies in force is ordered policy.
 func Plain(heads []Head) bool {
-	return !slices.ContainsFunc(heads, func(h Head) bool { return h.Revision.Content().Extended() })
+	return !slices.ContainsFunc(heads, func(h Head) bool { return !h.audit() && h.Revision.Content().Extended() })
 }
+
+// InForce are the policies among some that are not in audit mode.
+func InForce(heads []Head) []Head {
+	if !slices.ContainsFunc(heads, Head.audit) {
+		return heads
+	}
+	return slices.DeleteFunc(slices.Clone(heads), Head.audit)
+}
+
+// Enforced is the policy as it would be if it were in force.
+func (h Head) Enforced() Head {
+	h.Revision.Order.Audit = false
+	return h
+}
+
+func (h Head) audit() bool { return h.Revision.Order.Audit }
 
 // listed is List of policies of a node that has these among others: plain says
 // whether nothing of all of them is ordered policy.

@@ -21,7 +21,7 @@ const maxPairs = 1 << 20
 // address of the node and not another of the same family.
 func Faithful(n policy.Node, heads []datapath.Head) bool {
 	var egress, ingress []policy.Rule
-	for _, h := range heads {
+	for _, h := range datapath.InForce(heads) {
 		for _, r := range compiler.Canonical(h.Revision.Rules) {
 			if r.Action == policy.Log {
 				continue

@@ -20,8 +20,13 @@ type Kernel struct {
 	runs   int
 }
 
-// New is a kernel without the table.
+// New is a kernel without the table in force.
 func New() *Kernel { return &Kernel{Fake: knftables.NewFake(enforce.Family, enforce.TableName)} }
+
+// NewAudit is a kernel without the table of what would be denied.
+func NewAudit() *Kernel {
+	return &Kernel{Fake: knftables.NewFake(enforce.Family, enforce.AuditTableName)}
+}
 
 // Refuse has every transaction fail; nil: none any more.
 func (k *Kernel) Refuse(err error) {
@@ -67,6 +72,12 @@ func (k *Kernel) List(context.Context) (*enforce.Listing, error) {
 		l.AddMap(&m.Map)
 		for _, e := range m.Elements {
 			l.AddElement(e)
+		}
+	}
+	for name, c := range k.Table.Counters {
+		l.Counters[name] = 0
+		if c.Packets != nil {
+			l.Counters[name] = *c.Packets
 		}
 	}
 	return l, nil

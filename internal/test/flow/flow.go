@@ -43,6 +43,15 @@ type Answer struct {
 	By string
 }
 
+// Enforced is the world as it would be if all policies were in force.
+func (w World) Enforced() World {
+	w.Policies = slices.Clone(w.Policies)
+	for i := range w.Policies {
+		w.Policies[i].Mode = ""
+	}
+	return w
+}
+
 // line is a rule that matches a flow.
 type line struct {
 	gen.Rule
@@ -55,7 +64,7 @@ func (w World) Decide(id string, f Flow) Answer {
 	self := w.node(id)
 	var matched []*Policy
 	for i := range w.Policies {
-		if p := &w.Policies[i]; selects(p.Selector.Source, self) || selects(p.Selector.Destination, self) {
+		if p := &w.Policies[i]; p.Mode != "audit" && (selects(p.Selector.Source, self) || selects(p.Selector.Destination, self)) {
 			matched = append(matched, p)
 		}
 	}

@@ -80,11 +80,13 @@ type Gen struct {
 	// directions is a sequence of its own: without it the worlds of a seed would be others
 	// than before rules said a direction.
 	directions *rand.Rand
+	modes      *rand.Rand // likewise, from before policies had a mode
 }
 
 // New starts the sequence of draws that belongs to seed.
 func New(seed uint64) *Gen {
-	return &Gen{rand.New(rand.NewPCG(seed, 0x656469637400)), rand.New(rand.NewPCG(seed, 0x646972656374))}
+	draws := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+	return &Gen{r: draws(0x656469637400), directions: draws(0x646972656374), modes: draws(0x6d6f6465)}
 }
 
 // World is a set of policies and nodes that concern each other.

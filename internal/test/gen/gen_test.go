@@ -60,6 +60,7 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 		}
 		seen[p.Tier]++
 		seen[map[bool]string{true: "priority"}[p.Priority != nil]]++
+		seen[p.Mode]++
 		seen[map[bool]string{true: "open"}[p.DefaultDeny != nil]]++
 		for _, side := range []string{p.Selector.Source, p.Selector.Destination} {
 			for _, form := range []string{"!=", " in (", "=", ",", "!legacy"} {
@@ -75,7 +76,7 @@ func TestAWorldHasEveryFormOfRuleAndSelector(t *testing.T) {
 	for _, form := range []string{
 		"1024 rules", "allow", "deny", "log", "tcp", "udp", "icmp", "any", "IPv4", "IPv6",
 		"pass", "redirect", "sctp", "source selector", "destination selector", "listener", "required", "disabled", "ingress", "egress",
-		"admin", "normal", "baseline", "priority", "open",
+		"admin", "normal", "baseline", "priority", "open", "audit",
 		"one port", "range", "!=", " in (", "=", ",", "!legacy", "exists",
 	} {
 		require.Positive(t, seen[form], form)

@@ -13,6 +13,7 @@ type Order struct {
 	Tier        string `json:"tier,omitempty"`
 	Priority    *int   `json:"priority,omitempty"`
 	DefaultDeny *bool  `json:"default_deny,omitempty"`
+	Mode        string `json:"mode,omitempty"`
 }
 
 // Order draws a place that is set.
@@ -25,6 +26,9 @@ func (g *Gen) Order() Order {
 	if g.r.IntN(4) == 0 {
 		open := false
 		o.DefaultDeny = &open
+	}
+	if g.modes.IntN(6) == 0 {
+		o.Mode = "audit"
 	}
 	return o
 }

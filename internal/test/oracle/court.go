@@ -147,6 +147,7 @@ func (c *Court) policy(e claim) (code string) {
 		Tier     json.RawMessage  `json:"tier"`
 		Priority json.RawMessage  `json:"priority"`
 		Default  json.RawMessage  `json:"default_deny"`
+		Mode     json.RawMessage  `json:"mode"`
 		Rules    []map[string]any `json:"rules"`
 	}
 	if json.Unmarshal(e.Revision, &r) != nil {
@@ -157,7 +158,7 @@ func (c *Court) policy(e claim) (code string) {
 	switch {
 	case p != nil && p.revisions[r.ID]:
 		return ""
-	case r.Tier == nil && r.Priority == nil && r.Default == nil && !rulesHold(r.Rules):
+	case r.Tier == nil && r.Priority == nil && r.Default == nil && r.Mode == nil && !rulesHold(r.Rules):
 		return "invalid"
 	case p == nil && r.ParentID != nil:
 		return "revision_conflict"

@@ -80,6 +80,7 @@ type Body struct {
 	Tier        json.RawMessage `json:"tier,omitempty"`
 	Priority    json.RawMessage `json:"priority,omitempty"`
 	DefaultDeny json.RawMessage `json:"default_deny,omitempty"`
+	Mode        string          `json:"mode,omitempty"` // audit: no rule is in force
 }
 
 // Rule is a rule as its author wrote it.
@@ -147,6 +148,9 @@ func factsOf(project, revision string, body Body) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
+	if body.Mode == "audit" {
+		body.Rules = nil
+	}
 	payload, err := Payload(body.Rules)
 	if err != nil {
 		return f, err
@@ -165,7 +169,7 @@ func factsOf(project, revision string, body Body) (f facts, err error) {
 
 // ordered reports whether the body says where its rules stand among those of others,
 // or what becomes of flows that none decides.
-func (b Body) ordered() bool { return len(b.Tier)+len(b.Priority)+len(b.DefaultDeny) > 0 }
+func (b Body) ordered() bool { return len(b.Tier)+len(b.Priority)+len(b.DefaultDeny)+len(b.Mode) > 0 }
 
 // DeletePolicy forgets a policy.
 func (p *Plane) DeletePolicy(id string) {

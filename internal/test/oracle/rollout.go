@@ -85,6 +85,7 @@ func (c *Court) rollout(e claim) (code string) {
 		Tier     json.RawMessage  `json:"tier"`
 		Priority json.RawMessage  `json:"priority"`
 		Default  json.RawMessage  `json:"default_deny"`
+		Mode     json.RawMessage  `json:"mode"`
 		Rules    []map[string]any `json:"rules"`
 	}
 	if e.Type == "policy_revision_staged" && json.Unmarshal(e.Revision, &r) != nil {
@@ -95,7 +96,7 @@ func (c *Court) rollout(e claim) (code string) {
 		return "policy_not_owned"
 	case p != nil && p.moves[e.ID]:
 		return ""
-	case e.Type == "policy_revision_staged" && r.Tier == nil && r.Priority == nil && r.Default == nil && !rulesHold(r.Rules):
+	case e.Type == "policy_revision_staged" && r.Tier == nil && r.Priority == nil && r.Default == nil && r.Mode == nil && !rulesHold(r.Rules):
 		return "invalid"
 	case p == nil, p.deleted:
 		return "revision_conflict"

@@ -48,6 +48,9 @@ type EnforcerOptions struct {
 	// Reports takes what the node reports; nil: a node.Reporter with Report.
 	Reports Reports
 	Kernel  enforce.Kernel
+	// AuditKernel is where what policies in audit mode would deny is counted; nil:
+	// nowhere.
+	AuditKernel enforce.Kernel
 	// Every is how often the table is asked for, and the kernel looked at, without
 	// any event; 0 is 30 s.
 	Every time.Duration
@@ -72,6 +75,7 @@ type Enforcer struct {
 	nft      *enforce.Nftables
 	follower *node.Follower
 	reports  Reports
+	audit    *auditor      // nil: nothing is counted
 	wake     chan struct{} // has room for one: the plane may have another table
 
 	ruleset *enforce.Ruleset // applied last; nil: none was
@@ -107,6 +111,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		opt.Looked = func(Status) {}
 	}
 	e := &Enforcer{opt: opt, root: root{opt.FS, opt.Dir}, nft: enforce.NewNftables(opt.Kernel), wake: make(chan struct{}, 1)}
+	if opt.AuditKernel != nil {
+		e.audit = newAuditor(opt)
+	}
 	opt.Follow.Log, opt.Report.Log = opt.Log, opt.Log
 	opt.Follow.Connected, opt.Follow.Tables = e.changed, true
 	opt.Follow.Trouble = func(error, time.Duration) { e.changed() }
@@ -205,6 +212,9 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.status.confirm(e.opt.Now())
 	} else {
 		e.status.fail(err)
+	}
+	if e.audit != nil {
+		rep.Audited = e.audit.look(ctx)
 	}
 	if known {
 		e.say(rep, drift, err)
@@ -309,9 +319,11 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // RemoveTable takes what an Enforcer did out of the kernel, and forgets the kept
 // table. Nothing is enforced then.
-func RemoveTable(ctx context.Context, kernel enforce.Kernel, dir string) error {
-	if err := enforce.NewNftables(kernel).Remove(ctx); err != nil {
-		return err
+func RemoveTable(ctx context.Context, kernels []enforce.Kernel, dir string) error {
+	for _, k := range kernels {
+		if err := enforce.NewNftables(k).Remove(ctx); err != nil {
+			return err
+		}
 	}
 	disk := tree.Disk{}
 	return errors.Join(disk.RemoveAll(filepath.Join(dir, tableFile)), disk.RemoveAll(filepath.Join(dir, statusFile)), disk.SyncDir(dir))

@@ -43,6 +43,7 @@ type shelf struct {
 	table []byte
 	err   error
 	held  []string // what the agent said it has, by fingerprint; empty: nothing
+	audit []byte   // the table in audit mode; nil: there is none
 }
 
 func heldBy(ask client.TableQuery) string {
@@ -71,6 +72,10 @@ func (s *shelf) Table(_ context.Context, _ string, ask client.TableQuery) (clien
 	if s.err != nil {
 		return client.Table{}, s.err
 	}
+	if ask.Audit {
+		tag = fmt.Sprintf("%x", sha256.Sum256(s.audit))
+		return client.Table{Body: s.audit, ETag: tag, NotModified: s.audit != nil && ask.ETag == tag, None: s.audit == nil}, nil
+	}
 	if ask.Held != nil {
 		contents, err := ask.Held.Read()
 		if err != nil || sha256.Sum256(contents) != ask.Held.Fingerprint {
@@ -88,6 +93,7 @@ type bench struct {
 	plane  *shelf
 	events *plane // where the node is told that something changed
 	kernel *fakenft.Kernel
+	audit  *fakenft.Kernel // where the agent counts
 	now    time.Time
 	passed atomic.Int64 // of its life
 	looked chan agent.Status
@@ -101,7 +107,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	return &bench{
-		t: t, dir: t.TempDir(), plane: &shelf{}, events: newPlane(t), kernel: fakenft.New(),
+		t: t, dir: t.TempDir(), plane: &shelf{}, events: newPlane(t), kernel: fakenft.New(), audit: fakenft.NewAudit(),
 		now: time.Unix(1_800_000_000, 0), looked: make(chan agent.Status),
 	}
 }
@@ -120,7 +126,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	opened := make(chan agent.Status, 1)
 	open := true
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
-		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, Reports: b.said,
+		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
 		Every:  time.Millisecond, MaxAge: time.Minute, Now: b.clock,
 		Looked: func(s agent.Status) {
@@ -368,7 +374,7 @@ func TestWhatOthersMakeOfTheTableIsPutRight(t *testing.T) {
 		next()
 		require.Equal(t, before, b.rules())
 	})
-	require.NoError(t, agent.RemoveTable(t.Context(), b.kernel, b.dir))
+	require.NoError(t, agent.RemoveTable(t.Context(), []enforce.Kernel{b.kernel}, b.dir))
 	require.Empty(t, b.rules())
 	_, err := agent.ReadStatus(tree.Disk{}, b.dir)
 	require.Error(t, err)

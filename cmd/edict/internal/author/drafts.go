@@ -105,6 +105,7 @@ type content struct {
 	Tier        json.RawMessage `json:"tier,omitempty"`
 	Priority    json.RawMessage `json:"priority,omitempty"`
 	DefaultDeny json.RawMessage `json:"default_deny,omitempty"`
+	Mode        json.RawMessage `json:"mode,omitempty"`
 	Rules       json.RawMessage `json:"rules,omitempty"`
 }
 
@@ -117,7 +118,7 @@ func inExport(exported bool, err error) error {
 	}
 	for i, v := range list {
 		switch field, _, _ := strings.Cut(strings.TrimPrefix(v.Pointer, "/"), "/"); field {
-		case "selector", "tier", "priority", "default_deny", "rules":
+		case "selector", "tier", "priority", "default_deny", "mode", "rules":
 			list[i].Pointer = "/head" + v.Pointer
 		}
 	}
