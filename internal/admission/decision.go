@@ -30,7 +30,7 @@ func (e *fieldError) Error() string { return e.field + ": " + e.message }
 // parse reads a decision and takes nothing that it does not know: what is
 // misspelt would else be a permission.
 func (d *dialect) parse(answer map[string]any) (*decision, error) {
-	r := reader{object: answer}
+	r := reader{object: answer, taken: make([]string, 0, 6)}
 	dec := &decision{
 		reject:      take[bool](&r, d.reject, "true or false"),
 		reason:      take[string](&r, d.reason, "a string"),
@@ -121,6 +121,15 @@ func (r *reader) strings(field string) []string {
 
 // end refuses what nobody took.
 func (r *reader) end() {
+	left := len(r.object)
+	for _, field := range r.taken {
+		if _, there := r.object[field]; there {
+			left--
+		}
+	}
+	if left == 0 {
+		return
+	}
 	for _, field := range sortedKeys(r.object) {
 		if !slices.Contains(r.taken, field) {
 			r.fail(field, "is no field of a decision; there are %s", strings.Join(r.taken, ", "))

@@ -17,19 +17,20 @@ func TestEvaluationsAtOnceAreAsManyAsCores(t *testing.T) {
 // it makes no step, as on a machine that is busy with others.
 func TestAnEvaluationThatHardlyRanIsNotOutOfTime(t *testing.T) {
 	l := newLanes(Limits{}.withDefaults())
+	l.slots <- struct{}{}
 	p := compiled(t, rego("a", User, 1, `{}`)).Find("a")
 	const limit = time.Minute
 	e := newEvaluation(p, asker{}, l, &place{slots: l.slots}, limit)
 	defer e.leave()
-	e.late.Store(true)
-	e.tired.Store(true)
+	e.began = e.began.Add(-time.Hour)
+	e.worked(lookEvery)
 	for range 100 {
 		require.False(t, e.Cancelled())
 	}
 	require.False(t, e.walks, "nor does it go on in the slow lane")
 	e.worked(int(fairWork(limit)))
 	require.True(t, e.Cancelled(), "it made steps enough for that time")
-	require.True(t, e.ranOut.Load())
+	require.True(t, e.ranOut)
 }
 
 // TestWhatAFunctionDoesIsWork lists calls that take long between two steps.
@@ -44,6 +45,7 @@ func TestWhatAFunctionDoesIsWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := compiled(t, Policy{ID: "a", Level: User, Enabled: true, Rego: "package a\n\nmain := {\"x\": " + call + "}"}).Find("a")
 			l := newLanes(Limits{}.withDefaults())
+			l.slots <- struct{}{}
 			e := newEvaluation(c, asker{}, l, &place{slots: l.slots}, time.Minute)
 			defer e.leave()
 			many := make([]any, 50_000)
@@ -53,7 +55,7 @@ func TestWhatAFunctionDoesIsWork(t *testing.T) {
 			v, err := c.eval(t.Context(), e, termOf(map[string]any{"long": long, "many": many}))
 			require.NoError(t, err)
 			require.NotNil(t, v)
-			require.Greater(t, e.work.Load(), int64(500))
+			require.Greater(t, e.work, int64(500))
 		})
 	}
 }

@@ -53,29 +53,27 @@ type evaluation struct {
 	asker  asker
 	lanes  *lanes
 	place  *place
+	limit  time.Duration // of its own time, which does not run while it waits
 	over   atomic.Bool
 	ended  chan struct{} // closed with over
-	tired  atomic.Bool   // it is to go on in the slow lane
-	late   atomic.Bool   // its own time is up
-	work   atomic.Int64  // in steps of the evaluator
-	fair   int64         // so much of it at least ends what is late
 
 	// Of the goroutine that evaluates.
 	began  time.Time
-	limit  *time.Timer // of its own time, which does not run while it waits
-	left   time.Duration
-	walks  bool // it is in the slow lane
+	waited time.Duration // for its turn in the slow lane
+	work   int64         // in steps of the evaluator
+	look   int64         // at the clock, when so much is done
+	walks  bool          // it is in the slow lane
 	leaves []func()
+	ranOut bool // of its own time
 
-	ranOut    atomic.Bool // its own time
-	suspended error       // it was when its turn came
+	suspended error // it was when its turn came
 }
 
+// lookEvery is how much work is done between two looks at the clock.
+const lookEvery = 250
+
 func newEvaluation(p *Compiled, who asker, l *lanes, at *place, limit time.Duration) *evaluation {
-	e := &evaluation{policy: p, asker: who, lanes: l, place: at, ended: make(chan struct{}), began: time.Now(), left: limit}
-	e.fair = fairWork(limit)
-	e.limit = time.AfterFunc(limit, func() { e.late.Store(true) })
-	return e
+	return &evaluation{policy: p, asker: who, lanes: l, place: at, limit: limit, ended: make(chan struct{}), began: time.Now(), look: lookEvery}
 }
 
 // fairWork is how many steps an evaluation must have made for the time that passed to
@@ -84,7 +82,7 @@ func newEvaluation(p *Compiled, who asker, l *lanes, at *place, limit time.Durat
 func fairWork(in time.Duration) int64 { return int64(in / (5 * time.Microsecond)) }
 
 // worked counts what a built-in function does between two steps.
-func (e *evaluation) worked(steps int) { e.work.Add(int64(steps)) }
+func (e *evaluation) worked(steps int) { e.work += int64(steps) }
 
 // Cancel ends the evaluation at its next step.
 func (e *evaluation) Cancel() {
@@ -95,16 +93,23 @@ func (e *evaluation) Cancel() {
 
 // Cancelled is asked at each step.
 func (e *evaluation) Cancelled() bool {
-	work := e.work.Add(1)
-	if work >= e.fair && e.late.Load() && !e.over.Load() {
-		e.ranOut.Store(true)
-		e.Cancel()
+	if e.work++; e.work >= e.look && !e.over.Load() {
+		e.look = e.work + lookEvery
+		e.spend(time.Since(e.began) - e.waited)
 	}
-	if e.tired.Load() && !e.walks && !e.over.Load() && work >= fairWork(e.lanes.sprint) {
+	return e.over.Load()
+}
+
+// spend holds the evaluation to what it may take, at so much time of its own.
+func (e *evaluation) spend(took time.Duration) {
+	switch {
+	case took >= e.limit && e.work >= fairWork(e.limit):
+		e.ranOut = true
+		e.Cancel()
+	case took >= e.lanes.sprint && e.work >= fairWork(e.lanes.sprint) && !e.walks:
 		e.walks = true
 		e.change()
 	}
-	return e.over.Load()
 }
 
 // change goes over into the slow lane, and waits there for its turn.
@@ -112,8 +117,7 @@ func (e *evaluation) change() {
 	e.lanes.Add(1)
 	e.leaves = append(e.leaves, func() { e.lanes.Add(-1) })
 	e.place.leave()
-	e.limit.Stop()
-	e.left -= time.Since(e.began)
+	halted := time.Now()
 	scope := e.policy.policy.scope()
 	own := e.lanes.owners.lane(scope)
 	e.leaves = append(e.leaves, func() { e.lanes.owners.forget(scope) })
@@ -125,16 +129,14 @@ func (e *evaluation) change() {
 			return
 		}
 	}
+	e.waited = time.Since(halted)
 	if e.suspended = e.policy.breaker.refuses(e.policy, e.asker); e.suspended != nil {
 		e.Cancel()
-		return
 	}
-	e.limit.Reset(max(e.left, 1))
 }
 
 // leave gives back what the evaluation has of the lanes.
 func (e *evaluation) leave() {
-	e.limit.Stop()
 	for i := len(e.leaves) - 1; i >= 0; i-- {
 		e.leaves[i]()
 	}

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp/syntax"
@@ -314,6 +313,6 @@ func reasons(err error) string {
 
 // canonical is the text of a schema: equal schemas are compiled once.
 func canonical(source any) (string, error) {
-	text, err := json.Marshal(source)
+	text, err := AppendJSON(nil, source)
 	return string(text), err
 }

@@ -80,14 +80,12 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, inpu
 	if w.stopped() != nil {
 		now.Cancel()
 	}
-	tire := time.AfterFunc(e.lanes.sprint, func() { now.tired.Store(true) })
-	defer tire.Stop()
 	value, err := p.eval(ctx, now, input)
 	if now.suspended != nil {
 		return nil, 0, now.suspended
 	}
 	cancelled := err != nil && topdown.IsCancel(err)
-	p.breaker.ended(who, e.clock(), cancelled, !cancelled || now.ranOut.Load())
+	p.breaker.ended(who, e.clock(), cancelled, !cancelled || now.ranOut)
 	if err != nil {
 		return nil, 0, e.evalError(w, p, err)
 	}

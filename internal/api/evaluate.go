@@ -16,7 +16,7 @@ func (h *admissionHandlers) evaluate(c *call) error {
 	if err != nil {
 		return err
 	}
-	payload, err := admission.ParsePayload(in.Payload)
+	payload, err := admission.ParseValid(in.Payload)
 	if err != nil {
 		return unadmitted(err, inEvaluation)
 	}
@@ -31,7 +31,7 @@ func (h *admissionHandlers) evaluate(c *call) error {
 	out := resource.Admitted{Status: string(result.Status), Explain: explain}
 	out.ServiceProvider.Value = result.ServiceProvider.Value
 	out.ServiceProvider.Constraints = resource.ProviderConstraints(result.ServiceProvider.Constraints)
-	if out.RequestPayload, err = json.Marshal(result.Payload); err != nil {
+	if out.RequestPayload, err = admission.AppendJSON(nil, result.Payload); err != nil {
 		return fmt.Errorf("encode the payload: %w", err)
 	}
 	return c.json(http.StatusOK, out)
