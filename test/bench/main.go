@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,6 +44,8 @@ var measures = []measure{
 	{"revise", "the fold of one policy revision", revise},
 	{"admit", "a request through the admission policies that match it, in process", admit},
 	{"admit-http", "the same over HTTP on loopback", admitHTTP},
+	{"admit-many", "the same beside 10,000 policies, and of a request that none matches", admitAmongMany},
+	{"admit-siege", "the same beside clients that ask for an endless policy", admitSiege},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
 	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
@@ -130,6 +133,10 @@ func main() {
 		return
 	}
 	debug.SetGCPercent(300) // as serve does; the floors run under it too
+	if len(os.Args) == 3 && os.Args[1] == echoCommand {
+		say("echo: %v", serveFloor(os.Args[2], http.HandlerFunc(echo), "", "")) // as above
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == spanCommand {
 		if err := spanChild(os.Args[2]); err != nil {
 			say("%v", err)
