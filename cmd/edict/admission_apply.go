@@ -88,7 +88,8 @@ func (a admissionCommands) admissionApply(cmd *cobra.Command, files []string, dr
 // failedTests are the test cases of drafts that fail.
 func failedTests(ctx context.Context, drafts []author.AdmissionDraft) (faults []document.Fault) {
 	for _, d := range drafts {
-		for _, r := range author.TestAdmission(ctx, d) {
+		results, _ := author.TestAdmission(ctx, d)
+		for _, r := range results {
 			if r.Failure != "" {
 				faults = append(faults, document.Fault{File: d.File, Line: d.Line, Message: fmt.Sprintf("admission/%s: test %q %s", d.Name, r.Name, r.Failure)})
 			}

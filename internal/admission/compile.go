@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/cover"
 )
 
 // MaxRegoBytes is the largest Rego code of a policy.
@@ -35,6 +36,7 @@ type Compiled struct {
 	runaway atomic.Int32
 	breaker breaker
 	slow    chan struct{} // its place in the slow lane
+	cover   *cover.Cover  // nil: nobody asks what is covered
 }
 
 // CompileTime is how long compiling took.
@@ -89,12 +91,15 @@ func compileThen(ctx context.Context, p Policy, done func()) (*Compiled, error) 
 	}
 }
 
-func compile(p Policy) (*Compiled, error) {
+func compile(p Policy) (*Compiled, error) { return compileFile("", p) }
+
+// compileFile is compile of code in a file of that name, which coverage needs.
+func compileFile(file string, p Policy) (*Compiled, error) {
 	began := time.Now()
 	if row, col := deepest(p.Rego, maxNesting); row > 0 {
 		return nil, oneFault(CodeTooLarge, &ast.Location{Row: row, Col: col}, "brackets stand more than %d deep", maxNesting)
 	}
-	module, err := ast.ParseModuleWithOpts("", p.Rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
+	module, err := ast.ParseModuleWithOpts(file, p.Rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
 	if err != nil {
 		return nil, compileError(err)
 	}

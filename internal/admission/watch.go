@@ -145,7 +145,7 @@ func (c *Compiled) eval(ctx context.Context, cancel topdown.Cancel, input *ast.T
 			err = fmt.Errorf("the evaluator failed: %v", r)
 		}
 	}()
-	err = topdown.NewQuery(c.query).
+	query := topdown.NewQuery(c.query).
 		WithQueryCompiler(c.queries).
 		WithCompiler(c.compiler).
 		WithStore(nothing{}).
@@ -153,11 +153,14 @@ func (c *Compiled) eval(ctx context.Context, cancel topdown.Cancel, input *ast.T
 		WithCancel(cancel).
 		WithStrictBuiltinErrors(true).
 		WithTime(epoch).
-		WithMetrics(metrics.NoOp()).
-		Iter(ctx, func(r topdown.QueryResult) error {
-			value = r[decisionVar.Value.(ast.Var)].Value
-			return nil
-		})
+		WithMetrics(metrics.NoOp())
+	if c.cover != nil {
+		query = query.WithQueryTracer(c.cover)
+	}
+	err = query.Iter(ctx, func(r topdown.QueryResult) error {
+		value = r[decisionVar.Value.(ast.Var)].Value
+		return nil
+	})
 	return value, err
 }
 

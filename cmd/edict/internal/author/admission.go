@@ -318,13 +318,29 @@ func (t admissionText) read(raw json.RawMessage) (code regoFile, faults []docume
 	return code, nil
 }
 
-// TestAdmission runs the test cases that a draft carries, on this machine.
-func TestAdmission(ctx context.Context, d AdmissionDraft) []admission.TestResult {
+// TestAdmission runs the test cases that a draft carries, on this machine, and says
+// what of its code they cover.
+func TestAdmission(ctx context.Context, d AdmissionDraft) ([]admission.TestResult, admission.Coverage) {
 	p := admission.PolicyOf("draft", d.AdmissionPolicy)
 	p.Tests = d.Tests
-	c, err := admission.Compile(ctx, p)
+	results, coverage, err := admission.NewEngine(admission.EngineOptions{}).TestCovered(ctx, p)
 	if err != nil {
-		return []admission.TestResult{{Name: "compile", Failure: err.Error()}}
+		results = []admission.TestResult{{Name: "compile", Failure: err.Error()}}
 	}
-	return admission.NewEngine(admission.EngineOptions{}).Test(ctx, c)
+	return results, coverage
+}
+
+// AdmissionFiles are the files that AdmissionDrafts would read, as far as they are
+// there: those that documents name included.
+func AdmissionFiles(paths []string) (files []string) {
+	texts, _ := admissionTexts(paths, strings.NewReader(""))
+	for _, t := range texts {
+		files = append(files, t.code.file)
+	}
+	for _, path := range paths {
+		more, _ := document.Expand(path, regoExtension) // what is not there may come
+		files = append(files, more...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
 }
