@@ -70,7 +70,7 @@ type besideHeld struct {
 
 // place finds the set of a rete. An event that names its rete makes a set beside one
 // of another rete; one that does not is about the first, unless the node holds that
-// rete beside it.
+// rete beside it or did: a version that it had is not newer for ever.
 func (n *node) place(rete string, named bool) besideHeld {
 	switch {
 	case n == nil || n.artifacts == nil:
@@ -78,7 +78,7 @@ func (n *node) place(rete string, named bool) besideHeld {
 	case n.artifacts.rete != nil && n.artifacts.rete.name == rete:
 		return besideHeld{n, n.artifacts, ""}
 	}
-	if at, ok := n.besideOf(rete); ok && (named || len(n.beside[at].parts) > 0) {
+	if at, ok := n.besideOf(rete); ok {
 		return besideHeld{n, n.beside[at], rete}
 	}
 	if named && n.artifacts.rete != nil {

@@ -243,6 +243,17 @@ func TestTheFoldJudgesReleases(t *testing.T) {
 			{naming(pinning(release(14, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), "two"), CodeVersionNotNewer},
 			{release(15, 1, "a", 4, k1, []string{k1}, "flor"), "applied"},
 		},
+		"what a node had of a second rete is not newer when all of both retes went": {
+			{first, "applied"},
+			{naming(pinning(release(2, 1, "a", 3, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), "two"), "applied"},
+			{naming(withdraw(3, 1, "a", kindVertex, "flor"), "two"), "applied"},
+			{naming(withdraw(4, 1, "a", kindAgent, kindAgent), "two"), "applied"},
+			{withdraw(5, 1, "a", kindVertex, "flor"), "applied"},
+			{withdraw(6, 1, "a", kindAgent, kindAgent), "applied"},
+			{pinning(release(7, 1, "a", 2, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), CodeVersionNotNewer},
+			{pinning(release(8, 1, "a", 4, spiffe("two", "k1"), []string{spiffe("two", "k1")}, "flor"), spiffe("two", "k1")), "applied"},
+			{naming(withdraw(9, 1, "a", kindVertex, "flor"), "two"), "applied"},
+		},
 		"a node holds a bounded number of artifacts, of all its retes": {
 			{first, "applied"},
 			{naming(pinning(release(2, 1, "a", 1, spiffe("two", "k1"), []string{spiffe("two", "k1")}, manyNames(policy.MaxArtifacts-2)...), spiffe("two", "k1")), "two"), policy.Invalid},
@@ -346,7 +357,7 @@ func (n *releaseNode) set(rete string, named bool) *releaseSet {
 		return first
 	}
 	for _, s := range n.sets[1:] {
-		if s.rete == rete && (named || len(s.docs) > 0) {
+		if s.rete == rete {
 			return s
 		}
 	}
