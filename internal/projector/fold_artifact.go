@@ -113,12 +113,13 @@ func (f artifactFold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *poli
 	if n == nil {
 		n = f.claim(ev.Node, f.project(ev.Project))
 	}
-	if s == nil {
-		if s = n.artifacts; s == nil {
-			s = n.newSet("")
-		}
-	}
-	if at >= 0 {
+	switch {
+	case s == nil && n.artifacts != nil: // of a rete that the node does not have
+		f.note(n, n.artifacts, ev.ID)
+		return v
+	case s == nil:
+		s = n.newSet("")
+	case at >= 0:
 		f.recordOne(n, s, s.parts[at].artifactPart, at, false)
 		f.release(s.parts[at].fingerprint)
 		s.parts = slices.Delete(s.parts, at, at+1)
@@ -161,6 +162,11 @@ func (f artifactFold) renew(n *node) {
 // remember makes the event the one that gave the node its artifacts.
 func (f artifactFold) remember(n *node, s *artifactSet, event uuid.UUID) {
 	s.seq, s.time, s.event = f.seq, f.time, event
+	f.note(n, s, event)
+}
+
+// note has the event known when it is met again. The set stays what it is.
+func (f artifactFold) note(n *node, s *artifactSet, event uuid.UUID) {
 	s.seen |= eventBits(event)
 	f.noteApplied(toNode(n.ordinal, event))
 	f.store(n, s)

@@ -367,6 +367,16 @@ func (n *releaseNode) set(rete string, named bool) *releaseSet {
 	return first
 }
 
+// of is the set of a rete; nil: there is none.
+func (n *releaseNode) of(rete string) *releaseSet {
+	for _, s := range n.sets {
+		if s.rete == rete && (s.beside || len(s.docs) > 0) {
+			return s
+		}
+	}
+	return nil
+}
+
 // drawnRelease is an event about artifacts, in words.
 type drawnRelease struct {
 	number            int
@@ -410,6 +420,9 @@ func (o *releaseOracle) judge(d drawnRelease) string {
 		}
 	}
 	if n.seen[d.number] {
+		if d.withdraw != "" && d.rete != "" && n.of(d.rete) == nil {
+			return "duplicate"
+		}
 		return CodeStaleEvent
 	}
 	accept := func(s *releaseSet) {
@@ -421,12 +434,13 @@ func (o *releaseOracle) judge(d drawnRelease) string {
 	if d.withdraw != "" {
 		s := n.sets[0]
 		if d.rete != "" {
-			if s = n.set(d.rete, true); s.rete != d.rete || !slices.Contains(n.sets, s) {
-				s = nil
-			}
+			s = n.of(d.rete)
 		}
 		if s == nil {
-			accept(n.sets[0])
+			if o.nodes[d.node] == nil {
+				accept(n.sets[0])
+			}
+			n.seen[d.number] = true
 			return "duplicate"
 		}
 		_, had := s.docs[d.withdraw]
@@ -603,6 +617,34 @@ func documentsOf(t require.TestingT, p *Projector, node string, registered bool)
 		}
 	})
 	return docs
+}
+
+// A withdrawal of what the node does not have leaves its sets what they are, and is
+// known when it is met again.
+func TestAWithdrawalFromAReteThatTheNodeNeverHadLeavesTheOthers(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	k1, k2 := one("k1"), spiffe("two", "k1")
+	given := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
+	require.Equal(t, "applied", verdict(t, p, j.add(given)))
+	of := func() (all []ReleaseInfo, gave uint64) {
+		p.Read(func(v *View) {
+			all, _ = v.Releases().Of(tenant(1), "a")
+			gave = v.Releases().Gave(tenant(1), "a", given.ID)
+		})
+		return all, gave
+	}
+	before, _ := of()
+	none := naming(withdraw(2, 1, "a", kindVertex, "flor"), "two")
+	for range 2 {
+		require.Equal(t, "duplicate", verdict(t, p, j.add(none)))
+		all, gave := of()
+		require.Equal(t, before, all)
+		require.EqualValues(t, 1, gave)
+	}
+	require.Equal(t, "duplicate", verdict(t, p, j.add(given)))
+	require.Equal(t, "applied", verdict(t, p, j.add(naming(pinning(release(3, 1, "a", 1, k2, []string{k2}, "flor"), k2), "two"))))
+	require.Equal(t, CodeStaleEvent, verdict(t, p, j.add(none)), "an old one takes nothing away")
+	requireEqualToARebuild(t, p, j.msgs)
 }
 
 func TestPastReleasesAreFoundByVersion(t *testing.T) {

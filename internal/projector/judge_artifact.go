@@ -152,6 +152,8 @@ const (
 func (j *judge) judgeWithdrawal(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) (where besideHeld, at int, v Verdict) {
 	n, v, settled := j.judgeArtifacts(ev.Node, ev.Project, ev.ID)
 	switch where.node = n; {
+	case v.Rejection != nil && v.Rejection.Code == CodeStaleEvent && ev.Rete != "" && n.setOf(ev.Rete) == nil:
+		return where, notAsked, duplicate // there was nothing, and is nothing now
 	case settled:
 		return where, notAsked, v
 	case fault != nil:
