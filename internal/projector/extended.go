@@ -41,37 +41,45 @@ func (f *fold) headExtended(p *policyState) (bool, error) {
 // anything of ordered policy.
 const maxExtensions = 1 << 16
 
-// extensions remembers of revisions whether they have anything of ordered policy. A
-// revision never changes. It is safe for concurrent use.
+// extensions remembers of revisions whether they have anything of ordered policy. It
+// goes by where a revision is in the log: what was staged and aborted may come again
+// under its id with other content. It is safe for concurrent use.
 type extensions struct {
 	mu sync.Mutex
-	of map[uuid.UUID]bool
+	of map[placeOf]bool
 }
 
-func (x *extensions) get(revision uuid.UUID) (extended, known bool) {
+// placeOf is where the log gave nodes a revision of a policy.
+type placeOf struct {
+	policy uuid.UUID
+	seq    uint64
+}
+
+func (x *extensions) get(at placeOf) (extended, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	extended, known = x.of[revision]
+	extended, known = x.of[at]
 	return extended, known
 }
 
-func (x *extensions) put(revision uuid.UUID, extended bool) {
+func (x *extensions) put(at placeOf, extended bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of == nil || len(x.of) >= maxExtensions {
-		x.of = map[uuid.UUID]bool{}
+		x.of = map[placeOf]bool{}
 	}
-	x.of[revision] = extended
+	x.of[at] = extended
 }
 
 // read says it of a revision, from the store where it is not remembered.
 func (x *extensions) read(store pebble.Reader, h HeadRef) (bool, error) {
-	if extended, known := x.get(h.Revision); known {
+	at := placeOf{h.Policy, h.seq}
+	if extended, known := x.get(at); known {
 		return extended, nil
 	}
 	yes, err := extended(store, h)
 	if err == nil {
-		x.put(h.Revision, yes)
+		x.put(at, yes)
 	}
 	return yes, err
 }

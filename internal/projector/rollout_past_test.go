@@ -67,3 +67,34 @@ func TestWhatIsStagedNextHidesNoRolloutBeforeIt(t *testing.T) {
 	require.NoError(t, p.Apply(j.msgs))
 	says(p)
 }
+
+// TestARevisionThatComesAgainIsWhatItIsThen: what was aborted may be staged again under
+// its id, as another, and an id is its policy's own.
+func TestARevisionThatComesAgainIsWhatItIsThen(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	fold := func(e policy.Event) { require.Equal(t, "applied", verdict(t, p, j.add(e))) }
+	extended := func() (of []bool) {
+		past, err := p.Past("a", 0, nil)
+		require.NoError(t, err)
+		for _, i := range past.Items {
+			of = append(of, i.Extended)
+		}
+		return of
+	}
+	fold(update(t, 1, 1, "a", "role", "web", "canary", "true"))
+	fold(revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80))
+	first := staged(t, 3, 1, 2, 1, "role=web", 81)
+	first.Revision.Order.Tier = policy.Admin
+	fold(first)
+	fold(promoted(t, 4, 1, 2, "canary=true"))
+	require.Equal(t, []bool{true}, extended())
+	fold(aborted(5, 1, 2))
+	require.Equal(t, []bool{false}, extended())
+	fold(staged(t, 6, 1, 2, 1, "role=web", 82))
+	fold(promoted(t, 7, 1, 2, "canary=true"))
+	require.Equal(t, []bool{false}, extended())
+	other := revise(t, 8, 1, 2, 2, 0, "other", "role=web", 83)
+	other.Revision.Order.Tier = policy.Admin
+	fold(other)
+	require.Equal(t, []bool{false, true}, extended())
+}

@@ -105,7 +105,7 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 	if len(e.Matched) == 0 {
 		return nil, needNone, nil
 	}
-	ordered, extended := false, false
+	ordered, extended, sums := false, false, sha256.New()
 	for _, ref := range e.Matched {
 		r, err := b.tables.head(e, ref)
 		if err != nil {
@@ -114,7 +114,8 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 		if r.Order.Audit {
 			continue
 		}
-		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r})
+		heads = append(heads, datapath.Head{Policy: ref.Policy, Revision: r.Revision})
+		sums.Write(r.sum[:])
 		ordered = ordered || r.Order != (policy.Order{})
 		extended = extended || r.Content().Extended()
 	}
@@ -123,7 +124,7 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 		return heads, needAlways, nil
 	case !addressed, len(heads) == 0:
 		return nil, needNone, nil
-	case !b.plain(e, heads):
+	case !b.plain(e.Node, heads, sums):
 		return heads, needAlways, nil
 	case e.ManyHomed:
 		return heads, needIfSplit, nil
@@ -131,13 +132,10 @@ func (b *Blocks) needs(e *projector.Enforcement) (heads []datapath.Head, n need,
 	return nil, needNone, nil
 }
 
-// plain is firstmatch.Faithful, remembered.
-func (b *Blocks) plain(e *projector.Enforcement, heads []datapath.Head) bool {
-	h := sha256.New()
-	for _, ref := range e.Matched {
-		h.Write(ref.Revision[:])
-	}
-	writeAddresses(h, e.Node.Addresses)
+// plain is firstmatch.Faithful, remembered. What is written to h says what the heads
+// are.
+func (b *Blocks) plain(n policy.Node, heads []datapath.Head, h hash.Hash) bool {
+	writeAddresses(h, n.Addresses)
 	key := faithKey(h.Sum(nil))
 	b.mu.Lock()
 	known, ok := b.faithful.get(key)
@@ -145,7 +143,7 @@ func (b *Blocks) plain(e *projector.Enforcement, heads []datapath.Head) bool {
 	if ok {
 		return known
 	}
-	known = firstmatch.Faithful(e.Node, heads)
+	known = firstmatch.Faithful(n, heads)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faithful.put(key, known, 0)

@@ -2,8 +2,10 @@ package snapshot
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -36,4 +38,46 @@ func TestAFleetGetsItsBlocksAtOnce(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
+}
+
+// What was aborted may be staged again under its id, as another: nothing that is
+// remembered of the first is said of the second.
+func TestNothingIsSaidOfARevisionThatWasAnother(t *testing.T) {
+	w := newTown(t)
+	w.node(1, "a", "10.0.0.1")
+	web, _ := policy.ParseExpr("role=web")
+	rule := func(action policy.Action, port uint16) policy.Rule {
+		return policy.Rule{
+			Action: action, Protocol: policy.TCP, Ports: policy.Ports{From: port, To: port + 1},
+			Source: netip.MustParsePrefix("10.0.0.0/8"), Destination: netip.MustParsePrefix("10.0.0.0/8"),
+		}
+	}
+	head := policy.Revision{
+		ID: uuid.New(), Selector: policy.Selector{Source: web, Destination: web}, Rules: []policy.Rule{rule(policy.Allow, 80)}, CreatedAt: time.Unix(1, 0), CreatedBy: "b",
+	}
+	id, home, trial := uuid.New(), uuid.UUID{1}, head
+	trial.ID, trial.Parent = uuid.New(), head.ID
+	w.fold(policy.RevisionCreated{ID: uuid.New(), Project: home, Policy: id, Slug: "p", Revision: head})
+	tables := NewTables(w.p, TableOptions{})
+	blocks := NewBlocks(tables)
+	resolved := map[bool]bool{}
+	for _, rules := range [][]policy.Rule{
+		{rule(policy.Allow, 90), rule(policy.Deny, 90)}, {rule(policy.Allow, 90), rule(policy.Deny, 190)}, {rule(policy.Deny, 90), rule(policy.Allow, 190)},
+	} {
+		trial.Rules = rules
+		promoted := policy.RevisionPromoted{ID: uuid.New(), Project: home, Policy: id, Revision: trial.ID}
+		promoted.Waves, promoted.Gate = []policy.Expr{web}, policy.DefaultGate
+		w.fold(policy.RevisionStaged{ID: uuid.New(), Project: home, Policy: id, Revision: trial}, promoted)
+		fresh := NewTables(w.p, TableOptions{})
+		require.Equal(t, said(t, fresh, "a"), said(t, tables, "a"))
+		want, yes, err := NewBlocks(fresh).Of(t.Context(), "a")
+		require.NoError(t, err)
+		got, too, err := blocks.Of(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, yes, too)
+		require.Equal(t, string(want.Body), string(got.Body))
+		resolved[yes] = true
+		w.fold(policy.RolloutAborted{ID: uuid.New(), Project: home, Policy: id, Revision: trial.ID})
+	}
+	require.Len(t, resolved, 2, "one of them says by itself what it is, another does not")
 }

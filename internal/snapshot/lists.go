@@ -29,7 +29,7 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 	if err == nil {
 		key := keyOf(list, seq)
 		if s = t.stands(j, p, key, seq); s == nil {
-			f, err = sortNodes(j, w, p.roster.at(seq), list, key)
+			f, err = sortNodes(j, w, p.roster.at(seq), list.NodeList, key)
 		} else if listed+s.sorting > t.opt.Budget() {
 			err = &datapath.WorkError{Steps: t.opt.Budget()}
 		}
@@ -38,7 +38,7 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 		return &listState{err: err}, w.Steps(), list.Assumed, nil
 	}
 	if err == nil && s == nil {
-		s, err = t.begin(j, p, f, list, seq)
+		s, err = t.begin(j, p, f, list.NodeList, seq)
 	}
 	if err != nil {
 		return nil, 0, nil, err

@@ -13,10 +13,17 @@ type tableKey [sha256.Size]byte
 // listKey names a list of rules and the moment of the nodes.
 type listKey [sha256.Size]byte
 
+// nodeList is what a node enforces of some policies, and the sum of each of their
+// revisions, by policy.
+type nodeList struct {
+	datapath.NodeList
+	of map[string]contents
+}
+
 // keyOf is equal for equal lists of one project: which rules of which revisions
 // they have, in which direction, which of them are for any peer, and whether the
 // list is closed.
-func keyOf(list datapath.NodeList, at uint64) (key listKey) {
+func keyOf(list nodeList, at uint64) (key listKey) {
 	h, rules := sha256.New(), list.Rules
 	line := binary.BigEndian.AppendUint64(nil, at)
 	if list.Closed {
@@ -26,7 +33,8 @@ func keyOf(list datapath.NodeList, at uint64) (key listKey) {
 	for i := range rules {
 		r := &rules[i]
 		line = append(line[:0], byte(r.Direction))
-		line = append(append(line, r.Ref.Policy...), r.Ref.Revision...)
+		of := list.of[r.Ref.Policy]
+		line = append(line, of[:]...)
 		line = append(line, byte(r.Ref.Index>>8), byte(r.Ref.Index), 0)
 		if r.Peer.Any {
 			line[len(line)-1] = 1

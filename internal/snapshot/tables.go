@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,7 +57,7 @@ type Tables struct {
 	waits    map[uuid.UUID]int // requests that wait, by project
 	lists    *keeper[inProject, *follower]
 	made     *keeper[tableKey, *Table]
-	heads    *keeper[projector.HeadRef, policy.Revision]
+	heads    *keeper[projector.HeadRef, keptHead]
 	refused  map[policy.NodeID]Refusal
 	spent    uint64            // steps
 	outcomes map[string]uint64 // as TableCounts has them
@@ -121,7 +122,7 @@ func newTables(model Enforcer, opt TableOptions, turns *turns) *Tables {
 	return &Tables{
 		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: turns, bytes: opt.CacheBytes,
 		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{}, waits: map[uuid.UUID]int{},
-		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, policy.Revision](opt.CacheBytes),
+		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, keptHead](opt.CacheBytes),
 		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}
 }
@@ -198,7 +199,7 @@ func matches(t *Tables, id policy.NodeID, is func(policy.Revision) bool) (_ bool
 		if err != nil {
 			return false, err
 		}
-		if is(r) {
+		if is(r.Revision) {
 			return true, nil
 		}
 	}
@@ -353,38 +354,46 @@ func (p *projectTables) keepThen(seq uint64, r *roster) {
 
 // list is what a node enforces of some policies, with the first assumption of
 // each.
-func (t *Tables) list(w *datapath.Work, e *projector.Enforcement, refs []projector.HeadRef) (datapath.NodeList, error) {
-	heads := make([]datapath.Head, len(refs))
+func (t *Tables) list(w *datapath.Work, e *projector.Enforcement, refs []projector.HeadRef) (nodeList, error) {
+	heads, of := make([]datapath.Head, len(refs)), make(map[string]contents, len(refs))
 	for i, ref := range refs {
 		r, err := t.head(e, ref)
 		if err != nil {
-			return datapath.NodeList{}, err
+			return nodeList{}, err
 		}
 		if err := w.Rules(len(r.Rules)); err != nil {
-			return datapath.NodeList{}, err
+			return nodeList{}, err
 		}
-		heads[i] = datapath.Head{Policy: ref.Policy, Revision: r}
+		heads[i], of[ref.Policy.String()] = datapath.Head{Policy: ref.Policy, Revision: r.Revision}, r.sum
 		if t.inAudit == nil {
 			heads[i] = heads[i].Enforced()
 		}
 	}
-	list := datapath.List(e.Node, heads)
+	list := nodeList{datapath.List(e.Node, heads), of}
 	list.Assumed = slices.CompactFunc(list.Assumed, func(a, b datapath.Assumption) bool { return a.Rule.Policy == b.Rule.Policy })
 	return list, nil
 }
 
+// keptHead is a revision that nodes have, and a sum of its policy and of all that it
+// says. Its id is not enough: one that was staged and aborted may come again as another.
+type keptHead struct {
+	policy.Revision
+	sum contents
+}
+
 // head reads the head revision of a policy, which is kept.
-func (t *Tables) head(e *projector.Enforcement, ref projector.HeadRef) (policy.Revision, error) {
+func (t *Tables) head(e *projector.Enforcement, ref projector.HeadRef) (r keptHead, err error) {
 	t.mu.Lock()
 	r, known := t.heads.get(ref)
 	t.mu.Unlock()
 	if known {
 		return r, nil
 	}
-	r, err := e.Revision(ref)
+	r.Revision, err = e.Revision(ref)
 	if err != nil {
 		return r, err
 	}
+	r.sum = sha256.Sum256(policy.Append(nil, policy.RevisionCreated{Policy: ref.Policy, Revision: r.Revision}))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heads.put(ref, r, bytesPerRule*len(r.Rules))
