@@ -52,7 +52,7 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 	if err = errors.Join(err, e.Close()); err != nil || needs == needNone || fault.Always(fault.UnresolvedBlock) {
 		return State{}, false, err
 	}
-	a, ok, err := b.tableOf(ctx, id)
+	a, ok, err := b.tableOf(ctx, e.Node)
 	var none *TableError
 	switch {
 	case errors.As(err, &none):
@@ -67,27 +67,21 @@ func (b *Blocks) Of(ctx context.Context, id policy.NodeID) (s State, resolved bo
 
 // A whole fleet may ask for its states at once, and a state is small: who asks for one
 // is not sent away because many wait, as who asks for a table is.
-const (
-	patience = 10 * time.Second
-	pause    = 10 * time.Millisecond
-)
+const patience = 10 * time.Second
 
 // tableOf is Tables.Of with patience.
-func (b *Blocks) tableOf(ctx context.Context, id policy.NodeID) (Answer, bool, error) {
+func (b *Blocks) tableOf(ctx context.Context, n policy.Node) (a Answer, ok bool, err error) {
+	var busy *BusyError
+	if a, ok, err = b.tables.Of(ctx, n.ID); !errors.As(err, &busy) {
+		return a, ok, err
+	}
 	waiting, end := context.WithTimeout(ctx, patience)
 	defer end()
-	for {
-		a, ok, err := b.tables.Of(ctx, id)
-		var busy *BusyError
-		if !errors.As(err, &busy) {
-			return a, ok, err
-		}
-		select {
-		case <-waiting.Done():
-			return a, ok, err
-		case <-time.After(pause):
-		}
+	for errors.As(err, &busy) && b.tables.rooms.wait(waiting, n.Project) {
+		a, ok, err = b.tables.Of(ctx, n.ID)
+		b.tables.rooms.came(n.Project)
 	}
+	return a, ok, err
 }
 
 // need is whether a node needs a resolved block.
@@ -207,7 +201,7 @@ func blockState(rules []policy.Rule, omitted int, heads []datapath.Head) State {
 	return newState(stateBlock{Block: block, omitted: omitted, resolved: true}, true)
 }
 
-// refusedState denies everything: the node has no table, and needNone had one.
+// refusedState denies everything: the node has no table, and never had one.
 func refusedState(self policy.Addresses, heads []datapath.Head) State {
 	omitted := 0
 	for _, h := range heads {

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -23,21 +24,55 @@ func TestAFleetGetsItsBlocksAtOnce(t *testing.T) {
 	for i := range nodes {
 		w.node(1, fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d", i))
 	}
-	blocks := NewBlocks(NewTables(w.p, TableOptions{Waiting: 1}))
-	var all sync.WaitGroup
-	errs := make([]error, nodes)
-	for i := range nodes {
-		all.Go(func() {
-			s, resolved, err := blocks.Of(t.Context(), policy.NodeID(fmt.Sprint("n", i)))
-			if errs[i] = err; err == nil && (!resolved || len(s.Body) == 0) {
-				errs[i] = fmt.Errorf("n%d: resolved %t, %d bytes", i, resolved, len(s.Body))
-			}
+	for what, of := range map[string]func(i int) string{
+		"each for its own": func(i int) string { return fmt.Sprint("n", i) },
+		"all for one":      func(int) string { return "n0" },
+	} {
+		tables := NewTables(w.p, TableOptions{Waiting: 1})
+		blocks := NewBlocks(tables)
+		var all sync.WaitGroup
+		errs := make([]error, nodes)
+		for i := range nodes {
+			all.Go(func() {
+				s, resolved, err := blocks.Of(t.Context(), policy.NodeID(of(i)))
+				if errs[i] = err; err == nil && (!resolved || len(s.Body) == 0) {
+					errs[i] = fmt.Errorf("%s: resolved %t, %d bytes", of(i), resolved, len(s.Body))
+				}
+			})
+		}
+		all.Wait()
+		for _, err := range errs {
+			require.NoError(t, err, what)
+		}
+		require.Empty(t, tables.rooms.outside)
+		require.Empty(t, tables.rooms.inside)
+	}
+}
+
+// Who gives up waiting for room takes nobody's place.
+func TestWhoGivesUpWaitingLetsTheNextIn(t *testing.T) {
+	r, home := newRooms(1), uuid.UUID{1}
+	require.NoError(t, r.enter(home))
+	require.Equal(t, &BusyError{Waiting: 1}, r.enter(home))
+	outside := func(n int) {
+		until(func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.outside[home]) == n
 		})
 	}
-	all.Wait()
-	for _, err := range errs {
-		require.NoError(t, err)
-	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	came, left := make(chan bool), make(chan bool)
+	go func() { left <- r.wait(ctx, home) }()
+	outside(1)
+	go func() { came <- r.wait(t.Context(), home) }()
+	outside(2)
+	giveUp()
+	require.False(t, <-left)
+	r.leave(home)
+	require.True(t, <-came)
+	require.NoError(t, r.enter(home))
+	require.Empty(t, r.outside)
 }
 
 // What was aborted may be staged again under its id, as another: nothing that is

@@ -33,8 +33,6 @@ func (t *Tables) Counts() TableCounts {
 	for _, name := range TableOutcomes {
 		c.Outcomes[name] = t.outcomes[name]
 	}
-	for _, n := range t.waits {
-		c.Waiting += n
-	}
+	c.Waiting = t.rooms.all()
 	return c
 }

@@ -35,7 +35,7 @@ func (t *Tables) ask(ctx context.Context, id policy.NodeID, project uuid.UUID, g
 		err = context.Cause(ctx)
 	}
 	t.mu.Lock()
-	t.leave(project)
+	t.rooms.leave(project)
 	f.waiters--
 	last := f.waiters == 0
 	if last {
@@ -74,19 +74,11 @@ func (t *Tables) board(id policy.NodeID, project uuid.UUID, generation uint64) (
 
 // wait counts a request that waits, with t locked.
 func (t *Tables) wait(project uuid.UUID) error {
-	if t.waits[project] >= t.waiting {
+	err := t.rooms.enter(project)
+	if err != nil {
 		t.outcomes[TableTooMany]++
-		return &BusyError{Waiting: t.waits[project]}
 	}
-	t.waits[project]++
-	return nil
-}
-
-// leave counts one less.
-func (t *Tables) leave(project uuid.UUID) {
-	if t.waits[project]--; t.waits[project] == 0 {
-		delete(t.waits, project)
-	}
+	return err
 }
 
 // Share computes something else of a project in its turn among those who make
@@ -102,7 +94,7 @@ func (t *Tables) Share(ctx context.Context, project uuid.UUID, compute func(proc
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.leave(project)
+		t.rooms.leave(project)
 	}()
 	turn, err := t.turns.begin(ctx, project)
 	if err != nil {

@@ -45,7 +45,7 @@ type TableOptions struct {
 type Tables struct {
 	model   Enforcer
 	opt     datapath.Options
-	waiting int
+	rooms   *rooms
 	turns   *turns
 	inAudit *Tables // nil: these are
 
@@ -54,7 +54,6 @@ type Tables struct {
 	mu       sync.Mutex
 	projects map[uuid.UUID]*projectTables
 	flights  map[policy.NodeID]*flight
-	waits    map[uuid.UUID]int // requests that wait, by project
 	lists    *keeper[inProject, *follower]
 	made     *keeper[tableKey, *Table]
 	heads    *keeper[projector.HeadRef, keptHead]
@@ -120,8 +119,8 @@ func newTables(model Enforcer, opt TableOptions, turns *turns) *Tables {
 		opt.CacheBytes = 64 << 20
 	}
 	return &Tables{
-		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, waiting: opt.Waiting, turns: turns, bytes: opt.CacheBytes,
-		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{}, waits: map[uuid.UUID]int{},
+		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, rooms: newRooms(opt.Waiting), turns: turns, bytes: opt.CacheBytes,
+		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{},
 		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, keptHead](opt.CacheBytes),
 		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}

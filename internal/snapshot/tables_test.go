@@ -125,7 +125,7 @@ func TestATableThatNobodyWaitsForIsMadeNoMore(t *testing.T) {
 	require.ErrorIs(t, err, gone)
 	spent := tables.spent
 	require.Less(t, spent, uint64(1<<20), "of 2,000,000 and more")
-	require.Empty(t, tables.waits)
+	require.Empty(t, tables.rooms.inside)
 	require.Equal(t, 1, tables.turns.idle)
 	require.Equal(t, map[string]uint64{TableCancelled: 1}, counted(tables))
 	got, ok, err := tables.Of(t.Context(), "a")
@@ -187,7 +187,7 @@ func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 			answers <- a
 		}()
 	}
-	until(func() bool { return tables.locked(func() bool { return tables.waits[uuid.UUID{1}] == most }) })
+	until(func() bool { return tables.locked(func() bool { return tables.rooms.inside[uuid.UUID{1}] == most }) })
 	_, err = tables.board("a", uuid.UUID{1}, 0)
 	require.Equal(t, &BusyError{Waiting: most}, err)
 	require.Equal(t, most, tables.Counts().Waiting)
@@ -200,7 +200,7 @@ func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 	_, _, err = alone.Of(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, alone.spent, tables.spent, "one computation")
-	require.Empty(t, tables.waits)
+	require.Empty(t, tables.rooms.inside)
 	require.Empty(t, tables.flights)
 	require.Equal(t, map[string]uint64{TableComputed: 1, TableShared: most - 1, TableTooMany: 1}, counted(tables))
 }
