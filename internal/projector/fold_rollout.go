@@ -67,24 +67,19 @@ func (f rolloutFold) rolloutAborted(ev policy.RolloutAborted, fault *policy.Deco
 // open opens the next wave of a rollout.
 func (f rolloutFold) open(p *policyState) {
 	r := p.rollout
-	ev, err := r.event()
-	if f.keep(err); err != nil {
-		return
-	}
 	r.opened = append(r.opened, f.moment())
 	if r.phase == phaseStopped {
 		r.phase, r.ended, r.reason = phaseUnderWay, moment{}, ""
 	}
-	ruleset := compiler.Compile(ev.Revision.InForce())
 	if len(r.opened) > len(r.waves) {
-		f.complete(p, ev, ruleset)
+		f.complete(p)
 		return
 	}
 	reached := r.waves[:len(r.opened)]
 	before := armsOf(p)
 	if r.trial == nil {
 		r.phase = phaseUnderWay
-		f.storePayload(r.fp, ruleset.Payload)
+		f.storePayload(r.fp, compiler.Compile(f.staged(r).Revision.InForce()).Payload)
 		r.trial = p.newTrial(f.seq, f.time)
 		f.underWay[p] = struct{}{}
 	}
@@ -105,16 +100,24 @@ func (p *policyState) newTrial(seq uint64, time int64) *policyState {
 	return trial
 }
 
+// staged is the event that would publish the revision of a rollout.
+func (f rolloutFold) staged(r *rollout) policy.RevisionCreated {
+	ev, err := r.event()
+	f.keep(err)
+	return ev
+}
+
 // complete makes the revision of a rollout the head.
-func (f rolloutFold) complete(p *policyState, ev policy.RevisionCreated, ruleset compiler.Ruleset) {
-	r, e := p.rollout, entry{ruleset: ruleset}
-	e.msg.Body = r.body
+func (f rolloutFold) complete(p *policyState) {
+	r, ev, e := p.rollout, f.staged(p.rollout), entry{}
+	e.msg.Body, e.ruleset.Fingerprint = r.body, r.fp
 	if r.phase == phaseStaged {
+		e.ruleset.Payload = compiler.Compile(ev.Revision.InForce()).Payload
 		f.publish(p, ev, &e)
 	} else {
 		before, old := armsOf(p), p.fp
 		f.reselect(p, r.selector, nil)
-		f.storePayload(r.fp, ruleset.Payload)
+		f.payloads.take(r.fp) // its arm has stored it
 		f.disarm(p)
 		f.release(old)
 		p.since = f.moment()
@@ -192,13 +195,10 @@ func (f *fold) compare(before, after []arm) {
 	}
 }
 
-// reselect gives an arm another selector.
+// reselect gives an arm another selector: its scope is never the one before.
 func (f rolloutFold) reselect(p *policyState, sel policy.Selector, within *scope) {
 	before, now := p.selector, f.intern(p.project, sel, within)
 	now.generation = f.seq
-	if before == now {
-		return
-	}
 	if before != nil {
 		f.keepLost(p)
 	}

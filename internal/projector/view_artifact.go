@@ -102,10 +102,7 @@ func (r Releases) Gave(project uuid.UUID, id policy.NodeID, event uuid.UUID) uin
 // the node is of another one, too.
 func (r Releases) Joins(id policy.NodeID, rete string) bool {
 	n := r.v.m.state.nodes[id]
-	if n == nil || n.artifacts == nil || n.artifacts.rete == nil || n.artifacts.rete.name == rete {
-		return false
-	}
-	return true
+	return n != nil && n.artifacts != nil && n.artifacts.rete != nil && n.artifacts.rete.name != rete
 }
 
 // Document is the text of an artifact that a node holds.
