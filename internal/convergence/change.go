@@ -26,13 +26,14 @@ func (s steps) row(i int, labels policy.Labels) (fp compiler.Fingerprint, has bo
 	if i >= len(s) || s[i].Deleted {
 		return fp, false
 	}
+	sel, says := s[i].Selector, s[i].Fingerprint
 	if x := s[i].Trial; x.Reached(labels) {
-		return x.Fingerprint, x.Selector.Matches(labels)
+		sel, says = x.Selector, x.Fingerprint
 	}
-	if !s[i].Selector.Matches(labels) {
+	if !sel.Matches(labels) {
 		return fp, false
 	}
-	return s[i].Fingerprint, true
+	return says, true
 }
 
 // seq of a step. Where nobody knows it, no version reaches it.

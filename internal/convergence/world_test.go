@@ -33,6 +33,7 @@ type world struct {
 	facts    map[policy.NodeID]uint64
 	heads    map[uuid.UUID]policy.Revision
 	gone     map[uuid.UUID]bool
+	rolling  map[uuid.UUID]*rolling
 	rows     []map[policy.NodeID]map[uuid.UUID]string // by sequence: policy to payload
 	ids      uint64
 	reported map[string]int // outcomes of reports
@@ -46,7 +47,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return &world{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), fold: fold,
 		roles: map[policy.NodeID]string{}, facts: map[policy.NodeID]uint64{},
-		heads: map[uuid.UUID]policy.Revision{}, gone: map[uuid.UUID]bool{},
+		heads: map[uuid.UUID]policy.Revision{}, gone: map[uuid.UUID]bool{}, rolling: map[uuid.UUID]*rolling{},
 		rows: []map[policy.NodeID]map[uuid.UUID]string{{}}, reported: map[string]int{},
 	}
 }
@@ -97,13 +98,15 @@ func (w *world) publish(e policy.Event) uint64 {
 		w.heads[e.Policy] = e.Revision
 	case policy.PolicyDeleted:
 		w.gone[e.Policy] = true
+	default:
+		w.roll(e)
 	}
 	now := map[policy.NodeID]map[uuid.UUID]string{}
 	for n, role := range w.roles {
 		now[n] = map[uuid.UUID]string{}
-		for id, head := range w.heads {
-			if !w.gone[id] && head.Selector.Matches(label(role)) {
-				now[n][id] = string(compiler.Compile(head.Rules).Payload)
+		for id := range w.heads {
+			if r := w.says(id, role); !w.gone[id] && r.Selector.Matches(label(role)) {
+				now[n][id] = string(compiler.Compile(r.Rules).Payload)
 			}
 		}
 	}
@@ -116,16 +119,19 @@ func (w *world) put(n policy.NodeID, role string) uint64 {
 }
 
 func (w *world) revise(id uuid.UUID, roles string, port uint16) uint64 {
+	slug, r := w.draft(id, roles, port)
+	return w.publish(policy.RevisionCreated{ID: w.id(), Project: home, Policy: id, Slug: slug, Revision: r})
+}
+
+// draft is a revision upon the head of a policy.
+func (w *world) draft(id uuid.UUID, roles string, port uint16) (slug string, r policy.Revision) {
 	drafted, err := policy.DecodeDraft(fmt.Appendf(nil, `{"slug":"p-%d","selector":{"source":"role in (%s)","destination":"role=none"},
 		"rules":[{"action":"allow","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":%d,"to":%d}}]}`,
 		id[15], roles, port, port))
 	require.NoError(w.t, err)
-	return w.publish(policy.RevisionCreated{
-		ID: w.id(), Project: home, Policy: id, Slug: drafted.Slug,
-		Revision: policy.Revision{
-			ID: w.id(), Parent: w.heads[id].ID, Selector: drafted.Selector, Rules: drafted.Rules, CreatedAt: at(1), CreatedBy: "ann",
-		},
-	})
+	return drafted.Slug, policy.Revision{
+		ID: w.id(), Parent: w.heads[id].ID, Selector: drafted.Selector, Rules: drafted.Rules, CreatedAt: at(1), CreatedBy: "ann",
+	}
 }
 
 // merged is the fingerprint of what a node had to hold at a sequence.
@@ -153,7 +159,9 @@ func (w *world) step(nodes []policy.NodeID, policies []uuid.UUID) {
 		w.publish(policy.NodeRemoved{ID: w.id(), Project: home, Node: n})
 	case x == 4 && w.heads[id].ID != uuid.Nil && !w.gone[id] && w.rnd.IntN(4) == 0:
 		w.publish(policy.PolicyDeleted{ID: w.id(), Project: home, Policy: id})
-	case !w.gone[id]:
+	case x > 4 && !w.gone[id] && w.heads[id].ID != uuid.Nil:
+		w.moveRollout(id)
+	case !w.gone[id] && !w.rolling[id].underWay():
 		w.revise(id, random(w, []string{"a", "a,b", "b,c", "a,b,c", "d"}), uint16(1+w.rnd.IntN(2)))
 	}
 }
