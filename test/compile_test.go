@@ -43,7 +43,7 @@ func (p *plane) apply(body []byte) error {
 	switch e := e.(type) {
 	case policy.RevisionCreated:
 		p.heads[e.Policy] = e
-		p.rules[e.Revision.ID] = compiler.Compile(e.Revision.Rules)
+		p.rules[e.Revision.ID] = compiler.Compile(e.Revision.InForce())
 	case policy.PolicyDeleted:
 		delete(p.heads, e.Policy)
 	case policy.NodeUpdated:
@@ -60,7 +60,7 @@ func (p *plane) block(id policy.NodeID, match func(policy.Selector, policy.Label
 	var rows []compiler.Row
 	counted := ""
 	for _, h := range p.heads {
-		if h.Project == n.Project && match(h.Revision.Selector, n.Labels) {
+		if h.Project == n.Project && !h.Revision.Order.Audit && match(h.Revision.Selector, n.Labels) {
 			rs := p.rules[h.Revision.ID]
 			rows = append(rows, compiler.Row{Policy: h.Policy, Revision: h.Revision.ID, Fingerprint: rs.Fingerprint, Payload: rs.Payload})
 		}

@@ -121,7 +121,7 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 	if i == nil {
 		return fp, 0, false, nil
 	}
-	rows := i.rows()
+	rows := i.rowsInForce()
 	if len(rows) == 0 {
 		return compiler.Empty.Fingerprint, i.rowsGeneration(), true, nil
 	}

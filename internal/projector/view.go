@@ -270,7 +270,13 @@ func (v *View) Rows(id policy.NodeID) (Rows, bool) {
 	if n == nil || n.identity == nil {
 		return Rows{}, false
 	}
-	return Rows{n.identity.ordinal, n.identity.rowsGeneration(), n.identity.rows()}, true
+	return Rows{n.identity.ordinal, n.identity.rowsGeneration(), n.identity.rowsInForce()}, true
+}
+
+// rowsInForce are the rows that nodes know of: not those of policies in audit mode,
+// which have no rules.
+func (i *identity) rowsInForce() []Row {
+	return slices.DeleteFunc(i.rows(), func(r Row) bool { return r.Fingerprint == compiler.Empty.Fingerprint })
 }
 
 // rows are what a node with this label set must apply (docs/design.md#the-read-model).

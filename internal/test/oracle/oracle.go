@@ -207,7 +207,11 @@ func (p *Plane) Rows(id string) []Row {
 	}
 	rows := []Row{}
 	for pid := range p.policies {
-		rows = append(rows, p.row(id, pid)...)
+		for _, r := range p.row(id, pid) {
+			if r.Payload != "[]" { // else the policy is in audit mode
+				rows = append(rows, r)
+			}
+		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Policy, b.Policy) })
 	return rows
