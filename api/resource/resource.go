@@ -117,6 +117,7 @@ type Policy struct {
 	CreatedAt time.Time `json:"created_at" doc:"When its first revision was stored, by the log's clock."`
 	UpdatedAt time.Time `json:"updated_at" doc:"When its head was stored, by the log's clock."`
 	Head      *Revision `json:"head,omitempty" doc:"The revision in force."`
+	Waves     *Waves    `json:"waves,omitempty" doc:"In lists and reads: the revision that is or was staged last, and how far its rollout has come. Absent when there never was one."`
 	// Admission is in the answer to a write alone; nil: policies left it as it came.
 	Admission *AdmissionNote `json:"admission,omitempty" doc:"What admission policies made of what was sent; in the answer to a write, absent when they left it as it was."`
 	Warnings  []Warning      `json:"warnings,omitempty" doc:"In the answer to a write that asked for them: what a dry run would have warned of."`

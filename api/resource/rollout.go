@@ -39,5 +39,16 @@ type Waves struct {
 	MaxRefusedPercent int       `json:"max_refused_percent" doc:"How many of them may refuse it; with more the rollout stops."`
 	OnRefusal         string    `json:"on_refusal" doc:"What becomes of it then: stop, nodes keep what they have; abort, all go back to the head."`
 	Reason            string    `json:"reason,omitempty" doc:"Why it was stopped or aborted."`
+	Reached           *Reached  `json:"reached,omitempty" doc:"In the answer to getRollout, while waves are open: what their nodes report."`
+	WaitsFor          string    `json:"waits_for,omitempty" doc:"Likewise, for people: what is not so yet that must be before the next wave opens by itself."`
 	UpdatedAt         time.Time `json:"updated_at" doc:"The log timestamp of the last event that changed it."`
+	// Admission is in the answer to a write alone; nil: policies left it as it came.
+	Admission *AdmissionNote `json:"admission,omitempty" doc:"What admission policies made of what was sent to be staged; absent when they left it as it was."`
+}
+
+// Reached counts the nodes of the open waves to which a rollout gave other rules.
+type Reached struct {
+	Nodes   int `json:"nodes" doc:"Of the open waves, those whose rules of the policy the rollout changed."`
+	Applied int `json:"applied" doc:"Of these, those that reported that they have it. Silent nodes have not."`
+	Refused int `json:"refused" doc:"Those that reported that they refused it."`
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
@@ -42,6 +44,7 @@ func TestStories(t *testing.T) {
 			"nats":  natsServer,
 
 			"stored": awaitStored,
+			"report": reportState,
 
 			"authored": authoredPart,
 			"keys":     keepKeys,
@@ -129,6 +132,23 @@ func damageStore(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(db.Set(it.Key(), bytes.Replace(it.Value(), []byte("web"), []byte("wub"), 1), pebble.Sync))
 	}
 	ts.Check(errors.Join(it.Close(), db.Close()))
+}
+
+// reportState is "report NODE OUTCOME [REASON]": the node reports what it should have now.
+func reportState(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: report NODE OUTCOME [REASON]")
+	}
+	c, err := client.New(ts.Getenv("EDICT_SERVER"), client.Options{})
+	ts.Check(err)
+	state, err := c.Nodes.State(context.Background(), args[0], client.StateQuery{})
+	ts.Check(err)
+	var has resource.NodeState
+	ts.Check(json.Unmarshal(state.Body, &has))
+	said := resource.Applied{Version: state.LogSeq, Fingerprint: has.Policy.Fingerprint, Outcome: args[1], Reason: strings.Join(args[2:], " ")}
+	await(ts, "the report was not taken in time", func() bool {
+		return c.Nodes.ReportApplied(context.Background(), args[0], said) == nil
+	})
 }
 
 // awaitLines is "lines N FILE": it waits until the file has so many lines.

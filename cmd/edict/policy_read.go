@@ -47,6 +47,9 @@ func writePolicy(w io.Writer, p resource.Policy) {
 		fmt.Fprintf(w, "Name:         %s\n", p.DisplayName)
 	}
 	fmt.Fprintf(w, "ID:           %s\nRevision:     %s\nUpdated:      %s\n", p.ID, p.HeadRevisionID, stamp(p.UpdatedAt))
+	if p.Waves != nil {
+		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*p.Waves))
+	}
 	if p.Head == nil {
 		return
 	}
@@ -109,7 +112,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (a policyCommands) policyListCommand() *cobra.Command {
 	return a.policyClient(&cobra.Command{
 		Use: "list", Short: "List the policies of a project",
-		Long: `List the policies of a project. With -o json or yaml each has its rules, so that
+		Long: `List the policies of a project, and below them the rollouts that have not ended, or
+that were aborted with a reason. With -o json or yaml each has its rules, so that
 'edict policy import' can bring them to another plane.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -131,9 +135,26 @@ func (a policyCommands) policyListCommand() *cobra.Command {
 					rows[i] = []string{p.Slug, p.DisplayName, tier, priority, stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
 				}
 				columns(w, []string{"slug", "name", "tier", "priority", "updated", "revision", "id"}, rows)
+				writeRollouts(w, all)
 			})
 		},
 	})
+}
+
+// writeRollouts lists the policies that nodes have different revisions of, or that
+// have one staged.
+func writeRollouts(w io.Writer, all []resource.Policy) {
+	var rows [][]string
+	for _, p := range all {
+		if p.Waves == nil || p.Waves.Phase == "completed" || p.Waves.Phase == "aborted" && p.Waves.Reason == "" {
+			continue
+		}
+		rows = append(rows, []string{p.Slug, phaseOf(*p.Waves), p.Waves.RevisionID.String(), p.Waves.Reason})
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+		columns(w, []string{"slug", "rollout", "revision", "why"}, rows)
+	}
 }
 
 // levelCells are the tier and priority at which rules stand; dashes of a policy that

@@ -28,8 +28,12 @@ head, how many dropped it after a revision or its deletion, and which nodes lag;
 those that say that they have not applied it, the reason. For a deleted policy give
 the ID.
 
-With -w, follow it until no node lags. Exit codes: 0 no node lags, 1 nodes lag
-still (with -w: when --timeout has passed).`,
+Of a rollout in waves, show the newest wave, what its nodes report, and what it waits
+for; of one that has stopped, why.
+
+With -w, follow it until no node lags and no wave is to open by itself. Exit codes: 0
+no node lags, 1 nodes lag still (with -w: when --timeout has passed), or the rollout
+has stopped or was aborted meanwhile.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
@@ -50,7 +54,7 @@ still (with -w: when --timeout has passed).`,
 			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node lags")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node lags, and no wave is to come by itself")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with -w: give up after; 0 never")
 	cmd.Flags().IntVar(&limit, "limit", 0, "lagging nodes to list (default 100)")
 	return a.policyClient(cmd)
@@ -73,6 +77,7 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 		given = time.After(timeout)
 	}
 	var last string
+	saw := false
 	for {
 		r, err := q.ask(ctx)
 		if err != nil {
@@ -82,25 +87,40 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 			fmt.Fprintln(a.stderr, line)
 			last = line
 		}
-		if !watch || len(r.Lagging) == 0 {
-			return a.endRollout(r)
+		if !watch || settled(r) {
+			return a.endRollout(r, saw)
 		}
+		saw = saw || underWay(r)
 		select {
 		case <-time.After(rolloutPause):
 		case <-given:
-			return a.endRollout(r)
+			return a.endRollout(r, saw)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// endRollout prints the last answer; nodes that lag make it a difference.
-func (a policyCommands) endRollout(r resource.Rollout) error {
+// settled: nothing more is to come by itself.
+func settled(r resource.Rollout) bool {
+	if underWay(r) {
+		return r.Waves.Phase == "stopped"
+	}
+	return len(r.Lagging) == 0
+}
+
+// underWay: some nodes have the revision, and others the head.
+func underWay(r resource.Rollout) bool {
+	return r.Waves != nil && (r.Waves.Phase == "stopped" || r.Waves.Phase == "progressing")
+}
+
+// endRollout prints the last answer. Nodes that lag make it a difference, and so does
+// a rollout that has stopped, or that was aborted after it was seen under way.
+func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
 	if err := a.print(r, func(w io.Writer) { writeRollout(w, r) }); err != nil {
 		return err
 	}
-	if len(r.Lagging) > 0 {
+	if r.Waves != nil && (r.Waves.Phase == "stopped" || saw && r.Waves.Phase == "aborted") || len(r.Lagging) > 0 {
 		return cli.Exit(cli.Differs)
 	}
 	return nil
@@ -111,13 +131,16 @@ func rolloutLine(r resource.Rollout) string {
 	if r.Dropped > 0 {
 		line += fmt.Sprintf(", %d let go of it", r.Dropped)
 	}
+	if r.Waves != nil && r.Waves.Phase != "staged" && r.Waves.Phase != "completed" {
+		line += "; " + phaseOf(*r.Waves)
+	}
 	return line
 }
 
 func writeRollout(w io.Writer, r resource.Rollout) {
 	fmt.Fprintf(w, "Applied:      %d of %d nodes\nDropped:      %d nodes\n", r.Applied, r.Desired, r.Dropped)
 	if r.Waves != nil {
-		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*r.Waves))
+		writeWaves(w, *r.Waves)
 	}
 	if a := r.Audited; a != nil {
 		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %d nodes that count\n", a.Egress, a.Ingress, a.Nodes)
@@ -137,6 +160,17 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 	}
 	fmt.Fprintln(w)
 	columns(w, []string{"refused", "code", "detail"}, rows)
+}
+
+// writeWaves says how far a rollout has come, and what it waits for.
+func writeWaves(w io.Writer, x resource.Waves) {
+	fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(x))
+	if x.Reached != nil {
+		fmt.Fprintf(w, "Waves:        %d nodes, %d applied it, %d refused it\n", x.Reached.Nodes, x.Reached.Applied, x.Reached.Refused)
+	}
+	if x.WaitsFor != "" {
+		fmt.Fprintf(w, "Waits:        %s\n", x.WaitsFor)
+	}
 }
 
 // writeRefusals lists the nodes that say that something is not applied.

@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/policy"
 )
 
 // staged is what became of one document.
@@ -74,26 +75,46 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
 
 func (a policyCommands) policyPromoteCommand() *cobra.Command {
 	var waves []string
-	var then string
+	var then, onRefusal string
 	var applied, refused int
-	cmd := a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
+	var cmd *cobra.Command
+	cmd = a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
 		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
-			ask := resource.Promotion{RevisionID: &now.RevisionID, Waves: waves, MinAppliedPercent: &applied, MaxRefusedPercent: &refused}
+			ask := resource.Promotion{RevisionID: &now.RevisionID, Waves: waves, OnRefusal: onRefusal}
+			if cmd.Flags().Changed("min-applied") { // otherwise it is the plane's choice
+				ask.MinAppliedPercent = &applied
+			}
+			if cmd.Flags().Changed("max-refused") {
+				ask.MaxRefusedPercent = &refused
+			}
 			return c.Policies.Promote(ctx, p.ProjectID, p.ID, ask)
 		})
 	cmd.Long = `Make the staged revision of a policy its head. Without --wave all nodes get it at
 once. With --wave the nodes whose labels a selector matches get it first, wave by wave,
-and all others after the last. 'edict policy next-wave' opens the next one.`
+and all others after the last.
+
+The plane opens the next wave by itself when at least --min-applied percent of the nodes
+of the newest wave, and of those of all open waves, report that they applied it. It
+waits for silent nodes, and for a first wave that no node is in. It stops by itself, and
+says why, when more than --max-refused percent of them report that they refused it:
+nodes keep what they have, until 'edict policy next-wave' goes on or 'edict policy
+abort' goes back. With --on-refusal abort it goes back by itself. 'edict policy rollout
+-w' follows it.`
 	cmd.Example = `  edict policy promote web
-  edict policy promote web --wave canary=true --wave region=eu --then all`
+  edict policy promote web --wave canary=true --wave region=eu --then all
+  edict policy promote web --wave canary=true --max-refused 0 --on-refusal abort`
 	cmd.Flags().StringArrayVar(&waves, "wave", nil, "label selector of the next wave; may be repeated")
-	cmd.Flags().StringVar(&then, "then", "all", "who comes after the last wave: all")
-	cmd.Flags().IntVar(&applied, "min-applied", 95, "percent of the nodes reached that should have applied it before the next wave")
-	cmd.Flags().IntVar(&refused, "max-refused", 1, "percent of the nodes reached that may refuse it")
+	cmd.Flags().StringVar(&then, "then", "all", "who comes after the last wave; all, the one thing that can be said, is every other node")
+	cmd.Flags().IntVar(&applied, "min-applied", 95, "percent of the nodes that must have applied it before the next wave opens")
+	cmd.Flags().IntVar(&refused, "max-refused", 1, "percent of the nodes that may refuse it; with more the rollout stops")
+	cmd.Flags().StringVar(&onRefusal, "on-refusal", "stop", "what to do then: stop where it is, or abort and go back")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if then != "all" {
 			return cli.Usage(cmd, "--then %q: only all other nodes can come after the last wave", then)
+		}
+		if onRefusal != policy.OnRefusalStop && onRefusal != policy.OnRefusalAbort {
+			return cli.Usage(cmd, "--on-refusal %q: want stop or abort", onRefusal)
 		}
 		return before(cmd, args)
 	}
@@ -137,12 +158,20 @@ func (a policyCommands) onRollout(use, short string, do func(ctx context.Context
 
 // wavesLine says how far a rollout has come.
 func wavesLine(x resource.Waves) string {
-	line := fmt.Sprintf("revision %s: %s", x.RevisionID, x.Phase)
-	switch {
-	case x.Phase == "progressing":
-		line += fmt.Sprintf(", wave %d of %d (%s)", x.Opened, len(x.Waves)+1, strings.Join(x.Waves[:x.Opened], "; "))
-	case x.Reason != "":
+	line := fmt.Sprintf("revision %s: %s", x.RevisionID, phaseOf(x))
+	if x.Phase == "progressing" || x.Phase == "stopped" {
+		line += fmt.Sprintf(" (%s)", strings.Join(x.Waves[:x.Opened], "; "))
+	}
+	if x.Reason != "" {
 		line += ": " + x.Reason
 	}
 	return line
+}
+
+// phaseOf is the phase of a rollout, with its newest wave while it has some.
+func phaseOf(x resource.Waves) string {
+	if x.Phase == "progressing" || x.Phase == "stopped" {
+		return fmt.Sprintf("%s, wave %d of %d", x.Phase, x.Opened, len(x.Waves)+1)
+	}
+	return x.Phase
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/edictdev/edict/internal/api"
 )
 
-// authoring are the four ways in which authors say what a policy should be, of
+// authoring are the five ways in which authors say what a policy should be, of
 // policy "web", which is there.
 func (p *plane) authoring(t testing.TB, id string) map[string]func(header ...string) answer {
 	t.Helper()
@@ -20,6 +20,7 @@ func (p *plane) authoring(t testing.TB, id string) map[string]func(header ...str
 	return map[string]func(header ...string) answer{
 		"create":         func(h ...string) answer { return p.do("POST", policies, draft("fresh"), h...) },
 		"revise":         func(h ...string) answer { return p.do("PATCH", policies+"/"+id, `{"display_name":"New"}`, h...) },
+		"stage":          func(h ...string) answer { return p.do("POST", policies+"/"+id+"/stage", dry, h...) },
 		"dry-run":        func(h ...string) answer { return p.do("POST", policies+"/"+id+"/dry-run", dry, h...) },
 		"dry-run of new": func(h ...string) answer { return p.do("POST", policies+":dry-run", dry, h...) },
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/rollout"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -23,6 +24,7 @@ import (
 type Convergence interface {
 	Report(ctx context.Context, id policy.NodeID, rep policy.Report) error
 	Rollout(ctx context.Context, project, id uuid.UUID, limit int) (convergence.Rollout, bool, error)
+	Reached(ctx context.Context, project, id uuid.UUID) (convergence.Reached, bool, error)
 	Fleet(ctx context.Context, limit int) (convergence.Fleet, error)
 	NotApplied(ctx context.Context) (map[policy.Outcome]int, error)
 }
@@ -176,9 +178,7 @@ func (h *convergenceHandlers) rollout(c *call) error {
 		if err == nil && !ok {
 			err = policyNotFound(id)
 		}
-		if err == nil {
-			waves, err = wavesOf(v, project, id)
-		}
+		waves = wavesOf(v, project, id)
 		if err == nil {
 			var p policy.Policy
 			p, _, err = v.Policy(project, id)
@@ -199,6 +199,9 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	case !ok:
 		return policyNotFound(id)
 	}
+	if err := h.reached(c.r.Context(), project, id, waves); err != nil {
+		return err
+	}
 	refused, err := h.refusals.of(c.r.Context(), project, id, limit)
 	if err != nil {
 		return busy(err)
@@ -217,6 +220,23 @@ func showAudited(a convergence.Audited) *resource.Audited {
 	return &resource.Audited{
 		Nodes: a.Nodes, Egress: a.Denied.Egress, Ingress: a.Denied.Ingress, ByDefault: resource.AuditedByDefault(a.ByDefault),
 	}
+}
+
+// reached adds to what is said of a rollout under way what its nodes report, and what
+// its newest wave waits for.
+func (h *convergenceHandlers) reached(ctx context.Context, project, id uuid.UUID, waves *resource.Waves) error {
+	if waves == nil {
+		return nil
+	}
+	r, ok, err := h.convergence.Reached(ctx, project, id)
+	if err != nil || !ok || r.Rollout.Revision != waves.RevisionID {
+		return err
+	}
+	waves.Reached = &resource.Reached{Nodes: r.All.Nodes, Applied: r.All.Applied, Refused: r.All.Refused}
+	if d := rollout.Decide(r); d.Act == rollout.Wait && r.Rollout.Phase == projector.RolloutUnderWay {
+		waves.WaitsFor = d.Why
+	}
+	return nil
 }
 
 func showRefusals(list []convergence.Refusal) []resource.Refusal {

@@ -126,7 +126,13 @@ func (h *policyHandlers) list(c *call) error {
 		return err
 	}
 	end := func(x policy.Policy) string { return x.ID.String() }
-	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, listPolicy))
+	waves := h.waves(project, items)
+	show := func(x policy.Policy) resource.Policy {
+		out := listPolicy(x)
+		out.Waves = waves[x.ID]
+		return out
+	}
+	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, show))
 }
 
 // visible returns the first policies above an id that who may read. It looks
@@ -151,6 +157,19 @@ func (h *policyHandlers) visible(ctx context.Context, who *access.Principal, pro
 	return visible, h.place(project, visible)
 }
 
+// waves are the rollouts of listed policies.
+func (h *policyHandlers) waves(project uuid.UUID, listed []policy.Policy) map[uuid.UUID]*resource.Waves {
+	out := map[uuid.UUID]*resource.Waves{}
+	h.model.Read(func(v *projector.View) {
+		for _, it := range listed {
+			if w := wavesOf(v, project, it.ID); w != nil {
+				out[it.ID] = w
+			}
+		}
+	})
+	return out
+}
+
 // place says of listed policies where they stand among others.
 func (h *policyHandlers) place(project uuid.UUID, listed []policy.Policy) error {
 	ids := make([]uuid.UUID, len(listed))
@@ -170,14 +189,18 @@ func (h *policyHandlers) get(c *call) error {
 		return err
 	}
 	var pol policy.Policy
+	var waves *resource.Waves
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		pol, err = livePolicy(v, project, id)
+		waves = wavesOf(v, project, id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.policy(http.StatusOK, showPolicy(pol))
+	out := showPolicy(pol)
+	out.Waves = waves
+	return c.policy(http.StatusOK, out)
 }
 
 // policy answers with a policy.

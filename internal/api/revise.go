@@ -62,12 +62,11 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 		if !revise(&e, pol, patch) {
 			return errUnchanged
 		}
-		r, ok, err := projector.RolloutOf(v, e.Project, e.Policy)
-		if err == nil && ok && r.Phase == projector.RolloutUnderWay {
+		if r, ok := projector.RolloutOf(v, e.Project, e.Policy); ok && r.UnderWay() {
 			return problem(http.StatusConflict, projector.CodeRolloutUnderWay,
-				"revision %s of the policy is being rolled out; wait until that has ended, or abort it", r.Revision.ID)
+				"revision %s of the policy is being rolled out; wait until that has ended, or abort it", r.Revision)
 		}
-		return err
+		return nil
 	})
 	switch {
 	case errors.Is(err, errUnchanged):

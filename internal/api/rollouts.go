@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -57,10 +58,28 @@ func (h *policyHandlers) stage(c *call) error {
 		return err
 	}
 	e.Revision.Selector, e.Revision.Order, e.Revision.Rules = content.Selector, content.Order, content.Rules
+	name := e.DisplayName
 	if err := h.admission.revision(c, &e); err != nil {
 		return err
 	}
+	if e.DisplayName != name {
+		c.keepName()
+	}
 	return h.moved(c, policy.RevisionStaged{ID: e.ID, Project: project, Policy: id, Revision: e.Revision}, project, id)
+}
+
+// keepName tells an author that a display name which admission policies gave is not
+// staged: it belongs to the policy, which stays as it is until it is revised.
+func (c *call) keepName() {
+	const path = "/display_name"
+	for i, p := range c.admitted.Patches {
+		of := &c.admitted.Patches[i]
+		of.Changes = slices.DeleteFunc(p.Changes, func(x resource.Change) bool { return x.Path == path })
+		if len(of.Changes) < len(p.Changes) {
+			of.Dropped = append(of.Dropped, path)
+		}
+	}
+	c.warn("the display name stays as it is, because none is staged: %s was left out", path)
 }
 
 func (h *policyHandlers) promote(c *call) error {
@@ -115,11 +134,11 @@ func move[E any](h *policyHandlers, c *call, role string, decode func([]byte) (E
 		if err != nil {
 			return err
 		}
-		r, ok, err := projector.RolloutOf(v, project, id)
-		if of.latest = r.Revision.ID; !ok {
+		r, ok := projector.RolloutOf(v, project, id)
+		if of.latest = r.Revision; !ok {
 			of.latest = pol.Head.ID // which is not staged
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -133,29 +152,26 @@ func (h *policyHandlers) moved(c *call, e policy.Event, project, id uuid.UUID) e
 		return err
 	}
 	var out *resource.Waves
-	var err error
-	h.model.Read(func(v *projector.View) { out, err = wavesOf(v, project, id) })
-	if err == nil && out == nil {
-		err = policyNotFound(id) // deleted since
+	h.model.Read(func(v *projector.View) { out = wavesOf(v, project, id) })
+	if out == nil {
+		return policyNotFound(id) // deleted since
 	}
-	if err != nil {
-		return err
-	}
+	out.Admission = c.admitted
 	return c.json(http.StatusOK, out)
 }
 
 // wavesOf is the latest rollout of a policy; nil: there was none.
-func wavesOf(v *projector.View, project, id uuid.UUID) (*resource.Waves, error) {
-	r, ok, err := projector.RolloutOf(v, project, id)
-	if err != nil || !ok {
-		return nil, err
+func wavesOf(v *projector.View, project, id uuid.UUID) *resource.Waves {
+	r, ok := projector.RolloutOf(v, project, id)
+	if !ok {
+		return nil
 	}
 	out := &resource.Waves{
-		RevisionID: r.Revision.ID, ParentRevisionID: r.Parent, Phase: r.Phase, Waves: []string{}, Opened: len(r.Opened),
+		RevisionID: r.Revision, ParentRevisionID: r.Parent, Phase: r.Phase, Waves: []string{}, Opened: len(r.Opened),
 		MinAppliedPercent: int(r.Gate.MinApplied), MaxRefusedPercent: int(r.Gate.MaxRefused), OnRefusal: r.Gate.OnRefusal(), Reason: r.Reason, UpdatedAt: r.Time,
 	}
 	for _, w := range r.Waves {
 		out.Waves = append(out.Waves, w.String())
 	}
-	return out, nil
+	return out
 }

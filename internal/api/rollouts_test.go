@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,59 @@ func TestARolloutIsRefusedWhatDoesNotFollow(t *testing.T) {
 	p.want(409, "wave_conflict", p.do("POST", one+"/waves", `{"wave":3}`))
 	p.want(http.StatusOK, "", p.do("POST", one+"/waves", `{"wave":2}`))
 	require.Equal(t, x.RevisionID, into[resource.Policy](t, p.do("GET", one, "")).HeadRevisionID)
+}
+
+// What is staged is what admission policies made of it, and its author is told. A
+// display name is not staged, and he is told that, too.
+func TestWhatIsStagedIsWhatAdmissionMadeOfIt(t *testing.T) {
+	p := newPlane(t)
+	p.admit(t, admissionDraft(t, "naming", "Global", 1, specified(`{"patch": {"display_name": "Other", "selector": {"destination": "env=prod"}}}`)))
+	one := p.create("web")
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+one.ID.String(), `{"rules":`+webRules+`}`))
+	p.want(http.StatusNoContent, "", p.do("DELETE", admissions+"/"+p.only(t), ""))
+	p.admit(t, admissionDraft(t, "renaming", "Global", 1, specified(`{"patch": {"display_name": "Another", "selector": {"destination": "env=test"}}}`)))
+	a := p.do("POST", policies+"/"+one.ID.String()+"/stage", `{"selector":{"source":"role=web","destination":"role=db"},"rules":`+webRules+`}`)
+	x := into[resource.Waves](t, a)
+	require.Equal(t, "MODIFIED", x.Admission.Status)
+	patch := x.Admission.Patches[0]
+	require.Equal(t, []string{"/display_name"}, patch.Dropped)
+	require.Len(t, patch.Changes, 1)
+	require.Equal(t, "/selector/destination", patch.Changes[0].Path)
+	require.Contains(t, strings.Join(a.Header.Values("Warning"), " "), "the display name stays as it is")
+	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one.ID.String()+"/promote", `{}`))
+	after := into[resource.Policy](t, p.do("GET", policies+"/"+one.ID.String(), ""))
+	require.Equal(t, "Other", after.DisplayName)
+	require.Equal(t, "env=test", after.Head.Selector.Destination)
+	require.Equal(t, "completed", after.Waves.Phase)
+	require.Nil(t, after.Waves.Admission, "only whoever writes is told")
+}
+
+// Lists and reads show how far rollouts have come, and the rollout what it waits for.
+func TestHowFarARolloutHasComeIsShown(t *testing.T) {
+	p := newPlane(t)
+	p.put("a", `{"labels":{"role":"web","canary":"true"}}`)
+	p.put("b", `{"labels":{"role":"web"}}`)
+	one := p.create("web").ID.String()
+	list := func() *resource.Waves {
+		return into[resource.Page[resource.Policy]](t, p.do("GET", policies, "")).Items[0].Waves
+	}
+	require.Nil(t, list())
+	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one+"/stage", `{"selector":{"source":"role=web","destination":"role=db"},"rules":`+
+		strings.Replace(webRules, "5432", "5433", 2)+`}`))
+	require.Equal(t, "staged", list().Phase)
+	require.Nil(t, p.rollout(one).Waves.Reached)
+	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one+"/promote", `{"waves":["canary=true"],"on_refusal":"abort"}`))
+	require.Equal(t, "progressing", list().Phase)
+	require.Equal(t, "abort", list().OnRefusal)
+	x := p.rollout(one).Waves
+	require.Equal(t, &resource.Reached{Nodes: 1}, x.Reached)
+	require.Equal(t, "0 of 1 nodes of wave 1 applied it, and 95% must", x.WaitsFor)
+	p.report("a")
+	x = p.rollout(one).Waves
+	require.Equal(t, &resource.Reached{Nodes: 1, Applied: 1}, x.Reached)
+	require.Empty(t, x.WaitsFor)
+	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one+"/abort", `{"reason":"no"}`))
+	x = p.rollout(one).Waves
+	require.Nil(t, x.Reached)
+	require.Equal(t, "aborted", into[resource.Policy](t, p.do("GET", policies+"/"+one, "")).Waves.Phase)
 }

@@ -35,7 +35,7 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 	var s steps
 	var groups [][]projector.NodeSummary
 	t.opt.Model.Read(func(v *projector.View) {
-		if out.Rollout, ok, err = projector.RolloutOf(v, project, id); err != nil || !ok || !out.Rollout.UnderWay() {
+		if out.Rollout, ok = projector.RolloutOf(v, project, id); !ok || !out.Rollout.UnderWay() {
 			ok = false
 			return
 		}

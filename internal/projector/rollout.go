@@ -157,9 +157,9 @@ func (s *selector) key() string { return s.sel.Key() + s.scope.key() }
 // Rollout is a revision that was staged beside the head of a policy, and what became
 // of it.
 type Rollout struct {
-	Revision policy.Revision // of one that has ended the id and the selector alone
-	Parent   uuid.UUID       // the head that it was staged upon
-	Phase    string          // one of RolloutPhases
+	Revision uuid.UUID // the staged one
+	Parent   uuid.UUID // the head that it was staged upon
+	Phase    string    // one of RolloutPhases
 	Waves    []policy.Expr
 	Gate     policy.Gate
 	// Opened are the log timestamps of the waves that were opened, in order. The one
@@ -191,15 +191,15 @@ func (r Rollout) UnderWay() bool { return r.Phase == RolloutUnderWay || r.Phase 
 
 // RolloutOf is the latest rollout of a policy that lives; ok is false when it never
 // had one.
-func RolloutOf(v *View, project, id uuid.UUID) (r Rollout, ok bool, err error) {
+func RolloutOf(v *View, project, id uuid.UUID) (r Rollout, ok bool) {
 	p := v.live(project, id)
 	if p == nil || p.rollout == nil {
-		return r, false, nil
+		return r, false
 	}
-	return p.rollout.show()
+	return p.rollout.show(), true
 }
 
-func (r *rollout) show() (out Rollout, ok bool, err error) {
+func (r *rollout) show() Rollout {
 	at := r.staged
 	if n := len(r.opened); n > 0 {
 		at = r.opened[n-1]
@@ -207,8 +207,8 @@ func (r *rollout) show() (out Rollout, ok bool, err error) {
 	if r.ended.seq > at.seq {
 		at = r.ended
 	}
-	out = Rollout{
-		Revision: policy.Revision{ID: r.revision, Parent: r.parent, Selector: r.selector}, Parent: r.parent, Phase: r.phase.String(),
+	out := Rollout{
+		Revision: r.revision, Parent: r.parent, Phase: r.phase.String(),
 		Waves: r.waves, Gate: r.gate, Seq: at.seq, Time: logTime(at.time), Reason: r.reason,
 	}
 	if len(r.opened) > 0 {
@@ -217,14 +217,7 @@ func (r *rollout) show() (out Rollout, ok bool, err error) {
 	for _, w := range r.opened {
 		out.Opened = append(out.Opened, logTime(w.time))
 	}
-	if r.body != nil {
-		ev, err := r.event()
-		if err != nil {
-			return out, false, err
-		}
-		out.Revision = ev.Revision
-	}
-	return out, true, nil
+	return out
 }
 
 // event is the one that would publish the revision.

@@ -171,11 +171,11 @@ func event(p projector.PolicyRef, r projector.Rollout, d Decision) policy.Event 
 	wave := uint8(len(r.Opened)) //nolint:gosec // a few
 	switch d.Act {
 	case Open:
-		e := policy.WaveOpened{Project: p.Project, Policy: p.Policy, Revision: r.Revision.ID, Wave: wave + 1, Gated: true}
+		e := policy.WaveOpened{Project: p.Project, Policy: p.Policy, Revision: r.Revision, Wave: wave + 1, Gated: true}
 		e.ID = eventID(e, r)
 		return e
 	case Stop:
-		e := policy.RolloutStopped{Project: p.Project, Policy: p.Policy, Revision: r.Revision.ID, Wave: wave, Reason: d.Why}
+		e := policy.RolloutStopped{Project: p.Project, Policy: p.Policy, Revision: r.Revision, Wave: wave, Reason: d.Why}
 		e.ID = eventID(e, r)
 		return e
 	}

@@ -69,7 +69,7 @@ func TestAReasonFitsIntoItsEvent(t *testing.T) {
 		r.Rollout.Opened = make([]time.Time, 1)
 		r.Example = convergence.Refusal{Node: "n1", Reason: strings.Repeat("x", extra) + strings.Repeat("é", 250)}
 		id := uuid.MustParse("01900000-0000-7000-8000-000000000001")
-		r.Rollout.Revision.ID = id
+		r.Rollout.Revision = id
 		e := event(projector.PolicyRef{Project: id, Policy: id}, r.Rollout, Decide(r))
 		_, err := policy.Decode(policy.Append(nil, e))
 		require.NoError(t, err)

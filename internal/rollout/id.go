@@ -18,7 +18,7 @@ const version8 = 8
 // duplicates. The sequences tell a rollout from another of the same revision.
 func eventID(e policy.Event, r projector.Rollout) uuid.UUID {
 	b := append([]byte(e.EventType()), 0)
-	b = append(policy.AppendKey(b, e), r.Revision.ID[:]...)
+	b = append(policy.AppendKey(b, e), r.Revision[:]...)
 	b = binary.BigEndian.AppendUint64(b, r.First)
 	b = binary.BigEndian.AppendUint64(b, r.Seq)
 	return uuid.NewHash(sha256.New(), uuid.Nil, b, version8)
