@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -86,4 +87,39 @@ func (a Admission) Evaluate(ctx context.Context, evaluation json.RawMessage, exp
 		media: "application/json", body: bytes.NewReader(evaluation),
 	}, &out)
 	return out, err
+}
+
+// Decisions reads one page of what admission policies decided, newest first; filter
+// as the route has it, nil for none. A page may be empty and have a cursor.
+func (a Admission) Decisions(ctx context.Context, filter url.Values, page Page) (resource.Page[resource.Decision], error) {
+	q := page.query()
+	for name, values := range filter {
+		q[name] = values
+	}
+	return get[resource.Page[resource.Decision]](ctx, a.c, q, "api", "v1", "decisions")
+}
+
+// AllDecisions walks all that the filter lets pass, newest first.
+func (a Admission) AllDecisions(ctx context.Context, filter url.Values) iter.Seq2[resource.Decision, error] {
+	return all(func(at Page) (resource.Page[resource.Decision], error) {
+		return a.Decisions(ctx, filter, at)
+	})
+}
+
+// DecisionEvents opens the stream of what admission policies decide after the decision
+// with the seq lastID; empty: from now on. The caller reads server-sent events from it,
+// whose data are decisions, and closes it.
+func (a Admission) DecisionEvents(ctx context.Context, filter url.Values, lastID string) (io.ReadCloser, error) {
+	q := request{
+		method: http.MethodGet, path: []string{"api", "v1", "decisions", "events"}, query: filter,
+		header: http.Header{"Accept": {"text/event-stream"}},
+	}
+	if lastID != "" {
+		q.header.Set("Last-Event-ID", lastID)
+	}
+	res, err := a.c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
 }

@@ -112,7 +112,17 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		},
 		"deleteAdmissionPolicy": func(ctx context.Context) (any, error) { return done(c.Admission.Delete(ctx, "p")) },
 		"evaluate":              func(ctx context.Context) (any, error) { return c.Admission.Evaluate(ctx, json.RawMessage("{}"), true) },
-		"stageRevision":         func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
+		"listDecisions": func(ctx context.Context) (any, error) {
+			return c.Admission.Decisions(ctx, url.Values{"user": {"ana"}}, client.Page{})
+		},
+		"followDecisions": func(ctx context.Context) (any, error) {
+			events, err := c.Admission.DecisionEvents(ctx, url.Values{"user": {"ana"}}, "3")
+			if err != nil {
+				return nil, err
+			}
+			return nil, events.Close()
+		},
+		"stageRevision": func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
 		"promoteRevision": func(ctx context.Context) (any, error) {
 			return c.Policies.Promote(ctx, id, id, resource.Promotion{RevisionID: &id, Waves: []string{"a"}})
 		},

@@ -19,7 +19,8 @@ type admissionCommands struct{ *app }
 func (a admissionCommands) admissionCommand() *cobra.Command {
 	return group("admission", "Write, try and read admission policies",
 		a.admissionApplyCommand(), a.admissionGetCommand(), a.admissionListCommand(), a.admissionDeleteCommand(),
-		a.admissionEvaluateCommand(), a.admissionTestCommand(), a.admissionReplayCommand())
+		a.admissionEvaluateCommand(), a.admissionTestCommand(), a.admissionReplayCommand(),
+		a.admissionDecisionsCommand(), a.admissionExplainCommand())
 }
 
 // findAdmission reads an admission policy by its id or its name.

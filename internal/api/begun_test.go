@@ -14,7 +14,7 @@ import (
 // early routes answer though nothing is folded: they say so, or speak of
 // something else than the read model.
 var early = []string{
-	"getDocument", "livez", "readyz", "metrics", "getStatus", "alphaHealth", "listKeys", "listAudit", "listSnapshots", "getSelf",
+	"listDecisions", "followDecisions", "getDocument", "livez", "readyz", "metrics", "getStatus", "alphaHealth", "listKeys", "listAudit", "listSnapshots", "getSelf",
 }
 
 // TestNothingIsAnsweredFromASmallerWorldThanAtTheStart: not the empty list that

@@ -83,6 +83,8 @@ type HistoryDeps struct {
 	// Trail reads events of the log above a sequence, oldest first, at most limit;
 	// nil: 503.
 	Trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
+	// Decisions are what admission policies decided; nil: 503.
+	Decisions DecisionLog
 }
 
 // CheckpointDeps make and list checkpoints; nil: 503.

@@ -27,6 +27,7 @@ type handlers struct {
 	dcm         *dcmHandlers
 	principals  *principalHandlers
 	audit       *auditHandlers
+	decisions   *decisionHandlers
 	status      *statusHandlers
 	keys        *keyHandlers
 	recovery    *recoveryHandlers
@@ -67,6 +68,7 @@ func (h *handlers) routes() []Route {
 		h.admission.routes(),
 		h.principals.routes(),
 		h.audit.routes(),
+		h.decisions.routes(),
 		h.status.routes(),
 		h.keys.routes(),
 		h.recovery.routes(),
@@ -147,6 +149,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
+	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth}
 	h.status = &statusHandlers{
 		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,
 	}

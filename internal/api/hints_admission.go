@@ -43,6 +43,15 @@ func admissionHints() map[string]hint {
 		"Change.old":           {Schema: schema{Type: anyType}, Optional: true},
 		"Change.value":         {Schema: schema{Type: anyType}, Optional: true},
 
+		"DecisionPage":             says("A page of decisions."),
+		"DecisionPage.items":       says("Decisions, newest first."),
+		"DecisionPage.next_cursor": nextCursor,
+		"Decision":                 says("What admission policies decided about one request."),
+		"Decision.outcome":         {Schema: schema{Enum: openapi.OneOfTexts(admission.Outcomes...)}},
+		"Decision.request_payload": {Schema: schema{Type: []string{"object", "null"}}},
+		"Decision.result_payload":  {Schema: schema{Type: []string{"object", "null"}}, Optional: true},
+		"ShadowDecision":           says("What a shadow policy would have done."),
+
 		"Evaluation":           says("A request that is to be admitted."),
 		"Evaluation.user_id":   optional,
 		"Evaluation.tenant_id": optional,

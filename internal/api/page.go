@@ -55,11 +55,16 @@ func cut[S, T any](items []S, limit int, kind string, end func(S) string, show f
 	page := resource.Page[T]{Items: make([]T, 0, min(len(items), limit))}
 	for i, it := range items {
 		if i == limit {
-			next := base64.RawURLEncoding.EncodeToString([]byte(kind + ":" + end(items[limit-1])))
+			next := nextOf(kind, end(items[limit-1]))
 			page.NextCursor = &next
 			break
 		}
 		page.Items = append(page.Items, show(it))
 	}
 	return page
+}
+
+// nextOf is the cursor of a list that goes on behind what ended with the text.
+func nextOf(kind, end string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(kind + ":" + end))
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +38,8 @@ type realPlane struct {
 	fold   *projector.Projector
 	opt    projector.Options
 	routes sync.Map // of "METHOD pattern" to how often it was asked
+
+	decisions *streams.Decisions
 }
 
 func newRealPlane(t *testing.T) *realPlane {
@@ -51,6 +55,8 @@ func newRealPlane(t *testing.T) *realPlane {
 	require.NoError(t, err)
 	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true}
 	p := &realPlane{log: log, opt: opt, fold: openFold(t, opt)}
+	p.decisions, err = streams.OpenDecisions(ctx, conn, streams.DecisionsOptions{})
+	require.NoError(t, err)
 	folded := make(chan error, 1)
 	go func() { folded <- p.fold.Run(ctx, log) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-folded) })
@@ -61,7 +67,7 @@ func newRealPlane(t *testing.T) *realPlane {
 	h := judged(t, api.New(api.Deps{
 		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Convergence: tracker,
 		StatusDeps:  api.StatusDeps{Durability: conn.Durability},
-		HistoryDeps: api.HistoryDeps{Event: log.Get},
+		HistoryDeps: api.HistoryDeps{Event: log.Get, Decisions: p.decisions},
 		LimitDeps:   api.LimitDeps{MaxMessage: conn.MaxPayload()},
 		KeyDeps:     api.KeyDeps{RotateKey: rotated},
 		CheckpointDeps: api.CheckpointDeps{
@@ -257,6 +263,20 @@ func (p *realPlane) register(t *testing.T) {
 	ctx := t.Context()
 	made, err := p.Admission.Create(ctx, json.RawMessage(admissionDraft(t, "n", "Global", 1, specified(`{"patch": {"a": 1}}`))))
 	require.NoError(t, err)
+	require.NoError(t, p.decisions.Write(ctx, []streams.Decision{{Outcome: "approved", Body: []byte(`{"decision_id":"d1","outcome":"approved","user_id":"ana","request_payload":{}}`)}}))
+	for d, err := range p.Admission.AllDecisions(ctx, url.Values{"user": {"ana"}}) {
+		require.NoError(t, err)
+		require.Equal(t, "d1", d.DecisionID)
+	}
+	events, err := p.Admission.DecisionEvents(ctx, nil, "0")
+	require.NoError(t, err)
+	for lines := bufio.NewScanner(events); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			require.Contains(t, lines.Text(), `"seq":1,"decision_id":"d1"`)
+			break
+		}
+	}
+	require.NoError(t, events.Close())
 	for x, err := range p.Admission.All(ctx, nil) {
 		require.NoError(t, err)
 		require.Equal(t, made.ID, x.ID)

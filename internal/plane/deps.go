@@ -28,6 +28,9 @@ func (p *Plane) deps() api.Deps {
 		ObserveDeps: api.ObserveDeps{MetricsPage: p.page, Metrics: p.metrics, Trace: p.log},
 	}
 	url := streams.PublicURLs(p.url)
+	if p.decisions != nil {
+		d.Decisions = p.decisions
+	}
 	d.LogURL = func() string { return url }
 	d.SignWith(p.keys, p.worker.Others)
 	if p.registry != nil {

@@ -1,0 +1,38 @@
+package resource
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Decision is what admission policies decided about one request, as the decision log
+// keeps it.
+type Decision struct {
+	Seq             uint64            `json:"seq" doc:"Its sequence in the decision log."`
+	DecisionID      string            `json:"decision_id" doc:"Its id, a UUID."`
+	Time            time.Time         `json:"time" doc:"When the request came, by the worker's clock."`
+	Worker          string            `json:"worker" doc:"Who decided."`
+	SnapshotVersion uint64            `json:"snapshot_version" doc:"Which set of policies decided: the log sequence of its last change."`
+	DryRun          bool              `json:"dry_run,omitempty" doc:"Nothing followed from it."`
+	ServiceType     string            `json:"service_type" doc:"What policies were chosen by."`
+	Labels          map[string]string `json:"labels,omitzero" doc:"Likewise, where they are not those of the payload."`
+	UserID          string            `json:"user_id,omitempty" doc:"Who asked."`
+	TenantID        string            `json:"tenant_id,omitempty" doc:"For which tenant."`
+	RequestPayload  json.RawMessage   `json:"request_payload" doc:"What was asked; null where it was masked."`
+	Outcome         string            `json:"outcome" doc:"What became of it."`
+	ResultPayload   json.RawMessage   `json:"result_payload,omitempty" doc:"What came out, where policies changed it."`
+	ServiceProvider *Provider         `json:"service_provider,omitempty" doc:"The provider of a request that passed."`
+	Policy          *Deciding         `json:"policy,omitempty" doc:"Who refused, or failed."`
+	Reason          string            `json:"reason,omitempty" doc:"What was said then."`
+	Shadows         []ShadowDecision  `json:"shadows,omitempty" doc:"What the shadow policies that matched would have done."`
+	TookNS          uint64            `json:"took_ns" doc:"How long it took, in nanoseconds."`
+	Masked          []string          `json:"masked,omitempty" doc:"JSON pointers to what was taken out."`
+}
+
+// ShadowDecision is what a shadow policy would have done.
+type ShadowDecision struct {
+	ID      string `json:"id" doc:"Its id."`
+	Name    string `json:"name" doc:"Its name."`
+	Outcome string `json:"outcome" doc:"What it would have done."`
+	Reason  string `json:"reason,omitempty" doc:"What it said."`
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/admission"
+)
+
+// decisionsFlags are the flags of `admission decisions`.
+type decisionsFlags struct {
+	policy, user, tenant, outcome, since, until string
+	limit                                       int
+	watch                                       bool
+}
+
+func (a admissionCommands) admissionDecisionsCommand() *cobra.Command {
+	var f decisionsFlags
+	cmd := &cobra.Command{
+		Use:   "decisions",
+		Short: "List what admission policies decided, newest first, or follow it",
+		Long: `List what admission policies decided, newest first, from the decision log (edict
+serve --decision-log), or follow it with --watch. Administrators of tenants, and
+users, see their own.`,
+		Example: `  edict admission decisions --outcome rejected --since 2h
+  edict admission decisions --user ana --watch`,
+		Args: cli.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.admissionDecisions(cmd, f) },
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "only those in which the policy of this id or name refused or failed")
+	flags.StringVar(&f.user, "user", "", "only those that this user asked for")
+	flags.StringVar(&f.tenant, "tenant", "", "only those of this tenant")
+	flags.StringVar(&f.outcome, "outcome", "", "only those that ended so: "+strings.Join(admission.Outcomes, ", "))
+	flags.StringVar(&f.since, "since", "", "only those of this moment (RFC 3339) or later; or how long ago, such as 2h")
+	flags.StringVar(&f.until, "until", "", "only those before, likewise")
+	flags.IntVar(&f.limit, "limit", 50, "at most so many")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "follow those that are decided from now on")
+	return cmd
+}
+
+// filter is what the flags ask of the route.
+func (f decisionsFlags) filter(cmd *cobra.Command, now time.Time) (url.Values, error) {
+	q := url.Values{}
+	for name, value := range map[string]string{"policy": f.policy, "user": f.user, "tenant": f.tenant, "outcome": f.outcome} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for name, text := range map[string]string{"since": f.since, "until": f.until} {
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if ago, notAgo := time.ParseDuration(text); notAgo == nil {
+			at, err = now.Add(-ago), nil
+		}
+		if err != nil {
+			return nil, cli.Usage(cmd, "--%s %q: want a moment such as 2026-11-20T12:00:00Z, or how long ago, such as 2h", name, text)
+		}
+		q.Set(name, at.UTC().Format(time.RFC3339))
+	}
+	if f.watch && (f.since != "" || f.until != "") {
+		return nil, cli.Usage(cmd, "--watch shows what is decided from now on: leave --since and --until out")
+	}
+	return q, nil
+}
+
+func (a admissionCommands) admissionDecisions(cmd *cobra.Command, f decisionsFlags) error {
+	filter, err := f.filter(cmd, time.Now())
+	if err != nil {
+		return err
+	}
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	if f.watch {
+		return a.followDecisions(cmd.Context(), c, filter)
+	}
+	found := []resource.Decision{}
+	for d, err := range c.Admission.AllDecisions(cmd.Context(), filter) {
+		if err != nil {
+			return err
+		}
+		if len(found) == f.limit {
+			break
+		}
+		found = append(found, d)
+	}
+	return a.print(found, func(w io.Writer) {
+		rows := make([][]string, len(found))
+		for i, d := range found {
+			rows[i] = decisionRow(d)
+		}
+		columns(w, []string{"time", "outcome", "policy", "service", "user", "tenant", "reason", "id"}, rows)
+	})
+}
+
+func decisionRow(d resource.Decision) []string {
+	policy := ""
+	if d.Policy != nil {
+		policy = d.Policy.Name
+	}
+	outcome := d.Outcome
+	if d.DryRun {
+		outcome += " (dry run)"
+	}
+	return []string{stamp(d.Time), outcome, policy, d.ServiceType, d.UserID, d.TenantID, d.Reason, d.DecisionID}
+}
+
+// followDecisions prints a line a decision until ctx ends.
+func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client, filter url.Values) error {
+	events, err := c.Admission.DecisionEvents(ctx, filter, "")
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	lines := bufio.NewScanner(events)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		text, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var d resource.Decision
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			return fmt.Errorf("read a decision: %w", err)
+		}
+		if a.format == formatTable {
+			fmt.Fprintln(a.stdout, strings.Join(decisionRow(d), "  "))
+		} else {
+			fmt.Fprintln(a.stdout, text)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return cmp.Or(lines.Err(), cli.Failed(cli.Unavailable, "the plane has ended the stream"))
+}
+
+func (a admissionCommands) admissionExplainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain DECISION-ID",
+		Short: "Explain a decision of the decision log",
+		Long: `Show a decision of the decision log, and what each admission policy says of its
+request as the policies are now. A request that was masked cannot be asked again.`,
+		Args: cli.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.admissionExplain(cmd, args[0]) },
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+// explained is a stored decision, and what policies say of its request now.
+type explained struct {
+	Decision resource.Decision     `json:"decision"`
+	Status   string                `json:"status_now,omitempty"`
+	Explain  *resource.Explanation `json:"explain,omitempty"` // absent: it cannot be asked again
+}
+
+func (a admissionCommands) admissionExplain(cmd *cobra.Command, id string) error {
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	found, err := collect(c.Admission.AllDecisions(cmd.Context(), url.Values{"decision": {id}}))
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return cli.Failed(cli.NotFound, "no decision %s; see 'edict admission decisions'", id)
+	}
+	out := explained{Decision: found[0]}
+	if d := out.Decision; len(d.Masked) == 0 && d.Labels == nil {
+		request, err := json.Marshal(map[string]any{"request_payload": d.RequestPayload, "user_id": d.UserID, "tenant_id": d.TenantID})
+		if err != nil {
+			return fmt.Errorf("write the request: %w", err)
+		}
+		admitted, err := c.Admission.Evaluate(cmd.Context(), request, true)
+		var problem *client.Problem
+		switch {
+		case errors.As(err, &problem) && problem.Policy != nil:
+			out.Status, out.Explain = problem.Code, problem.Explain
+		case err != nil:
+			return err
+		default:
+			out.Status, out.Explain = admitted.Status, admitted.Explain
+		}
+	}
+	return a.print(out, func(w io.Writer) { writeExplained(w, out) })
+}
+
+func writeExplained(w io.Writer, x explained) {
+	d := x.Decision
+	fmt.Fprintf(w, "Decision:  %s\nTime:      %s\nWorker:    %s\nPolicies:  as of %d\nOutcome:   %s\n", d.DecisionID, stamp(d.Time), d.Worker, d.SnapshotVersion, d.Outcome)
+	if d.Policy != nil {
+		fmt.Fprintf(w, "Policy:    %s (%s)\nReason:    %s\n", d.Policy.Name, d.Policy.ID, d.Reason)
+	}
+	if d.UserID+d.TenantID != "" {
+		fmt.Fprintf(w, "Asked by:  %s\n", strings.TrimSpace(d.UserID+" "+d.TenantID))
+	}
+	fmt.Fprintf(w, "Request:   %s\n", d.RequestPayload)
+	if len(d.ResultPayload) > 0 {
+		fmt.Fprintf(w, "Result:    %s\n", d.ResultPayload)
+	}
+	if x.Explain == nil {
+		fmt.Fprintln(w, "Now:       it cannot be asked again: a part of it was masked, or its labels are not in it")
+		return
+	}
+	fmt.Fprintf(w, "Now:       %s\n", x.Status)
+	writeSteps(w, x.Explain)
+}

@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+const decisions = "/api/v1/decisions"
+
+// decided is a decision log in memory.
+type decided struct {
+	mu    sync.Mutex
+	all   []streams.Message
+	first uint64
+}
+
+func (l *decided) add(t testing.TB, d resource.Decision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq := uint64(len(l.all) + 1)
+	d.DecisionID, d.Time, d.RequestPayload = fmt.Sprint("d", seq), epoch.Add(time.Duration(seq)*time.Minute), json.RawMessage(`{"a":1}`)
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	l.all = append(l.all, streams.Message{Seq: seq, Body: text})
+}
+
+func (l *decided) State(context.Context) (streams.State, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return streams.State{First: max(l.first, 1), Last: uint64(len(l.all))}, nil
+}
+
+func (l *decided) Read(_ context.Context, from, to uint64) iter.Seq2[[]streams.Message, error] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.all[from-1 : min(to, uint64(len(l.all)))]
+	return func(yield func([]streams.Message, error) bool) { yield(found, nil) }
+}
+
+// decisionsOf is a log in which ana of shop and ben of lab asked by turns.
+func decisionsOf(t testing.TB, n int) *decided {
+	l := &decided{}
+	for i := range n {
+		d := resource.Decision{Outcome: "approved", UserID: "ana", TenantID: "shop"}
+		if i%2 == 1 {
+			d = resource.Decision{Outcome: "rejected", UserID: "ben", TenantID: "lab", Policy: &resource.Deciding{ID: "p1", Name: "no"}, Reason: "no"}
+		}
+		l.add(t, d)
+	}
+	return l
+}
+
+func (p *plane) decisionSeqs(query string, headers ...string) (seqs []uint64) {
+	p.t.Helper()
+	for cursor := ""; ; {
+		a := p.do("GET", decisions+"?"+query+cursor, "", headers...)
+		p.want(http.StatusOK, "", a)
+		page := into[resource.Page[resource.Decision]](p.t, a)
+		for _, d := range page.Items {
+			seqs = append(seqs, d.Seq)
+		}
+		if page.NextCursor == nil {
+			return seqs
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+}
+
+func TestDecisionsAreListedNewestFirst(t *testing.T) {
+	log := decisionsOf(t, 6)
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	for _, c := range []struct {
+		query string
+		want  []uint64
+	}{
+		{"", []uint64{6, 5, 4, 3, 2, 1}},
+		{"limit=2", []uint64{6, 5, 4, 3, 2, 1}},
+		{"limit=1&user=ana", []uint64{5, 3, 1}},
+		{"tenant=lab", []uint64{6, 4, 2}},
+		{"outcome=rejected&user=ana", nil},
+		{"policy=no", []uint64{6, 4, 2}},
+		{"policy=p1&limit=2", []uint64{6, 4, 2}},
+		{"policy=p2", nil},
+		{"decision=d3", []uint64{3}},
+		{"since=2026-11-20T12:05:00Z", []uint64{6, 5}},
+		{"until=2026-11-20T12:05:00Z", []uint64{4, 3, 2, 1}},
+	} {
+		c.query = strings.NewReplacer("2026-11-20T12:05:00Z", epoch.Add(5*time.Minute).Format(time.RFC3339)).Replace(c.query)
+		require.Equal(t, c.want, p.decisionSeqs(c.query), c.query)
+	}
+	log.first = 4
+	require.Equal(t, []uint64{6, 5, 4}, p.decisionSeqs("limit=2"), "older ones were dropped")
+	p.want(400, "wrong_type", p.do("GET", decisions+"?outcome=fine", ""))
+	p.want(400, "wrong_type", p.do("GET", decisions+"?since=yesterday", ""))
+	p.want(503, "log_unavailable", newPlane(t).do("GET", decisions, ""))
+}
+
+func TestManyDecisionsAreReadInPieces(t *testing.T) {
+	log := decisionsOf(t, 12_000)
+	log.add(t, resource.Decision{Outcome: "timeout"})
+	for range 11_000 {
+		log.add(t, resource.Decision{Outcome: "approved"})
+	}
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	require.Equal(t, []uint64{12_001}, p.decisionSeqs("outcome=timeout"))
+	page := into[resource.Page[resource.Decision]](t, p.do("GET", decisions+"?outcome=timeout", ""))
+	require.Empty(t, page.Items, "the first page has read as much as a page may")
+	require.NotNil(t, page.NextCursor)
+}
+
+func TestTenantsSeeTheirOwnDecisions(t *testing.T) {
+	log := decisionsOf(t, 4)
+	p, tokens := guarded(t, map[string][]string{"root": {"plane#admin"}, "reader": {"plane#read"}, "boss": {"tenant:shop#admin"}, "ben": {}, "eve": {}}, func(d *api.Deps) { d.Decisions = log })
+	for who, want := range map[string][]uint64{"root": {4, 3, 2, 1}, "reader": {4, 3, 2, 1}, "boss": {3, 1}, "ben": {4, 2}, "eve": nil} {
+		require.Equal(t, want, p.decisionSeqs("limit=1", "Authorization: Bearer "+tokens[who]), who)
+	}
+}
+
+func TestDecisionsAreFollowed(t *testing.T) {
+	log := decisionsOf(t, 4)
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	server := httptest.NewServer(p.Handler)
+	t.Cleanup(server.Close) // behind the streams
+	open := func(query, after string) *bufio.Scanner {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+decisions+"/events"+query, nil)
+		require.NoError(t, err)
+		if after != "" {
+			req.Header.Set("Last-Event-ID", after)
+		}
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+		return bufio.NewScanner(res.Body)
+	}
+	next := func(s *bufio.Scanner) (id string, d resource.Decision) {
+		t.Helper()
+		for s.Scan() {
+			if text, ok := strings.CutPrefix(s.Text(), "id: "); ok {
+				id = text
+			}
+			if text, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+				require.NoError(t, json.Unmarshal([]byte(text), &d))
+				return id, d
+			}
+		}
+		t.Fatal("the stream has ended")
+		return "", d
+	}
+	live, again := open("?user=ana", ""), open("", "2")
+	for _, want := range []string{"3", "4"} {
+		id, d := next(again)
+		require.Equal(t, want, id)
+		require.Equal(t, "d"+want, d.DecisionID)
+	}
+	log.add(t, resource.Decision{Outcome: "approved", UserID: "ben"})
+	log.add(t, resource.Decision{Outcome: "approved", UserID: "ana"})
+	id, _ := next(live)
+	require.Equal(t, "6", id, "of ana alone")
+	id, _ = next(again)
+	require.Equal(t, "5", id)
+	p.want(400, "bad_last_event_id", p.do("GET", decisions+"/events", "", "Last-Event-ID: x"))
+}
