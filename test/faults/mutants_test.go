@@ -27,7 +27,7 @@ var mutants = []struct {
 	{fault.LostTombstone, check.Complete, alone, 1},
 	{fault.CrossNode, check.Named, alone, 1},
 	{fault.WrongID, check.Named, alone, 1},
-	{fault.WrongRevision, check.Headed, alone, 1},
+	{fault.WrongRevision, check.Headed, alone, 3},
 	{fault.TwoContents, check.Deterministic, alone, 1},
 	{fault.WrongFingerprint, check.Hashed, alone, 1},
 	{fault.Duplicate, check.Unique, alone, 1},
