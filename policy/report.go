@@ -22,6 +22,9 @@ type Report struct {
 	Fingerprint [sha256.Size]byte // of its merged block; of a node without rules that of the two characters []
 	Outcome     Outcome
 	Reason      string // why it is not OutcomeApplied, for people: one line of at most MaxReason bytes
+	// Table is a log sequence at which the table that the node has in force was the right
+	// one; 0: it enforces none, or does not say.
+	Table uint64
 	// Audited is what policies in audit mode would have denied since the node began to
 	// count, at most MaxAudited of them.
 	Audited []AuditCount
@@ -73,9 +76,9 @@ const (
 
 var reportFields = []string{"version", "fingerprint"}
 
-// DecodeReport reads {"event_id","version","fingerprint","outcome","reason","audited"},
-// strictly. One of the first two is enough, and the last three may be absent: then
-// the outcome is OutcomeApplied. The error is Violations, every fault at once.
+// DecodeReport reads {"event_id","version","fingerprint","outcome","reason",
+// "table_version","audited"}, strictly. One of the first two is enough, and what stands
+// behind the fingerprint may be absent: then the outcome is OutcomeApplied. The error is Violations, every fault at once.
 func DecodeReport(body []byte) (Report, error) {
 	var rep Report
 	seen := uint(0)
@@ -95,6 +98,8 @@ func DecodeReport(body []byte) (Report, error) {
 				rep.Outcome = readOutcome(r)
 			case "reason":
 				rep.Reason = readReason(r)
+			case "table_version":
+				rep.Table = r.sequence()
 			case "audited":
 				rep.Audited = readAudited(r)
 			default:
@@ -128,6 +133,9 @@ func AppendReport(b []byte, r Report) []byte {
 	if r.Reason != "" {
 		b = append(b, `,"reason":`...)
 		b, _ = jsontext.AppendQuote(b, r.Reason) // what is no UTF-8 is replaced
+	}
+	if r.Table != 0 {
+		b = strconv.AppendUint(append(b, `,"table_version":`...), r.Table, 10)
 	}
 	if len(r.Audited) > 0 {
 		b = appendAudited(append(b, `,"audited":`...), r.Audited)

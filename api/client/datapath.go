@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/internal/wire/dcz"
 )
 
@@ -23,6 +24,7 @@ type Table struct {
 	Body        []byte
 	ETag        string
 	NotModified bool
+	LogSeq      uint64 // at which it was right; 0: an older plane does not say
 	// None: the table in audit mode was asked for, and no policy in that mode matches
 	// the node.
 	None bool
@@ -65,6 +67,7 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 		ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified,
 		None: res.StatusCode == http.StatusNoContent,
 	}
+	t.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
 	if t.NotModified || t.None {
 		return t, nil
 	}

@@ -12,6 +12,8 @@ type Applied struct {
 	Outcome     string `json:"outcome,omitempty" doc:"Whether the rules are in force. applied, as when absent: they are. refused: they could not be put in force. stale: the node could not learn for too long whether they are still right. drift: something else was in force, until the node put it right. Of all but the first the report does not count as applied."`
 	Reason      string `json:"reason,omitempty" doc:"Why they are not, for people: one line."`
 
+	TableVersion uint64 `json:"table_version,omitempty" doc:"Of a node that enforces tables: a log sequence at which the table in force was right, Edict-Log-Seq of the last answer that served or confirmed it. Not above the log's last."`
+
 	Audited []AuditCount `json:"audited,omitempty" doc:"What policies in audit mode would have denied since the node began to count, at most 16 of them."`
 }
 

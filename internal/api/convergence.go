@@ -99,6 +99,10 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
 				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
 		}
+		if rep.Table > v.Seq() {
+			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, "/table_version",
+				"log sequence %d is above the last, %d; report Edict-Log-Seq of the table", rep.Table, v.Seq())
+		}
 		rows, _, err = h.states.State(v, id)
 		return err
 	})

@@ -295,3 +295,43 @@ func TestAReportThatCannotBeIsRefused(t *testing.T) {
 	p.log.Fail(errDown)
 	p.want(http.StatusServiceUnavailable, "log_unavailable", say("a", `{"version":1,"fingerprint":"`+empty+`"}`))
 }
+
+// A change that no row shows has arrived at a node that enforces tables when its table
+// is right as of the change, and not before.
+func TestAChangeOfTheTableAloneIsNotAppliedBeforeTheNodeHasIt(t *testing.T) {
+	p := newPlane(t)
+	p.deps.Convergence = startTracker(t, p)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	p.put("web", `{"labels":{"role":"web"},"addresses":["10.1.0.2"]}`)
+	a := p.do("POST", policies, ordered("walls", `,"tier":"admin"`, allowWeb, denyWeb))
+	p.want(http.StatusCreated, "", a)
+	id := into[resource.Policy](t, a).ID.String()
+	// Both have no plain rules; db enforces tables, web does not.
+	say := func(node, table string) answer {
+		return p.do("POST", "/v1/nodes/"+node+"/applied", fmt.Sprintf(`{"version":3,"fingerprint":%q%s}`, fingerprint("[]"), table))
+	}
+	served := p.do("GET", tableOfDB, "")
+	require.Equal(t, "3", served.Header.Get("Edict-Log-Seq"))
+	p.want(http.StatusAccepted, "", say("db", `,"table_version":3`))
+	p.want(http.StatusAccepted, "", say("web", ""))
+	require.Equal(t, 2, p.rollout(id).Applied)
+
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"rules":[`+denyWeb+","+allowWeb+`]}`)) // 4
+	r := p.rollout(id)
+	require.Equal(t, 1, r.Applied)
+	require.Len(t, r.Lagging, 1)
+	require.Equal(t, "db", r.Lagging[0].NodeID)
+	require.NotNil(t, r.Lagging[0].Since)
+	p.want(http.StatusUnprocessableEntity, api.CodeVersionAhead, say("db", `,"table_version":5`))
+	require.Equal(t, 1, p.rollout(id).Applied)
+	confirmed := p.do("GET", tableOfDB, "", "If-None-Match: "+p.do("GET", tableOfDB, "").Header.Get("ETag"))
+	require.Equal(t, http.StatusNotModified, confirmed.StatusCode)
+	p.want(http.StatusAccepted, "", say("db", `,"table_version":`+confirmed.Header.Get("Edict-Log-Seq")))
+	require.Equal(t, 2, p.rollout(id).Applied)
+	require.Empty(t, p.rollout(id).Lagging)
+
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"display_name":"Walls"}`)) // 5: it may be any change
+	require.Equal(t, 1, p.rollout(id).Applied)
+	p.want(http.StatusAccepted, "", say("db", "")) // it enforces tables no more
+	require.Equal(t, 2, p.rollout(id).Applied)
+}

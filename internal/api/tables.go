@@ -51,7 +51,7 @@ func (h *tableHandlers) routes() []Route {
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read the table that a node looks flows up in",
 			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam, modeParam},
-			Answers:  append(cachedAnswer(resource.Datapath{}, "ETag"), Answer{Status: http.StatusNoContent}),
+			Answers:  append(cachedAnswer(resource.Datapath{}, "ETag", HeaderLogSeq), Answer{Status: http.StatusNoContent}),
 			Problems: append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), serve: h.datapath,
 		},
 		{
@@ -200,6 +200,7 @@ func (h *tableHandlers) datapath(c *call) error {
 	// The version is not part of what the tag names: the same table stays right
 	// while the log goes on.
 	header.Set("ETag", "W/"+a.ETag)
+	header.Set(HeaderLogSeq, strconv.FormatUint(a.Seq, 10))
 	if noneMatch(c.r.Header.Values("If-None-Match"), a.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil

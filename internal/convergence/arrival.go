@@ -70,7 +70,7 @@ func (t *Tracker) read(ctx context.Context, m *streams.Message) (a arrival, err 
 	}
 	a.at = m.Time
 	a.said.Version = t.version(a.said)
-	return a, t.reach(ctx, max(1, a.said.Version))
+	return a, t.reach(ctx, max(1, a.said.Version, a.said.Table))
 }
 
 // version is the log sequence that a report names. Reports without an event id

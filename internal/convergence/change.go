@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -61,6 +63,31 @@ func (s steps) last(labels policy.Labels) (c change, ok bool) {
 		}
 	}
 	return change{}, false
+}
+
+// lastTable is the last change of what nodes of a label set look flows up in, as far as
+// the policy has a part in it: of the row, or of what no row shows.
+func (s steps) lastTable(labels policy.Labels) (c change, ok bool) {
+	for i := range s {
+		after, extended, has := s.revision(i, labels)
+		before, was, had := s.revision(i+1, labels)
+		if s.changed(i, labels) || has && had && after != before && (extended || was) {
+			return change{s.seq(i), s[i].Time, has}, true
+		}
+	}
+	return change{}, false
+}
+
+// revision is the one that step i gives to a label set, and whether it has anything of
+// ordered policy.
+func (s steps) revision(i int, labels policy.Labels) (id uuid.UUID, extended, has bool) {
+	if _, has = s.row(i, labels); !has {
+		return id, false, false
+	}
+	if x := s[i].Trial; x.Reached(labels) {
+		return x.Revision, x.Extended, true
+	}
+	return s[i].Revision, s[i].Extended, true
 }
 
 // firstAbove is the first change above a sequence; ok is false when there is none.

@@ -125,19 +125,25 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary,
 			continue
 		}
 		begin, _ := s.firstAbove(0, members[0].Labels)
+		table, _ := s.lastTable(members[0].Labels)
 		for _, member := range members {
 			if !c.has && member.Facts > c.seq {
 				continue // it came, or came to these labels, after the row had gone
 			}
 			r := t.table.of(member.Ordinal)
-			done := r.proves(max(c.seq, member.Facts))
+			rows := r.proves(max(c.seq, member.Facts))
+			done := rows && t.table.tables.reaches(member.Ordinal, max(table.seq, member.Facts))
 			switch {
 			case c.has && done:
 				out.Applied++
 			case done:
 				out.Dropped++
 			default:
-				behind.add(lag(s, member, r, c, begin))
+				if rows {
+					behind.add(late{member.ID, table.seq, table.time})
+				} else {
+					behind.add(lag(s, member, r, c, begin))
+				}
 				if x, ok := t.table.refusal(&member, r); ok {
 					out.Refusals = append(out.Refusals, x)
 				}

@@ -71,10 +71,11 @@ type table struct {
 	not     int     // of these, those that said last that something is not applied; removed nodes, too
 	reasons reasons // of those
 	audits  audits
+	tables  enforced
 }
 
 func newTable() *table {
-	return &table{pages: map[uint32]*[1 << pageBits]report{}, audits: audits{}}
+	return &table{pages: map[uint32]*[1 << pageBits]report{}, audits: audits{}, tables: enforced{}}
 }
 
 var silence report
@@ -100,6 +101,7 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano()), outcome: said.Outcome}
 	t.reasons.note(ordinal, said)
 	t.audits.note(ordinal, said)
+	t.tables.note(ordinal, said)
 	switch {
 	case r.known() && r.version == said.Version && r.print == next.print && r.outcome == next.outcome:
 		return r, false // said again: what was proven was proven then

@@ -62,15 +62,20 @@ func (t *Tracker) countWaves(out *Reached, s steps, groups [][]projector.NodeSum
 	for _, members := range groups {
 		wave := firstWave(open, members[0].Labels)
 		c, changed := s.last(members[0].Labels)
-		if wave < 0 || !changed || c.seq < out.Rollout.First {
+		table, _ := s.lastTable(members[0].Labels)
+		changed = changed && c.seq >= out.Rollout.First
+		if wave < 0 || !changed && table.seq < out.Rollout.First {
 			continue // it has what it had
 		}
 		for i := range members {
 			member := &members[i]
+			if _, enforces := t.table.tables[member.Ordinal]; !changed && !enforces {
+				continue // no row shows the change
+			}
 			if !c.has && member.Facts > c.seq {
 				continue // it never had what is gone
 			}
-			one := t.shareOf(out, member, max(c.seq, member.Facts))
+			one := t.shareOf(out, member, max(c.seq, member.Facts), max(table.seq, member.Facts))
 			out.All.add(one)
 			if wave == len(open)-1 {
 				out.Newest.add(one)
@@ -79,12 +84,13 @@ func (t *Tracker) countWaves(out *Reached, s steps, groups [][]projector.NodeSum
 	}
 }
 
-// shareOf is what one node says of what an event at seq asked of it.
-func (t *Tracker) shareOf(out *Reached, member *projector.NodeSummary, seq uint64) Share {
+// shareOf is what one node says of what an event at seq asked of it, and one at table of
+// the table that it enforces.
+func (t *Tracker) shareOf(out *Reached, member *projector.NodeSummary, seq, table uint64) Share {
 	r := t.table.of(member.Ordinal)
 	one := Share{Nodes: 1}
 	switch x, not := t.table.refusal(member, r); {
-	case r.proves(seq):
+	case r.proves(seq) && t.table.tables.reaches(member.Ordinal, table):
 		one.Applied = 1
 	case not && x.Outcome == policy.OutcomeRefused && r.version >= seq:
 		one.Refused = 1

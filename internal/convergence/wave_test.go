@@ -36,7 +36,18 @@ func (w *world) promote(id uuid.UUID, roles string, port uint16, waves ...string
 	drafted, err := policy.DecodeDraft([]byte(`{"slug":"x","selector":{"source":"role in (` + roles + `)","destination":"role=none"},
 		"rules":[{"action":"allow","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":` + string(rune('0'+port)) + `,"to":` + string(rune('0'+port)) + `}}]}`))
 	require.NoError(w.t, err)
-	r := policy.Revision{ID: w.id(), Parent: w.heads[id].ID, Selector: drafted.Selector, Rules: drafted.Rules, CreatedAt: at(1), CreatedBy: "ann"}
+	return w.stage(id, policy.Revision{Selector: drafted.Selector, Rules: drafted.Rules}, waves...)
+}
+
+// promoteOrder stages the head at another priority, and promotes it.
+func (w *world) promoteOrder(id uuid.UUID, waves ...string) policy.RevisionPromoted {
+	r := w.heads[id]
+	r.Order.Priority = policy.Priority{N: 7, Set: true}
+	return w.stage(id, r, waves...)
+}
+
+func (w *world) stage(id uuid.UUID, r policy.Revision, waves ...string) policy.RevisionPromoted {
+	r.ID, r.Parent, r.CreatedAt, r.CreatedBy = w.id(), w.heads[id].ID, at(1), "ann"
 	w.publish(policy.RevisionStaged{ID: w.id(), Project: home, Policy: id, Revision: r})
 	e := policy.RevisionPromoted{ID: w.id(), Project: home, Policy: id, Revision: r.ID}
 	e.Gate = policy.DefaultGate
@@ -131,4 +142,39 @@ func TestAWaveThatTakesRulesAwayIsReached(t *testing.T) {
 	w.revise(none, "b", 1)
 	w.promote(none, "b", 1, "b")
 	require.Zero(t, w.reached(x, none).All, "its rules are those of the head")
+}
+
+// TestAWaveThatNoRowShowsWaitsForTables: a staged revision that changes the order alone
+// asks the nodes that enforce tables for theirs, and no others for anything.
+func TestAWaveThatNoRowShowsWaitsForTables(t *testing.T) {
+	w := newWorld(t, 1)
+	x := w.tracker()
+	id := w.id()
+	w.put("a1", "a")
+	w.put("a2", "a")
+	w.put("b1", "b")
+	w.revise(id, "a,b", 1)
+	told := func(seq, table uint64, n policy.NodeID) {
+		said := w.now(n)
+		said.Table = table
+		w.report(x, seq, n, said, 0)
+	}
+	told(1, w.head(), "a1")
+	told(2, 0, "a2")
+	told(3, w.head(), "b1")
+	e := w.promoteOrder(id, "a")
+	require.Equal(t, Share{Nodes: 1}, w.reached(x, id).All, "only a1 enforces tables")
+	told(4, w.head()-1, "a1")
+	require.Equal(t, Share{Nodes: 1}, w.reached(x, id).All)
+	told(5, w.head(), "a1")
+	require.Equal(t, Share{1, 1, 0}, w.reached(x, id).All)
+	r, ok, err := x.Rollout(t.Context(), home, id, 10)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, 3, r.Applied, "b1 has what it had")
+	w.publish(policy.RolloutAborted{ID: w.id(), Project: home, Policy: id, Revision: e.Revision})
+	r, _, err = x.Rollout(t.Context(), home, id, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Applied, "a1 goes back")
+	require.Equal(t, policy.NodeID("a1"), r.Lagging[0].Node)
 }

@@ -170,7 +170,9 @@ type Step struct {
 	Time        time.Time
 	Selector    policy.Selector
 	Fingerprint compiler.Fingerprint
-	Deleted     bool   // nothing matches; Selector and Fingerprint mean nothing
+	Revision    uuid.UUID
+	Extended    bool   // the revision has anything of ordered policy, which the fingerprint does not show
+	Deleted     bool   // nothing matches; what stands above means nothing
 	Trial       *Trial // what the nodes have that a rollout has reached; nil: there is none
 }
 
@@ -181,6 +183,7 @@ type Trial struct {
 	Waves       []policy.Expr // those that are open
 	Selector    policy.Selector
 	Fingerprint compiler.Fingerprint
+	Extended    bool
 }
 
 // Reached reports whether a wave that is open has the labels. No trial has reached
@@ -240,10 +243,13 @@ func (p *policyState) withRollouts(from pebble.Reader, steps []Step, limit int) 
 // was, and its end where all nodes went back to that.
 func (r *rollout) steps(p *policyState, head Step) (moves []Step) {
 	at := func(m moment, trial *Trial) {
-		moves = append(moves, Step{Seq: m.seq, Time: logTime(m.time), Selector: head.Selector, Fingerprint: head.Fingerprint, Trial: trial})
+		moves = append(moves, Step{
+			Seq: m.seq, Time: logTime(m.time), Selector: head.Selector, Fingerprint: head.Fingerprint,
+			Revision: head.Revision, Extended: head.Extended, Trial: trial,
+		})
 	}
 	for n, m := range r.opened[:min(len(r.opened), len(r.waves))] {
-		at(m, &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp})
+		at(m, &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp, Extended: r.extended})
 	}
 	if r.over() && r.phase != phaseCompleted && !(p.deleted() && p.ended == r.ended.seq) {
 		at(r.ended, nil)
@@ -261,5 +267,6 @@ func readStep(key, value []byte) (Step, error) {
 	return Step{
 		Seq: rev.Seq, Time: logTime(r.time()),
 		Selector: rev.Selector, Fingerprint: compiler.Compile(rev.InForce()).Fingerprint,
+		Revision: rev.ID, Extended: rev.Content().Extended(),
 	}, r.err
 }

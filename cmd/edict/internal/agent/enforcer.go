@@ -80,6 +80,7 @@ type Enforcer struct {
 
 	ruleset *enforce.Ruleset // applied last; nil: none was
 	etag    string           // of its document, where the plane gave it in this life
+	right   uint64           // a log sequence at which it was right; 0: the plane did not say
 	status  Status
 	logged  Status // the status that was logged last
 
@@ -282,6 +283,7 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 		return err
 	}
 	if got.NotModified {
+		e.right = got.LogSeq
 		return nil
 	}
 	if err := e.take(ctx, got.Body); err != nil {
@@ -290,6 +292,7 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 	if err := artifact.ReplaceFile(e.opt.FS, e.root.path(tableFile), got.Body); err != nil {
 		return fmt.Errorf("keep the table, which is in force: %w", err)
 	}
+	e.right = got.LogSeq
 	e.etag = got.ETag // else it is asked for, and kept, again
 	return nil
 }

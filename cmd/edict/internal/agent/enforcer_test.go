@@ -44,6 +44,7 @@ type shelf struct {
 	err   error
 	held  []string // what the agent said it has, by fingerprint; empty: nothing
 	audit []byte   // the table in audit mode; nil: there is none
+	seq   uint64   // at which the table is right; 0: it is not said
 }
 
 func heldBy(ask client.TableQuery) string {
@@ -83,7 +84,7 @@ func (s *shelf) Table(_ context.Context, _ string, ask client.TableQuery) (clien
 		}
 	}
 	s.held = append(s.held, heldBy(ask))
-	return client.Table{Body: s.table, ETag: tag, NotModified: ask.ETag == tag}, nil
+	return client.Table{Body: s.table, ETag: tag, NotModified: ask.ETag == tag, LogSeq: s.seq}, nil
 }
 
 // bench is an enforcer that looks at its plane as often as the test says.

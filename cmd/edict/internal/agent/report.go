@@ -33,5 +33,8 @@ func (e *Enforcer) say(rep policy.Report, drift, err error) {
 	case err != nil:
 		return // the next look may know more
 	}
+	if err == nil {
+		rep.Table = e.right
+	}
 	e.reports.Send(rep)
 }

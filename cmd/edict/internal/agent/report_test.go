@@ -181,3 +181,33 @@ func TestNothingIsAppliedBeforeTheKernelHasIt(t *testing.T) {
 		require.GreaterOrEqual(t, at, 1000+int(r.Event), "said of what is not in the kernel")
 	}
 }
+
+// A node says up to where the plane said that its table is right, and nothing of one
+// that is not in force, or of which an older plane says nothing.
+func TestANodeSaysUpToWhereItsTableIsRight(t *testing.T) {
+	b, w := heard(t)
+	at := func(seq uint64) {
+		b.plane.mu.Lock()
+		defer b.plane.mu.Unlock()
+		b.plane.seq = seq
+	}
+	said := func(next func() agent.Status, seq uint64) {
+		t.Helper()
+		require.Eventually(t, func() bool { next(); return w.count() > 0 && w.last().Table == seq }, 20*time.Second, time.Millisecond)
+	}
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		w.until(t, next, policy.OutcomeApplied, "")
+		require.Zero(t, w.last().Table)
+		at(7)
+		said(next, 7) // the same table, confirmed
+		b.plane.put(tableOf(9, allowTCP(444)), nil)
+		at(9)
+		said(next, 9)
+		b.kernel.Refuse(errors.New("no room"))
+		at(11)
+		b.plane.put(tableOf(11, allowTCP(445)), nil)
+		w.until(t, next, policy.OutcomeRefused, "no room")
+		require.Zero(t, w.last().Table)
+	})
+}
