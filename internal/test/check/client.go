@@ -231,7 +231,7 @@ func (j *judgement) tables(where string, c *client, s watch.Session) {
 func (j *judgement) held(c *client) {
 	want := map[oracle.Thing]oracle.Told{}
 	for _, x := range j.truth.Changes(c.Node) {
-		if want[x.Thing] = x; x.Gone {
+		if want[x.Thing] = x; !x.Leaves() {
 			delete(want, x.Thing)
 		}
 	}

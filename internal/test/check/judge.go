@@ -171,7 +171,7 @@ func (j *judgement) message(where string, f watch.Frame) {
 	switch {
 	case !ok || want.Thing != thing(f):
 		j.breaks(Named, "%s: %s hears of %s under %s, which is no id for it: it names %+v", where, f.Node, thing(f), j.place(f.ID), want)
-	case want.Gone != gone(f) || !want.Gone && (want.Fingerprint != f.Fingerprint || want.Body != body || want.Omitted != f.Omitted):
+	case want.Leaves() == gone(f) || want.Leaves() && (want.Fingerprint != f.Fingerprint || want.Body != body || want.Omitted != f.Omitted):
 		j.breaks(True, "%s: %s hears of %s at %s: %s and %d left out, was %s and %d (gone: %v)",
 			where, f.Node, thing(f), j.place(f.ID), f.Fingerprint, f.Omitted, want.Fingerprint, want.Omitted, want.Gone)
 	case f.Policy != "" && f.Revision != "" && want.Revision != f.Revision:

@@ -253,6 +253,10 @@ func (h *History) row(seq uint64, node, id string) {
 	n.note(told)
 }
 
+// Leaves reports whether a node has a row, or an artifact, when it has heard: it has no
+// row of a policy that is gone, or in audit mode.
+func (t Told) Leaves() bool { return !t.Gone && (t.Body != "[]" || t.Omitted > 0) }
+
 func (n *nodePast) last(t Thing) (Told, bool) {
 	list := n.told[t]
 	if len(list) == 0 {
