@@ -17,7 +17,11 @@ func (p *Plane) deps() api.Deps {
 		StatusDeps: api.StatusDeps{
 			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last,
 			Partitions: p.worker.Partitions, Workers: p.worker.List,
-			Checks: []api.Check{{Name: "nats", Probe: connected(p.conn)}, {Name: "chain", Probe: p.alarm.Check}},
+			Checks: []api.Check{
+				{Name: "nats", Probe: connected(p.conn)},
+				{Name: "chain", Probe: p.alarm.Check},
+				{Name: "writes", Probe: p.stream.Writable},
+			},
 		},
 		HistoryDeps:    api.HistoryDeps{Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker)},
 		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List},

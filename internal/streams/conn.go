@@ -42,7 +42,7 @@ type ConnectOptions struct {
 	TLS    *tls.Config // of connections to external servers; nil: as the URL says
 	URL    string      // external servers, comma separated; empty: Server
 	Server *Server     // embedded, in process
-	Name   string      // shown in the server's list of connections
+	Name   string      // shown in the server's lists of connections and consumers
 	// Replicas of every stream and bucket that is made, 1 to 5; 0 is 1. One that exists with fewer is refused.
 	Replicas int
 	Log      *slog.Logger
@@ -54,6 +54,7 @@ type ConnectOptions struct {
 type Conn struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
+	name     string // as the server's lists show it
 	link     *link
 	log      *slog.Logger
 	maxBatch int // messages of an atomic batch
@@ -73,7 +74,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{link: newLink(), log: opt.Log, maxBatch: 1000, replicas: max(1, opt.Replicas)}
+	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, replicas: max(1, opt.Replicas)}
 	options := append(c.handlers(),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),

@@ -22,8 +22,9 @@ var (
 	ErrTooLarge = errors.New("batch too large")
 	// ErrMessageTooLarge: one message exceeds the server's max_payload. Nothing was stored.
 	ErrMessageTooLarge = errors.New("message too large")
-	// ErrBusy: the server cannot take the batch now (10210, 10176, 10167, no leader). Nothing was stored; retry with backoff.
-	ErrBusy = errors.New("too many batches in flight")
+	// ErrBusy: the server cannot take it now (10210, 10176, 10167, no leader, a subject that nothing serves). Nothing was
+	// stored; retry with backoff.
+	ErrBusy = errors.New("not taken now")
 	// ErrUnknown: the acknowledgement did not come. The messages may be stored, or be stored later.
 	ErrUnknown = errors.New("no acknowledgement: the batch may or may not be stored")
 	// ErrNoAnswer: a question was not answered in time, or the connection was lost meanwhile. Ask again.

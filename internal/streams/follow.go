@@ -3,9 +3,11 @@ package streams
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -170,6 +172,8 @@ func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	ctx, cancel := f.c.during(ctx, requestTimeout)
 	defer cancel()
 	cfg := jetstream.ConsumerConfig{
+		Name:              f.c.consumerName(),
+		Description:       fmt.Sprintf("%s follows %s from %d; it goes by itself", f.c.name, f.stream, f.next),
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:       max(1, f.next),
 		AckPolicy:         jetstream.AckNonePolicy,
@@ -183,6 +187,18 @@ func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, fmt.Errorf("make a consumer of %s: %w", f.stream, err)
 	}
 	return cons, nil
+}
+
+// consumerName makes a name that says whose a consumer is, and that no other
+// consumer has.
+func (c *Conn) consumerName() string {
+	whose := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-' // the server takes no space, dot or wildcard
+	}, c.name)
+	return strings.TrimPrefix(whose[:min(len(whose), 64)]+"-"+rand.Text(), "-")
 }
 
 // forget deletes a consumer that has served; if that fails the server does it

@@ -1,0 +1,57 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// stopsWrites are the settings of a log that take an event's way into it: with any
+// of them otherwise, no write is acknowledged.
+var stopsWrites = []string{"subjects", "no_ack", "sealed", "mirror", "subject_transform", "allow_msg_counter", "allow_atomic"}
+
+// Writable says why the log would take no event of the plane now, by the settings
+// and the extent that the stream's leader has; nil: it would. Nothing is written, so
+// a publish may fail all the same.
+func (l *Log) Writable(ctx context.Context) error {
+	info, err := l.c.streamInfo(ctx, LogStream)
+	if err != nil {
+		return err
+	}
+	var why []string
+	if missing := uncovered(info.Config.Subjects, slices.Concat(logSubjects, laterSubjects)); len(missing) > 0 {
+		why = append(why, fmt.Sprintf("subjects is %s, without %s", strings.Join(info.Config.Subjects, " "), strings.Join(missing, " ")))
+	}
+	for _, f := range logFaults(info.Config) {
+		if f.Setting != "subjects" && slices.Contains(stopsWrites, f.Setting) {
+			why = append(why, fmt.Sprintf("%s is %s", f.Setting, f.Have))
+		}
+	}
+	why = append(why, exhausted(info)...)
+	if len(why) > 0 {
+		return fmt.Errorf("stream %s takes no events as it is set (nats stream edit %s): %s", LogStream, LogStream, strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// uncovered are the subjects of need that none of have matches.
+func uncovered(have, need []string) []string {
+	return slices.DeleteFunc(slices.Clone(need), func(s string) bool {
+		return slices.ContainsFunc(have, func(h string) bool { return covers(h, s) })
+	})
+}
+
+// exhausted are the limits of a stream that it has reached; it refuses then, rather
+// than drop what it has.
+func exhausted(info *jetstream.StreamInfo) (reached []string) {
+	if most := info.Config.MaxMsgs; most > 0 && info.State.Msgs >= uint64(most) {
+		reached = append(reached, fmt.Sprintf("max_msgs is %d, and it holds %d", most, info.State.Msgs))
+	}
+	if most := info.Config.MaxBytes; most > 0 && info.State.Bytes >= uint64(most) {
+		reached = append(reached, fmt.Sprintf("max_bytes is %d, and it holds %d", most, info.State.Bytes))
+	}
+	return reached
+}

@@ -1,0 +1,74 @@
+package streams
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+func TestALogThatWouldTakeNoEventSaysWhy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*jetstream.StreamConfig)
+		says string
+	}{
+		"other subjects": {func(cfg *jetstream.StreamConfig) { cfg.Subjects = []string{"elsewhere.>"} }, "subjects is elsewhere.>, without edict.log.*.policy.* edict.log.*.node.*"},
+		"one family of events less": {func(cfg *jetstream.StreamConfig) {
+			cfg.Subjects = slices.DeleteFunc(cfg.Subjects, func(s string) bool { return s == "edict.log.*.artifact.*" })
+		}, "without edict.log.*.artifact.*"},
+		"a limit of messages": {func(cfg *jetstream.StreamConfig) { cfg.MaxMsgs = 1 }, "max_msgs is 1, and it holds 1"},
+		"a limit of bytes":    {func(cfg *jetstream.StreamConfig) { cfg.MaxBytes = 10 }, "max_bytes is 10, and it holds "},
+		"no acknowledgements": {func(cfg *jetstream.StreamConfig) { cfg.NoAck = true }, "no_ack is true"},
+		"sealed":              {func(cfg *jetstream.StreamConfig) { cfg.Sealed = true }, "sealed is true"},
+		"no batches":          {func(cfg *jetstream.StreamConfig) { cfg.AllowAtomicPublish = false }, "allow_atomic is false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := embedded(t)
+			l := openLog(t, conn)
+			_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
+			require.NoError(t, err)
+			require.NoError(t, l.Writable(within(t)))
+			cfg := logOpener.settings(t, conn)
+			c.edit(&cfg)
+			_, err = conn.js.UpdateStream(within(t), cfg)
+			require.NoError(t, err)
+			require.ErrorContains(t, l.Writable(within(t)), c.says)
+			s, err := l.State(within(t))
+			require.NoError(t, err)
+			require.EqualValues(t, 1, s.Messages, "nothing was written to find out")
+		})
+	}
+}
+
+func TestASubjectThatNothingServesIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	conn := embedded(t)
+	_, err := conn.ask(within(t), nats.NewMsg("edict.nowhere"), requestTimeout)
+	require.ErrorIs(t, err, ErrBusy)
+	require.EqualError(t, err, "not taken now: nothing serves subject edict.nowhere")
+}
+
+func TestAConsumerSaysWhoseItIs(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, ConnectOptions{Server: startServer(t, ServerOptions{Relaxed: true}), Name: "edict w.1 *"})
+	l := openLog(t, conn)
+	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
+	require.NoError(t, err)
+	for _, err := range l.Follow(within(t), 1) {
+		require.NoError(t, err)
+		s, err := conn.js.Stream(within(t), LogStream)
+		require.NoError(t, err)
+		var seen []*jetstream.ConsumerInfo
+		for info := range s.ListConsumers(within(t)).Info() {
+			seen = append(seen, info)
+		}
+		require.Len(t, seen, 1)
+		require.Regexp(t, `^edict-w-1---[A-Z2-7]+$`, seen[0].Name)
+		require.Equal(t, "edict w.1 * follows EDICT_LOG from 1; it goes by itself", seen[0].Config.Description)
+		break
+	}
+}
