@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -121,6 +122,9 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 	pem, err := os.ReadFile(key)
 	require.NoError(t, err)
 	openKey, noKey := write("open.pem", 0o644, string(pem)), write("none.pem", 0o600, "no key")
+	_, err = artifact.CreateSigner(filepath.Join(elsewhere, "other.pem"))
+	require.NoError(t, err)
+	otherKey := filepath.Join(elsewhere, "other.pem")
 	quiet := []string{"--http", anyPort, "--nats-listen", "none"}
 	with := func(args ...string) []string { return append(append([]string{}, quiet...), args...) }
 	worker := func(url string) []string {
@@ -172,10 +176,14 @@ func TestAStartThatCannotGoWellIsRefusedInOneLine(t *testing.T) {
 			},
 			args: append(worker(without.ClientURL()), "--existing"), code: 3, says: []string{"--existing: there is no plane at nats://", "EDICT_EXISTING=false"},
 		},
-		"a signing key that is not there":      {args: with("--signing-key", filepath.Join(elsewhere, "nope.pem")), code: 3, says: []string{"--signing-key: ", "nope.pem"}},
-		"a signing key that others may read":   {args: with("--signing-key", openKey), code: 3, says: []string{openKey, "chmod 600"}},
-		"a signing key that is none":           {args: with("--signing-key", noKey), code: 3, says: []string{noKey}},
-		"its own key, which others may read":   {change: func(data string) { require.NoError(t, os.Chmod(filepath.Join(data, "signing.key"), 0o640)) }, code: 3, says: []string{"signing.key has mode 0640", "chmod 600"}},
+		"a signing key that is not there":    {args: with("--signing-key", filepath.Join(elsewhere, "nope.pem")), code: 3, says: []string{"--signing-key: ", "nope.pem"}},
+		"a signing key that others may read": {args: with("--signing-key", openKey), code: 3, says: []string{openKey, "chmod 600"}},
+		"a signing key that is none":         {args: with("--signing-key", noKey), code: 3, says: []string{noKey}},
+		"its own key, which others may read": {change: func(data string) { require.NoError(t, os.Chmod(filepath.Join(data, "signing.key"), 0o640)) }, code: 3, says: []string{"signing.key has mode 0640", "chmod 600"}},
+		"its own key, which is gone": {change: func(data string) {
+			require.NoError(t, os.Remove(filepath.Join(data, "signing.key")))
+		}, code: 6, says: []string{"signing.key", "put the file back", "docs/keys.md"}},
+		"another key than the plane's":         {args: with("--signing-key", otherKey), code: 6, says: []string{"the plane signs with key ", otherKey}},
 		"a ready file in no directory":         {args: with("--ready-file", filepath.Join(elsewhere, "none", "ready")), code: 3, says: []string{"--ready-file: ", "none"}},
 		"a ready file that is a directory":     {args: with("--ready-file", elsewhere), code: 3, says: []string{elsewhere + " is a directory"}},
 		"a disk without room for a first byte": {args: with("--min-free", "1073741824GiB"), code: 7, says: []string{"of disk are free below", "free some"}},

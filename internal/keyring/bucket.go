@@ -16,3 +16,15 @@ func BucketOn(conn *streams.Conn) func(ctx context.Context) (Bucket, error) {
 		return b, nil
 	}
 }
+
+// FoundOn is BucketOn of a bucket that is there: streams.ErrNotFound where the plane
+// has none yet.
+func FoundOn(conn *streams.Conn) func(ctx context.Context) (Bucket, error) {
+	return func(ctx context.Context) (Bucket, error) {
+		b, err := streams.FindMeta(ctx, conn)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+}

@@ -56,18 +56,13 @@ func (f Files) CheckNext() error {
 // load reads every key, that of Signing first; where the plane makes its keys,
 // it makes that one.
 func (f Files) load() (all []*artifact.Signer, err error) {
-	files := []string{f.Signing}
-	if f.Next != "" {
-		files = append(files, f.Next)
+	files, err := f.names()
+	if err != nil {
+		return nil, err
 	}
 	load := artifact.LoadSigner
 	if f.ours() {
 		load = artifact.LoadOrCreateSigner
-		more, err := f.kept()
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, more...)
 	}
 	for _, file := range files {
 		s, err := load(file)
@@ -77,6 +72,19 @@ func (f Files) load() (all []*artifact.Signer, err error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// names are the files of all keys, that of Signing first.
+func (f Files) names() ([]string, error) {
+	files := []string{f.Signing}
+	if f.Next != "" {
+		files = append(files, f.Next)
+	}
+	if !f.ours() {
+		return files, nil
+	}
+	more, err := f.kept()
+	return append(files, more...), err
 }
 
 // kept are the files in Made.
@@ -122,13 +130,17 @@ func (f Files) prune(ids []string) error {
 // hold.
 type OtherKeyError struct {
 	Want   string   // key id
-	Have   []string // key ids of the worker's
+	Have   []string // key ids of the worker's; none: the file is gone
 	File   string   // where they came from
 	Expiry time.Time
 }
 
 // Error names them and says what to do.
 func (e *OtherKeyError) Error() string {
+	if len(e.Have) == 0 {
+		return fmt.Sprintf("the plane signs with key %s, and its file %s is gone: put the file back from a backup; "+
+			"docs/keys.md says what to do where there is none", e.Want, e.File)
+	}
 	if !e.Expiry.IsZero() {
 		return fmt.Sprintf("the plane's key was replaced, and until %s nodes hear so under the one before, %s, and %s holds %s: "+
 			"give the worker both, with --signing-key and --next-signing-key", e.Expiry.Format(time.RFC3339), e.Want, e.File, strings.Join(e.Have, " and "))

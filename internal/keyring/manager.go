@@ -185,14 +185,12 @@ func (m *Manager) signWith(r record) error {
 	}
 	now := time.Now()
 	until := r.transition(now)
-	next := artifact.Keys{Current: m.held[r.KeyID], Until: until}
-	if next.Current == nil {
-		return m.lacks(r.KeyID, time.Time{})
+	if id, expiry := r.lacking(m.held, now); id != "" {
+		return &OtherKeyError{Want: id, Have: m.idsLocked(), File: m.opt.Files.Signing, Expiry: expiry}
 	}
+	next := artifact.Keys{Current: m.held[r.KeyID], Until: until}
 	if !until.IsZero() {
-		if next.Previous = m.held[r.Previous.KeyID]; next.Previous == nil {
-			return m.lacks(r.Previous.KeyID, until)
-		}
+		next.Previous = m.held[r.Previous.KeyID]
 	}
 	m.record = r
 	if before, _ := m.ring.Now(); before != next {
@@ -203,10 +201,6 @@ func (m *Manager) signWith(r record) error {
 		}
 	}
 	return nil
-}
-
-func (m *Manager) lacks(id string, until time.Time) error {
-	return &OtherKeyError{Want: id, Have: m.idsLocked(), File: m.opt.Files.Signing, Expiry: until}
 }
 
 // idsLocked are those of the keys that this worker holds, for a caller that

@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/integrity"
+	"github.com/edictdev/edict/internal/keyring"
 	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -107,6 +108,9 @@ func openLogs(ctx context.Context, opt Options, found *datadir.Found, s servers)
 		return l, err
 	}
 	if err := found.CheckExisting(ctx, s.conn, streams.PublicURLs(s.url)); err != nil {
+		return l, err
+	}
+	if err := keyring.Check(ctx, opt.keyFiles(), keyring.FoundOn(s.conn)); err != nil {
 		return l, err
 	}
 	if l.stream, err = streams.OpenLog(ctx, s.conn, streams.LogOptions{AboveID: found.LeastID()}); err != nil {
