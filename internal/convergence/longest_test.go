@@ -15,7 +15,7 @@ func TestThoseBehindForTheLongestAreTheFirstOfAllSorted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var all []late
 		for i, seq := range rapid.SliceOfN(rapid.Uint64Range(0, 9), 0, 60).Draw(rt, "seqs") {
-			all = append(all, late{node: policy.NodeID(fmt.Sprint("n", i*7%60)), seq: seq})
+			all = append(all, late{node: policy.NodeID(fmt.Sprint("n", i)), ordinal: uint32(i * 7 % 60), seq: seq})
 		}
 		limit := rapid.IntRange(0, 20).Draw(rt, "limit")
 		want := slices.Clone(all)

@@ -106,9 +106,10 @@ func (t *Tracker) refresh(ctx context.Context, groups [][]projector.NodeSummary)
 // late is a node that lags, and since which event: at is its log timestamp, or
 // zero where the log has to be asked.
 type late struct {
-	node policy.NodeID
-	seq  uint64
-	at   time.Time
+	node    policy.NodeID
+	ordinal uint32
+	seq     uint64
+	at      time.Time
 }
 
 // count goes through the policy's nodes.
@@ -140,7 +141,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups [][]projector.NodeSummary,
 				out.Dropped++
 			default:
 				if rows {
-					behind.add(late{member.ID, table.seq, table.time})
+					behind.add(late{node: member.ID, ordinal: member.Ordinal, seq: table.seq, at: table.time})
 				} else {
 					behind.add(lag(s, member, r, c, begin))
 				}
@@ -181,7 +182,7 @@ func (s steps) ofGroups(groups [][]projector.NodeSummary) (changes []change, new
 // above what it reported. A node that reported other rules than it was
 // sent lags since that report. begin is the first change of the member's label set.
 func lag(s steps, member projector.NodeSummary, r *report, c, begin change) late {
-	l := late{node: member.ID, seq: c.seq, at: c.time}
+	l := late{node: member.ID, ordinal: member.Ordinal, seq: c.seq, at: c.time}
 	if r.known() && r.version >= max(c.seq, member.Facts) {
 		l.at, l.seq = r.arrived(), r.version
 		return l
@@ -197,9 +198,10 @@ func lag(s steps, member projector.NodeSummary, r *report, c, begin change) late
 	return l
 }
 
-// before orders by what lags for the longest.
+// before orders by what lags for the longest, and then by what is at hand: nodes' ids
+// would have to be fetched from memory for each of a fleet that all lag since one event.
 func (l late) before(other late) int {
-	return cmp.Or(cmp.Compare(l.seq, other.seq), cmp.Compare(l.node, other.node))
+	return cmp.Or(cmp.Compare(l.seq, other.seq), cmp.Compare(l.ordinal, other.ordinal))
 }
 
 // longest keeps those behind for the longest, at most limit, and counts all: a whole
@@ -228,6 +230,9 @@ func (x *longest) cut() {
 // else knows.
 func (t *Tracker) list(ctx context.Context, all *longest) []Lagging {
 	all.cut()
+	slices.SortFunc(all.first, func(a, b late) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.node, b.node))
+	})
 	asked := map[uint64]time.Time{}
 	out := make([]Lagging, 0, len(all.first))
 	for _, l := range all.first {

@@ -103,13 +103,20 @@ func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f fun
 }
 
 func (v *View) summaries(i *identity) []NodeSummary {
-	out := make([]NodeSummary, 0, i.nodes.len())
-	generation := i.rowsGeneration() // once: a fleet may be of one label set
+	nodes := make([]*node, 0, i.nodes.len())
 	i.nodes.each(&v.m.state.layout, func(o uint32) bool {
-		n := v.m.state.nodeAt(o)
-		out = append(out, NodeSummary{n.id, n.ordinal, i.ordinal, generation, n.seq, len(i.selectors) > 0, i.labels})
+		nodes = append(nodes, v.m.state.nodeAt(o))
 		return true
 	})
+	all := NodeSummary{Identity: i.ordinal, Generation: i.rowsGeneration(), Rows: len(i.selectors) > 0, Labels: i.labels}
+	out := make([]NodeSummary, len(nodes))
+	// A loop of its own, and a short one: a processor then waits for the memory of many
+	// nodes at a time.
+	for k, n := range nodes {
+		o := &out[k]
+		*o = all
+		o.ID, o.Ordinal, o.Facts = n.id, n.ordinal, n.seq
+	}
 	return out
 }
 
