@@ -145,7 +145,7 @@ var (
 func drawRule(c func(int) int) gen.Rule {
 	r := gen.Rule{
 		Protocol: pick(c, "any", "tcp", "tcp", "udp", "udp", "sctp", "icmp"),
-		Action:   pick(c, "deny", "deny", "allow", "allow", "allow", "redirect", "pass", "log"),
+		Action:   pick(c, "deny", "deny", "allow", "allow", "allow", "redirect", "redirect", "pass", "log"),
 	}
 	if r.Action == "redirect" && (r.Protocol == "any" || r.Protocol == "icmp") {
 		r.Protocol = "tcp"

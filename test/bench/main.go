@@ -47,6 +47,7 @@ var measures = []measure{
 	{"admit-many", "the same beside 10,000 policies, and of a request that none matches", admitAmongMany},
 	{"admit-siege", "the same beside clients that ask for an endless policy", admitSiege},
 	{"datapath", "ordered rules built into tables, changed and looked up", tables},
+	{"block", "the same rules as one first-match list for agents of the node contract", blocks},
 	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
 	{"authorise", "what access adds to a request, in process", authorise},
