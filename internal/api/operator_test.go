@@ -77,6 +77,18 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	p.want(http.StatusOK, "", p.do("GET", "/livez", ""))
 }
 
+// TestAFoldThatLagsLeavesOtherChecksTheirTime: what is wrong is named, and nothing else.
+func TestAFoldThatLagsLeavesOtherChecksTheirTime(t *testing.T) {
+	p := newPlane(t, impatient, func(d *api.Deps) {
+		d.Checks = []api.Check{{Name: "clock", Probe: func(ctx context.Context) error { return ctx.Err() }}}
+	})
+	p.log.Hold()
+	p.do("PUT", nodes+"/n1", `{}`)
+	a := p.do("GET", "/readyz", "")
+	p.want(http.StatusServiceUnavailable, "starting", a)
+	require.Equal(t, "not ready: projection (folded up to 0 of 1)", a.problem(t).Detail)
+}
+
 func TestAPanicIsContained(t *testing.T) {
 	p := newPlane(t, func(d *api.Deps) { d.Durability = func() string { panic("boom") } })
 	a := p.do("GET", "/v1/status", "")
