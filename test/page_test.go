@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 type drill struct {
 	*process
 	dir, page string
+	own       *strings.Replacer // what stands for a reader's own on the page; nil: nothing
 }
 
 // newDrill is one of a page below docs, with a plane that was not started yet.
@@ -30,8 +32,17 @@ func newDrill(t *testing.T, page string, args ...string) *drill {
 // runs runs a command that the page must show, and wants its exit code.
 func (d *drill) runs(command string, code int) (out string) {
 	d.t.Helper()
-	require.Contains(d.t, d.page, command, "the page shows another command")
+	d.shows(command)
+	if d.own != nil {
+		command = d.own.Replace(command)
+	}
 	return d.does(command, code)
+}
+
+// shows holds that the page has a command.
+func (d *drill) shows(command string) {
+	d.t.Helper()
+	require.Contains(d.t, d.page, command, "the page shows another command")
 }
 
 func (d *drill) does(command string, code int) string {

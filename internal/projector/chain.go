@@ -43,18 +43,22 @@ type witness struct {
 	marks  [linksKept]Chain
 }
 
-// begin puts the fold at the cursor.
+// begin puts the fold at the cursor. One that has folded nothing stands before the
+// log's first event, with no hash yet: a log that was accepted when it was empty
+// has a link there.
 func (w *witness) begin(c cursor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seq == c.seq {
+	at := c.position()
+	at.Seq = c.stands()
+	if w.seq == at.Seq {
 		return
 	}
-	w.seq = c.seq
-	if c.older == nil { // else it is not known what they were one event before
+	w.seq = at.Seq
+	if c.older == nil && c.seq > 0 { // else it is not known what they were one event before
 		w.note(Chain{Seq: c.seq - 1, Hash: c.prev})
 	}
-	w.note(c.position())
+	w.note(at)
 }
 
 func (w *witness) note(c Chain) {

@@ -28,6 +28,10 @@ type cursor struct {
 
 func (c cursor) position() Chain { return Chain{c.seq, c.chain, c.older} }
 
+// stands is up to where the log is folded: before its first event, wherever that is,
+// a fold lacks nothing.
+func (c cursor) stands() uint64 { return max(c.seq+1, c.first) - 1 }
+
 func (c cursor) append(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(c.created)), c.first)
 	b = appendU64(appendU64(b, c.seq), uint64(c.time))

@@ -39,7 +39,7 @@ func Open(dir string, opt Options) (*Projector, error) {
 		_ = errors.Join(p.db.Close(), p.lock.Close()) // of a store that cannot be read
 		return nil, unreadable(p.dir, err)
 	}
-	p.applied.Store(p.cursor.seq)
+	p.applied.Store(p.cursor.stands())
 	p.witness.begin(p.cursor)
 	if err := p.Witness(opt.Links); err != nil {
 		return nil, errors.Join(err, p.db.Close(), p.lock.Close())

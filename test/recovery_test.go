@@ -1,0 +1,118 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The drills of docs/recovery.md, each command as the page has it. Where the page
+// names the command line of NATS, the server is asked what that asks.
+
+// facts are what an author wrote before a loss: a node, and a policy for it.
+func (d *drill) facts() *writer {
+	d.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-1", map[string]any{"labels": map[string]string{"role": "web"}, "addresses": []string{}}, 201)
+	return d.writer("web")
+}
+
+// onCluster is a drill of a worker of c.
+func (c *cluster) onCluster(page string) *drill {
+	d := newDrill(c.t, page, "--name", "w1", "--lease-ttl", c.ttl.String())
+	d.where = []string{"--nats", c.url, "--replicas", fmt.Sprint(c.replicas), "--signing-key", c.key}
+	d.data = filepath.Join(d.dir, "w1")
+	d.own = strings.NewReplacer("nats://a:4222", c.url)
+	return d
+}
+
+func TestAnEmbeddedLogIsRestoredAsThePageSays(t *testing.T) {
+	d := newDrill(t, "recovery.md")
+	d.start()
+	web := d.facts()
+	d.terminate()
+	copyData(t, d.data, filepath.Join(d.dir, "backup"))
+	d.start()
+	stands := d.shown("web-1")
+	web.revise(3)
+	d.terminate()
+	d.runs("mv data/nats data/nats.damaged", 0)
+	d.runs("cp -a backup/nats data/nats", 0)
+	d.runs("edict log verify --log ./data", 0)
+	require.Contains(t, d.does("edict serve --http 127.0.0.1:0 --nats-listen none", 6), "which the log lacks", "its read model knows more")
+	d.runs("edict log accept --log ./data --yes", 0)
+	d.start()
+	require.Equal(t, stands, d.shown("web-1"))
+	web.head, web.n = "", 100
+	web.revise(1)
+}
+
+func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
+	for _, servers := range []int{1, 3} {
+		for _, everything := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d servers, which lost everything: %t", servers, everything), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, servers, 2*time.Second)
+				d := c.onCluster("recovery.md")
+				d.start()
+				web := d.facts()
+				stands := d.shown("web-1")
+				d.terminate()
+				o := newNATSOperator(t, c.url)
+				log, witness := o.backup("EDICT_LOG"), o.backup("EDICT_CHAIN")
+				d.start()
+				web.revise(3)
+				d.terminate()
+
+				d.shows("nats stream rm -f EDICT_LOG")
+				o.remove("EDICT_LOG")
+				d.shows("nats stream restore backup/EDICT_LOG")
+				o.restore("EDICT_LOG", log)
+				if everything {
+					o.remove("EDICT_CHAIN")
+					d.shows("nats stream restore backup/EDICT_CHAIN")
+					o.restore("EDICT_CHAIN", witness)
+				}
+				out := d.runs("edict log verify --nats nats://a:4222", 1)
+				require.Contains(t, out, "other_log")
+				if everything {
+					require.Contains(t, out, "its events are the ones that were witnessed")
+					d.runs("edict log accept --nats nats://a:4222 --restored --yes", 0)
+				} else {
+					d.runs("edict log accept --nats nats://a:4222 --yes", 0)
+				}
+				d.runs("mv w1/store w1/store.lost", 0)
+				d.start()
+				require.Equal(t, stands, d.shown("web-1"), "what the backup has is served")
+				web.n = 100
+				web.revise(1)
+				d.runs("edict log verify --nats nats://a:4222", 0)
+			})
+		}
+	}
+}
+
+// TestALogWithoutABackupIsGivenUpAsThePageSays: it has a hole, so nothing less can be
+// accepted.
+func TestALogWithoutABackupIsGivenUpAsThePageSays(t *testing.T) {
+	d := newDrill(t, "recovery.md")
+	d.start()
+	d.facts()
+	d.terminate()
+	block := filepath.Join(d.data, "nats/jetstream/$G/streams/EDICT_LOG/msgs/1.blk")
+	text, err := os.ReadFile(block)
+	require.NoError(t, err)
+	text[strings.Index(string(text), `"node_updated"`)] ^= 1
+	require.NoError(t, os.WriteFile(block, text, 0o600))
+	refused(t, d.data, 6, []string{"docs/recovery.md"}, "--http", anyPort, "--nats-listen", "none")
+
+	d.runs(`mv 'data/nats/jetstream/$G/streams/EDICT_LOG' data/EDICT_LOG.damaged`, 0)
+	d.runs("edict log accept --log ./data --yes", 0)
+	d.start()
+	d.do("GET", "/v1/nodes/web-1/rulesets", nil, 404)
+	d.facts() // written again
+	require.Len(t, d.shown("web-1"), 1)
+}
