@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -132,9 +133,9 @@ that were aborted with a reason. With -o json or yaml each has its rules, so tha
 				rows := make([][]string, len(all))
 				for i, p := range all {
 					tier, priority := levelCells(p.Order)
-					rows[i] = []string{p.Slug, p.DisplayName, tier, priority, stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
+					rows[i] = []string{p.Slug, p.DisplayName, tier, priority, cmp.Or(p.Mode, string(policy.Enforce)), stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
 				}
-				columns(w, []string{"slug", "name", "tier", "priority", "updated", "revision", "id"}, rows)
+				columns(w, []string{"slug", "name", "tier", "priority", "mode", "updated", "revision", "id"}, rows)
 				writeRollouts(w, all)
 			})
 		},
