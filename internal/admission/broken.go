@@ -5,14 +5,11 @@ package admission
 // library that is upgraded may read old code differently: a policy that cannot
 // speak has not said yes.
 func Broken(p Policy, why *CompileError) *Compiled {
-	if p.Mode == "" {
-		p.Mode = Enforce
-	}
-	return &Compiled{policy: p, dialect: specified, broken: why}
+	return newCompiled(p, known(judgement{dialect: specified, broken: why}))
 }
 
 func (c *Compiled) doesNotCompile() error {
-	f := c.broken.Faults[0]
+	f := c.code.broken().Faults[0]
 	failed := c.failed(f.Code, "", "does not compile: %s", f.Message)
 	failed.Row, failed.Col = f.Row, f.Col
 	return failed

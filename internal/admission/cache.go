@@ -19,15 +19,7 @@ func newCache[V any](limit int) *cache[V] { return &cache[V]{limit: limit, young
 // get returns what the text was made into, or makes it. Two who ask at once may
 // both make it; an error is not kept.
 func (c *cache[V]) get(text string, produce func() (V, error)) (V, error) {
-	c.mu.Lock()
-	v, ok := c.young[text]
-	if !ok {
-		if v, ok = c.old[text]; ok {
-			c.keep(text, v)
-		}
-	}
-	c.mu.Unlock()
-	if ok {
+	if v, ok := c.find(text); ok {
 		return v, nil
 	}
 	v, err := produce()
@@ -38,6 +30,18 @@ func (c *cache[V]) get(text string, produce func() (V, error)) (V, error) {
 	c.keep(text, v)
 	c.mu.Unlock()
 	return v, nil
+}
+
+// find returns what is kept of the text.
+func (c *cache[V]) find(text string) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok = c.young[text]; !ok {
+		if v, ok = c.old[text]; ok {
+			c.keep(text, v)
+		}
+	}
+	return v, ok
 }
 
 func (c *cache[V]) keep(text string, v V) {

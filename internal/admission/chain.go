@@ -16,6 +16,7 @@ type chain struct {
 	request  *Request
 	policies []*Compiled // that match or matched, in order
 	matching matching
+	held     []*program // so that they stay until the chain ends
 	explain  bool
 
 	payload     map[string]any // now
@@ -60,20 +61,27 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 
 // apply evaluates one policy and lets its decision count.
 func (c *chain) apply(ctx context.Context, w *watch, p *Compiled, step *Step) (Outcome, error) {
-	answer, size, err := c.e.ask(ctx, w, p, c.request.asker(), c.input.of(c, p.dialect))
+	made, err := c.program(ctx, w, p)
+	if err != nil {
+		return outcomeOf(err), err
+	}
+	if made.query == nil {
+		if step != nil {
+			step.Reason = p.code.judged.Load().neverAsked
+		}
+		return OutcomeNoOpinion, nil
+	}
+	answer, size, err := c.e.ask(ctx, w, p, made, c.request.asker(), c.input.of(c, p.dialect()))
 	if err != nil {
 		return outcomeOf(err), err
 	}
 	if answer == nil {
-		if step != nil && p.query == nil {
-			step.Reason = p.neverAsked()
-		}
 		return OutcomeNoOpinion, nil
 	}
 	if step != nil {
 		step.Decision = answer
 	}
-	d, err := p.dialect.parse(answer)
+	d, err := p.dialect().parse(answer)
 	if err == nil {
 		d.size = size
 		err = c.decide(p, d, step)
@@ -212,7 +220,7 @@ func (e *Engine) schemaOf(source map[string]any) (*schema, error) {
 func (c *chain) choose(p *Compiled, d *decision, step *Step) error {
 	patterns, err := c.e.compilePatterns(d.patterns)
 	if err != nil {
-		return p.failed(CodeInvalidConstraint, p.dialect.restrictionField(), "%v", err)
+		return p.failed(CodeInvalidConstraint, p.dialect().restrictionField(), "%v", err)
 	}
 	if broken := c.provider.restrict(restriction{p, d.allow, patterns}); len(broken) > 0 {
 		return p.conflict(broken)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/cover"
 )
 
 // MaxRegoBytes is the largest Rego code of a policy.
@@ -20,27 +19,31 @@ const MaxRegoBytes = 64 << 10
 // some 50 ms; only code made to be slow comes near.
 const compileTimeout = 5 * time.Second
 
-// Compiled is a policy ready to be evaluated. It holds a compiler of its own,
-// so nothing that another policy declares can meet it. Safe for concurrent use.
+// Compiled is a policy that can be evaluated: ready, or, where a [Registry] keeps it, made
+// ready when a request needs it. Safe for concurrent use.
 type Compiled struct {
-	policy     Policy
-	dialect    *dialect
-	compiler   *ast.Compiler
-	query      ast.Body // nil: no entry point, so no opinion
-	queries    ast.QueryCompiler
-	took       time.Duration
-	unmeetable []Fault // see Unmeetable
-	// broken is why the code does not compile; see [Broken].
-	broken *CompileError
+	policy Policy
+	code   *code
 	// runaway counts evaluations that did not end when they were cancelled.
 	runaway atomic.Int32
 	breaker breaker
 	slow    chan struct{} // its place in the slow lane
-	cover   *cover.Cover  // nil: nobody asks what is covered
 }
 
-// CompileTime is how long compiling took.
-func (c *Compiled) CompileTime() time.Duration { return c.took }
+func newCompiled(p Policy, c *code) *Compiled {
+	if p.Mode == "" {
+		p.Mode = Enforce
+	}
+	return &Compiled{policy: p, code: c, slow: make(chan struct{}, 1)}
+}
+
+// CompileTime is how long compiling took; zero until it is done.
+func (c *Compiled) CompileTime() time.Duration {
+	if j := c.code.judged.Load(); j != nil {
+		return j.took
+	}
+	return 0
+}
 
 // Compile compiles a policy by itself, with the built-in functions that an
 // untrusted policy may have. The error is a [*CompileError] when the Rego is at
@@ -56,16 +59,31 @@ func compileThen(ctx context.Context, p Policy, done func()) (*Compiled, error) 
 		done()
 		return nil, err
 	}
-	if len(p.Rego) > MaxRegoBytes {
-		done()
-		return nil, oneFault(CodeTooLarge, nil, "the code has %d bytes, a policy at most %d", len(p.Rego), MaxRegoBytes)
+	made, j, err := compileCode(ctx, p.Rego, done)
+	if err != nil {
+		return nil, err
 	}
-	if p.Mode == "" {
-		p.Mode = Enforce
+	return newCompiled(p, ownCode(p, made, j)), nil
+}
+
+// ownCode is code whose program stays.
+func ownCode(p Policy, made *program, j *judgement) *code {
+	c := &code{text: p.Rego, scope: p.scope(), program: made}
+	c.judged.Store(j)
+	return c
+}
+
+// compileCode compiles within the bounds of a policy, and calls done when the compiler is
+// at its end: perhaps later than it returns.
+func compileCode(ctx context.Context, rego string, done func()) (*program, *judgement, error) {
+	if len(rego) > MaxRegoBytes {
+		done()
+		return nil, nil, oneFault(CodeTooLarge, nil, "the code has %d bytes, a policy at most %d", len(rego), MaxRegoBytes)
 	}
 	type outcome struct {
-		c   *Compiled
-		err error
+		program *program
+		judged  *judgement
+		err     error
 	}
 	// The compiler cannot be interrupted; what takes too long is left behind.
 	compiled := make(chan outcome, 1)
@@ -73,35 +91,33 @@ func compileThen(ctx context.Context, p Policy, done func()) (*Compiled, error) 
 		defer done()
 		defer func() {
 			if r := recover(); r != nil {
-				compiled <- outcome{nil, oneFault(ast.CompileErr, nil, "the compiler failed: %v", r)}
+				compiled <- outcome{nil, nil, oneFault(ast.CompileErr, nil, "the compiler failed: %v", r)}
 			}
 		}()
-		c, err := compile(p)
-		compiled <- outcome{c, err}
+		p, j, err := compileFile("", rego)
+		compiled <- outcome{p, j, err}
 	}()
 	timer := time.NewTimer(compileTimeout)
 	defer timer.Stop()
 	select {
 	case o := <-compiled:
-		return o.c, o.err
+		return o.program, o.judged, o.err
 	case <-timer.C:
-		return nil, oneFault(CodeTimeout, nil, "compiling takes longer than %v", compileTimeout)
+		return nil, nil, oneFault(CodeTimeout, nil, "compiling takes longer than %v", compileTimeout)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 }
 
-func compile(p Policy) (*Compiled, error) { return compileFile("", p) }
-
-// compileFile is compile of code in a file of that name, which coverage needs.
-func compileFile(file string, p Policy) (*Compiled, error) {
+// compileFile compiles code in a file of that name, which coverage needs.
+func compileFile(file, rego string) (*program, *judgement, error) {
 	began := time.Now()
-	if row, col := deepest(p.Rego, maxNesting); row > 0 {
-		return nil, oneFault(CodeTooLarge, &ast.Location{Row: row, Col: col}, "brackets stand more than %d deep", maxNesting)
+	if row, col := deepest(rego, maxNesting); row > 0 {
+		return nil, nil, oneFault(CodeTooLarge, &ast.Location{Row: row, Col: col}, "brackets stand more than %d deep", maxNesting)
 	}
-	module, err := ast.ParseModuleWithOpts(file, p.Rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
+	module, err := ast.ParseModuleWithOpts(file, rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
 	if err != nil {
-		return nil, compileError(err)
+		return nil, nil, compileError(err)
 	}
 	faults := staysAtHome(module)
 	compiler := compileModule(module, capabilitiesOf(module))
@@ -109,19 +125,21 @@ func compileFile(file string, p Policy) (*Compiled, error) {
 		faults = append(faults, compileFaults(compiler.Errors)...)
 	}
 	if len(faults) > 0 {
-		return nil, newCompileError(faults)
+		return nil, nil, newCompileError(faults)
 	}
-	c := &Compiled{policy: p, dialect: dialectOf(module.Package), compiler: compiler, slow: make(chan struct{}, 1)}
-	c.unmeetable = unmeetable(module, c.dialect)
-	if c.dialect.isDeclared(module) {
-		entry := module.Package.Path.Append(ast.StringTerm(c.dialect.entry))
-		c.queries = compiler.QueryCompiler()
-		if c.query, err = c.queries.Compile(ast.NewBody(ast.Equality.Expr(decisionVar, ast.NewTerm(entry)))); err != nil {
-			return nil, compileError(err)
+	p, j := &program{compiler: compiler}, &judgement{dialect: dialectOf(module.Package)}
+	j.unmeetable = unmeetable(module, j.dialect)
+	if j.dialect.isDeclared(module) {
+		entry := module.Package.Path.Append(ast.StringTerm(j.dialect.entry))
+		p.queries = compiler.QueryCompiler()
+		if p.query, err = p.queries.Compile(ast.NewBody(ast.Equality.Expr(decisionVar, ast.NewTerm(entry)))); err != nil {
+			return nil, nil, compileError(err)
 		}
+	} else {
+		j.neverAsked = neverAsked(module, j.dialect)
 	}
-	c.took = time.Since(began)
-	return c, nil
+	j.took = time.Since(began)
+	return p, j, nil
 }
 
 func compileModule(module *ast.Module, c *ast.Capabilities) *ast.Compiler {

@@ -26,17 +26,17 @@ func (e *Engine) TestCovered(ctx context.Context, p Policy) ([]TestResult, Cover
 	if _, err := Compile(ctx, p); err != nil { // with its bounds
 		return nil, Coverage{}, err
 	}
-	c, err := compileFile(codeFile, p)
+	made, j, err := compileFile(codeFile, p.Rego)
 	if err != nil {
 		return nil, Coverage{}, err
 	}
-	c.cover = cover.New()
-	results := e.Test(ctx, c)
+	made.cover = cover.New()
+	results := e.Test(ctx, newCompiled(p, ownCode(p, made, j)))
 	module, err := ast.ParseModuleWithOpts(codeFile, p.Rego, ast.ParserOptions{Capabilities: capabilities(), RegoVersion: ast.RegoV1})
 	if err != nil {
 		return results, Coverage{}, fmt.Errorf("parse the code again: %w", err)
 	}
-	return results, coverageOf(c.cover.Report(map[string]*ast.Module{codeFile: module})), nil
+	return results, coverageOf(made.cover.Report(map[string]*ast.Module{codeFile: module})), nil
 }
 
 func coverageOf(r cover.Report) Coverage {

@@ -42,7 +42,7 @@ func TestAPolicyThatRunsOutOfTimeAgainAndAgainIsSuspended(t *testing.T) {
 		require.Equal(t, "timeout", ask(loop))
 	}
 	require.Equal(t, []string{"suspended", "suspended"}, []string{ask(loop), ask(fine)}, "nobody asks it now")
-	warnings := s.Find("endless").Warnings()
+	warnings := s.Find("endless").Warnings(t.Context())
 	require.Equal(t, WarnSuspended, warnings[0].Code)
 	require.Contains(t, warnings[0].Detail, "3 times in a row")
 
@@ -52,7 +52,7 @@ func TestAPolicyThatRunsOutOfTimeAgainAndAgainIsSuspended(t *testing.T) {
 	require.Equal(t, "suspended", ask(fine), "the next time it takes twice as long")
 	now = now.Add(time.Second)
 	require.Equal(t, []string{"passed", "passed", "timeout"}, []string{ask(fine), ask(fine), ask(loop)}, "it is as it was")
-	require.Empty(t, s.Find("endless").Warnings())
+	require.Empty(t, s.Find("endless").Warnings(t.Context()))
 }
 
 func TestASuspensionSaysSo(t *testing.T) {
@@ -83,7 +83,7 @@ func TestASuspensionIsForWhoAsks(t *testing.T) {
 		require.Equal(t, "timeout", ask(eve, `{"loop": true}`))
 	}
 	require.Equal(t, "suspended", ask(eve, `{"loop": false}`))
-	require.Contains(t, s.Find("endless").Warnings()[0].Detail, "of 1 who ask")
+	require.Contains(t, s.Find("endless").Warnings(t.Context())[0].Detail, "of 1 who ask")
 	for _, other := range []Request{{}, {Caller: "ana", TenantID: "shop", UserID: "ana"}, {Caller: "eve", TenantID: "shop"}, {Caller: "eve", UserID: "ana"}} {
 		require.Equal(t, "passed", ask(other, `{"loop": false}`), "%+v", other)
 	}

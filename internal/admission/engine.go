@@ -97,6 +97,9 @@ func (e *Engine) Evaluate(ctx context.Context, s *Snapshot, r Request, opt Optio
 	if len(c.policies) == 0 {
 		return c.result(nil), ctx.Err()
 	}
+	if err := c.prepare(ctx); err != nil {
+		return c.result(err), err
+	}
 	began := time.Now()
 	ended, err := e.bounded(ctx, c.run)
 	e.hold(ctx, err, began)
@@ -138,7 +141,7 @@ func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) er
 	case <-timer.C:
 		return false, ErrBusy
 	}
-	w := watch{place: &place{slots: e.slots}}
+	w := watch{place: &place{slots: e.slots}, ended: make(chan struct{})}
 	defer w.place.leave()
 	timer.Reset(e.limits.ChainTimeout)
 	done := make(chan error, 1)

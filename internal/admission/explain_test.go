@@ -106,7 +106,7 @@ func TestTheDocumentedPoliciesCompile(t *testing.T) {
 	for _, b := range blocks {
 		c, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: string(b[1])})
 		require.NoError(t, err)
-		require.NotNil(t, c.query, "it can have an opinion")
+		require.NotNil(t, c.code.program.query, "it can have an opinion")
 	}
 	for _, d := range denied {
 		if !strings.HasPrefix(d, "crypto.") && !strings.HasPrefix(d, "io.jwt") && !strings.Contains("http.* net.lookup_ip_addr opa.* rand.* uuid.rfc4122 time.now_ns providers.* trace rego.parse_module", d) {

@@ -52,7 +52,7 @@ func TestWhatAFunctionDoesIsWork(t *testing.T) {
 			for i := range many {
 				many[i] = float64(i)
 			}
-			v, err := c.eval(t.Context(), e, termOf(map[string]any{"long": long, "many": many}))
+			v, err := c.code.program.eval(t.Context(), e, termOf(map[string]any{"long": long, "many": many}))
 			require.NoError(t, err)
 			require.NotNil(t, v)
 			require.Greater(t, e.work, int64(500))

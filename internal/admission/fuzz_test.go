@@ -57,7 +57,7 @@ func FuzzDecision(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			p := &Compiled{policy: Policy{ID: "p", Level: Global}, dialect: d}
+			p := &Compiled{policy: Policy{ID: "p", Level: Global}, code: known(judgement{dialect: d})}
 			c := &chain{search: newSearch(), e: e, request: &Request{Payload: map[string]any{"a": json.Number("1")}}, policies: []*Compiled{p}, snapshot: NewSnapshot(0, p)}
 			c.payload = c.request.Payload
 			c.input.begin(c.request)

@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +36,9 @@ type Metrics struct {
 type RegistryOptions struct {
 	Limits  Limits
 	Metrics Metrics
+	// ProgramBytes bounds about what is kept of compiled code: of the policies that were
+	// asked last. Zero: 512 MiB.
+	ProgramBytes int
 	// Decided is called with every decision, on the goroutine of the request; nil:
 	// nobody is.
 	Decided func(Decision)
@@ -63,6 +68,7 @@ type Registry struct {
 	// log: a change is compiled once in the process that takes it.
 	compiled *cache[*Compiled]
 	drafting *drafting
+	programs *programs
 }
 
 // readyBytes bounds the code of the policies in Registry.compiled.
@@ -71,6 +77,7 @@ const readyBytes = 4 << 20
 // NewRegistry makes a registry; it reads nothing until it is asked.
 func NewRegistry(source Source, opt RegistryOptions) *Registry {
 	r := &Registry{source: source, opt: opt, compiled: newCache[*Compiled](readyBytes), drafting: newDrafting()}
+	r.programs = newPrograms(cmp.Or(opt.ProgramBytes, programBytes), opt.Metrics.Compiled)
 	eopt := EngineOptions{Limits: opt.Limits}
 	if count := opt.Metrics.Policy; count != nil {
 		eopt.Observe = func(p *Policy, o Outcome, took time.Duration) { count(p.Level, o, took) }
@@ -83,8 +90,8 @@ func NewRegistry(source Source, opt RegistryOptions) *Registry {
 // Engine is what evaluates.
 func (r *Registry) Engine() *Engine { return r.engine }
 
-// Snapshot is the policies as the fold has them now. After a change it compiles
-// what changed, once for all who wait.
+// Snapshot is the policies as the fold has them now. What changed was compiled when it was
+// checked, or is when a request needs it: a start compiles nothing.
 func (r *Registry) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if s := r.current.Load(); s.Version() >= r.source.AdmissionVersion() {
 		return s, nil
@@ -104,20 +111,31 @@ func (r *Registry) Snapshot(ctx context.Context) (*Snapshot, error) {
 			next = next.Without(last, string(p.ID))
 			continue
 		}
-		c, err := r.Compile(ctx, PolicyOf(p.ID, *p.Document))
 		if ctx.Err() != nil {
 			return nil, ctx.Err() // whoever comes next begins again
 		}
-		if err != nil {
-			c = Broken(PolicyOf(p.ID, *p.Document), why(err))
-		}
-		next = next.With(last, c)
+		next = next.With(last, r.checked(PolicyOf(p.ID, *p.Document), next))
 	}
 	r.current.Store(next)
 	if r.opt.Metrics.Version != nil {
 		r.opt.Metrics.Version(last)
 	}
 	return next, nil
+}
+
+// checked is a policy of the log: the one that was checked or decides now, where it is
+// the same to the letter, with all that is remembered of it.
+func (r *Registry) checked(p Policy, now *Snapshot) *Compiled {
+	next := r.programs.unread(p)
+	if key, err := json.Marshal(p); err == nil {
+		if c, ok := r.compiled.find(string(key)); ok {
+			return c
+		}
+	}
+	if c := now.Find(p.ID); c != nil && reflect.DeepEqual(c.policy, next.policy) {
+		return c
+	}
+	return next
 }
 
 func why(err error) *CompileError {
@@ -129,7 +147,7 @@ func why(err error) *CompileError {
 }
 
 // Run keeps the snapshot near the fold until ctx ends, so that a request seldom
-// waits for a compiler.
+// waits for what changed.
 func (r *Registry) Run(ctx context.Context, changed func() <-chan struct{}) error {
 	for {
 		next := changed()
@@ -162,10 +180,14 @@ func (r *Registry) compile(ctx context.Context, p Policy, begin func() (done fun
 			return nil, err
 		}
 		c, err := compileThen(ctx, p, done)
-		if err == nil && r.opt.Metrics.Compiled != nil {
+		if err != nil {
+			return nil, err
+		}
+		if r.opt.Metrics.Compiled != nil {
 			r.opt.Metrics.Compiled(c.CompileTime())
 		}
-		return c, err
+		r.programs.take(c)
+		return c, nil
 	})
 }
 

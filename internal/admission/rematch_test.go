@@ -83,9 +83,9 @@ func TestAServiceTypeThatIsNotInThePayloadStays(t *testing.T) {
 	require.Equal(t, Modified, r.Status)
 }
 
-// TestWhoeverMatchesWhatComesOutHasJudgedIt generates chains of policies that
-// patch what policies are matched by, of every level and priority.
-func TestWhoeverMatchesWhatComesOutHasJudgedIt(t *testing.T) {
+// patchers draws a chain of policies that patch what policies are matched by, of every
+// level and priority, and a request.
+func patchers(rt *rapid.T) (policies []Policy, request string) {
 	texts := rapid.SampledFrom([]string{"vm", "db", "web"})
 	values := rapid.SampledFrom([]any{"vm", "db", "web", nil, 7, map[string]any{}})
 	patches := rapid.Custom(func(t *rapid.T) map[string]any {
@@ -110,18 +110,22 @@ func TestWhoeverMatchesWhatComesOutHasJudgedIt(t *testing.T) {
 		}
 		return m
 	})
-	rapid.Check(t, func(rt *rapid.T) {
-		var policies []Policy
-		for i := range rapid.IntRange(1, 6).Draw(rt, "policies") {
-			patch, err := json.Marshal(patches.Draw(rt, "patch"))
-			require.NoError(rt, err)
-			p := rego(fmt.Sprint("p", i), rapid.SampledFrom(Levels()).Draw(rt, "level"), i, fmt.Sprintf(`{"patch": %s}`, patch))
-			if p.LabelSelector = selectors.Draw(rt, "selector"); rapid.Bool().Draw(rt, "typed") {
-				p.ServiceType = texts.Draw(rt, "service")
-			}
-			policies = append(policies, p)
+	for i := range rapid.IntRange(1, 6).Draw(rt, "policies") {
+		patch, err := json.Marshal(patches.Draw(rt, "patch"))
+		require.NoError(rt, err)
+		p := rego(fmt.Sprint("p", i), rapid.SampledFrom(Levels()).Draw(rt, "level"), i, fmt.Sprintf(`{"patch": %s}`, patch))
+		if p.LabelSelector = selectors.Draw(rt, "selector"); rapid.Bool().Draw(rt, "typed") {
+			p.ServiceType = texts.Draw(rt, "service")
 		}
-		r, err := asks(t, fmt.Sprintf(`{"service_type": %q, "metadata": {"labels": {"env": %q}}}`, texts.Draw(rt, "asked"), texts.Draw(rt, "in")), policies...)
+		policies = append(policies, p)
+	}
+	return policies, fmt.Sprintf(`{"service_type": %q, "metadata": {"labels": {"env": %q}}}`, texts.Draw(rt, "asked"), texts.Draw(rt, "in"))
+}
+
+func TestWhoeverMatchesWhatComesOutHasJudgedIt(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		policies, request := patchers(rt)
+		r, err := asks(t, request, policies...)
 		require.NoError(rt, err)
 		service, _ := ServiceTypeOf(r.Payload)
 		out := Request{ServiceType: service, Labels: LabelsOf(r.Payload)}

@@ -51,7 +51,7 @@ func (c *Compiled) WithTests(tests []Test) *Compiled {
 
 // as is what was compiled, as another policy of the same code.
 func (c *Compiled) as(p Policy) *Compiled {
-	return &Compiled{policy: p, dialect: c.dialect, compiler: c.compiler, query: c.query, queries: c.queries, slow: make(chan struct{}, 1), cover: c.cover}
+	return newCompiled(p, c.code)
 }
 
 // alone is a set of this policy, which every request matches and which counts.

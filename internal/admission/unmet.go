@@ -220,10 +220,11 @@ func unmetProvider(allow []string, patterns []*regexp.Regexp) string {
 // are written out and not computed; nil: there are none. Whoever registers the
 // policy is to know; one that is in force fails when it sets them.
 func (c *Compiled) Unmeetable() *CompileError {
-	if len(c.unmeetable) == 0 {
+	j := c.code.judged.Load()
+	if j == nil || len(j.unmeetable) == 0 {
 		return nil
 	}
-	return &CompileError{c.unmeetable}
+	return &CompileError{j.unmeetable}
 }
 
 // unmeetable looks through the decisions that a module writes out.

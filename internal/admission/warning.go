@@ -1,6 +1,6 @@
 package admission
 
-import "fmt"
+import "context"
 
 // Codes of a [Warning].
 const (
@@ -15,26 +15,18 @@ type Warning struct {
 	Detail string
 }
 
-// Warnings are what the author of a policy should know.
-func (c *Compiled) Warnings() []Warning {
-	switch {
-	case c.broken != nil:
-		return []Warning{{WarnDoesNotCompile, "every request that it matches fails: " + c.broken.Faults[0].String()}}
-	case c.query == nil:
-		return []Warning{{WarnNeverAsked, c.neverAsked()}}
+// Warnings are what the author of a policy should know. The code is compiled for that, if
+// nothing is known of it yet; there are none of it when ctx ends before.
+func (c *Compiled) Warnings(ctx context.Context) []Warning {
+	switch j := c.judgement(ctx); {
+	case j == nil:
+	case j.broken != nil:
+		return []Warning{{WarnDoesNotCompile, "every request that it matches fails: " + j.broken.Faults[0].String()}}
+	case j.neverAsked != "":
+		return []Warning{{WarnNeverAsked, j.neverAsked}}
 	}
 	if reason := c.breaker.warning(); reason != "" {
 		return []Warning{{WarnSuspended, reason}}
 	}
 	return nil
-}
-
-// neverAsked says why a policy without an entry point has no say.
-func (c *Compiled) neverAsked() string {
-	module := c.compiler.Modules["policy"]
-	text := fmt.Sprintf("in %v the rule %s is asked, and the code has none: it is never asked", module.Package, c.dialect.entry)
-	if c.dialect == inherited {
-		text += "; the rule result is asked in a package dcm.policy.<name>"
-	}
-	return text
 }

@@ -18,14 +18,18 @@ type watch struct {
 	current atomic.Pointer[evaluation]
 	reason  atomic.Pointer[error] // why the chain must end
 	place   *place
+	ended   chan struct{} // closed by stop, if anybody may wait for it
 }
 
 // errChainTime is a chain that used up its time.
 var errChainTime = errors.New("the time of the whole chain is used up")
 
-// stop tells the chain to end.
+// stop tells the chain to end; once.
 func (w *watch) stop(why error) {
 	w.reason.Store(&why)
+	if w.ended != nil {
+		close(w.ended)
+	}
 	if now := w.current.Load(); now != nil {
 		now.Cancel()
 	}
@@ -61,13 +65,7 @@ func (c *Compiled) failed(code, field, format string, args ...any) *PolicyError 
 
 // ask evaluates a policy. The answer is nil when it has no opinion; size is
 // roughly what the answer takes as JSON.
-func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, input *ast.Term) (answer map[string]any, size int, err error) {
-	if p.broken != nil {
-		return nil, 0, p.doesNotCompile()
-	}
-	if p.query == nil {
-		return nil, 0, nil
-	}
+func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, made *program, who asker, input *ast.Term) (answer map[string]any, size int, err error) {
 	if p.runaway.Load() > 0 {
 		return nil, 0, p.failed(CodeSuspended, "", "an earlier evaluation does not end; the policy is suspended until it does")
 	}
@@ -80,7 +78,7 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, inpu
 	if w.stopped() != nil {
 		now.Cancel()
 	}
-	value, err := p.eval(ctx, now, input)
+	value, err := made.eval(ctx, now, input)
 	if now.suspended != nil {
 		return nil, 0, now.suspended
 	}
@@ -89,7 +87,7 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, inpu
 	if err != nil {
 		return nil, 0, e.evalError(w, p, err)
 	}
-	if _, null := value.(ast.Null); value == nil || null && p.dialect.nullIsSilence {
+	if _, null := value.(ast.Null); value == nil || null && p.dialect().nullIsSilence {
 		return nil, 0, nil
 	}
 	m := meter{e.limits.DecisionBytes, e.limits.Depth}
@@ -99,7 +97,7 @@ func (e *Engine) ask(ctx context.Context, w *watch, p *Compiled, who asker, inpu
 	}
 	answer, ok := converted.(map[string]any)
 	if !ok {
-		return nil, 0, p.failed(CodeInvalidDecision, p.dialect.entry, "is %s, not an object", kindOf(converted))
+		return nil, 0, p.failed(CodeInvalidDecision, p.dialect().entry, "is %s, not an object", kindOf(converted))
 	}
 	return answer, e.limits.DecisionBytes - m.bytes, nil
 }
@@ -109,7 +107,7 @@ func decisionError(p *Compiled, err error) error {
 	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
 		code = CodeTooLarge
 	}
-	field := p.dialect.entry
+	field := p.dialect().entry
 	var l *located
 	if errors.As(err, &l) {
 		field = l.path.String()
@@ -139,7 +137,7 @@ func (e *Engine) evalError(w *watch, p *Compiled, err error) error {
 }
 
 // eval is the value of the entry point, nil when it is undefined.
-func (c *Compiled) eval(ctx context.Context, cancel topdown.Cancel, input *ast.Term) (value ast.Value, err error) {
+func (c *program) eval(ctx context.Context, cancel topdown.Cancel, input *ast.Term) (value ast.Value, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the evaluator failed: %v", r)

@@ -132,7 +132,7 @@ func (a *admissionPolicies) warnings(c *call) func(x projector.AdmissionPolicy) 
 		if compiled == nil {
 			return nil
 		}
-		for _, w := range compiled.Warnings() {
+		for _, w := range compiled.Warnings(ctx) {
 			found = append(found, resource.Fault{Pointer: "/rego_code", Code: w.Code, Detail: w.Detail})
 		}
 		return found
