@@ -40,7 +40,7 @@ func newAdmissionMetrics(f promauto.Factory) admissionMetrics {
 		}, []string{"level"}),
 		compiled: f.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "edict", Name: "admission_compile_seconds", Buckets: fast,
-			Help: "Time to compile one admission policy: once in each process for each change.",
+			Help: "Time to compile one admission policy: when it is written, and in each process when a request or a list needs it.",
 		}),
 		version: f.NewGauge(prometheus.GaugeOpts{
 			Namespace: "edict", Name: "admission_snapshot_version",
