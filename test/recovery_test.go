@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,6 +94,29 @@ func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestABadCopyIsFilledFromTheOthersAsThePageSays: one server of three loses its copy.
+func TestABadCopyIsFilledFromTheOthersAsThePageSays(t *testing.T) {
+	c := newNATSCluster(t, 2*time.Second)
+	d := c.onCluster("recovery.md")
+	d.start()
+	web := d.facts()
+	web.revise(1)
+	bad := c.processes[2]
+	bad.kill()
+	d.dir = bad.Dir
+	d.runs(`mv 'jetstream/$G/streams/EDICT_LOG' EDICT_LOG.damaged`, 0)
+	bad.start(t)
+	copied := filepath.Join(bad.Dir, "jetstream/$G/streams/EDICT_LOG/msgs/1.blk")
+	require.True(t, waitFor(60*time.Second, func() bool {
+		text, _ := os.ReadFile(copied) // not there yet
+		return strings.Contains(string(text), web.head)
+	}), "its copy has what the others have")
+	const verify = "edict log verify --nats nats://a:4222"
+	require.True(t, waitFor(60*time.Second, func() bool { // streams that it led elect another leader first
+		return exec.CommandContext(t.Context(), d.bin, strings.Fields(d.own.Replace(verify))[1:]...).Run() == nil
+	}))
 }
 
 // TestALogWithoutABackupIsGivenUpAsThePageSays: it has a hole, so nothing less can be
