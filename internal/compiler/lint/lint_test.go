@@ -188,6 +188,9 @@ func TestAShadowedRuleNeverDecides(t *testing.T) {
 	shadowed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
+		again := c.Rules[0] // of two that match the same flows one mostly hides the other
+		again.Action, again.ProxyPort, again.ListenerPriority = policy.Deny, 0, 0
+		c.Rules = append(c.Rules, again)
 		did := deciders(c)
 		for _, w := range Content(c) {
 			if w.Code != CodeShadowed {

@@ -89,9 +89,12 @@ func (o operation) body(method string) []byte {
 // showsNothing reports whether an operation that shows everybody what is his showed an
 // empty list.
 func (o operation) showsNothing(who string, status int, answer []byte) bool {
+	if who == "nobody" || who == "forger" || !strings.Contains(o.Needs, "of what is shown") {
+		return false
+	}
 	var list struct{ Items []json.RawMessage }
-	return who != "nobody" && who != "forger" && strings.Contains(o.Needs, "of what is shown") && status == http.StatusOK &&
-		json.Unmarshal(answer, &list) == nil && list.Items != nil && len(list.Items) == 0
+	return status == http.StatusServiceUnavailable || // there is nothing here to show to anybody
+		status == http.StatusOK && json.Unmarshal(answer, &list) == nil && list.Items != nil && len(list.Items) == 0
 }
 
 func body(method string) []byte {
