@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	policies    = flag.Int("enforce.policies", 200, "random sets of policies that real packets are held against")
+	policies    = flag.Int("enforce.policies", 120, "random sets of policies that real packets are held against")
 	policySeed  = flag.Uint64("enforce.first", 1, "seed of the first; the next have the next ones")
 	probesOfOne = flag.Int("enforce.probes", 40, "packets that each meets")
 )
@@ -255,7 +255,7 @@ func agree(t *testing.T) {
 	for _, kind := range []string{"allow", "deny", "redirect", "default", "identity", "any", "audited", "1", "6", "17", "132", "47"} {
 		require.GreaterOrEqual(t, 60*count[kind], count["allow"], "too few: %s", kind)
 	}
-	require.Greater(t, count["audited rule"], 5)
+	require.Greater(t, count["audited rule"], 2)
 	require.Equal(t, 1, kernel.whole, "after the first, only what differs is changed")
 	require.NoError(t, n.Remove(t.Context()))
 	l, err := kernel.List(t.Context())
