@@ -128,6 +128,7 @@ func TestAProgramIsMadeOnceForAllWhoWait(t *testing.T) {
 		for range 10 {
 			require.NoError(t, <-ended)
 		}
+		synctest.Wait() // who made it has left its place
 		require.EqualValues(t, 1, made.Load())
 		require.Empty(t, kept.lane.places)
 	})
