@@ -127,6 +127,23 @@ func (c *Court) node(e claim) (code string) {
 	return ""
 }
 
+// revisionClaim is what a court reads of a revision.
+type revisionClaim struct {
+	ID       string           `json:"id"`
+	ParentID *string          `json:"parent_id"`
+	Tier     json.RawMessage  `json:"tier"`
+	Priority json.RawMessage  `json:"priority"`
+	Default  json.RawMessage  `json:"default_deny"`
+	Mode     json.RawMessage  `json:"mode"`
+	Rules    []map[string]any `json:"rules"`
+}
+
+// holds reports whether its rules are what they may be. Those of ordered policy are
+// taken as they are.
+func (r *revisionClaim) holds() bool {
+	return r.Tier != nil || r.Priority != nil || r.Default != nil || r.Mode != nil || rulesHold(r.Rules)
+}
+
 // policy judges an event of a policy: a revision follows the head it names, and a
 // slug is one living policy's.
 func (c *Court) policy(e claim) (code string) {
@@ -141,15 +158,7 @@ func (c *Court) policy(e claim) (code string) {
 		}
 		return ""
 	}
-	var r struct {
-		ID       string           `json:"id"`
-		ParentID *string          `json:"parent_id"`
-		Tier     json.RawMessage  `json:"tier"`
-		Priority json.RawMessage  `json:"priority"`
-		Default  json.RawMessage  `json:"default_deny"`
-		Mode     json.RawMessage  `json:"mode"`
-		Rules    []map[string]any `json:"rules"`
-	}
+	var r revisionClaim
 	if json.Unmarshal(e.Revision, &r) != nil {
 		return "undecodable"
 	}
@@ -158,7 +167,7 @@ func (c *Court) policy(e claim) (code string) {
 	switch {
 	case p != nil && p.revisions[r.ID]:
 		return ""
-	case r.Tier == nil && r.Priority == nil && r.Default == nil && r.Mode == nil && !rulesHold(r.Rules):
+	case !r.holds():
 		return "invalid"
 	case p == nil && r.ParentID != nil:
 		return "revision_conflict"

@@ -79,15 +79,7 @@ type rolloutCase struct {
 // rollout judges an event about the rollout of a revision.
 func (c *Court) rollout(e claim) (code string) {
 	p := c.policies[e.PolicyID]
-	var r struct {
-		ID       string           `json:"id"`
-		ParentID *string          `json:"parent_id"`
-		Tier     json.RawMessage  `json:"tier"`
-		Priority json.RawMessage  `json:"priority"`
-		Default  json.RawMessage  `json:"default_deny"`
-		Mode     json.RawMessage  `json:"mode"`
-		Rules    []map[string]any `json:"rules"`
-	}
+	var r revisionClaim
 	if e.Type == "policy_revision_staged" && json.Unmarshal(e.Revision, &r) != nil {
 		return "undecodable"
 	}
@@ -96,7 +88,7 @@ func (c *Court) rollout(e claim) (code string) {
 		return "policy_not_owned"
 	case p != nil && p.moves[e.ID]:
 		return ""
-	case e.Type == "policy_revision_staged" && r.Tier == nil && r.Priority == nil && r.Default == nil && r.Mode == nil && !rulesHold(r.Rules):
+	case e.Type == "policy_revision_staged" && !r.holds():
 		return "invalid"
 	case p == nil, p.deleted:
 		return "revision_conflict"
