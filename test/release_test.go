@@ -186,19 +186,26 @@ func (p *process) artifacts(node string) (docs []string) {
 	return docs
 }
 
-// retectl is the author's command line, run in a directory.
-func retectl(t *testing.T) func(args ...string) string {
+// buildRetectl builds the author's command line into dir.
+func buildRetectl(t *testing.T, dir string) (bin string) {
 	t.Helper()
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	const program = "./cmd/retectl"
 	require.NoError(t, gen.Sources(program))
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "retectl")
+	bin = filepath.Join(dir, "retectl")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, program)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	return bin
+}
+
+// retectl is the author's command line, run in a directory.
+func retectl(t *testing.T) func(args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	bin := buildRetectl(t, dir)
 	return func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(bin, args...)
