@@ -21,7 +21,7 @@ import (
 
 func (a policyCommands) policyApplyCommand() *cobra.Command {
 	var files []string
-	var strict bool
+	var strict, warnings bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE...",
 		Short: "Create or revise policies by slug",
@@ -32,11 +32,12 @@ What is likely not meant is a warning; with --strict it is a fault.`,
   edict policy apply -f policies/ -f extra.ndjson
   generate | edict policy apply -f -`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files, strict) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files, strict, warnings) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
 	cmd.Flags().BoolVar(&strict, "strict", false, "send nothing if there is a warning")
+	cmd.Flags().BoolVar(&warnings, "warnings", false, fmt.Sprintf("print every warning, if there are more than %d", maxWarnings))
 	return cmd
 }
 
@@ -103,12 +104,12 @@ type applied struct {
 	Error      string     `json:"error,omitempty"`
 }
 
-func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict bool) error {
+func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict, warnings bool) error {
 	c, project, drafts, err := a.planeAndDrafts(cmd, files)
 	if err != nil {
 		return err
 	}
-	n, err := a.warn(cmd.Context(), c, project, drafts)
+	n, err := a.warn(cmd.Context(), c, project, drafts, strict || warnings)
 	if err != nil && strict {
 		return err // apply would say what is wrong with one of many
 	}

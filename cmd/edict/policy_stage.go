@@ -42,7 +42,7 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.warn(cmd.Context(), c, project, drafts); err != nil {
+	if _, err := a.warn(cmd.Context(), c, project, drafts, true); err != nil {
 		return err
 	}
 	ids, err := policyIDs(cmd.Context(), c, project)

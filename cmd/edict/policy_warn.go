@@ -20,9 +20,41 @@ import (
 // each costs a dry run.
 const maxCompared = 32
 
-// warn writes the warnings of drafts to standard error and counts them. Each draft
-// is looked at alone, with the other drafts, and with the policies of the project.
-func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings int, err error) {
+// maxWarnings is how many warnings apply prints; of more, the first of each code.
+const maxWarnings = 10
+
+// draftWarning is a warning with the place of its draft.
+type draftWarning struct {
+	lint.Warning
+	place string
+}
+
+// warn writes the warnings of drafts to standard error, all of them or those that
+// tell enough, and counts them.
+func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, all bool) (warnings int, err error) {
+	found, err := warningsOf(ctx, c, project, drafts)
+	count := map[string]int{}
+	var codes []string
+	for _, w := range found {
+		if count[w.Code]++; count[w.Code] == 1 {
+			codes = append(codes, w.Code)
+		}
+		if all || len(found) <= maxWarnings || count[w.Code] == 1 {
+			fmt.Fprintf(a.stderr, "%s: warning: %s: %s (%s)\n", w.place, w.Pointer, w.Detail, w.Code)
+		}
+	}
+	if !all && len(found) > maxWarnings {
+		for i, code := range codes {
+			codes[i] = fmt.Sprintf("%d %s", count[code], code)
+		}
+		fmt.Fprintf(a.stderr, "%d warnings, of which the first of each code is shown: %s; --warnings shows all\n", len(found), strings.Join(codes, ", "))
+	}
+	return len(found), err
+}
+
+// warningsOf are the warnings of drafts. Each draft is looked at alone, with the
+// other drafts, and with the policies of the project.
+func warningsOf(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) (warnings []draftWarning, err error) {
 	var theirs []dryRun
 	if len(drafts) <= maxCompared {
 		if theirs, err = dryRuns(ctx, c, project, drafts); err != nil {
@@ -46,9 +78,8 @@ func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid
 			return cmp.Or(cmp.Compare(len(x.Pointer), len(y.Pointer)), strings.Compare(x.Pointer, y.Pointer))
 		})
 		for _, w := range found {
-			warnings++
 			line, _ := d.At.At(w.Pointer)
-			fmt.Fprintf(a.stderr, "%s: warning: %s: %s (%s)\n", place(d.At.File, line), w.Pointer, w.Detail, w.Code)
+			warnings = append(warnings, draftWarning{w, place(d.At.File, line)})
 		}
 	}
 	return warnings, err
