@@ -65,7 +65,7 @@ func (t *Tracker) now(limit int) (x fleetAnswer) {
 
 func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	out := Fleet{NotApplied: map[policy.Outcome]int{}}
-	behind := &longest{limit: limit}
+	behind := newFirst(limit, late.compare)
 	var at projector.NodeCursor
 	for more := true; more && ctx.Err() == nil; {
 		t.opt.Model.Read(func(v *projector.View) {
@@ -103,7 +103,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 // changed otherwise, or it reported other rules than it was sent, or that they
 // are not in force.
 func behindOf(v *projector.View, s projector.NodeSummary, r *report) late {
-	l := late{node: s.ID, ordinal: s.Ordinal}
+	l := late{ordinal: s.Ordinal}
 	if r.known() && !r.applied() {
 		l.seq, l.at = r.version, r.arrived()
 		return l

@@ -58,24 +58,38 @@ func (x *reasons) drop(ordinal uint32) {
 	}
 }
 
+// refusal is what a node of an ordinal says that it does not have in force.
+type refusal struct {
+	ordinal uint32
+	outcome policy.Outcome
+	since   int64 // as report.at
+}
+
 // refusal is what a node says it does not have in force; ok is false when it says
 // nothing of the kind.
-func (t *table) refusal(s *projector.NodeSummary, r *report) (x Refusal, ok bool) {
-	if !r.known() || r.applied() {
-		return x, false
-	}
-	return Refusal{s.ID, r.outcome, t.reasons.of[s.Ordinal], r.arrived()}, true
+func (t *table) refusal(ordinal uint32, r *report) (x refusal, ok bool) {
+	return refusal{ordinal, r.outcome, r.at}, r.known() && !r.applied()
 }
 
 // compare orders by what lasts the longest.
-func (x Refusal) compare(other Refusal) int {
-	return cmp.Or(x.Since.Compare(other.Since), cmp.Compare(x.Node, other.Node))
+func (x refusal) compare(other refusal) int {
+	return cmp.Or(cmp.Compare(x.since, other.since), cmp.Compare(x.ordinal, other.ordinal))
 }
 
-// oldest cuts refusals to those that last the longest.
-func oldest(all []Refusal, limit int) []Refusal {
-	slices.SortFunc(all, Refusal.compare)
-	return all[:min(len(all), limit)]
+// refusals shows what those nodes say that still exist.
+func (t *Tracker) refusals(of *first[refusal]) []Refusal {
+	var out []Refusal
+	t.opt.Model.Read(func(v *projector.View) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, x := range of.sorted() {
+			if n, ok := v.NodeAt(x.ordinal); ok {
+				out = append(out, Refusal{n.ID, x.outcome, t.table.reasons.of[x.ordinal], time.Unix(0, x.since).UTC()})
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b Refusal) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node)) })
+	return out
 }
 
 // NotApplied counts the nodes that say that something is not applied, by outcome.

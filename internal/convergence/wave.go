@@ -33,7 +33,7 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 		return out, false, &NotReadyError{}
 	}
 	var s steps
-	var groups [][]projector.NodeSummary
+	var groups []projector.MatchedNodes
 	t.opt.Model.Read(func(v *projector.View) {
 		if out.Rollout, ok = projector.RolloutOf(v, project, id); !ok || !out.Rollout.UnderWay() {
 			ok = false
@@ -50,53 +50,56 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 	if err := t.refresh(ctx, groups); err != nil {
 		return out, false, err
 	}
-	t.countWaves(&out, s, groups)
+	example := t.countWaves(&out, s, groups)
+	if shown := t.refusals(example); len(shown) > 0 {
+		out.Example = shown[0]
+	}
 	return out, true, nil
 }
 
-// countWaves goes through the nodes of the open waves.
-func (t *Tracker) countWaves(out *Reached, s steps, groups [][]projector.NodeSummary) {
+// countWaves goes through the nodes of the open waves, and keeps the refusal that lasts the
+// longest.
+func (t *Tracker) countWaves(out *Reached, s steps, groups []projector.MatchedNodes) (example *first[refusal]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	example = newFirst(1, refusal.compare)
 	open := out.Rollout.Waves[:len(out.Rollout.Opened)]
-	for _, members := range groups {
-		wave := firstWave(open, members[0].Labels)
-		c, changed := s.last(members[0].Labels)
-		table, _ := s.lastTable(members[0].Labels)
+	for _, g := range groups {
+		wave := firstWave(open, g.Labels)
+		c, changed := s.last(g.Labels)
+		table, _ := s.lastTable(g.Labels)
 		changed = changed && c.seq >= out.Rollout.First
 		if wave < 0 || !changed && table.seq < out.Rollout.First {
 			continue // it has what it had
 		}
-		for i := range members {
-			member := &members[i]
-			if _, enforces := t.table.tables[member.Ordinal]; !changed && !enforces {
+		for _, m := range g.Nodes {
+			if _, enforces := t.table.tables[m.Ordinal]; !changed && !enforces {
 				continue // no row shows the change
 			}
-			if !c.has && member.Facts > c.seq {
+			if !c.has && m.Facts > c.seq {
 				continue // it never had what is gone
 			}
-			one := t.shareOf(out, member, max(c.seq, member.Facts), max(table.seq, member.Facts))
+			one := t.shareOf(m.Ordinal, max(c.seq, m.Facts), max(table.seq, m.Facts), example)
 			out.All.add(one)
 			if wave == len(open)-1 {
 				out.Newest.add(one)
 			}
 		}
 	}
+	return example
 }
 
 // shareOf is what one node says of what an event at seq asked of it, and one at table of
-// the table that it enforces.
-func (t *Tracker) shareOf(out *Reached, member *projector.NodeSummary, seq, table uint64) Share {
-	r := t.table.of(member.Ordinal)
+// the table that it enforces. What it refused is an example.
+func (t *Tracker) shareOf(ordinal uint32, seq, table uint64, example *first[refusal]) Share {
+	r := t.table.of(ordinal)
 	one := Share{Nodes: 1}
-	switch x, not := t.table.refusal(member, r); {
-	case r.proves(seq) && t.table.tables.reaches(member.Ordinal, table):
+	switch x, not := t.table.refusal(ordinal, r); {
+	case r.proves(seq) && t.table.tables.reaches(ordinal, table):
 		one.Applied = 1
-	case not && x.Outcome == policy.OutcomeRefused && r.version >= seq:
+	case not && x.outcome == policy.OutcomeRefused && r.version >= seq:
 		one.Refused = 1
-		if was := out.Example; was.Node == "" || x.compare(was) < 0 {
-			out.Example = x
-		}
+		example.add(x)
 	}
 	return one
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler"
@@ -40,6 +39,16 @@ func (v *View) NodeSummary(id policy.NodeID) (NodeSummary, bool) {
 	return n.summary(), true
 }
 
+// NodeAt returns the summary of the node of an ordinal that a summary or a member had;
+// ok is false when the node does not exist any more.
+func (v *View) NodeAt(ordinal uint32) (s NodeSummary, ok bool) {
+	n := v.m.state.nodeAt(ordinal)
+	if n == nil || n.identity == nil {
+		return NodeSummary{}, false
+	}
+	return n.summary(), true
+}
+
 // NodeCursor is a place in a walk over all nodes; the zero value is the beginning.
 type NodeCursor struct{ partition, index int }
 
@@ -62,10 +71,25 @@ func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, ne
 	return list, from, false
 }
 
+// MatchedNode is a node of a label set, as small as whoever looks at each node of a fleet needs
+// it; [View.NodeAt] says more of the few that matter.
+type MatchedNode struct {
+	Facts   uint64 // as in NodeSummary
+	Ordinal uint32
+}
+
+// MatchedNodes are the nodes of one label set, at least one.
+type MatchedNodes struct {
+	Labels     policy.Labels
+	Identity   uint32 // as in NodeSummary, and so is Generation
+	Generation uint64
+	Nodes      []MatchedNode
+}
+
 // Matched are the nodes of a project that any of the selectors matches, one
 // label set after the other.
-func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) (out [][]NodeSummary) {
-	v.eachMatched(project, selectors, func(i *identity) { out = append(out, v.summaries(i)) })
+func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) (out []MatchedNodes) {
+	v.eachMatched(project, selectors, func(i *identity) { out = append(out, i.matchedNodes(&v.m.state.layout)) })
 	return out
 }
 
@@ -102,20 +126,17 @@ func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f fun
 	}
 }
 
-func (v *View) summaries(i *identity) []NodeSummary {
+func (i *identity) matchedNodes(l *layout) MatchedNodes {
 	nodes := make([]*node, 0, i.nodes.len())
-	i.nodes.each(&v.m.state.layout, func(o uint32) bool {
-		nodes = append(nodes, v.m.state.nodeAt(o))
+	i.nodes.each(l, func(o uint32) bool {
+		nodes = append(nodes, l.nodeAt(o))
 		return true
 	})
-	all := NodeSummary{Identity: i.ordinal, Generation: i.rowsGeneration(), Rows: len(i.selectors) > 0, Labels: i.labels}
-	out := make([]NodeSummary, len(nodes))
+	out := MatchedNodes{i.labels, i.ordinal, i.rowsGeneration(), make([]MatchedNode, len(nodes))}
 	// A loop of its own, and a short one: a processor then waits for the memory of many
 	// nodes at a time.
 	for k, n := range nodes {
-		o := &out[k]
-		*o = all
-		o.ID, o.Ordinal, o.Facts = n.id, n.ordinal, n.seq
+		out.Nodes[k] = MatchedNode{n.seq, n.ordinal}
 	}
 	return out
 }
@@ -168,112 +189,4 @@ func (v *View) Heads(id policy.NodeID, above uint64) []Head {
 	}
 	slices.SortFunc(out, func(a, b Head) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out
-}
-
-// Step is one thing that happened to a policy: a revision, a wave of a rollout or
-// its end, or the policy's deletion.
-type Step struct {
-	Seq         uint64
-	Time        time.Time
-	Selector    policy.Selector
-	Fingerprint compiler.Fingerprint
-	Revision    uuid.UUID
-	Extended    bool   // the revision has anything of ordered policy, which the fingerprint does not show
-	Deleted     bool   // nothing matches; what stands above means nothing
-	Trial       *Trial // what the nodes have that a rollout has reached; nil: there is none
-}
-
-// Trial is what the revision of a rollout says to the nodes of the waves that are
-// open.
-type Trial struct {
-	Revision    uuid.UUID
-	Waves       []policy.Expr // those that are open
-	Selector    policy.Selector
-	Fingerprint compiler.Fingerprint
-	Extended    bool
-}
-
-// Reached reports whether a wave that is open has the labels. No trial has reached
-// anybody.
-func (t *Trial) Reached(l policy.Labels) bool {
-	return t != nil && slices.ContainsFunc(t.Waves, func(w policy.Expr) bool { return w.Matches(l) })
-}
-
-// Steps lists what happened to a policy of a project, deleted or not, newest
-// first, at most limit. ok is false when the project never had it.
-func (v *View) Steps(project, id uuid.UUID, limit int) (steps []Step, ok bool, err error) {
-	p := v.m.state.policies[id]
-	if p == nil || p.project.id != project {
-		return nil, false, nil
-	}
-	if p.deleted() {
-		steps = append(steps, Step{Seq: p.ended, Time: logTime(p.headTime), Deleted: true})
-	}
-	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: revisionKey(id, 0), UpperBound: revisionKey(id, 1<<64-1)})
-	if err != nil {
-		return nil, false, fmt.Errorf("list revisions: %w", err)
-	}
-	defer it.Close()
-	for more := it.Last(); more && len(steps) < limit; more = it.Prev() {
-		s, err := readStep(it.Key(), it.Value())
-		if err != nil {
-			return nil, false, err
-		}
-		steps = append(steps, s)
-	}
-	if err := it.Error(); err != nil {
-		return nil, false, fmt.Errorf("list revisions: %w", err)
-	}
-	if p.rollout == nil {
-		return steps, true, nil
-	}
-	steps, err = p.withRollouts(v.m.db, steps, limit)
-	return steps, true, err
-}
-
-// withRollouts puts what rollouts did between the revisions.
-func (p *policyState) withRollouts(from pebble.Reader, steps []Step, limit int) ([]Step, error) {
-	for r, err := range rolloutsOf(from, p.id) {
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(steps, func(s Step) bool { return s.Seq < r.opened[0].seq })
-		if at < 0 || at >= limit {
-			break // it is too far back, and so are those before
-		}
-		steps = slices.Insert(steps, at, r.steps(p, steps[at])...)
-	}
-	return steps[:min(len(steps), limit)], nil
-}
-
-// steps are what a rollout did, newest first: its waves, each upon the head that there
-// was, and its end where all nodes went back to that.
-func (r *rollout) steps(p *policyState, head Step) (moves []Step) {
-	at := func(m moment, trial *Trial) {
-		moves = append(moves, Step{
-			Seq: m.seq, Time: logTime(m.time), Selector: head.Selector, Fingerprint: head.Fingerprint,
-			Revision: head.Revision, Extended: head.Extended, Trial: trial,
-		})
-	}
-	for n, m := range r.opened[:min(len(r.opened), len(r.waves))] {
-		at(m, &Trial{Revision: r.revision, Waves: r.waves[:n+1], Selector: r.selector, Fingerprint: r.fp, Extended: r.extended})
-	}
-	if r.over() && r.phase != phaseCompleted && !(p.deleted() && p.ended == r.ended.seq) {
-		at(r.ended, nil)
-	}
-	slices.Reverse(moves)
-	return moves
-}
-
-func readStep(key, value []byte) (Step, error) {
-	rev, err := readRevision(key, value)
-	if err != nil {
-		return Step{}, err
-	}
-	r := reader{b: value}
-	return Step{
-		Seq: rev.Seq, Time: logTime(r.time()),
-		Selector: rev.Selector, Fingerprint: compiler.Compile(rev.InForce()).Fingerprint,
-		Revision: rev.ID, Extended: rev.Content().Extended(),
-	}, r.err
 }
