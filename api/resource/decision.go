@@ -24,15 +24,31 @@ type Decision struct {
 	ServiceProvider *Provider         `json:"service_provider,omitempty" doc:"The provider of a request that passed."`
 	Policy          *Deciding         `json:"policy,omitempty" doc:"Who refused, or failed."`
 	Reason          string            `json:"reason,omitempty" doc:"What was said then."`
-	Shadows         []ShadowDecision  `json:"shadows,omitempty" doc:"What the shadow policies that matched would have done."`
+	Policies        []Judgement       `json:"policies,omitempty" doc:"The policies that judged the request, in the order in which they were asked; of those that who reads may see."`
+	PoliciesLeftOut int               `json:"policies_left_out,omitempty" doc:"How many more judged than are named."`
+	Shadows         []ShadowDecision  `json:"shadows,omitempty" doc:"What the shadow policies that matched would have done; of those that who reads may see."`
+	ShadowsLeftOut  int               `json:"shadows_left_out,omitempty" doc:"How many more matched than are named."`
 	TookNS          uint64            `json:"took_ns" doc:"How long it took, in nanoseconds."`
 	Masked          []string          `json:"masked,omitempty" doc:"JSON pointers to what was taken out."`
+}
+
+// Judgement is a policy's part in a decision.
+type Judgement struct {
+	ID      string `json:"id" doc:"Its id."`
+	Name    string `json:"name" doc:"Its name."`
+	Level   string `json:"level,omitempty" doc:"Its level."`
+	Owned   bool   `json:"owned,omitempty" doc:"Its owner was who asked: the tenant or the user, as the level says."`
+	Version uint64 `json:"version,omitempty" doc:"Its version by then: the log sequence of its last change."`
+	Outcome string `json:"outcome" doc:"What came of it: applied, no_opinion, or how it ended the request."`
 }
 
 // ShadowDecision is what a shadow policy would have done.
 type ShadowDecision struct {
 	ID      string `json:"id" doc:"Its id."`
 	Name    string `json:"name" doc:"Its name."`
+	Level   string `json:"level,omitempty" doc:"Its level."`
+	Owned   bool   `json:"owned,omitempty" doc:"Its owner was who asked: the tenant or the user, as the level says."`
+	Version uint64 `json:"version,omitempty" doc:"Its version by then: the log sequence of its last change."`
 	Outcome string `json:"outcome" doc:"What it would have done."`
 	Reason  string `json:"reason,omitempty" doc:"What it said."`
 }

@@ -43,7 +43,7 @@ users, see their own.`,
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "", "only those in which the policy of this id or name refused or failed")
+	flags.StringVar(&f.policy, "policy", "", "only those in which the policy of this id or name refused, failed, judged, or would have as a shadow")
 	flags.StringVar(&f.user, "user", "", "only those that this user asked for")
 	flags.StringVar(&f.tenant, "tenant", "", "only those of this tenant")
 	flags.StringVar(&f.outcome, "outcome", "", "only those that ended so: "+strings.Join(admission.Outcomes, ", "))
@@ -108,7 +108,7 @@ func (a admissionCommands) admissionDecisions(cmd *cobra.Command, f decisionsFla
 		for i, d := range found {
 			rows[i] = decisionRow(d)
 		}
-		columns(w, []string{"time", "outcome", "policy", "service", "user", "tenant", "reason", "id"}, rows)
+		columns(w, []string{"time", "outcome", "policy", "judged by", "service", "user", "tenant", "reason", "id"}, rows)
 	})
 }
 
@@ -121,7 +121,20 @@ func decisionRow(d resource.Decision) []string {
 	if d.DryRun {
 		outcome += " (dry run)"
 	}
-	return []string{stamp(d.Time), outcome, policy, d.ServiceType, d.UserID, d.TenantID, d.Reason, d.DecisionID}
+	return []string{stamp(d.Time), outcome, policy, judgedBy(d), d.ServiceType, d.UserID, d.TenantID, d.Reason, d.DecisionID}
+}
+
+// judgedBy names the first policies that judged, in the order of the chain.
+func judgedBy(d resource.Decision) string {
+	const most = 3
+	var names []string
+	for _, p := range d.Policies[:min(len(d.Policies), most)] {
+		names = append(names, p.Name)
+	}
+	if more := len(d.Policies) - len(names) + d.PoliciesLeftOut; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // followDecisions prints a line a decision until ctx ends.

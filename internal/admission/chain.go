@@ -28,6 +28,7 @@ type chain struct {
 	patched     bool
 	patches     []Patch     // where the request says what it can have
 	unfit       *UnfitError // the payload does not fit, since this
+	judges      []Judge
 	steps       map[*Compiled]*Step
 	shadows     []rehearsal
 	rehearsed   []Step // what came of them
@@ -48,6 +49,7 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 			return stopped
 		}
 		c.finish(p, step, outcome, err, time.Since(began))
+		c.judged(p, outcome)
 		if err != nil {
 			return err
 		}
@@ -313,7 +315,7 @@ func keys(patch map[string]any) int {
 }
 
 func (c *chain) result(err error) Result {
-	r := Result{SnapshotVersion: c.snapshot.version}
+	r := Result{SnapshotVersion: c.snapshot.version, Judges: c.judges}
 	if c.explain {
 		r.Steps = c.explained()
 	}

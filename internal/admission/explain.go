@@ -13,7 +13,7 @@ func (c *chain) step(p *Compiled) *Step {
 	if !c.explain {
 		return nil
 	}
-	s := newStep(p)
+	s := c.newStep(p)
 	s.Matched = true
 	if c.steps == nil {
 		c.steps = make(map[*Compiled]*Step, len(c.policies))
@@ -22,9 +22,9 @@ func (c *chain) step(p *Compiled) *Step {
 	return s
 }
 
-func newStep(c *Compiled) *Step {
-	p := &c.policy
-	return &Step{PolicyID: p.ID, PolicyName: p.Name, Level: p.Level, Priority: p.Priority, Mode: p.Mode}
+func (c *chain) newStep(of *Compiled) *Step {
+	p := &of.policy
+	return &Step{PolicyID: p.ID, PolicyName: p.Name, Level: p.Level, Priority: p.Priority, Mode: p.Mode, version: c.snapshot.changed(p.ID), owned: p.owned()}
 }
 
 // finish writes down how a policy's part ended.
@@ -82,11 +82,11 @@ func (c *chain) explained() []Step {
 		switch {
 		case s != nil:
 		case matched[p]:
-			s = newStep(p)
+			s = c.newStep(p)
 			s.Matched, s.Outcome = true, OutcomeNotRun
 			s.Reason = "the chain had ended"
 		default:
-			s = newStep(p)
+			s = c.newStep(p)
 			s.Outcome, s.Reason = OutcomeUnmatched, p.policy.mismatch(&c.matching.now)
 		}
 		s.MatchedAfter = c.matching.after[p]
@@ -106,7 +106,7 @@ func (c *chain) rehearsal(p *Compiled) rehearsal {
 	trial.constraints = c.constraints.clone()
 	trial.provider.list = append([]restriction(nil), c.provider.list...)
 	trial.search = newSearch()
-	trial.shadows, trial.steps, trial.patches = nil, nil, nil
+	trial.shadows, trial.steps, trial.patches, trial.judges = nil, nil, nil, nil
 	trial.policies, trial.matching = slices.Clone(c.policies), matching{} // a rehearsal brings nobody in
 	return rehearsal{p, &trial}
 }
@@ -121,7 +121,7 @@ func (c *chain) rehearse(ctx context.Context, w *watch) error {
 		began := time.Now()
 		step := c.step(r.policy)
 		if step == nil {
-			step = newStep(r.policy)
+			step = c.newStep(r.policy)
 			step.Matched = true
 		}
 		outcome, err := r.trial.apply(ctx, w, r.policy, step)

@@ -35,10 +35,15 @@ type Record struct {
 	// Policy refused the request, or failed; Reason is what was said then.
 	Policy *RecordedPolicy `json:"policy,omitempty"`
 	Reason string          `json:"reason,omitempty"`
+	// Policies judged the request, in the order in which they were asked. Records of
+	// workers of a release before have none.
+	Policies        []Judge `json:"policies,omitempty"`
+	PoliciesLeftOut int     `json:"policies_left_out,omitempty"`
 	// Shadows are the shadow policies that matched, and what each would have
 	// done.
-	Shadows []RecordedShadow `json:"shadows,omitempty"`
-	TookNS  int64            `json:"took_ns"`
+	Shadows        []RecordedShadow `json:"shadows,omitempty"`
+	ShadowsLeftOut int              `json:"shadows_left_out,omitempty"`
+	TookNS         int64            `json:"took_ns"`
 	// Masked are the JSON pointers into this record at which something was taken
 	// out.
 	Masked []string `json:"masked,omitempty"`
@@ -48,13 +53,6 @@ type Record struct {
 type RecordedPolicy struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-}
-
-// RecordedShadow is what a shadow policy would have done.
-type RecordedShadow struct {
-	RecordedPolicy
-	Outcome Outcome `json:"outcome"`
-	Reason  string  `json:"reason,omitempty"`
 }
 
 // NewRecord is a decision's record, without an id and unmasked. It shares the
@@ -68,13 +66,13 @@ func NewRecord(worker string, d Decision) Record {
 	if !maps.Equal(d.Request.Labels, LabelsOf(d.Request.Payload)) {
 		r.Labels = d.Request.Labels
 	}
-	for _, s := range d.Result.Shadows {
-		r.Shadows = append(r.Shadows, RecordedShadow{RecordedPolicy{s.PolicyID, s.PolicyName}, s.Outcome, s.Reason})
-	}
+	r.shadows(d.Result.Shadows)
 	if d.Err != nil {
 		r.Policy, r.Reason = blamed(d.Err)
+		r.judges(d.Result.Judges)
 		return r
 	}
+	r.judges(d.Result.Judges)
 	r.ServiceProvider = &d.Result.ServiceProvider
 	if d.Result.Status == Modified {
 		r.ResultPayload = d.Result.Payload

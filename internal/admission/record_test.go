@@ -31,14 +31,14 @@ func masked(t *testing.T, r Record, pointers ...string) Record {
 func TestARecordSaysWhatWasAskedAndWhatBecameOfIt(t *testing.T) {
 	shadow := rego("shadow", Global, 1, `{"reject": true, "reason": "one day"}`)
 	shadow.Mode = Shadow
-	for _, tc := range []struct{ name, result, want string }{
-		{"approved", `{}`, `"outcome":"approved","service_provider":{"value":"","constraints":{}}`},
+	for _, tc := range []struct{ name, result, want, judged string }{
+		{"approved", `{}`, `"outcome":"approved","service_provider":{"value":"","constraints":{}}`, "applied"},
 		{
 			"modified", `{"patch": {"b": 2.50}, "service_provider": {"value": "aws"}}`,
-			`"outcome":"modified","result_payload":{"a":1.0,"b":2.50},"service_provider":{"value":"aws","constraints":{}}`,
+			`"outcome":"modified","result_payload":{"a":1.0,"b":2.50},"service_provider":{"value":"aws","constraints":{}}`, "applied",
 		},
-		{"rejected", `{"reject": true, "reason": "no"}`, `"outcome":"rejected","policy":{"id":"p","name":"p"},"reason":"no"`},
-		{"an error", `1`, `"outcome":"error","policy":{"id":"p","name":"p"},"reason":"policy \"p\" failed: invalid_decision: result: is a number, not an object"`},
+		{"rejected", `{"reject": true, "reason": "no"}`, `"outcome":"rejected","policy":{"id":"p","name":"p"},"reason":"no"`, "rejected"},
+		{"an error", `1`, `"outcome":"error","policy":{"id":"p","name":"p"},"reason":"policy \"p\" failed: invalid_decision: result: is a number, not an object"`, "error"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := NewRecord("w1", decided(t, `{"a":1.0}`, shadow, rego("p", User, 1, tc.result)))
@@ -46,7 +46,8 @@ func TestARecordSaysWhatWasAskedAndWhatBecameOfIt(t *testing.T) {
 			text, err := json.Marshal(r)
 			require.NoError(t, err)
 			require.Equal(t, `{"decision_id":"","time":"0001-01-01T00:00:00Z","worker":"w1","snapshot_version":2,"service_type":"vm","user_id":"ana","tenant_id":"acme",`+
-				`"request_payload":{"a":1.0},`+tc.want+`,"shadows":[{"id":"shadow","name":"shadow","outcome":"rejected","reason":"rejected by policy \"shadow\": one day"}],"took_ns":7}`, string(text))
+				`"request_payload":{"a":1.0},`+tc.want+`,"policies":[{"id":"p","name":"p","level":"User","version":2,"outcome":"`+tc.judged+`"}]`+
+				`,"shadows":[{"id":"shadow","name":"shadow","level":"Global","version":2,"outcome":"rejected","reason":"rejected by policy \"shadow\": one day"}],"took_ns":7}`, string(text))
 		})
 	}
 }

@@ -114,7 +114,7 @@ func (r *Registry) Snapshot(ctx context.Context) (*Snapshot, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err() // whoever comes next begins again
 		}
-		next = next.With(last, r.checked(PolicyOf(p.ID, *p.Document), next))
+		next = next.with(last, filed{r.checked(PolicyOf(p.ID, *p.Document), next), p.Version})
 	}
 	r.current.Store(next)
 	if r.opt.Metrics.Version != nil {

@@ -42,7 +42,7 @@ const (
 )
 
 // Result is an admitted request. When the request is refused, the result beside
-// the error holds nothing but its version, Steps and Shadows.
+// the error holds nothing but its version, Judges, Steps and Shadows.
 type Result struct {
 	// Payload may share parts with the request's: read it, do not change it.
 	Payload         map[string]any
@@ -55,6 +55,9 @@ type Result struct {
 	Patches []Patch
 	// Steps explain: every policy of the snapshot, in the order of the chain.
 	Steps []Step
+	// Judges are the policies that were asked and count, in the order in which they
+	// were, beside an error too. None is known of a chain that had to be left behind.
+	Judges []Judge
 	// Shadows are the steps of the shadow policies that matched, asked for or
 	// not, beside an error too.
 	Shadows []Step
@@ -113,6 +116,9 @@ type Step struct {
 	// Provider is the provider that the policy chose.
 	Provider string        `json:"provider,omitempty"`
 	Took     time.Duration `json:"took_ns"`
+
+	version uint64 // log sequence of the policy's last change
+	owned   bool   // the policy has an owner
 }
 
 // Change is one operation of a JSON patch (RFC 6902): add, remove or replace.

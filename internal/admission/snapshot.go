@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 )
@@ -19,8 +18,14 @@ const ServiceTypeLabel = "service_type"
 type Snapshot struct {
 	version uint64
 	count   int
-	byID    shards[string, *Compiled]
+	byID    shards[string, filed]
 	byTerm  shards[term, []*Compiled]
+}
+
+// filed is a policy of the set.
+type filed struct {
+	*Compiled
+	version uint64 // the log sequence of its last change
 }
 
 // NewSnapshot is the set of the policies given, as of a version: the log
@@ -28,15 +33,20 @@ type Snapshot struct {
 func NewSnapshot(version uint64, policies ...*Compiled) *Snapshot {
 	s := &Snapshot{version: version}
 	for _, c := range policies {
-		s.put(c)
+		s.put(filed{c, version})
 	}
 	return s
 }
 
 // With is the snapshot with a policy added, or replaced by id.
 func (s *Snapshot) With(version uint64, c *Compiled) *Snapshot {
+	return s.with(version, filed{c, version})
+}
+
+// with is With of a policy that may have changed before the last change of the set.
+func (s *Snapshot) with(version uint64, f filed) *Snapshot {
 	next := s.copy(version)
-	next.put(c)
+	next.put(f)
 	return next
 }
 
@@ -63,8 +73,8 @@ func (s *Snapshot) Version() uint64 { return s.version }
 func (s *Snapshot) All() []*Compiled {
 	all := make([]*Compiled, 0, s.count)
 	for _, shard := range s.byID.of {
-		for _, c := range shard {
-			all = append(all, c)
+		for _, f := range shard {
+			all = append(all, f.Compiled)
 		}
 	}
 	slices.SortFunc(all, inChain)
@@ -73,8 +83,14 @@ func (s *Snapshot) All() []*Compiled {
 
 // Find is the policy of that id; nil: there is none.
 func (s *Snapshot) Find(id string) *Compiled {
-	c, _ := s.byID.get(id)
-	return c
+	f, _ := s.byID.get(id)
+	return f.Compiled
+}
+
+// changed is the log sequence of the last change of the policy of that id; 0: there is none.
+func (s *Snapshot) changed(id string) uint64 {
+	f, _ := s.byID.get(id)
+	return f.version
 }
 
 func inChain(a, b *Compiled) int { return a.policy.compare(&b.policy) }
@@ -179,9 +195,10 @@ func (s *Snapshot) match(r *Request) []*Compiled {
 
 // put files the policy under the term that the fewest others are filed under,
 // so that a lookup meets few that do not match.
-func (s *Snapshot) put(c *Compiled) {
+func (s *Snapshot) put(f filed) {
+	c := f.Compiled
 	s.remove(c.policy.ID)
-	s.byID.set(c.policy.ID, c)
+	s.byID.set(c.policy.ID, f)
 	s.count++
 	t := s.rarest(c.policy.terms())
 	others, _ := s.byTerm.get(t)
@@ -201,10 +218,11 @@ func (s *Snapshot) rarest(terms []term) term {
 }
 
 func (s *Snapshot) remove(id string) {
-	c, ok := s.byID.get(id)
+	f, ok := s.byID.get(id)
 	if !ok {
 		return
 	}
+	c := f.Compiled
 	s.byID.drop(id)
 	s.count--
 	for _, t := range append(c.policy.terms(), term{}) {
@@ -219,39 +237,3 @@ func (s *Snapshot) remove(id string) {
 		}
 	}
 }
-
-// shards is a map in pieces: a copy shares the pieces, and whoever changes a
-// copy copies the piece first.
-type shards[K comparable, V any] struct {
-	of    [256]map[K]V
-	owned [256]bool // the pieces that no other copy has
-}
-
-var shardSeed = maphash.MakeSeed()
-
-func (m *shards[K, V]) shard(k K) int {
-	return int(maphash.Comparable(shardSeed, k) % uint64(len(m.of)))
-}
-
-func (m *shards[K, V]) disown() { m.owned = [256]bool{} }
-
-func (m *shards[K, V]) get(k K) (V, bool) {
-	v, ok := m.of[m.shard(k)][k]
-	return v, ok
-}
-
-func (m *shards[K, V]) own(k K) map[K]V {
-	i := m.shard(k)
-	switch {
-	case m.owned[i]:
-	case m.of[i] == nil:
-		m.of[i] = map[K]V{}
-	default:
-		m.of[i] = maps.Clone(m.of[i])
-	}
-	m.owned[i] = true
-	return m.of[i]
-}
-
-func (m *shards[K, V]) set(k K, v V) { m.own(k)[k] = v }
-func (m *shards[K, V]) drop(k K)     { delete(m.own(k), k) }

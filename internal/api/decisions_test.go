@@ -110,6 +110,52 @@ func TestDecisionsAreListedNewestFirst(t *testing.T) {
 	p.want(503, "log_unavailable", newPlane(t).do("GET", decisions, ""))
 }
 
+// judgedLog is a log of three decisions in which p took part, the first of a worker that
+// did not name those who judged.
+func judgedLog(t testing.TB) *decided {
+	l := &decided{}
+	global := resource.Judgement{ID: "p1", Name: "p", Level: "Global", Version: 7, Outcome: "applied"}
+	tenant := resource.Judgement{ID: "q1", Name: "q", Level: "Tenant", Owned: true, Version: 8, Outcome: "no_opinion"}
+	user := resource.Judgement{ID: "r1", Name: "r", Level: "User", Owned: true, Version: 9, Outcome: "applied"}
+	anybody := resource.Judgement{ID: "s1", Name: "s", Level: "User", Version: 10, Outcome: "applied"}
+	ana := resource.Decision{Outcome: "approved", UserID: "ana", TenantID: "shop"}
+	l.add(t, ana)
+	ana.Policies = []resource.Judgement{global, tenant, user, anybody}
+	l.add(t, ana)
+	ana.Policies = nil
+	ana.Shadows = []resource.ShadowDecision{{ID: "p1", Name: "p", Level: "Global", Outcome: "rejected", Reason: "one day"}, {ID: "old", Name: "old", Outcome: "rejected"}}
+	l.add(t, ana)
+	return l
+}
+
+func TestAPolicysDecisionsAreThoseInWhichItTookPart(t *testing.T) {
+	log := judgedLog(t)
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	require.Equal(t, []uint64{3, 2}, p.decisionSeqs("policy=p"))
+	require.Equal(t, []uint64{3, 2}, p.decisionSeqs("policy=p1&limit=1"))
+	require.Equal(t, []uint64{2}, p.decisionSeqs("policy=q&outcome=approved"))
+	require.Equal(t, []uint64{3}, p.decisionSeqs("policy=old"))
+	require.Equal(t, []uint64{3, 2, 1}, p.decisionSeqs(""), "one of a worker that named none stays readable")
+	shown := into[resource.Page[resource.Decision]](t, p.do("GET", decisions+"?policy=q", "")).Items[0].Policies
+	require.Equal(t, resource.Judgement{ID: "q1", Name: "q", Level: "Tenant", Owned: true, Version: 8, Outcome: "no_opinion"}, shown[1])
+}
+
+func TestADecisionNamesThePoliciesThatItsReaderMaySee(t *testing.T) {
+	p, tokens := guarded(t, map[string][]string{"root": {"plane#admin"}, "reader": {"plane#read"}, "boss": {"tenant:shop#admin"}, "ana": {}}, func(d *api.Deps) { d.Decisions = judgedLog(t) })
+	for who, want := range map[string][]string{"root": {"p", "q", "r", "s"}, "reader": {"p", "q", "r", "s"}, "boss": {"q"}, "ana": {"r"}} {
+		var names []string
+		page := into[resource.Page[resource.Decision]](t, p.do("GET", decisions, "", "Authorization: Bearer "+tokens[who]))
+		for _, x := range page.Items[1].Policies {
+			names = append(names, x.Name)
+		}
+		require.Equal(t, want, names, who)
+		if len(want) < 4 {
+			require.Empty(t, page.Items[0].Shadows, who)
+			require.Empty(t, p.decisionSeqs("policy=p", "Authorization: Bearer "+tokens[who]), "that it took part is not told either")
+		}
+	}
+}
+
 func TestManyDecisionsAreReadInPieces(t *testing.T) {
 	log := decisionsOf(t, 12_000)
 	log.add(t, resource.Decision{Outcome: "timeout"})

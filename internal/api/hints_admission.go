@@ -51,6 +51,7 @@ func admissionHints() map[string]hint {
 		"Decision.request_payload": {Schema: schema{Type: []string{"object", "null"}}},
 		"Decision.result_payload":  {Schema: schema{Type: []string{"object", "null"}}, Optional: true},
 		"ShadowDecision":           says("What a shadow policy would have done."),
+		"Judgement":                says("A policy's part in a decision."),
 
 		"Evaluation":           says("A request that is to be admitted."),
 		"Evaluation.user_id":   optional,
