@@ -51,7 +51,9 @@ func drawDeath(r *rand.Rand, round int) death {
 	if round%2 == 0 {
 		return death{after: time.Duration(r.IntN(600)) * time.Millisecond}
 	}
-	points := fault.Points()
+	points := slices.DeleteFunc(fault.Points(), func(p fault.Point) bool { // no plane passes those
+		return strings.HasPrefix(string(p), "archive.") || strings.HasPrefix(string(p), "import.")
+	})
 	d := death{point: points[round/2%len(points)], pass: 1 + r.IntN(30), after: 2 * time.Second}
 	switch d.point {
 	case fault.LeaseBefore, fault.LeaseAfter:

@@ -45,6 +45,14 @@ const (
 	// pointer comes to name a checkpoint that was stored.
 	CheckpointBefore Point = "checkpoint.before"
 	CheckpointAfter  Point = "checkpoint.after"
+	// ArchiveBefore and ArchiveAfter surround the moment in which a segment of an
+	// archive gets its name.
+	ArchiveBefore Point = "archive.before"
+	ArchiveAfter  Point = "archive.after"
+	// ImportStored and ImportProved are steps of an import: the new log has every
+	// event; it was proved, and is not open yet.
+	ImportStored Point = "import.stored"
+	ImportProved Point = "import.proved"
 	// KeyMade, KeyRecorded, KeyLogged, KeyMove and KeyMoved are the steps of a
 	// rotation: the new key is in a file of its own; the record names it; the log
 	// does; the one before is in a file of its own; the new one is in its place.
@@ -61,6 +69,7 @@ func Points() []Point {
 		CommitBefore, CommitAfter, AppendBefore, AppendAfter,
 		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
 		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
+		ArchiveBefore, ArchiveAfter, ImportStored, ImportProved,
 		KeyMade, KeyRecorded, KeyLogged, KeyMove, KeyMoved,
 	}
 }

@@ -138,8 +138,9 @@ func quoteOrNone(s string, ok bool) string {
 // Keys of stream metadata.
 const (
 	metaPartitions = "edict.partitions"
-	metaBase       = "edict.base" // Log.Base
-	metaMade       = "edict.made" // names the creation; no meaning beyond
+	metaBase       = "edict.base"       // Log.Base
+	metaMade       = "edict.made"       // names the creation; no meaning beyond
+	metaUnfinished = "edict.unfinished" // the log is being imported: UnfinishedError
 )
 
 const (

@@ -224,16 +224,21 @@ func (c *Conn) check(ctx context.Context) error {
 // checkVersion refuses a server without atomic batches.
 func checkVersion(v string) error {
 	tooOld := fmt.Errorf("the server is version %q; edict needs nats-server %d.%d or newer (atomic batches): upgrade it", v, minMajor, minMinor)
-	parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
-	if len(parts) < 2 {
-		return tooOld
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil || major < minMajor || major == minMajor && minor < minMinor {
+	if !atLeast(v, minMajor, minMinor) {
 		return tooOld
 	}
 	return nil
+}
+
+// atLeast reports whether a server's version is that one or newer.
+func atLeast(v string, wantMajor, wantMinor int) bool {
+	parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major > wantMajor || major == wantMajor && minor >= wantMinor)
 }
 
 // Close ends the connection. What was published without an acknowledgement is

@@ -74,7 +74,26 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 	if opt.Partitions < 1 || opt.Partitions > maxPartitions {
 		return nil, fmt.Errorf("open the log: %d partitions: must be 1..%d", opt.Partitions, maxPartitions)
 	}
-	cfg := jetstream.StreamConfig{
+	cfg := c.logConfig(opt.Partitions, baseAbove(time.Now(), opt.AboveID))
+	if opt.Above > 0 {
+		cfg.FirstSeq = opt.Above + 1
+	}
+	info, _, err := c.openStream(ctx, cfg, logFaults)
+	if err == nil {
+		err = finished(info)
+	}
+	if err == nil {
+		info, err = c.extend(ctx, info, laterSubjects)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return c.logOf(info)
+}
+
+// logConfig is the log's, as it is made.
+func (c *Conn) logConfig(partitions int, base uint64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:               LogStream,
 		Description:        "Edict's log: every event, never trimmed",
 		Subjects:           slices.Concat(logSubjects, laterSubjects),
@@ -87,21 +106,14 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
-			metaPartitions: strconv.Itoa(opt.Partitions),
-			metaBase:       strconv.FormatUint(baseAbove(time.Now(), opt.AboveID), 10),
+			metaPartitions: strconv.Itoa(partitions),
+			metaBase:       strconv.FormatUint(base, 10),
 		},
 	}
-	if opt.Above > 0 {
-		cfg.FirstSeq = opt.Above + 1
-	}
-	info, _, err := c.openStream(ctx, cfg, logFaults)
-	if err == nil {
-		info, err = c.extend(ctx, info, laterSubjects)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the log: %w", err)
-	}
-	// Checked above.
+}
+
+// logOf is the log of a stream whose settings were checked.
+func (c *Conn) logOf(info *jetstream.StreamInfo) (*Log, error) {
 	partitions, _ := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	l := &Log{
 		c:          c,
