@@ -39,6 +39,9 @@ func Find(opt Options) (*Found, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+	if opt.Dir.unfinished() {
+		return nil, &UnusableError{"--data", fmt.Errorf("a restore into %s was cut off: run it again; it begins anew", opt.Dir)}
+	}
 	f := &Found{opt: opt}
 	if err := f.findStore(); err != nil {
 		return nil, err
