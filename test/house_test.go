@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"wire":        {"policy"},
 	"streams":     {"fault", "wire", "policy"},
 	"artifact":    {"fault", "policy"},
+	"archive":     {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"disk":        {"streams", "wire", "policy"},
 	"datadir":     {"snapshot", "relay", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
@@ -50,7 +51,7 @@ var rooms = map[string][]string{
 	"enforce": {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"plane", "listener", "api", "node", "enforce", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
+		"plane", "listener", "api", "node", "enforce", "archive", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"deploy": {},

@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/archive"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
 	"github.com/edictdev/edict/internal/integrity"
@@ -73,6 +74,10 @@ func codeOfKind(err error) int {
 		return cli.BadUsage
 	case errors.As(err, &schema), errors.As(err, &kept), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return cli.Unreadable
+	case errors.Is(err, archive.ErrEmpty):
+		return cli.Unreadable
+	case errors.As(err, new(*streams.ExistsError)), errors.As(err, new(*streams.UnfinishedError)):
+		return cli.Conflict
 	case errors.Is(err, integrity.ErrNoLog):
 		return cli.NotFound
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty),

@@ -14,11 +14,13 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Verify the log, and accept what it lost", a.logVerifyCommand(), a.logAcceptCommand())
+	return group("log", "Verify the log, accept what it lost, and move it in archives",
+		a.logVerifyCommand(), a.logAcceptCommand(), a.logExportCommand(), a.logCatCommand(), a.logImportCommand())
 }
 
 func (a *app) logVerifyCommand() *cobra.Command {
 	var f logFlags
+	var path string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Read the whole log and compare it with what was witnessed of it",
@@ -30,11 +32,19 @@ place of the one that was witnessed. docs/recovery.md says what to do then.
 The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
 
-Exit code 1: the log is damaged.`,
+With --archive an archive is read in its place (edict log export): its lines, its
+segments and their chain hash. It is compared with what the witness of the log says,
+if that is reached.
+
+Exit code 1: the log, or the archive, is damaged.`,
 		Example: `  edict log verify
-  edict log verify --log ./data -o json`,
+  edict log verify --log ./data -o json
+  edict log verify --archive ./archive`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path != "" {
+				return a.verifyArchive(cmd, f, path)
+			}
 			src, err := a.openServer(cmd, f)
 			if err != nil {
 				return err
@@ -48,6 +58,7 @@ Exit code 1: the log is damaged.`,
 		},
 	}
 	a.damagedLogFlags(cmd, &f)
+	cmd.Flags().StringVar(&path, "archive", "", "archive to be read in place of a log: a directory of segments, or one of them")
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 type replayFlags struct {
 	logFlags
 	data, from string
+	archive    string
 	until      uint64
 	verify     bool
 }
@@ -41,6 +42,9 @@ The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
 Without --data the new read model is thrown away.
 
+With --from-archive the log is read from an archive (edict log export); no plane is
+asked.
+
 With --verify the read model of the plane at --server, or of the stopped plane,
 is compared with the log at the same sequence. Exit code 1 means that they differ;
 the first fact or row that differs is printed.`,
@@ -49,13 +53,19 @@ the first fact or row that differs is printed.`,
   edict replay --data ./tuesday --until 4711
   edict replay --from newest`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.replay(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.archive != "" {
+				return a.replayArchive(cmd, f)
+			}
+			return a.replay(cmd, f)
+		},
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	a.logSourceFlags(cmd, &f.logFlags)
 	cmd.Flags().StringVar(&f.data, "data", "", "new directory for the read model (default a temporary one)")
 	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
+	cmd.Flags().StringVar(&f.archive, "from-archive", "", "directory of an archive that has the log")
 	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")
 	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the plane's own read model, and name the first difference")
 	return cmd
@@ -111,14 +121,18 @@ func (a replayCommands) replayFrom(cmd *cobra.Command, f replayFlags, c *client.
 	if err != nil {
 		return err
 	}
-	err = a.print(result, func(w io.Writer) {
-		// The contract's form: one line, for people and programs alike.
-		fmt.Fprintf(w, `{"seq":%d,"rows":%d,"digest":"%s"}`+"\n", result.Seq, result.Rows, result.Digest)
-	})
+	err = a.printResult(result)
 	if err != nil || !f.verify {
 		return err
 	}
 	return a.verify(ctx, live, r, result)
+}
+
+func (a *app) printResult(result snapshot.Result) error {
+	return a.print(result, func(w io.Writer) {
+		// The contract's form: one line, for people and programs alike.
+		fmt.Fprintf(w, `{"seq":%d,"rows":%d,"digest":"%s"}`+"\n", result.Seq, result.Rows, result.Digest)
+	})
 }
 
 // begin makes the read model to fold into: of an empty log, or of a checkpoint.

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+func (a *app) logExportCommand() *cobra.Command {
+	var f logFlags
+	var opt archive.ExportOptions
+	cmd := &cobra.Command{
+		Use: "export --to DIR", Short: "Write the log into an archive of files, or go on with one", Args: cli.Args(0, 0),
+		Long: `Write the log into an archive: a directory of segments, each of which is NDJSON, one
+event on a line, compressed with zstd (docs/archive.md). zstdcat shows them, and
+edict log verify --archive proves them. The plane may run meanwhile.
+
+Run again with the same directory, it goes on behind the last segment. What a crash
+leaves is whole segments. On its way it compares the log with its witness, and
+stops at a difference.
+
+The log is read from the NATS server of the plane at --server, from another one
+(--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).`,
+		Example: `  edict log export --to ./archive
+  edict log export --to ./archive --log ./data`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Required(cmd, "to"); err != nil {
+				return err
+			}
+			src, err := a.logOf(cmd, f)
+			if err != nil {
+				return err
+			}
+			defer src.close()
+			e, err := a.export(cmd.Context(), src, opt)
+			if err != nil {
+				return err
+			}
+			return a.print(e, func(w io.Writer) { writeExtent(w, opt.Dir, e) })
+		},
+	}
+	a.damagedLogFlags(cmd, &f)
+	cmd.Flags().StringVar(&opt.Dir, "to", "", "directory of the archive, made when absent")
+	cmd.Flags().Uint64Var(&opt.From, "from", 0, "first event of a new archive (default the log's first)")
+	cmd.Flags().Uint64Var(&opt.Until, "until", 0, "last event (default the log's last)")
+	return cmd
+}
+
+// logOf opens the log that f names.
+func (a *app) logOf(cmd *cobra.Command, f logFlags) (*logSource, error) {
+	if err := f.override(cmd); err != nil {
+		return nil, err
+	}
+	c, err := a.client(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return a.openLog(cmd.Context(), f, c)
+}
+
+// export exports the log and shows how far that is.
+func (a *app) export(ctx context.Context, src *logSource, opt archive.ExportOptions) (archive.Extent, error) {
+	bar := progress.Start(a.stderr, "exporting", "events", 0)
+	defer bar.Stop()
+	opt.Links = src.links
+	opt.Passed = func(seq, until uint64) {
+		bar.SetTotal(int64(until))
+		bar.Set(int64(seq))
+	}
+	return archive.Export(ctx, src.log, opt)
+}
+
+func writeExtent(w io.Writer, path string, e archive.Extent) {
+	fmt.Fprintf(w, "Archive:    %s, %d segments\n", path, e.Segments)
+	fmt.Fprintf(w, "Log:        %s, events %d to %d\n", e.Log, e.First, e.Last)
+	fmt.Fprintf(w, "Chain hash: %s\n", e.Chain)
+}
+
+// archiveReport is what `log verify --archive` says.
+type archiveReport struct {
+	archive.Extent
+	Links int `json:"links"` // of a log's witness, which agreed
+}
+
+// verifyArchive proves an archive, and compares it with the witness of a log where one
+// is reached.
+func (a *app) verifyArchive(cmd *cobra.Command, f logFlags, path string) error {
+	src, err := a.logOf(cmd, f)
+	if err != nil && (f.nats != "" || f.log != "") {
+		return err
+	}
+	var links []streams.Link
+	if err == nil {
+		links = src.links
+		src.close()
+	} else {
+		fmt.Fprintf(a.stderr, "the archive is compared with no witness: %v\n", err)
+	}
+	ar, err := archive.Open(path)
+	if err != nil {
+		return err
+	}
+	r := archiveReport{}
+	bar := progress.Start(a.stderr, "verifying", "events", 0)
+	r.Extent, r.Links, err = ar.Verify(cmd.Context(), links, func(seq uint64) { bar.Set(int64(seq)) })
+	bar.Stop()
+	if err != nil {
+		return err
+	}
+	return a.print(r, func(w io.Writer) {
+		writeExtent(w, path, r.Extent)
+		if src != nil {
+			fmt.Fprintf(w, "Witness:    agrees, %d links\n", r.Links)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/wire"
+)
+
+func (a *app) logCatCommand() *cobra.Command {
+	var from, until uint64
+	cmd := &cobra.Command{
+		Use: "cat ARCHIVE", Short: "Print the events of an archive", Args: cli.Args(1, 1),
+		Long: `Print the events of an archive that edict log export made: a directory of segments,
+or one segment. With -o json each event is the line that the archive has. Every
+segment that is read is proved; no plane is asked.`,
+		Example: `  edict log cat ./archive --from 4700
+  edict log cat ./archive -o json | jq -r '.body | fromjson | .type'`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			ar, err := archive.Open(args[0])
+			if err != nil {
+				return err
+			}
+			return a.cat(ar, from, until)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().Uint64Var(&from, "from", 0, "first event (default the archive's first)")
+	cmd.Flags().Uint64Var(&until, "until", 0, "last event (default the archive's last)")
+	return cmd
+}
+
+func (a *app) cat(ar *archive.Archive, from, until uint64) error {
+	out := bufio.NewWriter(a.stdout)
+	title := a.format == formatTable
+	for m, err := range ar.Messages(from) {
+		if err == nil && until > 0 && m.Seq > until {
+			break
+		}
+		if err == nil && title {
+			_, err = fmt.Fprintf(out, catRow, "SEQ", "TIME", "TYPE", "BYTES", "SUBJECT")
+			title = false
+		}
+		if err == nil {
+			err = a.catEvent(out, &m)
+		}
+		if err != nil {
+			_ = out.Flush() // what was sound is shown
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// catRow is a row of the table, which is written as it is read: an archive may be
+// larger than memory.
+const catRow = "%-10v %-20s %-26s %8v   %s\n"
+
+func (a *app) catEvent(out *bufio.Writer, m *streams.Message) error {
+	line := archive.Line(m)
+	switch a.format {
+	case formatJSON:
+		_, err := out.Write(line)
+		return err
+	case formatYAML:
+		if _, err := io.WriteString(out, "---\n"); err != nil {
+			return err
+		}
+		to := console{stdout: out}
+		return to.printYAML(json.RawMessage(line))
+	}
+	kind := m.Get(wire.HeaderCEType)
+	if kind == "" {
+		kind = "-"
+	}
+	_, err := fmt.Fprintf(out, catRow, m.Seq, m.Time.Format(time.RFC3339), kind, len(m.Body), m.Subject)
+	return err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// newPlaneFlags say where a log is made.
+type newPlaneFlags struct {
+	data     string
+	nats     string
+	replicas int
+}
+
+func (a *app) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
+	cmd.Flags().StringVar(&f.data, "data", "", "new data directory, of a plane with an embedded server")
+	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of NATS servers that have no log, in place of --data")
+	cmd.Flags().IntVar(&f.replicas, "replicas", 1, "servers that keep the log, of those of --nats")
+	a.natsCredsFlag(cmd)
+}
+
+func (f newPlaneFlags) check(cmd *cobra.Command) error {
+	if (f.data == "") == (f.nats == "") {
+		return cli.Usage(cmd, "say where the log goes: --data, a new data directory, or --nats, servers without a log")
+	}
+	return nil
+}
+
+// newPlane is where a log is made: servers of others, or a data directory in the
+// making. Close it.
+type newPlane struct {
+	*logSource
+	fresh *datadir.Fresh // nil: servers of others
+}
+
+func (a *app) openNewPlane(ctx context.Context, f newPlaneFlags) (*newPlane, error) {
+	if f.nats != "" {
+		src, err := a.openConn(ctx, logFlags{nats: f.nats, replicas: f.replicas}, nil)
+		return &newPlane{logSource: src}, err
+	}
+	fresh, err := datadir.MakeFresh(datadir.Dir(f.data))
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is promised before Finish has it all on the disk.
+	server, err := streams.StartServer(streams.ServerOptions{Dir: fresh.Dir().NATS(), Relaxed: true})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := streams.Connect(ctx, streams.ConnectOptions{Server: server, Name: "edict"})
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return &newPlane{&logSource{conn: conn, close: func() { conn.Close(); server.Close() }}, fresh}, nil
+}
+
+// finish closes it, and puts a data directory in its place.
+func (p *newPlane) finish() error {
+	p.close()
+	if p.fresh == nil {
+		return nil
+	}
+	return p.fresh.Finish()
+}
+
+func (a *app) logImportCommand() *cobra.Command {
+	var f newPlaneFlags
+	var opt archive.ImportOptions
+	var from string
+	cmd := &cobra.Command{
+		Use: "import --from DIR", Short: "Make the log of a new plane from an archive", Args: cli.Args(0, 0),
+		Long: `Make a log from an archive (edict log export), for a plane that is new: in a data
+directory that is empty, or on NATS servers that have no log (--nats). Sequences,
+times and bytes are those of the archive. It is proved before anything is written,
+and the new log is read back and compared before a plane can use it.
+
+Event ids go on as they were, so nodes notice nothing. This is right for a move: the
+old plane was stopped, and the archive was exported after that. If the old plane may
+have sent nodes what the archive does not have, say --restored: ids begin anew, and
+every node pulls once.
+
+After a crash run the same command again. The servers need nats-server 2.15.`,
+		Example: `  edict log import --from ./archive --data ./data
+  edict log import --from ./archive --nats nats://10.0.0.1:4222 --replicas 3 --restored`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Required(cmd, "from"); err != nil {
+				return err
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return a.logImport(cmd.Context(), f, from, opt)
+		},
+	}
+	a.outputFlag(cmd)
+	a.newPlaneFlags(cmd, &f)
+	cmd.Flags().StringVar(&from, "from", "", "directory of the archive")
+	cmd.Flags().BoolVar(&opt.Restored, "restored", false, "nodes may know more than the archive: event ids begin anew, and every node pulls once")
+	return cmd
+}
+
+func (a *app) logImport(ctx context.Context, f newPlaneFlags, from string, opt archive.ImportOptions) error {
+	ar, err := archive.Open(from)
+	if err != nil {
+		return err
+	}
+	e, err := ar.Extent(ctx) // before anything is written
+	if err != nil {
+		return err
+	}
+	p, err := a.openNewPlane(ctx, f)
+	if err != nil {
+		return err
+	}
+	if err := a.importInto(ctx, ar, p, e, opt); err != nil {
+		p.close()
+		return err
+	}
+	if err := p.finish(); err != nil {
+		return err
+	}
+	return a.print(e, func(w io.Writer) {
+		writeExtent(w, from, e)
+		fmt.Fprintf(w, "Imported:   into %s\n", f)
+	})
+}
+
+// String names the plane, without a password that a URL may hold.
+func (f newPlaneFlags) String() string {
+	if f.data != "" {
+		return f.data
+	}
+	return streams.PublicURLs(f.nats)
+}
+
+// importInto imports an archive and shows how far that is.
+func (a *app) importInto(ctx context.Context, ar *archive.Archive, p *newPlane, e archive.Extent, opt archive.ImportOptions) (err error) {
+	bar := progress.Start(a.stderr, "importing", "events", int64(e.Last+1-e.First))
+	defer bar.Stop()
+	opt.Passed = func(seq uint64) { bar.Set(int64(seq + 1 - e.First)) }
+	p.log, err = ar.Import(ctx, p.conn, opt)
+	return err
+}

@@ -1,0 +1,257 @@
+package archive
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// ErrEmpty means that a directory has no segments.
+var ErrEmpty = errors.New("there is no archive of a log: no file of it is named as a segment, such as " + segmentName(1))
+
+// Archive is a log in files, to be read.
+type Archive struct {
+	path     string
+	segments []string // paths, by what they begin with
+
+	mu     sync.Mutex
+	extent *Extent // of what was read to its end
+}
+
+// Extent is what an archive holds of a log.
+type Extent struct {
+	Log        string `json:"log"`
+	Base       uint64 `json:"base"` // the last that a segment says
+	Partitions int    `json:"partitions"`
+	Begins     uint64 `json:"begins"` // the sequence of the log's first event, ever
+	First      uint64 `json:"first"`  // that of the archive's
+	Last       uint64 `json:"last"`
+	Segments   int    `json:"segments"`
+	Chain      string `json:"chain"` // the chain hash at Last, 64 hex digits
+}
+
+// Hash is the chain hash at Last.
+func (e Extent) Hash() (hash [32]byte) {
+	hash, _ = readHash(e.Chain) // it was written from one
+	return hash
+}
+
+// Open finds the segments of a directory, or takes a file for one. It reads none of
+// them: ErrEmpty, where there is nothing to be read.
+func Open(path string) (*Archive, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return &Archive{path: path, segments: []string{path}}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	a := &Archive{path: path}
+	for _, e := range entries { // by name
+		if _, ok := firstOf(e.Name()); ok {
+			a.segments = append(a.segments, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(a.segments) == 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
+	}
+	return a, nil
+}
+
+// Only has the archive be of these files alone, which are below its directory.
+func (a *Archive) Only(names []string) {
+	a.segments = slices.DeleteFunc(a.segments, func(path string) bool { return !slices.Contains(names, filepath.Base(path)) })
+}
+
+// Messages yields the events from a sequence on, oldest first, and proves every
+// segment that it reads, from the one on that has the first of them. It ends with a
+// *FaultError where the archive is not what was exported.
+func (a *Archive) Messages(from uint64) iter.Seq2[streams.Message, error] {
+	return func(yield func(streams.Message, error) bool) {
+		w := walk{}
+		for _, path := range a.segments[a.at(from):] {
+			if err := w.segment(path, from, yield); err != nil {
+				if !errors.Is(err, errStopped) {
+					yield(streams.Message{}, err)
+				}
+				return
+			}
+		}
+		a.note(w, from)
+	}
+}
+
+// at is the segment that has an event, by the names of the files.
+func (a *Archive) at(seq uint64) int {
+	for i := len(a.segments) - 1; i > 0; i-- {
+		if first, ok := firstOf(a.segments[i]); ok && first <= seq {
+			return i
+		}
+	}
+	return 0
+}
+
+// note keeps what a walk over all segments found.
+func (a *Archive) note(w walk, from uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at(from) > 0 || w.last == "" {
+		return
+	}
+	a.extent = &Extent{
+		Log: w.head.Log, Base: w.head.Base, Partitions: w.head.Partitions, Begins: w.head.Begins,
+		First: w.first, Last: w.chain.Seq, Segments: len(a.segments), Chain: hex.EncodeToString(w.chain.Hash[:]),
+	}
+}
+
+// errStopped means that who reads wants no more.
+var errStopped = errors.New("stopped")
+
+// walk goes from segment to segment.
+type walk struct {
+	last  string // the file before; empty: none
+	head  Header // of it
+	first uint64 // of the first one
+	chain projector.Chain
+}
+
+func (w *walk) segment(path string, from uint64, yield func(streams.Message, error) bool) error {
+	r, err := openReader(path)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := w.follows(r); err != nil {
+		return &FaultError{r.file, 1, err.Error()}
+	}
+	for {
+		m, ok, err := r.event()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			w.last, w.head, w.chain = r.file, r.header, r.chain
+			return nil
+		}
+		if m.Seq >= from && !yield(m, nil) {
+			return errStopped
+		}
+	}
+}
+
+// follows holds a segment's header against the one before, and its name.
+func (w *walk) follows(r *reader) error {
+	h := r.header
+	if first, ok := firstOf(r.file); ok && first != h.First {
+		return fmt.Errorf("it begins at %d, its name says %d", h.First, first)
+	}
+	if w.last == "" {
+		w.first = h.First
+		return nil
+	}
+	switch {
+	case h.Log != w.head.Log || h.Begins != w.head.Begins || h.Partitions != w.head.Partitions:
+		return fmt.Errorf("it is of log %s, %s is of log %s", h.Log, w.last, w.head.Log)
+	case h.First <= w.chain.Seq:
+		return fmt.Errorf("it begins at %d, but %s ends at %d: a segment is there twice", h.First, w.last, w.chain.Seq)
+	case h.First > w.chain.Seq+1:
+		return fmt.Errorf("it begins at %d, and %s ends at %d: a segment is missing between them", h.First, w.last, w.chain.Seq)
+	case r.chain.Hash != w.chain.Hash:
+		return fmt.Errorf("it begins with chain hash %x, %s ends with %x: it is of another past", r.chain.Hash[:8], w.last, w.chain.Hash[:8])
+	case h.Base < w.head.Base:
+		return fmt.Errorf("event ids count from %d, in %s from %d", h.Base, w.last, w.head.Base)
+	}
+	return nil
+}
+
+// Verify reads all of the archive. links are those of a log's witness: the chain
+// hash is compared at each that the archive reaches, and agreed is how many did. passed
+// is called now and then with the sequence that was reached; nil: it is not.
+func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(seq uint64)) (e Extent, agreed int, err error) {
+	at := map[uint64][]streams.Link{}
+	for _, l := range links {
+		at[l.Seq] = append(at[l.Seq], l)
+	}
+	var c projector.Chain
+	since := uint64(0)
+	for m, err := range a.Messages(0) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return e, agreed, err
+		}
+		if c.Seq == 0 {
+			if c, err = a.before(); err != nil {
+				return e, agreed, err
+			}
+		}
+		c.Add(m)
+		for _, l := range at[c.Seq] {
+			if err := c.Compare(l, since); err != nil {
+				return e, agreed, fmt.Errorf("%s: %w", a.path, err)
+			}
+			agreed, since = agreed+1, c.Seq
+		}
+		if passed != nil && c.Seq%progressEvery == 0 {
+			passed(c.Seq)
+		}
+	}
+	return *a.extent, agreed, nil
+}
+
+// progressEvery is after how many events who waits is told.
+const progressEvery = 1000
+
+// before is the chain before the archive's first event.
+func (a *Archive) before() (projector.Chain, error) {
+	r, err := openReader(a.segments[0])
+	if err != nil {
+		return projector.Chain{}, err
+	}
+	defer r.close()
+	return r.chain, nil
+}
+
+// Extent reads what has not been read yet, and says what the archive holds.
+func (a *Archive) Extent(ctx context.Context) (Extent, error) {
+	a.mu.Lock()
+	known := a.extent
+	a.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	e, _, err := a.Verify(ctx, nil, nil)
+	return e, err
+}
+
+// clean removes what a crash left in a directory.
+func clean(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), unfinished); ok {
+			if _, ok := firstOf(name); ok {
+				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+			}
+		}
+	}
+	return err
+}

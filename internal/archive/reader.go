@@ -1,0 +1,164 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+const (
+	// maxLine bounds a line: the largest message that a NATS server can be told to
+	// take has 64 MiB, and no text becomes more than twice as long.
+	maxLine = 2*64<<20 + 1<<20
+	// window bounds what a file may ask of memory to be inflated: far above what
+	// is written.
+	window = 32 << 20
+)
+
+// reader reads one segment and proves each line of it.
+type reader struct {
+	file  string // as errors name it
+	lines *bufio.Reader
+	close func()
+
+	line    int
+	buf     []byte
+	sum     hash.Hash
+	header  Header
+	chain   projector.Chain
+	trailer *Trailer // nil until it was read
+}
+
+// openReader opens a file and reads its header.
+func openReader(path string) (*reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(filepath.Base(path), f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	inflater := r.close
+	r.close = func() { inflater(); f.Close() }
+	return r, nil
+}
+
+// newReader reads the header from a segment, compressed or not.
+func newReader(file string, from io.Reader) (*reader, error) {
+	r := &reader{file: file, lines: bufio.NewReaderSize(from, 64<<10), close: func() {}, sum: sha256.New()}
+	if magic, _ := r.lines.Peek(4); bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+		z, err := zstd.NewReader(r.lines, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		r.lines, r.close = bufio.NewReaderSize(z, 64<<10), z.Close
+	}
+	text, err := r.next()
+	if err == nil {
+		r.sum.Write(text)
+		r.header, r.chain, err = parseHeader(text)
+		err = r.fault(err)
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// fault says where an error is.
+func (r *reader) fault(err error) error {
+	var f *FaultError
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return &FaultError{r.file, r.line, err.Error()}
+}
+
+// next reads one line with its end, valid until the next call.
+func (r *reader) next() ([]byte, error) {
+	r.line++
+	r.buf = r.buf[:0]
+	for {
+		part, err := r.lines.ReadSlice('\n')
+		r.buf = append(r.buf, part...)
+		switch {
+		case err == nil:
+			return r.buf, nil
+		case errors.Is(err, bufio.ErrBufferFull) && len(r.buf) <= maxLine:
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, r.fault(fmt.Errorf("the line is longer than any event, %d bytes", maxLine))
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, r.fault(errors.New("the file ends before its trailer: it was cut off"))
+		default:
+			return nil, r.fault(fmt.Errorf("the file cannot be read: %w", err))
+		}
+	}
+}
+
+// event is the next one; ok is false behind the last, which the trailer then
+// confirmed.
+func (r *reader) event() (m streams.Message, ok bool, err error) {
+	if r.trailer != nil {
+		return m, false, nil
+	}
+	text, err := r.next()
+	if err != nil {
+		return m, false, err
+	}
+	if bytes.HasPrefix(text, []byte(`{"last":`)) {
+		return m, false, r.fault(r.end(text))
+	}
+	r.sum.Write(text)
+	if m, err = parseEvent(text); err != nil {
+		return m, false, r.fault(err)
+	}
+	if m.Seq != r.chain.Seq+1 {
+		return m, false, r.fault(fmt.Errorf("event %d follows event %d: lines are missing, doubled or moved", m.Seq, r.chain.Seq))
+	}
+	r.chain.Add(m)
+	return m, true, nil
+}
+
+// end holds the trailer against what was read, and finds nothing behind it.
+func (r *reader) end(text []byte) error {
+	var t Trailer
+	if err := strictly(text, &t); err != nil {
+		return fmt.Errorf("no trailer: %w", err)
+	}
+	sum := hex.EncodeToString(r.sum.Sum(nil))
+	switch {
+	case !bytes.Equal(appendLine(nil, t), text):
+		return errForm
+	case t.Last != r.chain.Seq:
+		return fmt.Errorf("the last event is %d, the trailer says %d", r.chain.Seq, t.Last)
+	case t.Events != r.chain.Seq+1-r.header.First || t.Events == 0:
+		return fmt.Errorf("there are %d events, the trailer says %d", r.chain.Seq+1-r.header.First, t.Events)
+	case t.Chain != hex.EncodeToString(r.chain.Hash[:]):
+		return fmt.Errorf("at %d the chain hash is %x, the trailer says %.16s: an event of %d to %d is not the one that was exported", t.Last, r.chain.Hash[:8], t.Chain, r.header.First, t.Last)
+	case t.SHA256 != sum:
+		return fmt.Errorf("the lines have SHA-256 %.16s, the trailer says %.16s: a header or a time of an event is not the one that was exported", sum, t.SHA256)
+	}
+	if _, err := r.lines.ReadByte(); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return fmt.Errorf("the file cannot be read: %w", err)
+		}
+		return errors.New("something follows the trailer")
+	}
+	r.trailer = &t
+	return nil
+}
