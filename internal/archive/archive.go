@@ -215,7 +215,7 @@ func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(
 	return *a.extent, agreed, nil
 }
 
-// progressEvery is after how many events who waits is told.
+// progressEvery is after how many events progress is reported.
 const progressEvery = 1000
 
 // before is the chain before the archive's first event.

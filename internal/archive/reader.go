@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxLine bounds a line: the largest message that a NATS server can be told to
+	// maxLine bounds a line: the largest message that a NATS server can be configured to
 	// take has 64 MiB, and no text becomes more than twice as long.
 	maxLine = 2*64<<20 + 1<<20
 	// window bounds what a file may ask of memory to be inflated: far above what
