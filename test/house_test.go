@@ -72,6 +72,7 @@ var keepers = map[string][]string{
 	"github.com/coreos/go-oidc/":    {"access"},
 	"github.com/coreos/go-systemd/": {"cmd"},
 	"sigs.k8s.io/knftables":         {"enforce"},
+	"k8s.io/":                       {"cmd"},
 	"github.com/spiffe/":            {"access"},
 }
 
@@ -95,7 +96,8 @@ var (
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
 		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/", "sigs.k8s.io/knftables",
-		"github.com/minio/highwayhash", // the checksum of the server's records
+		"k8s.io/client-go/util/jsonpath", // -o jsonpath, as kubectl has it
+		"github.com/minio/highwayhash",   // the checksum of the server's records
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",

@@ -157,7 +157,7 @@ func newNewcomer(t *testing.T, root string) *newcomer {
 // what the next command of the page needs; a plane writes its ready file.
 var stays = map[string]string{
 	"bin/edict serve":      "",
-	"bin/edict node watch": "ID ",
+	"bin/edict node watch": "connected to",
 	"bin/edict agent":      "version 1",
 }
 

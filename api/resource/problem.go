@@ -36,6 +36,9 @@ type Fault struct {
 	Detail  string `json:"detail" doc:"What is wrong and what to do about it, for people."`
 }
 
+// String is where, what and the code.
+func (f Fault) String() string { return fmt.Sprintf("%s: %s (%s)", f.Pointer, f.Detail, f.Code) }
+
 // Warning is something that a policy may say and likely does not mean. Policy is
 // the slug of the other policy that it is about, if there is one.
 type Warning struct {
@@ -55,8 +58,12 @@ func NewProblem(status int, code, format string, args ...any) *Problem {
 	}
 }
 
-// Error is the detail, with a line for each fault below it.
+// Error is the detail, with a line for each fault below it. Where the detail is that
+// of the one fault, it is said once.
 func (p *Problem) Error() string {
+	if len(p.Errors) == 1 && p.Errors[0].Detail == p.Detail && p.Errors[0].Code == p.Code {
+		return p.Errors[0].String()
+	}
 	var b strings.Builder
 	b.WriteString(p.Detail)
 	if p.Detail == "" {
@@ -66,7 +73,7 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, " (%s)", p.Code)
 	}
 	for _, f := range p.Errors {
-		fmt.Fprintf(&b, "\n%s: %s (%s)", f.Pointer, f.Detail, f.Code)
+		b.WriteString("\n" + f.String())
 	}
 	return b.String()
 }

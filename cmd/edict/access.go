@@ -65,7 +65,7 @@ func (a accessCommands) grantCommand() *cobra.Command {
 			if p.Kind == "" {
 				fmt.Fprintf(a.stderr, "edict: nothing proves %s yet; make a token with: edict access token create %s\n", p.ID, p.ID)
 			}
-			return a.print(p, func(w io.Writer) { writePrincipals(w, []resource.Principal{p}) })
+			return a.print(p, func(w io.Writer) { principalListing.write(w, []resource.Principal{p}, false) })
 		},
 	})
 	a.projectFlag(cmd)
@@ -91,7 +91,7 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 }
 
 func (a accessCommands) accessListCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
@@ -108,9 +108,12 @@ func (a accessCommands) accessListCommand() *cobra.Command {
 			} else if all, err = collect(c.Principals.All(cmd.Context())); err != nil {
 				return err
 			}
-			return a.print(all, func(w io.Writer) { writePrincipals(w, all) })
+			return printList(&a.console, principalListing, all)
 		},
-	})
+	}
+	a.clientFlags(cmd)
+	a.listFlags(cmd)
+	return cmd
 }
 
 func (a accessCommands) accessRemoveCommand() *cobra.Command {
@@ -145,16 +148,20 @@ func (a accessCommands) selfCommand() *cobra.Command {
 	})
 }
 
-func writePrincipals(w io.Writer, all []resource.Principal) {
-	rows := make([][]string, len(all))
-	for i, p := range all {
-		relations := make([]string, len(p.Relations))
-		for n, g := range p.Relations {
-			relations[n] = g.Relation
-		}
-		rows[i] = []string{p.ID, p.Kind, fmt.Sprint(len(p.Tokens)), strings.Join(relations, ",")}
-	}
-	columns(w, []string{"id", "kind", "tokens", "relations"}, rows)
+var principalListing = listing[resource.Principal]{
+	kind: "principal", name: func(p resource.Principal) string { return p.ID },
+	columns: []column[resource.Principal]{
+		{"id", func(p resource.Principal) string { return p.ID }, false},
+		{"kind", func(p resource.Principal) string { return p.Kind }, false},
+		{"tokens", func(p resource.Principal) string { return fmt.Sprint(len(p.Tokens)) }, false},
+		{"relations", func(p resource.Principal) string {
+			relations := make([]string, len(p.Relations))
+			for i, g := range p.Relations {
+				relations[i] = g.Relation
+			}
+			return strings.Join(relations, ",")
+		}, false},
+	},
 }
 
 // changeTries bounds how often a change is made again over somebody else's.

@@ -95,17 +95,11 @@ priority within. With -o json or yaml each has its code, so that
 			for _, p := range all {
 				a.warnAdmission(p.Name, p.Warnings)
 			}
-			return a.print(all, func(w io.Writer) {
-				rows := make([][]string, len(all))
-				for i, p := range all {
-					rows[i] = []string{p.Name, levelAndOwner(p), fmt.Sprint(p.Priority), criteria(p), modeOf(p), stamp(p.UpdatedAt), p.ID}
-				}
-				columns(w, []string{"name", "level", "priority", "matches", "mode", "updated", "id"}, rows)
-			})
+			return printList(&a.console, admissionListing, all)
 		},
 	}
 	a.clientFlags(cmd)
-	a.outputFlag(cmd)
+	a.listFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&level, "level", "", "only those of this level: Global, Tenant or User")
 	flags.StringVar(&tenant, "tenant", "", "only those of this tenant")
@@ -118,4 +112,17 @@ priority within. With -o json or yaml each has its code, so that
 func inChain(p, q resource.AdmissionPolicy) int {
 	return cmp.Or(slices.Index(policy.Levels, policy.Level(p.PolicyType))-slices.Index(policy.Levels, policy.Level(q.PolicyType)),
 		p.Priority-q.Priority, strings.Compare(p.ID, q.ID))
+}
+
+var admissionListing = listing[resource.AdmissionPolicy]{
+	kind: "admission", name: func(p resource.AdmissionPolicy) string { return p.Name },
+	columns: []column[resource.AdmissionPolicy]{
+		{"name", func(p resource.AdmissionPolicy) string { return p.Name }, false},
+		{"level", levelAndOwner, false},
+		{"priority", func(p resource.AdmissionPolicy) string { return fmt.Sprint(p.Priority) }, false},
+		{"matches", criteria, false},
+		{"mode", modeOf, false},
+		{"updated", func(p resource.AdmissionPolicy) string { return stamp(p.UpdatedAt) }, false},
+		{"id", func(p resource.AdmissionPolicy) string { return p.ID }, false},
+	},
 }

@@ -48,7 +48,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(cli.FlagError)
 	policies, releases, principals := policyCommands{a}, releaseCommands{a}, accessCommands{a}
 	cli.VersionFlag(root)
 	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),

@@ -23,15 +23,17 @@ func (a nodeCommands) nodeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := collect(c.Nodes.All(cmd.Context(), project, selector))
+			all, err := collect(c.Nodes.All(cmd.Context(), project, selectorOf(selector)))
 			if err != nil {
 				return err
 			}
-			return a.print(all, func(w io.Writer) { writeNodes(w, all) })
+			return printList(&a.console, nodeListing, all)
 		},
 	}
-	a.nodeClient(cmd)
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector, such as role=web,!canary")
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.listFlags(cmd)
+	selectorFlag(cmd, &selector)
 	return cmd
 }
 
@@ -43,12 +45,15 @@ func (a nodeCommands) nodeClient(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func writeNodes(w io.Writer, all []resource.Node) {
-	rows := make([][]string, len(all))
-	for i, n := range all {
-		rows[i] = []string{n.ID, labelText(n.Labels), strings.Join(n.Addresses, ","), fmt.Sprint(n.Version)}
-	}
-	columns(w, []string{"id", "labels", "addresses", "version"}, rows)
+var nodeListing = listing[resource.Node]{
+	kind: "node", name: func(n resource.Node) string { return n.ID },
+	columns: []column[resource.Node]{
+		{"id", func(n resource.Node) string { return n.ID }, false},
+		{"labels", func(n resource.Node) string { return labelText(n.Labels) }, false},
+		{"addresses", func(n resource.Node) string { return strings.Join(n.Addresses, ",") }, false},
+		{"version", func(n resource.Node) string { return fmt.Sprint(n.Version) }, false},
+		{"project", func(n resource.Node) string { return n.ProjectID.String() }, true},
+	},
 }
 
 func labelText(labels map[string]string) string {
@@ -72,7 +77,7 @@ func (a nodeCommands) nodeGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(n, func(w io.Writer) { writeNodes(w, []resource.Node{n}) })
+			return a.print(n, func(w io.Writer) { nodeListing.write(w, []resource.Node{n}, false) })
 		},
 	})
 }

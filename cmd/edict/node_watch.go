@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,8 @@ func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 		Short: "Follow what a node is sent",
 		Long: `Follow what a node is sent, from now on or after --from. Every event's signature
 is verified with the plane's keys. When the plane goes away, watch resumes where
-it was. SIGINT ends it.
+it was. On standard error it says when it is connected, and after which event. A
+policy that the node has no more is "dropped". SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
 a state that must be pulled, come from --server. With --nats and --trust, and no
@@ -90,7 +92,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 }
 
 func (a nodeCommands) tellTrouble(err error, pause time.Duration) {
-	fmt.Fprintf(a.stderr, "edict: %v; resuming in %s\n", err, pause.Round(time.Millisecond))
+	fmt.Fprintf(a.stderr, "%s edict: %v; resuming in %s\n", stamp(time.Now()), err, pause.Round(time.Millisecond))
 }
 
 // errEnough ends a watch that has seen what it should.
@@ -120,7 +122,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	var names func(id uuid.UUID) string
 	if a.format == formatTable {
 		names = watchedNames(cmd.Context(), c, id, opt.NATS == "")
-		fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
+		fmt.Fprintf(a.stdout, watchLine, "TIME", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
 	server := c.Server()
 	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {
@@ -128,10 +130,10 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	}
 	seen := 0
 	applied := func() {}
-	if report {
-		opt.Connected = func() { applied() }
-	}
-	f := node.NewFollower(server, nodeID, opt)
+	var f *node.Follower
+	tell := a.tellConnected(cmp.Or(opt.NATS, server))
+	opt.Connected = func() { tell(f.Cursor()); applied() }
+	f = node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()
 		applied, stop = startReports(cmd.Context(), c.Server(), opt.HTTP, nodeID, f)
@@ -154,6 +156,15 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 		return nil
 	}
 	return err
+}
+
+// tellConnected says that the stream is open, for the first time or again.
+func (a nodeCommands) tellConnected(address string) func(after policy.EventID) {
+	what := "connected to"
+	return func(after policy.EventID) {
+		fmt.Fprintf(a.stderr, "%s %s %s: what comes after event %s\n", stamp(time.Now()), what, address, after)
+		what = "resumed at"
+	}
 }
 
 // readKeys reads the keys to trust.
@@ -185,18 +196,24 @@ func (a nodeCommands) tellEvent(e node.Event, names func(id uuid.UUID) string) e
 	return a.tellEventTo(w, e.Pulled, names)
 }
 
+// watchLine is a line of the table: time, id, event, policy, rules, fingerprint.
+const watchLine = "%-20s  %-19s  %-18s  %-26s %6s  %s\n"
+
 func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id uuid.UUID) string) error {
-	id, rules, fp := "-", "-", "-"
+	event, id, rules, fp := w.Type, "-", "-", "-"
 	if w.PolicyID != nil {
 		var list []json.RawMessage
 		if err := json.Unmarshal(w.Rules, &list); err != nil {
 			return err
 		}
 		id, rules, fp = names(*w.PolicyID), fmt.Sprint(len(list)), *w.Fingerprint
+		if len(list) == 0 {
+			event, fp = "dropped", "-"
+		}
 	} else if pulled != nil {
 		id = fmt.Sprintf("(pulled: %d policies)", len(pulled.Rows))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
 	}
-	_, err := fmt.Fprintf(a.stdout, "%-19s %-20s %-38s %6s  %s\n", w.ID, w.Type, id, rules, fp)
+	_, err := fmt.Fprintf(a.stdout, watchLine, stamp(time.Now()), w.ID, event, id, rules, fp)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -25,18 +26,34 @@ const (
 type console struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	format         string // of -o
+	format         string // of -o; of jsonpath=TEMPLATE what is before the =
+	path           string // that template
+	sortBy         string // of --sort-by: a column
 }
 
 // outputFlag gives a command -o.
 func (a *console) outputFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&a.format, "output", "o", formatTable, "table, json or yaml")
+	a.formatFlag(cmd, formatTable, formatJSON, formatYAML)
+}
+
+// formatFlag gives a command -o with these formats.
+func (a *console) formatFlag(cmd *cobra.Command, formats ...string) {
+	last := len(formats) - 1
+	want := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	if formats[last] == formatJSONPath {
+		want += "=TEMPLATE"
+	}
+	cmd.Flags().StringVarP(&a.format, "output", "o", formatTable, want)
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		switch a.format {
-		case formatTable, formatJSON, formatYAML:
-		default:
-			return cli.Usage(cmd, "-o %q: want table, json or yaml", a.format)
+		format, path, given := strings.Cut(a.format, "=")
+		if !slices.Contains(formats, format) || given != (format == formatJSONPath) {
+			return cli.Usage(cmd, "-o %q: want %s", a.format, want)
+		}
+		if a.format, a.path = format, path; given {
+			if _, err := readPath(path); err != nil {
+				return cli.Usage(cmd, "-o jsonpath: %v", err)
+			}
 		}
 		if before != nil {
 			return before(cmd, args)
@@ -44,16 +61,21 @@ func (a *console) outputFlag(cmd *cobra.Command) {
 		return nil
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", // the flag was just made
-		cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// print writes v as JSON or YAML, or lets people have their form of it.
+// forPeople reports whether what is printed is for people, and not for programs.
+func (a *console) forPeople() bool { return a.format == formatTable || a.format == formatWide }
+
+// print writes v as a program reads it, or lets people have their form of it.
 func (a *console) print(v any, people func(w io.Writer)) error {
 	switch a.format {
 	case formatJSON:
 		return a.printJSON(v)
 	case formatYAML:
 		return a.printYAML(v)
+	case formatJSONPath:
+		return a.printPath(v, a.path)
 	}
 	people(a.stdout)
 	return nil

@@ -20,7 +20,12 @@ import (
 
 // onePolicy is a command that reads the policy it is given by slug or id.
 func (a policyCommands) onePolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
-	return a.policyClient(&cobra.Command{
+	return a.onePolicyAs(a.outputFlag, use, short, run)
+}
+
+// onePolicyAs is onePolicy with the formats that a command has.
+func (a policyCommands) onePolicyAs(formats func(*cobra.Command), use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
+	cmd := &cobra.Command{
 		Use: use + " NAME|ID", Short: short, Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
@@ -33,7 +38,11 @@ func (a policyCommands) onePolicy(use, short string, run func(cmd *cobra.Command
 			}
 			return run(cmd, c, p)
 		},
-	})
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	formats(cmd)
+	return cmd
 }
 
 func (a policyCommands) policyGetCommand() *cobra.Command {
@@ -111,11 +120,13 @@ func ruleCells(r resource.Rule) []string {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (a policyCommands) policyListCommand() *cobra.Command {
-	return a.policyClient(&cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list", Short: "List the policies of a project",
-		Long: `List the policies of a project, and below them the rollouts that have not ended, or
-that were aborted with a reason. With -o json or yaml each has its rules, so that
-'edict policy import' can bring them to another plane.`,
+		Long: `List the policies of a project by slug, and below them the rollouts that have not ended, or
+that were aborted with a reason. With -o json, ndjson or yaml each has its rules, so
+that 'edict policy import' can bring them to another plane. -o wide shows ids, too.`,
+		Example: `  edict policy list --sort-by -updated
+  edict policy list -o jsonpath='{range [*]}{.slug}{"\n"}{end}'`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
@@ -123,23 +134,48 @@ that were aborted with a reason. With -o json or yaml each has its rules, so tha
 				return err
 			}
 			all, err := collect(c.Policies.All(cmd.Context(), project))
-			if err == nil && a.format != formatTable {
+			if err == nil && !a.forPeople() && a.format != formatName {
 				all, err = withHeads(cmd.Context(), c, all)
 			}
 			if err != nil {
 				return err
 			}
-			return a.print(all, func(w io.Writer) {
-				rows := make([][]string, len(all))
-				for i, p := range all {
-					tier, priority := levelCells(p.Order)
-					rows[i] = []string{p.Slug, p.DisplayName, tier, priority, cmp.Or(p.Mode, string(policy.Enforce)), stamp(p.UpdatedAt), p.HeadRevisionID.String(), p.ID.String()}
-				}
-				columns(w, []string{"slug", "name", "tier", "priority", "mode", "updated", "revision", "id"}, rows)
-				writeRollouts(w, all)
-			})
+			slices.SortFunc(all, func(x, y resource.Policy) int { return cmp.Compare(x.Slug, y.Slug) })
+			return printList(&a.console, policyListing, all)
 		},
-	})
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.listFlags(cmd)
+	return cmd
+}
+
+// maxName is how much of a policy's name a table shows that is not wide.
+const maxName = 40
+
+var policyListing = listing[resource.Policy]{
+	kind: "policy", name: func(p resource.Policy) string { return p.Slug },
+	columns: []column[resource.Policy]{
+		{"slug", func(p resource.Policy) string { return p.Slug }, false},
+		{"name", func(p resource.Policy) string { return shortened(p.DisplayName, maxName) }, false},
+		{"tier", func(p resource.Policy) string { tier, _ := levelCells(p.Order); return tier }, false},
+		{"priority", func(p resource.Policy) string { _, priority := levelCells(p.Order); return priority }, false},
+		{"mode", func(p resource.Policy) string { return cmp.Or(p.Mode, string(policy.Enforce)) }, false},
+		{"updated", func(p resource.Policy) string { return stamp(p.UpdatedAt) }, false},
+		{"revision", func(p resource.Policy) string { return p.HeadRevisionID.String() }, true},
+		{"id", func(p resource.Policy) string { return p.ID.String() }, true},
+	},
+	below: writeRollouts,
+}
+
+// shortened is a text of at most so many runes, the last of which says that there
+// is more.
+func shortened(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most-1]) + "…"
 }
 
 // writeRollouts lists the policies that nodes have different revisions of, or that
@@ -207,17 +243,23 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 }
 
 func (a policyCommands) policyRevisionsCommand() *cobra.Command {
-	return a.onePolicy("revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+	return a.onePolicyAs(a.listFlags, "revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		all, err := collect(c.Policies.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
 		if err != nil {
 			return err
 		}
-		return a.print(all, func(w io.Writer) {
-			rows := make([][]string, len(all))
-			for i, r := range all {
-				rows[i] = []string{r.ID.String(), stamp(r.CreatedAt), r.CreatedBy, fmt.Sprint(len(r.Rules)), r.Selector.Source, r.Selector.Destination}
-			}
-			columns(w, []string{"revision", "created", "by", "rules", "source", "destination"}, rows)
-		})
+		return printList(&a.console, revisionListing, all)
 	})
+}
+
+var revisionListing = listing[resource.Revision]{
+	kind: "revision", name: func(r resource.Revision) string { return r.ID.String() },
+	columns: []column[resource.Revision]{
+		{"revision", func(r resource.Revision) string { return r.ID.String() }, false},
+		{"created", func(r resource.Revision) string { return stamp(r.CreatedAt) }, false},
+		{"by", func(r resource.Revision) string { return r.CreatedBy }, false},
+		{"rules", func(r resource.Revision) string { return fmt.Sprint(len(r.Rules)) }, false},
+		{"source", func(r resource.Revision) string { return r.Selector.Source }, false},
+		{"destination", func(r resource.Revision) string { return r.Selector.Destination }, false},
+	},
 }

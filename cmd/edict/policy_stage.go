@@ -80,6 +80,9 @@ func (a policyCommands) policyPromoteCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
 		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
+			for i, w := range waves {
+				waves[i] = selectorOf(w)
+			}
 			ask := resource.Promotion{RevisionID: &now.RevisionID, Waves: waves, OnRefusal: onRefusal}
 			if cmd.Flags().Changed("min-applied") { // otherwise it is the plane's choice
 				ask.MinAppliedPercent = &applied

@@ -249,7 +249,7 @@ func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, p
 }
 
 func (a releaseCommands) releaseListCommand() *cobra.Command {
-	return a.releaseClient(&cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list", Short: "List what was released, by node", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
@@ -260,21 +260,30 @@ func (a releaseCommands) releaseListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(all, func(w io.Writer) { writeReleases(w, all) })
+			return printList(&a.console, releaseListing, all)
 		},
-	})
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.listFlags(cmd)
+	return cmd
 }
 
-func writeReleases(w io.Writer, all []resource.Release) {
-	rows := make([][]string, len(all))
-	for i, r := range all {
-		registered := "yes"
-		if !r.Registered {
-			registered = "no"
-		}
-		rows[i] = []string{r.NodeID, r.Rete, fmt.Sprint(r.Version), fmt.Sprint(len(r.Artifacts)), registered, r.ReleasedAt.Format("2006-01-02 15:04:05Z")}
-	}
-	columns(w, []string{"node", "rete", "version", "artifacts", "registered", "released"}, rows)
+var releaseListing = listing[resource.Release]{
+	kind: "release", name: func(r resource.Release) string { return r.NodeID },
+	columns: []column[resource.Release]{
+		{"node", func(r resource.Release) string { return r.NodeID }, false},
+		{"rete", func(r resource.Release) string { return r.Rete }, false},
+		{"version", func(r resource.Release) string { return fmt.Sprint(r.Version) }, false},
+		{"artifacts", func(r resource.Release) string { return fmt.Sprint(len(r.Artifacts)) }, false},
+		{"registered", func(r resource.Release) string {
+			if r.Registered {
+				return "yes"
+			}
+			return "no"
+		}, false},
+		{"released", func(r resource.Release) string { return stamp(r.ReleasedAt) }, false},
+	},
 }
 
 func (a releaseCommands) releaseGetCommand() *cobra.Command {

@@ -60,7 +60,7 @@ by itself and folds what came after.`,
 			if err != nil {
 				return err
 			}
-			return a.print(s, func(w io.Writer) { writeSnapshots(w, []resource.Snapshot{s}) })
+			return a.print(s, func(w io.Writer) { snapshotListing.write(w, []resource.Snapshot{s}, false) })
 		},
 	}
 	a.clientFlags(cmd)
@@ -80,21 +80,26 @@ func (a snapshotCommands) snapshotListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(all, func(w io.Writer) { writeSnapshots(w, all) })
+			return printList(&a.console, snapshotListing, all)
 		},
 	}
 	a.clientFlags(cmd)
-	a.outputFlag(cmd)
+	a.listFlags(cmd)
 	return cmd
 }
 
-func writeSnapshots(w io.Writer, all []resource.Snapshot) {
-	const mib = 1 << 20
-	rows := make([][]string, len(all))
-	for i, s := range all {
-		rows[i] = []string{fmt.Sprint(s.Seq), s.Name, fmt.Sprint(s.Rows), fmt.Sprintf("%.1f MiB", float64(s.Bytes)/mib), stamp(s.Created), s.Worker}
-	}
-	columns(w, []string{"seq", "name", "rows", "size", "created", "worker"}, rows)
+const mib = 1 << 20
+
+var snapshotListing = listing[resource.Snapshot]{
+	kind: "snapshot", name: func(s resource.Snapshot) string { return s.Name },
+	columns: []column[resource.Snapshot]{
+		{"seq", func(s resource.Snapshot) string { return fmt.Sprint(s.Seq) }, false},
+		{"name", func(s resource.Snapshot) string { return s.Name }, false},
+		{"rows", func(s resource.Snapshot) string { return fmt.Sprint(s.Rows) }, false},
+		{"size", func(s resource.Snapshot) string { return fmt.Sprintf("%.1f MiB", float64(s.Bytes)/mib) }, false},
+		{"created", func(s resource.Snapshot) string { return stamp(s.Created) }, false},
+		{"worker", func(s resource.Snapshot) string { return s.Worker }, false},
+	},
 }
 
 func (a snapshotCommands) snapshotRestoreCommand() *cobra.Command {

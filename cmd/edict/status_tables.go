@@ -11,7 +11,6 @@ import (
 
 // pastText says how far back nodes that were away can resume without a pull.
 func pastText(p resource.Past) string {
-	const mib = 1 << 20
 	text := "all of the log"
 	if p.From > 0 {
 		text = fmt.Sprintf("back to event %d", p.From+1)

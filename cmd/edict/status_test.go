@@ -2,10 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 )
 
@@ -34,3 +41,33 @@ func TestThePastIsToldByItsFirstEvent(t *testing.T) {
 	require.Equal(t, "all of the log, 0 records, 0.0 MiB", pastText(resource.Past{}))
 	require.Equal(t, "back to event 8, 3 records, 1.5 MiB, 2 dropped for want of room", pastText(resource.Past{From: 7, Records: 3, Bytes: 3 << 19, Dropped: 2}))
 }
+
+func TestAStatusThatIsWatchedLeavesOneLookOnTheTerminal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(resource.Status{Head: 7, Log: resource.LogStatus{Created: time.Unix(1, 0)}})
+	}))
+	defer h.Close()
+	c, err := client.New(h.URL, client.Options{HTTP: h.Client()})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	a := statusCommands{&app{console: console{stdout: writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "head 7") {
+			cancel()
+		}
+		return out.Write(p)
+	}), stderr: &out, format: formatTable}}}
+
+	require.NoError(t, a.statusOnScreen(ctx, c, false))
+
+	own, rest, left := strings.Cut(out.String(), leaveScreen)
+	require.True(t, left, "the terminal's own screen comes back")
+	require.True(t, strings.HasPrefix(own, enterScreen+home), "%q", own)
+	require.Equal(t, 1, strings.Count(rest, "head 7"), "the last look stays")
+	require.NotContains(t, rest, home)
+}
+
+type writerFunc func([]byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -22,29 +22,57 @@ const watchEvery = time.Second
 // home puts the cursor of a terminal to its beginning and clears what is there.
 const home = "\x1b[H\x1b[2J"
 
+// A watch on a terminal has a screen of its own, so that no look is left in what one
+// scrolls back to; the last one is printed when it ends.
+const (
+	enterScreen = "\x1b[?1049h"
+	leaveScreen = "\x1b[?1049l"
+)
+
 // statusWatch shows the status again and again, until ctx ends. When
 // the plane is away, it shows that, and asks again.
 func (a statusCommands) statusWatch(ctx context.Context, c *client.Client, digest bool) error {
-	place := isTerminal(a.stdout) && a.format == formatTable
+	if isTerminal(a.stdout) && a.format == formatTable {
+		return a.statusOnScreen(ctx, c, digest)
+	}
+	_, err := a.statusLooks(ctx, c, digest, false)
+	return err
+}
+
+// statusOnScreen is statusWatch on a terminal.
+func (a statusCommands) statusOnScreen(ctx context.Context, c *client.Client, digest bool) error {
+	fmt.Fprint(a.stdout, enterScreen)
+	last, err := a.statusLooks(ctx, c, digest, true)
+	fmt.Fprint(a.stdout, leaveScreen)
+	if last != nil {
+		err = errors.Join(err, a.showStatus(*last, false, true))
+	}
+	return err
+}
+
+// statusLooks shows one look after the other, each in place or below the one before,
+// and returns the last.
+func (a statusCommands) statusLooks(ctx context.Context, c *client.Client, digest, place bool) (last *resource.Status, err error) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for first := true; ; first = false {
 		s, err := c.Status(ctx, digest)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return last, nil
 		case err != nil && first && !errors.As(err, new(*client.UnavailableError)):
-			return err
+			return last, err
 		case err != nil:
 			fmt.Fprintln(a.stderr, "edict: "+explain(err))
 		default:
+			last = &s
 			if err := a.showStatus(s, place, first); err != nil {
-				return err
+				return last, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return last, nil
 		case <-tick.C:
 		}
 	}

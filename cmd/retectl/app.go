@@ -54,7 +54,7 @@ read.`,
 
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(cli.FlagError)
 	cli.VersionFlag(root)
 	root.AddCommand(versionCommand(a.stdout), a.initCommand(), a.validateCommand(), a.compileCommand(), a.verifyCommand(),
 		a.keygenCommand(), a.caCommand(), a.bundleCommand())

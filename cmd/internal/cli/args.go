@@ -18,6 +18,15 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return Usage(cmd, "unknown command %q%s", args[0], hint)
 }
 
+// FlagError is an error of flags. Where a word before them is no command, that is what is
+// wrong: the flags are those of the command that was meant.
+func FlagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return NoCommand(cmd, words)
+	}
+	return Usage(cmd, "%v", err)
+}
+
 // Args checks how many arguments a command got, and says which it takes.
 func Args(from, to int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
