@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	crashes    = flag.Int("crash.seeds", 30, "seeds of crashes in memory")
+	crashes    = flag.Int("crash.seeds", 20, "seeds of crashes in memory")
 	crashFirst = flag.Uint64("crash.first", 1, "the first of them")
-	failEvery  = flag.Int("fail.every", 23, "of the writes of a small run, every which one is to fail")
+	failEvery  = flag.Int("fail.every", 41, "of the writes of a small run, every which one is to fail")
 )
 
 // chronicle is a log and what its fold holds after each event.
