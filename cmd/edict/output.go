@@ -90,24 +90,27 @@ func (a *console) printJSON(v any) error {
 	return err
 }
 
-// printYAML writes the same document as JSON would: the same names, in the
-// same order.
 func (a *console) printYAML(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return err
-	}
-	blockStyle(&doc)
-	out, err := yaml.Dump(&doc)
+	out, err := yamlOf(v)
 	if err != nil {
 		return err
 	}
 	_, err = a.stdout.Write(out)
 	return err
+}
+
+// yamlOf is the same document as JSON would be: the same names, in the same order.
+func yamlOf(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return nil, err
+	}
+	blockStyle(&doc)
+	return yaml.Dump(&doc)
 }
 
 // blockStyle has the text laid out as people write YAML, quotes where they are

@@ -17,7 +17,7 @@ type policyCommands struct{ *app }
 
 func (a policyCommands) policyCommand() *cobra.Command {
 	return group("policy", "Write and read policies",
-		a.policyApplyCommand(), a.policyGetCommand(), a.policyListCommand(), a.policyDeleteCommand(),
+		a.policyApplyCommand(), a.policyGetCommand(), a.policyDescribeCommand(), a.policyListCommand(), a.policyEditCommand(), a.policyDeleteCommand(),
 		a.policyImportCommand(), a.policyRevisionsCommand(), a.policyDiffCommand(), a.policyDryRunCommand(), a.policyPlanCommand(), a.policyRolloutCommand(),
 		a.policyStageCommand(), a.policyPromoteCommand(), a.policyWaveCommand(), a.policyAbortCommand())
 }
@@ -43,7 +43,11 @@ func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name s
 			return c.Policies.Get(ctx, project, p.ID)
 		}
 	}
-	return resource.Policy{}, cli.Failed(cli.NotFound, "no policy %q in project %s; see 'edict policy list'", name, project)
+	return resource.Policy{}, noPolicy(name, project)
+}
+
+func noPolicy(name string, project uuid.UUID) error {
+	return cli.Failed(cli.NotFound, "no policy %q in project %s; see 'edict policy list'", name, project)
 }
 
 // each runs f for every name and goes on after an error; the first decides.

@@ -143,11 +143,7 @@ func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
 			r.Policy, err = a.policies.Create(ctx, a.project, d.Draft, call)
 			return err
 		}
-		patch := resource.Patch{Selector: &d.Selector, NewOrder: d.Order.Whole(), Rules: d.Rules}
-		if d.DisplayName != "" {
-			patch.DisplayName = &d.DisplayName
-		}
-		r.Policy, err = a.policies.Revise(ctx, a.project, before.id, patch, call)
+		r.Policy, err = a.policies.Revise(ctx, a.project, before.id, d.Patch(), call)
 		if r.Outcome = Configured; r.Policy.HeadRevisionID == before.head {
 			r.Outcome = Unchanged
 		}

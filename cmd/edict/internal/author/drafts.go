@@ -21,6 +21,15 @@ type Draft struct {
 	Content policy.Content    // what it says, of one that was read
 }
 
+// Patch makes of a policy what the draft says; a name that it does not say stays.
+func (d Draft) Patch() resource.Patch {
+	patch := resource.Patch{Selector: &d.Selector, NewOrder: d.Order.Whole(), Rules: d.Rules}
+	if d.DisplayName != "" {
+		patch.DisplayName = &d.DisplayName
+	}
+	return patch
+}
+
 // Drafts checks documents by the rules of the domain. It returns every fault of
 // every document, with its place.
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+func (a policyCommands) policyEditCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "edit NAME|ID", Short: "Edit a policy in an editor",
+		Long: `Edit a policy as YAML in the editor of $EDICT_EDITOR, else $EDITOR, else vi, and revise
+it when the editor ends. What is wrong with it is written on top as comments, and the
+editor is opened again; a text that was not changed ends it. If somebody else revised
+the policy meanwhile, nothing is sent, and the text is kept.`,
+		Args: cli.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := findPolicy(cmd.Context(), c, project, args[0])
+			if err != nil {
+				return err
+			}
+			return a.policyEdit(cmd.Context(), c, p)
+		},
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	return cmd
+}
+
+// policyEdit has a person edit a policy until it is revised, or they give up.
+func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p resource.Policy) error {
+	text, err := yamlOf(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Order: p.Head.Order, Rules: p.Head.Rules})
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "edict-edit-")
+	if err != nil {
+		return err
+	}
+	e := edited{file: filepath.Join(dir, p.Slug+".yaml"), text: text}
+	for first := true; ; first = false {
+		before := e.text
+		if err := e.open(ctx, a.console); err != nil {
+			return fmt.Errorf("%w; the text is in %s", err, e.file)
+		}
+		if bytes.Equal(e.text, before) || len(bytes.TrimSpace(e.text)) == 0 {
+			if first {
+				os.RemoveAll(dir)
+				fmt.Fprintf(a.stdout, "policy/%s unchanged\n", p.Slug)
+				return nil
+			}
+			return cli.Failed(cli.Differs, "policy/%s is not revised; the text is in %s", p.Slug, e.file)
+		}
+		after, err := a.revise(ctx, c, p, &e)
+		if err == nil && len(e.faults) == 0 {
+			os.RemoveAll(dir)
+			return a.tellEdited(p, after)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; the text is in %s", err, e.file)
+		}
+	}
+}
+
+// revise sends what was edited. What is wrong with it are e's faults afterwards; an error
+// is what editing cannot mend.
+func (a policyCommands) revise(ctx context.Context, c *client.Client, p resource.Policy, e *edited) (resource.Policy, error) {
+	drafts, faults := e.read()
+	switch {
+	case len(faults) == 0 && len(drafts) != 1:
+		faults = append(faults, document.Fault{Message: fmt.Sprintf("want one policy, got %d", len(drafts))})
+	case len(faults) == 0 && drafts[0].Slug != p.Slug:
+		faults = append(faults, document.Fault{Message: fmt.Sprintf("the slug names the policy: it stays %q", p.Slug)})
+	}
+	if e.faults = faults; len(faults) > 0 {
+		return p, nil
+	}
+	_, _ = a.warn(ctx, c, p.ProjectID, drafts, true) // the plane says what it cannot do
+	after, err := c.Policies.Revise(ctx, p.ProjectID, p.ID, drafts[0].Patch(), client.IfMatch(client.HeadTag(p.HeadRevisionID)))
+	var refused *client.Problem
+	if errors.As(err, &refused) && codeOf(err) == cli.Differs {
+		e.faults = []document.Fault{{Message: err.Error()}}
+		return p, nil
+	}
+	return after, err
+}
+
+func (a policyCommands) tellEdited(before, after resource.Policy) error {
+	outcome := author.Configured
+	if after.HeadRevisionID == before.HeadRevisionID && after.DisplayName == before.DisplayName {
+		outcome = author.Unchanged
+	}
+	a.tellAdmission(after.Slug, after.Admission)
+	_, err := fmt.Fprintf(a.stdout, "policy/%s %s\n", after.Slug, outcome)
+	return err
+}
+
+// edited is a text in a file that an editor opens.
+type edited struct {
+	file   string
+	text   []byte           // without the comments on top
+	faults []document.Fault // of it
+}
+
+// read reads the policies of the text.
+func (e *edited) read() ([]author.Draft, []document.Fault) {
+	docs, faults := document.Parse("", e.text)
+	drafts, broken := author.Drafts(docs)
+	return drafts, append(faults, broken...)
+}
+
+// head are the comments on top. Places in faults are those of the file with them.
+func (e *edited) head() []string {
+	head := []string{"# Edit the policy; lines that begin with # are not part of it. An unchanged text ends this."}
+	lines := len(head)
+	for _, f := range e.faults {
+		lines += 1 + strings.Count(f.Message, "\n")
+	}
+	for _, f := range e.faults {
+		message := f.Message
+		if f.Line > 0 {
+			message = fmt.Sprintf("line %d: %s", lines+f.Line, message)
+		}
+		for line := range strings.SplitSeq(message, "\n") {
+			head = append(head, "# "+cli.Escaped(line, ""))
+		}
+	}
+	return head
+}
+
+// open has an editor edit the text.
+func (e *edited) open(ctx context.Context, c console) error {
+	if err := os.WriteFile(e.file, append([]byte(strings.Join(e.head(), "\n")+"\n"), e.text...), 0o600); err != nil {
+		return err
+	}
+	editor := cmp.Or(os.Getenv("EDICT_EDITOR"), os.Getenv("EDITOR"), "vi")
+	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", e.file)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("editor %s: %w", editor, err)
+	}
+	text, err := os.ReadFile(e.file)
+	for bytes.HasPrefix(text, []byte("#")) {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	e.text = text
+	return err
+}
