@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -104,6 +105,12 @@ func (a Admission) AllDecisions(ctx context.Context, filter url.Values) iter.Seq
 	return all(func(at Page) (resource.Page[resource.Decision], error) {
 		return a.Decisions(ctx, filter, at)
 	})
+}
+
+// ExplainDecision says of the decision with that seq what the policies that judged it say
+// of its request as they were then, and what the present ones say.
+func (a Admission) ExplainDecision(ctx context.Context, seq uint64) (resource.DecisionExplanation, error) {
+	return get[resource.DecisionExplanation](ctx, a.c, nil, "api", "v1", "decisions", strconv.FormatUint(seq, 10), "explanation")
 }
 
 // DecisionEvents opens the stream of what admission policies decide after the decision

@@ -115,6 +115,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"listDecisions": func(ctx context.Context) (any, error) {
 			return c.Admission.Decisions(ctx, url.Values{"user": {"ana"}}, client.Page{})
 		},
+		"explainDecision": func(ctx context.Context) (any, error) { return c.Admission.ExplainDecision(ctx, 7) },
 		"followDecisions": func(ctx context.Context) (any, error) {
 			events, err := c.Admission.DecisionEvents(ctx, url.Values{"user": {"ana"}}, "3")
 			if err != nil {

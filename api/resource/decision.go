@@ -42,6 +42,41 @@ type Judgement struct {
 	Outcome string `json:"outcome" doc:"What came of it: applied, no_opinion, or how it ended the request."`
 }
 
+// DecisionExplanation is a decision, what each of the policies that judged it says of its
+// request as it was then, and what the present policies say.
+type DecisionExplanation struct {
+	Decision Decision         `json:"decision" doc:"The decision."`
+	Policies []DecidingPolicy `json:"policies" doc:"The policies that took part, shadow policies too, and whether they are still what they were."`
+	Then     *Verdict         `json:"then,omitempty" doc:"What the policies that took part say of the request, as they were then."`
+	Now      *Verdict         `json:"now,omitempty" doc:"What the present policies say of it."`
+	Unjudged string           `json:"unjudged,omitempty" doc:"Why then is absent, and now where it is too."`
+}
+
+// DecidingPolicy is a policy that took part in a decision, then and now.
+type DecidingPolicy struct {
+	ID      string `json:"id" doc:"Its id."`
+	Name    string `json:"name" doc:"Its name."`
+	Version uint64 `json:"version,omitempty" doc:"Its version by then: the log sequence of its last change."`
+	Present uint64 `json:"present_version,omitempty" doc:"Its present version; absent where it is gone."`
+	State   string `json:"state" doc:"Whether it is what it was."`
+}
+
+// The states of a policy that took part in a decision.
+const (
+	PolicyUnchanged = "unchanged"
+	PolicyChanged   = "changed"
+	PolicyGone      = "gone"
+	PolicyUnknown   = "unknown" // the decision does not say which version judged
+)
+
+// Verdict is what a set of admission policies says of a request.
+type Verdict struct {
+	Status  string       `json:"status" doc:"APPROVED, MODIFIED, or the code of the problem that the request would get."`
+	Policy  *Deciding    `json:"policy,omitempty" doc:"Who refuses, or fails."`
+	Detail  string       `json:"detail,omitempty" doc:"What is said then."`
+	Explain *Explanation `json:"explain,omitempty" doc:"What each policy of the set says; absent where the request cannot be evaluated."`
+}
+
 // ShadowDecision is what a shadow policy would have done.
 type ShadowDecision struct {
 	ID      string `json:"id" doc:"Its id."`

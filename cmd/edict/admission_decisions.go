@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -73,7 +72,7 @@ func (f decisionsFlags) filter(cmd *cobra.Command, now time.Time) (url.Values, e
 		if err != nil {
 			return nil, cli.Usage(cmd, "--%s %q: want a moment such as 2026-11-20T12:00:00Z, or how long ago, such as 2h", name, text)
 		}
-		q.Set(name, at.UTC().Format(time.RFC3339))
+		q.Set(name, at.UTC().Format(time.RFC3339Nano))
 	}
 	if f.watch && (f.since != "" || f.until != "") {
 		return nil, cli.Usage(cmd, "--watch shows what is decided from now on: leave --since and --until out")
@@ -156,7 +155,7 @@ func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client
 			return fmt.Errorf("read a decision: %w", err)
 		}
 		if a.format == formatTable {
-			fmt.Fprintln(a.stdout, strings.Join(decisionRow(d), "  "))
+			fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(decisionRow(d), "  "), ""))
 		} else {
 			fmt.Fprintln(a.stdout, text)
 		}
@@ -165,78 +164,4 @@ func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client
 		return nil
 	}
 	return cmp.Or(lines.Err(), cli.Failed(cli.Unavailable, "the plane has ended the stream"))
-}
-
-func (a admissionCommands) admissionExplainCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "explain DECISION-ID",
-		Short: "Explain a decision of the decision log",
-		Long: `Show a decision of the decision log, and what each admission policy says of its
-request as the policies are now. A request that was masked cannot be asked again.`,
-		Args: cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.admissionExplain(cmd, args[0]) },
-	}
-	a.clientFlags(cmd)
-	a.outputFlag(cmd)
-	return cmd
-}
-
-// explained is a stored decision, and what policies say of its request now.
-type explained struct {
-	Decision resource.Decision     `json:"decision"`
-	Status   string                `json:"status_now,omitempty"`
-	Explain  *resource.Explanation `json:"explain,omitempty"` // absent: it cannot be asked again
-}
-
-func (a admissionCommands) admissionExplain(cmd *cobra.Command, id string) error {
-	c, err := a.client(cmd)
-	if err != nil {
-		return err
-	}
-	found, err := collect(c.Admission.AllDecisions(cmd.Context(), url.Values{"decision": {id}}))
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
-		return cli.Failed(cli.NotFound, "no decision %s; see 'edict admission decisions'", id)
-	}
-	out := explained{Decision: found[0]}
-	if d := out.Decision; len(d.Masked) == 0 && d.Labels == nil {
-		request, err := json.Marshal(map[string]any{"request_payload": d.RequestPayload, "user_id": d.UserID, "tenant_id": d.TenantID})
-		if err != nil {
-			return fmt.Errorf("write the request: %w", err)
-		}
-		admitted, err := c.Admission.Evaluate(cmd.Context(), request, true)
-		var problem *client.Problem
-		switch {
-		case errors.As(err, &problem) && problem.Policy != nil:
-			out.Status, out.Explain = problem.Code, problem.Explain
-		case err != nil:
-			return err
-		default:
-			out.Status, out.Explain = admitted.Status, admitted.Explain
-		}
-	}
-	return a.print(out, func(w io.Writer) { writeExplained(w, out) })
-}
-
-func writeExplained(w io.Writer, x explained) {
-	d := x.Decision
-	fmt.Fprintf(w, "Decision:  %s\nTime:      %s\nWorker:    %s\nPolicies:  as of %d\nOutcome:   %s\n", d.DecisionID, stamp(d.Time), d.Worker, d.SnapshotVersion, d.Outcome)
-	if d.Policy != nil {
-		fmt.Fprintf(w, "Policy:    %s (%s)\nReason:    %s\n", d.Policy.Name, d.Policy.ID, d.Reason)
-	}
-	if d.UserID+d.TenantID != "" {
-		fmt.Fprintf(w, "Asked by:  %s\n", strings.TrimSpace(d.UserID+" "+d.TenantID))
-	}
-	fmt.Fprintf(w, "Request:   %s\n", d.RequestPayload)
-	if len(d.ResultPayload) > 0 {
-		fmt.Fprintf(w, "Result:    %s\n", d.ResultPayload)
-	}
-	if x.Explain == nil {
-		fmt.Fprintln(w, "Now:       it cannot be asked again: a part of it was masked, or its labels are not in it")
-		return
-	}
-	fmt.Fprintf(w, "Now:       %s\n", x.Status)
-	writeSteps(w, x.Explain)
 }

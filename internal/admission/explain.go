@@ -24,7 +24,7 @@ func (c *chain) step(p *Compiled) *Step {
 
 func (c *chain) newStep(of *Compiled) *Step {
 	p := &of.policy
-	return &Step{PolicyID: p.ID, PolicyName: p.Name, Level: p.Level, Priority: p.Priority, Mode: p.Mode, version: c.snapshot.changed(p.ID), owned: p.owned()}
+	return &Step{PolicyID: p.ID, PolicyName: p.Name, Level: p.Level, Priority: p.Priority, Mode: p.Mode, version: c.snapshot.Changed(p.ID), owned: p.owned()}
 }
 
 // finish writes down how a policy's part ended.

@@ -15,7 +15,7 @@ func (c *chain) judged(by *Compiled, outcome Outcome) {
 		c.judges = make([]Judge, 0, len(c.policies))
 	}
 	p := &by.policy
-	c.judges = append(c.judges, Judge{RecordedPolicy{p.ID, p.Name}, recordedPlace{p.Level, p.owned(), c.snapshot.changed(p.ID)}, outcome})
+	c.judges = append(c.judges, Judge{RecordedPolicy{p.ID, p.Name}, recordedPlace{p.Level, p.owned(), c.snapshot.Changed(p.ID)}, outcome})
 }
 
 // RecordedShadow is what a shadow policy would have done.

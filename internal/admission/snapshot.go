@@ -87,8 +87,8 @@ func (s *Snapshot) Find(id string) *Compiled {
 	return f.Compiled
 }
 
-// changed is the log sequence of the last change of the policy of that id; 0: there is none.
-func (s *Snapshot) changed(id string) uint64 {
+// Changed is the log sequence of the last change of the policy of that id; 0: there is none.
+func (s *Snapshot) Changed(id string) uint64 {
 	f, _ := s.byID.get(id)
 	return f.version
 }

@@ -89,7 +89,7 @@ func goods(made resource.Policy, admitted string) []good {
 			route: r, path: map[string]string{"project": project, "policy": id, "revision": rev, "node": "n1", "admission": admitted, "principal": "ops", "kind": "vertex", "name": "flor"},
 			query: url.Values{}, body: bodies[r.ID],
 		}
-		g.path["key"] = "net.up"
+		g.path["key"], g.path["seq"] = "net.up", "1"
 		if r.BodyType == "application/x-ndjson" {
 			g.header = []string{"Content-Type: application/x-ndjson"}
 		}

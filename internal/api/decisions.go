@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -26,6 +27,9 @@ type DecisionLog interface {
 type decisionHandlers struct {
 	log  DecisionLog // nil: this worker keeps none
 	auth *authorizer
+
+	registry *admission.Registry
+	event    func(ctx context.Context, seq uint64) (streams.Message, error) // of the log; nil: nobody reads it
 }
 
 const cursorDecisions = "d"
@@ -52,6 +56,11 @@ func (h *decisionHandlers) routes() []Route {
 			Params:   append([]Param{headerText("Last-Event-ID", "The seq of the last decision that was read.")}, filters...),
 			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Decision{}}}},
 			Problems: []string{CodeBadLastEventID, CodeLogUnavailable}, serve: h.follow,
+		},
+		{
+			Method: http.MethodGet, Pattern: "/api/v1/decisions/{seq}/explanation", ID: "explainDecision", Tag: "admission", Needs: access.Evaluate,
+			Summary: "Explain a decision: what the policies that judged it say of its request as they were then, and what the present ones say. Nothing is decided, and nothing written",
+			Answers: jsonAnswer(http.StatusOK, resource.DecisionExplanation{}), Problems: readProblems(CodeDecisionNotFound, CodeTooManyAtOnce), serve: h.explain,
 		},
 	}
 }

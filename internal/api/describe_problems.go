@@ -41,7 +41,7 @@ func formProblems(r Route) (codes []string) {
 			codes = append(codes, policy.CodeInvalidNodeID)
 		case "principal":
 			codes = append(codes, policy.CodeInvalidPrincipalID)
-		case "admission", "key":
+		case "admission", "key", "seq":
 		case "kind", "name":
 			codes = append(codes, policy.CodeInvalidArtifactName)
 		default:

@@ -126,16 +126,9 @@ func (a *admissionPolicies) judge(c *call, payload string, r admission.Request) 
 	}
 	r.Caller = c.principal
 	result, err := a.registry.Evaluate(c.r.Context(), r, admission.Options{Explain: full})
-	var explain *resource.Explanation
-	if full && result.Steps != nil {
-		explain = &resource.Explanation{SnapshotVersion: result.SnapshotVersion, Steps: make([]json.RawMessage, len(result.Steps))}
-		for i, step := range result.Steps {
-			b, err := json.Marshal(step)
-			if err != nil {
-				return result, nil, fmt.Errorf("encode step %d: %w", i, err)
-			}
-			explain.Steps[i] = b
-		}
+	explain, broken := explanationOf(result)
+	if broken != nil {
+		return result, nil, broken
 	}
 	if err == nil {
 		return result, explain, nil
@@ -146,4 +139,20 @@ func (a *admissionPolicies) judge(c *call, payload string, r admission.Request) 
 		pr.Explain = explain
 	}
 	return result, explain, err
+}
+
+// explanationOf is what each policy did, if that was asked for.
+func explanationOf(result admission.Result) (*resource.Explanation, error) {
+	if result.Steps == nil {
+		return nil, nil
+	}
+	explain := &resource.Explanation{SnapshotVersion: result.SnapshotVersion, Steps: make([]json.RawMessage, len(result.Steps))}
+	for i, step := range result.Steps {
+		b, err := json.Marshal(step)
+		if err != nil {
+			return nil, fmt.Errorf("encode step %d: %w", i, err)
+		}
+		explain.Steps[i] = b
+	}
+	return explain, nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"slices"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/policy"
@@ -52,6 +53,11 @@ func admissionHints() map[string]hint {
 		"Decision.result_payload":  {Schema: schema{Type: []string{"object", "null"}}, Optional: true},
 		"ShadowDecision":           says("What a shadow policy would have done."),
 		"Judgement":                says("A policy's part in a decision."),
+
+		"DecisionExplanation":  says("A decision, and what policies say of its request, then and now."),
+		"DecidingPolicy":       says("A policy that took part in a decision, then and now."),
+		"DecidingPolicy.state": {Schema: schema{Enum: []any{resource.PolicyUnchanged, resource.PolicyChanged, resource.PolicyGone, resource.PolicyUnknown}}},
+		"Verdict":              says("What a set of admission policies says of a request."),
 
 		"Evaluation":           says("A request that is to be admitted."),
 		"Evaluation.user_id":   optional,

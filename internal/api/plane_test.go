@@ -267,6 +267,9 @@ func (p *realPlane) register(t *testing.T) {
 	for d, err := range p.Admission.AllDecisions(ctx, url.Values{"user": {"ana"}}) {
 		require.NoError(t, err)
 		require.Equal(t, "d1", d.DecisionID)
+		x, err := p.Admission.ExplainDecision(ctx, d.Seq)
+		require.NoError(t, err)
+		require.Equal(t, "MODIFIED", x.Now.Status, "there is a policy by now")
 	}
 	events, err := p.Admission.DecisionEvents(ctx, nil, "0")
 	require.NoError(t, err)
