@@ -55,7 +55,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
 		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.probeCommand(), principals.accessCommand(),
 		keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), replayCommands{a}.replayCommand(),
-		snapshotCommands{a}.snapshotCommand(), a.logCommand(), a.errorsCommand(), a.versionCommand())
+		snapshotCommands{a}.snapshotCommand(), a.logCommand(), a.backupCommand(), a.restoreCommand(), a.errorsCommand(), a.versionCommand())
 	return root
 }
 

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// backupFlags are the flags of `backup`.
+type backupFlags struct {
+	nats, to string
+	keys     bool
+	data     string // of the plane, whose keys are copied
+	signing  string // the key's file, in place of data
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use: "backup --to DIR", Short: "Back up a running plane", Args: cli.Args(0, 0),
+		Long: `Back up the plane at --server while it runs: its log up to one event, as an archive
+(docs/archive.md), its public keys, and a manifest with the SHA-256 of each file and
+the digest of the plane's read model at that event. edict restore proves that it
+comes to the same.
+
+Run again with the same directory, it adds what is new. One that was cut off is
+finished in the same way.
+
+The key that signs is copied only with --with-keys, from the plane's data directory
+(--data), or from the file that the plane has as --signing-key. Whoever has it can
+sign as the plane. Without it no node trusts a plane that is restored.`,
+		Example: `  edict backup --to ./backup --with-keys --data ./data
+  edict backup --to ./backup --nats nats://10.0.0.1:4222`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Required(cmd, "to"); err != nil {
+				return err
+			}
+			return a.backup(cmd, f)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&f.to, "to", "", "directory of the backup, made when absent")
+	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log (EDICT_NATS; default that of the plane at --server)")
+	fromEnvironment(cmd, "nats")
+	a.natsCredsFlag(cmd)
+	cmd.Flags().BoolVar(&f.keys, "with-keys", false, "copy the key that signs, and those of a rotation under way")
+	cmd.Flags().StringVar(&f.data, "data", "data", "data directory of the plane, for --with-keys")
+	cmd.Flags().StringVar(&f.signing, "signing-key", "", "file of the key, in place of --data, for --with-keys")
+	return cmd
+}
+
+func (a *app) backup(cmd *cobra.Command, f backupFlags) error {
+	ctx := cmd.Context()
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	src, err := a.openLog(ctx, logFlags{nats: f.nats}, c)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	status, err := folded(ctx, c, src)
+	if err != nil {
+		return err
+	}
+	e, err := a.export(ctx, src, archive.ExportOptions{Dir: filepath.Join(f.to, archive.BackupLog), Until: status.Applied})
+	if err != nil {
+		return err
+	}
+	if e.Last != status.Applied {
+		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Server(), status.Applied)
+	}
+	if err := a.backupKeys(ctx, c, f); err != nil {
+		return err
+	}
+	m, err := archive.WriteManifest(f.to, archive.Manifest{Made: time.Now().UTC(), Build: cli.ReadBuild().String(), Log: e, Digest: status.Digest})
+	if err != nil {
+		return err
+	}
+	return a.print(m, func(w io.Writer) { writeBackup(w, f.to, m) })
+}
+
+func writeBackup(w io.Writer, dir string, m archive.Manifest) {
+	size := int64(0)
+	for _, f := range m.Files {
+		size += f.Bytes
+	}
+	const mib = 1 << 20
+	fmt.Fprintf(w, "Backup:     %s, %d files, %.1f MiB, made %s\n", dir, len(m.Files), float64(size)/mib, stamp(m.Made))
+	fmt.Fprintf(w, "Log:        %s, events %d to %d\n", m.Log.Log, m.Log.First, m.Log.Last)
+	fmt.Fprintf(w, "Chain hash: %s\n", m.Log.Chain)
+	fmt.Fprintf(w, "Digest:     %s\n", m.Digest)
+}
+
+// folded is the plane's status when its fold has reached what the log had before.
+func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Status, error) {
+	state, err := src.log.State(ctx)
+	if err != nil {
+		return resource.Status{}, err
+	}
+	if state.Messages == 0 {
+		return resource.Status{}, cli.Failed(cli.NotFound, "the log has no event yet: there is nothing to back up")
+	}
+	var b streams.Backoff
+	for {
+		status, err := c.Status(ctx, true)
+		if err != nil || status.Applied >= state.Last {
+			return status, err
+		}
+		if err := b.Pause(ctx); err != nil {
+			return status, err
+		}
+	}
+}
+
+// backupKeys writes the public keys, and the plane's own if they are asked for.
+func (a *app) backupKeys(ctx context.Context, c *client.Client, f backupFlags) error {
+	keys, err := c.Keys.List(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(resource.Items[resource.Key]{Items: keys}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := putFile(filepath.Join(f.to, archive.BackupKeys), append(text, '\n')); err != nil {
+		return err
+	}
+	// Those of an earlier backup are not those of this one.
+	if err := errors.Join(os.RemoveAll(filepath.Join(f.to, archive.BackupMore)), os.RemoveAll(filepath.Join(f.to, archive.BackupKey))); err != nil || !f.keys {
+		return err
+	}
+	from, more := f.signing, []string(nil)
+	if from == "" {
+		from = datadir.Dir(f.data).SigningKey()
+		if more, err = filepath.Glob(filepath.Join(datadir.Dir(f.data).Keys(), "*.key")); err != nil {
+			return err
+		}
+	}
+	signer, err := artifact.LoadSigner(from)
+	if err != nil {
+		return err
+	}
+	if id := signer.KeyID(); !lists(keys, id) {
+		return cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Server())
+	}
+	if err := copyKey(from, filepath.Join(f.to, archive.BackupKey)); err != nil {
+		return err
+	}
+	return copyKeys(more, filepath.Join(f.to, archive.BackupMore))
+}
+
+func lists(keys []resource.Key, id string) bool {
+	for _, k := range keys {
+		if k.KeyID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// copyKeys copies key files into a directory, which is made if there is one.
+func copyKeys(from []string, dir string) error {
+	for _, path := range from {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := copyKey(path, filepath.Join(dir, filepath.Base(path))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyKey copies a key so that its owner alone can read it.
+func copyKey(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return putFile(to, text)
+}
+
+// putFile writes a file that its owner alone can read, on the disk when it returns.
+func putFile(path string, text []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return artifact.CreateFile(path, text, 0o600)
+}

@@ -1,0 +1,190 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/edictdev/edict/artifact"
+)
+
+// The parts of a backup, below its directory.
+const (
+	BackupLog  = "log"         // the archive
+	BackupKeys = "keys.json"   // the plane's public keys, as nodes are given them
+	BackupKey  = "signing.key" // the key that signs, if it was asked for
+	BackupMore = "keys"        // the directory of its other keys, likewise
+
+	manifestName = "manifest.json"
+	backupForm   = "backup"
+)
+
+// Manifest says what a backup holds, and what a restore must come to.
+type Manifest struct {
+	Form    string    `json:"edict"`
+	Version int       `json:"version"`
+	Made    time.Time `json:"made"`  // by the clock of who made it
+	Build   string    `json:"build"` // the edict that did
+	Log     Extent    `json:"log"`
+	Digest  string    `json:"digest"` // of the read model at the log's last event, as the plane had it
+	Files   []File    `json:"files"`
+}
+
+// File is one file of a backup.
+type File struct {
+	Name   string `json:"name"` // below the backup, with slashes
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // 64 hex digits
+}
+
+// WriteManifest lists every file of the backup in dir but the manifest, and writes
+// that, last: a directory without one is no backup.
+func WriteManifest(dir string, m Manifest) (Manifest, error) {
+	m.Form, m.Version, m.Files = backupForm, Version, nil
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !listed(path, dir) {
+			return err
+		}
+		f, err := fileOf(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		f.Name = filepath.ToSlash(name)
+		m.Files = append(m.Files, f)
+		return err
+	})
+	if err != nil {
+		return m, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return m, err
+	}
+	temp := filepath.Join(dir, manifestName+unfinished)
+	if err := os.WriteFile(temp, append(text, '\n'), 0o600); err != nil {
+		return m, err
+	}
+	return m, errors.Join(artifact.SyncDir(temp), os.Rename(temp, filepath.Join(dir, manifestName)), artifact.SyncDir(dir))
+}
+
+// listed reports whether a manifest names a file: segments, and the keys.
+func listed(path, dir string) bool {
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return false
+	}
+	if in := filepath.Dir(name); in == BackupLog {
+		_, ok := firstOf(name)
+		return ok
+	} else if in == BackupMore {
+		return true
+	}
+	return name == BackupKeys || name == BackupKey
+}
+
+func fileOf(path string) (f File, err error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return f, err
+	}
+	defer r.Close()
+	h := sha256.New()
+	f.Bytes, err = io.Copy(h, r)
+	f.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return f, err
+}
+
+// Backup is a backup that was proved to be what its manifest says.
+type Backup struct {
+	Manifest Manifest
+	Archive  *Archive
+
+	dir string
+}
+
+// Path is where a part of the backup is; "" when it does not have it.
+func (b *Backup) Path(name string) string {
+	if !slices.ContainsFunc(b.Manifest.Files, func(f File) bool { return f.Name == name }) {
+		return ""
+	}
+	return filepath.Join(b.dir, filepath.FromSlash(name))
+}
+
+// OpenBackup reads all of a backup: every file that its manifest names, and every
+// line of its archive. Other files do not count: a later backup may have been cut
+// off. The error is a *FaultError where something is not what the manifest says.
+func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
+	m, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backup{Manifest: m, dir: dir}
+	var segments []string
+	for _, want := range m.Files {
+		if !filepath.IsLocal(want.Name) || !listed(filepath.Join(dir, want.Name), dir) {
+			return nil, &FaultError{File: manifestName, Detail: fmt.Sprintf("it names %q, which is no file of a backup", want.Name)}
+		}
+		have, err := fileOf(filepath.Join(dir, want.Name))
+		if err != nil {
+			return nil, fmt.Errorf("the manifest names a file that cannot be read: %w", err)
+		}
+		if have.Name = want.Name; have != want {
+			return nil, &FaultError{File: want.Name, Detail: fmt.Sprintf("it has %d bytes with SHA-256 %.16s, the manifest says %d with %.16s", have.Bytes, have.SHA256, want.Bytes, want.SHA256)}
+		}
+		if filepath.Dir(want.Name) == BackupLog {
+			segments = append(segments, filepath.Base(want.Name))
+		}
+	}
+	if b.Archive, err = Open(filepath.Join(dir, BackupLog)); err != nil {
+		return nil, err
+	}
+	b.Archive.Only(segments)
+	return b, b.proveArchive(ctx)
+}
+
+func (b *Backup) proveArchive(ctx context.Context) error {
+	if len(b.Archive.segments) == 0 {
+		return &FaultError{File: manifestName, Detail: "it names no segment of a log"}
+	}
+	e, err := b.Archive.Extent(ctx)
+	if err == nil {
+		err = b.Archive.whole(e)
+	}
+	if err == nil && e != b.Manifest.Log {
+		err = &FaultError{File: manifestName, Detail: fmt.Sprintf("it says events %d to %d of log %s with chain hash %.16s, the archive has %d to %d of log %s with %.16s",
+			b.Manifest.Log.First, b.Manifest.Log.Last, b.Manifest.Log.Log, b.Manifest.Log.Chain, e.First, e.Last, e.Log, e.Chain)}
+	}
+	return err
+}
+
+func readManifest(dir string) (m Manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, fmt.Errorf("%s is no backup, or one that was cut off: it has no %s: %w", dir, manifestName, fs.ErrNotExist)
+	}
+	if err != nil {
+		return m, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&m); err != nil || m.Form != backupForm {
+		return m, &FaultError{File: manifestName, Detail: "it is no manifest of a backup"}
+	}
+	if m.Version != Version {
+		return m, &FaultError{File: manifestName, Detail: fmt.Sprintf("the backup has version %d, this edict reads %d", m.Version, Version)}
+	}
+	if _, err := readHash(m.Digest); err != nil {
+		return m, &FaultError{File: manifestName, Detail: err.Error()}
+	}
+	return m, nil
+}
