@@ -49,13 +49,13 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(cli.FlagError)
-	policies, releases, principals := policyCommands{a}, releaseCommands{a}, accessCommands{a}
+	policies, releases, principals, backups := policyCommands{a}, releaseCommands{a}, accessCommands{a}, backupCommands{archiveCommands{a}}
 	cli.VersionFlag(root)
 	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
 		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.probeCommand(), principals.accessCommand(),
 		keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), replayCommands{a}.replayCommand(),
-		snapshotCommands{a}.snapshotCommand(), a.logCommand(), a.backupCommand(), a.restoreCommand(), a.errorsCommand(), a.versionCommand())
+		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand())
 	return root
 }
 

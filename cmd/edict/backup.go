@@ -22,6 +22,9 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
+// backupCommands back planes up, and restore them.
+type backupCommands struct{ archiveCommands }
+
 // backupFlags are the flags of `backup`.
 type backupFlags struct {
 	nats, to string
@@ -30,7 +33,7 @@ type backupFlags struct {
 	signing  string // the key's file, in place of data
 }
 
-func (a *app) backupCommand() *cobra.Command {
+func (a backupCommands) backupCommand() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
 		Use: "backup --to DIR", Short: "Back up a running plane", Args: cli.Args(0, 0),
@@ -66,7 +69,7 @@ sign as the plane. Without it no node trusts a plane that is restored.`,
 	return cmd
 }
 
-func (a *app) backup(cmd *cobra.Command, f backupFlags) error {
+func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	ctx := cmd.Context()
 	c, err := a.client(cmd)
 	if err != nil {
@@ -132,7 +135,7 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 }
 
 // backupKeys writes the public keys, and the plane's own if they are asked for.
-func (a *app) backupKeys(ctx context.Context, c *client.Client, f backupFlags) error {
+func (a backupCommands) backupKeys(ctx context.Context, c *client.Client, f backupFlags) error {
 	keys, err := c.Keys.List(ctx)
 	if err != nil {
 		return err

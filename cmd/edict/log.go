@@ -14,8 +14,9 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
+	archives := archiveCommands{a}
 	return group("log", "Verify the log, accept what it lost, and move it in archives",
-		a.logVerifyCommand(), a.logAcceptCommand(), a.logExportCommand(), a.logCatCommand(), a.logImportCommand())
+		a.logVerifyCommand(), a.logAcceptCommand(), archives.logExportCommand(), archives.logCatCommand(), archives.logImportCommand())
 }
 
 func (a *app) logVerifyCommand() *cobra.Command {
@@ -43,7 +44,7 @@ Exit code 1: the log, or the archive, is damaged.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
-				return a.verifyArchive(cmd, f, path)
+				return archiveCommands{a}.verifyArchive(cmd, f, path)
 			}
 			src, err := a.openServer(cmd, f)
 			if err != nil {

@@ -13,7 +13,10 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-func (a *app) logExportCommand() *cobra.Command {
+// archiveCommands write archives of the log, and read them.
+type archiveCommands struct{ *app }
+
+func (a archiveCommands) logExportCommand() *cobra.Command {
 	var f logFlags
 	var opt archive.ExportOptions
 	cmd := &cobra.Command{
@@ -54,7 +57,7 @@ The log is read from the NATS server of the plane at --server, from another one
 }
 
 // logOf opens the log that f names.
-func (a *app) logOf(cmd *cobra.Command, f logFlags) (*logSource, error) {
+func (a archiveCommands) logOf(cmd *cobra.Command, f logFlags) (*logSource, error) {
 	if err := f.override(cmd); err != nil {
 		return nil, err
 	}
@@ -66,7 +69,7 @@ func (a *app) logOf(cmd *cobra.Command, f logFlags) (*logSource, error) {
 }
 
 // export exports the log and shows how far that is.
-func (a *app) export(ctx context.Context, src *logSource, opt archive.ExportOptions) (archive.Extent, error) {
+func (a archiveCommands) export(ctx context.Context, src *logSource, opt archive.ExportOptions) (archive.Extent, error) {
 	bar := progress.Start(a.stderr, "exporting", "events", 0)
 	defer bar.Stop()
 	opt.Links = src.links
@@ -91,7 +94,7 @@ type archiveReport struct {
 
 // verifyArchive proves an archive, and compares it with the witness of a log where one
 // is reached.
-func (a *app) verifyArchive(cmd *cobra.Command, f logFlags, path string) error {
+func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path string) error {
 	src, err := a.logOf(cmd, f)
 	if err != nil && (f.nats != "" || f.log != "") {
 		return err

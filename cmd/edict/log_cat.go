@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/internal/wire"
 )
 
-func (a *app) logCatCommand() *cobra.Command {
+func (a archiveCommands) logCatCommand() *cobra.Command {
 	var from, until uint64
 	cmd := &cobra.Command{
 		Use: "cat ARCHIVE", Short: "Print the events of an archive", Args: cli.Args(1, 1),
@@ -38,7 +38,7 @@ segment that is read is proved; no plane is asked.`,
 	return cmd
 }
 
-func (a *app) cat(ar *archive.Archive, from, until uint64) error {
+func (a archiveCommands) cat(ar *archive.Archive, from, until uint64) error {
 	out := bufio.NewWriter(a.stdout)
 	title := a.format == formatTable
 	for m, err := range ar.Messages(from) {
@@ -64,7 +64,7 @@ func (a *app) cat(ar *archive.Archive, from, until uint64) error {
 // larger than memory.
 const catRow = "%-10v %-20s %-26s %8v   %s\n"
 
-func (a *app) catEvent(out *bufio.Writer, m *streams.Message) error {
+func (a archiveCommands) catEvent(out *bufio.Writer, m *streams.Message) error {
 	line := archive.Line(m)
 	switch a.format {
 	case formatJSON:

@@ -21,7 +21,7 @@ type newPlaneFlags struct {
 	replicas int
 }
 
-func (a *app) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
+func (a archiveCommands) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
 	cmd.Flags().StringVar(&f.data, "data", "", "new data directory, of a plane with an embedded server")
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of NATS servers that have no log, in place of --data")
 	cmd.Flags().IntVar(&f.replicas, "replicas", 1, "servers that keep the log, of those of --nats")
@@ -42,7 +42,7 @@ type newPlane struct {
 	fresh *datadir.Fresh // nil: servers of others
 }
 
-func (a *app) openNewPlane(ctx context.Context, f newPlaneFlags) (*newPlane, error) {
+func (a archiveCommands) openNewPlane(ctx context.Context, f newPlaneFlags) (*newPlane, error) {
 	if f.nats != "" {
 		src, err := a.openConn(ctx, logFlags{nats: f.nats, replicas: f.replicas}, nil)
 		return &newPlane{logSource: src}, err
@@ -73,7 +73,7 @@ func (p *newPlane) finish() error {
 	return p.fresh.Finish()
 }
 
-func (a *app) logImportCommand() *cobra.Command {
+func (a archiveCommands) logImportCommand() *cobra.Command {
 	var f newPlaneFlags
 	var opt archive.ImportOptions
 	var from string
@@ -109,7 +109,7 @@ After a crash run the same command again. The servers need nats-server 2.15.`,
 	return cmd
 }
 
-func (a *app) logImport(ctx context.Context, f newPlaneFlags, from string, opt archive.ImportOptions) error {
+func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from string, opt archive.ImportOptions) error {
 	ar, err := archive.Open(from)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (f newPlaneFlags) String() string {
 }
 
 // importInto imports an archive and shows how far that is.
-func (a *app) importInto(ctx context.Context, ar *archive.Archive, p *newPlane, e archive.Extent, opt archive.ImportOptions) (err error) {
+func (a archiveCommands) importInto(ctx context.Context, ar *archive.Archive, p *newPlane, e archive.Extent, opt archive.ImportOptions) (err error) {
 	bar := progress.Start(a.stderr, "importing", "events", int64(e.Last+1-e.First))
 	defer bar.Stop()
 	opt.Passed = func(seq uint64) { bar.Set(int64(seq + 1 - e.First)) }

@@ -128,7 +128,7 @@ func (a replayCommands) replayFrom(cmd *cobra.Command, f replayFlags, c *client.
 	return a.verify(ctx, live, r, result)
 }
 
-func (a *app) printResult(result snapshot.Result) error {
+func (a replayCommands) printResult(result snapshot.Result) error {
 	return a.print(result, func(w io.Writer) {
 		// The contract's form: one line, for people and programs alike.
 		fmt.Fprintf(w, `{"seq":%d,"rows":%d,"digest":"%s"}`+"\n", result.Seq, result.Rows, result.Digest)

@@ -40,7 +40,7 @@ func (a replayCommands) replayArchive(cmd *cobra.Command, f replayFlags) error {
 
 // foldArchive folds an archive up to a sequence, into a directory or into one that is
 // thrown away.
-func (a *app) foldArchive(ctx context.Context, ar *archive.Archive, data string, until uint64) (result snapshot.Result, err error) {
+func (a replayCommands) foldArchive(ctx context.Context, ar *archive.Archive, data string, until uint64) (result snapshot.Result, err error) {
 	opt, err := ar.StoreOptions(ctx)
 	if err != nil {
 		return result, err

@@ -17,7 +17,7 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-func (a *app) restoreCommand() *cobra.Command {
+func (a backupCommands) restoreCommand() *cobra.Command {
 	var f newPlaneFlags
 	var from string
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ type restored struct {
 	Keys   bool   `json:"keys"`   // the backup has the key that signs
 }
 
-func (a *app) restore(ctx context.Context, f newPlaneFlags, from string) error {
+func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from string) error {
 	b, err := archive.OpenBackup(ctx, from) // before anything is written
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *app) restore(ctx context.Context, f newPlaneFlags, from string) error {
 }
 
 // hintKeys says what is left to do, so that nodes trust the plane.
-func (a *app) hintKeys(f newPlaneFlags, b *archive.Backup, keys bool) {
+func (a backupCommands) hintKeys(f newPlaneFlags, b *archive.Backup, keys bool) {
 	switch {
 	case !keys:
 		fmt.Fprintln(a.stderr, "the backup has no signing key: put the plane's own in place before the start, or no node will trust what it is sent (docs/keys.md)")
@@ -107,7 +107,7 @@ func (a *app) hintKeys(f newPlaneFlags, b *archive.Backup, keys bool) {
 
 // prove folds the new log, and holds the digest against the manifest. The read model
 // stays in a data directory; it is thrown away otherwise.
-func (a *app) prove(ctx context.Context, log *streams.Log, fresh *datadir.Fresh, m archive.Manifest) (result snapshot.Result, err error) {
+func (a backupCommands) prove(ctx context.Context, log *streams.Log, fresh *datadir.Fresh, m archive.Manifest) (result snapshot.Result, err error) {
 	keep := ""
 	if fresh != nil {
 		keep = fresh.Dir().Store()
