@@ -251,6 +251,7 @@ func (n *newcomer) stop() {
 		}
 	}
 	n.running = nil
+	n.env = slices.DeleteFunc(n.env, func(v string) bool { return strings.HasPrefix(v, "EDICT_SERVER=") }) // of the plane that is gone
 }
 
 // terminal is where a command prints that runs on.

@@ -61,7 +61,7 @@ func NewProblem(status int, code, format string, args ...any) *Problem {
 // Error is the detail, with a line for each fault below it. Where the detail is that
 // of the one fault, it is said once.
 func (p *Problem) Error() string {
-	if len(p.Errors) == 1 && p.Errors[0].Detail == p.Detail && p.Errors[0].Code == p.Code {
+	if len(p.Errors) == 1 && strings.HasSuffix(p.Detail, p.Errors[0].Detail) && p.Errors[0].Code == p.Code {
 		return p.Errors[0].String()
 	}
 	var b strings.Builder

@@ -86,7 +86,7 @@ starting again would not help.`,
 	a.enforceFlags(cmd, &f)
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	a.clientFlags(cmd)
+	a.addressFlags(cmd)
 	return cmd
 }
 

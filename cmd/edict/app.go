@@ -28,6 +28,7 @@ type connection struct {
 	server  string
 	creds   credentials
 	project string
+	context string // name of --context
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -54,7 +55,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
 		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.probeCommand(), principals.accessCommand(),
-		keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), replayCommands{a}.replayCommand(),
+		contextCommands{a}.contextCommand(), keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), replayCommands{a}.replayCommand(),
 		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand())
 	return root
 }
@@ -69,8 +70,16 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// clientFlags gives a command the flags of those who speak to a plane.
+// clientFlags gives a command the flags of people who speak to a plane.
 func (a *connection) clientFlags(cmd *cobra.Command) {
+	a.contextFlag(cmd) // first, so that it comes after what the environment says
+	a.addressFlags(cmd)
+	cmd.Flags().StringVar(&a.creds.admin, "admin-server", "", "address of operators' routes, where these are not at --server (EDICT_ADMIN_SERVER)")
+	fromEnvironment(cmd, "admin-server")
+}
+
+// addressFlags gives a command the flags of services that speak to a plane.
+func (a *connection) addressFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.server, "server", defaultServer, "address of the plane (EDICT_SERVER)")
 	fromEnvironment(cmd, "server")
@@ -114,10 +123,7 @@ func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
 
 // client speaks to the plane of --server.
 func (a *connection) client(cmd *cobra.Command) (*client.Client, error) {
-	server := a.server
-	if !strings.Contains(server, "://") {
-		server = "http://" + server
-	}
+	server := withScheme(a.server)
 	shown, err := a.creds.http(cmd, server)
 	if err != nil {
 		return nil, err
@@ -127,6 +133,14 @@ func (a *connection) client(cmd *cobra.Command) (*client.Client, error) {
 		return nil, cli.Usage(cmd, "%v", err)
 	}
 	return c, nil
+}
+
+// withScheme is an address as a URL.
+func withScheme(address string) string {
+	if address == "" || strings.Contains(address, "://") {
+		return address
+	}
+	return "http://" + address
 }
 
 // projectID is the project of --project.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type credentials struct {
 	ca        string
 	cert, key string
 	nats      string // file, for NATS servers in operator mode
+	admin     string // address of operators' routes; empty: the server has them
 	// dial is how connections are made; nil: as ever.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -146,22 +148,39 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 		return nil, err
 	}
 	config, err := c.tls(cmd.Context())
-	if err != nil || config == nil && token == "" && c.dial == nil {
+	if err != nil || config == nil && token == "" && c.dial == nil && c.admin == "" {
 		return nil, err
 	}
-	u, err := url.Parse(server)
+	u, err := shownTo(cmd, "server", server, token)
 	if err != nil {
-		return nil, cli.Usage(cmd, "--server %q: %v", server, err)
+		return nil, err
 	}
-	if token != "" && u.Scheme != "https" && !local(u.Hostname()) {
-		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
+	admin, err := shownTo(cmd, "admin-server", withScheme(c.admin), token)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
 	if c.dial != nil {
 		transport.DialContext = c.dial
 	}
-	return &http.Client{Transport: &bearer{transport, u.Host, token}}, nil
+	shown := &bearer{transport, []string{u.Host, admin.Host}, token}
+	if admin.Host == "" {
+		return &http.Client{Transport: shown}, nil
+	}
+	return &http.Client{Transport: &elsewhere{shown, u.Host, admin}}, nil
+}
+
+// shownTo is an address that a token may be shown to.
+func shownTo(cmd *cobra.Command, flag, address, token string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, cli.Usage(cmd, "--%s %q: %v", flag, address, err)
+	}
+	if token != "" && u.Host != "" && u.Scheme != "https" && !local(u.Hostname()) {
+		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
+	}
+	return u, nil
 }
 
 func local(host string) bool {
@@ -169,15 +188,16 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bearer adds a token to what goes to one host.
+// bearer adds a token to what goes to the plane's hosts.
 type bearer struct {
-	next        http.RoundTripper
-	host, token string
+	next  http.RoundTripper
+	hosts []string
+	token string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" && r.URL.Host == b.host {
+	if b.token != "" && slices.Contains(b.hosts, r.URL.Host) {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
 	}

@@ -33,6 +33,9 @@ func explain(err error) string {
 	if errors.As(err, &p) && p.Code == "" {
 		return fmt.Sprintf("%v; is an edict plane at that address?", err)
 	}
+	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
+		return fmt.Sprintf("%v; operators' routes may be at another address: name it by --admin-server", err)
+	}
 	return strings.TrimSpace(err.Error())
 }
 

@@ -34,7 +34,7 @@ It asks once and does not wait, as a probe in a container or a unit wants.`,
 			return err
 		},
 	}
-	a.clientFlags(cmd)
+	a.addressFlags(cmd)
 	return cmd
 }
 

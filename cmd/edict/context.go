@@ -1,0 +1,238 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// contextCommands name planes, and choose one.
+type contextCommands struct{ *app }
+
+func (a contextCommands) contextCommand() *cobra.Command {
+	cmd := group("context", "Name planes, and choose the one that commands speak to",
+		a.contextAddCommand(), a.contextUseCommand(), a.contextListCommand(), a.contextRemoveCommand())
+	cmd.Long = `Name planes, each with its address and with who you are there, and choose the one that
+commands speak to. Flags and the environment count before the context. Who names
+another --server gets nothing of the context but its project: its token is for its
+server alone. The file is edict/contexts.json in $XDG_CONFIG_HOME.`
+	return cmd
+}
+
+func (a contextCommands) contextAddCommand() *cobra.Command {
+	var c planeContext
+	var use bool
+	cmd := &cobra.Command{
+		Use: "add NAME --server URL", Short: "Name a plane, or change what is known under its name", Args: cli.Args(1, 1),
+		Example: `  edict context add prod --server https://plane.example:8443 --ca ca.pem --token-file ana.token --use`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Required(cmd, "server"); err != nil {
+				return err
+			}
+			if c.Name = args[0]; !c.sound() {
+				return cli.Usage(cmd, "context %.80q: want a word of letters, digits, '-', '_' and '.'", c.Name)
+			}
+			if err := c.complete(cmd); err != nil {
+				return err
+			}
+			return a.addContext(c, use)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.Server, "server", "", "address of the plane")
+	flags.StringVar(&c.Admin, "admin-server", "", "address of its operators' routes, where these are not at --server")
+	flags.StringVar(&c.CA, "ca", "", "authorities that its certificate is checked against, PEM (default the system's)")
+	flags.StringVar(&c.TokenFile, "token-file", "", "`file` with your bearer token there")
+	flags.StringVar(&c.Project, "project", "", "project, a UUID (default the default project)")
+	flags.BoolVar(&use, "use", false, "choose it, too")
+	return cmd
+}
+
+// sound reports whether the name is one that can be typed.
+func (c planeContext) sound() bool {
+	return c.Name != "" && !strings.HasPrefix(c.Name, "-") && strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+}
+
+// complete checks a context, and has its paths mean the same in every directory.
+func (c *planeContext) complete(cmd *cobra.Command) (err error) {
+	for name, address := range map[string]string{"server": c.Server, "admin-server": c.Admin} {
+		if u, err := url.Parse(withScheme(address)); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return cli.Usage(cmd, "--%s %.200q: want http://host:port", name, address)
+		}
+	}
+	if _, err := uuid.Parse(c.Project); c.Project != "" && err != nil {
+		return cli.Usage(cmd, "--project %.80q is not a UUID", c.Project)
+	}
+	for _, path := range []*string{&c.CA, &c.TokenFile} {
+		if *path != "" && err == nil {
+			*path, err = filepath.Abs(*path)
+		}
+	}
+	return err
+}
+
+func (a contextCommands) addContext(c planeContext, use bool) error {
+	f, err := readContexts()
+	if err != nil {
+		return err
+	}
+	outcome := "added"
+	if at, err := f.find(c.Name); err == nil {
+		f.Contexts[at], outcome = c, "configured"
+	} else {
+		f.Contexts = append(f.Contexts, c)
+	}
+	slices.SortFunc(f.Contexts, func(x, y planeContext) int { return cmp.Compare(x.Name, y.Name) })
+	if use {
+		f.Current = c.Name
+	}
+	if err := f.write(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "context/%s %s\n", c.Name, outcome)
+	return err
+}
+
+func (a contextCommands) contextUseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Choose the plane that commands speak to", Args: cli.Args(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := readContexts()
+			if err != nil {
+				return err
+			}
+			at, err := f.find(args[0])
+			if err != nil {
+				return err
+			}
+			f.Current = args[0]
+			if err := f.write(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "context/%s is used: %s\n", args[0], f.Contexts[at].Server)
+			return err
+		},
+	}
+}
+
+func (a contextCommands) contextListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the planes that have names", Args: cli.Args(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			f, err := readContexts()
+			if err != nil {
+				return err
+			}
+			return printList(&a.console, contextListing(f.Current), append([]planeContext{}, f.Contexts...))
+		},
+	}
+	a.listFlags(cmd)
+	return cmd
+}
+
+func contextListing(current string) listing[planeContext] {
+	return listing[planeContext]{
+		kind: "context", name: func(c planeContext) string { return c.Name },
+		columns: []column[planeContext]{
+			{"used", func(c planeContext) string {
+				if c.Name == current {
+					return "*"
+				}
+				return ""
+			}, false},
+			{"name", func(c planeContext) string { return c.Name }, false},
+			{"server", func(c planeContext) string { return c.Server }, false},
+			{"admin server", func(c planeContext) string { return dash(c.Admin) }, false},
+			{"project", func(c planeContext) string { return cmp.Or(c.Project, "default") }, false},
+			{"token file", func(c planeContext) string { return dash(c.TokenFile) }, true},
+			{"ca", func(c planeContext) string { return dash(c.CA) }, true},
+		},
+	}
+}
+
+func (a contextCommands) contextRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Forget a plane's name", Args: cli.Args(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := readContexts()
+			if err != nil {
+				return err
+			}
+			at, err := f.find(args[0])
+			if err != nil {
+				return err
+			}
+			f.Contexts = slices.Delete(f.Contexts, at, at+1)
+			if f.Current == args[0] {
+				f.Current = ""
+			}
+			if err := f.write(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "context/%s removed\n", args[0])
+			return err
+		},
+	}
+}
+
+// contextFlag gives a command --context. What neither the command line nor the
+// environment says is the context's.
+func (a *connection) contextFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.context, "context", "", "plane to speak to, by a name of 'edict context' (default the one that is used) (EDICT_CONTEXT)")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.applyContext(cmd); err != nil {
+			return err
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+	fromEnvironment(cmd, "context")
+	_ = cmd.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) { // the flag was just made
+		f, _ := readContexts() // without them there is nothing to complete
+		for _, c := range f.Contexts {
+			names = append(names, c.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// applyContext sets the flags that were not given.
+func (a *connection) applyContext(cmd *cobra.Command) error {
+	f, err := readContexts()
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(a.context, f.Current)
+	if name == "" {
+		return nil
+	}
+	at, err := f.find(name)
+	if err != nil {
+		return err
+	}
+	c := f.Contexts[at]
+	values := [][2]string{{"project", c.Project}}
+	if !cmd.Flags().Changed("server") {
+		values = append(values, [2]string{"server", c.Server}, [2]string{"admin-server", c.Admin}, [2]string{"ca", c.CA}, [2]string{"token-file", c.TokenFile})
+	}
+	for _, v := range values {
+		if flag := cmd.Flags().Lookup(v[0]); flag == nil || flag.Changed || v[1] == "" {
+			continue
+		}
+		if err := cmd.Flags().Set(v[0], v[1]); err != nil {
+			return cli.Failed(cli.Unreadable, "context %s: %s: %v", name, v[0], err)
+		}
+	}
+	return nil
+}
