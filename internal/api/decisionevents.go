@@ -1,20 +1,22 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/edictdev/edict/api/resource"
 )
 
-// How often the log is looked at for a stream, and how often a stream that says nothing
-// says that it is there.
+// How often a stream that says nothing says that it is there, and how long it waits for
+// who reads nothing.
 const (
-	decisionsPace      = 500 * time.Millisecond
 	decisionsKeepAlive = 25 * time.Second
-	decisionsPatience  = 30 * time.Second // with who reads nothing
+	decisionsPatience  = 30 * time.Second
 )
 
 func (h *decisionHandlers) follow(c *call) error {
@@ -32,71 +34,101 @@ func (h *decisionHandlers) follow(c *call) error {
 	if err != nil {
 		return err
 	}
-	last = min(last, after)
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
 	defer h.auth.revalidate(c, cancel)()
 	c.w.Header().Set("Content-Type", mediaSSE)
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.w.WriteHeader(http.StatusOK)
-	s := decisionStream{c: c, rc: http.NewResponseController(c.w)}
+	s := decisionStream{c: c, rc: http.NewResponseController(c.w), w: w, last: min(last, after), quiet: time.NewTimer(decisionsKeepAlive)}
+	defer s.quiet.Stop()
 	if s.send(":hello\n\n") != nil {
 		return nil
 	}
-	ticker := time.NewTicker(decisionsPace)
-	defer ticker.Stop()
-	for {
-		if last, err = h.tell(s, w, last); err != nil {
+	live := h.feed.join(last)
+	defer live.leave()
+	for ctx.Err() == nil {
+		if h.tell(ctx, &s, live) != nil {
 			return nil // the client has left, or comes back with its last id
 		}
-		if s.quiet++; s.quiet > int(decisionsKeepAlive/decisionsPace) {
-			if s.send(":keep-alive\n\n") != nil {
-				return nil
+	}
+	return nil
+}
+
+// tell sends what there is, or else waits for more, for as long as a stream may say
+// nothing.
+func (h *decisionHandlers) tell(ctx context.Context, s *decisionStream, live *following) error {
+	found, at, floor, more, err := live.after(s.last)
+	switch {
+	case err != nil:
+		return err
+	case floor > 0:
+		return h.catchUp(s, floor)
+	case at > s.last:
+		for _, d := range found {
+			if err := s.decision(d.Decision); err != nil {
+				return err
 			}
-			s.quiet = 0
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
+		s.last = at
+		return nil
+	}
+	select {
+	case <-more:
+		return nil
+	case <-s.quiet.C:
+		return s.send(":keep-alive\n\n")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// tell sends what was decided after a sequence, and says how far that is.
-func (h *decisionHandlers) tell(s decisionStream, w wanted, after uint64) (last uint64, err error) {
-	first, last, err := h.extent(s.c)
-	if err != nil || last <= after {
-		return after, err
-	}
-	found, err := h.between(s.c, max(first, after+1), last)
+// catchUp sends some of what the log has up to a sequence.
+func (h *decisionHandlers) catchUp(s *decisionStream, to uint64) error {
+	first, _, err := h.extent(s.c)
 	if err != nil {
-		return after, err
+		return err
 	}
-	for _, d := range found {
-		d, ok := w.shown(s.c.who, d)
-		if !ok {
-			continue
-		}
-		text, err := json.Marshal(d)
+	from := max(first, s.last+1)
+	if to = min(to, from+decisionsAtOnce-1); from <= to {
+		found, err := h.between(s.c, from, to)
 		if err != nil {
-			return after, err
+			return err
 		}
-		if err := s.send(fmt.Sprintf("id: %d\nevent: decision\ndata: %s\n\n", d.Seq, text)); err != nil {
-			return after, err
+		for _, d := range found {
+			if err := s.decision(d); err != nil {
+				return err
+			}
 		}
 	}
-	return last, nil
+	s.last = max(to, from-1)
+	return nil
 }
 
 // decisionStream writes server-sent events.
 type decisionStream struct {
-	c     *call
-	rc    *http.ResponseController
-	quiet int
+	c    *call
+	rc   *http.ResponseController
+	w    wanted
+	last uint64 // all up to here were sent, as far as they are wanted
+
+	quiet *time.Timer // until it must say that it is there
 }
 
-func (s decisionStream) send(text string) error {
+func (s *decisionStream) decision(d resource.Decision) error {
+	d, ok := s.w.shown(s.c.who, d)
+	if !ok {
+		return nil
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return s.send(fmt.Sprintf("id: %d\nevent: decision\ndata: %s\n\n", d.Seq, text))
+}
+
+func (s *decisionStream) send(text string) error {
+	s.quiet.Reset(decisionsKeepAlive)
 	_ = s.rc.SetWriteDeadline(time.Now().Add(decisionsPatience)) // not every connection has one
 	if _, err := s.c.w.Write([]byte(text)); err != nil {
 		return err

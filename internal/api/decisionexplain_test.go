@@ -10,7 +10,6 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/api"
-	"github.com/edictdev/edict/internal/streams"
 )
 
 // recorded is a plane that keeps what it decides, without what the mask takes out.
@@ -33,7 +32,7 @@ func (l *decided) record(t *testing.T, r admission.Record) {
 	require.NoError(t, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = append(l.all, streams.Message{Seq: uint64(len(l.all) + 1), Body: text})
+	l.put(text)
 }
 
 func (p *plane) explained(seq int) resource.DecisionExplanation {

@@ -67,7 +67,7 @@ func tookPart(policy string, d resource.Decision) bool {
 }
 
 // visibleTo is a decision with the policies that who asks may see; false: he may not see
-// the decision. Who refused or failed is shown to all: the answer to the request named it.
+// the decision. The one that was given is shared, and stays as it is. Who refused or failed is shown to all: the answer to the request named it.
 func visibleTo(who *access.Principal, d resource.Decision) (resource.Decision, bool) {
 	if who == nil {
 		return d, true
@@ -79,7 +79,7 @@ func visibleTo(who *access.Principal, d resource.Decision) (resource.Decision, b
 		}
 		return who.MaySee(policy.Level(level), tenant, user)
 	}
-	d.Policies = slices.DeleteFunc(d.Policies, func(x resource.Judgement) bool { return !sees(x.Level, x.Owned) })
-	d.Shadows = slices.DeleteFunc(d.Shadows, func(x resource.ShadowDecision) bool { return !sees(x.Level, x.Owned) })
+	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(x resource.Judgement) bool { return !sees(x.Level, x.Owned) })
+	d.Shadows = slices.DeleteFunc(slices.Clone(d.Shadows), func(x resource.ShadowDecision) bool { return !sees(x.Level, x.Owned) })
 	return d, who.MaySee(policy.Tenant, d.TenantID, "") || who.MaySee(policy.User, "", d.UserID)
 }

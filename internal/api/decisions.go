@@ -21,12 +21,15 @@ type DecisionLog interface {
 	State(ctx context.Context) (streams.State, error)
 	// Read yields those from one sequence to another, oldest first.
 	Read(ctx context.Context, from, to uint64) iter.Seq2[[]streams.Message, error]
+	// Follow yields those from a sequence on, and those that come, until ctx ends.
+	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 }
 
 // decisionHandlers serve the decision log.
 type decisionHandlers struct {
 	log  DecisionLog // nil: this worker keeps none
 	auth *authorizer
+	feed decisionFeed
 
 	registry *admission.Registry
 	event    func(ctx context.Context, seq uint64) (streams.Message, error) // of the log; nil: nobody reads it
@@ -141,13 +144,17 @@ func (h *decisionHandlers) between(c *call, from, to uint64) (found []resource.D
 			return nil, unreadableDecisions(err)
 		}
 		for _, m := range batch {
-			var d resource.Decision
-			if json.Unmarshal(m.Body, &d) != nil {
-				continue // of a newer worker, or of nobody of ours
+			if d, ok := decisionOf(m); ok {
+				found = append(found, d)
 			}
-			d.Seq = m.Seq
-			found = append(found, d)
 		}
 	}
 	return found, c.r.Context().Err()
+}
+
+// decisionOf reads a decision; false: it is of a newer worker, or of nobody of ours.
+func decisionOf(m streams.Message) (d resource.Decision, ok bool) {
+	ok = json.Unmarshal(m.Body, &d) == nil
+	d.Seq = m.Seq
+	return d, ok
 }

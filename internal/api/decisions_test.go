@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -27,6 +28,62 @@ type decided struct {
 	mu    sync.Mutex
 	all   []streams.Message
 	first uint64
+	more  chan struct{} // closed when there is more; nil: nobody waits
+	gone  bool          // it cannot be followed any more
+	reads int
+	// followers are those who follow it now; all of them, since the log was made.
+	followers, followed int
+}
+
+func (l *decided) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
+	return func(yield func([]streams.Message, error) bool) {
+		l.count(1)
+		defer l.count(-1)
+		for next := from; ; {
+			l.mu.Lock()
+			if l.more == nil {
+				l.more = make(chan struct{})
+			}
+			found, more, gone := l.all[next-1:], l.more, l.gone
+			l.mu.Unlock()
+			if gone {
+				yield(nil, errors.New("it is gone"))
+				return
+			}
+			if len(found) > 0 {
+				next += uint64(len(found))
+				if !yield(found, nil) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (l *decided) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers += n
+	l.followed += max(n, 0)
+}
+
+// put appends, and wakes who waits. The caller has mu.
+func (l *decided) put(text []byte) {
+	l.all = append(l.all, streams.Message{Seq: uint64(len(l.all) + 1), Body: text})
+	l.wake()
+}
+
+func (l *decided) wake() {
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
 }
 
 func (l *decided) add(t testing.TB, d resource.Decision) {
@@ -36,7 +93,7 @@ func (l *decided) add(t testing.TB, d resource.Decision) {
 	d.DecisionID, d.Time, d.RequestPayload = fmt.Sprint("d", seq), epoch.Add(time.Duration(seq)*time.Minute), json.RawMessage(`{"a":1}`)
 	text, err := json.Marshal(d)
 	require.NoError(t, err)
-	l.all = append(l.all, streams.Message{Seq: seq, Body: text})
+	l.put(text)
 }
 
 func (l *decided) State(context.Context) (streams.State, error) {
@@ -48,6 +105,7 @@ func (l *decided) State(context.Context) (streams.State, error) {
 func (l *decided) Read(_ context.Context, from, to uint64) iter.Seq2[[]streams.Message, error] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.reads++
 	found := l.all[from-1 : min(to, uint64(len(l.all)))]
 	return func(yield func([]streams.Message, error) bool) { yield(found, nil) }
 }
@@ -223,4 +281,57 @@ func TestDecisionsAreFollowed(t *testing.T) {
 	id, _ = next(again)
 	require.Equal(t, "5", id)
 	p.want(400, "bad_last_event_id", p.do("GET", decisions+"/events", "", "Last-Event-ID: x"))
+}
+
+// Many who follow cost the log one follower, and none when they are gone.
+func TestManyWhoFollowDecisionsAreOneFollower(t *testing.T) {
+	log := decisionsOf(t, 1200)
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	server := httptest.NewServer(p.Handler)
+	defer server.Close()
+	var streams []*bufio.Scanner
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, after := range []string{"", "1", "1200"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+decisions+"/events", nil)
+		require.NoError(t, err)
+		if after != "" {
+			req.Header.Set("Last-Event-ID", after)
+		}
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		s := bufio.NewScanner(res.Body)
+		require.True(t, s.Scan())
+		streams = append(streams, s)
+	}
+	log.add(t, resource.Decision{Outcome: "approved"})
+	for i, first := range []int{1201, 2, 1201} {
+		for want := first; want <= 1201; {
+			require.True(t, streams[i].Scan())
+			if id, ok := strings.CutPrefix(streams[i].Text(), "id: "); ok {
+				require.Equal(t, fmt.Sprint(want), id)
+				for !strings.HasPrefix(streams[i].Text(), "data: ") {
+					require.True(t, streams[i].Scan())
+				}
+				want++
+			}
+		}
+	}
+	log.mu.Lock()
+	require.Equal(t, 1, log.followers)
+	require.Equal(t, 1, log.followed)
+	require.Equal(t, 3, log.reads, "only who was behind reads the log, in pieces")
+	log.gone = true
+	log.wake()
+	log.mu.Unlock()
+	for _, s := range streams {
+		for s.Scan() {
+			require.NotContains(t, s.Text(), "data:")
+		}
+	}
+	cancel()
+	server.Close()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	require.Zero(t, log.followers)
 }

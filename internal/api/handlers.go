@@ -149,7 +149,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
-	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, registry: d.Admission, event: d.Event}
+	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}
 	h.status = &statusHandlers{
 		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,
 	}

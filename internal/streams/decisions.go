@@ -131,6 +131,14 @@ func (d *Decisions) Read(ctx context.Context, from, to uint64) iter.Seq2[[]Messa
 	return f.follow(ctx)
 }
 
+// Follow yields batches of decisions from sequence from on, in order, until ctx ends.
+// Those that were dropped before they were read are missing. The iteration ends with
+// *DamagedError when the stream was deleted, or made anew.
+func (d *Decisions) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, error] {
+	f := follower{c: d.c, stream: DecisionsStream, next: max(from, 1), verify: d.same}
+	return f.follow(ctx)
+}
+
 func (d *Decisions) same(info *jetstream.StreamInfo) error {
 	if !info.Created.Equal(d.made) {
 		return &DamagedError{Detail: DecisionsStream + " was made anew; open it again"}

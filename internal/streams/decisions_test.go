@@ -47,6 +47,31 @@ func TestDecisionsAreReadInOrderAndTheOldestGoFirst(t *testing.T) {
 	require.Less(t, d.MaxDecision(), c.MaxPayload())
 }
 
+func TestDecisionsThatComeAreFollowed(t *testing.T) {
+	c := embedded(t)
+	d, err := OpenDecisions(within(t), c, DecisionsOptions{})
+	require.NoError(t, err)
+	write := func(n int) {
+		require.NoError(t, d.Write(within(t), []Decision{{Outcome: "approved", Body: fmt.Appendf(nil, `{"n":%d}`, n)}}))
+	}
+	write(1)
+	write(2)
+	next := uint64(2)
+	for batch, err := range d.Follow(within(t), next) {
+		require.NoError(t, err)
+		for _, m := range batch {
+			require.Equal(t, next, m.Seq)
+			require.Equal(t, fmt.Sprintf(`{"n":%d}`, m.Seq), string(m.Body))
+			next++
+		}
+		if next > 4 {
+			break
+		}
+		write(int(next))
+	}
+	require.Equal(t, uint64(5), next)
+}
+
 func TestADecisionLogThatGrowsForEverIsRefused(t *testing.T) {
 	c := embedded(t)
 	_, err := c.js.CreateStream(within(t), jetstream.StreamConfig{
