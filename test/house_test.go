@@ -103,6 +103,7 @@ var (
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
 		"github.com/gowebpki/jcs", "google.golang.org/grpc",
+		"github.com/cloudevents/sdk-go/v2/event", // the judge of our events
 	}
 )
 
