@@ -50,7 +50,7 @@ var DecisionCounts = []string{DecisionStored, DecisionDropped, DecisionFailed}
 type DecisionLog struct {
 	opt     DecisionLogOptions
 	queue   chan queued
-	bytes   atomic.Int64 // of the payloads in queue
+	bytes   atomic.Int64 // of what is in queue
 	dropped atomic.Int64 // and not reported in Options.Log yet
 }
 
@@ -62,7 +62,7 @@ type queued struct {
 // Bounds of what waits to be written.
 const (
 	queueLength = 4096
-	queueBytes  = 16 << 20 // of payloads, roughly as JSON
+	queueBytes  = 16 << 20 // of payloads and reasons, roughly as JSON
 )
 
 // NewDecisionLog makes a log; it writes nothing until it runs.
@@ -82,10 +82,9 @@ func (l *DecisionLog) Decided(d Decision) {
 	if errors.Is(d.Err, context.Canceled) {
 		return
 	}
-	q := queued{d, sizeOf(d.Request.Payload)}
-	if d.Result.Status == Modified {
-		q.bytes *= 2
-	}
+	// What a record does not tell would wait with it, and be as large as policies like.
+	d.Result.Steps, d.Result.Patches, d.Result.Shadows = nil, nil, outlined(d.Result.Shadows)
+	q := queued{d, d.size()}
 	if l.bytes.Add(int64(q.bytes)) <= queueBytes {
 		select {
 		case l.queue <- q:
@@ -100,6 +99,30 @@ func (l *DecisionLog) Decided(d Decision) {
 func (l *DecisionLog) drop(n int) {
 	l.dropped.Add(int64(n))
 	l.opt.Count(DecisionDropped, n)
+}
+
+// outlined are the steps with what a record tells of them.
+func outlined(steps []Step) []Step {
+	out := make([]Step, len(steps))
+	for i, s := range steps {
+		out[i] = Step{PolicyID: s.PolicyID, PolicyName: s.PolicyName, Level: s.Level, Outcome: s.Outcome, Reason: s.Reason, version: s.version, owned: s.owned}
+	}
+	return out
+}
+
+// size is roughly what a decision takes while it waits.
+func (d *Decision) size() int {
+	n := sizeOf(d.Request.Payload)
+	if d.Result.Status == Modified {
+		n *= 2
+	}
+	for _, s := range d.Result.Shadows {
+		n += len(s.Reason)
+	}
+	if d.Err != nil {
+		n += len(d.Err.Error())
+	}
+	return n
 }
 
 // sizeOf is roughly what a payload takes as JSON.
@@ -191,15 +214,22 @@ func (l *DecisionLog) store(ctx context.Context, batch []streams.Decision) {
 }
 
 // encode writes a decision down. One that is larger than a message loses its
-// payloads, and says so.
+// payloads, and what else may be large, and says so.
 func (l *DecisionLog) encode(d Decision) (streams.Decision, error) {
 	r := NewRecord(l.opt.Worker, d)
 	r.DecisionID = uuid.NewString()
 	l.opt.Mask.Apply(&r)
 	body, err := json.Marshal(r)
-	if err == nil && len(body) > l.opt.To.MaxDecision() {
-		Mask{{fieldRequest}, {fieldResult}, {fieldReason}}.Apply(&r)
-		body, err = json.Marshal(r)
+	most := l.opt.To.MaxDecision()
+	for _, m := range []Mask{{{fieldRequest}, {fieldResult}, {fieldReason}}, {{fieldLabels}, {fieldShadows}}} {
+		if err == nil && len(body) > most {
+			m.Apply(&r)
+			body, err = json.Marshal(r)
+		}
+	}
+	if err == nil && len(body) > most {
+		// Those that are written together with it would be lost, too.
+		err = fmt.Errorf("it has %d bytes without its payloads, a message at most %d", len(body), most)
 	}
 	if err != nil {
 		return streams.Decision{}, fmt.Errorf("write decision: %w", err)

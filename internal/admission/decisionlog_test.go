@@ -104,6 +104,47 @@ func TestADecisionThatIsTooLargeForAMessageLosesItsPayloads(t *testing.T) {
 	require.Equal(t, "ana", r.UserID)
 }
 
+func TestOneDecisionThatIsTooLargeTakesNoOtherWithIt(t *testing.T) {
+	s := &shelf{}
+	l := NewDecisionLog(DecisionLogOptions{To: s, Count: s.count})
+	small := Decision{Request: Request{Payload: map[string]any{}}}
+	l.Decided(small)
+	l.Decided(Decision{Result: Result{Shadows: []Step{{PolicyID: "p", Level: Global, Reason: strings.Repeat("x", 3000)}}}})
+	l.Decided(Decision{Request: Request{Labels: map[string]string{"a": strings.Repeat("x", 3000)}}})
+	l.Decided(Decision{Request: Request{ServiceType: strings.Repeat("x", 3000)}})
+	l.Decided(small)
+	runLog(t, l)()
+	require.Len(t, s.stored, 4)
+	var masked []string
+	for _, d := range s.stored {
+		require.LessOrEqual(t, len(d.Body), s.MaxDecision())
+		r, err := ReadRecord(d.Body)
+		require.NoError(t, err)
+		masked = append(masked, r.Masked...)
+	}
+	require.Equal(t, []string{"/shadows", "/labels"}, masked)
+	require.Equal(t, map[string]int{DecisionStored: 4, DecisionFailed: 1}, s.counts)
+}
+
+func TestWhatPoliciesSayIsCountedAmongWhatWaits(t *testing.T) {
+	s := &shelf{}
+	l := NewDecisionLog(DecisionLogOptions{To: s, Count: s.count})
+	large := strings.Repeat("x", 1<<20)
+	explained := Result{Steps: []Step{{Decision: large}}, Shadows: []Step{{Decision: large, Diff: []Change{{Value: large}}, Reason: "no"}}}
+	l.Decided(Decision{Result: explained})
+	require.Less(t, l.bytes.Load(), int64(1000))
+	waits := <-l.queue
+	require.Nil(t, waits.d.Result.Steps)
+	require.Equal(t, []Step{{Reason: "no"}}, waits.d.Result.Shadows)
+	require.NotNil(t, explained.Shadows[0].Decision, "who asked has it")
+	for range 50 {
+		l.Decided(Decision{Result: Result{Shadows: []Step{{Reason: large}}}})
+		l.Decided(Decision{Err: &Rejection{Reason: large}})
+	}
+	require.Greater(t, s.counts[DecisionDropped], 80)
+	require.LessOrEqual(t, l.bytes.Load(), int64(queueBytes))
+}
+
 func TestDecisionsThatCannotBeStoredAreCounted(t *testing.T) {
 	s := &shelf{fail: errors.New("no")}
 	l := NewDecisionLog(DecisionLogOptions{To: s, Count: s.count})
