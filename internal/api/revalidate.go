@@ -53,7 +53,12 @@ func (s *cachedDecision) decide() bool {
 	}
 	s.until, s.sure = a.access.Until(given)
 	who, err := a.access.Authenticate(ctx, given)
-	return err == nil && who.Decide(s.c.route.Needs, a.object(s.c)) == access.Allow
+	if err != nil || who.Decide(s.c.route.Needs, a.object(s.c)) != access.Allow {
+		return false
+	}
+	// Everybody may follow decisions: which ones he is shown, the relations say that he had
+	// when the stream began.
+	return s.c.route.Needs != access.SeeAdmission || slices.Equal(who.Relations(), s.c.who.Relations())
 }
 
 // revalidateEvery is how often each open stream is looked at again.

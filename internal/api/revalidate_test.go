@@ -150,6 +150,40 @@ func TestAStreamWhosePrincipalLosesItEnds(t *testing.T) {
 	})
 }
 
+func TestAStreamOfDecisionsEndsWithTheRelationsItBeganWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text, kept := access.NewToken(uuid.New(), time.Time{})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", "Bearer "+text)
+		w := &watched{}
+		grant := func(relations ...policy.Relation) {
+			w.registry = access.NewRegistry(w, access.Options{File: access.File{"ana": {
+				Principal: policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}}, Relations: relations,
+			}}})
+			w.seq.Add(1)
+		}
+		shop := policy.Relation{Kind: policy.ObjectTenant, Tenant: "shop", Name: policy.RelationAdmin}
+		grant(shop)
+		given, err := credentials(r)
+		require.NoError(t, err)
+		who, err := w.Authenticate(t.Context(), given)
+		require.NoError(t, err)
+		var ended atomic.Bool
+		a := &authorizer{access: w, model: w, clock: time.Now}
+		defer a.revalidate(&call{r: r, who: who, route: &Route{Needs: access.SeeAdmission}}, func() { ended.Store(true) })()
+		for _, held := range []bool{true, false} {
+			if held {
+				grant(shop)
+			} else {
+				grant() // no administrator of shop any more
+			}
+			time.Sleep(revalidateEvery)
+			synctest.Wait()
+			require.Equal(t, held, !ended.Load())
+		}
+	})
+}
+
 func TestAStreamWhoseTokenIsOverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{}
