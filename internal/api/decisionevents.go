@@ -91,18 +91,29 @@ func (h *decisionHandlers) catchUp(s *decisionStream, to uint64) error {
 	}
 	from := max(first, s.last+1)
 	if to = min(to, from+decisionsAtOnce-1); from <= to {
-		found, err := h.between(s.c, from, to)
-		if err != nil {
+		if err := h.send(s, from, to); err != nil {
 			return err
-		}
-		for _, d := range found {
-			if err := s.decision(d); err != nil {
-				return err
-			}
 		}
 	}
 	s.last = max(to, from-1)
 	return nil
+}
+
+// send sends what the log has from one sequence to another, as it is read.
+func (h *decisionHandlers) send(s *decisionStream, from, to uint64) error {
+	for batch, err := range h.log.Read(s.c.r.Context(), from, to) {
+		if err != nil {
+			return unreadableDecisions(err)
+		}
+		for _, m := range batch {
+			if d, ok := decisionOf(m); ok {
+				if err := s.decision(d); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.c.r.Context().Err()
 }
 
 // decisionStream writes server-sent events.

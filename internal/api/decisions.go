@@ -42,6 +42,8 @@ const cursorDecisions = "d"
 const (
 	decisionsAtOnce = 500
 	decisionsAPage  = 10_000
+	// As JSON, in the log. A page has one decision more than that at most.
+	decisionsPageBytes = 8 << 20
 )
 
 func (h *decisionHandlers) routes() []Route {
@@ -89,25 +91,22 @@ func (h *decisionHandlers) list(c *call) error {
 	}
 	page := resource.Page[resource.Decision]{Items: []resource.Decision{}}
 	next = min(next, last+1)
-	for read := 0; next > first && len(page.Items) < limit && read < decisionsAPage; read += decisionsAtOnce {
-		from := max(first, next-min(next, decisionsAtOnce))
-		found, err := h.between(c, from, next-1)
+	left := room{limit, decisionsPageBytes}
+	for read := 0; next > first && left.decisions > 0 && left.bytes > 0 && read < decisionsAPage; read += decisionsAtOnce {
+		p, err := h.piece(c, w, max(first, next-min(next, decisionsAtOnce)), next-1, left)
 		if err != nil {
 			return err
 		}
-		next = from
-		for _, d := range slices.Backward(found) {
-			if len(page.Items) == limit {
-				next = page.Items[limit-1].Seq
-				break
-			}
-			if !w.since.IsZero() && d.Time.Add(skew).Before(w.since) {
-				next = first // older ones are older still
-				break
-			}
-			if d, ok := w.shown(c.who, d); ok {
-				page.Items = append(page.Items, d)
-			}
+		for _, d := range slices.Backward(p.found) {
+			page.Items = append(page.Items, d.Decision)
+			left.decisions--
+			left.bytes -= d.bytes
+		}
+		if next = p.from; p.full {
+			break
+		}
+		if p.old {
+			next = first // older ones are older still
 		}
 	}
 	if next > first {
@@ -115,6 +114,48 @@ func (h *decisionHandlers) list(c *call) error {
 		page.NextCursor = &text
 	}
 	return c.json(http.StatusOK, page)
+}
+
+// room is what a page has room for.
+type room struct{ decisions, bytes int }
+
+// piece is a part of the log, as far as it is wanted.
+type piece struct {
+	found []*keptDecision // oldest first
+	from  uint64          // none below it was looked at
+	full  bool            // there was no room for older ones
+	old   bool            // some are older than whoever asks wants to know
+}
+
+// piece reads the log from one sequence to another. It holds no more than there is room
+// for, but for one decision: a page of large ones must not cost a gigabyte.
+func (h *decisionHandlers) piece(c *call, w wanted, from, to uint64, left room) (p piece, err error) {
+	p.from = from
+	bytes := 0
+	for batch, err := range h.log.Read(c.r.Context(), from, to) {
+		if err != nil {
+			return p, unreadableDecisions(err)
+		}
+		for _, m := range batch {
+			d, ok := decisionOf(m)
+			if !ok {
+				continue
+			}
+			p.old = p.old || !w.since.IsZero() && d.Time.Add(skew).Before(w.since)
+			if d, ok = w.shown(c.who, d); ok {
+				p.found = append(p.found, &keptDecision{d, len(m.Body)})
+				bytes += len(m.Body)
+			}
+			for len(p.found) > left.decisions || len(p.found) > 1 && bytes > left.bytes {
+				bytes -= p.found[0].bytes
+				p.found, p.full = slices.Delete(p.found, 0, 1), true
+			}
+		}
+	}
+	if p.full {
+		p.from = p.found[0].Seq
+	}
+	return p, c.r.Context().Err()
 }
 
 // skew is how far decisions may stand behind others in the log that are newer, for
@@ -135,21 +176,6 @@ func (h *decisionHandlers) extent(c *call) (first, last uint64, err error) {
 
 func unreadableDecisions(err error) error {
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the decision log cannot be read: %v", err)
-}
-
-// between reads the decisions from one sequence to another, oldest first.
-func (h *decisionHandlers) between(c *call, from, to uint64) (found []resource.Decision, err error) {
-	for batch, err := range h.log.Read(c.r.Context(), from, to) {
-		if err != nil {
-			return nil, unreadableDecisions(err)
-		}
-		for _, m := range batch {
-			if d, ok := decisionOf(m); ok {
-				found = append(found, d)
-			}
-		}
-	}
-	return found, c.r.Context().Err()
 }
 
 // decisionOf reads a decision; false: it is of a newer worker, or of nobody of ours.

@@ -227,6 +227,21 @@ func TestManyDecisionsAreReadInPieces(t *testing.T) {
 	require.NotNil(t, page.NextCursor)
 }
 
+func TestAPageOfLargeDecisionsIsBounded(t *testing.T) {
+	log := &decided{}
+	var want []uint64
+	for seq := uint64(30); seq > 0; seq-- {
+		want = append(want, seq)
+		log.add(t, resource.Decision{Outcome: "rejected", Reason: strings.Repeat("x", 1<<20)})
+	}
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	a := p.do("GET", decisions+"?limit=30", "")
+	require.Less(t, len(a.body), 10<<20)
+	require.NotNil(t, into[resource.Page[resource.Decision]](t, a).NextCursor)
+	require.Equal(t, want, p.decisionSeqs("limit=30"), "the others follow")
+	require.Equal(t, []uint64{7}, p.decisionSeqs("decision=d7&limit=30"))
+}
+
 func TestTenantsSeeTheirOwnDecisions(t *testing.T) {
 	log := decisionsOf(t, 4)
 	p, tokens := guarded(t, map[string][]string{"root": {"plane#admin"}, "reader": {"plane#read"}, "boss": {"tenant:shop#admin"}, "ben": {}, "eve": {}}, func(d *api.Deps) { d.Decisions = log })
