@@ -1,0 +1,250 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// bounds are those of single functions.
+var bounds = map[string]guard{
+	"concat":                           boundConcat,
+	"sprintf":                          boundSprintf,
+	"replace":                          boundReplace,
+	"strings.replace_n":                boundReplaceN,
+	"regex.replace":                    boundRegexReplace,
+	"regex.match":                      boundRegex(0, 1),
+	"regex.is_valid":                   boundRegex(0, 0),
+	"regex.split":                      boundRegex(0, 1),
+	"regex.find_n":                     boundRegex(0, 1),
+	"regex.find_all_string_submatch_n": boundRegex(0, 1),
+	"regex.template_match":             boundRegex(0, 1),
+	"numbers.range":                    boundRange,
+	"numbers.range_step":               boundRange,
+	"net.cidr_expand":                  boundNetwork,
+	"json.unmarshal":                   boundNumbers,
+	"yaml.unmarshal":                   boundNumbers,
+	"to_number":                        boundNumbers,
+	"units.parse":                      boundNumbers,
+	"units.parse_bytes":                boundNumbers,
+	"json.marshal":                     boundWalk,
+	"json.marshal_with_options":        boundWalk,
+	"yaml.marshal":                     boundWalk,
+	"json.patch":                       boundWalk,
+	"json.filter":                      boundWalk,
+	"json.remove":                      boundWalk,
+	"object.union":                     boundWalk,
+	"object.union_n":                   boundWalk,
+	"object.subset":                    boundWalk,
+	"object.filter":                    boundWalk,
+	"object.remove":                    boundWalk,
+	"urlquery.encode_object":           boundWalk,
+	"walk":                             boundFirst,
+	"sort":                             boundWalk,
+	"equal":                            boundWalk,
+	"neq":                              boundWalk,
+	"lt":                               boundWalk,
+	"lte":                              boundWalk,
+	"gt":                               boundWalk,
+	"gte":                              boundWalk,
+	"internal.template_string":         boundWalk,
+	"internal.print":                   boundWalk,
+	"internal.member_2":                boundWalk,
+	"internal.member_3":                boundWalk,
+	"array.flatten":                    boundWalk,
+	"minus":                            boundWalk, // of sets too
+	"and":                              boundWalk,
+	"or":                               boundWalk,
+	"intersection":                     boundWalk,
+	"union":                            boundWalk,
+	"max":                              boundWalk,
+	"min":                              boundWalk,
+	"graph.reachable":                  boundWalk,
+}
+
+func text(t *ast.Term) string {
+	s, _ := t.Value.(ast.String)
+	return string(s)
+}
+
+// elements calls f for each element of an array or a set.
+func elements(t *ast.Term, f func(*ast.Term)) {
+	switch v := t.Value.(type) {
+	case *ast.Array:
+		v.Foreach(f)
+	case ast.Set:
+		v.Foreach(f)
+	}
+}
+
+func atMost(n int) (work int, err error) {
+	if n > maxText {
+		return 0, errText
+	}
+	return n / textPerStep, nil
+}
+
+func boundConcat(operands []*ast.Term) (work int, err error) {
+	n := 0
+	elements(operands[1], func(t *ast.Term) { n += len(text(t)) + len(text(operands[0])) })
+	return atMost(n)
+}
+
+// boundSprintf adds up what a format may print: each number in it may be a
+// width, and each verb may print the longest argument again.
+func boundSprintf(operands []*ast.Term) (work int, err error) {
+	if work, err = boundWalk(operands); err != nil {
+		return work, err
+	}
+	format := text(operands[0])
+	longest := 0
+	elements(operands[1], func(t *ast.Term) {
+		n := len(text(t))
+		if n == 0 {
+			n = t.StringLength()
+		}
+		if i, ok := t.Value.(ast.Number); ok && strings.Contains(format, "*") {
+			width, _ := strconv.Atoi(string(i))
+			n = max(n, width, -width)
+		}
+		longest = max(longest, n)
+	})
+	n := len(format) + strings.Count(format, "%")*longest
+	for i := 0; i < len(format); i++ {
+		digits := 0
+		for ; i < len(format) && '0' <= format[i] && format[i] <= '9'; i++ {
+			digits = min(10*digits+int(format[i]-'0'), maxText+1)
+		}
+		n += digits
+	}
+	more, err := atMost(n)
+	return work + more, err
+}
+
+func boundReplace(operands []*ast.Term) (work int, err error) {
+	s, old, now := text(operands[0]), text(operands[1]), text(operands[2])
+	return atMost(len(s) + strings.Count(s, old)*max(len(now)-len(old), 0))
+}
+
+func boundReplaceN(operands []*ast.Term) (work int, err error) {
+	patterns, ok := operands[0].Value.(ast.Object)
+	if !ok {
+		return 0, nil
+	}
+	longest := 0
+	patterns.Foreach(func(_, now *ast.Term) { longest = max(longest, len(text(now))) })
+	n := 0
+	s := text(operands[1])
+	patterns.Foreach(func(old, _ *ast.Term) { n += strings.Count(s, text(old)) })
+	return atMost(len(s) + n*longest)
+}
+
+func boundRegexReplace(operands []*ast.Term) (work int, err error) {
+	if work, err = boundRegex(1, 0)(operands); err != nil {
+		return work, err
+	}
+	s, now := text(operands[0]), text(operands[2])
+	more, err := atMost((len(s)+1)*len(now) + strings.Count(now, "$")*len(s))
+	return work + more, err
+}
+
+// boundRegex bounds matching the pattern among the operands against the text
+// among them.
+func boundRegex(pattern, subject int) guard {
+	return func(operands []*ast.Term) (work int, err error) {
+		instructions, err := patternCost(text(operands[pattern]))
+		var invalid *syntax.Error
+		switch {
+		case errors.As(err, &invalid):
+			return 0, nil // the function says so itself
+		case err != nil:
+			return 0, err
+		case instructions*len(text(operands[subject])) > maxMatching:
+			return 0, errors.New("matching this regular expression against so long a text")
+		}
+		return instructions * len(text(operands[subject])) / matchingPerStep, nil
+	}
+}
+
+func boundRange(operands []*ast.Term) (work int, err error) {
+	from, ok := operands[0].Value.(ast.Number)
+	to, also := operands[1].Value.(ast.Number)
+	if !ok || !also {
+		return 0, nil
+	}
+	a, _ := from.Int64()
+	b, fits := to.Int64()
+	n := max(a-b, b-a)
+	if !fits || n < 0 || n > maxElements {
+		return 0, fmt.Errorf("a range of more than %d numbers", maxElements)
+	}
+	return int(n) / elementsPerStep, nil
+}
+
+func boundNetwork(operands []*ast.Term) (work int, err error) {
+	_, bits, _ := strings.Cut(text(operands[0]), "/")
+	n, err := strconv.Atoi(bits)
+	whole := 32
+	if strings.Contains(text(operands[0]), ":") {
+		whole = 128
+	}
+	if err == nil && whole-n > 16 {
+		return 0, errors.New("a network of more than 65,536 addresses")
+	}
+	return (1 << 16) / elementsPerStep, nil
+}
+
+// boundNumbers refuses a text that may hold an enormous number.
+func boundNumbers(operands []*ast.Term) (work int, err error) {
+	s := text(operands[0])
+	for i := 0; i < len(s); i++ {
+		if s[i] != 'e' && s[i] != 'E' {
+			continue
+		}
+		digits := strings.TrimLeft(strings.TrimLeft(s[i+1:min(len(s), i+64)], "+-"), "0")
+		if n := len(digits) - len(strings.TrimLeft(digits, "0123456789")); n > 3 && i > 0 && ('0' <= s[i-1] && s[i-1] <= '9' || s[i-1] == '.') {
+			return 0, errNumber
+		}
+	}
+	return 0, nil
+}
+
+var errParts = fmt.Errorf("a value of more than %d parts", maxParts)
+
+// boundWalk bounds the operands of a function that walks them.
+func boundWalk(operands []*ast.Term) (work int, err error) {
+	left := maxParts
+	for _, t := range operands {
+		if walk(t, &left); left < 0 {
+			return 0, errParts
+		}
+	}
+	return (maxParts - left) / partsPerStep, nil
+}
+
+func boundFirst(operands []*ast.Term) (work int, err error) { return boundWalk(operands[:1]) }
+
+// walk takes one from what is left for each part of a value.
+func walk(t *ast.Term, left *int) {
+	if *left--; *left < 0 {
+		return
+	}
+	deeper := func(t *ast.Term) {
+		if *left >= 0 {
+			walk(t, left)
+		}
+	}
+	switch v := t.Value.(type) {
+	case ast.Object:
+		v.Foreach(func(k, e *ast.Term) {
+			deeper(k)
+			deeper(e)
+		})
+	case *ast.Array, ast.Set:
+		elements(t, deeper)
+	}
+}
