@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,10 +11,8 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
-	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -91,7 +85,7 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if e.Last != status.Applied {
 		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Server(), status.Applied)
 	}
-	if err := a.backupKeys(ctx, c, f); err != nil {
+	if err := a.backupKeys(ctx, c, src.conn, f); err != nil {
 		return err
 	}
 	m, err := archive.WriteManifest(f.to, archive.Manifest{Made: time.Now().UTC(), Build: cli.ReadBuild().String(), Log: e, Digest: status.Digest})
@@ -132,80 +126,4 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 			return status, err
 		}
 	}
-}
-
-// backupKeys writes the public keys, and the plane's own if they are asked for.
-func (a backupCommands) backupKeys(ctx context.Context, c *client.Client, f backupFlags) error {
-	keys, err := c.Keys.List(ctx)
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(resource.Items[resource.Key]{Items: keys}, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := putFile(filepath.Join(f.to, archive.BackupKeys), append(text, '\n')); err != nil {
-		return err
-	}
-	// Those of an earlier backup are not those of this one.
-	if err := errors.Join(os.RemoveAll(filepath.Join(f.to, archive.BackupMore)), os.RemoveAll(filepath.Join(f.to, archive.BackupKey))); err != nil || !f.keys {
-		return err
-	}
-	from, more := f.signing, []string(nil)
-	if from == "" {
-		from = datadir.Dir(f.data).SigningKey()
-		if more, err = filepath.Glob(filepath.Join(datadir.Dir(f.data).Keys(), "*.key")); err != nil {
-			return err
-		}
-	}
-	signer, err := artifact.LoadSigner(from)
-	if err != nil {
-		return err
-	}
-	if id := signer.KeyID(); !lists(keys, id) {
-		return cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Server())
-	}
-	if err := copyKey(from, filepath.Join(f.to, archive.BackupKey)); err != nil {
-		return err
-	}
-	return copyKeys(more, filepath.Join(f.to, archive.BackupMore))
-}
-
-func lists(keys []resource.Key, id string) bool {
-	for _, k := range keys {
-		if k.KeyID == id {
-			return true
-		}
-	}
-	return false
-}
-
-// copyKeys copies key files into a directory, which is made if there is one.
-func copyKeys(from []string, dir string) error {
-	for _, path := range from {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := copyKey(path, filepath.Join(dir, filepath.Base(path))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyKey copies a key so that its owner alone can read it.
-func copyKey(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return putFile(to, text)
-}
-
-// putFile writes a file that its owner alone can read, on the disk when it returns.
-func putFile(path string, text []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return artifact.CreateFile(path, text, 0o600)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,10 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 		Prove: func(ctx context.Context, log *streams.Log) error {
 			result, err := a.prove(ctx, log, p.fresh, b.Manifest)
 			r.Seq, r.Rows, r.Digest = result.Seq, result.Rows, result.Digest
-			return err
+			if err != nil {
+				return err
+			}
+			return restoreAgreed(ctx, b, p.conn)
 		},
 	})
 	if err == nil && p.fresh != nil {
@@ -99,7 +101,7 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 func (a backupCommands) hintKeys(f newPlaneFlags, b *archive.Backup, keys bool) {
 	switch {
 	case !keys:
-		fmt.Fprintln(a.stderr, "the backup has no signing key: put the plane's own in place before the start, or no node will trust what it is sent (docs/keys.md)")
+		fmt.Fprintln(a.stderr, "the backup has no signing key: the plane does not start before its own is in place (docs/keys.md)")
 	case f.nats != "":
 		fmt.Fprintf(a.stderr, "give every worker the key: --signing-key %s\n", b.Path(archive.BackupKey))
 	}
@@ -133,20 +135,4 @@ func (a backupCommands) prove(ctx context.Context, log *streams.Log, fresh *data
 			result.Seq, result.Digest, m.Digest)
 	}
 	return result, err
-}
-
-// restoreKeys copies the keys of a backup to where a plane has them.
-func restoreKeys(b *archive.Backup, to datadir.Dir) error {
-	if key := b.Path(archive.BackupKey); key != "" {
-		if err := copyKey(key, to.SigningKey()); err != nil {
-			return err
-		}
-	}
-	var more []string
-	for _, f := range b.Manifest.Files {
-		if path.Dir(f.Name) == archive.BackupMore {
-			more = append(more, b.Path(f.Name))
-		}
-	}
-	return copyKeys(more, to.Keys())
 }

@@ -25,6 +25,9 @@ const (
 	BackupKey  = "signing.key" // the key that signs, if it was asked for
 	BackupMore = "keys"        // the directory of its other keys, likewise
 
+	BackupRecord = "signing-key.json" // the record of which key signs, and of those that it replaced
+	BackupMarker = "marker.json"      // the secret that marks events of workers, if the key was asked for
+
 	manifestName = "manifest.json"
 	backupForm   = "backup"
 )
@@ -90,7 +93,7 @@ func listed(path, dir string) bool {
 	} else if in == BackupMore {
 		return true
 	}
-	return name == BackupKeys || name == BackupKey
+	return slices.Contains([]string{BackupKeys, BackupKey, BackupRecord, BackupMarker}, name)
 }
 
 func fileOf(path string) (f File, err error) {

@@ -296,7 +296,7 @@ func (m *Manager) watchRecord(ctx context.Context) error {
 			return err
 		}
 		for _, e := range entries {
-			if e.Key != recordKey || e.Gone {
+			if e.Key != RecordKey || e.Gone {
 				continue
 			}
 			r, err := parseRecord(e.Value, e.Revision)

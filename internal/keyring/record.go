@@ -17,8 +17,8 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// recordKey names the record in its bucket.
-const recordKey = "signing-key"
+// RecordKey names the record in bucket EDICT_META that says which key signs.
+const RecordKey = "signing-key"
 
 // Bucket is what is asked of bucket EDICT_META; *streams.Bucket is one. What the
 // methods promise is said there.
@@ -112,7 +112,7 @@ func (r record) event() policy.KeyRotated {
 }
 
 func readRecord(ctx context.Context, bucket Bucket) (record, error) {
-	text, revision, err := bucket.Get(ctx, recordKey)
+	text, revision, err := bucket.Get(ctx, RecordKey)
 	if err != nil {
 		return record{}, fmt.Errorf("read the plane's key: %w", err)
 	}
@@ -137,9 +137,9 @@ func writeRecord(ctx context.Context, bucket Bucket, r record) (record, error) {
 	}
 	var revision uint64
 	if r.revision == 0 {
-		revision, err = bucket.Create(ctx, recordKey, value, 0)
+		revision, err = bucket.Create(ctx, RecordKey, value, 0)
 	} else {
-		revision, err = bucket.Update(ctx, recordKey, value, r.revision, 0)
+		revision, err = bucket.Update(ctx, RecordKey, value, r.revision, 0)
 	}
 	if err == nil {
 		r.revision = revision

@@ -17,8 +17,8 @@ import (
 // HeaderMark is the mark of an event that a worker of the plane appended.
 const HeaderMark = "Edict-Mark"
 
-// markerKey names the marker's secret in the bucket of what workers agree on.
-const markerKey = "marker"
+// MarkerKey names the marker, with its secret, in the bucket of what workers agree on.
+const MarkerKey = "marker"
 
 // markSize is how much of a mark is kept with each event: 96 bits.
 const markSize = 12
@@ -39,14 +39,14 @@ type markerRecord struct {
 // OpenMarker reads the plane's marker, or makes it: head is then the last
 // event that has no mark.
 func OpenMarker(ctx context.Context, b *Bucket, head uint64) (*Marker, error) {
-	value, _, err := b.Get(ctx, markerKey)
+	value, _, err := b.Get(ctx, MarkerKey)
 	if errors.Is(err, ErrNotFound) {
 		made := markerRecord{make([]byte, sha256.Size), head}
 		rand.Read(made.Secret)        // never fails
 		value, _ = json.Marshal(made) // bytes and a number
-		_, err = b.Create(ctx, markerKey, value, 0)
+		_, err = b.Create(ctx, MarkerKey, value, 0)
 		if errors.Is(err, ErrWrongSequence) { // another worker was first
-			value, _, err = b.Get(ctx, markerKey)
+			value, _, err = b.Get(ctx, MarkerKey)
 		}
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func OpenMarker(ctx context.Context, b *Bucket, head uint64) (*Marker, error) {
 	}
 	var r markerRecord
 	if err := json.Unmarshal(value, &r); err != nil || len(r.Secret) != sha256.Size {
-		return nil, fmt.Errorf("bucket %s, key %s: it holds no marker; delete the key, and events of before are shown as they name themselves", b.Name(), markerKey)
+		return nil, fmt.Errorf("bucket %s, key %s: it holds no marker; delete the key, and events of before are shown as they name themselves", b.Name(), MarkerKey)
 	}
 	return &Marker{r.Secret, r.From}, nil
 }

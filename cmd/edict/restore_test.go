@@ -1,0 +1,45 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+)
+
+// TestARestoreThatComesToAnotherDigestLeavesNothing to start on.
+func TestARestoreThatComesToAnotherDigestLeavesNothing(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(30)
+	backup, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	e, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: filepath.Join(backup, archive.BackupLog)})
+	require.NoError(t, err)
+	l.close()
+	lie := archive.Manifest{Log: e, Digest: e.Chain}
+	_, err = archive.WriteManifest(backup, lie)
+	require.NoError(t, err)
+	code, _, errs := edict(t, "restore", "--from", backup, "--data", data)
+	require.Equal(t, cli.Differs, code, errs)
+	require.Contains(t, errs, "the plane that was backed up had "+e.Chain)
+	code, _, errs = edict(t, "serve", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "none")
+	require.Equal(t, cli.Unreadable, code)
+	require.Contains(t, errs, "was cut off")
+
+	result, err := (replayCommands{&app{}}).foldArchive(t.Context(), mustOpen(t, filepath.Join(backup, archive.BackupLog)), "", 30)
+	require.NoError(t, err)
+	_, err = archive.WriteManifest(backup, archive.Manifest{Log: e, Digest: result.Digest})
+	require.NoError(t, err)
+	code, out, errs := edict(t, "restore", "--from", backup, "--data", data, "-o", "json")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, result.Digest)
+	require.Contains(t, errs, "no signing key")
+}
+
+func mustOpen(t *testing.T, dir string) *archive.Archive {
+	a, err := archive.Open(dir)
+	require.NoError(t, err)
+	return a
+}
