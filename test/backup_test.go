@@ -107,6 +107,7 @@ func TestABackupAndARestoreThatAreKilledAreRunAgain(t *testing.T) {
 	require.Equal(t, stands, d.shown("web-1"))
 
 	c := newCluster(t, 1, 2*time.Second)
+	c.key = filepath.Join(d.dir, "backup", "signing.key")
 	killed("import.proved", "edict restore --from ./backup --nats "+c.url)
 	worker := fmt.Sprintf("edict serve --data ./w1 --http 127.0.0.1:0 --nats %s --signing-key %s", c.url, c.key)
 	require.Contains(t, d.does(worker, 6), "was cut off: run the same")

@@ -17,7 +17,7 @@ import (
 // TestALargeEventIsReadByItself: many of the largest events take no more memory than a
 // few of them.
 func TestALargeEventIsReadByItself(t *testing.T) {
-	const events, size = 8, 7 << 20
+	const events, size = 24, 1 << 20
 	w := writer{dir: t.TempDir(), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: segmentEvents, bytes: segmentBytes}
 	body := bytes.Repeat([]byte(`{"text":"<nothing> is like it"}`+"\n"), size/31)
 	for i := range uint64(events) {
