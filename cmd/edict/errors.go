@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -23,13 +22,7 @@ each comes with. Without a code, all of them. No plane is asked.`,
 			if err != nil {
 				return err
 			}
-			return a.print(list, func(w io.Writer) {
-				rows := make([][]string, len(list))
-				for i, c := range list {
-					rows[i] = []string{c.Code, fmt.Sprint(c.Status), c.Meaning}
-				}
-				columns(w, []string{"code", "status", "meaning"}, rows)
-			})
+			return printList(&a.console, errorListing, list)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var codes []string
@@ -39,8 +32,17 @@ each comes with. Without a code, all of them. No plane is asked.`,
 			return codes, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	a.outputFlag(cmd)
+	a.listFlags(cmd)
 	return cmd
+}
+
+var errorListing = listing[api.ErrorCode]{
+	kind: "error", name: func(c api.ErrorCode) string { return c.Code },
+	columns: []column[api.ErrorCode]{
+		{"code", func(c api.ErrorCode) string { return c.Code }, false},
+		{"status", func(c api.ErrorCode) string { return fmt.Sprint(c.Status) }, false},
+		{"meaning", func(c api.ErrorCode) string { return c.Meaning }, false},
+	},
 }
 
 // errorCodes are those of the names, in their order, or all.

@@ -139,8 +139,8 @@ func writeNodeDescription(w io.Writer, d nodeDescription) {
 	for _, x := range d.Defaults {
 		fmt.Fprintf(w, "%-18s%s\n", "Default "+x.Direction+":", x.Verdict)
 	}
-	for _, f := range d.Warnings {
-		fmt.Fprintf(w, "Warning:          %s (%s)\n", f.Detail, f.Code)
+	for _, line := range fewFaults(d.Warnings) {
+		fmt.Fprintf(w, "Warning:          %s\n", line)
 	}
 	if r := d.Refused; r != nil {
 		fmt.Fprintf(w, "Refused:          the newest table: %s (%s)\n", r.Detail, r.Code)

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,9 +86,29 @@ func defaultText(d resource.Default) string {
 
 // warnFaults writes warnings about a node's rules.
 func (a *app) warnFaults(list []resource.Fault) {
-	for _, f := range list {
-		fmt.Fprintf(a.stderr, "warning: %s (%s)\n", f.Detail, f.Code)
+	for _, line := range fewFaults(list) {
+		fmt.Fprintf(a.stderr, "warning: %s\n", line)
 	}
+}
+
+// maxAlike is how many warnings of one code are shown to people.
+const maxAlike = 2
+
+// fewFaults are warnings as lines; of many that are alike the first, and how many more
+// there are.
+func fewFaults(list []resource.Fault) (lines []string) {
+	count := map[string]int{}
+	for _, f := range list {
+		if count[f.Code]++; count[f.Code] <= maxAlike {
+			lines = append(lines, fmt.Sprintf("%s (%s)", f.Detail, f.Code))
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(count)) {
+		if more := count[code] - maxAlike; more > 0 {
+			lines = append(lines, fmt.Sprintf("and %d more (%s); -o json has them all", more, code))
+		}
+	}
+	return lines
 }
 
 func (a *app) warnRefused(r *resource.Refused) {

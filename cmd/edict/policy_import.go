@@ -72,6 +72,9 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	if err == nil && m.kube.prune {
 		err = m.prune(cmd.Context(), c, project)
 	}
+	if err != nil && m.count == (imported{}) {
+		return err // nothing was done of which to print a sum
+	}
 	took := time.Since(began)
 	fmt.Fprintf(a.stderr, "%d policies in %s (%.0f/s)\n", m.count.total(), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())
 	printed := a.print(m.count, func(w io.Writer) {
