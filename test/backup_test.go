@@ -49,6 +49,30 @@ func TestAPlaneIsBackedUpAndRestoredAsThePageSays(t *testing.T) {
 	}
 }
 
+// TestAMovedPlaneIsNoticedByNoNode: its nodes go on after the ids that they have.
+func TestAMovedPlaneIsNoticedByNoNode(t *testing.T) {
+	t.Parallel()
+	d := newDrill(t, "archive.md")
+	d.start()
+	web := d.facts()
+	web.revise(2)
+	state, last := d.state("web-1")
+	keys := d.publicKeys()
+	d.terminate()
+	d.runs("edict log export --to ./archive --log ./data", 0)
+	d.runs("edict log import --from ./archive --data ./moved", 0)
+	d.runs("cp -p data/signing.key moved/signing.key", 0)
+	d.data = filepath.Join(d.dir, "moved")
+	d.start()
+	moved, at := d.state("web-1")
+	require.Equal(t, state, moved)
+	require.Equal(t, last, at, "the same row has the same id")
+	web.revise(1)
+	got := d.frames("web-1", last.String(), 1, keys)[0]
+	require.Equal(t, "policy_updated", got.Type, "it is not asked to pull")
+	require.Greater(t, got.ID, last)
+}
+
 // TestAClusterIsBackedUpAndRestoredAsThePageSays: into servers of another kind, too.
 func TestAClusterIsBackedUpAndRestoredAsThePageSays(t *testing.T) {
 	t.Parallel()
