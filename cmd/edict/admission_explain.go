@@ -47,14 +47,17 @@ func (a admissionCommands) admissionExplain(cmd *cobra.Command, id string) error
 	if err != nil {
 		return err
 	}
-	found, err := collect(c.Admission.AllDecisions(cmd.Context(), url.Values{"decision": {id}}))
-	if err != nil {
-		return err
+	out := explained{}
+	for d, err := range c.Admission.AllDecisions(cmd.Context(), url.Values{"decision": {id}}) {
+		if err != nil {
+			return err
+		}
+		out.Decision = d
+		break // older ones need not be looked through
 	}
-	if len(found) == 0 {
+	if out.Decision.Seq == 0 {
 		return cli.Failed(cli.NotFound, "no decision %s; see 'edict admission decisions'", id)
 	}
-	out := explained{Decision: found[0]}
 	more, err := c.Admission.ExplainDecision(cmd.Context(), out.Decision.Seq)
 	var problem *client.Problem
 	switch {

@@ -27,41 +27,54 @@ func (h *decisionHandlers) explain(c *call) error {
 	}
 	took, all := record.Judged()
 	out.Policies = comparedWith(now, out.Decision, took)
-	request, whole := record.Request()
+	request, whole := c.askedAgain(record)
 	if !whole {
 		out.Unjudged = "a part of the request was masked"
 		return c.json(http.StatusOK, out)
 	}
+	if out.Now, err = h.evaluated(c, now, request); err != nil {
+		return err
+	}
+	switch {
+	case now.Version() == record.SnapshotVersion:
+		out.Then = out.Now
+	case !all:
+		out.Unjudged = "the decision does not name the versions of all policies that judged it"
+	default:
+		out.Then, err = h.evaluatedThen(c, record.SnapshotVersion, took, request)
+		if errors.Is(err, errNoPast) {
+			out.Unjudged, err = err.Error(), nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// askedAgain is a recorded request, asked by who asks now; false when something of it was
+// masked.
+func (c *call) askedAgain(record admission.Record) (request admission.Request, whole bool) {
+	request, whole = record.Request()
 	request.Caller = c.principal
 	if request.ServiceType == serviceNetworkPolicy {
 		named := request.Payload["slug"] != nil
 		request.Fits = func(patched map[string]any) []admission.Misfit { return misfits(patched, named) }
 	}
-	if out.Now, err = h.evaluated(c, now, request); err != nil {
-		return err
+	return request, whole
+}
+
+// evaluatedThen is what policies say as they were. The error is errNoPast where the log
+// does not have them.
+func (h *decisionHandlers) evaluatedThen(c *call, version uint64, took []admission.Version, request admission.Request) (*resource.Verdict, error) {
+	past, err := h.registry.Past(c.r.Context(), c.principal, version, took, h.policyThen)
+	if errors.Is(err, admission.ErrBusy) {
+		return nil, unadmitted(err, "")
 	}
-	if now.Version() == record.SnapshotVersion {
-		out.Then = out.Now
-		return c.json(http.StatusOK, out)
+	if err != nil {
+		return nil, err
 	}
-	if !all {
-		out.Unjudged = "the decision does not name the versions of all policies that judged it"
-		return c.json(http.StatusOK, out)
-	}
-	past, err := h.registry.Past(c.r.Context(), c.principal, record.SnapshotVersion, took, h.policyThen)
-	switch {
-	case errors.Is(err, errNoPast):
-		out.Unjudged = err.Error()
-	case errors.Is(err, admission.ErrBusy):
-		return unadmitted(err, "")
-	case err != nil:
-		return err
-	default:
-		if out.Then, err = h.evaluated(c, past, request); err != nil {
-			return err
-		}
-	}
-	return c.json(http.StatusOK, out)
+	return h.evaluated(c, past, request)
 }
 
 // recorded is the decision that the path names.

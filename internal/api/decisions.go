@@ -89,31 +89,40 @@ func (h *decisionHandlers) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := resource.Page[resource.Decision]{Items: []resource.Decision{}}
-	next = min(next, last+1)
-	left := room{limit, decisionsPageBytes}
-	for read := 0; next > first && left.decisions > 0 && left.bytes > 0 && read < decisionsAPage; read += decisionsAtOnce {
-		p, err := h.piece(c, w, max(first, next-min(next, decisionsAtOnce)), next-1, left)
-		if err != nil {
-			return err
-		}
-		for _, d := range slices.Backward(p.found) {
-			page.Items = append(page.Items, d.Decision)
-			left.decisions--
-			left.bytes -= d.bytes
-		}
-		if next = p.from; p.full {
-			break
-		}
-		if p.old {
-			next = first // older ones are older still
-		}
+	page := resource.Page[resource.Decision]{}
+	if page.Items, next, err = h.newest(c, w, first, min(next, last+1), limit); err != nil {
+		return err
 	}
 	if next > first {
 		text := nextOf(cursorDecisions, strconv.FormatUint(next, 10))
 		page.NextCursor = &text
 	}
 	return c.json(http.StatusOK, page)
+}
+
+// newest are the newest decisions below a sequence, as many as a page has room for. What
+// is above next was looked at.
+func (h *decisionHandlers) newest(c *call, w wanted, first, below uint64, limit int) (items []resource.Decision, next uint64, err error) {
+	items, next = []resource.Decision{}, below
+	left := room{limit, decisionsPageBytes}
+	for read := 0; next > first && left.decisions > 0 && left.bytes > 0 && read < decisionsAPage; read += decisionsAtOnce {
+		p, err := h.piece(c, w, max(first, next-min(next, decisionsAtOnce)), next-1, left)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, d := range slices.Backward(p.found) {
+			items = append(items, d.Decision)
+			left.decisions--
+			left.bytes -= d.bytes
+		}
+		switch next = p.from; {
+		case p.full:
+			return items, next, nil
+		case p.old:
+			next = first // older ones are older still
+		}
+	}
+	return items, next, nil
 }
 
 // room is what a page has room for.
