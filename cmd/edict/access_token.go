@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -157,7 +156,7 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 }
 
 func (a accessCommands) tokenListCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list PRINCIPAL", Short: "List a principal's tokens, which nobody can read back", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
@@ -168,19 +167,27 @@ func (a accessCommands) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tokens := listedTokens(p)
-			return a.print(tokens, func(w io.Writer) {
-				rows := make([][]string, len(tokens))
-				for i, t := range tokens {
-					rows[i] = []string{t.ID, t.Use, "never", t.State}
-					if t.Expires != nil {
-						rows[i][2] = t.Expires.Format(time.RFC3339)
-					}
-				}
-				columns(w, []string{"id", "use", "expires", "state"}, rows)
-			})
+			return printList(&a.console, tokenListing, listedTokens(p))
 		},
-	})
+	}
+	a.clientFlags(cmd)
+	a.listFlags(cmd)
+	return cmd
+}
+
+var tokenListing = listing[listedToken]{
+	kind: "token", name: func(t listedToken) string { return t.ID },
+	columns: []column[listedToken]{
+		{"id", func(t listedToken) string { return t.ID }, false},
+		{"use", func(t listedToken) string { return t.Use }, false},
+		{"expires", func(t listedToken) string {
+			if t.Expires == nil {
+				return "never"
+			}
+			return stamp(*t.Expires)
+		}, false},
+		{"state", func(t listedToken) string { return t.State }, false},
+	},
 }
 
 func (a accessCommands) tokenRevokeCommand() *cobra.Command {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -48,9 +51,12 @@ removed. To change single labels, use 'edict node label'.`,
 			if dry {
 				apply = wouldApplyNode
 			}
-			outcome, err := apply(cmd.Context(), c, project, args[0], facts)
+			outcome, lost, err := apply(cmd.Context(), c, project, args[0], facts)
 			if err != nil {
 				return err
+			}
+			if len(lost) > 0 {
+				fmt.Fprintf(a.stderr, "node/%s loses what was not given: %s; 'edict node label' changes labels alone\n", args[0], strings.Join(lost, ", "))
 			}
 			_, err = fmt.Fprintf(a.stdout, "node/%s %s%s\n", args[0], outcome, dryNote(dry))
 			return err
@@ -64,42 +70,55 @@ removed. To change single labels, use 'edict node label'.`,
 	return cmd
 }
 
-// applyNode states a node's facts and says what that changed.
-func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (string, error) {
+// applyNode states a node's facts, and says what that changed and what the node lost.
+func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (outcome string, lost []string, err error) {
 	before, err := c.Nodes.Get(ctx, project, id)
 	var p *client.Problem
 	if err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
-		return "", err
+		return "", nil, err
 	}
 	after, created, err := c.Nodes.Put(ctx, project, id, facts)
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case created:
-		return "created", nil
+		return "created", nil, nil
 	case after.Version == before.Version:
-		return "unchanged", nil
+		return "unchanged", nil, nil
 	}
-	return "configured", nil
+	return "configured", lostFacts(before, after.Labels, len(after.Addresses)), nil
+}
+
+// lostFacts are the labels that a node had, and the addresses if it has none left.
+func lostFacts(before resource.Node, labels map[string]string, addresses int) (lost []string) {
+	for _, key := range slices.Sorted(maps.Keys(before.Labels)) {
+		if _, stays := labels[key]; !stays {
+			lost = append(lost, "label "+key)
+		}
+	}
+	if len(before.Addresses) > 0 && addresses == 0 {
+		lost = append(lost, "its addresses")
+	}
+	return lost
 }
 
 // wouldApplyNode says what applyNode would do, and does nothing.
-func wouldApplyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (string, error) {
+func wouldApplyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (outcome string, lost []string, err error) {
 	wanted, err := factsText(id, facts)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	before, err := c.Nodes.Get(ctx, project, id)
 	switch {
-	case codeOf(err) == cli.NotFound && err != nil:
-		return "created", nil
+	case err != nil && codeOf(err) == cli.NotFound:
+		return "created", nil, nil
 	case err != nil:
-		return "", err
+		return "", nil, err
 	}
 	if now, err := factsText(id, resource.Facts{Labels: before.Labels, Addresses: before.Addresses}); err == nil && now == wanted {
-		return "unchanged", nil
+		return "unchanged", nil, nil
 	}
-	return "configured", nil
+	return "configured", lostFacts(before, facts.Labels, len(facts.Addresses)), nil
 }
 
 // factsText is what a node's facts are, however they are written.
