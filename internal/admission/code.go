@@ -42,6 +42,7 @@ type code struct {
 	// programs has let go of it, and then there is no second one.
 	last   atomic.Pointer[weak.Pointer[program]]
 	flight *flight // of the mu of programs
+	slow   *flight // likewise: it ran out of time, and is not made again before slow.until
 }
 
 // known is a code that was judged, and has no program.

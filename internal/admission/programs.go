@@ -13,14 +13,19 @@ import (
 // policies that nobody asks would cost every request: the garbage collector walks through
 // all of them again and again.
 type programs struct {
-	lane  *drafting // in which programs are made that are missing
-	made  func(took time.Duration)
-	max   int // bytes
-	mu    sync.Mutex
-	bytes int
-	order *list.List // of *keptProgram, last asked in front
-	at    map[*code]*list.Element
+	lane    *drafting // in which programs are made that are missing
+	compile compiling
+	clock   func() time.Time
+	made    func(took time.Duration)
+	max     int // bytes
+	mu      sync.Mutex
+	bytes   int
+	order   *list.List // of *keptProgram, last asked in front
+	at      map[*code]*list.Element
 }
+
+// compiling is what compileCode is.
+type compiling func(ctx context.Context, rego string, done func()) (*program, *judgement, error)
 
 type keptProgram struct {
 	code    *code
@@ -33,7 +38,11 @@ type flight struct {
 	kept    bool // somebody evaluates it; of the mu of programs
 	program *program
 	err     error
+	until   time.Time // of one that ran out of time
 }
+
+// slowAgain is how long nobody tries to make a program again that took too long to make.
+const slowAgain = 10 * time.Second
 
 // programBytes are about what is kept of all programs: some fifteen thousand policies of
 // one rule. Up to there each is compiled once, when it is asked first; to let go of one
@@ -41,7 +50,7 @@ type flight struct {
 const programBytes = 512 << 20
 
 func newPrograms(max int, made func(time.Duration)) *programs {
-	return &programs{lane: newDrafting(), made: made, max: max, order: list.New(), at: map[*code]*list.Element{}}
+	return &programs{lane: newDrafting(), compile: compileCode, clock: time.Now, made: made, max: max, order: list.New(), at: map[*code]*list.Element{}}
 }
 
 // size is about what the program of a code takes, as measured: a compiler, and what it
@@ -95,6 +104,9 @@ func (s *programs) judge(ctx context.Context, c *code) {
 
 // begin joins the flight, or starts it. The caller has mu.
 func (s *programs) begin(c *code) *flight {
+	if c.slow != nil && s.clock().Before(c.slow.until) {
+		return c.slow
+	}
 	if c.flight == nil {
 		c.flight = &flight{done: make(chan struct{})}
 		go s.fly(c.flight, c)
@@ -121,7 +133,7 @@ func (s *programs) fly(f *flight, c *code) {
 	var j *judgement
 	done, err := s.lane.begin(ctx, c.scope)
 	if err == nil {
-		f.program, j, err = compileCode(ctx, c.text, done)
+		f.program, j, err = s.compile(ctx, c.text, done)
 	}
 	f.err = err
 	if err == nil && s.made != nil {
@@ -129,7 +141,7 @@ func (s *programs) fly(f *flight, c *code) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.flight = nil
+	c.flight, c.slow = nil, nil
 	var faults *CompileError
 	switch {
 	case err == nil:
@@ -137,6 +149,9 @@ func (s *programs) fly(f *flight, c *code) {
 		if f.kept {
 			s.use(c, f.program)
 		}
+	case errors.As(err, &faults) && faults.Faults[0].Code == CodeTimeout:
+		// The code was compiled when it was written: the machine has no time for it now.
+		f.until, c.slow = s.clock().Add(slowAgain), f
 	case c.judged.Load() == nil && errors.As(err, &faults):
 		// Once it compiled it does so always; what failed later was the machine.
 		c.judged.Store(&judgement{dialect: specified, broken: faults})

@@ -102,6 +102,34 @@ func TestWhatNobodyAsksIsLetGo(t *testing.T) {
 	require.EqualValues(t, 3, made.Load())
 }
 
+func TestACodeThatTookTooLongToCompileIsTriedAgain(t *testing.T) {
+	kept, _ := counted(1 << 20)
+	now, tries, busy := time.Unix(0, 0), 0, true
+	kept.clock = func() time.Time { return now }
+	kept.compile = func(ctx context.Context, rego string, done func()) (*program, *judgement, error) {
+		if tries++; busy {
+			done()
+			return nil, nil, oneFault(CodeTimeout, nil, "compiling takes longer than 5s")
+		}
+		return compileCode(ctx, rego, done)
+	}
+	s := lazily(kept, rego("p", Global, 1, `{"reject": true, "reason": "no"}`))
+	said := func() string {
+		_, err := patient().Evaluate(t.Context(), s, Request{Payload: map[string]any{}}, Options{})
+		require.Error(t, err)
+		return err.Error()
+	}
+	require.Contains(t, said(), "cannot be compiled now")
+	busy = false
+	require.Contains(t, said(), "cannot be compiled now")
+	require.Equal(t, 1, tries, "not by every request")
+	require.Empty(t, s.Find("p").Warnings(t.Context()), "nothing is wrong with the code")
+	now = now.Add(slowAgain)
+	require.Contains(t, said(), "no")
+	require.NotContains(t, said(), "compiled")
+	require.Equal(t, 2, tries)
+}
+
 // TestAProgramIsMadeOnceForAllWhoWait lets no program be made until ten wait for it; the
 // first of them leaves.
 func TestAProgramIsMadeOnceForAllWhoWait(t *testing.T) {
