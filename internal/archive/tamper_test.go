@@ -89,7 +89,16 @@ func TestWhatWasDoneToAnArchiveIsNamed(t *testing.T) {
 		"a segment twice":   {func(t *testing.T, dir string) { copied(t, at(dir, 11), strings.TrimSuffix(at(dir, 11), ".zst")) }, "a segment is there twice"},
 		"another name":      {func(t *testing.T, dir string) { require.NoError(t, os.Rename(at(dir, 11), at(dir, 12))) }, "it begins at 11, its name says 12"},
 		"another log's":     {func(t *testing.T, dir string) { copied(t, at(foreign, 11), at(dir, 11)) }, "11.ndjson.zst, line 1: it is of log " + stranger.ID()},
-		"cut off":           {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(at(dir, 11), 200)) }, "the file ends before its trailer: it was cut off"},
+		"another past": {func(t *testing.T, dir string) {
+			lines := inflated(t, at(foreign, 11))
+			lines[0] = strings.Replace(lines[0], stranger.ID(), p.ID(), 1)
+			rewritten(t, at(dir, 11), lines)
+		}, "11.ndjson, line 1: it begins with chain hash"},
+		"ids that fell": {edit(func(l []string) []string {
+			l[0] = strings.Replace(l[0], fmt.Sprintf(`"base":%d`, p.Base()), `"base":1`, 1)
+			return l
+		}), "line 1: event ids count from 1"},
+		"cut off": {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(at(dir, 11), 200)) }, "the file ends before its trailer: it was cut off"},
 		"a flipped byte": {func(t *testing.T, dir string) {
 			text, err := os.ReadFile(at(dir, 11))
 			require.NoError(t, err)
