@@ -1,12 +1,14 @@
 package test
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -107,6 +109,11 @@ func TestABackupAndARestoreThatAreKilledAreRunAgain(t *testing.T) {
 	d.bin = bin
 	d.start()
 	d.facts().revise(2)
+	nc, err := nats.Connect("nats://" + d.nats)
+	require.NoError(t, err)
+	_, err = nc.Request("edict.log."+defaultProject+".node.large", bytes.Repeat([]byte("\xff"), 7<<20), 20*time.Second)
+	nc.Close()
+	require.NoError(t, err)
 	killed := func(point, command string) {
 		t.Helper()
 		out := d.does(fmt.Sprintf("EDICT_FAULT=%s:1 %s; test $? -gt 128", point, command), 0)
@@ -118,7 +125,8 @@ func TestABackupAndARestoreThatAreKilledAreRunAgain(t *testing.T) {
 	killed("archive.after", backup)
 	d.does(backup, 0)
 	d.does("edict log verify --archive ./backup/log", 0)
-	stands := d.shown("web-1")
+	stands, rejected := d.shown("web-1"), d.rejections()
+	require.Len(t, rejected, 1, "the large event, which is none")
 	d.terminate()
 
 	for _, point := range []string{"import.stored", "import.proved"} {
@@ -129,6 +137,7 @@ func TestABackupAndARestoreThatAreKilledAreRunAgain(t *testing.T) {
 	d.data = filepath.Join(d.dir, "new")
 	d.start()
 	require.Equal(t, stands, d.shown("web-1"))
+	require.Equal(t, rejected, d.rejections())
 
 	c := newCluster(t, 1, 2*time.Second)
 	c.key = filepath.Join(d.dir, "backup", "signing.key")

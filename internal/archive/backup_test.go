@@ -43,6 +43,7 @@ func TestALyingManifestIsRefused(t *testing.T) {
 			return strings.Replace(text, from, to, 1)
 		}
 	}
+	whole, _ := backedUp(t)
 	for name, c := range map[string]struct {
 		change func(t *testing.T, dir, text string) string
 		want   string
@@ -63,7 +64,8 @@ func TestALyingManifestIsRefused(t *testing.T) {
 		}, "keys.json: it has 2 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, _ := backedUp(t)
+			dir := filepath.Join(t.TempDir(), "backup")
+			require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
 			path := filepath.Join(dir, manifestName)
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
