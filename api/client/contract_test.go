@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -123,6 +124,13 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, events.Close()
 		},
+		"followEvents": func(ctx context.Context) (any, error) {
+			return nil, over(c.Events(ctx, uuid.Nil, url.Values{"type": {"node_updated"}}, 3))
+		},
+		"followProjectEvents": func(ctx context.Context) (any, error) {
+			return nil, over(c.Events(ctx, id, url.Values{"node": {"n1"}}, 0))
+		},
+		"seqAt":         func(ctx context.Context) (any, error) { return c.SeqAt(ctx, time.Unix(1, 0)) },
 		"stageRevision": func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
 		"promoteRevision": func(ctx context.Context) (any, error) {
 			return c.Policies.Promote(ctx, id, id, resource.Promotion{RevisionID: &id, Waves: []string{"a"}})
@@ -240,4 +248,14 @@ func TestTheClientSpeaksTheDocument(t *testing.T) {
 			require.JSONEq(t, string(told), string(again), "nothing is lost in reading")
 		})
 	}
+}
+
+// over reads a sequence to its end.
+func over[T any](of iter.Seq2[T, error]) error {
+	for _, err := range of {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -55,24 +55,29 @@ func (h *auditHandlers) list(c *call) error {
 		return err
 	}
 	if h.trail == nil {
-		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker does not read the log for others")
+		return unreadLog()
 	}
 	items, err := h.trail(c.r.Context(), after, limit+1)
 	if err != nil {
-		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log cannot be read: %v", err)
+		return unreadableLog(err)
 	}
 	refused, err := h.refusedAmong(items)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, pageBySeq(items, limit, func(m Trailed) uint64 { return m.Seq }, func(m Trailed) resource.AuditEntry {
-		out := showAudit(m.Message)
-		if m.Direct {
-			out = asClaimed(out, m.Message)
-		}
-		out.Rejected = refused[m.Seq]
-		return out
+		return entryOf(m, refused[m.Seq])
 	}))
+}
+
+// entryOf is an event as the audit shows it; code is why the fold refused it, or empty.
+func entryOf(m Trailed, code string) resource.AuditEntry {
+	out := showAudit(m.Message)
+	if m.Direct {
+		out = asClaimed(out, m.Message)
+	}
+	out.Rejected = code
+	return out
 }
 
 // refusedAmong are the codes of those events that the fold rejected, by log

@@ -12,13 +12,6 @@ import (
 	"github.com/edictdev/edict/api/resource"
 )
 
-// How often a stream that says nothing says that it is there, and how long it waits for
-// who reads nothing.
-const (
-	decisionsKeepAlive = 25 * time.Second
-	decisionsPatience  = 30 * time.Second
-)
-
 func (h *decisionHandlers) follow(c *call) error {
 	w, err := c.wantedDecisions()
 	if err != nil {
@@ -37,10 +30,7 @@ func (h *decisionHandlers) follow(c *call) error {
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
 	defer h.auth.revalidate(c, cancel)()
-	c.w.Header().Set("Content-Type", mediaSSE)
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusOK)
-	s := decisionStream{c: c, rc: http.NewResponseController(c.w), w: w, last: min(last, after), quiet: time.NewTimer(decisionsKeepAlive)}
+	s := decisionStream{sse: beginSSE(c), w: w, last: min(last, after), quiet: time.NewTimer(sseKeepAlive)}
 	defer s.quiet.Stop()
 	if s.send(":hello\n\n") != nil {
 		return nil
@@ -118,8 +108,7 @@ func (h *decisionHandlers) send(s *decisionStream, from, to uint64) error {
 
 // decisionStream writes server-sent events.
 type decisionStream struct {
-	c    *call
-	rc   *http.ResponseController
+	sse
 	w    wanted
 	last uint64 // all up to here were sent, as far as they are wanted
 
@@ -139,10 +128,6 @@ func (s *decisionStream) decision(d resource.Decision) error {
 }
 
 func (s *decisionStream) send(text string) error {
-	s.quiet.Reset(decisionsKeepAlive)
-	_ = s.rc.SetWriteDeadline(time.Now().Add(decisionsPatience)) // not every connection has one
-	if _, err := s.c.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return s.rc.Flush()
+	s.quiet.Reset(sseKeepAlive)
+	return s.sse.send(text)
 }

@@ -41,9 +41,9 @@ func (c *call) wantedDecisions() (w wanted, err error) {
 		return w, broken(http.StatusBadRequest, CodeBadParameter, "/outcome", "%q is no outcome; there are %v", text, admission.Outcomes)
 	}
 	for name, into := range map[string]*time.Time{"since": &w.since, "until": &w.until} {
-		if text := w.q.Get(name); text != "" {
-			if *into, err = time.Parse(time.RFC3339, text); err != nil {
-				return w, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%q is no time; write it as 2026-11-20T12:00:00Z", text)
+		if w.q.Get(name) != "" {
+			if *into, err = c.queryTime(name); err != nil {
+				return w, err
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/admission"
@@ -13,7 +15,6 @@ import (
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
-	"github.com/google/uuid"
 )
 
 // Deps are the parts that the API stands on. Log, Model and Relay are required.
@@ -83,6 +84,8 @@ type HistoryDeps struct {
 	// Trail reads events of the log above a sequence, oldest first, at most limit;
 	// nil: 503.
 	Trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
+	// SeqAt is the last log sequence whose timestamp is not after a moment; nil: 503.
+	SeqAt func(ctx context.Context, at time.Time) (uint64, error)
 	// Decisions are what admission policies decided; nil: 503.
 	Decisions DecisionLog
 }

@@ -49,7 +49,7 @@ func formProblems(r Route) (codes []string) {
 		}
 	}
 	for _, p := range r.Params {
-		if p.Schema.Type == "integer" || p.Schema.Type == "boolean" {
+		if p.Schema.Type == "integer" || p.Schema.Type == "boolean" || p.Schema.Format == "date-time" {
 			codes = append(codes, CodeBadParameter)
 		}
 	}

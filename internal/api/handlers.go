@@ -28,6 +28,7 @@ type handlers struct {
 	principals  *principalHandlers
 	audit       *auditHandlers
 	decisions   *decisionHandlers
+	events      *logEventHandlers
 	status      *statusHandlers
 	keys        *keyHandlers
 	recovery    *recoveryHandlers
@@ -69,6 +70,7 @@ func (h *handlers) routes() []Route {
 		h.principals.routes(),
 		h.audit.routes(),
 		h.decisions.routes(),
+		h.events.routes(),
 		h.status.routes(),
 		h.keys.routes(),
 		h.recovery.routes(),
@@ -149,6 +151,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
+	h.events = &logEventHandlers{model: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}
 	h.status = &statusHandlers{
 		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,

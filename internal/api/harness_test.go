@@ -320,6 +320,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 		},
 	}
 	p.deps.Trail, p.deps.Event, p.deps.NextOf = p.log.Trail, p.log.Get, p.log.NextOf
+	p.deps.SeqAt = func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.SeqAt(ctx, p.log, at) }
 	p.deps.Convergence = startTracker(t, p)
 	made := snapshot.Manifest{Name: "checkpoint-1", Seq: 1, Digest: strings.Repeat("0a", 32), Schema: 2, Time: epoch, Worker: "w1"}
 	p.deps.SaveSnapshot = func(ctx context.Context) (snapshot.Manifest, error) {

@@ -38,6 +38,11 @@ func accessHints() map[string]hint {
 		"AuditEntryPage.items":       says("Events by log sequence."),
 		"AuditEntryPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),
 		"AuditEntry":                 says("An event of the log and who wrote it."),
+		"LogEvent":                   says("An event of the log, as it was folded."),
+		"LogEvent.via":               {Schema: schema{Enum: []any{viaNATS}}},
+		"LogEvent.verdict":           {Schema: schema{Enum: []any{verdictApplied, verdictRejected}}},
+		"LogEnd":                     says("Where a stream of events met the log's end."),
+		"LogMoment":                  says("The log's end as it was at a moment."),
 		"AuditEntry.via":             {Schema: schema{Enum: []any{viaNATS}}},
 	}
 }

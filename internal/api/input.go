@@ -221,6 +221,19 @@ func (c *call) queryUint(name string, def uint64) (uint64, error) {
 	return n, nil
 }
 
+// queryTime reads a moment of the query.
+func (c *call) queryTime(name string) (time.Time, error) {
+	text := c.r.URL.Query().Get(name)
+	if text == "" {
+		return time.Time{}, broken(http.StatusUnprocessableEntity, policy.CodeMissing, "/"+name, "the query needs %s", name)
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no time; write it as 2026-11-20T12:00:00Z", text)
+	}
+	return at, nil
+}
+
 // queryFlag reads a switch of the query: absent is off, present without a value on.
 func (c *call) queryFlag(name string) (bool, error) {
 	q := c.r.URL.Query()

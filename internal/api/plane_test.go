@@ -366,6 +366,13 @@ func (p *realPlane) operate(t *testing.T) {
 	replayed, err := snapshot.Replay(ctx, p.log, t.TempDir(), p.opt, nil)
 	require.NoError(t, err)
 	require.Equal(t, snapshot.Result{Seq: status.Applied, Rows: 2, Digest: status.Digest}, replayed)
+	for _, of := range []uuid.UUID{uuid.Nil, home} {
+		for _, err := range p.hasty.Events(ctx, of, nil, 0) {
+			require.Error(t, err, "likewise")
+		}
+	}
+	_, err = p.hasty.SeqAt(ctx, time.Now())
+	require.Error(t, err, "likewise")
 }
 
 // Of writers that race for one slug one wins, and of writers that race for one

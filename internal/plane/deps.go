@@ -3,8 +3,10 @@ package plane
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -23,7 +25,10 @@ func (p *Plane) deps() api.Deps {
 				{Name: "writes", Probe: p.stream.Writable},
 			},
 		},
-		HistoryDeps:    api.HistoryDeps{Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker)},
+		HistoryDeps: api.HistoryDeps{
+			Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker),
+			SeqAt: func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.SeqAt(ctx, p.stream, at) },
+		},
 		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List},
 		LimitDeps: api.LimitDeps{
 			Writable: p.disk.Writable, Damaged: p.alarm.Raised, Held: p.held,
