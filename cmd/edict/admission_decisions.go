@@ -65,14 +65,11 @@ func (f decisionsFlags) filter(cmd *cobra.Command, now time.Time) (url.Values, e
 		if text == "" {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, text)
-		if ago, notAgo := time.ParseDuration(text); notAgo == nil {
-			at, err = now.Add(-ago), nil
-		}
+		at, err := momentOf(cmd, name, text, now)
 		if err != nil {
-			return nil, cli.Usage(cmd, "--%s %q: want a moment such as 2026-11-20T12:00:00Z, or how long ago, such as 2h", name, text)
+			return nil, err
 		}
-		q.Set(name, at.UTC().Format(time.RFC3339Nano))
+		q.Set(name, at)
 	}
 	if f.watch && (f.since != "" || f.until != "") {
 		return nil, cli.Usage(cmd, "--watch shows what is decided from now on: leave --since and --until out")

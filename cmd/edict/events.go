@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// eventCommands show the log as it is folded.
+type eventCommands struct{ *app }
+
+// eventsFlags are the flags of `events`.
+type eventsFlags struct {
+	policy, node, kind, since string
+	watch                     bool
+}
+
+func (a eventCommands) eventsCommand() *cobra.Command {
+	var f eventsFlags
+	cmd := &cobra.Command{
+		Use: "events", Short: "Show the events of the log with what became of them, or follow it", Args: cli.Args(0, 0),
+		Long: `Show the events of the log, oldest first, with what the fold made of each: applied, or
+rejected with the code. With --watch, follow it: a stream that breaks is taken up behind
+the last event. Without --project these are the events of the whole plane, which needs
+plane#read; those of a project need project#read.`,
+		Example: `  edict events --since 24h --policy web-to-db
+  edict events -w --node db-1
+  edict events -w -o ndjson | jq 'select(.verdict == "rejected")'`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.events(cmd, f) },
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.formatFlag(cmd, formatTable, formatWide, formatJSON, formatNDJSON, formatYAML)
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "only those of the policy of this name or id, in --project")
+	flags.StringVar(&f.node, "node", "", "only those of this node")
+	flags.StringVar(&f.kind, "type", "", "only those of this type, such as policy_revision_created")
+	flags.StringVar(&f.since, "since", "", "those after this moment (RFC 3339), or of so long ago, such as 24h (default 1h; with --watch from now on)")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "go on with what comes")
+	return cmd
+}
+
+func (a eventCommands) events(cmd *cobra.Command, f eventsFlags) error {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return err
+	}
+	filter, err := a.eventFilter(cmd, c, project, f)
+	if err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("project") && f.policy == "" {
+		project = uuid.Nil
+	}
+	if f.watch {
+		return a.followEvents(cmd.Context(), c, project, filter)
+	}
+	all := []resource.LogEvent{}
+	for frame, err := range c.Events(cmd.Context(), project, filter, 0) {
+		if err != nil {
+			return err
+		}
+		if frame.Event == nil {
+			return printList(&a.console, eventListing, all)
+		}
+		all = append(all, *frame.Event)
+	}
+	return cli.Failed(cli.Unavailable, "the plane ended the stream before all was said")
+}
+
+// eventFilter is what the flags ask of the route.
+func (a eventCommands) eventFilter(cmd *cobra.Command, c *client.Client, project uuid.UUID, f eventsFlags) (url.Values, error) {
+	q := url.Values{}
+	for name, value := range map[string]string{"node": f.node, "type": f.kind} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.policy != "" {
+		p, err := findPolicy(cmd.Context(), c, project, f.policy)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("policy", p.ID.String())
+	}
+	if f.since == "" && !f.watch {
+		f.since = "1h"
+	}
+	if f.since != "" {
+		at, err := momentOf(cmd, "since", f.since, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		q.Set("since", at)
+	}
+	return q, nil
+}
+
+// momentOf reads a flag that names a moment, or how long ago it was, as routes want it.
+func momentOf(cmd *cobra.Command, flag, text string, now time.Time) (string, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if ago, notAgo := time.ParseDuration(text); notAgo == nil {
+		at, err = now.Add(-ago), nil
+	}
+	if err != nil {
+		return "", cli.Usage(cmd, "--%s %q: want a moment such as 2026-11-20T12:00:00Z, or how long ago, such as 2h", flag, text)
+	}
+	return at.UTC().Format(time.RFC3339Nano), nil
+}
+
+// followEvents prints a line an event until ctx ends, over as many streams as it takes.
+func (a eventCommands) followEvents(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values) error {
+	var pause streams.Backoff
+	var last uint64
+	for {
+		broken, err := a.followOnce(ctx, c, project, filter, &last)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (last == 0 || !broken):
+			return err
+		}
+		fmt.Fprintf(a.stderr, "the stream has ended; following on behind event %d\n", last)
+		if pause.Pause(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+// followOnce follows one stream to its end. broken says that what ended it may heal.
+func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64) (broken bool, err error) {
+	for frame, err := range c.Events(ctx, project, filter, *last) {
+		if err != nil {
+			var refused *client.Problem
+			return !errors.As(err, &refused) || refused.Status >= 500, err
+		}
+		*last = frame.Seq
+		if frame.Event == nil {
+			continue
+		}
+		if err := a.printEvent(*frame.Event); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (a eventCommands) printEvent(e resource.LogEvent) error {
+	if a.format != formatTable && a.format != formatWide {
+		return printList(&a.console, eventListing, []resource.LogEvent{e})
+	}
+	var cells []string
+	for _, c := range eventListing.columns {
+		if cell := c.cell(e); cell != "" && (!c.wide || a.format == formatWide) {
+			cells = append(cells, cell)
+		}
+	}
+	_, err := fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(cells, "  "), ""))
+	return err
+}
+
+var eventListing = listing[resource.LogEvent]{
+	columns: []column[resource.LogEvent]{
+		{"seq", func(e resource.LogEvent) string { return fmt.Sprint(e.Seq) }, false},
+		{"time", func(e resource.LogEvent) string { return stamp(e.Time) }, false},
+		{"type", func(e resource.LogEvent) string { return e.Type }, false},
+		{"about", eventAbout, false},
+		{"by", func(e resource.LogEvent) string { return auditedWho(e.AuditEntry) }, false},
+		{"verdict", func(e resource.LogEvent) string { return strings.TrimSpace(e.Verdict + " " + e.Rejected) }, false},
+		{"detail", func(e resource.LogEvent) string { return e.Detail }, false},
+		{"correlation", func(e resource.LogEvent) string { return e.CorrelationID }, true},
+		{"subject", func(e resource.LogEvent) string { return e.Subject }, true},
+	},
+}
+
+// eventAbout is what an event is about: a policy by its slug.
+func eventAbout(e resource.LogEvent) string {
+	if e.Policy != "" {
+		return "policy/" + e.Policy
+	}
+	return auditedWhat(e.Subject)
+}
