@@ -47,6 +47,7 @@ func meanings() map[string]meaning {
 		CodeBadHeader:          {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII, or says that a web page of another origin asks"},
 		CodeUnknownParameter:   {http.StatusBadRequest, "the query has a parameter that the route does not know, or cannot be read"},
 		CodePolicyNotFound:     {http.StatusNotFound, "the project has no such policy"},
+		CodeNoDecisionLog:      {http.StatusNotFound, "this worker keeps no decisions: start it with --decision-log"},
 		CodeDecisionNotFound:   {http.StatusNotFound, "the decision log has no such decision"},
 		CodeRevisionNotFound:   {http.StatusNotFound, "the policy has no such revision"},
 		CodePeerNotFound:       {http.StatusNotFound, "the peer is neither a node of the project nor an address"},

@@ -115,7 +115,7 @@ func TestADecisionThatCannotBeMadeAgainSaysWhy(t *testing.T) {
 	for _, seq := range []string{"0", "4", "x", "-1", "99999999999999999999999"} {
 		p.want(404, "decision_not_found", p.do("GET", decisions+"/"+seq+"/explanation", ""))
 	}
-	p.want(503, "log_unavailable", newPlane(t).do("GET", decisions+"/1/explanation", ""))
+	p.want(404, "no_decision_log", newPlane(t).do("GET", decisions+"/1/explanation", ""))
 }
 
 func TestANetworkPolicysDecisionIsExplainedAsItWasMade(t *testing.T) {

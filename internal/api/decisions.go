@@ -53,19 +53,19 @@ func (h *decisionHandlers) routes() []Route {
 			Method: http.MethodGet, Pattern: "/api/v1/decisions", ID: "listDecisions", Tag: "admission", Needs: access.SeeAdmission, early: true,
 			Summary: "List what admission policies decided, newest first. Tenants' administrators and users see their own. A page may have fewer decisions than it could, or none, and others follow all the same",
 			Params:  append(append([]Param{limitParam, cursorParam}, filters...), times...),
-			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Decision]{}), Problems: []string{CodeBadCursor, CodeLogUnavailable}, serve: h.list,
+			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Decision]{}), Problems: []string{CodeBadCursor, CodeNoDecisionLog, CodeLogUnavailable}, serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/api/v1/decisions/events", ID: "followDecisions", Tag: "admission", Needs: access.SeeAdmission, early: true,
 			Summary:  "Follow what admission policies decide, from now on or after an id",
 			Params:   append([]Param{headerText("Last-Event-ID", "The seq of the last decision that was read.")}, filters...),
 			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Decision{}}}},
-			Problems: []string{CodeBadLastEventID, CodeBadParameter, CodeLogUnavailable}, serve: h.follow,
+			Problems: []string{CodeBadLastEventID, CodeBadParameter, CodeNoDecisionLog, CodeLogUnavailable}, serve: h.follow,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/api/v1/decisions/{seq}/explanation", ID: "explainDecision", Tag: "admission", Needs: access.Evaluate,
 			Summary: "Explain a decision: what the policies that judged it say of its request as they were then, and what the present ones say. Nothing is decided, and nothing written",
-			Answers: jsonAnswer(http.StatusOK, resource.DecisionExplanation{}), Problems: readProblems(CodeDecisionNotFound, CodeTooManyAtOnce), serve: h.explain,
+			Answers: jsonAnswer(http.StatusOK, resource.DecisionExplanation{}), Problems: readProblems(CodeDecisionNotFound, CodeNoDecisionLog, CodeTooManyAtOnce), serve: h.explain,
 		},
 	}
 }
@@ -174,7 +174,7 @@ const skew = time.Minute
 // extent is the first and the last sequence of the log.
 func (h *decisionHandlers) extent(c *call) (first, last uint64, err error) {
 	if h.log == nil {
-		return 0, 0, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker keeps no decisions: start it with --decision-log")
+		return 0, 0, problem(http.StatusNotFound, CodeNoDecisionLog, "this worker keeps no decisions: start it with --decision-log")
 	}
 	state, err := h.log.State(c.r.Context())
 	if err != nil {

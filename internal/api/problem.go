@@ -25,6 +25,7 @@ const (
 	CodeBadHeader          = "bad_header"
 	CodeBadParameter       = policy.CodeWrongType
 	CodePolicyNotFound     = "policy_not_found"
+	CodeNoDecisionLog      = "no_decision_log"
 	CodeDecisionNotFound   = "decision_not_found"
 	CodeRevisionNotFound   = "revision_not_visible"
 	CodeNodeNotFound       = "node_not_found"
