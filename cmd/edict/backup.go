@@ -45,7 +45,7 @@ sign as the plane. Without it no node trusts a plane that is restored.`,
 		Example: `  edict backup --to ./backup --with-keys --data ./data
   edict backup --to ./backup --nats nats://10.0.0.1:4222`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Required(cmd, "to"); err != nil {
+			if err := f.check(cmd); err != nil {
 				return err
 			}
 			return a.backup(cmd, f)
@@ -63,6 +63,17 @@ sign as the plane. Without it no node trusts a plane that is restored.`,
 	return cmd
 }
 
+func (f backupFlags) check(cmd *cobra.Command) error {
+	data, signing := cmd.Flags().Changed("data"), cmd.Flags().Changed("signing-key")
+	if (data || signing) && !f.keys {
+		return cli.Usage(cmd, "--data and --signing-key say where the keys are that --with-keys copies: say --with-keys, too")
+	}
+	if data && signing {
+		return cli.Usage(cmd, "--data and --signing-key exclude each other")
+	}
+	return cli.Required(cmd, "to")
+}
+
 func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	ctx := cmd.Context()
 	c, err := a.client(cmd)
@@ -78,6 +89,14 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if err != nil {
 		return err
 	}
+	if !status.Log.Created.Equal(src.log.Created()) {
+		return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
+	}
+	release, err := archive.LockBackup(f.to)
+	if err != nil {
+		return err
+	}
+	defer release()
 	e, err := a.export(ctx, src, archive.ExportOptions{Dir: filepath.Join(f.to, archive.BackupLog), Until: status.Applied})
 	if err != nil {
 		return err
@@ -85,10 +104,11 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if e.Last != status.Applied {
 		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Server(), status.Applied)
 	}
-	if err := a.backupKeys(ctx, c, src.conn, f); err != nil {
+	parts, err := a.backupParts(ctx, c, src.conn, f)
+	if err != nil {
 		return err
 	}
-	m, err := archive.WriteManifest(f.to, archive.Manifest{Made: time.Now().UTC(), Build: cli.ReadBuild().String(), Log: e, Digest: status.Digest})
+	m, err := archive.WriteBackup(f.to, archive.Manifest{Made: time.Now().UTC(), Build: cli.ReadBuild().String(), Log: e, Digest: status.Digest}, parts)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
@@ -19,46 +20,37 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// backupKeys writes the public keys, and the plane's own if they are asked for.
-func (a backupCommands) backupKeys(ctx context.Context, c *client.Client, conn *streams.Conn, f backupFlags) error {
+// backupParts are the public keys and what the workers agree on, and the plane's own keys
+// if they are asked for.
+func (a backupCommands) backupParts(ctx context.Context, c *client.Client, conn *streams.Conn, f backupFlags) (map[string][]byte, error) {
 	keys, err := c.Keys.List(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := json.MarshalIndent(resource.Items[resource.Key]{Items: keys}, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := putFile(filepath.Join(f.to, archive.BackupKeys), append(text, '\n')); err != nil {
-		return err
+	parts := map[string][]byte{archive.BackupKeys: append(text, '\n')}
+	if err := backupAgreed(ctx, conn, f, parts); err != nil || !f.keys {
+		return parts, err
 	}
-	// Those of an earlier backup are not those of this one.
-	for _, name := range []string{archive.BackupMore, archive.BackupKey, archive.BackupMarker} {
-		if err := os.RemoveAll(filepath.Join(f.to, name)); err != nil {
-			return err
-		}
-	}
-	if err := backupAgreed(ctx, conn, f); err != nil || !f.keys {
-		return err
-	}
-	from, more := f.signing, []string(nil)
+	from := f.signing
 	if from == "" {
 		from = datadir.Dir(f.data).SigningKey()
-		if more, err = filepath.Glob(filepath.Join(datadir.Dir(f.data).Keys(), "*.key")); err != nil {
-			return err
+		if err := otherKeys(datadir.Dir(f.data).Keys(), parts); err != nil {
+			return nil, err
 		}
 	}
 	signer, err := artifact.LoadSigner(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if id := signer.KeyID(); !lists(keys, id) {
-		return cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Server())
+		return nil, cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Server())
 	}
-	if err := copyKey(from, filepath.Join(f.to, archive.BackupKey)); err != nil {
-		return err
-	}
-	return copyKeys(more, filepath.Join(f.to, archive.BackupMore))
+	parts[archive.BackupKey], err = signer.PEM()
+	return parts, err
 }
 
 func lists(keys []resource.Key, id string) bool {
@@ -70,17 +62,23 @@ func lists(keys []resource.Key, id string) bool {
 	return false
 }
 
-// copyKeys copies key files into a directory, which is made if there is one.
-func copyKeys(from []string, dir string) error {
-	for _, path := range from {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := copyKey(path, filepath.Join(dir, filepath.Base(path))); err != nil {
-			return err
-		}
+// otherKeys reads the key files of a directory, if there is one.
+func otherKeys(dir string, parts map[string][]byte) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".key" || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		text, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		if readErr != nil {
+			return readErr
+		}
+		parts[archive.BackupMore+"/"+e.Name()] = text
+	}
+	return err
 }
 
 // copyKey copies a key so that its owner alone can read it.
@@ -89,15 +87,10 @@ func copyKey(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return putFile(to, text)
-}
-
-// putFile writes a file that its owner alone can read, on the disk when it returns.
-func putFile(path string, text []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
-	return artifact.CreateFile(path, text, 0o600)
+	return artifact.WriteFile(to, text, 0o600)
 }
 
 // agreed are the keys of bucket EDICT_META that a backup has, by its files. Others
@@ -106,7 +99,7 @@ var agreed = map[string]string{archive.BackupRecord: keyring.RecordKey, archive.
 
 // backupAgreed copies what the workers agree on; the marker's secret only with the
 // keys.
-func backupAgreed(ctx context.Context, conn *streams.Conn, f backupFlags) error {
+func backupAgreed(ctx context.Context, conn *streams.Conn, f backupFlags, parts map[string][]byte) error {
 	meta, err := streams.FindMeta(ctx, conn)
 	if err != nil {
 		return err
@@ -116,10 +109,10 @@ func backupAgreed(ctx context.Context, conn *streams.Conn, f backupFlags) error 
 			continue
 		}
 		value, _, err := meta.Get(ctx, key)
-		if err == nil {
-			err = putFile(filepath.Join(f.to, file), value)
-		}
-		if err != nil && !errors.Is(err, streams.ErrNotFound) {
+		switch {
+		case err == nil:
+			parts[file] = value
+		case !errors.Is(err, streams.ErrNotFound):
 			return err
 		}
 	}
@@ -162,11 +155,13 @@ func restoreKeys(b *archive.Backup, to datadir.Dir) error {
 			return err
 		}
 	}
-	var more []string
 	for _, f := range b.Manifest.Files {
-		if path.Dir(f.Name) == archive.BackupMore {
-			more = append(more, b.Path(f.Name))
+		if path.Dir(f.Name) != archive.BackupMore {
+			continue
+		}
+		if err := copyKey(b.Path(f.Name), filepath.Join(to.Keys(), path.Base(f.Name))); err != nil {
+			return err
 		}
 	}
-	return copyKeys(more, to.Keys())
+	return nil
 }

@@ -19,7 +19,7 @@ func TestARestoreThatComesToAnotherDigestLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	l.close()
 	lie := archive.Manifest{Log: e, Digest: e.Chain}
-	_, err = archive.WriteManifest(backup, lie)
+	_, err = archive.WriteBackup(backup, lie, nil)
 	require.NoError(t, err)
 	code, _, errs := edict(t, "restore", "--from", backup, "--data", data)
 	require.Equal(t, cli.Differs, code, errs)
@@ -30,7 +30,7 @@ func TestARestoreThatComesToAnotherDigestLeavesNothing(t *testing.T) {
 
 	result, err := (replayCommands{&app{}}).foldArchive(t.Context(), mustOpen(t, filepath.Join(backup, archive.BackupLog)), "", 30)
 	require.NoError(t, err)
-	_, err = archive.WriteManifest(backup, archive.Manifest{Log: e, Digest: result.Digest})
+	_, err = archive.WriteBackup(backup, archive.Manifest{Log: e, Digest: result.Digest}, nil)
 	require.NoError(t, err)
 	code, out, errs := edict(t, "restore", "--from", backup, "--data", data, "-o", "json")
 	require.Zero(t, code, errs)

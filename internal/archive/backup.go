@@ -14,8 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/edictdev/edict/artifact"
 )
 
 // The parts of a backup, below its directory.
@@ -50,37 +48,6 @@ type File struct {
 	SHA256 string `json:"sha256"` // 64 hex digits
 }
 
-// WriteManifest lists every file of the backup in dir but the manifest, and writes
-// that, last: a directory without one is no backup.
-func WriteManifest(dir string, m Manifest) (Manifest, error) {
-	m.Form, m.Version, m.Files = backupForm, Version, nil
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !listed(path, dir) {
-			return err
-		}
-		f, err := fileOf(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		f.Name = filepath.ToSlash(name)
-		m.Files = append(m.Files, f)
-		return err
-	})
-	if err != nil {
-		return m, err
-	}
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return m, err
-	}
-	temp := filepath.Join(dir, manifestName+unfinished)
-	if err := os.WriteFile(temp, append(text, '\n'), 0o600); err != nil {
-		return m, err
-	}
-	return m, errors.Join(artifact.SyncDir(temp), os.Rename(temp, filepath.Join(dir, manifestName)), artifact.SyncDir(dir))
-}
-
 // listed reports whether a manifest names a file: segments, and the keys.
 func listed(path, dir string) bool {
 	name, err := filepath.Rel(dir, path)
@@ -96,16 +63,40 @@ func listed(path, dir string) bool {
 	return slices.Contains([]string{BackupKeys, BackupKey, BackupRecord, BackupMarker}, name)
 }
 
-func fileOf(path string) (f File, err error) {
-	r, err := os.Open(path)
+// fileOf reads a file, which is a regular one. Where most is not negative, of one that is
+// longer no more than a byte beyond that is read.
+func fileOf(path string, most int64) (f File, err error) {
+	r, err := openRegular(path)
 	if err != nil {
 		return f, err
 	}
 	defer r.Close()
+	from := io.Reader(r)
+	if most >= 0 {
+		from = io.LimitReader(r, most+1)
+	}
 	h := sha256.New()
-	f.Bytes, err = io.Copy(h, r)
+	f.Bytes, err = io.Copy(h, from)
 	f.SHA256 = hex.EncodeToString(h.Sum(nil))
 	return f, err
+}
+
+// openRegular opens a file to be read. A pipe would wait for who writes to it, and a
+// device may never end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &FaultError{File: filepath.Base(path), Detail: "it is not a regular file"}
+	}
+	return os.Open(path)
+}
+
+func partOf(name string, text []byte) File {
+	sum := sha256.Sum256(text)
+	return File{Name: name, Bytes: int64(len(text)), SHA256: hex.EncodeToString(sum[:])}
 }
 
 // Backup is a backup that was proved to be what its manifest says.
@@ -113,16 +104,11 @@ type Backup struct {
 	Manifest Manifest
 	Archive  *Archive
 
-	dir string
+	paths map[string]string // of its files, by name
 }
 
 // Path is where a part of the backup is; "" when it does not have it.
-func (b *Backup) Path(name string) string {
-	if !slices.ContainsFunc(b.Manifest.Files, func(f File) bool { return f.Name == name }) {
-		return ""
-	}
-	return filepath.Join(b.dir, filepath.FromSlash(name))
-}
+func (b *Backup) Path(name string) string { return b.paths[name] }
 
 // OpenBackup reads all of a backup: every file that its manifest names, and every
 // line of its archive. Other files do not count: a later backup may have been cut
@@ -132,18 +118,17 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backup{Manifest: m, dir: dir}
+	b := &Backup{Manifest: m, paths: map[string]string{}}
 	var segments []string
 	for _, want := range m.Files {
 		if !filepath.IsLocal(want.Name) || !listed(filepath.Join(dir, want.Name), dir) {
 			return nil, &FaultError{File: manifestName, Detail: fmt.Sprintf("it names %q, which is no file of a backup", want.Name)}
 		}
-		have, err := fileOf(filepath.Join(dir, want.Name))
-		if err != nil {
-			return nil, fmt.Errorf("the manifest names a file that cannot be read: %w", err)
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if have.Name = want.Name; have != want {
-			return nil, &FaultError{File: want.Name, Detail: fmt.Sprintf("it has %d bytes with SHA-256 %.16s, the manifest says %d with %.16s", have.Bytes, have.SHA256, want.Bytes, want.SHA256)}
+		if b.paths[want.Name], err = find(dir, want); err != nil {
+			return nil, err
 		}
 		if filepath.Dir(want.Name) == BackupLog {
 			segments = append(segments, filepath.Base(want.Name))
@@ -154,6 +139,26 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 	}
 	b.Archive.Only(segments)
 	return b, b.proveArchive(ctx)
+}
+
+// find is where a file is that the manifest names. One that a backup wrote which was cut
+// off, or goes on, may not have its place yet.
+func find(dir string, want File) (string, error) {
+	path := filepath.Join(dir, filepath.FromSlash(want.Name))
+	have, err := fileOf(path, max(want.Bytes, 0))
+	if have.Name = want.Name; err == nil && have == want {
+		return path, nil
+	}
+	if isFile(path+unfinished, want) {
+		return path + unfinished, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("the manifest names a file that cannot be read: %w", err)
+	}
+	if have.Bytes > want.Bytes {
+		return "", &FaultError{File: want.Name, Detail: fmt.Sprintf("it has more than the %d bytes that the manifest says", want.Bytes)}
+	}
+	return "", &FaultError{File: want.Name, Detail: fmt.Sprintf("it has %d bytes with SHA-256 %.16s, the manifest says %d with %.16s", have.Bytes, have.SHA256, want.Bytes, want.SHA256)}
 }
 
 func (b *Backup) proveArchive(ctx context.Context) error {
@@ -172,7 +177,7 @@ func (b *Backup) proveArchive(ctx context.Context) error {
 }
 
 func readManifest(dir string) (m Manifest, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	text, err := readManifestFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, fmt.Errorf("%s is no backup, or one that was cut off: it has no %s: %w", dir, manifestName, fs.ErrNotExist)
 	}
@@ -190,4 +195,20 @@ func readManifest(dir string) (m Manifest, err error) {
 		return m, &FaultError{File: manifestName, Detail: err.Error()}
 	}
 	return m, nil
+}
+
+// maxManifest bounds a manifest, in bytes: one of a log of 20 billion events is shorter.
+const maxManifest = 64 << 20
+
+func readManifestFile(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if len(text) > maxManifest {
+		return nil, &FaultError{File: manifestName, Detail: fmt.Sprintf("it is larger than %d bytes", maxManifest)}
+	}
+	return text, err
 }

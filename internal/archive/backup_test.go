@@ -14,9 +14,8 @@ func backedUp(t *testing.T) (dir string, m Manifest) {
 	p := world(t, 40, 25)
 	dir = t.TempDir()
 	e := p.export(filepath.Join(dir, BackupLog))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, BackupKeys), []byte("{}"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o600))
-	m, err := WriteManifest(dir, Manifest{Log: e, Digest: p.folded().Digest})
+	m, err := WriteBackup(dir, Manifest{Log: e, Digest: p.folded().Digest}, map[string][]byte{BackupKeys: []byte("{}")})
 	require.NoError(t, err)
 	return dir, m
 }
