@@ -462,7 +462,11 @@ func TestABatchRefusesBadLinesOneByOne(t *testing.T) {
 // route that would need it, and on no other.
 func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	var full error
-	p := newPlane(t, impatient, func(d *api.Deps) { d.Writable = func() error { return full } })
+	decided := decisionsOf(t, 3)
+	p := newPlane(t, impatient, func(d *api.Deps) {
+		d.Writable = func() error { return full }
+		d.Decisions = decided
+	})
 	p.put("n1", `{}`)
 	made := p.create("web")
 	p.principal("ops")
@@ -482,6 +486,7 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 	full = nil
 
 	p.log.Fail(errDown)
+	decided.down = errDown
 	for _, g := range goods(made, admitted) {
 		if !needs(g, "log_unavailable") {
 			continue

@@ -33,6 +33,7 @@ type decided struct {
 	reads int
 	// followers are those who follow it now; all of them, since the log was made.
 	followers, followed int
+	down                error // what its server answers; nil: it does
 }
 
 func (l *decided) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
@@ -99,7 +100,7 @@ func (l *decided) add(t testing.TB, d resource.Decision) {
 func (l *decided) State(context.Context) (streams.State, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return streams.State{First: max(l.first, 1), Last: uint64(len(l.all))}, nil
+	return streams.State{First: max(l.first, 1), Last: uint64(len(l.all))}, l.down
 }
 
 func (l *decided) Read(_ context.Context, from, to uint64) iter.Seq2[[]streams.Message, error] {
