@@ -130,11 +130,11 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
 	f.opt.Ready = func(at plane.Addresses) {
-		where := []any{"http", at.HTTP, "nats", at.NATS, "data", f.opt.Data, "durability", at.Durability}
+		log := log
 		if at.Admin != "" {
-			where = append(where, "admin", at.Admin)
+			log = log.With("admin", at.Admin)
 		}
-		log.Info("ready", where...)
+		log.Info("ready", "http", at.HTTP, "nats", at.NATS, "data", f.opt.Data, "durability", at.Durability)
 		if err := writeReady(f.readyFile, at); err != nil {
 			log.Error("the ready file cannot be written; who waits for it waits in vain", "error", err)
 		}
