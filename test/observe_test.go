@@ -2,10 +2,12 @@ package test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sort"
 	"strings"
@@ -13,10 +15,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 const metricsPage = "docs/metrics.md"
@@ -37,12 +45,22 @@ func TestASmallStoryAsAnOperatorSeesIt(t *testing.T) {
 	p.importNodes(10, 1000)
 	p.do("GET", "/v1/nodes/n-999/state", nil, 200)
 	many := p.scrape()
+	old := scrapeOldLog(t)
 
 	t.Run("metrics are well formed", func(t *testing.T) {
 		problems, err := promlint.New(bytes.NewReader(many.page)).Lint()
 		require.NoError(t, err)
 		require.Empty(t, problems)
 	})
+	t.Run("a young log knows no pace", func(t *testing.T) {
+		require.Contains(t, many.families, "edict_log_room_bytes")
+		require.NotContains(t, many.families, "edict_log_growth_bytes_per_day")
+		require.NotContains(t, many.families, "edict_log_full_seconds")
+	})
+	for _, name := range []string{"edict_log_growth_bytes_per_day", "edict_log_full_seconds"} {
+		require.Contains(t, old.families, name)
+		many.families[name] = old.families[name]
+	}
 	t.Run("metrics are documented, and no others", func(t *testing.T) { many.documented(t) })
 	t.Run("alerts ask for no other metric", func(t *testing.T) { alertsAsk(t, many) })
 	t.Run("nor does the board", func(t *testing.T) { boardAsks(t, many) })
@@ -140,10 +158,38 @@ type scraped struct {
 
 func (p *process) scrape() scraped {
 	p.t.Helper()
-	s := scraped{page: p.do("GET", "/metrics", nil, 200), values: map[string]float64{}, families: map[string][]string{}}
+	return scrapedFrom(p.t, p.do("GET", "/metrics", nil, 200))
+}
+
+// longLog is a log that has been there for some time.
+type longLog struct{ api.Log }
+
+// State implements api.Log.
+func (longLog) State(context.Context) (streams.State, error) {
+	return streams.State{First: 1, Last: 2, Messages: 2, Bytes: 200}, nil
+}
+
+// scrapeOldLog is what is shown of a log that is older than an hour, which that of no
+// test is.
+func scrapeOldLog(t *testing.T) scraped {
+	t.Helper()
+	store, err := projector.Open(t.TempDir(), projector.Options{Partitions: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	known := func() (uint64, bool) { return 100, true }
+	reg := prometheus.NewPedanticRegistry()
+	api.NewMetrics(reg).Watch(api.Deps{Log: longLog{}, Model: store, StatusDeps: api.StatusDeps{LogPerDay: known, LogRoom: known}})
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return scrapedFrom(t, page.Body.Bytes())
+}
+
+func scrapedFrom(t *testing.T, page []byte) scraped {
+	t.Helper()
+	s := scraped{page: page, values: map[string]float64{}, families: map[string][]string{}}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(s.page))
-	require.NoError(p.t, err)
+	require.NoError(t, err)
 	for name, f := range families {
 		labels := map[string]bool{}
 		for _, m := range f.GetMetric() {

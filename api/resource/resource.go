@@ -343,11 +343,16 @@ type Share struct {
 	Over    bool   `json:"over" doc:"Whether its writes are refused, but for deletions."` // its writes are refused, but for deletions
 }
 
-// LogStatus is the log's birth and its size on disk.
+// LogStatus is the log's birth, its size on disk, and how it grows.
 type LogStatus struct {
 	Created time.Time `json:"created" doc:"When the log was made: its identity."`
 	Bytes   uint64    `json:"bytes" doc:"Its size on disk."`
-	NATS    string    `json:"nats,omitempty" doc:"URL of the NATS server that has it, without a password; absent when only this process reaches it."` // where NATS clients reach it; empty: nowhere
+	// The rest of its growth is absent where it is not known.
+	BytesPerEvent *float64 `json:"bytes_per_event,omitempty" doc:"Mean size of its events on disk; absent while it has none."`
+	BytesPerDay   *uint64  `json:"bytes_per_day,omitempty" doc:"How many bytes it grows by in 24 hours: the events of the last 24, each as large as the mean of all; absent while the log is younger than an hour, or was not measured yet."`
+	RoomBytes     *uint64  `json:"room_bytes,omitempty" doc:"How many bytes it may still take: until the stream's max_bytes, or until the disk of an embedded server is so full that writes are refused, whichever is less; absent where there is no limit that this worker knows of."`
+	FullInSeconds *float64 `json:"full_in_seconds,omitempty" doc:"Seconds until that room is used up at that pace; absent while one of them is not known, or nothing was written for 24 hours."`
+	NATS          string   `json:"nats,omitempty" doc:"URL of the NATS server that has it, without a password; absent when only this process reaches it."` // where NATS clients reach it; empty: nowhere
 }
 
 // Worker is one process that folds the log.

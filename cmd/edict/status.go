@@ -77,6 +77,7 @@ func (a statusCommands) statusRejected(cmd *cobra.Command, c *client.Client, aft
 
 func writeStatus(w io.Writer, s resource.Status) {
 	fmt.Fprintf(w, "Log:         head %d, applied %d, %.1f MiB, created %s\n", s.Head, s.Applied, float64(s.Log.Bytes)/mib, stamp(s.Log.Created))
+	fmt.Fprintf(w, "Growth:      %s\n", growthText(s.Log))
 	fmt.Fprintf(w, "State:       %d policies, %d nodes of %d label sets\n", s.Policies, s.Nodes, s.Identities)
 	if c := s.Convergence; c != nil {
 		fmt.Fprintf(w, "Nodes:       %s\n", convergenceText(*c))

@@ -71,3 +71,18 @@ type writerFunc func([]byte) (int, error)
 
 // Write implements io.Writer.
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestTheStatusSaysWhenTheLogIsFull(t *testing.T) {
+	const gib = 1 << 30
+	mean, perDay, room, full := 412.4, uint64(gib), uint64(12*gib), 12*24*3600.0
+	require.Equal(t, "not known before the log is an hour old", growthText(resource.LogStatus{}))
+	require.Equal(t, "not known before the log is an hour old, 412 bytes an event, room for 12.0 GiB", growthText(resource.LogStatus{BytesPerEvent: &mean, RoomBytes: &room}))
+	require.Equal(t, "1.0 GiB a day, 412 bytes an event", growthText(resource.LogStatus{BytesPerEvent: &mean, BytesPerDay: &perDay}))
+	require.Equal(t, "1.0 GiB a day, 412 bytes an event, room for 12.0 GiB: full in 12 days",
+		growthText(resource.LogStatus{BytesPerEvent: &mean, BytesPerDay: &perDay, RoomBytes: &room, FullInSeconds: &full}))
+	for seconds, want := range map[float64]string{
+		0: "0s", 119: "1m0s", 26*3600 + 60: "26h1m0s", 2 * 24 * 3600: "2 days", 3650 * 24 * 3600: "3650 days", 1e18: "more than ten years",
+	} {
+		require.Equal(t, want, daysText(seconds))
+	}
+}

@@ -71,7 +71,10 @@ type StatusDeps struct {
 	// Witnessed is the last log sequence that the log's witness confirms;
 	// nil: there is none.
 	Witnessed func() uint64
-	Checks    []Check // further ones for /readyz
+	// LogPerDay is how many bytes the log grows by in 24 hours, LogRoom how many the disk
+	// has for it; not known, or nil: absent.
+	LogPerDay, LogRoom func() (bytes uint64, known bool)
+	Checks             []Check // further ones for /readyz
 }
 
 // HistoryDeps read the log's past.

@@ -71,7 +71,7 @@ var (
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc} {
+	for _, d := range append(growthDescs(), headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc) {
 		to <- d
 	}
 }
@@ -84,6 +84,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), headScrape)
 	if s, err := g.Log.State(ctx); err == nil {
 		g.metrics.sawHead(s.Last)
+		g.growth(s).collect(tell)
 	}
 	cancel()
 	var applied uint64

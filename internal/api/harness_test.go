@@ -51,6 +51,8 @@ type memLog struct {
 	fails error // of every call
 	reads int   // of the head
 
+	maxBytes uint64
+
 	traces []string // of what was published
 }
 
@@ -61,7 +63,7 @@ func (l *memLog) State(context.Context) (streams.State, error) {
 	defer l.mu.Unlock()
 	l.reads++
 	n := uint64(len(l.msgs))
-	return streams.State{First: 1, Last: n, Messages: n, Bytes: 100 * n}, l.fails
+	return streams.State{First: 1, Last: n, Messages: n, Bytes: 100 * n, MaxBytes: l.maxBytes}, l.fails
 }
 
 func (l *memLog) Head(ctx context.Context) (uint64, error) {

@@ -73,6 +73,7 @@ func (h *statusHandlers) status(c *call) error {
 		return err
 	}
 	out.Log.Bytes = log.Bytes
+	h.growth(log).show(&out.Log)
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
 	h.metrics.sawHead(out.Head)
 	out.Partitions = []resource.Partition{}

@@ -15,6 +15,7 @@ type Options struct {
 	// Parts of the data, below Dir or elsewhere, that may lie on file systems of
 	// their own.
 	Parts   []string
+	LogDir  string // where the embedded server keeps the log; "": the log is elsewhere
 	MinFree uint64 // bytes below which authors are refused; 0: nothing is refused for want of space
 	Server  Server // the embedded one; nil: the log is elsewhere
 	Log     *slog.Logger
@@ -108,6 +109,16 @@ func (g *Guard) headroom() uint64 {
 		}
 	}
 	return left
+}
+
+// LogRoom is how many bytes the log may take before authors are refused for want
+// of disk; known is false where the log lies elsewhere, or nobody can say.
+func (g *Guard) LogRoom() (bytes uint64, known bool) {
+	if g.opt.LogDir == "" {
+		return 0, false
+	}
+	free, err := g.free(g.opt.LogDir)
+	return free - min(free, g.opt.MinFree), err == nil
 }
 
 // Run watches until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/admission"
@@ -40,6 +41,7 @@ type Plane struct {
 	found *datadir.Found // at the start
 	alarm *integrity.Alarm
 	disk  *disk.Guard
+	pace  *disk.Pace // of the log
 	servers
 	logs
 	keys        *keyring.Manager
@@ -139,7 +141,7 @@ func newDisk(o Options, server *streams.Server) *disk.Guard {
 	}
 	opt := o.diskOptions(o.dir())
 	if server != nil { // not a nil server in an interface
-		opt.Server = server
+		opt.Server, opt.LogDir = server, o.dir().NATS()
 	}
 	return disk.NewGuard(opt)
 }
@@ -153,6 +155,9 @@ func (p *Plane) openLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.pace = disk.NewPace(disk.PaceOptions{Log: p.stream, Logger: p.log, SeqAt: func(ctx context.Context, at time.Time) (uint64, error) {
+		return snapshot.SeqAt(ctx, p.stream, at)
+	}})
 	p.keys, err = keyring.Load(keyring.Options{
 		Files: p.opt.keyFiles(), Log: p.stream, Stopped: p.alarm.Raised, LeastTransition: p.opt.leastTransition, Logger: p.log,
 		Open: keyring.BucketOn(p.conn),

@@ -343,10 +343,12 @@ type State struct {
 	First, Last uint64 // an empty stream has Last = First - 1
 	Bytes       uint64
 	Messages    uint64
+	MaxBytes    uint64 // beyond which the server refuses messages; 0: no limit of the stream
 }
 
 func stateOf(info *jetstream.StreamInfo) State {
 	s := State{First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes, Messages: info.State.Msgs}
+	s.MaxBytes = uint64(max(info.Config.MaxBytes, 0)) //nolint:gosec // not below 0
 	if s.Messages == 0 && s.First <= s.Last {
 		s.First = s.Last + 1
 	}

@@ -40,6 +40,7 @@ func TestALogThatWouldTakeNoEventSaysWhy(t *testing.T) {
 			s, err := l.State(within(t))
 			require.NoError(t, err)
 			require.EqualValues(t, 1, s.Messages, "nothing was written to find out")
+			require.EqualValues(t, max(cfg.MaxBytes, 0), s.MaxBytes)
 		})
 	}
 }
