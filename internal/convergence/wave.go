@@ -79,7 +79,11 @@ func (t *Tracker) countWaves(out *Reached, s steps, groups []projector.MatchedNo
 			if !c.has && m.Facts > c.seq {
 				continue // it never had what is gone
 			}
-			one := t.shareOf(m.Ordinal, max(c.seq, m.Facts), max(table.seq, m.Facts), example)
+			asked := c.seq
+			if !changed {
+				asked = table.seq // the row is older than the rollout
+			}
+			one := t.shareOf(m.Ordinal, asks{max(c.seq, m.Facts), max(table.seq, m.Facts), max(asked, m.Facts)}, example)
 			out.All.add(one)
 			if wave == len(open)-1 {
 				out.Newest.add(one)
@@ -89,15 +93,19 @@ func (t *Tracker) countWaves(out *Reached, s steps, groups []projector.MatchedNo
 	return example
 }
 
-// shareOf is what one node says of what an event at seq asked of it, and one at table of
-// the table that it enforces. What it refused is an example.
-func (t *Tracker) shareOf(ordinal uint32, seq, table uint64, example *first[refusal]) Share {
+// asks are the log sequences of what is asked of a node: of the last change of its row, and
+// of the table that it enforces, and of what the rollout itself asks, below which a
+// refusal is of something else.
+type asks struct{ row, table, rollout uint64 }
+
+// shareOf is what one node says of what was asked of it. What it refused is an example.
+func (t *Tracker) shareOf(ordinal uint32, of asks, example *first[refusal]) Share {
 	r := t.table.of(ordinal)
 	one := Share{Nodes: 1}
 	switch x, not := t.table.refusal(ordinal, r); {
-	case r.proves(seq) && t.table.tables.reaches(ordinal, table):
+	case r.proves(of.row) && t.table.tables.reaches(ordinal, of.table):
 		one.Applied = 1
-	case not && x.outcome == policy.OutcomeRefused && r.version >= seq:
+	case not && x.outcome == policy.OutcomeRefused && r.version >= of.rollout:
 		one.Refused = 1
 		example.add(x)
 	}

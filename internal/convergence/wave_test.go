@@ -178,3 +178,25 @@ func TestAWaveThatNoRowShowsWaitsForTables(t *testing.T) {
 	require.Equal(t, 2, r.Applied, "a1 goes back")
 	require.Equal(t, policy.NodeID("a1"), r.Lagging[0].Node)
 }
+
+// TestARefusalOfBeforeSaysNothingOfAWaveThatNoRowShows: the row is older than what the
+// node refused, the wave is not.
+func TestARefusalOfBeforeSaysNothingOfAWaveThatNoRowShows(t *testing.T) {
+	w := newWorld(t, 1)
+	x := w.tracker()
+	id := w.id()
+	w.put("a1", "a")
+	w.revise(id, "a", 1)
+	said := w.now("a1")
+	said.Table = w.head()
+	w.report(x, 1, "a1", said, 0)
+	no := w.now("a1")
+	no.Outcome, no.Reason = policy.OutcomeRefused, "of before"
+	w.report(x, 2, "a1", no, 0)
+	w.promoteOrder(id, "a")
+	require.Equal(t, Share{Nodes: 1}, w.reached(x, id).All)
+	no = w.now("a1")
+	no.Outcome, no.Reason = policy.OutcomeRefused, "no room"
+	w.report(x, 3, "a1", no, 0)
+	require.Equal(t, Share{Nodes: 1, Refused: 1}, w.reached(x, id).All)
+}
