@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -14,12 +15,13 @@ type Audited struct {
 	Denied, ByDefault AuditCount
 }
 
-// AuditCount is a sum over nodes, in packets.
+// AuditCount is a sum over nodes, in packets. It stops at the largest number: one node that
+// reports nonsense must not make it small.
 type AuditCount struct{ Egress, Ingress uint64 }
 
 func (c *AuditCount) add(x policy.AuditCount) {
-	c.Egress += x.Egress
-	c.Ingress += x.Ingress
+	c.Egress += min(x.Egress, math.MaxUint64-c.Egress)
+	c.Ingress += min(x.Ingress, math.MaxUint64-c.Ingress)
 }
 
 // maxAudited bounds the nodes whose counts are kept: beyond them the plane counts too
