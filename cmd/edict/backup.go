@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -93,11 +95,14 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 		return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
 	}
 	release, err := archive.LockBackup(f.to)
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Failed(cli.Conflict, "%v", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer release()
-	e, err := a.export(ctx, src, archive.ExportOptions{Dir: filepath.Join(f.to, archive.BackupLog), Until: status.Applied})
+	e, err := a.export(ctx, src, archive.ExportOptions{Dir: filepath.Join(f.to, archive.BackupLog), Until: status.Applied, Backup: true})
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ func (f newPlaneFlags) check(cmd *cobra.Command) error {
 	if (f.data == "") == (f.nats == "") {
 		return cli.Usage(cmd, "say where the log goes: --data, a new data directory, or --nats, servers without a log")
 	}
+	if f.data != "" && cmd.Flags().Changed("replicas") {
+		return cli.Usage(cmd, "--replicas is for the servers of --nats: a data directory has one")
+	}
 	return nil
 }
 
@@ -54,11 +57,13 @@ func (a archiveCommands) openNewPlane(ctx context.Context, f newPlaneFlags) (*ne
 	// Nothing is promised before Finish has it all on the disk.
 	server, err := streams.StartServer(streams.ServerOptions{Dir: fresh.Dir().NATS(), Relaxed: true})
 	if err != nil {
+		fresh.Close()
 		return nil, err
 	}
 	conn, err := streams.Connect(ctx, streams.ConnectOptions{Server: server, Name: "edict"})
 	if err != nil {
 		server.Close()
+		fresh.Close()
 		return nil, err
 	}
 	return &newPlane{&logSource{conn: conn, close: func() { conn.Close(); server.Close() }}, fresh}, nil
@@ -70,7 +75,16 @@ func (p *newPlane) finish() error {
 	if p.fresh == nil {
 		return nil
 	}
+	defer p.fresh.Close()
 	return p.fresh.Finish()
+}
+
+// abandon closes it; what was made is left, and nothing starts on it.
+func (p *newPlane) abandon() {
+	p.close()
+	if p.fresh != nil {
+		p.fresh.Close()
+	}
 }
 
 func (a archiveCommands) logImportCommand() *cobra.Command {
@@ -114,7 +128,7 @@ func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from st
 	if err != nil {
 		return err
 	}
-	e, err := ar.Extent(ctx) // before anything is written
+	e, err := ar.Whole(ctx) // before anything is written
 	if err != nil {
 		return err
 	}
@@ -123,7 +137,7 @@ func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from st
 		return err
 	}
 	if err := a.importInto(ctx, ar, p, e, opt); err != nil {
-		p.close()
+		p.abandon()
 		return err
 	}
 	if err := p.finish(); err != nil {

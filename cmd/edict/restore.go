@@ -84,7 +84,7 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 		err = restoreKeys(b, p.fresh.Dir())
 	}
 	if err != nil {
-		p.close()
+		p.abandon()
 		return err
 	}
 	if err := p.finish(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/datadir"
 )
 
 // TestARestoreThatComesToAnotherDigestLeavesNothing to start on.
@@ -42,4 +44,49 @@ func mustOpen(t *testing.T, dir string) *archive.Archive {
 	a, err := archive.Open(dir)
 	require.NoError(t, err)
 	return a
+}
+
+func TestFlagsThatWouldDoNothingAreRefused(t *testing.T) {
+	for want, args := range map[string][]string{
+		"say --with-keys, too":     {"backup", "--to", "b", "--data", "d"},
+		"exclude each other":       {"backup", "--to", "b", "--with-keys", "--data", "d", "--signing-key", "k"},
+		"a data directory has one": {"restore", "--from", "b", "--data", "d", "--replicas", "3"},
+	} {
+		code, _, errs := edict(t, args...)
+		require.Equal(t, cli.BadUsage, code, errs)
+		require.Contains(t, errs, want)
+	}
+}
+
+// TestARestoreThatIsRunAgainTakesNoKey that it did not bring.
+func TestARestoreThatIsRunAgainTakesNoKey(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(3)
+	backup, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	e, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: filepath.Join(backup, archive.BackupLog)})
+	require.NoError(t, err)
+	l.close()
+	_, err = archive.WriteBackup(backup, archive.Manifest{Log: e, Digest: e.Chain}, nil)
+	require.NoError(t, err)
+	code, _, errs := edict(t, "restore", "--from", backup, "--data", data)
+	require.Equal(t, cli.Differs, code, errs)
+	key := datadir.Dir(data).SigningKey()
+	require.NoError(t, os.WriteFile(key, []byte("the only one"), 0o600))
+	code, _, errs = edict(t, "restore", "--from", backup, "--data", data)
+	require.Equal(t, cli.Unreadable, code, errs)
+	require.FileExists(t, key)
+}
+
+// TestAnArchiveWithoutItsBeginningLeavesNothing where a plane is to be.
+func TestAnArchiveWithoutItsBeginningLeavesNothing(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(5)
+	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	_, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: dir, From: 3})
+	require.NoError(t, err)
+	l.close()
+	code, _, errs := edict(t, "log", "import", "--from", dir, "--data", data)
+	require.NotZero(t, code)
+	require.Contains(t, errs, "the archive begins at 3")
+	require.NoDirExists(t, data)
 }

@@ -165,10 +165,7 @@ func (b *Backup) proveArchive(ctx context.Context) error {
 	if len(b.Archive.segments) == 0 {
 		return &FaultError{File: manifestName, Detail: "it names no segment of a log"}
 	}
-	e, err := b.Archive.Extent(ctx)
-	if err == nil {
-		err = b.Archive.whole(e)
-	}
+	e, err := b.Archive.Whole(ctx)
 	if err == nil && e != b.Manifest.Log {
 		err = &FaultError{File: manifestName, Detail: fmt.Sprintf("it says events %d to %d of log %s with chain hash %.16s, the archive has %d to %d of log %s with %.16s",
 			b.Manifest.Log.First, b.Manifest.Log.Last, b.Manifest.Log.Log, b.Manifest.Log.Chain, e.First, e.Last, e.Log, e.Chain)}

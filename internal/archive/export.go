@@ -27,10 +27,11 @@ type Log interface {
 
 // ExportOptions has one field that must be set: Dir.
 type ExportOptions struct {
-	Dir   string         // made when absent
-	From  uint64         // the first event of a new archive; 0: the log's first
-	Until uint64         // the last event; 0: the log's last, as the export begins
-	Links []streams.Link // of the log's witness, that count: the export compares, and stops at a difference
+	Dir    string         // made when absent
+	From   uint64         // the first event of a new archive; 0: the log's first
+	Until  uint64         // the last event; 0: the log's last, as the export begins
+	Backup bool           // event ids begin anew in what is made of it: what they count from now need not be in it
+	Links  []streams.Link // of the log's witness, that count: the export compares, and stops at a difference
 	// Passed is called with the sequence that was reached, of which one; nil: it is not.
 	Passed func(seq, until uint64)
 
@@ -150,6 +151,9 @@ func (x *export) goOn(ctx context.Context, a *Archive) error {
 	x.chain, x.next = r.chain, r.chain.Seq+1
 	if h := r.header; h.Log != x.log.ID() || h.Begins != x.log.First() || h.Partitions != x.log.Partitions() {
 		return &FaultError{r.file, 1, fmt.Sprintf("it is of log %s, the log to be exported is %s: export to another directory", h.Log, x.log.ID())}
+	}
+	if r.header.Base != x.log.Base() && x.until < x.next && !x.opt.Backup {
+		return &FaultError{r.file, 1, "since it was written event ids count from another base, which only an event that is written after that can say: export to another directory"}
 	}
 	m, err := x.log.Get(ctx, event.Seq)
 	if errors.Is(err, streams.ErrNotFound) || err == nil && !bytes.Equal(appendEvent(nil, &m), appendEvent(nil, &event)) {

@@ -28,10 +28,7 @@ type ImportOptions struct {
 // servers give it back, before it can be opened. After a crash the same call begins
 // anew.
 func (a *Archive) Import(ctx context.Context, conn *streams.Conn, opt ImportOptions) (*streams.Log, error) {
-	e, err := a.Extent(ctx)
-	if err == nil {
-		err = a.whole(e)
-	}
+	e, err := a.Whole(ctx)
 	if err != nil {
 		return nil, err
 	}

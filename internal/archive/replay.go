@@ -53,15 +53,21 @@ func (a *Archive) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.M
 // StoreOptions are for a read model that is folded from the archive, which must have
 // the log from its first event on: *FaultError.
 func (a *Archive) StoreOptions(ctx context.Context) (projector.Options, error) {
-	e, err := a.Extent(ctx)
+	e, err := a.Whole(ctx)
 	if err != nil {
-		return projector.Options{}, err
-	}
-	if err := a.whole(e); err != nil {
 		return projector.Options{}, err
 	}
 	created, err := created(e.Log)
 	return projector.Options{Partitions: e.Partitions, Created: created, First: e.Begins, Base: e.Base, Relaxed: true}, err
+}
+
+// Whole is the extent of an archive that begins where its log did: *FaultError.
+func (a *Archive) Whole(ctx context.Context) (Extent, error) {
+	e, err := a.Extent(ctx)
+	if err == nil {
+		err = a.whole(e)
+	}
+	return e, err
 }
 
 // whole says whether the archive begins where its log did.

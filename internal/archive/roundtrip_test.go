@@ -178,3 +178,17 @@ func TestALogIsImportedWhereThereIsNone(t *testing.T) {
 	_, err = streams.OpenLog(t.Context(), to.conn, streams.LogOptions{})
 	require.NoError(t, err)
 }
+
+// TestAnArchiveThatCountsIDsFromAnotherBaseIsNotGoneOnWith where nothing was written
+// since: a log made of it would give ids again that nodes have been sent.
+func TestAnArchiveThatCountsIDsFromAnotherBaseIsNotGoneOnWith(t *testing.T) {
+	p, dir := world(t, 41, 12), t.TempDir()
+	p.export(dir)
+	require.NoError(t, p.BeginAnew(t.Context(), 0))
+	_, err := Export(t.Context(), p.Log, ExportOptions{Dir: dir, events: 10})
+	require.ErrorContains(t, err, "event ids count from another base")
+	_, err = Export(t.Context(), p.Log, ExportOptions{Dir: dir, events: 10, Backup: true})
+	require.NoError(t, err, "a restore has ids begin anew")
+	p.grow(42, 3)
+	require.Equal(t, p.Base(), p.export(dir).Base)
+}

@@ -22,15 +22,14 @@ var ErrBackingUp = errors.New("another backup writes there: wait until it has en
 // ErrBackingUp where one is at work. A directory that has files of a plane, and is no
 // backup, is refused: fs.ErrExist.
 func LockBackup(dir string) (release func(), err error) {
+	if err := noPlane(dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if release, err = streams.LockFile(filepath.Join(dir, ".lock")); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", dir, ErrBackingUp, err)
-	}
-	if err := noPlane(dir); err != nil {
-		release()
-		return nil, err
 	}
 	return release, nil
 }

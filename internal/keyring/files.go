@@ -88,7 +88,18 @@ func (f Files) names() ([]string, error) {
 }
 
 // kept are the files in Made.
-func (f Files) kept() ([]string, error) { return filepath.Glob(filepath.Join(f.Made, "*.key")) }
+func (f Files) kept() (paths []string, err error) {
+	entries, err := os.ReadDir(f.Made) // a pattern would take a bracket of the path for one of its own
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if ok, _ := filepath.Match("*.key", e.Name()); ok {
+			paths = append(paths, filepath.Join(f.Made, e.Name()))
+		}
+	}
+	return paths, err
+}
 
 // promote has Signing hold the key with an id, and keeps the one that it held in
 // Made. A crash between any two steps leaves both in one of the files, and the

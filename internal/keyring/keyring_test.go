@@ -3,6 +3,7 @@ package keyring
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -73,6 +74,20 @@ func given(t *testing.T) (file string, s *artifact.Signer) {
 	s, err := artifact.CreateSigner(file)
 	require.NoError(t, err)
 	return file, s
+}
+
+// TestKeysAreFoundWhateverTheDirectoryIsCalled: a path is no pattern.
+func TestKeysAreFoundWhateverTheDirectoryIsCalled(t *testing.T) {
+	f := made(filepath.Join(t.TempDir(), "plane [a]"))
+	none, err := f.kept()
+	require.NoError(t, err)
+	require.Empty(t, none)
+	key := filepath.Join(f.Made, "1.key")
+	require.NoError(t, os.MkdirAll(f.Made, 0o700))
+	require.NoError(t, os.WriteFile(key, nil, 0o600))
+	kept, err := f.kept()
+	require.NoError(t, err)
+	require.Equal(t, []string{key}, kept)
 }
 
 func alone() ([]Worker, error) { return nil, nil }
