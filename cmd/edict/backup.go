@@ -91,9 +91,6 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if err != nil {
 		return err
 	}
-	if !status.Log.Created.Equal(src.log.Created()) {
-		return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
-	}
 	release, err := archive.LockBackup(f.to)
 	if errors.Is(err, fs.ErrExist) {
 		return cli.Failed(cli.Conflict, "%v", err)
@@ -144,6 +141,9 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 	var b streams.Backoff
 	for {
 		status, err := c.Status(ctx, true)
+		if err == nil && !status.Log.Created.Equal(src.log.Created()) { // else it may be waited for in vain
+			return status, cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
+		}
 		if err != nil || status.Applied >= state.Last {
 			return status, err
 		}
