@@ -117,8 +117,12 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == chainCommand {
+		say("chain: %v", servePlainChain(os.Args[2])) // it returns when it cannot serve
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == natsCommand {
-		say("nats: %v", serveNATS(os.Args[2])) // it returns when it cannot serve
+		say("nats: %v", serveNATS(os.Args[2])) // as above
 		os.Exit(1)
 	}
 	if len(os.Args) == 5 && os.Args[1] == publisherCommand {
