@@ -107,7 +107,10 @@ func (s *Store) CatchUp(ctx context.Context, store *projector.Projector, farBehi
 		state, err = s.opt.Log.State(ctx)
 		return err
 	})
-	if err == nil && state.Last >= store.Applied()+farBehind {
+	switch {
+	case errors.Is(err, streams.ErrNotFound):
+		err = nil // whoever follows the log says what it means that it is gone
+	case err == nil && state.Last >= store.Applied()+farBehind:
 		err = s.rebuildInPlace(ctx, store, state.Last)
 	}
 	if ctx.Err() != nil {

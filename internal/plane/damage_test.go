@@ -348,9 +348,30 @@ func TestALogRemadeWhileAWorkerRunsIsFound(t *testing.T) {
 	if err := p.alarmed(t); !errors.As(err, &other) {
 		var d *streams.DamagedError
 		require.ErrorAs(t, err, &d)
-		require.Equal(t, streams.DamageOther, d.Damage)
+		require.Contains(t, []string{streams.DamageOther, streams.DamageGone}, d.Damage, "gone: it looked between the two")
 	}
 	require.EqualValues(t, folded, p.store.Applied())
+}
+
+// A log that goes between a start and its fold raises the alarm; a process that ended would
+// only be started again.
+func TestALogThatGoesBeforeTheFoldBeginsIsFound(t *testing.T) {
+	dir := data(t)
+	e := startExternal(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	opt := e.worker(t, dir)
+	opt.HTTP, opt.Relaxed = "127.0.0.1:0", true
+	p, err := Open(ctx, opt)
+	require.NoError(t, err)
+	require.NoError(t, e.js(t).DeleteStream(t.Context(), streams.LogStream))
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		p.Close()
+	})
+	requireDamage(t, p.alarmed(t), streams.DamageGone, 0, 0)
 }
 
 // TestARemovedEventIsFound removes one from a log whose settings were made to
