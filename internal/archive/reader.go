@@ -21,6 +21,8 @@ const (
 	// maxLine bounds a line: the largest message that a NATS server can be configured to
 	// take has 64 MiB, and no text becomes more than twice as long.
 	maxLine = 2*64<<20 + 1<<20
+	// maxHeader bounds the line of a header, whose members have a length.
+	maxHeader = 4 << 10
 	// window bounds what a file may ask of memory to be inflated: far above what
 	// is written.
 	window = 32 << 20
@@ -66,7 +68,7 @@ func newReader(file string, from io.Reader) (*reader, error) {
 		}
 		r.lines, r.close = bufio.NewReaderSize(z, 64<<10), z.Close
 	}
-	text, err := r.next()
+	text, err := r.next(maxHeader)
 	if err == nil {
 		r.sum.Write(text)
 		r.header, r.chain, err = parseHeader(text)
@@ -88,19 +90,24 @@ func (r *reader) fault(err error) error {
 	return &FaultError{r.file, r.line, err.Error()}
 }
 
-// next reads one line with its end, valid until the next call.
-func (r *reader) next() ([]byte, error) {
+// next reads one line with its end, of at most so many bytes, valid until the next call.
+func (r *reader) next(most int) ([]byte, error) {
 	r.line++
 	r.buf = r.buf[:0]
 	for {
 		part, err := r.lines.ReadSlice('\n')
+		size := len(r.buf) + len(part)
+		if size > most {
+			return nil, r.fault(fmt.Errorf("the line is longer than %d bytes", most))
+		}
+		if size > cap(r.buf) { // append takes smaller steps, and so far more memory
+			r.buf = append(make([]byte, 0, min(3*size, most)), r.buf...)
+		}
 		r.buf = append(r.buf, part...)
 		switch {
 		case err == nil:
 			return r.buf, nil
-		case errors.Is(err, bufio.ErrBufferFull) && len(r.buf) <= maxLine:
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, r.fault(fmt.Errorf("the line is longer than any event, %d bytes", maxLine))
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, r.fault(errors.New("the file ends before its trailer: it was cut off"))
 		default:
@@ -115,7 +122,7 @@ func (r *reader) event() (m streams.Message, ok bool, err error) {
 	if r.trailer != nil {
 		return m, false, nil
 	}
-	text, err := r.next()
+	text, err := r.next(maxLine)
 	if err != nil {
 		return m, false, err
 	}
