@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -30,8 +29,7 @@ func (h *decisionHandlers) follow(c *call) error {
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
 	defer h.auth.revalidate(c, cancel)()
-	s := decisionStream{sse: beginSSE(c), w: w, last: min(last, after), quiet: time.NewTimer(sseKeepAlive)}
-	defer s.quiet.Stop()
+	s := decisionStream{sse: beginSSE(c), w: w, last: min(last, after)}
 	if s.send(":hello\n\n") != nil {
 		return nil
 	}
@@ -61,15 +59,15 @@ func (h *decisionHandlers) tell(ctx context.Context, s *decisionStream, live *fo
 			}
 		}
 		s.last = at
-		return nil
+		return s.alive()
 	}
+	patient, cancel := s.patience(ctx)
+	defer cancel()
 	select {
 	case <-more:
 		return nil
-	case <-s.quiet.C:
-		return s.send(":keep-alive\n\n")
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-patient.Done():
+		return s.alive()
 	}
 }
 
@@ -86,7 +84,7 @@ func (h *decisionHandlers) catchUp(s *decisionStream, to uint64) error {
 		}
 	}
 	s.last = max(to, from-1)
-	return nil
+	return s.alive()
 }
 
 // send sends what the log has from one sequence to another, as it is read.
@@ -111,8 +109,6 @@ type decisionStream struct {
 	sse
 	w    wanted
 	last uint64 // all up to here were sent, as far as they are wanted
-
-	quiet *time.Timer // until it must say that it is there
 }
 
 func (s *decisionStream) decision(d resource.Decision) error {
@@ -125,9 +121,4 @@ func (s *decisionStream) decision(d resource.Decision) error {
 		return err
 	}
 	return s.send(fmt.Sprintf("id: %d\nevent: decision\ndata: %s\n\n", d.Seq, text))
-}
-
-func (s *decisionStream) send(text string) error {
-	s.quiet.Reset(sseKeepAlive)
-	return s.sse.send(text)
 }

@@ -47,11 +47,11 @@ func (s *logEventStream) run(ctx context.Context) error {
 
 // wait returns once more is folded, or it is time to say that the stream is there.
 func (s *logEventStream) wait(ctx context.Context) error {
-	patient, cancel := context.WithTimeout(ctx, sseKeepAlive)
+	patient, cancel := s.patience(ctx)
 	defer cancel()
 	err := s.h.model.Wait(patient, s.after+1)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return s.send(":keep-alive\n\n")
+		return s.alive()
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (s *logEventStream) sendNext(ctx context.Context, folded uint64) error {
 		s.after = folded // the fold is ahead of what this server shows of the log
 	}
 	if len(text) == 0 {
-		return nil
+		return s.alive()
 	}
 	return s.send(string(text))
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -14,8 +15,9 @@ const (
 
 // sse writes server-sent events of what operators follow. Nodes' streams are the relay's.
 type sse struct {
-	c  *call
-	rc *http.ResponseController
+	c    *call
+	rc   *http.ResponseController
+	said time.Time // when it said something last
 }
 
 // beginSSE answers a request with a stream.
@@ -23,14 +25,29 @@ func beginSSE(c *call) sse {
 	c.w.Header().Set("Content-Type", mediaSSE)
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.w.WriteHeader(http.StatusOK)
-	return sse{c, http.NewResponseController(c.w)}
+	return sse{c, http.NewResponseController(c.w), time.Now()}
 }
 
 // send sends frames, or an error when the client has left or reads nothing.
-func (s sse) send(text string) error {
+func (s *sse) send(text string) error {
 	_ = s.rc.SetWriteDeadline(time.Now().Add(ssePatience)) // not every connection has one
 	if _, err := s.c.w.Write([]byte(text)); err != nil {
 		return err
 	}
+	s.said = time.Now()
 	return s.rc.Flush()
+}
+
+// patience ends when the stream must say something, or with ctx.
+func (s *sse) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, s.said.Add(sseKeepAlive))
+}
+
+// alive says that the stream is there, if it must by now. Whoever looks at much that
+// nobody asked for says so as well: what stands in between cuts a silent stream.
+func (s *sse) alive() error {
+	if time.Since(s.said) < sseKeepAlive {
+		return nil
+	}
+	return s.send(":keep-alive\n\n")
 }
