@@ -82,8 +82,12 @@ func (a *Archive) Only(names []string) {
 // segment that it reads, from the one on that has the first of them. It ends with a
 // *FaultError where the archive is not what was exported.
 func (a *Archive) Messages(from uint64) iter.Seq2[streams.Message, error] {
+	return a.messages(&walk{}, from)
+}
+
+// messages are Messages. w stands behind the event that was yielded last.
+func (a *Archive) messages(w *walk, from uint64) iter.Seq2[streams.Message, error] {
 	return func(yield func(streams.Message, error) bool) {
-		w := walk{}
 		for _, path := range a.segments[a.at(from):] {
 			if err := w.segment(path, from, yield); err != nil {
 				if !errors.Is(err, errStopped) {
@@ -92,7 +96,7 @@ func (a *Archive) Messages(from uint64) iter.Seq2[streams.Message, error] {
 				return
 			}
 		}
-		a.note(w, from)
+		a.note(*w, from)
 	}
 }
 
@@ -139,13 +143,17 @@ func (w *walk) segment(path string, from uint64, yield func(streams.Message, err
 	if err := w.follows(r); err != nil {
 		return &FaultError{r.file, 1, err.Error()}
 	}
+	if w.last != "" {
+		r.chain = w.chain // which has what older releases would have made of the log, too
+	}
 	for {
 		m, ok, err := r.event()
 		if err != nil {
 			return err
 		}
+		w.chain = r.chain
 		if !ok {
-			w.last, w.head, w.chain = r.file, r.header, r.chain
+			w.last, w.head = r.file, r.header
 			return nil
 		}
 		if m.Seq >= from && !yield(m, nil) {
@@ -183,50 +191,27 @@ func (w *walk) follows(r *reader) error {
 // hash is compared at each that the archive reaches, and agreed is how many did. passed
 // is called now and then with the sequence that was reached; nil: it is not.
 func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(seq uint64)) (e Extent, agreed int, err error) {
-	at := map[uint64][]streams.Link{}
-	for _, l := range links {
-		at[l.Seq] = append(at[l.Seq], l)
-	}
-	var c projector.Chain
-	since := uint64(0)
-	for m, err := range a.Messages(0) {
+	var w walk
+	against := projector.NewComparison(links, 0)
+	for _, err := range a.messages(&w, 0) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return e, agreed, err
+			return e, against.Agreed(), err
 		}
-		if c.Seq == 0 {
-			if c, err = a.before(); err != nil {
-				return e, agreed, err
-			}
+		if err := against.Reached(w.chain); err != nil {
+			return e, against.Agreed(), fmt.Errorf("%s: %w", a.path, err)
 		}
-		c.Add(m)
-		for _, l := range at[c.Seq] {
-			if err := c.Compare(l, since); err != nil {
-				return e, agreed, fmt.Errorf("%s: %w", a.path, err)
-			}
-			agreed, since = agreed+1, c.Seq
-		}
-		if passed != nil && c.Seq%progressEvery == 0 {
-			passed(c.Seq)
+		if passed != nil && w.chain.Seq%progressEvery == 0 {
+			passed(w.chain.Seq)
 		}
 	}
-	return *a.extent, agreed, nil
+	return *a.extent, against.Agreed(), nil
 }
 
 // progressEvery is after how many events progress is reported.
 const progressEvery = 1000
-
-// before is the chain before the archive's first event.
-func (a *Archive) before() (projector.Chain, error) {
-	r, err := openReader(a.segments[0])
-	if err != nil {
-		return projector.Chain{}, err
-	}
-	defer r.close()
-	return r.chain, nil
-}
 
 // Extent reads what has not been read yet, and says what the archive holds.
 func (a *Archive) Extent(ctx context.Context) (Extent, error) {

@@ -167,11 +167,7 @@ func (x *export) goOn(ctx context.Context, a *Archive) error {
 func (x *export) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends Follow
-	links := map[uint64][]streams.Link{}
-	for _, l := range x.opt.Links {
-		links[l.Seq] = append(links[l.Seq], l)
-	}
-	since := x.chain.Seq
+	against := projector.NewComparison(x.opt.Links, x.chain.Seq)
 	for msgs, err := range x.log.Follow(ctx, x.chain.Seq+1) {
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
@@ -180,11 +176,8 @@ func (x *export) run(ctx context.Context) error {
 			if err := x.take(m); err != nil {
 				return err
 			}
-			for _, l := range links[m.Seq] {
-				if err := x.chain.Compare(l, since); err != nil {
-					return err
-				}
-				since = m.Seq
+			if err := against.Reached(x.chain); err != nil {
+				return err
 			}
 			if m.Seq == x.until {
 				return x.writer.end()

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
 // message is one of no log, as odd as one may be.
@@ -128,6 +131,31 @@ func TestWhatWasDoneToAnArchiveIsNamed(t *testing.T) {
 			require.False(t, there, "nothing was written")
 		})
 	}
+}
+
+// TestALinkOfAnOlderReleaseAgrees in a segment behind the event from which on such a
+// release had other hashes: it named an event by what it could decode of it.
+func TestALinkOfAnOlderReleaseAgrees(t *testing.T) {
+	p, dir := world(t, 22, 8), t.TempDir()
+	const unknown = `{"id":"0190a000-0000-7000-8000-000000000001","type":"of_tomorrow"}`
+	p.publish("edict.log.00000000-0000-4000-8000-000000000000.node.n-1", []byte(unknown))
+	p.grow(23, 16)
+	e := p.export(dir)
+	require.Greater(t, e.Segments, 2)
+	old := streams.Link{Seq: e.Last}
+	for _, m := range p.messages() {
+		id := ""
+		if string(m.Body) != unknown {
+			id = policy.IDOf(m.Body).String()
+		}
+		body := sha256.Sum256(m.Body)
+		text := fmt.Appendf(binary.BigEndian.AppendUint64(old.Hash[:], m.Seq), "%s%s%s", m.Subject, id, body[:])
+		old.Hash = sha256.Sum256(text)
+	}
+	_, agreed, err := opened(t, dir).Verify(t.Context(), []streams.Link{old}, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, agreed)
+	require.NotEqual(t, e.Hash(), old.Hash)
 }
 
 // FuzzReader: whatever a file says, it is read within bounds, and what is accepted

@@ -23,12 +23,7 @@ func Audit(ctx context.Context, log interface {
 	if last < first {
 		return c, nil
 	}
-	links = slices.Clone(links)
-	slices.SortStableFunc(links, func(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) })
-	for len(links) > 0 && links[0].Seq < first {
-		links = links[1:]
-	}
-	agreed := first - 1
+	against := NewComparison(links, first-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for msgs, err := range log.Follow(ctx, first) {
@@ -40,11 +35,8 @@ func Audit(ctx context.Context, log interface {
 				return c, err
 			}
 			c.Add(m)
-			for len(links) > 0 && links[0].Seq == c.Seq {
-				if err := c.Compare(links[0], agreed); err != nil {
-					return c, err
-				}
-				agreed, links = c.Seq, links[1:]
+			if err := against.Reached(c); err != nil {
+				return c, err
 			}
 			if c.Seq == last {
 				passed(c.Seq)
@@ -55,3 +47,36 @@ func Audit(ctx context.Context, log interface {
 	}
 	return c, cmp.Or(ctx.Err(), errors.New("the log ended before its head"))
 }
+
+// Comparison holds the chain hash of a log against links of its witness, as it is read.
+type Comparison struct {
+	ahead  []streams.Link // oldest first
+	since  uint64
+	agreed int
+}
+
+// NewComparison begins with a log that is known to be whole up to a sequence, since.
+func NewComparison(links []streams.Link, since uint64) *Comparison {
+	links = slices.Clone(links)
+	slices.SortStableFunc(links, bySeq)
+	return &Comparison{ahead: links, since: since}
+}
+
+// Reached is called with the chain behind each event: *streams.DamagedError where a link
+// says otherwise.
+func (k *Comparison) Reached(c Chain) error {
+	for ; len(k.ahead) > 0 && k.ahead[0].Seq <= c.Seq; k.ahead = k.ahead[1:] {
+		if k.ahead[0].Seq < c.Seq { // of before the first event that was read
+			continue
+		}
+		if err := c.Compare(k.ahead[0], k.since); err != nil {
+			return err
+		}
+		k.since = c.Seq
+		k.agreed++
+	}
+	return nil
+}
+
+// Agreed is how many links said the same.
+func (k *Comparison) Agreed() int { return k.agreed }
