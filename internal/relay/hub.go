@@ -338,9 +338,6 @@ func (h *hub) join(s *stream, seq uint64, ref projector.NodeRef) {
 		h.connected.Add(1)
 	}
 	h.leave(func(p *post) { p.joined = append(p.joined, joined{s, seq, ref}) })
-	if s.held {
-		h.fresh.ask(s)
-	}
 }
 
 // load gives a stream that joined its past, which it gets before anything live.

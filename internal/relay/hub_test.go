@@ -656,6 +656,34 @@ func TestWhatIsInThePastIsNotLive(t *testing.T) {
 	require.Equal(t, []policy.EventID{policy.NewEventID(stageBase, 4, 0), policy.NewEventID(stageBase, 4, 1), log.idOf(3)}, ids)
 }
 
+// A stream that is held and joins again waits for the head that was asked for when
+// its client came; until then it gets nothing live.
+func TestAHeldStreamThatJoinsAgainAsksForNoOtherHead(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	g := newStage(t, log, Options{})
+	g.play()
+	start := g.relay.Position()
+	g.stop() // the test makes its passes
+	h := g.relay.hub
+	<-g.ended
+	g.store.Feed(h.inbox)
+	h.over = false
+	s := g.meets("a")
+	s.at = start
+	_, err := s.resume(t.Context(), start)
+	require.NoError(t, err)
+	require.Equal(t, []*stream{s}, h.fresh.take())
+	require.NoError(t, s.again(t.Context()))
+	require.Empty(t, h.fresh.take())
+	log.revise(1, "role", 1)
+	g.play()
+	h.pass()
+	require.Empty(t, s.queue.waiting)
+	h.release([]arrivals{{[]*stream{s}, g.store.Applied() - 1}})
+	require.Len(t, s.queue.waiting, 1)
+}
+
 // A worker that is behind answers at once, and tells nothing live before it has
 // come to where the log was. What an event changed there for a row that the node
 // keeps, which nobody is told of, it tells then: the client may have met an answer

@@ -72,7 +72,7 @@ func (r *Relay) answerNow(ctx context.Context, s *stream, after policy.EventID) 
 	applied := r.store.Applied()
 	if seq, ours := after.Seq(r.store.Base()); ours && seq <= applied {
 		s.held = true
-		a, err := r.answerAt(ctx, applied, s.node, after, s.tables, s.join)
+		a, err := r.answerAt(ctx, applied, s.node, after, s.tables, s.joinHeld)
 		if !errors.Is(err, projector.ErrUnknownNode) {
 			return a, err
 		}

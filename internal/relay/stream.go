@@ -40,7 +40,7 @@ type stream struct {
 	floor   uint64 // batches up to here are in its past
 	loaded  bool   // its past is in the queue
 	away    bool   // it gets nothing live: it is to join again
-	held    bool   // it gets nothing live yet: see freshness
+	held    bool   // it gets nothing live yet: see freshness; the hub's once the stream has joined
 	live    queue  // live messages while it is held
 	sent    bool   // it was given the order to join again (handed.again)
 	flagged bool
@@ -147,6 +147,14 @@ func (s *stream) join(seq uint64, ref projector.NodeRef) {
 		s.unfollow = s.relay.opt.Tables.Follow(s.node, s.tables, seq)
 	}
 	s.relay.hub.join(s, seq, ref)
+}
+
+// joinHeld is join for a stream that is held. The head is asked for once: what it
+// was when the client came covers every later join, and from here on only the hub
+// reads and writes held.
+func (s *stream) joinHeld(seq uint64, ref projector.NodeRef) {
+	s.join(seq, ref)
+	s.relay.hub.fresh.ask(s)
 }
 
 // leave removes the stream from the hub, and ends the watch of its table.
