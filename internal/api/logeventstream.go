@@ -80,8 +80,8 @@ func (s *logEventStream) sendNext(ctx context.Context, folded uint64) error {
 			text = fmt.Appendf(text, "id: %d\nevent: log_event\ndata: %s\n\n", m.Seq, body)
 		}
 	}
-	if len(items) == 0 {
-		s.after = folded // the fold is ahead of what this server shows of the log
+	if n := len(items); n == 0 || items[n-1].Seq > folded {
+		s.after = folded // no more up to there, of what this server shows of the log
 	}
 	if len(text) == 0 {
 		return s.alive()

@@ -88,6 +88,21 @@ func TestALogStreamThatFindsNothingSaysThatItIsThere(t *testing.T) {
 	}
 }
 
+// A log may begin anywhere: what is folded then is all before its first event.
+func TestALogStreamWaitsForTheFoldOfALogThatBeginsLater(t *testing.T) {
+	l, reads := &slowLog{applied: 6, grows: 6}, 0
+	trail := func(context.Context, uint64, int) ([]Trailed, error) {
+		if reads++; reads > 1 {
+			return nil, errors.New("it is read over and over")
+		}
+		return []Trailed{{Message: streams.Message{Seq: 7}}}, nil
+	}
+	out, said := streamTo(t)
+	s := &logEventStream{sse: out, h: &logEventHandlers{model: l, audit: &auditHandlers{model: l, trail: trail}}}
+	require.ErrorIs(t, s.run(t.Context()), errLogEnds)
+	require.Contains(t, said.Body.String(), "id: 6\nevent: caught_up\n")
+}
+
 func TestADecisionStreamThatFindsNothingSaysThatItIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &slowLog{feedLog: feedLog{came: make(chan []streams.Message)}}
