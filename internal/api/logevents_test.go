@@ -99,3 +99,33 @@ func TestTheLogIsFollowedAsItIsFolded(t *testing.T) {
 	at := into[resource.LogMoment](t, p.do("GET", "/v1/log/seq?at=2020-01-01T00:00:00Z", ""))
 	require.Zero(t, at.Seq)
 }
+
+// Of what there is, a stream has what its filter asks for.
+func TestEventsAreChosenByWhatTheyAreAbout(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)       // 1
+	made := p.create("web") // 2
+	p.put("n2", `{}`)       // 3
+	for text, want := range map[string][]uint64{
+		"":                                     {1, 2, 3},
+		"type=node_updated":                    {1, 3},
+		"node=n2":                              {3},
+		"node=n2&type=policy_revision_created": nil,
+		"policy=" + made.ID.String():           {2},
+		"project=" + project:                   {1, 2, 3},
+		"project=" + other:                     nil,
+	} {
+		filter, err := url.ParseQuery(text + "&since=2020-01-01T00:00:00Z")
+		require.NoError(t, err)
+		next := p.followLog(t, uuid.Nil, filter, 0)
+		var got []uint64
+		frame := next()
+		for ; frame.Event != nil; frame = next() {
+			got = append(got, frame.Seq)
+		}
+		require.Equal(t, want, got, text)
+		require.Equal(t, uint64(3), frame.Seq, "where the end was met")
+	}
+	ahead := p.followLog(t, uuid.Nil, nil, 99)
+	require.Equal(t, client.LogFrame{Seq: 3}, ahead(), "who claims to be ahead is not")
+}
