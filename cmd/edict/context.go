@@ -102,8 +102,17 @@ func (a contextCommands) addContext(c planeContext, use bool) error {
 }
 
 func (a contextCommands) contextUseCommand() *cobra.Command {
+	return a.onContext("use", "Choose the plane that commands speak to", func(f *contextFile, at int) string {
+		f.Current = f.Contexts[at].Name
+		return "is used: " + f.Contexts[at].Server
+	})
+}
+
+// onContext is a command that changes the file of contexts about one of them; change says
+// what became of it.
+func (a contextCommands) onContext(use, short string, change func(f *contextFile, at int) string) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Choose the plane that commands speak to", Args: cli.Args(1, 1),
+		Use: use + " NAME", Short: short, Args: cli.Args(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := readContexts()
 			if err != nil {
@@ -113,11 +122,11 @@ func (a contextCommands) contextUseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.Current = args[0]
+			outcome := change(&f, at)
 			if err := f.write(); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "context/%s is used: %s\n", args[0], f.Contexts[at].Server)
+			_, err = fmt.Fprintf(a.stdout, "context/%s %s\n", args[0], outcome)
 			return err
 		},
 	}
@@ -159,28 +168,13 @@ func contextListing(current string) listing[planeContext] {
 }
 
 func (a contextCommands) contextRemoveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget a plane's name", Args: cli.Args(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := readContexts()
-			if err != nil {
-				return err
-			}
-			at, err := f.find(args[0])
-			if err != nil {
-				return err
-			}
-			f.Contexts = slices.Delete(f.Contexts, at, at+1)
-			if f.Current == args[0] {
-				f.Current = ""
-			}
-			if err := f.write(); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.stdout, "context/%s removed\n", args[0])
-			return err
-		},
-	}
+	return a.onContext("remove", "Forget a plane's name", func(f *contextFile, at int) string {
+		if f.Current == f.Contexts[at].Name {
+			f.Current = ""
+		}
+		f.Contexts = slices.Delete(f.Contexts, at, at+1)
+		return "removed"
+	})
 }
 
 // contextFlag gives a command --context. What neither the command line nor the

@@ -30,6 +30,16 @@ func (a policyCommands) policyClient(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// namedPolicy is what a command about one policy begins with.
+func (a policyCommands) namedPolicy(cmd *cobra.Command, name string) (*client.Client, resource.Policy, error) {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return nil, resource.Policy{}, err
+	}
+	p, err := findPolicy(cmd.Context(), c, project, name)
+	return c, p, err
+}
+
 // findPolicy reads a policy by its slug or its id.
 func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name string) (resource.Policy, error) {
 	if id, err := uuid.Parse(name); err == nil {

@@ -31,11 +31,7 @@ Exit code 1 when there is a difference.`,
 			if len(files) > 0 {
 				return a.diffFiles(cmd, files)
 			}
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := findPolicy(cmd.Context(), c, project, args[0])
+			c, p, err := a.namedPolicy(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -43,7 +39,7 @@ Exit code 1 when there is a difference.`,
 			if err != nil {
 				return err
 			}
-			d, err := c.Policies.Diff(cmd.Context(), project, p.ID, older, newer)
+			d, err := c.Policies.Diff(cmd.Context(), p.ProjectID, p.ID, older, newer)
 			if err != nil {
 				return err
 			}

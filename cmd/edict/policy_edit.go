@@ -21,27 +21,14 @@ import (
 )
 
 func (a policyCommands) policyEditCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "edit NAME|ID", Short: "Edit a policy in an editor",
-		Long: `Edit a policy as YAML in the editor of $EDICT_EDITOR, else $EDITOR, else vi, and revise
+	unformatted := func(*cobra.Command) {}
+	cmd := a.onePolicyAs(unformatted, "edit", "Edit a policy in an editor", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+		return a.policyEdit(cmd.Context(), c, p)
+	})
+	cmd.Long = `Edit a policy as YAML in the editor of $EDICT_EDITOR, else $EDITOR, else vi, and revise
 it when the editor ends. What is wrong with it is written on top as comments, and the
 editor is opened again; a text that was not changed ends it. If somebody else revised
-the policy meanwhile, nothing is sent, and the text is kept.`,
-		Args: cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := findPolicy(cmd.Context(), c, project, args[0])
-			if err != nil {
-				return err
-			}
-			return a.policyEdit(cmd.Context(), c, p)
-		},
-	}
-	a.clientFlags(cmd)
-	a.projectFlag(cmd)
+the policy meanwhile, nothing is sent, and the text is kept.`
 	return cmd
 }
 

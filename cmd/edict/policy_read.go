@@ -28,11 +28,7 @@ func (a policyCommands) onePolicyAs(formats func(*cobra.Command), use, short str
 	cmd := &cobra.Command{
 		Use: use + " NAME|ID", Short: short, Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := findPolicy(cmd.Context(), c, project, args[0])
+			c, p, err := a.namedPolicy(cmd, args[0])
 			if err != nil {
 				return err
 			}
