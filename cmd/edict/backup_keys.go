@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
@@ -54,31 +53,23 @@ func (a backupCommands) backupParts(ctx context.Context, c *client.Client, conn 
 }
 
 func lists(keys []resource.Key, id string) bool {
-	for _, k := range keys {
-		if k.KeyID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(k resource.Key) bool { return k.KeyID == id })
 }
 
 // otherKeys reads the key files of a directory, if there is one.
 func otherKeys(dir string, parts map[string][]byte) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	kept, err := keyring.Files{Made: dir}.Kept()
+	if err != nil {
+		return err
 	}
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".key" || strings.HasPrefix(e.Name(), ".") {
-			continue
+	for _, key := range kept {
+		text, err := os.ReadFile(key)
+		if err != nil {
+			return err
 		}
-		text, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
-		if readErr != nil {
-			return readErr
-		}
-		parts[archive.BackupMore+"/"+e.Name()] = text
+		parts[archive.BackupMore+"/"+filepath.Base(key)] = text
 	}
-	return err
+	return nil
 }
 
 // copyKey copies a key so that its owner alone can read it.

@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 )
 
@@ -168,6 +169,25 @@ func scratch(given string) (dir string, cleanup func(), err error) {
 	}
 	dir, err = os.MkdirTemp("", "edict-replay-")
 	return dir, func() { os.RemoveAll(dir) }, err
+}
+
+// fold folds a log from its first event up to a sequence, into a directory, or into one
+// that is thrown away: "".
+func (a *app) fold(ctx context.Context, log snapshot.Log, opt projector.Options, data string, until uint64) (result snapshot.Result, err error) {
+	dir, cleanup, err := scratch(data)
+	if err != nil {
+		return result, err
+	}
+	defer cleanup()
+	r, err := snapshot.Begin(log, dir, opt)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := a.foldTo(ctx, r, until); err != nil {
+		return result, err
+	}
+	return r.Result(ctx)
 }
 
 // foldTo folds and shows how far that is.

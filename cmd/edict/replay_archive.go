@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -40,23 +39,10 @@ func (a replayCommands) replayArchive(cmd *cobra.Command, f replayFlags) error {
 
 // foldArchive folds an archive up to a sequence, into a directory or into one that is
 // thrown away.
-func (a replayCommands) foldArchive(ctx context.Context, ar *archive.Archive, data string, until uint64) (result snapshot.Result, err error) {
+func (a replayCommands) foldArchive(ctx context.Context, ar *archive.Archive, data string, until uint64) (snapshot.Result, error) {
 	opt, err := ar.StoreOptions(ctx)
 	if err != nil {
-		return result, err
+		return snapshot.Result{}, err
 	}
-	dir, cleanup, err := scratch(data)
-	if err != nil {
-		return result, err
-	}
-	defer cleanup()
-	r, err := snapshot.Begin(ar, dir, opt)
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := a.foldTo(ctx, r, until); err != nil {
-		return result, err
-	}
-	return r.Result(ctx)
+	return a.fold(ctx, ar, opt, data, until)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
 	"github.com/edictdev/edict/internal/datadir"
-	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -114,22 +112,7 @@ func (a backupCommands) prove(ctx context.Context, log *streams.Log, fresh *data
 	if fresh != nil {
 		keep = fresh.Dir().Store()
 	}
-	dir, cleanup, err := scratch(keep)
-	if err != nil {
-		return result, err
-	}
-	defer cleanup()
-	r, err := snapshot.Begin(log, dir, projector.Options{
-		Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Base: log.Base(), Relaxed: true,
-	})
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := a.foldTo(ctx, r, m.Log.Last); err != nil {
-		return result, err
-	}
-	result, err = r.Result(ctx)
+	result, err = a.fold(ctx, log, (&logSource{log: log}).storeOptions(m.Log.Last), keep, m.Log.Last)
 	if err == nil && result.Digest != m.Digest {
 		err = cli.Failed(cli.Differs, "at %d the digest is %s, the plane that was backed up had %s: the manifest is of another plane, or this edict folds otherwise than that one; nothing was restored",
 			result.Seq, result.Digest, m.Digest)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -49,16 +50,15 @@ type File struct {
 }
 
 // listed reports whether a manifest names a file: segments, and the keys.
-func listed(path, dir string) bool {
-	name, err := filepath.Rel(dir, path)
-	if err != nil {
+func listed(name string) bool {
+	switch dir, file, _ := strings.Cut(name, "/"); {
+	case !fs.ValidPath(name), !filepath.IsLocal(filepath.FromSlash(name)):
 		return false
-	}
-	if in := filepath.Dir(name); in == BackupLog {
-		_, ok := firstOf(name)
-		return ok
-	} else if in == BackupMore {
-		return true
+	case dir == BackupLog:
+		_, ok := firstOf(file)
+		return ok && !strings.Contains(file, "/")
+	case dir == BackupMore:
+		return file != "" && !strings.Contains(file, "/")
 	}
 	return slices.Contains([]string{BackupKeys, BackupKey, BackupRecord, BackupMarker}, name)
 }
@@ -121,7 +121,7 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 	b := &Backup{Manifest: m, paths: map[string]string{}}
 	var segments []string
 	for _, want := range m.Files {
-		if !filepath.IsLocal(want.Name) || !listed(filepath.Join(dir, want.Name), dir) {
+		if !listed(want.Name) {
 			return nil, &FaultError{File: manifestName, Detail: fmt.Sprintf("it names %q, which is no file of a backup", want.Name)}
 		}
 		if err := ctx.Err(); err != nil {

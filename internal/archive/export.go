@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -46,12 +44,9 @@ var ErrExporting = errors.New("another export writes there: wait until it has en
 // crash leaves what was whole, and the next export goes on. An archive with another
 // past than the log's is refused: *FaultError, *streams.DamagedError.
 func Export(ctx context.Context, log Log, opt ExportOptions) (Extent, error) {
-	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
-		return Extent{}, err
-	}
-	release, err := streams.LockFile(filepath.Join(opt.Dir, ".lock"))
+	release, err := lock(opt.Dir, ErrExporting)
 	if err != nil {
-		return Extent{}, fmt.Errorf("%s: %w: %w", opt.Dir, ErrExporting, err)
+		return Extent{}, err
 	}
 	defer release()
 	if err := clean(opt.Dir); err != nil {

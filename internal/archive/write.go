@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/streams"
@@ -25,13 +26,20 @@ func LockBackup(dir string) (release func(), err error) {
 	if err := noPlane(dir); err != nil {
 		return nil, err
 	}
+	return lock(dir, ErrBackingUp)
+}
+
+// lock keeps others from writing to a directory, which is made when absent; busy is the
+// error where one does.
+func lock(dir string, busy error) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if release, err = streams.LockFile(filepath.Join(dir, ".lock")); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", dir, ErrBackingUp, err)
+	release, err = streams.LockFile(filepath.Join(dir, ".lock"))
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: %w: %w", dir, busy, err)
 	}
-	return release, nil
+	return release, err
 }
 
 // noPlane refuses a directory whose keys no backup wrote: they may be the only ones.

@@ -98,23 +98,45 @@ func TestABackupNamesNoSegmentBeyondItsEnd(t *testing.T) {
 
 // TestABackupTakesNoPlanesPlace: the keys there may be the only ones.
 func TestABackupTakesNoPlanesPlace(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, BackupKey), []byte("the only one"), 0o600))
-	_, err := LockBackup(dir)
-	require.ErrorIs(t, err, fs.ErrExist)
-	require.FileExists(t, filepath.Join(dir, BackupKey))
+	for _, name := range []string{BackupKey, BackupMore, "nats", "store"} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("the only one"), 0o600))
+		_, err := LockBackup(dir)
+		require.ErrorIs(t, err, fs.ErrExist, name)
+		require.FileExists(t, filepath.Join(dir, name))
+	}
 }
 
-func TestTwoBackupsDoNotWriteAtOnce(t *testing.T) {
+// TestTwoDoNotWriteAtOnce: neither backups nor exports.
+func TestTwoDoNotWriteAtOnce(t *testing.T) {
 	dir, _ := backedUp(t)
-	release, err := LockBackup(dir)
-	require.NoError(t, err)
-	_, err = LockBackup(dir)
-	require.ErrorIs(t, err, ErrBackingUp)
-	release()
-	release, err = LockBackup(dir)
-	require.NoError(t, err)
-	release()
+	log := world(t, 43, 1).Log
+	for busy, begin := range map[error]func(dir string) error{
+		ErrBackingUp: func(dir string) error {
+			release, err := LockBackup(dir)
+			if err == nil {
+				release()
+			}
+			return err
+		},
+		ErrExporting: func(dir string) error {
+			_, err := Export(t.Context(), log, ExportOptions{Dir: dir})
+			return err
+		},
+	} {
+		release, err := LockBackup(dir)
+		require.NoError(t, err)
+		require.ErrorIs(t, begin(dir), busy)
+		release()
+		require.NoError(t, begin(dir))
+
+		// A lock that cannot be had for another reason is nobody's.
+		unwritable := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(unwritable, ".lock"), 0o700))
+		err = begin(unwritable)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, busy)
+	}
 }
 
 // TestWhatIsNoFileIsNotWaitedFor: a pipe in the place of one, and a file that never ends.

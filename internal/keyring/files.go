@@ -83,12 +83,12 @@ func (f Files) names() ([]string, error) {
 	if !f.ours() {
 		return files, nil
 	}
-	more, err := f.kept()
+	more, err := f.Kept()
 	return append(files, more...), err
 }
 
-// kept are the files in Made.
-func (f Files) kept() (paths []string, err error) {
+// Kept are the files in Made, of keys; none where there is no such directory.
+func (f Files) Kept() (paths []string, err error) {
 	entries, err := os.ReadDir(f.Made) // a pattern would take a bracket of the path for one of its own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -128,7 +128,7 @@ func (f Files) promote(id string) error {
 
 // prune removes from Made all keys but those with these ids.
 func (f Files) prune(ids []string) error {
-	files, err := f.kept()
+	files, err := f.Kept()
 	for _, file := range files {
 		if !slices.ContainsFunc(ids, func(id string) bool { return f.path(id) == file }) {
 			err = errors.Join(err, os.Remove(file))

@@ -79,13 +79,13 @@ func given(t *testing.T) (file string, s *artifact.Signer) {
 // TestKeysAreFoundWhateverTheDirectoryIsCalled: a path is no pattern.
 func TestKeysAreFoundWhateverTheDirectoryIsCalled(t *testing.T) {
 	f := made(filepath.Join(t.TempDir(), "plane [a]"))
-	none, err := f.kept()
+	none, err := f.Kept()
 	require.NoError(t, err)
 	require.Empty(t, none)
 	key := filepath.Join(f.Made, "1.key")
 	require.NoError(t, os.MkdirAll(f.Made, 0o700))
 	require.NoError(t, os.WriteFile(key, nil, 0o600))
-	kept, err := f.kept()
+	kept, err := f.Kept()
 	require.NoError(t, err)
 	require.Equal(t, []string{key}, kept)
 }
