@@ -140,13 +140,12 @@ func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeI
 	w.meet(due)
 	note(w.extended, list)
 	for _, t := range list {
-		due[t.Project] = w.projects[t.Project] != nil
+		due[t.Project] = true
 	}
+	// Those nobody follows: also projects whose last listener left just now.
+	maps.DeleteFunc(due, func(id uuid.UUID, _ bool) bool { return w.projects[id] == nil })
 	look := look{Watch: w, ctx: ctx}
 	for _, id := range slices.SortedFunc(maps.Keys(due), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }) {
-		if !due[id] {
-			continue
-		}
 		if err := look.project(id); err != nil {
 			return 0, nil, nil, err
 		}
@@ -154,9 +153,7 @@ func (w *Watch) look(ctx context.Context) (seq uint64, all, asked []policy.NodeI
 	w.seq, w.started = seq, true
 	w.at.Store(seq)
 	for id := range due {
-		if p := w.projects[id]; p != nil {
-			clear(p.fresh)
-		}
+		clear(w.projects[id].fresh)
 	}
 	look.report()
 	slices.Sort(look.all)

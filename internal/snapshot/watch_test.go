@@ -41,18 +41,35 @@ type watching struct {
 	t       *testing.T
 	r       *rand.Rand
 	p       *projector.Projector
+	model   *forgetful
 	tables  *Tables
 	watch   *Watch
 	readers map[policy.NodeID]*reader
+}
+
+// forgetful is a read model that now and then remembers no changes: it was folded
+// faster than it was looked at.
+type forgetful struct {
+	Watched
+	forgets bool
+}
+
+func (f *forgetful) ChangesAbove(above uint64) (list []projector.Change, seq uint64, whole bool) {
+	list, seq, whole = f.Watched.ChangesAbove(above)
+	if f.forgets {
+		return nil, seq, false
+	}
+	return list, seq, whole
 }
 
 func newWatching(t *testing.T, seed uint64) *watching {
 	p, err := projector.Open("live", options.On(vfs.NewMem()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	model := &forgetful{Watched: p}
 	return &watching{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), p: p, tables: NewTables(p, TableOptions{}),
-		watch: NewWatch(p, NewTables(p, TableOptions{}), slog.New(slog.DiscardHandler)), readers: map[policy.NodeID]*reader{},
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), p: p, model: model, tables: NewTables(p, TableOptions{}),
+		watch: NewWatch(model, NewTables(p, TableOptions{}), slog.New(slog.DiscardHandler)), readers: map[policy.NodeID]*reader{},
 	}
 }
 
@@ -123,6 +140,16 @@ func (w *watching) meet(x *reader, e *projector.Enforcement, now string, ordered
 	}
 }
 
+// part has nobody listen any more.
+func (w *watching) part() {
+	for _, x := range w.readers {
+		if x.unfollow != nil {
+			x.unfollow()
+			x.unfollow = nil
+		}
+	}
+}
+
 // look looks and says who was told. sharp: a word without need is a fault.
 func (w *watching) look(seq uint64, sharp bool) (told int) {
 	at, all, asked, err := w.watch.Look(w.t.Context())
@@ -160,8 +187,8 @@ func (w *watching) tell(id policy.NodeID, all, sharp bool) int {
 
 // After every look, each node that enforces an ordered policy or whose reader
 // enforces tables holds its table, however many events a look meets, whenever
-// nodes read, come and go; and where a look meets one event, none is told whose
-// table stayed as it was.
+// nodes read, come and go, and whether the changes are remembered; and where a look
+// meets one event whose change is, none is told whose table stayed as it was.
 func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
 	base := rand.Uint64()
 	looks, told := 0, 0
@@ -177,7 +204,11 @@ func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
 			if w.r.IntN(gap) > 0 {
 				continue
 			}
-			told += w.look(uint64(i+1), i+1-last == 1)
+			w.model.forgets = w.r.IntN(8) == 0
+			if w.r.IntN(8) == 0 {
+				w.part()
+			}
+			told += w.look(uint64(i+1), i+1-last == 1 && !w.model.forgets)
 			last = i + 1
 			looks++
 		}
