@@ -8,7 +8,8 @@ import (
 )
 
 // appliedEvent is an event that was applied to one thing. The fold remembers each
-// for ever: one that is met again must not undo what newer events did.
+// for ever: one that is met again must not undo what newer events did. Of the facts
+// of a node it knows the last (see recent).
 type appliedEvent struct {
 	kind  byte   // of the thing: one of the letters below
 	node  uint32 // ordinal of a node
@@ -18,7 +19,7 @@ type appliedEvent struct {
 
 // Kinds of things that events are applied to, in keys.
 const (
-	appliedNode      = 'n' // to a node, or to its artifacts
+	appliedNode      = 'n' // to the artifacts of a node
 	appliedAdmission = 'a' // to an admission policy
 	appliedPrincipal = 'p' // to a principal or its relations
 	appliedPolicy    = 'w' // to the rollout of a policy

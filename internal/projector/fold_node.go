@@ -10,7 +10,7 @@ import (
 type nodeFold struct{ *fold }
 
 // judgeNode accepts the facts of a node from the project that named it first,
-// unless the event was applied before. n is nil where nobody has named it.
+// unless the event was applied before and is among its last. n is nil where nobody has named it.
 func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict) {
 	n = j.nodes[id]
 	switch {
@@ -22,7 +22,7 @@ func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *pol
 		return n, reject(CodeNodeIDTaken, "node id %s belongs to another project: choose another", id)
 	case n.event == event:
 		return n, duplicate
-	case j.appliedToNode(n.ordinal, n.seen, event):
+	case n.recent.has(event):
 		return n, reject(CodeStaleEvent, "event %s of node %s was applied before and newer facts followed: publish a new event", event, id)
 	case fault != nil:
 		return n, invalid(fault)
@@ -48,12 +48,13 @@ func (n *node) gone() bool { return n == nil || n.identity == nil }
 
 // remember makes the event the one that gave the node its facts.
 func (f nodeFold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
+	if n.seq > 0 {
+		n.recent.add(n.event)
+	}
 	n.seq, n.event = f.seq, event
 	f.logNodeChange(n, addresses)
-	n.seen |= eventBits(event)
 	n.placed(len(addresses))
-	f.noteApplied(toNode(n.ordinal, event))
-	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, seen: n.seen, addresses: addresses}
+	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, recent: n.recent, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal
 	}
@@ -193,7 +194,6 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 	i.selectors = f.matching(p, i.labels)
 	for _, s := range i.selectors {
 		s.identities.add(i.ordinal)
-		f.member(s.ordinal, i.ordinal)
 	}
 	return i
 }
@@ -202,7 +202,6 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 func (f nodeFold) vanish(i *identity) {
 	for _, s := range i.selectors {
 		s.identities.remove(i.ordinal)
-		f.noMember(s.ordinal, i.ordinal)
 	}
 	i.project.index.leave(i)
 	delete(i.project.identities, i.key)

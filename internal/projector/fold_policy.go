@@ -223,7 +223,6 @@ func (f policyFold) intern(p *project, sel policy.Selector, within *scope) *sele
 		i := f.identities[o]
 		i.selectors = append(i.selectors, s) // the newest ordinal: still sorted
 		i.generation = f.seq
-		f.member(s.ordinal, o)
 		return true
 	})
 	return s
@@ -251,7 +250,6 @@ func (f policyFold) unuse(s *selector, p *policyState) {
 		at := slices.Index(i.selectors, s)
 		i.selectors = slices.Delete(i.selectors, at, at+1)
 		i.generation = f.seq
-		f.noMember(s.ordinal, o)
 		return true
 	})
 	s.project.index.unfile(s)

@@ -18,21 +18,21 @@ import (
 // chain hash that names events by their bodies alone, and in relations to nodes
 // the project; version 7 counts what each project takes of the log; version 8 has
 // one place for the ids of applied events; version 9 has nodes of several retes; version
-// 10 has rollouts; version 11 keeps the former ones.
-const SchemaVersion = 11
+// 10 has rollouts; version 11 keeps the former ones; version 12 knows the last events
+// of a node in its record, and has no memberships: they follow from the facts.
+const SchemaVersion = 12
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
 	keySchema     = 's' // -> version u32, partitions u32
 	keyCursor     = 'c' // -> cursor
 	keyNode       = 'n' // project, node id -> nodeRecord
-	keyApplied    = 'e' // kind of thing, thing, event id -> ; every event ever applied (see appliedEvent)
+	keyApplied    = 'e' // kind of thing, thing, event id -> ; every event ever applied but those about facts of nodes (see appliedEvent)
 	keyIdentity   = 'i' // ordinal -> project, labels
 	keyPolicy     = 'p' // project, policy -> policyRecord; deleted ones too
 	keyRevision   = 'v' // policy, sequence -> log time, event body verbatim
 	keyRevisionID = 'w' // policy, revision -> sequence
 	keySelector   = 'q' // ordinal -> project, source text, destination text
-	keyMember     = 'm' // selector ordinal, identity ordinal ->
 	keyPayload    = 'y' // fingerprint -> rule payload, verbatim
 	keyLost       = 'o' // sequence -> lost
 	keyFormer     = 'f' // sequence -> former
@@ -92,10 +92,6 @@ func appendRevisionIDKey(b []byte, policy, revision uuid.UUID) []byte {
 
 func appendSelectorKey(b []byte, ordinal uint32) []byte {
 	return appendU32(append(b, keySelector), ordinal)
-}
-
-func appendMemberKey(b []byte, selector, identity uint32) []byte {
-	return appendU32(appendU32(append(b, keyMember), selector), identity)
 }
 
 func payloadKey(fp compiler.Fingerprint) []byte {

@@ -34,7 +34,7 @@ func (p *Projector) load() error {
 
 // all loads what the facts refer to, the facts, and what refers to them.
 func (l *loader) all() error {
-	steps := []func() error{l.cursorRecord, l.identities, l.selectors, l.members}
+	steps := []func() error{l.cursorRecord, l.identities, l.selectors}
 	for _, kind := range FactKinds {
 		if kind.load != nil {
 			steps = append(steps, func() error { return kind.load(l) })
@@ -177,7 +177,7 @@ func (l *loader) nodes() error {
 		}
 		n := &node{
 			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
-			seq: r.seq, since: r.since, event: r.event, seen: r.seen,
+			seq: r.seq, since: r.since, event: r.event, recent: r.recent,
 		}
 		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {
 			return errRecord
@@ -212,6 +212,7 @@ func (l *loader) nodes() error {
 	return nil
 }
 
+// selectors come after the identities, and find those that they match.
 func (l *loader) selectors() error {
 	return l.scan(keySelector, func(k, v []byte) error {
 		project, sel, within, err := readSelector(v)
@@ -223,20 +224,12 @@ func (l *loader) selectors() error {
 		s.project.selectors[s.key()] = s
 		s.project.index.file(s)
 		l.state.live.selectors++
-		return nil
-	})
-}
-
-func (l *loader) members() error {
-	return l.scan(keyMember, func(k, _ []byte) error {
-		s := l.bySelector[binary.BigEndian.Uint32(k)]
-		o := binary.BigEndian.Uint32(k[4:])
-		if s == nil || int(o) >= len(l.state.identities) || l.state.identities[o] == nil {
-			return errRecord
-		}
-		i := l.state.identities[o]
-		s.identities.add(o)
-		i.selectors = append(i.selectors, s) // keys come by selector ordinal: sorted
+		s.identities = l.state.match(s.project, s)
+		s.identities.each(func(o uint32) bool {
+			i := l.state.identities[o]
+			i.selectors = append(i.selectors, s) // keys come by selector ordinal: sorted
+			return true
+		})
 		return nil
 	})
 }

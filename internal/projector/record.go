@@ -75,7 +75,7 @@ func (r *reader) moment() moment { return moment{r.u64(), r.time()} }
 func logTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // nodeRecord is what keyNode holds. A removed node keeps its record, so that
-// its id stays its project's and its past events stay known.
+// its id stays its project's and its last events stay known.
 type nodeRecord struct {
 	present   bool
 	ordinal   uint32
@@ -83,7 +83,7 @@ type nodeRecord struct {
 	seq       uint64
 	since     moment // of the present labels
 	event     uuid.UUID
-	seen      uint64
+	recent    recent
 	addresses policy.Addresses
 }
 
@@ -93,7 +93,7 @@ func (n nodeRecord) append(b []byte) []byte {
 		present = 1
 	}
 	b = appendU32(appendU32(append(b, present), n.ordinal), n.identity)
-	b = appendU64(append(appendU64(b, n.seq), n.event[:]...), n.seen)
+	b = n.recent.append(append(appendU64(b, n.seq), n.event[:]...))
 	b = n.since.append(b)
 	b = binary.AppendUvarint(b, uint64(len(n.addresses)))
 	for _, a := range n.addresses {
@@ -106,7 +106,7 @@ func readNode(b []byte) (n nodeRecord, err error) {
 	r := reader{b: b}
 	n.present = r.u8() == 1
 	n.ordinal, n.identity = r.u32(), r.u32()
-	n.seq, n.event, n.seen = r.u64(), r.id(), r.u64()
+	n.seq, n.event, n.recent = r.u64(), r.id(), r.recent()
 	n.since = r.moment()
 	for range min(r.uvarint(), policy.MaxAddresses) {
 		a, ok := netip.AddrFromSlice(r.bytes())

@@ -119,7 +119,7 @@ type node struct {
 	seq       uint64    // of the event that gave the present facts
 	since     moment    // of the event that gave the present labels
 	event     uuid.UUID // its id
-	seen      uint64    // a small filter over the ids of all its events
+	recent    recent    // the events before it
 	artifacts *artifactSet
 	beside    []*artifactSet // of other retes than that of artifacts, by name
 }

@@ -35,14 +35,3 @@ func (w *writer) note(err error) {
 		w.failed = err
 	}
 }
-
-// member stores that an identity matches a selector.
-func (w *writer) member(selector, identity uint32) {
-	w.key = appendMemberKey(w.key[:0], selector, identity)
-	w.set(w.key, nil)
-}
-
-func (w *writer) noMember(selector, identity uint32) {
-	w.key = appendMemberKey(w.key[:0], selector, identity)
-	w.delete(w.key)
-}

@@ -31,8 +31,8 @@ type policyCase struct {
 type nodeCase struct {
 	project string
 	present bool
-	last    string          // the event that gave it its facts
-	seen    map[string]bool // those that were applied
+	last    string   // the event that gave it its facts
+	before  []string // those that were applied before it, oldest first
 }
 
 // claim is an event as far as a court reads it.
@@ -98,8 +98,8 @@ func (c *Court) Judge(subject string, body []byte) (code string, judged bool) {
 	return c.policy(e), true
 }
 
-// node judges an event of a node: ids are unique in the plane, and no event is
-// applied twice.
+// node judges an event of a node: ids are unique in the plane, and none of the last
+// seventeen events is applied again.
 func (c *Court) node(e claim) (code string) {
 	n := c.nodes[e.NodeID]
 	valid := e.Type == "node_removed" || labelsHold(e.Labels) && addressesHold(e.Addresses)
@@ -109,7 +109,7 @@ func (c *Court) node(e claim) (code string) {
 	case n == nil && e.Type == "node_removed":
 		return ""
 	case n == nil:
-		n = &nodeCase{project: e.ProjectID, seen: map[string]bool{}}
+		n = &nodeCase{project: e.ProjectID}
 		if c.nodes == nil {
 			c.nodes = map[string]*nodeCase{}
 		}
@@ -118,12 +118,15 @@ func (c *Court) node(e claim) (code string) {
 		return "node_id_taken"
 	case n.last == e.ID, e.Type == "node_removed" && !n.present:
 		return ""
-	case n.seen[e.ID]:
+	case slices.Contains(n.before[max(0, len(n.before)-16):], e.ID):
 		return "stale_event"
 	case !valid:
 		return "invalid"
 	}
-	n.present, n.last, n.seen[e.ID] = e.Type == "node_updated", e.ID, true
+	if n.last != "" {
+		n.before = append(n.before, n.last)
+	}
+	n.present, n.last = e.Type == "node_updated", e.ID
 	return ""
 }
 
