@@ -44,6 +44,15 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.Policies.DryRunNew(ctx, id, resource.Preview{}) },
 		"listNodes":       func(ctx context.Context) (any, error) { return c.Nodes.List(ctx, id, "a", client.Page{}) },
 		"getNode":         func(ctx context.Context) (any, error) { return c.Nodes.Get(ctx, id, "n1") },
+		"listAllNodes": func(ctx context.Context) (any, error) {
+			return c.Nodes.Reported(ctx, client.ReportQuery{Selector: "a", States: []string{"lagging", "silent"}}, client.Page{Limit: 3})
+		},
+		"countNodes": func(ctx context.Context) (any, error) {
+			return c.Nodes.Count(ctx, client.ReportQuery{Selector: "a"}, "zone", 3)
+		},
+		"countProjectNodes": func(ctx context.Context) (any, error) {
+			return c.Nodes.Count(ctx, client.ReportQuery{Project: id}, "", 0)
+		},
 		"putNode": func(ctx context.Context) (any, error) {
 			n, _, err := c.Nodes.Put(ctx, id, "n1", resource.Facts{})
 			return n, err

@@ -233,6 +233,7 @@ type Node struct {
 	Labels    map[string]string `json:"labels"`
 	Addresses []string          `json:"addresses"`
 	Version   uint64            `json:"version" doc:"The log sequence of the event that gave it these facts."`
+	Report    *NodeReport       `json:"report,omitempty" doc:"Where it stands with what is asked of it; absent where nobody asked for that."`
 }
 
 // BatchResult says what became of the lines of a batch of nodes.

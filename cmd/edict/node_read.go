@@ -14,16 +14,32 @@ import (
 )
 
 func (a nodeCommands) nodeListCommand() *cobra.Command {
-	var selector string
+	var f reportFlags
 	cmd := &cobra.Command{
 		Use: "list", Short: "List nodes, all or those a selector matches", Args: cli.Args(0, 0),
-		Example: `  edict node list -l 'role in (web,app),env=prod'`,
+		Long: `List nodes by id. With --state, those that stand so with what is asked of them, and what
+each reported last: applied, they hold what they must; lagging, they reported and are not
+known to hold it; refused, they say that they could not put it in force; silent, they never
+reported. With --all-projects, the nodes of all projects, likewise.`,
+		Example: `  edict node list -l 'role in (web,app),env=prod'
+  edict node list --all-projects --state refused,silent`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, project, err := a.plane(cmd)
 			if err != nil {
 				return err
 			}
-			all, err := collect(c.Nodes.All(cmd.Context(), project, selectorOf(selector)))
+			q, err := f.query(cmd, project)
+			if err != nil {
+				return err
+			}
+			if f.every || len(f.states) > 0 {
+				all, err := collect(c.Nodes.AllReported(cmd.Context(), q))
+				if err != nil {
+					return err
+				}
+				return printList(&a.console, reportedListing, all)
+			}
+			all, err := collect(c.Nodes.All(cmd.Context(), project, q.Selector))
 			if err != nil {
 				return err
 			}
@@ -33,7 +49,8 @@ func (a nodeCommands) nodeListCommand() *cobra.Command {
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
 	a.listFlags(cmd)
-	selectorFlag(cmd, &selector)
+	f.add(cmd)
+	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only nodes that stand so: applied, lagging, refused, silent, or several behind commas")
 	return cmd
 }
 

@@ -27,6 +27,8 @@ type Convergence interface {
 	Reached(ctx context.Context, project, id uuid.UUID) (convergence.Reached, bool, error)
 	Fleet(ctx context.Context, limit int) (convergence.Fleet, error)
 	NotApplied(ctx context.Context) (map[policy.Outcome]int, error)
+	Census(ctx context.Context) (*convergence.Census, error)
+	Statuses(ids []policy.NodeID) ([]convergence.NodeStatus, error)
 }
 
 const (

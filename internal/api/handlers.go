@@ -17,6 +17,7 @@ type handlers struct {
 	revisions   *revisionHandlers
 	previews    *previewHandlers
 	nodes       *nodeHandlers
+	reports     *nodeReports
 	states      *stateHandlers
 	register    *registerHandlers
 	heartbeats  *heartbeatHandlers
@@ -60,6 +61,7 @@ func (h *handlers) routes() []Route {
 		h.revisions.routes(),
 		h.previews.routes(),
 		h.nodes.routes(),
+		h.reports.routes(),
 		h.states.routes(),
 		h.register.routes(),
 		h.heartbeats.routes(),
@@ -122,7 +124,8 @@ func (h *handlers) author(d Deps, u useCases) {
 	h.previews = &previewHandlers{model: d.Model, reads: u.reads, admission: drafts, tables: d.Tables}
 	h.policies = &policyHandlers{model: d.Model, reads: u.reads, writes: u.writes, admission: drafts, previews: h.previews, clock: d.Clock}
 	h.revisions = &revisionHandlers{u.reads}
-	h.nodes = &nodeHandlers{model: d.Model, reads: u.reads, writes: u.writes}
+	h.reports = &nodeReports{model: d.Model, convergence: d.Convergence, clock: d.Clock}
+	h.nodes = &nodeHandlers{model: d.Model, reads: u.reads, writes: u.writes, reports: h.reports}
 	h.artifacts = &artifactHandlers{
 		model: d.Model, reads: u.reads, relay: d.Relay, writes: u.writes, event: d.Event, maxMessage: d.MaxMessage,
 	}

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/edictdev/edict/internal/api/openapi"
+import (
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/policy"
+)
 
 func nodeHints() map[string]hint {
 	optional := func(s schema) hint { return hint{Schema: s, Optional: true} }
@@ -18,6 +22,11 @@ func nodeHints() map[string]hint {
 		"Node.id":              {Schema: nodeID},
 		"Node.labels":          {Schema: labels},
 		"Node.addresses":       {Schema: addresses},
+		"NodeReport":           says("Where a node stands with what is asked of it, and what it reported last."),
+		"NodeReport.state":     {Schema: schema{Enum: openapi.OneOfTexts(convergence.States[:]...)}},
+		"NodeReport.outcome":   {Schema: schema{Enum: openapi.OneOfTexts(policy.Outcomes...)}},
+		"NodeCounts":           says("Nodes by where they stand."),
+		"NodeGroup":            says("The nodes that have one value of a label."),
 		"NodePage":             says("A page of nodes."),
 		"NodePage.items":       says("Nodes by id."),
 		"NodePage.next_cursor": nextCursor,

@@ -23,9 +23,10 @@ const (
 
 // nodeHandlers serve the facts of nodes.
 type nodeHandlers struct {
-	model  views
-	reads  *reads
-	writes *writes
+	model   views
+	reads   *reads
+	writes  *writes
+	reports *nodeReports
 }
 
 func (h *nodeHandlers) routes() []Route {
@@ -33,22 +34,23 @@ func (h *nodeHandlers) routes() []Route {
 }
 
 func (h *nodeHandlers) readRoutes() []Route {
+	report := queryFlag("report", "Add what each reported last, and where it stands.")
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "List a project's nodes by id",
 			Params: []Param{
 				limitParam, cursorParam,
-				queryText("label_selector", "One side of a selector, such as role=web,!retired."),
+				queryText("label_selector", "One side of a selector, such as role=web,!retired."), stateParam, report,
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
-			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax},
+			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax, CodeStarting},
 			serve:    h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternNode, ID: "getNode", Tag: "nodes", Needs: access.SeeProject,
-			Summary: "Read a node's facts",
-			Answers: jsonAnswer(http.StatusOK, resource.Node{}, "ETag"), Problems: readProblems(CodeNodeNotFound),
+			Summary: "Read a node's facts", Params: []Param{report},
+			Answers: jsonAnswer(http.StatusOK, resource.Node{}, "ETag"), Problems: readProblems(CodeNodeNotFound, CodeStarting),
 			serve: h.get,
 		},
 	}
@@ -87,7 +89,10 @@ func nodeNotFound(id policy.NodeID) error {
 }
 
 func (h *nodeHandlers) list(c *call) error {
-	project, err := c.pathID("project")
+	if c.r.URL.Query().Get("state") != "" {
+		return h.reports.list(c)
+	}
+	among, err := amongOf(c)
 	if err != nil {
 		return err
 	}
@@ -95,16 +100,23 @@ func (h *nodeHandlers) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	expr, err := c.labelSelector()
+	reported, err := c.queryFlag("report")
 	if err != nil {
 		return err
 	}
-	items, err := h.above(c.r.Context(), project, expr, policy.NodeID(after), limit+1)
+	infos, err := h.above(c.r.Context(), among.Project, among.Labels, policy.NodeID(after), limit+1)
 	if err != nil {
 		return err
 	}
 	end := func(n projector.NodeInfo) string { return string(n.ID) }
-	return c.json(http.StatusOK, cut(items, limit, cursorNodes, end, showNode))
+	page := cut(infos, limit, cursorNodes, end, showNode)
+	if reported {
+		page.Items, err = h.reports.with(infos[:min(limit, len(infos))])
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, page)
 }
 
 // above returns the first nodes of a project above an id that satisfy expr. It
@@ -174,7 +186,22 @@ func (h *nodeHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.node(http.StatusOK, n)
+	reported, err := c.queryFlag("report")
+	if err != nil {
+		return err
+	}
+	if !reported {
+		return c.node(http.StatusOK, n)
+	}
+	shown, err := h.reports.with([]projector.NodeInfo{n})
+	if err != nil {
+		return err
+	}
+	if len(shown) == 0 {
+		return nodeNotFound(id) // since a moment
+	}
+	c.w.Header().Set("ETag", versionTag(n.Version))
+	return c.json(http.StatusOK, shown[0])
 }
 
 func (h *nodeHandlers) delete(c *call) error {

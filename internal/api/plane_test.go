@@ -176,6 +176,22 @@ func TestAPlaneByItsClient(t *testing.T) {
 
 	require.NotZero(t, state.LogSeq)
 	require.NoError(t, p.Nodes.ReportApplied(ctx, "n1", resource.Applied{Version: state.LogSeq, Fingerprint: rows[0].Fingerprint}))
+	behind, err := p.Nodes.Reported(ctx, client.ReportQuery{States: []string{"silent"}}, client.Page{})
+	require.NoError(t, err)
+	require.Len(t, behind.Items, 1)
+	require.Equal(t, "n2", behind.Items[0].ID)
+	for n, err := range p.Nodes.AllReported(ctx, client.ReportQuery{Project: home}) {
+		require.NoError(t, err)
+		alone, err := p.Nodes.Report(ctx, home, n.ID)
+		require.NoError(t, err)
+		require.Equal(t, n.Report.State, alone.Report.State)
+	}
+	for _, of := range []client.ReportQuery{{}, {Project: home}} {
+		counts, err := p.Nodes.Count(ctx, of, "role", 1)
+		require.NoError(t, err)
+		require.Equal(t, resource.ByState{Nodes: 2, Applied: 1, Silent: 1}, counts.ByState)
+		require.Equal(t, "db", *counts.Groups[0].Value)
+	}
 	preview := resource.Preview{Selector: made.Head.Selector, Rules: made.Head.Rules}
 	staged, err := p.Policies.Stage(ctx, home, made.ID, preview)
 	require.NoError(t, err)

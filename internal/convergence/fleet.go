@@ -83,7 +83,7 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 				if r.known() && !r.applied() {
 					out.NotApplied[r.outcome]++
 				}
-				if r.known() && r.holds || !r.known() && !s.Rows {
+				if stateOf(s, r) == StateApplied {
 					out.Applied++
 				} else {
 					behind.add(behindOf(v, s, r))

@@ -100,6 +100,9 @@ type Tracker struct {
 	turns    uint64        // how often reports were put into the table
 	fleet    *fleetAnswer  // the last answer of Fleet
 	moved    chan struct{} // closed when seen rises
+
+	counting chan struct{} // whoever fills it owns census
+	census   *Census       // the last one; nil: nobody asked
 }
 
 // want is what the nodes of an identity must hold.
@@ -134,7 +137,7 @@ func New(opt Options) *Tracker {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Tracker{
-		opt: opt, log: opt.Log, table: newTable(), moved: make(chan struct{}),
+		opt: opt, log: opt.Log, table: newTable(), moved: make(chan struct{}), counting: make(chan struct{}, 1),
 		wants: map[uint32]want{}, past: map[uuid.UUID]past{}, rollouts: map[uuid.UUID]*timing{},
 	}
 }

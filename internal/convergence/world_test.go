@@ -284,19 +284,29 @@ func (w *world) compare(x *Tracker, id uuid.UUID, reports map[policy.NodeID]said
 
 func (w *world) compareFleet(x *Tracker, reports map[policy.NodeID]said) {
 	applied, reported, not := 0, 0, map[policy.Outcome]int{}
+	stand := map[policy.NodeID]State{}
 	for n := range w.roles {
 		r, ok := reports[n]
+		stand[n] = StateLagging
 		if ok {
 			reported++
 		}
+		if !ok && len(w.rows[w.head()][n]) > 0 {
+			stand[n] = StateSilent
+		}
 		if r.Outcome != policy.OutcomeApplied {
 			not[r.Outcome]++
+			if r.Outcome == policy.OutcomeRefused {
+				stand[n] = StateRefused
+			}
 			continue
 		}
 		if ok && r.Fingerprint == w.merged(n, w.head()) || !ok && len(w.rows[w.head()][n]) == 0 {
 			applied++
+			stand[n] = StateApplied
 		}
 	}
+	w.compareCensus(x, stand)
 	got, err := x.Fleet(w.t.Context(), 3)
 	require.NoError(w.t, err)
 	require.Equal(w.t, []int{len(w.roles), applied, reported}, []int{got.Desired, got.Applied, got.Reported})

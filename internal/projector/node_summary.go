@@ -17,6 +17,7 @@ import (
 // Generation changes whenever the rows of the identity do.
 type NodeSummary struct {
 	ID         policy.NodeID
+	Project    uuid.UUID
 	Ordinal    uint32
 	Identity   uint32
 	Generation uint64
@@ -27,7 +28,7 @@ type NodeSummary struct {
 
 func (n *node) summary() NodeSummary {
 	i := n.identity
-	return NodeSummary{n.id, n.ordinal, i.ordinal, i.rowsGeneration(), n.seq, len(i.selectors) > 0, i.labels}
+	return NodeSummary{n.id, i.project.id, n.ordinal, i.ordinal, i.rowsGeneration(), n.seq, len(i.selectors) > 0, i.labels}
 }
 
 // NodeSummary returns the summary of a node that exists now.
