@@ -44,7 +44,7 @@ var rooms = map[string][]string{
 	"listener":    {"api", "access", "datadir", "streams"},
 	"worker":      {"api", "datadir", "keyring", "relay", "streams"},
 	"plane": {
-		"listener", "worker", "integrity", "api", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access",
+		"listener", "worker", "integrity", "api", "ui", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"node":    {"compiler", "artifact", "wire", "policy"},
@@ -54,6 +54,7 @@ var rooms = map[string][]string{
 		"plane", "listener", "api", "node", "enforce", "archive", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
+	"ui":     {},
 	"deploy": {},
 }
 

@@ -150,8 +150,11 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"abortRollout": func(ctx context.Context) (any, error) {
 			return c.Policies.Abort(ctx, id, id, resource.Abort{RevisionID: &id, Reason: "r"})
 		},
-		"getRollout": func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
-		"getSelf":    func(ctx context.Context) (any, error) { return c.Self(ctx) },
+		"getRollout":        func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
+		"createSessionLink": func(ctx context.Context) (any, error) { return c.SessionLink(ctx) },
+		"openSession":       func(ctx context.Context) (any, error) { return c.OpenSession(ctx, "code") },
+		"closeSession":      func(ctx context.Context) (any, error) { return nil, c.CloseSession(ctx) },
+		"getSelf":           func(ctx context.Context) (any, error) { return c.Self(ctx) },
 		"listPrincipals": func(ctx context.Context) (any, error) {
 			return c.Principals.List(ctx, client.Page{})
 		},

@@ -40,6 +40,7 @@ type authorizer struct {
 	}
 	reads    *reads
 	failures failureLimit
+	sessions *access.Sessions // nil: nobody has one
 	clock    func() time.Time
 	streams  revalidator
 }
@@ -86,7 +87,7 @@ func (a *authorizer) authorize(c *call) error {
 // moment ago is looked for again once the fold has caught up: agents give up
 // for good on a 401.
 func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
-	given, err := credentials(c.r)
+	given, _, err := a.credentials(c.r)
 	if err == nil && given.None() {
 		err = problem(http.StatusUnauthorized, CodeUnauthenticated, "this needs credentials: a bearer token or a client certificate")
 	}
@@ -113,17 +114,29 @@ func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
 	return who, nil
 }
 
-// credentials are what a request shows of its sender.
-func credentials(r *http.Request) (c access.Credentials, err error) {
+// credentials are what a request shows of its sender: what its headers say, else what
+// its session lends until ends, which is zero otherwise.
+func (a *authorizer) credentials(r *http.Request) (c access.Credentials, ends time.Time, err error) {
+	c.SPIFFE = access.SPIFFEIDs(r.TLS)
 	if h := r.Header.Get("Authorization"); h != "" {
 		scheme, token, ok := strings.Cut(h, " ")
 		if token = strings.TrimSpace(token); !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return c, problem(http.StatusUnauthorized, CodeUnauthenticated, "Authorization: want Bearer and a token")
+			return c, ends, problem(http.StatusUnauthorized, CodeUnauthenticated, "Authorization: want Bearer and a token")
 		}
 		c.Bearer = token
+		return c, ends, nil
 	}
-	c.SPIFFE = access.SPIFFEIDs(r.TLS)
-	return c, nil
+	if a.sessions == nil {
+		return c, ends, nil
+	}
+	cookie, none := r.Cookie(a.sessions.Cookie())
+	if none != nil {
+		return c, ends, nil
+	}
+	if c, ends, err = a.sessions.Read(cookie.Value); err != nil {
+		return c, ends, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v; run edict ui again", err)
+	}
+	return c, ends, nil
 }
 
 // object is what a request's path is about. A part that cannot be read is
@@ -175,11 +188,12 @@ func accessProblems(r Route) []string {
 // accessCodes are what the codes mean.
 func accessCodes() map[string]meaning {
 	return map[string]meaning{
-		CodeUnauthenticated: {http.StatusUnauthorized, "there are no credentials, or they are wrong, expired or revoked"},
-		CodeForbidden:       {http.StatusForbidden, "the principal lacks a relation that the operation needs"},
-		CodeProjectNotFound: {http.StatusNotFound, "the principal sees no such project"},
-		CodeTooManyRequests: {http.StatusTooManyRequests, "the principal sends more requests than it may"},
-		CodeTooManyFailures: {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
+		CodeUnauthenticated:    {http.StatusUnauthorized, "there are no credentials, or they are wrong, expired or revoked"},
+		CodeForbidden:          {http.StatusForbidden, "the principal lacks a relation that the operation needs"},
+		CodeProjectNotFound:    {http.StatusNotFound, "the principal sees no such project"},
+		CodeTooManyRequests:    {http.StatusTooManyRequests, "the principal sends more requests than it may"},
+		CodeInvalidSessionCode: {http.StatusUnprocessableEntity, "the code opens no session: it was used, is older than a minute, or is another worker's"},
+		CodeTooManyFailures:    {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
 	}
 }
 

@@ -26,6 +26,10 @@ var unaudited = map[string]string{
 	"dryRunPolicy":         "says what a revision would do, and does nothing",
 	"dryRunNewPolicy":      "likewise",
 
+	"createSessionLink": "lends a browser the caller's credentials, and gives nobody any that they had not",
+	"openSession":       "likewise",
+	"closeSession":      "likewise",
+
 	"createSnapshot": "a checkpoint is derived from the log, and decides nothing; the worker's own log names who asked",
 
 	"reportApplied":     "what a node says of itself is in EDICT_REPORTS, and no fact (docs/convergence.md)",

@@ -66,6 +66,7 @@ func goods(made resource.Policy, admitted string) []good {
 		"putPrincipal": `{"kind":"service","display_name":"Ops","tokens":[{"id":"` + rev + `","sha256":"` + strings.Repeat("0a", 32) + `","expires_at":"2027-01-01T00:00:00Z"}],` +
 			`"spiffe_ids":["spiffe://edict.example/ops"],"oidc":[{"issuer":"https://issuer.example","subject":"ops"}]}`,
 		"writeRelation": `{"relation":"plane#read"}`,
+		"openSession":   `{"code":"none"}`,
 
 		"registerNode": `{"project_id":"` + project + `","resource_handle":"web-1","bootstrap_token":"` + awaitedToken + `","nonce":"n-1","public_key":"` + agentKey + `",` +
 			`"resource_id":"","requested_resource_id":"","token":"","hostname":""}`,

@@ -49,6 +49,8 @@ type AccessDeps struct {
 	Limiter *access.Limiter // of each principal; nil: none
 	// Failures counts wrong credentials by address; nil: nobody does.
 	Failures *access.Failures
+	// Sessions lend credentials to browsers; nil: nobody has one.
+	Sessions *access.Sessions
 }
 
 // KeyDeps hold the plane's keys.

@@ -153,6 +153,7 @@ func (d *describer) headers(names []string) map[string]openapi.Header {
 		HeaderEventID:     "An event id, a decimal number: what stands at or below it is in the answer, and a stream opened after it misses nothing.",
 		"ETag":            "Names the state's bytes, for If-None-Match; or the version of a resource, for If-Match.",
 		"Location":        "The path of the new policy.",
+		"Set-Cookie":      "The session's cookie, which no script reads; or its end.",
 		"Retry-After":     "Seconds to wait before trying again.",
 		headerWarning:     "299, edict and a text in quotation marks: what admission policies changed, or what else is to be known of an answer that is good. There may be several, or none.",
 		headerAPIVersion:  "The version of this contract.",

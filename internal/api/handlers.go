@@ -27,6 +27,7 @@ type handlers struct {
 	admission   *admissionHandlers
 	dcm         *dcmHandlers
 	principals  *principalHandlers
+	sessions    *sessionHandlers
 	audit       *auditHandlers
 	decisions   *decisionHandlers
 	events      *logEventHandlers
@@ -70,6 +71,7 @@ func (h *handlers) routes() []Route {
 		h.convergence.routes(),
 		h.admission.routes(),
 		h.principals.routes(),
+		h.sessions.routes(),
 		h.audit.routes(),
 		h.decisions.routes(),
 		h.events.routes(),
@@ -101,7 +103,7 @@ func newUseCases(d Deps) useCases {
 		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota,
 		tracing: u.tracing, recent: newRecentWrites(4096), patience: d.WritePatience, clock: d.Clock, newID: d.NewID,
 	}
-	u.auth = &authorizer{access: d.Access, limiter: d.Limiter, model: d.Model, reads: u.reads, failures: u.failures, clock: d.Clock}
+	u.auth = &authorizer{access: d.Access, limiter: d.Limiter, model: d.Model, reads: u.reads, sessions: d.Sessions, failures: u.failures, clock: d.Clock}
 	u.checks = &checks{log: d.Log, model: d.Model, relay: d.Relay, full: d.Writable, more: d.Checks, durability: d.Durability}
 	return u
 }
@@ -153,6 +155,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 // operate makes the handlers of what operators ask.
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
+	h.sessions = &sessionHandlers{u.auth}
 	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
 	h.events = &logEventHandlers{model: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}

@@ -34,6 +34,10 @@ func accessHints() map[string]hint {
 
 		"Self": says("Whom the plane takes the caller for."),
 
+		"SessionLink": says("A link that opens the console in a browser, once."),
+		"SessionCode": says("The code of a link to the console."),
+		"Session":     says("A browser's session, whose cookie is in Set-Cookie."),
+
 		"AuditEntryPage":             says("A page of the log's events."),
 		"AuditEntryPage.items":       says("Events by log sequence."),
 		"AuditEntryPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),

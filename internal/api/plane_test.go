@@ -232,6 +232,7 @@ func TestAPlaneByItsClient(t *testing.T) {
 	p.register(t)
 	p.admitPeople(t)
 	p.releaseAndWithdraw(t)
+	p.openAndCloseSession(t)
 
 	require.NoError(t, p.Policies.Delete(ctx, home, made.ID))
 	require.NoError(t, p.Nodes.Delete(ctx, home, "n1"))

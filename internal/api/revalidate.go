@@ -46,12 +46,13 @@ func (s *cachedDecision) holds() bool {
 // decide reports whether the principal may still have the stream.
 func (s *cachedDecision) decide() bool {
 	a, ctx := s.auth, s.c.r.Context()
-	s.seq = a.model.Applied()        // before: what is folded meanwhile is looked at again
-	given, err := credentials(s.c.r) // a certificate may be over by now
+	s.seq = a.model.Applied()                // before: what is folded meanwhile is looked at again
+	given, ends, err := a.credentials(s.c.r) // a certificate or a session may be over by now
 	if err != nil {
 		return false
 	}
 	s.until, s.sure = a.access.Until(given)
+	s.until = earlier(s.until, ends)
 	who, err := a.access.Authenticate(ctx, given)
 	if err != nil || who.Decide(s.c.route.Needs, a.object(s.c)) != access.Allow {
 		return false

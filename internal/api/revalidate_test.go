@@ -164,12 +164,12 @@ func TestAStreamOfDecisionsEndsWithTheRelationsItBeganWith(t *testing.T) {
 		}
 		shop := policy.Relation{Kind: policy.ObjectTenant, Tenant: "shop", Name: policy.RelationAdmin}
 		grant(shop)
-		given, err := credentials(r)
+		a := &authorizer{access: w, model: w, clock: time.Now}
+		given, _, err := a.credentials(r)
 		require.NoError(t, err)
 		who, err := w.Authenticate(t.Context(), given)
 		require.NoError(t, err)
 		var ended atomic.Bool
-		a := &authorizer{access: w, model: w, clock: time.Now}
 		defer a.revalidate(&call{r: r, who: who, route: &Route{Needs: access.SeeAdmission}}, func() { ended.Store(true) })()
 		for _, held := range []bool{true, false} {
 			if held {

@@ -27,6 +27,7 @@ import (
 	"github.com/edictdev/edict/internal/rollout"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/ui"
 	"github.com/edictdev/edict/internal/worker"
 	"github.com/edictdev/edict/policy"
 )
@@ -63,6 +64,7 @@ type Plane struct {
 	quota       access.Quota
 	failures    *access.Failures
 	registry    *access.Registry // nil: access is not configured
+	sessions    *access.Sessions // of browsers
 	handler     http.Handler
 	admin       http.Handler // of operators' routes; nil: with the rest
 }
@@ -285,12 +287,18 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 	if p.registry, err = p.auth.Open(ctx, p.store, p.failures, p.quota.Exceeded); err != nil {
 		return err
 	}
+	if p.sessions, err = access.NewSessions(p.marker.Derive("sessions of browsers"), nil); err != nil {
+		return err
+	}
 	deps := p.deps()
 	p.metrics.Watch(deps)
 	if p.listeners.Admin == nil {
-		p.handler = api.New(deps)
-	} else {
-		p.handler, p.admin = api.Split(deps)
+		p.handler, err = ui.Handler(api.New(deps))
+		return err
 	}
-	return nil
+	front, admin := api.Split(deps)
+	if p.handler, err = ui.Handler(front); err == nil {
+		p.admin, err = ui.Handler(admin)
+	}
+	return err
 }

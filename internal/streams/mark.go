@@ -106,3 +106,10 @@ func (l *Log) outgoing(a Append) Outgoing {
 	}
 	return o
 }
+
+// Derive is a secret of the plane for another purpose, which says nothing of the marker's.
+func (v *Marker) Derive(purpose string) []byte {
+	h := hmac.New(sha256.New, v.secret)
+	h.Write([]byte("derived for " + purpose))
+	return h.Sum(nil)
+}

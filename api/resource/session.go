@@ -1,0 +1,19 @@
+package resource
+
+import "time"
+
+// SessionLink opens the console in a browser.
+type SessionLink struct {
+	Path      string     `json:"path" doc:"Where the console is, below the plane's address. What follows # opens one session; absent where access is not configured, and none is needed."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Until when it can be opened; absent where there is no session to open."`
+}
+
+// SessionCode is the code of a link.
+type SessionCode struct {
+	Code string `json:"code" doc:"What follows #code= in the link."`
+}
+
+// Session is a browser's, opened.
+type Session struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"When it is over; absent where access is not configured, and none is needed."`
+}

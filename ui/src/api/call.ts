@@ -1,0 +1,78 @@
+import { routes } from "./routes";
+import type { components, operations } from "./schema";
+import * as connection from "../state/connection";
+
+export type Schemas = components["schemas"];
+export type Problem = Schemas["Problem"];
+export type Operation = keyof typeof routes & keyof operations;
+
+/** A request that was refused. */
+export class Refused extends Error {
+  constructor(public readonly problem: Problem) {
+    super(problem.detail || problem.title);
+  }
+}
+
+/** The plane did not answer. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The plane does not answer.");
+  }
+}
+
+type Parameters<O extends Operation> = operations[O]["parameters"];
+type Body<O extends Operation> = operations[O] extends { requestBody: { content: { "application/json": infer B } } } ? B : never;
+type Answer<O extends Operation> = operations[O]["responses"] extends { 200: { content: { "application/json": infer A } } } ? A
+  : operations[O]["responses"] extends { 201: { content: { "application/json": infer A } } } ? A : void;
+
+export interface Given<O extends Operation> {
+  path?: Parameters<O>["path"];
+  query?: Parameters<O>["query"];
+  body?: Body<O>;
+}
+
+/** Where an operation is, with its parameters. */
+export function address(op: Operation, path: object = {}, query: object = {}): string {
+  const at = routes[op][1].replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String((path as Record<string, unknown>)[name])));
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") search.set(name, String(value));
+  }
+  return search.size > 0 ? `${at}?${search}` : at;
+}
+
+/** Sends a request and reads its answer; throws Refused or Unreachable. */
+export async function call<O extends Operation>(op: O, given: Given<O> = {}, signal?: AbortSignal): Promise<Answer<O>> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (given.body !== undefined) headers["Content-Type"] = "application/json";
+  const res = await reach(address(op, given.path, given.query), {
+    method: routes[op][0], headers, signal, body: given.body === undefined ? undefined : JSON.stringify(given.body),
+  });
+  if (res.status === 204) return undefined as Answer<O>;
+  return (await res.json()) as Answer<O>;
+}
+
+/** Sends any request; throws Refused or Unreachable, or what the signal ends it with. */
+export async function reach(url: string, init: RequestInit): Promise<Response> {
+  let res: Response;
+  try {
+    res = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init });
+  } catch (err) {
+    if (init.signal?.aborted) throw err;
+    connection.lost();
+    throw new Unreachable();
+  }
+  connection.answered();
+  if (res.ok) return res;
+  const problem = await problemOf(res);
+  if (res.status === 401) connection.over(problem.detail ?? problem.title);
+  throw new Refused(problem);
+}
+
+async function problemOf(res: Response): Promise<Problem> {
+  try {
+    return (await res.json()) as Problem;
+  } catch {
+    return { type: "about:blank", title: res.statusText, status: res.status, code: "internal", detail: `${res.status} ${res.statusText}` } as unknown as Problem;
+  }
+}

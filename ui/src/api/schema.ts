@@ -1,0 +1,2011 @@
+// Made by types.mjs.
+export interface paths {
+    "/api/v1/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listDecisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/decisions/{seq}/explanation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["explainDecision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/evaluate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["evaluate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listAdmissionPolicies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/self": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getSelf"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["followEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/log/seq": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["seqAt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes/{node}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["explainFlow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes/{node}/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listNodePolicies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes/{node}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getNodeState"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["followProjectEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/nodes/{node}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getNode"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listPolicies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getPolicy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/abort": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["abortRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["diffRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["dryRunPolicy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/promote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["promoteRevision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/revisions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getRevision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/rollout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getRollout"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["stageRevision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/waves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["openWave"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rejected": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listRejected"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["openSession"];
+        delete: operations["closeSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        Abort: {
+            /** Format: uuid */
+            revision_id?: string;
+            reason?: string;
+        };
+        AdmissionEffect: {
+            /** @enum {string} */
+            status: "APPROVED" | "MODIFIED";
+            /** Format: uint64 */
+            snapshot_version: number;
+            selector: components["schemas"]["Selector"];
+            /** @enum {string} */
+            tier?: "admin" | "normal" | "baseline";
+            priority?: number;
+            default_deny?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "audit";
+            rules: components["schemas"]["Rule"][];
+            patches?: components["schemas"]["AdmissionPatch"][];
+        };
+        AdmissionNote: {
+            /** @enum {string} */
+            status: "APPROVED" | "MODIFIED";
+            /** Format: uint64 */
+            snapshot_version: number;
+            patches: components["schemas"]["AdmissionPatch"][];
+        };
+        AdmissionPatch: {
+            policy: components["schemas"]["Deciding"];
+            changes?: components["schemas"]["Change"][];
+            dropped?: string[];
+        };
+        AdmissionPolicy: {
+            id: string;
+            name: string;
+            description?: string;
+            /** @enum {string} */
+            policy_type: "Global" | "Tenant" | "User";
+            tenant_id?: string;
+            user_id?: string;
+            service_type?: string;
+            label_selector?: {
+                [key: string]: string;
+            };
+            /** Format: int64 */
+            priority: number;
+            enabled: boolean;
+            /** @enum {string} */
+            mode: "enforce" | "shadow";
+            rego_code: string;
+            test_cases?: Record<string, unknown>[];
+            /** Format: uint64 */
+            version: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            created_by: string;
+            warnings?: components["schemas"]["Fault"][];
+        };
+        AdmissionPolicyPage: {
+            items: components["schemas"]["AdmissionPolicy"][];
+            next_cursor: string | null;
+        };
+        Admitted: {
+            request_payload: Record<string, unknown>;
+            service_provider: components["schemas"]["Provider"];
+            /** @enum {string} */
+            status: "APPROVED" | "MODIFIED";
+            explain?: components["schemas"]["Explanation"];
+        };
+        Audited: {
+            /** Format: int64 */
+            nodes: number;
+            /** Format: uint64 */
+            egress: number;
+            /** Format: uint64 */
+            ingress: number;
+            by_default: components["schemas"]["AuditedByDefault"];
+        };
+        AuditedByDefault: {
+            /** Format: uint64 */
+            egress: number;
+            /** Format: uint64 */
+            ingress: number;
+        };
+        Change: {
+            op: string;
+            path: string;
+            old?: string | number | boolean | unknown[] | Record<string, unknown> | null;
+            value?: string | number | boolean | unknown[] | Record<string, unknown> | null;
+        };
+        Check: {
+            name: string;
+            /** @enum {string} */
+            status: "ok" | "failed" | "info";
+            detail?: string;
+        };
+        Considered: {
+            /** Format: uuid */
+            policy: string;
+            /** Format: uuid */
+            revision: string;
+            /** Format: int64 */
+            index: number;
+            slug: string;
+            /** @enum {string} */
+            tier: "admin" | "normal" | "baseline";
+            priority: number;
+            text: string;
+            applies: boolean;
+            matched: boolean;
+            reason: string;
+        };
+        Convergence: {
+            /** Format: int64 */
+            desired: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            reported: number;
+            lagging: components["schemas"]["Lagging"][];
+            not_applied: components["schemas"]["NotApplied"];
+        };
+        Deciding: {
+            id: string;
+            name: string;
+        };
+        DecidingPolicy: {
+            id: string;
+            name: string;
+            /** Format: uint64 */
+            version?: number;
+            /** Format: uint64 */
+            present_version?: number;
+            /** @enum {string} */
+            state: "unchanged" | "changed" | "gone" | "unknown";
+        };
+        Decision: {
+            /** Format: uint64 */
+            seq: number;
+            decision_id: string;
+            /** Format: date-time */
+            time: string;
+            worker: string;
+            /** Format: uint64 */
+            snapshot_version: number;
+            dry_run?: boolean;
+            service_type: string;
+            labels?: {
+                [key: string]: string;
+            };
+            user_id?: string;
+            tenant_id?: string;
+            request_payload: Record<string, unknown> | null;
+            /** @enum {string} */
+            outcome: "approved" | "modified" | "rejected" | "conflict" | "error" | "timeout" | "invalid" | "busy";
+            result_payload?: Record<string, unknown> | null;
+            service_provider?: components["schemas"]["Provider"];
+            policy?: components["schemas"]["Deciding"];
+            reason?: string;
+            policies?: components["schemas"]["Judgement"][];
+            /** Format: int64 */
+            policies_left_out?: number;
+            shadows?: components["schemas"]["ShadowDecision"][];
+            /** Format: int64 */
+            shadows_left_out?: number;
+            /** Format: uint64 */
+            took_ns: number;
+            masked?: string[];
+        };
+        DecisionExplanation: {
+            decision: components["schemas"]["Decision"];
+            policies: components["schemas"]["DecidingPolicy"][];
+            then?: components["schemas"]["Verdict"];
+            now?: components["schemas"]["Verdict"];
+            unjudged?: string;
+        };
+        DecisionPage: {
+            items: components["schemas"]["Decision"][];
+            next_cursor: string | null;
+        };
+        Default: {
+            /** @enum {string} */
+            direction: "egress" | "ingress";
+            /** @enum {string} */
+            verdict: "allow" | "deny";
+            policies: components["schemas"]["PolicyRef"][];
+        };
+        Diff: {
+            added: components["schemas"]["Rule"][];
+            removed: components["schemas"]["Rule"][];
+            modified: components["schemas"]["Modified"][];
+            order?: components["schemas"]["OrderChange"];
+            reordered?: boolean;
+        };
+        DryRun: {
+            matched_node_ids: string[];
+            rule_diff: components["schemas"]["Diff"];
+            /** Format: uint64 */
+            peer_pairs_affected: number;
+            unreachable_node_ids: string[];
+            warnings: components["schemas"]["Warning"][];
+            flows?: components["schemas"]["FlowChanges"];
+            admission?: components["schemas"]["AdmissionEffect"];
+        };
+        Entry: {
+            /** @enum {string} */
+            direction: "egress" | "ingress";
+            identity: number;
+            /** @enum {string} */
+            protocol: "tcp" | "udp" | "sctp" | "icmp" | "any";
+            port: number;
+            prefix: number;
+            /** @enum {string} */
+            verdict: "allow" | "deny" | "redirect";
+            precedence: number;
+            proxy_port?: number;
+            /** @enum {string} */
+            auth?: "required";
+            rule: components["schemas"]["RuleRef"] | null;
+        };
+        Evaluation: {
+            request_payload: Record<string, unknown>;
+            user_id?: string;
+            tenant_id?: string;
+        };
+        Explanation: {
+            /** Format: uint64 */
+            snapshot_version: number;
+            steps: Record<string, unknown>[];
+        };
+        Fault: {
+            pointer: string;
+            code: string;
+            detail: string;
+        };
+        FlowChange: {
+            node_id: string;
+            /** @enum {string} */
+            direction: "egress" | "ingress";
+            peer: string;
+            /** @enum {string} */
+            protocol: "tcp" | "udp" | "sctp" | "icmp";
+            port?: number;
+            before: components["schemas"]["FlowDecision"];
+            after: components["schemas"]["FlowDecision"];
+        };
+        FlowChanges: {
+            nodes: components["schemas"]["NodeCount"];
+            changed: components["schemas"]["NodeCount"];
+            skipped: components["schemas"]["NodeCount"];
+            /** Format: uint64 */
+            compared: number;
+            /** Format: uint64 */
+            denied: number;
+            /** Format: uint64 */
+            allowed: number;
+            /** Format: uint64 */
+            altered: number;
+            sampled: boolean;
+            examples: components["schemas"]["FlowChange"][];
+        };
+        FlowDecision: {
+            /** @enum {string} */
+            verdict: "allow" | "deny" | "redirect";
+            proxy_port?: number;
+            /** @enum {string} */
+            auth?: "required";
+            rule: components["schemas"]["FlowRule"] | null;
+        };
+        FlowRule: {
+            slug?: string;
+            /** Format: int64 */
+            index: number;
+        };
+        FlowVerdict: {
+            /** @enum {string} */
+            verdict: "allow" | "deny" | "redirect";
+            rule: components["schemas"]["PlacedRule"] | null;
+            reason?: string;
+            considered: components["schemas"]["Considered"][];
+            default?: components["schemas"]["Default"];
+            entry: components["schemas"]["Entry"] | null;
+            warnings?: components["schemas"]["Fault"][];
+            refused?: components["schemas"]["Refused"];
+        };
+        Judgement: {
+            id: string;
+            name: string;
+            level?: string;
+            owned?: boolean;
+            /** Format: uint64 */
+            version?: number;
+            outcome: string;
+        };
+        Key: {
+            key_id: string;
+            /** @enum {string} */
+            alg: "ed25519";
+            plane: string;
+            public_key: string;
+            /** @enum {string} */
+            status: "current" | "previous";
+            /** Format: date-time */
+            not_after: string | null;
+        };
+        KeyItems: {
+            items: components["schemas"]["Key"][];
+        };
+        Lagging: {
+            node_id: string;
+            /** Format: date-time */
+            since: string | null;
+        };
+        LogEnd: {
+            /** Format: uint64 */
+            seq: number;
+        };
+        LogEvent: {
+            /** Format: uint64 */
+            seq: number;
+            /** Format: date-time */
+            time: string;
+            principal?: string;
+            correlation_id?: string;
+            /** @enum {string} */
+            via?: "nats";
+            claimed_principal?: string;
+            claimed_correlation_id?: string;
+            type: string;
+            subject: string;
+            event_id: string;
+            detail?: string;
+            rejected?: string;
+            /** @enum {string} */
+            verdict: "applied" | "rejected";
+            project_id?: string;
+            policy_id?: string;
+            policy?: string;
+            node_id?: string;
+        };
+        LogMoment: {
+            /** Format: date-time */
+            at: string;
+            /** Format: uint64 */
+            seq: number;
+        };
+        LogStatus: {
+            /** Format: date-time */
+            created: string;
+            /** Format: uint64 */
+            bytes: number;
+            bytes_per_event?: number;
+            /** Format: uint64 */
+            bytes_per_day?: number;
+            /** Format: uint64 */
+            room_bytes?: number;
+            full_in_seconds?: number;
+            nats?: string;
+        };
+        Modified: {
+            before: components["schemas"]["Rule"];
+            after: components["schemas"]["Rule"];
+        };
+        NextWave: {
+            /** Format: uuid */
+            revision_id?: string;
+            /** Format: int64 */
+            wave: number;
+        };
+        Node: {
+            id: string;
+            /** Format: uuid */
+            project_id: string;
+            labels: {
+                [key: string]: string;
+            };
+            addresses: string[];
+            /** Format: uint64 */
+            version: number;
+        };
+        NodeCount: {
+            /** Format: int64 */
+            count: number;
+            first: string[];
+            at_least: boolean;
+        };
+        NodePage: {
+            items: components["schemas"]["Node"][];
+            next_cursor: string | null;
+        };
+        NodePolicies: {
+            node_id: string;
+            /** Format: uint64 */
+            version: number;
+            lines: components["schemas"]["NodeRule"][];
+            defaults: components["schemas"]["Default"][];
+            warnings?: components["schemas"]["Fault"][];
+            refused?: components["schemas"]["Refused"];
+        };
+        NodePolicy: {
+            /** Format: uuid */
+            revision_id: string;
+            fingerprint: string;
+            rules: components["schemas"]["Rule"][];
+            /** Format: int64 */
+            rules_omitted?: number;
+            resolved?: boolean;
+        };
+        NodeRule: {
+            /** @enum {string} */
+            direction: "egress" | "ingress";
+            /** Format: uuid */
+            policy: string;
+            /** Format: uuid */
+            revision: string;
+            /** Format: int64 */
+            index: number;
+            slug: string;
+            /** @enum {string} */
+            tier: "admin" | "normal" | "baseline";
+            priority: number;
+            text: string;
+            applies: boolean;
+            reason?: string;
+        };
+        NodeState: {
+            peers: Record<string, unknown>[];
+            reachability: Record<string, unknown> | null;
+            policy: components["schemas"]["NodePolicy"] | null;
+            bridge: Record<string, unknown> | null;
+            state: Record<string, unknown> | null;
+            reports: Record<string, unknown> | null;
+            executions: Record<string, unknown>[];
+            sessions: Record<string, unknown> | null;
+        };
+        NotApplied: {
+            /** Format: int64 */
+            refused: number;
+            /** Format: int64 */
+            stale: number;
+            /** Format: int64 */
+            drift: number;
+        };
+        Order: {
+            /** @enum {string} */
+            tier?: "admin" | "normal" | "baseline";
+            priority?: number;
+            default_deny?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "audit";
+        };
+        OrderChange: {
+            before: components["schemas"]["Order"];
+            after: components["schemas"]["Order"];
+        };
+        Partition: {
+            /** Format: int64 */
+            id: number;
+            publisher: string;
+            /** Format: uint64 */
+            upto: number;
+        };
+        Past: {
+            /** Format: uint64 */
+            from: number;
+            /** Format: int64 */
+            records: number;
+            /** Format: int64 */
+            bytes: number;
+            /** Format: uint64 */
+            dropped: number;
+        };
+        PlacedRule: {
+            /** Format: uuid */
+            policy: string;
+            /** Format: uuid */
+            revision: string;
+            /** Format: int64 */
+            index: number;
+            slug: string;
+            /** @enum {string} */
+            tier: "admin" | "normal" | "baseline";
+            priority: number;
+            text: string;
+        };
+        Policy: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            project_id: string;
+            slug: string;
+            display_name: string;
+            /** Format: uuid */
+            head_revision_id: string;
+            /** @enum {string} */
+            tier?: "admin" | "normal" | "baseline";
+            priority?: number;
+            default_deny?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "audit";
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            head?: components["schemas"]["Revision"];
+            waves?: components["schemas"]["Waves"];
+            admission?: components["schemas"]["AdmissionNote"];
+            warnings?: components["schemas"]["Warning"][];
+        };
+        PolicyPage: {
+            items: components["schemas"]["Policy"][];
+            next_cursor: string | null;
+        };
+        PolicyRef: {
+            /** Format: uuid */
+            policy: string;
+            slug: string;
+        };
+        Ports: {
+            from: number;
+            to: number;
+        };
+        Preview: {
+            selector: components["schemas"]["Selector"];
+            /** @enum {string} */
+            tier?: "admin" | "normal" | "baseline";
+            priority?: number;
+            default_deny?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "audit";
+            rules: components["schemas"]["Rule"][];
+        };
+        Problem: {
+            /** Format: uri */
+            type: string;
+            title: string;
+            /** Format: int64 */
+            status: number;
+            detail: string;
+            instance: string;
+            code: string;
+            correlation_id?: string;
+            errors?: components["schemas"]["Fault"][];
+            /** Format: uint64 */
+            sequence?: number;
+            checks?: components["schemas"]["Check"][];
+            policy?: components["schemas"]["Deciding"];
+            explain?: components["schemas"]["Explanation"];
+        };
+        Promotion: {
+            /** Format: uuid */
+            revision_id?: string;
+            waves?: string[];
+            /** Format: int64 */
+            min_applied_percent?: number;
+            /** Format: int64 */
+            max_refused_percent?: number;
+            /** @enum {string} */
+            on_refusal?: "stop" | "abort";
+        };
+        Provider: {
+            value: string;
+            constraints: components["schemas"]["ProviderConstraints"];
+        };
+        ProviderConstraints: {
+            allow_list?: string[];
+            patterns?: string[];
+        };
+        Reached: {
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            refused: number;
+        };
+        Refusal: {
+            node_id: string;
+            /** @enum {string} */
+            outcome: "refused" | "stale" | "drift";
+            reason?: string;
+            /** Format: date-time */
+            since: string;
+        };
+        Refused: {
+            node_id: string;
+            /** @enum {string} */
+            code: "too_many_entries" | "too_many_priorities";
+            detail: string;
+            /** Format: uint64 */
+            as_of?: number;
+        };
+        Rejection: {
+            /** Format: uint64 */
+            seq: number;
+            subject: string;
+            event_id: string;
+            type: string;
+            code: string;
+            detail: string;
+            violations?: components["schemas"]["Fault"][];
+            /** Format: date-time */
+            time: string;
+        };
+        RejectionPage: {
+            items: components["schemas"]["Rejection"][];
+            next_cursor: string | null;
+        };
+        Revision: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            policy_id: string;
+            /** Format: uuid */
+            parent_id: string | null;
+            selector: components["schemas"]["Selector"];
+            /** @enum {string} */
+            tier?: "admin" | "normal" | "baseline";
+            priority?: number;
+            default_deny?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "audit";
+            rules: components["schemas"]["Rule"][];
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            correlation_id: string | null;
+        };
+        RevisionPage: {
+            items: components["schemas"]["Revision"][];
+            next_cursor: string | null;
+        };
+        Rollout: {
+            /** Format: int64 */
+            desired: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            dropped: number;
+            lagging: components["schemas"]["Lagging"][];
+            waves?: components["schemas"]["Waves"];
+            p50_seconds: number | null;
+            p99_seconds: number | null;
+            refused?: components["schemas"]["Refused"][];
+            refusals?: components["schemas"]["Refusal"][];
+            audited?: components["schemas"]["Audited"];
+        };
+        Rule: {
+            /** @enum {string} */
+            action: "allow" | "deny" | "log" | "pass" | "redirect";
+            /** @enum {string} */
+            protocol: "tcp" | "udp" | "sctp" | "icmp" | "any";
+            /** Format: cidr */
+            source_cidr?: string;
+            /** Format: cidr */
+            destination_cidr?: string;
+            ports?: components["schemas"]["Ports"];
+            source_selector?: string;
+            destination_selector?: string;
+            proxy_port?: number;
+            listener_priority?: number;
+            /** @enum {string} */
+            auth?: "required" | "disabled";
+            /** @enum {string} */
+            direction?: "ingress" | "egress";
+        };
+        RuleRef: {
+            /** Format: uuid */
+            policy: string;
+            /** Format: uuid */
+            revision: string;
+            /** Format: int64 */
+            index: number;
+        };
+        Selector: {
+            source: string;
+            destination: string;
+        };
+        Self: {
+            id: string;
+            kind?: string;
+            relations: string[];
+        };
+        Session: {
+            /** Format: date-time */
+            expires_at: string;
+        };
+        SessionCode: {
+            code: string;
+        };
+        ShadowDecision: {
+            id: string;
+            name: string;
+            level?: string;
+            owned?: boolean;
+            /** Format: uint64 */
+            version?: number;
+            outcome: string;
+            reason?: string;
+        };
+        Share: {
+            /** Format: uuid */
+            project_id: string;
+            /** Format: uint64 */
+            bytes: number;
+            over: boolean;
+        };
+        Shares: {
+            /** Format: uint64 */
+            limit: number;
+            /** Format: int64 */
+            hours: number;
+            /** Format: int64 */
+            over: number;
+            projects: components["schemas"]["Share"][];
+        };
+        Status: {
+            /** Format: uint64 */
+            head: number;
+            /** Format: uint64 */
+            applied: number;
+            log: components["schemas"]["LogStatus"];
+            workers: components["schemas"]["Worker"][];
+            partitions: components["schemas"]["Partition"][];
+            /** Format: uint64 */
+            rejected: number;
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            identities: number;
+            /** Format: int64 */
+            policies: number;
+            past: components["schemas"]["Past"];
+            shares: components["schemas"]["Shares"];
+            /** @enum {string} */
+            durability: "strict" | "relaxed" | "unknown";
+            digest?: string;
+            convergence?: components["schemas"]["Convergence"];
+        };
+        Verdict: {
+            status: string;
+            policy?: components["schemas"]["Deciding"];
+            detail?: string;
+            explain?: components["schemas"]["Explanation"];
+        };
+        Warning: {
+            pointer: string;
+            code: string;
+            detail: string;
+            policy?: string;
+        };
+        Waves: {
+            /** Format: uuid */
+            revision_id: string;
+            /** Format: uuid */
+            parent_revision_id: string;
+            /** @enum {string} */
+            phase: "staged" | "progressing" | "stopped" | "completed" | "aborted";
+            waves: string[];
+            /** Format: int64 */
+            opened: number;
+            /** Format: int64 */
+            min_applied_percent: number;
+            /** Format: int64 */
+            max_refused_percent: number;
+            /** @enum {string} */
+            on_refusal: "stop" | "abort";
+            reason?: string;
+            reached?: components["schemas"]["Reached"];
+            waits_for?: string;
+            /** Format: date-time */
+            updated_at: string;
+            admission?: components["schemas"]["AdmissionNote"];
+        };
+        Worker: {
+            name: string;
+            owner: string;
+            http: string;
+            /** Format: date-time */
+            started: string;
+            /** Format: uint64 */
+            applied: number;
+            /** Format: uint64 */
+            lag: number;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    listDecisions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+                policy?: string;
+                user?: string;
+                tenant?: string;
+                outcome?: "approved" | "modified" | "rejected" | "conflict" | "error" | "timeout" | "invalid" | "busy";
+                decision?: string;
+                since?: string;
+                until?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionPage"];
+                };
+            };
+        };
+    };
+    explainDecision: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionExplanation"];
+                };
+            };
+        };
+    };
+    evaluate: {
+        parameters: {
+            query?: {
+                explain?: "full";
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Evaluation"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Admitted"];
+                };
+            };
+        };
+    };
+    listAdmissionPolicies: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+                policy_type?: string;
+                tenant_id?: string;
+                user_id?: string;
+                service_type?: string;
+                name?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdmissionPolicyPage"];
+                };
+            };
+        };
+    };
+    getSelf: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Self"];
+                };
+            };
+        };
+    };
+    followEvents: {
+        parameters: {
+            query?: {
+                since?: string;
+                project?: string;
+                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
+                policy?: string;
+                node?: string;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyItems"];
+                };
+            };
+        };
+    };
+    seqAt: {
+        parameters: {
+            query: {
+                at: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogMoment"];
+                };
+            };
+        };
+    };
+    explainFlow: {
+        parameters: {
+            query: {
+                direction: "egress" | "ingress";
+                peer: string;
+                protocol: "tcp" | "udp" | "sctp" | "icmp";
+                port?: number;
+                mode?: "enforce" | "audit";
+                min_seq?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowVerdict"];
+                };
+            };
+        };
+    };
+    listNodePolicies: {
+        parameters: {
+            query?: {
+                all?: boolean;
+                min_seq?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodePolicies"];
+                };
+            };
+        };
+    };
+    getNodeState: {
+        parameters: {
+            query?: {
+                min_seq?: number;
+            };
+            header?: {
+                "If-None-Match"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeState"];
+                };
+            };
+        };
+    };
+    followProjectEvents: {
+        parameters: {
+            query?: {
+                since?: string;
+                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
+                policy?: string;
+                node?: string;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    listNodes: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+                label_selector?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodePage"];
+                };
+            };
+        };
+    };
+    getNode: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
+                };
+            };
+        };
+    };
+    listPolicies: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyPage"];
+                };
+            };
+        };
+    };
+    getPolicy: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Policy"];
+                };
+            };
+        };
+    };
+    abortRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+                "X-Edict-Principal"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Abort"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Waves"];
+                };
+            };
+        };
+    };
+    diffRevisions: {
+        parameters: {
+            query: {
+                from_revision: string;
+                to_revision: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diff"];
+                };
+            };
+        };
+    };
+    dryRunPolicy: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Preview"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DryRun"];
+                };
+            };
+        };
+    };
+    promoteRevision: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+                "X-Edict-Principal"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Promotion"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Waves"];
+                };
+            };
+        };
+    };
+    listRevisions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionPage"];
+                };
+            };
+        };
+    };
+    getRevision: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revision"];
+                };
+            };
+        };
+    };
+    getRollout: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+        };
+    };
+    stageRevision: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+                "X-Edict-Principal"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Preview"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Waves"];
+                };
+            };
+        };
+    };
+    openWave: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+                "X-Edict-Principal"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NextWave"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Waves"];
+                };
+            };
+        };
+    };
+    listRejected: {
+        parameters: {
+            query?: {
+                limit?: number;
+                after?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RejectionPage"];
+                };
+            };
+        };
+    };
+    openSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCode"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+        };
+    };
+    closeSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    getStatus: {
+        parameters: {
+            query?: {
+                digest?: boolean;
+                limit?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Status"];
+                };
+            };
+        };
+    };
+}

@@ -1,0 +1,14 @@
+import { render } from "preact";
+import "./style/tokens.css";
+import "./style/frame.css";
+import "./style/parts.css";
+import "./style/screens.css";
+import { Frame } from "./parts/frame";
+import { listenToKeys } from "./parts/keys";
+import { listen } from "./state/route";
+import { begin } from "./state/who";
+
+listen();
+listenToKeys();
+render(<Frame />, document.getElementById("console")!);
+void begin();

@@ -1,0 +1,96 @@
+import type { ComponentChildren } from "preact";
+import { Refused } from "../api/call";
+import { ago, exact, now } from "../state/time";
+import { href } from "../state/route";
+import { Command } from "./command";
+
+/** How long ago something was; the whole moment on the hover. */
+export function When({ at }: { at: string | null | undefined }) {
+  if (!at) return <span class="muted">unknown</span>;
+  return <time dateTime={at} title={exact(at)}>{ago(at, now.value)}</time>;
+}
+
+/** The head of a view: what it is, what it is of, and how to ask the same on the command line. */
+export function Head({ title, about, command, children }: { title: ComponentChildren; about?: ComponentChildren; command: string; children?: ComponentChildren }) {
+  return (
+    <div class="head">
+      <div class="head-text">
+        <h1>{title}</h1>
+        {about && <p class="about">{about}</p>}
+      </div>
+      <div class="head-side">{children}<Command text={command} /></div>
+    </div>
+  );
+}
+
+/** Why something cannot be shown. */
+export function Failure({ error }: { error: Error | undefined }) {
+  if (!error) return null;
+  if (!(error instanceof Refused)) return <p class="failure" role="alert">{error.message}</p>;
+  const p = error.problem;
+  return (
+    <div class="failure" role="alert">
+      <p>{p.detail || p.title} <code>{p.code}</code></p>
+      {p.errors && p.errors.length > 0 && <ul>{p.errors.map((f, i) => <li key={i}>{f.pointer && <code>{f.pointer}</code>} {f.detail}</li>)}</ul>}
+    </div>
+  );
+}
+
+/** Nothing is there yet: what to type next. */
+export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
+  return <div class="empty"><p>{children}</p>{command && <Command text={command} />}</div>;
+}
+
+/** A part of a view. */
+export function Part({ title, note, children, id }: { title: string; note?: ComponentChildren; children: ComponentChildren; id?: string }) {
+  return (
+    <section class="part" id={id}>
+      <div class="part-head"><h2>{title}</h2>{note && <span class="muted">{note}</span>}</div>
+      {children}
+    </section>
+  );
+}
+
+/** A word about a state, with its colour. */
+export function Tag({ is, children }: { is: "good" | "late" | "bad" | "plain" | "accent"; children: ComponentChildren }) {
+  return <span class={`tag ${is}`}>{children}</span>;
+}
+
+/** A node, as a link to it. */
+export function NodeLink({ id, row }: { id: string; row?: boolean }) {
+  return <a class="id" href={href("nodes", id)} data-row={row || undefined}>{id}</a>;
+}
+
+/** A policy, as a link to it. */
+export function PolicyLink({ id, slug, row }: { id: string; slug?: string | undefined; row?: boolean }) {
+  return <a class="id" href={href("policies", id)} data-row={row || undefined}>{slug || id}</a>;
+}
+
+/** Labels, a chip each. */
+export function Labels({ of, link }: { of: Record<string, string>; link?: boolean }) {
+  return (
+    <span class="labels">
+      {Object.entries(of).map(([k, v]) => link
+        ? <a key={k} class="label" href={href("nodes", "", { labels: `${k}=${v}` })}>{k}={v}</a>
+        : <span key={k} class="label">{k}={v}</span>)}
+    </span>
+  );
+}
+
+/** A table that scrolls on its own where it is too wide. */
+export function Table({ caption, heads, children }: { caption: string; heads: (string | { name: string; number?: boolean })[]; children: ComponentChildren }) {
+  return (
+    <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
+      <table>
+        <caption class="unseen">{caption}</caption>
+        <thead><tr>{heads.map((h) => typeof h === "string" ? <th key={h} scope="col">{h}</th> : <th key={h.name} scope="col" class={h.number ? "number" : ""}>{h.name}</th>)}</tr></thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Something that is known by its name, in a row of such. */
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return <div class="fact"><dt>{name}</dt><dd>{children}</dd></div>;
+}

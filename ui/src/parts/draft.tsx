@@ -1,0 +1,78 @@
+import { useState } from "preact/hooks";
+import { call, type Schemas } from "../api/call";
+import { project, projectFlag } from "../state/route";
+import { count } from "../state/time";
+import { may } from "../state/who";
+import { Failure, NodeLink, Part, Table, Tag } from "./bits";
+import { Command } from "./command";
+import { DiffLines } from "./rules";
+
+type Preview = Schemas["Preview"];
+
+// draftOf is what an author would write to get a revision.
+function draftOf(head: Schemas["Revision"]): Preview {
+  const { selector, tier, priority, default_deny, mode, rules } = head;
+  return JSON.parse(JSON.stringify({ selector, tier, priority, default_deny, mode, rules })) as Preview;
+}
+
+/** A draft of the next revision: what it would do, and its staging. */
+export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; head: Schemas["Revision"]; changed(): void }) {
+  const [text, setText] = useState(() => JSON.stringify(draftOf(head), null, 2));
+  const [plan, setPlan] = useState<{ of: string; is: Schemas["DryRun"] }>();
+  const [error, setError] = useState<Error>();
+  const [staged, setStaged] = useState("");
+  const path = { project: project.value, policy: policy.id };
+  const attempt = async (what: (draft: Preview) => Promise<void>) => {
+    setError(undefined);
+    setStaged("");
+    try {
+      await what(JSON.parse(text) as Preview);
+    } catch (err) {
+      setError(err as Error);
+    }
+  };
+  const look = () => attempt(async (draft) => setPlan({ of: text, is: await call("dryRunPolicy", { path, body: draft }) }));
+  const stage = () => attempt(async (draft) => {
+    const waves = await call("stageRevision", { path, body: { ...draft, expected_revision_id: policy.head_revision_id } as never });
+    setStaged(waves ? "Staged. No node is sent it until it is promoted." : "");
+    changed();
+  });
+  return (
+    <Part title="Draft" note="the next revision, as JSON">
+      <label class="unseen" for="draft">The draft</label>
+      <textarea id="draft" class="code" rows={12} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      <div class="row">
+        <button type="button" onClick={look}>Plan</button>
+        {may.write(policy.id) && <button type="button" class="primary" disabled={plan?.of !== text} title={plan?.of !== text ? "See first what it would do" : ""} onClick={stage}>Stage</button>}
+        <span role="status">{staged}</span>
+        <Command text={`edict policy plan -f ${policy.slug}.yaml${projectFlag.value}`} />
+      </div>
+      <Failure error={error} />
+      {plan?.of === text && <Plan of={plan.is} />}
+    </Part>
+  );
+}
+
+function Plan({ of }: { of: Schemas["DryRun"] }) {
+  const f = of.flows;
+  return (
+    <div class="plan" aria-live="polite">
+      <p>It would match {count(of.matched_node_ids.length)} nodes and change the rules of {count(of.peer_pairs_affected)} pairs of nodes.
+        {f && <> Of {count(f.compared)} kinds of flows{f.sampled && " (a sample)"}, <b>{count(f.denied)}</b> would be denied that are allowed, <b>{count(f.allowed)}</b> allowed that are denied, {count(f.altered)} altered.</>}</p>
+      <DiffLines of={of.rule_diff} />
+      {of.warnings.length > 0 && <ul class="warnings">{of.warnings.map((w, i) => <li key={i}><code>{w.code}</code> {w.detail}</li>)}</ul>}
+      {f && f.examples.length > 0 && (
+        <Table caption="Some of the flows that would change" heads={["Node", "Flow", "Now", "Then"]}>
+          {f.examples.map((x, i) => (
+            <tr key={i}><td><NodeLink id={x.node_id} /></td><td>{x.direction} {x.protocol} {x.port} · {x.peer}</td><td><Verdict is={x.before.verdict} /></td><td><Verdict is={x.after.verdict} /></td></tr>
+          ))}
+        </Table>
+      )}
+    </div>
+  );
+}
+
+/** A verdict about a flow. */
+export function Verdict({ is }: { is: string }) {
+  return <Tag is={is === "allow" ? "good" : is === "deny" ? "bad" : "accent"}>{is}</Tag>;
+}

@@ -1,0 +1,86 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, type Schemas } from "../api/call";
+import { go, href, project } from "../state/route";
+import { allPolicies } from "../state/policies";
+import { may } from "../state/who";
+
+interface Hit {
+  kind: "policy" | "node" | "nodes";
+  text: string;
+  detail: string;
+  to: string;
+}
+
+async function find(text: string): Promise<Hit[]> {
+  const hits: Hit[] = [];
+  const small = text.toLowerCase();
+  const policies = await allPolicies().catch(() => [] as Schemas["Policy"][]);
+  for (const p of policies) {
+    if (hits.length < 8 && (p.slug.includes(small) || p.display_name.toLowerCase().includes(small) || p.id === small)) {
+      hits.push({ kind: "policy", text: p.slug, detail: p.display_name, to: href("policies", p.id) });
+    }
+  }
+  if (!may.seeProject.value) return hits;
+  if (/[=!,]/.test(text)) return [...hits, { kind: "nodes", text, detail: "nodes with these labels", to: href("nodes", "", { labels: text }) }];
+  if (/^[a-z0-9-]{1,63}$/.test(small)) {
+    const node = await call("getNode", { path: { project: project.value, node: small } }).catch(() => null);
+    if (node) hits.unshift({ kind: "node", text: node.id, detail: Object.entries(node.labels).map(([k, v]) => `${k}=${v}`).join(" "), to: href("nodes", node.id) });
+  }
+  return hits;
+}
+
+/** Finds policies by a part of their name, nodes by their id or their labels. */
+export function Search() {
+  const [text, setText] = useState("");
+  const [hits, setHits] = useState<Hit[]>([]);
+  const [at, setAt] = useState(0);
+  const [open, setOpen] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    let stale = false;
+    const timer = setTimeout(async () => {
+      const found = text ? await find(text) : [];
+      if (!stale) {
+        setHits(found);
+        setAt(0);
+      }
+    }, 120);
+    return () => {
+      stale = true;
+      clearTimeout(timer);
+    };
+  }, [text]);
+  const take = (hit: Hit | undefined) => {
+    if (!hit) return;
+    setText("");
+    setOpen(false);
+    field.current?.blur();
+    go(hit.to);
+  };
+  const key = (e: KeyboardEvent) => {
+    if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
+    else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
+    else if (e.key === "Enter") take(hits[at]);
+    else return;
+    e.preventDefault();
+  };
+  const listed = open && text !== "";
+  return (
+    <div class="search" role="search">
+      <input
+        id="search" ref={field} type="text" autocomplete="off" spellcheck={false} placeholder="Policy, node, or labels such as env=prod"
+        role="combobox" aria-label="Search policies and nodes" aria-expanded={listed} aria-controls="hits" aria-activedescendant={listed && hits[at] ? `hit-${at}` : undefined}
+        value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => setOpen(false), 150)}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <div id="hits" class="hits" role="listbox" aria-label="Found" hidden={!listed}>
+        {hits.map((h, i) => (
+          <div key={h.to} id={`hit-${i}`} role="option" aria-selected={i === at} onMouseDown={() => take(h)}>
+            <span class="kind">{h.kind}</span> <b>{h.text}</b> <span class="muted">{h.detail}</span>
+          </div>
+        ))}
+        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Nodes are found by their whole id, or by labels such as role=db.</div>}
+      </div>
+    </div>
+  );
+}

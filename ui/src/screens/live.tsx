@@ -1,0 +1,139 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { address, type Schemas } from "../api/call";
+import type { operations } from "../api/schema";
+import { follow, type StreamState } from "../api/follow";
+import { Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
+import { word } from "../parts/command";
+import { ask, asked, project, projectFlag } from "../state/route";
+import { clock, exact } from "../state/time";
+import { may } from "../state/who";
+
+export type LogEvent = Schemas["LogEvent"];
+
+const kept = 300;
+type EventType = NonNullable<NonNullable<operations["followEvents"]["parameters"]["query"]>["type"]>;
+
+const types: EventType[] = [
+  "policy_revision_created", "policy_deleted", "policy_revision_staged", "policy_revision_promoted", "policy_wave_opened", "policy_rollout_stopped", "policy_rollout_aborted",
+  "node_updated", "node_removed", "node_registered", "artifact_released", "artifact_withdrawn", "admission_policy_updated", "admission_policy_deleted",
+  "principal_updated", "principal_removed", "relation_written", "relation_removed", "signing_key_rotated",
+];
+
+/** Where the events of the whole plane are, or of the project, as the reader may. */
+export function eventsAddress(query: object): string {
+  return may.readPlane.value ? address("followEvents", {}, query) : address("followProjectEvents", { project: project.value }, query);
+}
+
+/** The log as it happens. */
+export function Live() {
+  const type = asked("type");
+  const node = asked("node");
+  const policy = asked("policy");
+  const [paused, pause] = useState(false);
+  const { events, state, error } = useEvents(eventsAddress({ type, node, policy, since: useSince() }), paused);
+  const submit = (e: SubmitEvent) => {
+    e.preventDefault();
+    const f = new FormData(e.currentTarget as HTMLFormElement);
+    ask({ type: String(f.get("type")), node: String(f.get("node")).trim(), policy: String(f.get("policy")).trim() });
+  };
+  const flags = [type && ` --type ${type}`, node && ` --node ${word(node)}`, policy && ` --policy ${word(policy)}`].filter(Boolean).join("");
+  return (
+    <>
+      <Head title="Live" about="The log as it is folded, newest first" command={`edict events -w${flags}${projectFlag.value}`}>
+        <span class="stream" role="status" data-state={state}>{paused ? "paused" : state === "open" ? "following" : state === "opening" ? "opening" : "broken, tried again"}</span>
+        <button type="button" aria-pressed={paused} onClick={() => pause(!paused)}>{paused ? "Go on" : "Pause"}</button>
+      </Head>
+      <form class="filters" onSubmit={submit} key={`${type} ${node} ${policy}`}>
+        <label>Type<select name="type" defaultValue={type}><option value="">any</option>{types.map((t) => <option key={t}>{t}</option>)}</select></label>
+        <label>Node<input name="node" defaultValue={node} spellcheck={false} /></label>
+        <label>Policy, its id<input name="policy" defaultValue={policy} spellcheck={false} /></label>
+        <button>Filter</button>
+      </form>
+      <Failure error={error} />
+      {events.length === 0 && <p class="quiet">Nothing in the last hour. What comes is shown here.</p>}
+      <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol>
+    </>
+  );
+}
+
+// useSince is a moment an hour before the view was opened.
+function useSince(): string {
+  return useRef(new Date(Date.now() - 3_600_000).toISOString()).current;
+}
+
+// useEvents follows a stream; what arrives within a frame is shown at once.
+function useEvents(url: string, paused: boolean) {
+  const [events, set] = useState<LogEvent[]>([]);
+  const [state, setState] = useState<StreamState>("opening");
+  const [error, setError] = useState<Error>();
+  const last = useRef({ url: "", id: "" });
+  useEffect(() => {
+    if (paused) return;
+    if (last.current.url !== url) {
+      last.current = { url, id: "" };
+      set([]);
+    }
+    let waiting: LogEvent[] = [];
+    let frame = 0;
+    const flush = () => {
+      frame = 0;
+      const more = waiting.reverse();
+      waiting = [];
+      set((all) => [...more, ...all].slice(0, kept));
+    };
+    const stop = follow(url, last.current.id, {
+      frame(f) {
+        if (f.id) last.current.id = f.id;
+        if (f.event !== "log_event") return;
+        waiting.push(JSON.parse(f.data) as LogEvent);
+        if (waiting.length > kept) waiting.shift();
+        frame ||= window.setTimeout(flush, 50);
+      },
+      state(s, why) {
+        setState(s);
+        setError(why);
+      },
+    });
+    return () => {
+      stop();
+      clearTimeout(frame);
+    };
+  }, [url, paused]);
+  return { events, state, error };
+}
+
+/** A line of the log, which opens into the event and its verdict. */
+export function Event({ of: e }: { of: LogEvent }) {
+  const [open, set] = useState(false);
+  return (
+    <li>
+      <details onToggle={(x) => set(x.currentTarget.open)}>
+        <summary data-row>
+          <span class="seq">{e.seq}</span>
+          <time dateTime={e.time} title={exact(e.time)}>{clock(e.time)}</time>
+          <span class="type">{e.type.replaceAll("_", " ")}</span>
+          <span class="about">{e.policy || e.node_id || e.policy_id || e.detail}</span>
+          <span class="by">{e.principal ?? (e.via ? `by ${e.via}` : "")}</span>
+          {e.verdict === "rejected" && <Tag is="bad">{e.rejected}</Tag>}
+        </summary>
+        {open && <Whole of={e} />}
+      </details>
+    </li>
+  );
+}
+
+function Whole({ of: e }: { of: LogEvent }) {
+  const lines: [string, preact.ComponentChildren][] = [
+    ["Verdict", e.verdict === "applied" ? <Tag is="good">applied</Tag> : <><Tag is="bad">rejected</Tag> {e.rejected}; it changed nothing</>],
+    ["Stored", exact(e.time)],
+    ["Policy", e.policy_id && <PolicyLink id={e.policy_id} slug={e.policy} />],
+    ["Node", e.node_id && <NodeLink id={e.node_id} />],
+    ["Detail", e.detail],
+    ["By", e.principal ?? (e.claimed_principal && `${e.claimed_principal}, as the event says of itself`)],
+    ["Came by", e.via ?? "the API"],
+    ["Correlation id", (e.correlation_id ?? e.claimed_correlation_id) && <code>{e.correlation_id ?? e.claimed_correlation_id}</code>],
+    ["Event id", <code>{e.event_id}</code>],
+    ["Subject", <code>{e.subject}</code>],
+  ];
+  return <dl class="whole">{lines.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+}
