@@ -1,10 +1,15 @@
 // Writes src/api/schema.ts and src/api/routes.ts from the plane's description of its API:
 // of the operations that operations.json lists, what they take and what they answer.
 import openapiTS, { astToString } from "openapi-typescript";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const wanted = new Set(JSON.parse(readFileSync("operations.json", "utf8")));
-const doc = JSON.parse(readFileSync("../internal/api/testdata/openapi.json", "utf8"));
+const described = "../internal/api/testdata/";
+const doc = JSON.parse(readFileSync(`${described}openapi.json`, "utf8"));
+doc.paths = {};
+for (const part of readdirSync(described).filter((f) => /^openapi-.*\.json$/.test(f)).sort()) {
+  for (const [path, item] of Object.entries(JSON.parse(readFileSync(described + part, "utf8")))) doc.paths[path] = { ...doc.paths[path], ...item };
+}
 const routes = [];
 const paths = {};
 for (const [path, item] of Object.entries(doc.paths)) {
