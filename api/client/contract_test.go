@@ -139,8 +139,15 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"followProjectEvents": func(ctx context.Context) (any, error) {
 			return nil, over(c.Events(ctx, id, url.Values{"node": {"n1"}}, 0))
 		},
-		"seqAt":         func(ctx context.Context) (any, error) { return c.SeqAt(ctx, time.Unix(1, 0)) },
-		"stageRevision": func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
+		"followFleet": func(ctx context.Context) (any, error) {
+			for s, err := range c.FleetEvents(ctx) {
+				return s, err
+			}
+			return nil, nil
+		},
+		"getFleetHistory": func(ctx context.Context) (any, error) { return c.FleetHistory(ctx) },
+		"seqAt":           func(ctx context.Context) (any, error) { return c.SeqAt(ctx, time.Unix(1, 0)) },
+		"stageRevision":   func(ctx context.Context) (any, error) { return c.Policies.Stage(ctx, id, id, resource.Preview{}) },
 		"promoteRevision": func(ctx context.Context) (any, error) {
 			return c.Policies.Promote(ctx, id, id, resource.Promotion{RevisionID: &id, Waves: []string{"a"}})
 		},

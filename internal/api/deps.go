@@ -28,6 +28,8 @@ type Deps struct {
 	Admission *admission.Registry
 	// Convergence follows nodes' reports; nil: nobody does.
 	Convergence Convergence
+	// Fleet takes samples of all nodes; nil: nobody does.
+	Fleet Fleet
 
 	AccessDeps
 	KeyDeps

@@ -18,6 +18,7 @@ type handlers struct {
 	previews    *previewHandlers
 	nodes       *nodeHandlers
 	reports     *nodeReports
+	fleet       *fleetHandlers
 	states      *stateHandlers
 	register    *registerHandlers
 	heartbeats  *heartbeatHandlers
@@ -76,6 +77,7 @@ func (h *handlers) routes() []Route {
 		h.decisions.routes(),
 		h.events.routes(),
 		h.status.routes(),
+		h.fleet.routes(),
 		h.keys.routes(),
 		h.recovery.routes(),
 		h.health.routes(),
@@ -162,6 +164,7 @@ func (h *handlers) operate(d Deps, u useCases) {
 	h.status = &statusHandlers{
 		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,
 	}
+	h.fleet = &fleetHandlers{fleet: d.Fleet, auth: u.auth}
 	h.keys = &keyHandlers{keys: d.Keys, rotator: d.RotateKey, gate: u.gate}
 	h.recovery = &recoveryHandlers{model: d.Model, gate: u.gate, save: d.SaveSnapshot, saved: d.ListSnapshots, log: d.Trace}
 	h.health = &healthHandlers{checks: u.checks, page: d.MetricsPage, document: encoded}

@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/relay"
 	"github.com/edictdev/edict/internal/snapshot"
@@ -284,6 +285,8 @@ type plane struct {
 	relay *stubRelay
 	deps  api.Deps
 	http.Handler
+
+	monitor *convergence.Monitor // takes a sample when a test says so
 }
 
 func openFold(t testing.TB, opt projector.Options) *projector.Projector {
@@ -323,7 +326,9 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	}
 	p.deps.Trail, p.deps.Event, p.deps.NextOf = p.log.Trail, p.log.Get, p.log.NextOf
 	p.deps.SeqAt = func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.SeqAt(ctx, p.log, at) }
-	p.deps.Convergence = startTracker(t, p)
+	tracker := startTracker(t, p)
+	p.monitor = convergence.NewMonitor(tracker, func() int { return 3 })
+	p.deps.Convergence, p.deps.Fleet = tracker, p.monitor
 	made := snapshot.Manifest{Name: "checkpoint-1", Seq: 1, Digest: strings.Repeat("0a", 32), Schema: 2, Time: epoch, Worker: "w1"}
 	p.deps.SaveSnapshot = func(ctx context.Context) (snapshot.Manifest, error) {
 		_, err := p.log.State(ctx)

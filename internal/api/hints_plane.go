@@ -23,6 +23,9 @@ func planeHints() map[string]hint {
 		"Past.records":              count,
 		"Past.bytes":                count,
 
+		"FleetSample":  says("How many nodes stood where at a moment, as a worker saw it."),
+		"FleetHistory": says("How many nodes stood where in a worker's last hour."),
+
 		"RejectionPage":             says("A page of rejected events."),
 		"RejectionPage.items":       says("Rejected events by log sequence."),
 		"RejectionPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),

@@ -32,6 +32,7 @@ type Metrics struct {
 	dropped   prometheus.Counter
 	beyond    prometheus.Counter
 	clients   prometheus.Gauge
+	open      atomic.Int64 // as clients
 	resumes   *prometheus.CounterVec
 	delivered prometheus.Histogram
 
@@ -154,7 +155,13 @@ func (m *Metrics) HubDropped(batches int) { m.dropped.Add(float64(batches)) }
 func (m *Metrics) Beyond() { m.beyond.Inc() }
 
 // Clients notes an event stream that began (+1) or ended (-1).
-func (m *Metrics) Clients(delta int) { m.clients.Add(float64(delta)) }
+func (m *Metrics) Clients(delta int) {
+	m.open.Add(int64(delta))
+	m.clients.Add(float64(delta))
+}
+
+// Streams is how many event streams are open.
+func (m *Metrics) Streams() int { return int(m.open.Load()) }
 
 // Resumed notes where an event stream's past came from, one of a few sources.
 func (m *Metrics) Resumed(source string) { m.resumes.WithLabelValues(source).Inc() }

@@ -40,6 +40,7 @@ type realPlane struct {
 	routes sync.Map // of "METHOD pattern" to how often it was asked
 
 	decisions *streams.Decisions
+	monitor   *convergence.Monitor // takes a sample when a test says so
 }
 
 func newRealPlane(t *testing.T) *realPlane {
@@ -64,8 +65,9 @@ func newRealPlane(t *testing.T) *realPlane {
 	tracker := runTracker(t, convergence.Options{Model: p.fold, Events: log, Open: func(ctx context.Context) (convergence.Reports, error) {
 		return streams.OpenReports(ctx, conn)
 	}})
+	p.monitor = convergence.NewMonitor(tracker, func() int { return 0 })
 	h := judged(t, api.New(api.Deps{
-		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Convergence: tracker,
+		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Convergence: tracker, Fleet: p.monitor,
 		StatusDeps:  api.StatusDeps{Durability: conn.Durability},
 		HistoryDeps: api.HistoryDeps{Event: log.Get, Decisions: p.decisions},
 		LimitDeps:   api.LimitDeps{MaxMessage: conn.MaxPayload()},
@@ -192,6 +194,15 @@ func TestAPlaneByItsClient(t *testing.T) {
 		require.Equal(t, resource.ByState{Nodes: 2, Applied: 1, Silent: 1}, counts.ByState)
 		require.Equal(t, "db", *counts.Groups[0].Value)
 	}
+	require.NoError(t, p.monitor.Take(ctx, time.Now()))
+	for s, err := range p.FleetEvents(ctx) {
+		require.NoError(t, err)
+		require.Equal(t, resource.ByState{Nodes: 2, Applied: 1, Silent: 1}, s.ByState)
+		break
+	}
+	hour, err := p.FleetHistory(ctx)
+	require.NoError(t, err)
+	require.Len(t, hour.Items, 1)
 	preview := resource.Preview{Selector: made.Head.Selector, Rules: made.Head.Rules}
 	staged, err := p.Policies.Stage(ctx, home, made.ID, preview)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ type Census struct {
 	ordinals []uint32 // as they were walked
 	place    []int32  // of nodes: nodes[i] was walked as the place[i]-th
 
-	moment fleetAnswer // that it holds for
+	moment moment // that it holds for
 	made   time.Time
 	took   time.Duration
 }
@@ -63,7 +63,7 @@ func (t *Tracker) Census(ctx context.Context) (*Census, error) {
 		return t.census, nil
 	}
 	began := time.Now()
-	c := &Census{moment: t.now(0), made: began}
+	c := &Census{moment: t.now(0).moment(), made: began}
 	if t.census != nil {
 		c.nodes, c.ordinals = make([]counted, 0, len(t.census.nodes)), make([]uint32, 0, len(t.census.nodes))
 	}
@@ -76,15 +76,58 @@ func (t *Tracker) Census(ctx context.Context) (*Census, error) {
 	return c, nil
 }
 
-func (t *Tracker) serves(c *Census) bool {
+// Counts counts all nodes by where they stand, as of now. It goes through them unless nothing
+// happened since it last did. The error is *NotReadyError, or ctx's.
+func (t *Tracker) Counts(ctx context.Context) (Counts, error) {
+	if !t.heard() {
+		return Counts{}, &NotReadyError{}
+	}
+	select {
+	case t.counting <- struct{}{}:
+	case <-ctx.Done():
+		return Counts{}, ctx.Err()
+	}
+	defer func() { <-t.counting }()
 	now := t.now(0)
-	return now.seq == c.moment.seq && now.turns == c.moment.turns ||
+	if t.counted != nil && t.counted.moment == now.moment() {
+		return t.counted.counts, nil
+	}
+	x := &countsAt{moment: now.moment()}
+	if err := t.eachNode(ctx, func(_ projector.NodeSummary, s State) { x.counts[s]++ }); err != nil {
+		return Counts{}, err
+	}
+	t.counted = x
+	return x.counts, nil
+}
+
+// countsAt are counts, and what they hold for.
+type countsAt struct {
+	moment moment
+	counts Counts
+}
+
+func (t *Tracker) serves(c *Census) bool {
+	return t.now(0).moment() == c.moment ||
 		len(c.nodes) > smallFleet && time.Since(c.made) < max(censusAge, censusShare*c.took)
 }
 
 // walk goes through all nodes.
 func (c *Census) walk(ctx context.Context, t *Tracker) error {
 	sets := map[uint32]int32{} // by identity
+	return t.eachNode(ctx, func(s projector.NodeSummary, state State) {
+		set, ok := sets[s.Identity]
+		if !ok {
+			set = int32(len(c.sets))
+			sets[s.Identity] = set
+			c.sets = append(c.sets, labelSet{s.Project, s.Labels})
+		}
+		c.ordinals = append(c.ordinals, s.Ordinal)
+		c.nodes = append(c.nodes, counted{s.ID, set, state})
+	})
+}
+
+// eachNode calls f with every node and where it stands, under both locks.
+func (t *Tracker) eachNode(ctx context.Context, f func(s projector.NodeSummary, state State)) error {
 	var at projector.NodeCursor
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -98,14 +141,7 @@ func (c *Census) walk(ctx context.Context, t *Tracker) error {
 			for _, s := range page {
 				r := t.table.of(s.Ordinal)
 				t.judge(v, r, s)
-				set, ok := sets[s.Identity]
-				if !ok {
-					set = int32(len(c.sets))
-					sets[s.Identity] = set
-					c.sets = append(c.sets, labelSet{s.Project, s.Labels})
-				}
-				c.ordinals = append(c.ordinals, s.Ordinal)
-				c.nodes = append(c.nodes, counted{s.ID, set, stateOf(s, r)})
+				f(s, stateOf(s, r))
 			}
 		})
 	}

@@ -29,6 +29,11 @@ type fleetAnswer struct {
 	fleet      Fleet
 }
 
+// moment is what was folded, and how often reports were taken.
+type moment struct{ seq, turns uint64 }
+
+func (x fleetAnswer) moment() moment { return moment{x.seq, x.turns} }
+
 // Fleet goes through all nodes, unless nothing happened since it last did, and
 // lists at most limit of those that lag. The error is *NotReadyError, or
 // ctx's.

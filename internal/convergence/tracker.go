@@ -101,8 +101,9 @@ type Tracker struct {
 	fleet    *fleetAnswer  // the last answer of Fleet
 	moved    chan struct{} // closed when seen rises
 
-	counting chan struct{} // whoever fills it owns census
+	counting chan struct{} // whoever fills it owns what follows
 	census   *Census       // the last one; nil: nobody asked
+	counted  *countsAt     // likewise
 }
 
 // want is what the nodes of an identity must hold.

@@ -14,7 +14,7 @@ import (
 func (p *Plane) deps() api.Deps {
 	d := api.Deps{
 		Log: p.stream, Model: p.store, Relay: p.relay, Tables: p.tables,
-		Convergence: p.tracker, Admission: p.admitter,
+		Convergence: p.tracker, Fleet: p.fleet, Admission: p.admitter,
 		AccessDeps: api.AccessDeps{Failures: p.failures},
 		StatusDeps: api.StatusDeps{
 			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last,

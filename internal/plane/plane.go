@@ -58,6 +58,7 @@ type Plane struct {
 	relay       *relay.Relay
 	checkpoints *snapshot.Checkpointer
 	tracker     *convergence.Tracker
+	fleet       *convergence.Monitor
 	rollouts    *rollout.Controller
 	decided     *admission.DecisionLog // nil: decisions are not kept
 	admitter    *admission.Registry
@@ -270,6 +271,7 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 	p.tracker = convergence.New(convergence.Options{
 		Model: p.store, Events: p.stream, Metrics: p.metrics, Log: p.log, Open: convergence.ReportsOn(p.conn),
 	})
+	p.fleet = convergence.NewMonitor(p.tracker, p.metrics.Streams)
 	p.rollouts = rollout.New(rollout.Options{
 		Model: p.store, Reports: p.tracker, Log: p.stream, Metrics: p.metrics, Logger: p.log,
 		Due: func() bool { return p.worker.Leads() && p.disk.Writable() == nil && p.alarm.Raised() == nil },
