@@ -2,6 +2,9 @@
 export const routes = {
   abortRollout: ["POST", "/v1/projects/{project}/policies/{policy}/abort"],
   closeSession: ["DELETE", "/v1/session"],
+  countNodes: ["GET", "/v1/nodes:summary"],
+  countProjectNodes: ["GET", "/v1/projects/{project}/nodes:summary"],
+  createAdmissionPolicy: ["POST", "/api/v1/policies"],
   diffRevisions: ["GET", "/v1/projects/{project}/policies/{policy}/diff"],
   dryRunPolicy: ["POST", "/v1/projects/{project}/policies/{policy}/dry-run"],
   evaluate: ["POST", "/api/v1/engine/evaluate"],
@@ -17,6 +20,7 @@ export const routes = {
   getSelf: ["GET", "/v1/access/self"],
   getStatus: ["GET", "/v1/status"],
   listAdmissionPolicies: ["GET", "/api/v1/policies"],
+  listAllNodes: ["GET", "/v1/nodes"],
   listDecisions: ["GET", "/api/v1/decisions"],
   listKeys: ["GET", "/v1/keys"],
   listNodePolicies: ["GET", "/v1/nodes/{node}/policies"],

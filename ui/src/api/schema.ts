@@ -1,5 +1,37 @@
 // Made by types.mjs.
 export interface paths {
+    "/v1/access/self": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getSelf"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["openSession"];
+        delete: operations["closeSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/decisions": {
         parameters: {
             query?: never;
@@ -57,6 +89,22 @@ export interface paths {
         };
         get: operations["listAdmissionPolicies"];
         put?: never;
+        post: operations["createAdmissionPolicy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes/{node}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["explainFlow"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -64,14 +112,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/access/self": {
+    "/v1/nodes/{node}/policies": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getSelf"];
+        get: operations["listNodePolicies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes/{node}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getNodeState"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listAllNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes:summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["countNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/nodes/{node}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getNode"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/nodes:summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["countProjectNodes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -128,54 +272,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/nodes/{node}/explain": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["explainFlow"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/nodes/{node}/policies": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listNodePolicies"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/nodes/{node}/state": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["getNodeState"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/projects/{project}/events": {
         parameters: {
             query?: never;
@@ -192,14 +288,14 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/projects/{project}/nodes": {
+    "/v1/rejected": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["listNodes"];
+        get: operations["listRejected"];
         put?: never;
         post?: never;
         delete?: never;
@@ -208,14 +304,14 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/projects/{project}/nodes/{node}": {
+    "/v1/status": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getNode"];
+        get: operations["getStatus"];
         put?: never;
         post?: never;
         delete?: never;
@@ -272,38 +368,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/projects/{project}/policies/{policy}/diff": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["diffRevisions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/projects/{project}/policies/{policy}/dry-run": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: operations["dryRunPolicy"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/projects/{project}/policies/{policy}/promote": {
         parameters: {
             query?: never;
@@ -314,38 +378,6 @@ export interface paths {
         get?: never;
         put?: never;
         post: operations["promoteRevision"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/projects/{project}/policies/{policy}/revisions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listRevisions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/projects/{project}/policies/{policy}/revisions/{revision}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["getRevision"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -400,14 +432,14 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/rejected": {
+    "/v1/projects/{project}/policies/{policy}/diff": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["listRejected"];
+        get: operations["diffRevisions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -416,7 +448,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/session": {
+    "/v1/projects/{project}/policies/{policy}/dry-run": {
         parameters: {
             query?: never;
             header?: never;
@@ -425,21 +457,37 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["openSession"];
-        delete: operations["closeSession"];
+        post: operations["dryRunPolicy"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/status": {
+    "/v1/projects/{project}/policies/{policy}/revisions": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getStatus"];
+        get: operations["listRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project}/policies/{policy}/revisions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getRevision"];
         put?: never;
         post?: never;
         delete?: never;
@@ -457,6 +505,24 @@ export interface components {
             revision_id?: string;
             reason?: string;
         };
+        AdmissionDraft: {
+            name: string;
+            description?: string;
+            policy_type: string;
+            tenant_id?: string;
+            user_id?: string;
+            service_type?: string;
+            label_selector?: {
+                [key: string]: string;
+            };
+            /** Format: int64 */
+            priority?: number;
+            enabled?: boolean;
+            /** @enum {string} */
+            mode?: "enforce" | "shadow";
+            rego_code: string;
+            test_cases?: Record<string, unknown>[];
+        };
         AdmissionEffect: {
             /** @enum {string} */
             status: "APPROVED" | "MODIFIED";
@@ -471,6 +537,10 @@ export interface components {
             mode?: "enforce" | "audit";
             rules: components["schemas"]["Rule"][];
             patches?: components["schemas"]["AdmissionPatch"][];
+        };
+        AdmissionID: {
+            id: string;
+            warnings?: components["schemas"]["Fault"][];
         };
         AdmissionNote: {
             /** @enum {string} */
@@ -833,12 +903,44 @@ export interface components {
             addresses: string[];
             /** Format: uint64 */
             version: number;
+            report?: components["schemas"]["NodeReport"];
         };
         NodeCount: {
             /** Format: int64 */
             count: number;
             first: string[];
             at_least: boolean;
+        };
+        NodeCounts: {
+            /** Format: uint64 */
+            seq: number;
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            lagging: number;
+            /** Format: int64 */
+            refused: number;
+            /** Format: int64 */
+            silent: number;
+            by?: string;
+            /** Format: int64 */
+            values?: number;
+            groups?: components["schemas"]["NodeGroup"][];
+        };
+        NodeGroup: {
+            value: string | null;
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            lagging: number;
+            /** Format: int64 */
+            refused: number;
+            /** Format: int64 */
+            silent: number;
         };
         NodePage: {
             items: components["schemas"]["Node"][];
@@ -861,6 +963,22 @@ export interface components {
             /** Format: int64 */
             rules_omitted?: number;
             resolved?: boolean;
+        };
+        NodeReport: {
+            /** @enum {string} */
+            state: "applied" | "lagging" | "refused" | "silent";
+            /** Format: uint64 */
+            desired_version: number;
+            /** Format: uint64 */
+            version?: number;
+            /** Format: uint64 */
+            table_version?: number;
+            /** @enum {string} */
+            outcome?: "applied" | "refused" | "stale" | "drift";
+            reason?: string;
+            /** Format: date-time */
+            since?: string;
+            age_seconds?: number;
         };
         NodeRule: {
             /** @enum {string} */
@@ -1139,7 +1257,7 @@ export interface components {
         };
         Session: {
             /** Format: date-time */
-            expires_at: string;
+            expires_at?: string;
         };
         SessionCode: {
             code: string;
@@ -1248,6 +1366,71 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    getSelf: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Self"];
+                };
+            };
+        };
+    };
+    openSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCode"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+        };
+    };
+    closeSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     listDecisions: {
         parameters: {
             query?: {
@@ -1358,95 +1541,39 @@ export interface operations {
             };
         };
     };
-    getSelf: {
-        parameters: {
-            query?: never;
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Self"];
-                };
-            };
-        };
-    };
-    followEvents: {
+    createAdmissionPolicy: {
         parameters: {
             query?: {
-                since?: string;
-                project?: string;
-                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
-                policy?: string;
-                node?: string;
+                dry_run?: boolean;
             };
             header?: {
-                "Last-Event-ID"?: string;
+                "Idempotency-Key"?: string;
+                "X-Edict-Principal"?: string;
                 "X-Correlation-Id"?: string;
             };
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdmissionDraft"];
+            };
+        };
         responses: {
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "application/json": components["schemas"]["AdmissionID"];
                 };
             };
-        };
-    };
-    listKeys: {
-        parameters: {
-            query?: never;
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeyItems"];
-                };
-            };
-        };
-    };
-    seqAt: {
-        parameters: {
-            query: {
-                at: string;
-            };
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LogMoment"];
+                    "application/json": components["schemas"]["AdmissionID"];
                 };
             };
         };
@@ -1533,6 +1660,211 @@ export interface operations {
             };
         };
     };
+    listAllNodes: {
+        parameters: {
+            query?: {
+                state?: string;
+                label_selector?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodePage"];
+                };
+            };
+        };
+    };
+    countNodes: {
+        parameters: {
+            query?: {
+                by?: string;
+                label_selector?: string;
+                limit?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeCounts"];
+                };
+            };
+        };
+    };
+    listNodes: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+                label_selector?: string;
+                state?: string;
+                report?: boolean;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodePage"];
+                };
+            };
+        };
+    };
+    getNode: {
+        parameters: {
+            query?: {
+                report?: boolean;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
+                };
+            };
+        };
+    };
+    countProjectNodes: {
+        parameters: {
+            query?: {
+                by?: string;
+                label_selector?: string;
+                limit?: number;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeCounts"];
+                };
+            };
+        };
+    };
+    followEvents: {
+        parameters: {
+            query?: {
+                since?: string;
+                project?: string;
+                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
+                policy?: string;
+                node?: string;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyItems"];
+                };
+            };
+        };
+    };
+    seqAt: {
+        parameters: {
+            query: {
+                at: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogMoment"];
+                };
+            };
+        };
+    };
     followProjectEvents: {
         parameters: {
             query?: {
@@ -1562,19 +1894,16 @@ export interface operations {
             };
         };
     };
-    listNodes: {
+    listRejected: {
         parameters: {
             query?: {
                 limit?: number;
-                cursor?: string;
-                label_selector?: string;
+                after?: number;
             };
             header?: {
                 "X-Correlation-Id"?: string;
             };
-            path: {
-                project: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -1584,21 +1913,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NodePage"];
+                    "application/json": components["schemas"]["RejectionPage"];
                 };
             };
         };
     };
-    getNode: {
+    getStatus: {
         parameters: {
-            query?: never;
+            query?: {
+                digest?: boolean;
+                limit?: number;
+            };
             header?: {
                 "X-Correlation-Id"?: string;
             };
-            path: {
-                project: string;
-                node: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -1608,7 +1937,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
         };
@@ -1693,61 +2022,6 @@ export interface operations {
             };
         };
     };
-    diffRevisions: {
-        parameters: {
-            query: {
-                from_revision: string;
-                to_revision: string;
-            };
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                project: string;
-                policy: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Diff"];
-                };
-            };
-        };
-    };
-    dryRunPolicy: {
-        parameters: {
-            query?: never;
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                project: string;
-                policy: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Preview"];
-            };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DryRun"];
-                };
-            };
-        };
-    };
     promoteRevision: {
         parameters: {
             query?: never;
@@ -1774,58 +2048,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Waves"];
-                };
-            };
-        };
-    };
-    listRevisions: {
-        parameters: {
-            query?: {
-                limit?: number;
-                cursor?: string;
-            };
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                project: string;
-                policy: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RevisionPage"];
-                };
-            };
-        };
-    };
-    getRevision: {
-        parameters: {
-            query?: never;
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                project: string;
-                policy: string;
-                revision: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Revision"];
                 };
             };
         };
@@ -1916,16 +2138,19 @@ export interface operations {
             };
         };
     };
-    listRejected: {
+    diffRevisions: {
         parameters: {
-            query?: {
-                limit?: number;
-                after?: number;
+            query: {
+                from_revision: string;
+                to_revision: string;
             };
             header?: {
                 "X-Correlation-Id"?: string;
             };
-            path?: never;
+            path: {
+                project: string;
+                policy: string;
+            };
             cookie?: never;
         };
         requestBody?: never;
@@ -1935,23 +2160,26 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RejectionPage"];
+                    "application/json": components["schemas"]["Diff"];
                 };
             };
         };
     };
-    openSession: {
+    dryRunPolicy: {
         parameters: {
             query?: never;
             header?: {
                 "X-Correlation-Id"?: string;
             };
-            path?: never;
+            path: {
+                project: string;
+                policy: string;
+            };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SessionCode"];
+                "application/json": components["schemas"]["Preview"];
             };
         };
         responses: {
@@ -1960,40 +2188,49 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": components["schemas"]["DryRun"];
                 };
             };
         };
     };
-    closeSession: {
+    listRevisions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                project: string;
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionPage"];
+                };
+            };
+        };
+    };
+    getRevision: {
         parameters: {
             query?: never;
             header?: {
                 "X-Correlation-Id"?: string;
             };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
+            path: {
+                project: string;
+                policy: string;
+                revision: string;
             };
-        };
-    };
-    getStatus: {
-        parameters: {
-            query?: {
-                digest?: boolean;
-                limit?: number;
-            };
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -2003,7 +2240,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Status"];
+                    "application/json": components["schemas"]["Revision"];
                 };
             };
         };

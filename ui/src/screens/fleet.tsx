@@ -1,56 +1,109 @@
 import { call, type Schemas } from "../api/call";
 import { Bar, Legend, type Share } from "../parts/bar";
-import { Empty, Failure, Head, NodeLink, Part, Table, When } from "../parts/bits";
+import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
+import { word } from "../parts/command";
 import { useLoad } from "../state/load";
+import { ask, asked, href, project, projectFlag } from "../state/route";
 import { count } from "../state/time";
+import { may } from "../state/who";
 
-/** How many nodes hold what they must, and who does not. */
+type ByState = Pick<Schemas["NodeGroup"], "nodes" | "applied" | "lagging" | "refused" | "silent">;
+
+/** How many nodes hold what they must, by label, and who does not. */
 export function Fleet() {
-  const status = useLoad("fleet", (signal) => call("getStatus", { query: { limit: 100 } }, signal), 3000);
-  const c = status.data?.convergence;
+  const by = asked("by");
+  const whole = may.readPlane.value;
+  const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => {
+    const query = { by: by || undefined, limit: 50 };
+    return whole ? call("countNodes", { query }, signal) : call("countProjectNodes", { path: { project: project.value }, query }, signal);
+  }, 3000);
+  const c = counts.data;
   return (
     <>
-      <Head title="Fleet" about={status.data && `Log sequence ${count(status.data.applied)} of ${count(status.data.head)} folded`} command="edict status" />
-      <Failure error={status.error} />
-      {c ? <Counts of={c} /> : <div class="waiting tall" aria-busy={!status.error} />}
-      {c && <Lagging of={c.lagging} all={c.desired - c.applied} />}
+      <Head title="Fleet" about={c && `${whole ? "The whole plane" : "This project"} at log sequence ${count(c.seq)}`} command={`edict node count${whole ? " -A" : projectFlag.value}${by && ` --by ${word(by)}`}`} />
+      <Failure error={counts.error} />
+      {c ? <Counts of={c} /> : <div class="waiting" aria-busy={!counts.error} />}
+      {c && c.nodes > 0 && <ByLabel of={c} by={by} />}
+      {c && c.nodes > 0 && <Behind all={c.nodes - c.applied} whole={whole} />}
     </>
   );
 }
 
-/** The fleet's nodes by what they hold. */
-export function sharesOf(c: Schemas["Convergence"]): Share[] {
-  const silent = c.desired - c.reported;
-  const behind = c.desired - c.applied;
-  const refused = Math.min(c.not_applied.refused, behind);
+/** Nodes by where they stand, as the parts of a bar. */
+export function sharesOf(c: ByState): Share[] {
   return [
     { name: "applied", is: "good", n: c.applied },
-    { name: "lagging", is: "late", n: Math.max(0, behind - refused - silent) },
-    { name: "refused", is: "bad", n: refused },
-    { name: "never reported", is: "silent", n: Math.min(silent, behind) },
+    { name: "lagging", is: "late", n: c.lagging },
+    { name: "refused", is: "bad", n: c.refused },
+    { name: "silent", is: "silent", n: c.silent },
   ];
 }
 
-function Counts({ of }: { of: Schemas["Convergence"] }) {
-  if (of.desired === 0) return <Empty command="edict node import -f nodes.ndjson">No node is registered yet.</Empty>;
+function Counts({ of }: { of: ByState }) {
+  if (of.nodes === 0) return <Empty command={`edict node import -f nodes.ndjson${projectFlag.value}`}>No node is registered yet.</Empty>;
   const shares = sharesOf(of);
   return (
     <section class="counts" aria-label="Nodes by what they hold">
-      <p class="figure"><b>{count(of.applied)}</b> of {count(of.desired)} nodes hold what they must</p>
+      <p class="figure"><b>{count(of.applied)}</b> of {count(of.nodes)} nodes hold what they must</p>
       <Bar shares={shares} label="Nodes" />
       <Legend shares={shares} />
     </section>
   );
 }
 
-function Lagging({ of, all }: { of: Schemas["Lagging"][]; all: number }) {
+// ByLabel counts by the value of a label. Which keys there are, a page of nodes says.
+function ByLabel({ of, by }: { of: Schemas["NodeCounts"]; by: string }) {
+  const keys = useLoad(`keys of labels ${project.value}`, async (signal) => {
+    const page = await call("listNodes", { path: { project: project.value }, query: { limit: 100 } }, signal);
+    return [...new Set(page.items.flatMap((n) => Object.keys(n.labels)))].sort();
+  });
+  if (!by && keys.data && keys.data.length > 0) setTimeout(() => ask({ by: usual(keys.data!) }));
+  const options = [...new Set([...(keys.data ?? []), ...(by ? [by] : [])])];
+  const groups = of.by === by ? (of.groups ?? []) : [];
   return (
-    <Part title="Behind for the longest" note={of.length < all ? `${count(of.length)} of ${count(all)}` : undefined}>
-      {of.length === 0 ? <p class="quiet">Every node has what it must.</p> : (
-        <Table caption="Nodes that lag" heads={["Node", "Behind since"]}>
-          {of.map((n) => <tr key={n.node_id}><td><NodeLink id={n.node_id} row /></td><td><When at={n.since} /></td></tr>)}
+    <Part title="By label" note={of.values !== undefined && of.values > groups.length ? `${count(groups.length)} of ${count(of.values)} values` : undefined}>
+      <div class="tabs wrap" role="group" aria-label="Label">
+        {options.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}
+      </div>
+      <Table caption={`Nodes by ${by}`} heads={[by || "Value", "", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
+        {groups.map((g) => (
+          <tr key={g.value ?? ""}>
+            <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${by}=${g.value}` })}>{g.value}</a>}</td>
+            <td><Bar shares={sharesOf(g)} label={`${by}=${g.value ?? ""}`} /></td>
+            <td class="number">{count(g.nodes)}</td><td class="number">{count(g.applied)}</td>
+            <Amount n={g.lagging} /><Amount n={g.refused} /><Amount n={g.silent} />
+          </tr>
+        ))}
+      </Table>
+    </Part>
+  );
+}
+
+const usual = (keys: string[]) => ["env", "environment", "region", "role"].find((k) => keys.includes(k)) ?? keys[0]!;
+
+const Amount = ({ n }: { n: number }) => <td class={`number ${n === 0 ? "muted" : ""}`}>{count(n)}</td>;
+
+function Behind({ all, whole }: { all: number; whole: boolean }) {
+  const nodes = useLoad(`behind ${whole} ${project.value}`, (signal) => {
+    const query = { state: "lagging,refused,silent", limit: 20 };
+    return whole ? call("listAllNodes", { query }, signal) : call("listNodes", { path: { project: project.value }, query }, signal);
+  }, 5000);
+  const items = nodes.data?.items ?? [];
+  return (
+    <Part title="Nodes that do not hold what they must" note={all > items.length ? <>{count(items.length)} of {count(all)}, <a href={href("nodes", "", { state: "lagging,refused,silent" })}>all</a></> : undefined}>
+      <Failure error={nodes.error} />
+      {nodes.data && items.length === 0 ? <p class="quiet">Every node holds what it must.</p> : (
+        <Table caption="Nodes that do not hold what they must" heads={["Node", "State", "Since", "What it said"]}>
+          {items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td>{n.report && <State of={n.report} />}</td><td>{n.report?.since && <When at={n.report.since} />}</td><td>{n.report?.reason}</td></tr>)}
         </Table>
       )}
     </Part>
   );
+}
+
+const colours = { applied: "good", lagging: "late", refused: "bad", silent: "plain" } as const;
+
+/** Where a node stands. */
+export function State({ of }: { of: Schemas["NodeReport"] }) {
+  return <Tag is={colours[of.state]}>{of.state}</Tag>;
 }

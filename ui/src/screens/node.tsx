@@ -1,5 +1,6 @@
 import { call, type Schemas } from "../api/call";
-import { Fact, Failure, Head, Labels, Part, PolicyLink, Table, Tag } from "../parts/bits";
+import { Fact, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { State } from "./fleet";
 import { Verdict } from "../parts/draft";
 import { Explain } from "../parts/explain";
 import { useLoad } from "../state/load";
@@ -28,6 +29,9 @@ function Facts({ of }: { of: Schemas["Node"] }) {
   return (
     <dl class="facts">
       <Fact name="Addresses"><span class="mono">{of.addresses.join(" ") || "none"}</span></Fact>
+      {of.report && <Fact name="State"><State of={of.report} /> {of.report.reason}</Fact>}
+      {of.report?.since && <Fact name="Reported">up to {of.report.version !== undefined ? count(of.report.version) : "an unnamed event"}, <When at={of.report.since} /></Fact>}
+      {of.report && <Fact name="It must have">{count(of.report.desired_version)}</Fact>}
       <Fact name="Facts of log sequence">{count(of.version)}</Fact>
       {may.operate.value && <Fact name="Fingerprint of what it must apply">{state.data ? <code title={block?.fingerprint}>{block ? block.fingerprint.slice(0, 12) : "no policy matches it"}</code> : "…"}</Fact>}
     </dl>

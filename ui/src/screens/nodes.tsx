@@ -2,34 +2,38 @@ import { useState } from "preact/hooks";
 import { call } from "../api/call";
 import { Empty, Failure, Head, Labels, NodeLink, Table } from "../parts/bits";
 import { word } from "../parts/command";
+import { State } from "./fleet";
 import { useLoad } from "../state/load";
 import { ask, asked, project, projectFlag } from "../state/route";
 
 /** The nodes of the project, a page at a time. */
 export function Nodes() {
   const labels = asked("labels");
+  const state = asked("state");
   const [trail, setTrail] = useState<string[]>([]); // cursors of the pages before
   const cursor = trail.at(-1);
-  const key = `nodes ${project.value} ${labels} ${cursor ?? ""}`;
-  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined } }, signal));
+  const key = `nodes ${project.value} ${labels} ${state} ${cursor ?? ""}`;
+  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined, state: state || undefined } }, signal));
   const filter = (e: SubmitEvent) => {
     e.preventDefault();
     setTrail([]);
-    ask({ labels: String(new FormData(e.currentTarget as HTMLFormElement).get("labels")).trim() });
+    const f = new FormData(e.currentTarget as HTMLFormElement);
+    ask({ labels: String(f.get("labels")).trim(), state: String(f.get("state")) });
   };
   const next = nodes.data?.next_cursor;
   return (
     <>
-      <Head title="Nodes" command={`edict node list${labels && ` -l ${word(labels)}`}${projectFlag.value}`} />
-      <form class="filters" onSubmit={filter} key={labels}>
+      <Head title="Nodes" command={`edict node list${labels && ` -l ${word(labels)}`}${state && ` --state ${state}`}${projectFlag.value}`} />
+      <form class="filters" onSubmit={filter} key={`${labels} ${state}`}>
         <label>Labels<input name="labels" defaultValue={labels} placeholder="role=db,env=prod" spellcheck={false} /></label>
+        <label>State<select name="state" defaultValue={state}><option value="">any</option><option value="lagging,refused,silent">not applied</option>{["applied", "lagging", "refused", "silent"].map((s) => <option key={s}>{s}</option>)}</select></label>
         <button>Show</button>
       </form>
       <Failure error={nodes.error} />
-      {nodes.data?.items.length === 0 && <Empty command={`edict node import -f nodes.ndjson${projectFlag.value}`}>{labels ? "No node has these labels." : "No node is registered yet."}</Empty>}
+      {nodes.data?.items.length === 0 && <Empty command={`edict node import -f nodes.ndjson${projectFlag.value}`}>{labels || state ? "No node is so." : "No node is registered yet."}</Empty>}
       {nodes.data ? nodes.data.items.length > 0 && (
-        <Table caption="Nodes" heads={["Node", "Labels", "Addresses"]}>
-          {nodes.data.items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td><Labels of={n.labels} /></td><td class="mono">{n.addresses.join(" ")}</td></tr>)}
+        <Table caption="Nodes" heads={["Node", "State", "Labels", "Addresses"]}>
+          {nodes.data.items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td>{n.report && <State of={n.report} />}</td><td><Labels of={n.labels} /></td><td class="mono">{n.addresses.join(" ")}</td></tr>)}
         </Table>
       ) : <div class="waiting tall" aria-busy={!nodes.error} />}
       <div class="pages">

@@ -1,5 +1,102 @@
-import { Head } from "../parts/bits";
+import { call, type Schemas } from "../api/call";
+import { Fact, Failure, Head, Part, Table, Tag, When } from "../parts/bits";
+import { useLoad } from "../state/load";
+import { bytes, count, span } from "../state/time";
 
+type Status = Schemas["Status"];
+
+/** The workers of the plane, its log, its disk and its keys. */
 export function Workers() {
-  return <Head title="Workers" command="edict status" />;
+  const status = useLoad("status", (signal) => call("getStatus", { query: { limit: 1 } }, signal), 3000);
+  const s = status.data;
+  return (
+    <>
+      <Head title="Workers" about={s && `Durability ${s.durability}`} command="edict status" />
+      <Failure error={status.error} />
+      {s ? <><Log of={s} /><List of={s} /></> : <div class="waiting tall" aria-busy={!status.error} />}
+      <Keys />
+      {s && <Rejected all={s.rejected} />}
+    </>
+  );
+}
+
+function Log({ of: s }: { of: Status }) {
+  return (
+    <dl class="facts" aria-label="Log">
+      <Fact name="Log head">{count(s.head)}</Fact>
+      <Fact name="Log">{bytes(s.log.bytes)}</Fact>
+      <Fact name="Growth">{s.log.bytes_per_day === undefined ? <span class="muted">not known yet</span> : `${bytes(s.log.bytes_per_day)} a day`}</Fact>
+      <Fact name="Room on the disk">{s.log.room_bytes === undefined ? <span class="muted">not known</span> : bytes(s.log.room_bytes)}</Fact>
+      <Fact name="Full in">{s.log.full_in_seconds === undefined ? <span class="muted">not foreseen</span> : span(s.log.full_in_seconds)}</Fact>
+      <Fact name="Kept past">{count(s.past.records)} records, {bytes(s.past.bytes)}</Fact>
+      <Fact name="Log since"><When at={s.log.created} /></Fact>
+    </dl>
+  );
+}
+
+function List({ of: s }: { of: Status }) {
+  const shareOf = (name: string) => s.partitions.filter((p) => p.publisher === name);
+  const nobody = shareOf("").length;
+  return (
+    <Part title="Workers" note={nobody > 0 && <Tag is="late">{`${nobody} partitions have no publisher`}</Tag>}>
+      <Table caption="Workers" heads={["Worker", "API", "Started", { name: "Folded to", number: true }, { name: "Behind", number: true }, { name: "Partitions", number: true }, { name: "Published to", number: true }]}>
+        {s.workers.map((w) => {
+          const share = shareOf(w.name);
+          return (
+            <tr key={w.owner}>
+              <td><b>{w.name}</b></td><td class="mono">{w.http || "none"}</td><td><When at={w.started} /></td>
+              <td class="number">{count(w.applied)}</td><td class="number">{w.lag > 0 ? <Tag is="late">{count(w.lag)}</Tag> : "0"}</td>
+              <td class="number">{share.length} of {s.partitions.length}</td><td class="number">{share.length > 0 ? count(Math.min(...share.map((p) => p.upto))) : "–"}</td>
+            </tr>
+          );
+        })}
+      </Table>
+      <Partitions of={s} />
+    </Part>
+  );
+}
+
+// Partitions are a square each, coloured by the worker that publishes to it.
+function Partitions({ of: s }: { of: Status }) {
+  const names = s.workers.map((w) => w.name);
+  const size = 14;
+  const wide = Math.min(s.partitions.length, 32);
+  return (
+    <svg class="partitions" viewBox={`0 0 ${wide * size} ${Math.ceil(s.partitions.length / wide) * size}`} role="img" aria-label={`${s.partitions.length} partitions by worker`}>
+      {s.partitions.map((p, i) => (
+        <rect key={p.id} class={p.publisher ? `worker-${names.indexOf(p.publisher) % 4}` : "nobody"} x={(i % wide) * size} y={Math.floor(i / wide) * size} width={size - 2} height={size - 2} rx="2">
+          <title>{`partition ${p.id}: ${p.publisher || "nobody"}, up to ${p.upto}`}</title>
+        </rect>
+      ))}
+    </svg>
+  );
+}
+
+function Keys() {
+  const keys = useLoad("keys", (signal) => call("listKeys", {}, signal), 30_000);
+  return (
+    <Part title="Keys" note="that messages to nodes are signed with">
+      <Failure error={keys.error} />
+      {keys.data && (
+        <Table caption="Keys" heads={["Key", "Public key", "Status", "Not after"]}>
+          {keys.data.items.map((k) => <tr key={k.key_id + k.plane}><td><code>{k.key_id}</code></td><td><code>{k.public_key}</code></td><td><Tag is={k.status === "current" ? "good" : "plain"}>{k.status}</Tag></td><td>{k.not_after ? <When at={k.not_after} /> : "–"}</td></tr>)}
+        </Table>
+      )}
+    </Part>
+  );
+}
+
+function Rejected({ all }: { all: number }) {
+  const rejected = useLoad(`rejected ${all}`, (signal) => call("listRejected", { query: { limit: 50 } }, signal));
+  const items = rejected.data?.items ?? [];
+  return (
+    <Part title="Rejected events" note={count(all)}>
+      <Failure error={rejected.error} />
+      {items.length === 0 ? <p class="quiet">None that is kept.</p> : (
+        <Table caption="Rejected events" heads={[{ name: "Sequence", number: true }, "Type", "Code", "Detail", "Stored"]}>
+          {items.map((r) => <tr key={r.seq}><td class="number">{r.seq}</td><td>{r.type}</td><td><Tag is="bad">{r.code}</Tag></td><td>{r.detail}</td><td><When at={r.time} /></td></tr>)}
+        </Table>
+      )}
+    </Part>
+  );
 }
