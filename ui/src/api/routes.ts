@@ -12,6 +12,7 @@ export const routes = {
   explainFlow: ["GET", "/v1/nodes/{node}/explain"],
   followEvents: ["GET", "/v1/events"],
   followProjectEvents: ["GET", "/v1/projects/{project}/events"],
+  getFleetHistory: ["GET", "/v1/fleet/history"],
   getNode: ["GET", "/v1/projects/{project}/nodes/{node}"],
   getNodeState: ["GET", "/v1/nodes/{node}/state"],
   getPolicy: ["GET", "/v1/projects/{project}/policies/{policy}"],

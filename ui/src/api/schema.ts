@@ -240,6 +240,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fleet/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["getFleetHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -758,6 +774,31 @@ export interface components {
             pointer: string;
             code: string;
             detail: string;
+        };
+        FleetHistory: {
+            /** Format: int64 */
+            every_seconds: number;
+            items: components["schemas"]["FleetSample"][];
+        };
+        FleetSample: {
+            /** Format: date-time */
+            time: string;
+            /** Format: uint64 */
+            log_seq: number;
+            /** Format: uint64 */
+            applied_seq: number;
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            lagging: number;
+            /** Format: int64 */
+            refused: number;
+            /** Format: int64 */
+            silent: number;
+            /** Format: int64 */
+            streams: number;
         };
         FlowChange: {
             node_id: string;
@@ -1817,6 +1858,27 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+        };
+    };
+    getFleetHistory: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetHistory"];
                 };
             };
         };

@@ -1,6 +1,7 @@
 import { call, type Schemas } from "../api/call";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
+import { Chart } from "../parts/chart";
 import { word } from "../parts/command";
 import { useLoad } from "../state/load";
 import { ask, asked, href, project, projectFlag } from "../state/route";
@@ -47,8 +48,14 @@ function Counts({ of }: { of: ByState }) {
       <p class="figure"><b>{count(of.applied)}</b> of {count(of.nodes)} nodes hold what they must</p>
       <Bar shares={shares} label="Nodes" />
       <Legend shares={shares} />
+      {may.readPlane.value && <Hour />}
     </section>
   );
+}
+
+function Hour() {
+  const history = useLoad("hour", (signal) => call("getFleetHistory", {}, signal), 10_000);
+  return <Chart of={history.data} />;
 }
 
 // ByLabel counts by the value of a label. Which keys there are, a page of nodes says.
@@ -88,13 +95,17 @@ function Behind({ all, whole }: { all: number; whole: boolean }) {
     const query = { state: "lagging,refused,silent", limit: 20 };
     return whole ? call("listAllNodes", { query }, signal) : call("listNodes", { path: { project: project.value }, query }, signal);
   }, 5000);
+  const since = useLoad(whole ? "behind since" : null, async (signal) => {
+    const { convergence } = await call("getStatus", { query: { limit: 1000 } }, signal);
+    return new Map((convergence?.lagging ?? []).map((n) => [n.node_id, n.since]));
+  }, 5000);
   const items = nodes.data?.items ?? [];
   return (
     <Part title="Nodes that do not hold what they must" note={all > items.length ? <>{count(items.length)} of {count(all)}, <a href={href("nodes", "", { state: "lagging,refused,silent" })}>all</a></> : undefined}>
       <Failure error={nodes.error} />
       {nodes.data && items.length === 0 ? <p class="quiet">Every node holds what it must.</p> : (
-        <Table caption="Nodes that do not hold what they must" heads={["Node", "State", "Since", "What it said"]}>
-          {items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td>{n.report && <State of={n.report} />}</td><td>{n.report?.since && <When at={n.report.since} />}</td><td>{n.report?.reason}</td></tr>)}
+        <Table caption="Nodes that do not hold what they must" heads={["Node", "State", ...(whole ? ["Behind since"] : []), "Reported", "What it said"]}>
+          {items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td>{n.report && <State of={n.report} />}</td>{whole && <td>{since.data?.has(n.id) && <When at={since.data.get(n.id)} />}</td>}<td>{n.report?.since ? <When at={n.report.since} /> : <span class="muted">never</span>}</td><td>{n.report?.reason}</td></tr>)}
         </Table>
       )}
     </Part>

@@ -1,5 +1,127 @@
-import { Head } from "../parts/bits";
+import { useState } from "preact/hooks";
+import { call, type Schemas } from "../api/call";
+import { eventsBetween } from "../api/past";
+import { Failure, Head, Part, Tag, When } from "../parts/bits";
+import { word } from "../parts/command";
+import { DiffLines, Rules } from "../parts/rules";
+import { useLoad } from "../state/load";
+import { allPolicies } from "../state/policies";
+import { ask, asked, project, projectFlag } from "../state/route";
+import { count, exact } from "../state/time";
+import { may } from "../state/who";
+import { Event, eventsAddress, type LogEvent } from "./live";
 
+const most = 200;
+
+/** The log between two moments, and a policy as it was at both. */
 export function Time() {
-  return <Head title="Time" command="edict status" />;
+  const head = useLoad(`seq ${project.value}`, async (signal) =>
+    (may.readPlane.value ? await call("countNodes", {}, signal) : await call("countProjectNodes", { path: { project: project.value } }, signal)).seq);
+  const last = head.data ?? 0;
+  const to = Math.min(Number(asked("to")) || last, last);
+  const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
+  return (
+    <>
+      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}${projectFlag.value}` : `edict audit --after ${from}`} />
+      <Failure error={head.error} />
+      {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
+      {head.data !== undefined && <Between from={from} to={to} />}
+    </>
+  );
+}
+
+// Range is two sliders over the log. A move is shown at once, and asked about when it ends.
+function Range({ from, to, last }: { from: number; to: number; last: number }) {
+  const [moved, move] = useState<{ from?: number; to?: number }>({});
+  const one = (name: "from" | "to", label: string, value: number) => (
+    <label>{label} <output class="seq">{count(moved[name] ?? value)}</output>
+      <input type="range" min={0} max={last} value={moved[name] ?? value}
+        onInput={(e) => move({ [name]: Number(e.currentTarget.value) })}
+        onChange={(e) => {
+          const at = Number(e.currentTarget.value);
+          move({});
+          ask(name === "from" ? { from: String(at), to: String(Math.max(at, to)) } : { to: String(at), from: String(Math.min(from, at)) });
+        }} />
+    </label>
+  );
+  return <div class="range">{one("from", "After sequence", from)}{one("to", "Up to sequence", to)}</div>;
+}
+
+function Between({ from, to }: { from: number; to: number }) {
+  const node = asked("node");
+  const policy = asked("policy");
+  const policies = useLoad("policies of time", allPolicies);
+  const between = useLoad(`between ${project.value} ${from} ${to} ${node} ${policy}`, (signal) => eventsBetween(eventsAddress({ node, policy }), from, to, most, signal));
+  const submit = (e: SubmitEvent) => {
+    e.preventDefault();
+    const f = new FormData(e.currentTarget as HTMLFormElement);
+    ask({ node: String(f.get("node")).trim(), policy: String(f.get("policy")) });
+  };
+  const events = between.data?.events;
+  return (
+    <>
+      <form class="filters" onSubmit={submit} key={`${node} ${policy} ${policies.data?.length}`}>
+        <label>Policy<select name="policy" defaultValue={policy}><option value="">any</option>{policies.data?.map((p) => <option key={p.id} value={p.id} selected={p.id === policy}>{p.slug}</option>)}</select></label>
+        <label>Node<input name="node" defaultValue={node} spellcheck={false} /></label>
+        <button>Show</button>
+      </form>
+      {policy && <AsItWas policy={policy} from={from} to={to} />}
+      <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
+        <Failure error={between.error} />
+        {events?.length === 0 && <p class="quiet">Nothing happened between these moments.</p>}
+        {events ? <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol> : <div class="waiting tall" aria-busy={!between.error} />}
+      </Part>
+    </>
+  );
+}
+
+// AsItWas shows a policy at both moments, and what is between.
+function AsItWas({ policy, from, to }: { policy: string; from: number; to: number }) {
+  const found = useLoad(`as it was ${policy} ${from} ${to}`, async (signal) => {
+    const { items } = await call("listRevisions", { path: { project: project.value, policy }, query: { limit: 200 } }, signal);
+    const { events } = await eventsBetween(eventsAddress({ policy }), 0, to, 2000, signal);
+    const p = await call("getPolicy", { path: { project: project.value, policy } }, signal);
+    const chain = lineage(items, p.head_revision_id);
+    return { before: inForce(chain, events, from), after: inForce(chain, events, to) };
+  });
+  const f = found.data;
+  return (
+    <Part title="The policy as it was">
+      <Failure error={found.error} />
+      <div class="columns">
+        <Side at={from} of={f?.before} />
+        <Side at={to} of={f?.after} />
+      </div>
+      {f?.before && f.after && f.before.id !== f.after.id && <Difference policy={policy} from={f.before.id} to={f.after.id} />}
+      {f?.before && f.after && f.before.id === f.after.id && <p class="quiet">It is the same revision at both moments.</p>}
+    </Part>
+  );
+}
+
+// lineage are the revisions that were the head, oldest first.
+function lineage(all: Schemas["Revision"][], head: string): Schemas["Revision"][] {
+  const by = new Map(all.map((r) => [r.id, r]));
+  const chain: Schemas["Revision"][] = [];
+  for (let r = by.get(head); r; r = r.parent_id ? by.get(r.parent_id) : undefined) chain.unshift(r);
+  return chain;
+}
+
+// inForce is the head after a sequence: the newest revision that was made before the policy's last event up to there.
+function inForce(chain: Schemas["Revision"][], events: LogEvent[], seq: number): Schemas["Revision"] | undefined {
+  const last = events.filter((e) => e.seq <= seq && e.verdict === "applied").at(-1);
+  return last && chain.filter((r) => Date.parse(r.created_at) <= Date.parse(last.time)).at(-1);
+}
+
+function Side({ at, of }: { at: number; of: Schemas["Revision"] | undefined }) {
+  return (
+    <div class="side">
+      <p><Tag is="plain">{`after ${count(at)}`}</Tag> {of ? <><code>{of.id.slice(0, 8)}</code> by {of.created_by} <span title={exact(of.created_at)}><When at={of.created_at} /></span></> : <span class="muted">not there yet</span>}</p>
+      {of && <><p class="muted mono">{of.selector.source || "any"} → {of.selector.destination || "any"}</p><Rules of={of.rules} /></>}
+    </div>
+  );
+}
+
+function Difference({ policy, from, to }: { policy: string; from: string; to: string }) {
+  const diff = useLoad(`between ${from} ${to}`, (signal) => call("diffRevisions", { path: { project: project.value, policy }, query: { from_revision: from, to_revision: to } }, signal));
+  return diff.data ? <DiffLines of={diff.data} /> : <Failure error={diff.error} />;
 }
