@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers test-faults vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers test-faults test-console ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -84,6 +84,16 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	$(GO) test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed $(SEED)
 	$(GO) test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
+
+# Needs node, npm ci in ui, and chromium. SHOTS is a folder for pictures of the views.
+SHOTS ?=
+
+test-console: ## the console in a browser: every view in both themes, a kill -9, hostile text
+	$(GO) test ./test -count 1 -v -run TestTheConsoleInABrowser -console.long -console.shots "$(abspath $(SHOTS))"
+
+# What is built lies in the repository, so only a change in ui/ needs node and npm.
+ui: ## the console's files, built anew from ui/
+	cd ui && npm ci && npm run types && npm run check && npm run build
 
 vet: ## go vet, with the tag faults too
 	$(GO) vet ./...

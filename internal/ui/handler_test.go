@@ -1,18 +1,23 @@
 package ui
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/leftout"
 )
 
 func ask(t *testing.T, method, path string, header ...string) *http.Response {
@@ -107,4 +112,44 @@ func TestNoTextBecomesMarkup(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Greater(t, seen, 10)
+}
+
+// TestThePageAsksWhatThereIs: its table of operations says what the API's says.
+func TestThePageAsksWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("../../ui/src/api/routes.ts")
+	require.NoError(t, err)
+	served := map[string][]string{}
+	for _, r := range api.Routes() {
+		served[r.ID] = []string{r.Method, r.Pattern}
+	}
+	asked := regexp.MustCompile(`(\w+): \["([A-Z]+)", "([^"]+)"\],`).FindAllStringSubmatch(string(text), -1)
+	require.Greater(t, len(asked), 20)
+	for _, a := range asked {
+		require.Equal(t, served[a[1]], a[2:], "%s: run npm run types in ui", a[1])
+	}
+}
+
+// TestTheFilesAreBuiltFromTheSources builds them again, where node and the packages are.
+func TestTheFilesAreBuiltFromTheSources(t *testing.T) {
+	if _, err := os.Stat("../../ui/node_modules/esbuild"); err != nil {
+		leftout.Here(t, "the console's files are not built again: run npm ci in ui")
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		leftout.Here(t, "the console's files are not built again: %v", err)
+	}
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "node", "build.mjs", out)
+	cmd.Dir = "../../ui"
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	all, err := assets()
+	require.NoError(t, err)
+	made, err := os.ReadDir(out)
+	require.NoError(t, err)
+	require.Len(t, made, len(all))
+	for _, f := range made {
+		text, err := os.ReadFile(filepath.Join(out, f.Name()))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(all[f.Name()].body, text), "%s is of other sources: run make ui", f.Name())
+	}
 }

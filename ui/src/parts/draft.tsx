@@ -33,7 +33,7 @@ export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; he
   };
   const look = () => attempt(async (draft) => setPlan({ of: text, is: await call("dryRunPolicy", { path, body: draft }) }));
   const stage = () => attempt(async (draft) => {
-    const waves = await call("stageRevision", { path, body: { ...draft, expected_revision_id: policy.head_revision_id } as never });
+    const waves = await call("stageRevision", { path, body: draft });
     setStaged(waves ? "Staged. No node is sent it until it is promoted." : "");
     changed();
   });

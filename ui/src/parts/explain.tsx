@@ -29,7 +29,7 @@ export function Explain({ node }: { node: Schemas["Node"] }) {
         <button class="primary">Explain</button>
       </form>
       <Failure error={verdict.error} />
-      {verdict.data && <Answer of={verdict.data} />}
+      {verdict.data ? <Answer of={verdict.data} /> : peer && !verdict.error && <div class="waiting answered" aria-busy="true" />}
     </Part>
   );
 }

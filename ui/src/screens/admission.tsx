@@ -19,8 +19,7 @@ export function Admission() {
       <Failure error={policies.error} />
       {policies.data?.items.length === 0 && <Empty command="edict admission apply -f no-telnet.rego">There is no admission policy yet: every request passes.</Empty>}
       {policies.data ? items.length > 0 && <List of={items} /> : <div class="waiting tall" aria-busy={!policies.error} />}
-      <Decisions policies={items} />
-      {may.readPlane.value && <Trial />}
+      {(policies.data || policies.error) && <Decisions policies={items} />}
     </>
   );
 }
@@ -45,7 +44,7 @@ function List({ of }: { of: Schemas["AdmissionPolicy"][] }) {
 function Decisions({ policies }: { policies: Schemas["AdmissionPolicy"][] }) {
   const policy = asked("decided");
   const outcome = asked("outcome");
-  const decisions = useLoad(`decisions ${policy} ${outcome}`, (signal) => call("listDecisions", { query: { limit: 50, policy: policy || undefined, outcome: (outcome || undefined) as never } }, signal), 5000);
+  const decisions = useLoad(`decisions ${policy} ${outcome}`, (signal) => call("listDecisions", { query: { limit: 30, policy: policy || undefined, outcome: (outcome || undefined) as never } }, signal), 5000);
   const items = decisions.data?.items ?? [];
   return (
     <Part title="Decisions" note="newest first" id="decisions">
@@ -56,6 +55,8 @@ function Decisions({ policies }: { policies: Schemas["AdmissionPolicy"][] }) {
       <Failure error={decisions.error} />
       {decisions.data && items.length === 0 && <p class="quiet">No decision is kept. Workers keep them with <code>--decision-log</code>.</p>}
       {items.length > 0 && <ol class="events decisions" aria-label="Decisions">{items.map((d) => <Decision key={d.seq} of={d} />)}</ol>}
+      {!decisions.data && <div class="waiting tall" aria-busy={!decisions.error} />}
+      {(decisions.data || decisions.error) && may.readPlane.value && <Trial />}
     </Part>
   );
 }

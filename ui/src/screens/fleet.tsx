@@ -72,7 +72,7 @@ function ByLabel({ of, by }: { of: Schemas["NodeCounts"]; by: string }) {
       <div class="tabs wrap" role="group" aria-label="Label">
         {options.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}
       </div>
-      <Table caption={`Nodes by ${by}`} heads={[by || "Value", "", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
+      <Table caption={`Nodes by ${by}`} heads={[by || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
         {groups.map((g) => (
           <tr key={g.value ?? ""}>
             <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${by}=${g.value}` })}>{g.value}</a>}</td>

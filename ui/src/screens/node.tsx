@@ -10,7 +10,7 @@ import { may } from "../state/who";
 
 /** A node: what it must apply in deciding order, what it reported, and why a flow is decided so. */
 export function Node({ name: id }: { name: string }) {
-  const node = useLoad(`node ${id}`, (signal) => call("getNode", { path: { project: project.value, node: id } }, signal), 10_000);
+  const node = useLoad(`node ${id}`, (signal) => call("getNode", { path: { project: project.value, node: id }, query: { report: true } }, signal), 10_000);
   const n = node.data;
   const command = asked("peer") ? `edict datapath explain ${id} ${asked("direction", "ingress") === "ingress" ? "--from" : "--to"} ${asked("peer")} --port ${asked("port")}/${asked("protocol", "tcp")}` : `edict node describe ${id}`;
   return (

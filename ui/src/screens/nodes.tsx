@@ -13,7 +13,7 @@ export function Nodes() {
   const [trail, setTrail] = useState<string[]>([]); // cursors of the pages before
   const cursor = trail.at(-1);
   const key = `nodes ${project.value} ${labels} ${state} ${cursor ?? ""}`;
-  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined, state: state || undefined } }, signal));
+  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined, state: state || undefined, report: true } }, signal));
   const filter = (e: SubmitEvent) => {
     e.preventDefault();
     setTrail([]);

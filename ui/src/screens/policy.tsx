@@ -19,7 +19,7 @@ export function Policy({ name: id }: { name: string }) {
   const p = policy.data;
   return (
     <>
-      <Head title={p?.slug ?? "…"} about={p && <>{p.display_name} <Place of={p} /></>} command={`edict policy rollout ${p?.slug ?? id}${projectFlag.value}`} />
+      <Head title={p?.slug ?? "…"} about={p && <>{p.display_name}{p.display_name && " · "}<Place of={p} /></>} command={`edict policy rollout ${p?.slug ?? id}${projectFlag.value}`} />
       <Failure error={policy.error} />
       {p?.head ? <Whom of={p.head} /> : <div class="waiting" aria-busy={!policy.error} />}
       {!policy.error && (rollout.data ? <Arrival of={rollout.data} /> : <div class="waiting tall" aria-busy={!rollout.error} />)}
@@ -57,7 +57,7 @@ function Arrival({ of }: { of: Schemas["Rollout"] }) {
     <section class="counts" aria-label="Arrival">
       <p class="figure"><b>{count(of.applied)}</b> of {count(of.desired)} nodes have applied the head</p>
       <Bar shares={shares} label="Nodes" />
-      <div class="row"><Legend shares={shares} /><p class="muted">half within {seconds(of.p50_seconds)}, 99 of 100 within {seconds(of.p99_seconds)}{of.dropped > 0 && `, ${count(of.dropped)} let go of it`}</p></div>
+      <div class="row"><Legend shares={shares} /><p class="muted">{of.p50_seconds !== null && <>half within {seconds(of.p50_seconds)}, 99 of 100 within {seconds(of.p99_seconds)}</>}{of.dropped > 0 && ` ${count(of.dropped)} let go of it`}</p></div>
       {of.audited && <p class="muted">In audit mode: {count(of.audited.nodes)} nodes would have denied {count(of.audited.ingress)} packets in and {count(of.audited.egress)} out.</p>}
       {of.lagging.length > 0 && (
         <details>

@@ -1,0 +1,203 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/leftout"
+)
+
+var (
+	consoleLong  = flag.Bool("console.long", false, "every view of the console, in both themes, with a kill -9 and hostile text, as make test-console has it")
+	consoleShots = flag.String("console.shots", "", "directory for pictures of the views; empty: none")
+)
+
+// TestTheConsoleInABrowser has a real browser look at a real plane, with access configured,
+// and compares what it shows with the API. ui/test has the steps.
+func TestTheConsoleInABrowser(t *testing.T) {
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	browser := aBrowser(t, root)
+	p := guardedPlane(t, "--decision-log", "--rate", "0")
+	w := &shownWorld{process: p}
+	w.seed()
+	w.drive(filepath.Join(root, "ui"), browser)
+}
+
+// aBrowser is the path of a browser; without one, or without the packages that drive it,
+// the test is left out.
+func aBrowser(t *testing.T, root string) string {
+	t.Helper()
+	for _, dir := range []string{"playwright-core", "axe-core"} {
+		if _, err := os.Stat(filepath.Join(root, "ui", "node_modules", dir)); err != nil {
+			leftout.Here(t, "the console is looked at by a browser that %s drives: run npm ci in ui", dir)
+		}
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		leftout.Here(t, "the console is looked at by a browser that node drives: %v", err)
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	leftout.Here(t, "the console is looked at by a browser: install chromium")
+	return ""
+}
+
+// shownWorld is a plane with something to show.
+type shownWorld struct {
+	*process
+	policy     string // id of shop-app-to-db
+	guest      string // token of who may see one project
+	guestToken string // that token's id
+}
+
+const (
+	guestProject = "00000000-0000-4000-8000-000000000002"
+	shownNodes   = 300
+)
+
+const noTelnet = `# METADATA
+# title: no-telnet
+# custom:
+#   policy_type: Global
+#   service_type: network-policy
+package dcm.policy.telnet
+
+result := {"reject": true, "reason": "nothing may listen on 23"} if {
+	some rule in input.current_request_payload.rules
+	rule.ports.from <= 23
+	rule.ports.to >= 23
+}
+`
+
+// seed fills the plane with the demo's policies and some of its nodes, most of which report
+// that they applied what they must.
+func (w *shownWorld) seed() {
+	t := w.t
+	w.ok("policy", "apply", "-f", w.file("policies.yaml", demodata.Policies))
+	var nodes bytes.Buffer
+	for i := range shownNodes {
+		require.NoError(t, json.NewEncoder(&nodes).Encode(demodata.Node(i)))
+	}
+	w.ok("node", "import", "-f", w.file("nodes.ndjson", nodes.Bytes()))
+	for i := range shownNodes {
+		if i%29 != 5 {
+			w.report(demodata.Node(i).ID, i%71 == 7)
+		}
+	}
+	revised := bytes.Replace(demodata.Policies, []byte("ports: {from: 5432, to: 5432}"), []byte("ports: {from: 5432, to: 5433}"), 1)
+	w.ok("policy", "apply", "-f", w.file("policies.yaml", revised))
+	w.ok("admission", "apply", "-f", w.file("no-telnet.rego", []byte(noTelnet)))
+	w.do("POST", "/api/v1/engine/evaluate", json.RawMessage(`{"request_payload":{"service_type":"network-policy","rules":[]}}`), 200)
+	var page struct{ Items []struct{ ID, Slug string } }
+	require.NoError(t, json.Unmarshal(w.do("GET", "/v1/projects/"+defaultProject+"/policies?limit=200", nil, 200), &page))
+	at := slices.IndexFunc(page.Items, func(p struct{ ID, Slug string }) bool { return p.Slug == "shop-app-to-db" })
+	w.policy = page.Items[at].ID
+
+	w.guest = strings.TrimSpace(w.ok("access", "token", "create", "guest"))
+	w.ok("access", "grant", "guest", "project:"+guestProject+"#read", "project:"+guestProject+"#operator")
+	w.do("PUT", "/v1/projects/"+guestProject+"/nodes/guest-1", json.RawMessage(`{"labels":{"role":"guest"},"addresses":["192.0.2.1"]}`), 201)
+	var guest struct{ Tokens []struct{ ID uuid.UUID } }
+	require.NoError(t, json.Unmarshal(w.do("GET", "/v1/access/principals/guest", nil, 200), &guest))
+	w.guestToken = guest.Tokens[0].ID.String()
+}
+
+// ok runs a command that must end well.
+func (w *shownWorld) ok(args ...string) string {
+	w.t.Helper()
+	out, code := w.run(args...)
+	require.Zero(w.t, code, "edict %v: %s", args, out)
+	return out
+}
+
+func (w *shownWorld) file(name string, text []byte) string {
+	path := filepath.Join(w.t.TempDir(), name)
+	require.NoError(w.t, os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// report says for a node that it has what it must, or refuses it.
+func (w *shownWorld) report(node string, refuses bool) {
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.http+"/v1/nodes/"+node+"/state", nil)
+	require.NoError(w.t, err)
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(w.t, err)
+	defer resp.Body.Close()
+	var state struct{ Policy struct{ Fingerprint string } }
+	require.NoError(w.t, json.NewDecoder(resp.Body).Decode(&state))
+	said := map[string]any{"event_id": resp.Header.Get("Edict-Event-Id"), "fingerprint": state.Policy.Fingerprint}
+	if refuses {
+		said["outcome"], said["reason"] = "refused", "nft: No space left on device"
+	}
+	w.do("POST", "/v1/nodes/"+node+"/applied", said, 202)
+}
+
+// link is what `edict ui` prints for who has a token.
+func (w *shownWorld) link(token string) string {
+	w.t.Helper()
+	return strings.TrimSpace(w.ok("ui", "--token-file", w.file("token", []byte(token))))
+}
+
+// drive runs the steps, does what they ask for, and fails with what they find.
+func (w *shownWorld) drive(dir, browser string) {
+	t := w.t
+	given := map[string]any{
+		"base": "http://" + w.http, "browser": browser, "long": *consoleLong, "shots": *consoleShots, "token": w.token,
+		"policy": w.policy, "node": "db-prod-eua-0059", "peer": "app-prod-eua-0042", "guestProject": guestProject, "guestToken": w.guest,
+		"link": w.link(w.token),
+	}
+	text, err := json.Marshal(given)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "node", "test/console.mjs")
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "EDICT_CONSOLE="+string(text)), os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	w.serveSteps(out, in)
+	require.NoError(t, cmd.Wait(), "what the browser saw is not what should be")
+}
+
+// serveSteps does what the steps ask of whoever runs the plane.
+func (w *shownWorld) serveSteps(out io.Reader, in io.Writer) {
+	do := map[string]func() string{
+		"kill":   func() string { w.kill(); return "killed" },
+		"start":  func() string { w.start(); return "started" },
+		"link":   func() string { return w.link(w.guest) },
+		"revoke": func() string { return w.ok("access", "token", "revoke", "guest", w.guestToken) },
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		kind, rest, _ := strings.Cut(lines.Text(), " ")
+		switch kind {
+		case "please":
+			_, err := fmt.Fprintln(in, strings.TrimSpace(do[rest]()))
+			require.NoError(w.t, err)
+		case "fault":
+			w.t.Error(rest)
+		default:
+			w.t.Log(lines.Text())
+		}
+	}
+	require.NoError(w.t, lines.Err())
+}

@@ -1,0 +1,140 @@
+// Drives a browser through the console of a real plane. The test in test/console_test.go starts
+// the plane, says by EDICT_CONSOLE where it is, and does what is asked of it on standard output.
+import { ask, clean, finish, given, measured, newPage, open, please, project, same, there, want } from "./browser.mjs";
+import { attempts, plant } from "./hostile.mjs";
+import { look, paint, views, widths } from "./views.mjs";
+
+async function administrator() {
+  const page = await newPage("administrator");
+  await page.goto(given.link);
+  await there(page, ".counts", "the fleet");
+  want(!page.url().includes("code"), "the code stays in the address");
+  same((await page.context().cookies()).map((c) => [c.httpOnly, c.sameSite]), [[true, "Strict"]], "cookies");
+  want(!(await page.evaluate(() => document.cookie)), "a script reads the session");
+  const names = given.long ? Object.keys(views) : ["fleet", "policy", "node", "live"];
+  await look(page, names, "light", given.shots);
+  if (given.long) {
+    await look(page, names, "dark", given.shots);
+    await widths(page, names);
+    await paint(page);
+  }
+  return page;
+}
+
+async function usedLink() {
+  const page = await newPage("used link");
+  page.mayFail = true;
+  await page.goto(given.link);
+  await there(page, ".no-session", "a link that was used");
+}
+
+async function keys(page) {
+  await open(page, "fleet", ".counts");
+  page.mayFail = true; // what is typed may be a node's id, and mostly is not
+  await page.keyboard.press("/");
+  await page.keyboard.type("shop-app-to-d");
+  await there(page, "[role=option]:has-text('shop-app-to-db')", "what the search finds");
+  await page.keyboard.press("Enter");
+  await there(page, "h1:has-text('shop-app-to-db')", "what was found");
+  page.mayFail = false;
+  await page.keyboard.press("g");
+  await page.keyboard.press("n");
+  await there(page, "h1:text-is('Nodes')", "g n");
+  await there(page, "tbody tr");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  const second = await page.$eval("tbody tr:nth-child(2) a", (a) => a.innerText);
+  await page.keyboard.press("Enter");
+  await there(page, `h1:text-is('${second}')`, "the second row");
+  await page.keyboard.press("?");
+  await there(page, "dialog[open]", "the keys");
+  await clean(page, "keys");
+  await page.keyboard.press("Escape");
+}
+
+async function writing(page) {
+  const path = `${project}/policies/${given.policy}`;
+  await open(page, `policies/${given.policy}`, "#draft");
+  const draft = JSON.parse(await page.inputValue("#draft"));
+  draft.rules = draft.rules.slice(0, 1);
+  await page.fill("#draft", JSON.stringify(draft));
+  await page.click("button:text-is('Plan')");
+  await there(page, ".plan .diff .removed", "what the draft would do");
+  await page.click("button:text-is('Stage')");
+  await there(page, ".moves textarea", "what is staged");
+  same((await ask(path)).waves.phase, "staged", "the rollout");
+  await page.fill(".moves textarea", "env=dev\nenv=prod,region=eu");
+  await page.click("button:text-is('Promote')");
+  await there(page, ".waves li.opened", "the first wave");
+  same((await ask(path)).waves.waves.length, 2, "waves");
+  await page.fill(".moves input[name=reason]", "enough");
+  await page.click("button:text-is('Abort')");
+  await there(page, ".tag:has-text('aborted')", "the end of it");
+  same((await ask(path)).waves.reason, "enough", "why it ended");
+}
+
+async function killed(page) {
+  await open(page, "fleet", ".counts");
+  page.mayFail = true;
+  await please("kill");
+  await there(page, ".connection[data-state=lost]", "that the plane does not answer");
+  want(await page.isVisible(".counts .figure"), "what was shown stays");
+  await please("start");
+  await there(page, ".connection:not([data-state=lost])", "that it answers again");
+  await page.waitForFunction(() => document.querySelector(".connection").dataset.state !== "lost");
+  page.mayFail = false;
+  await views.live(page);
+}
+
+async function oneProject() {
+  const page = await newPage("one project");
+  page.mayFail = true; // what it may not ask is refused
+  await page.goto(await please("link")); // it works once, within a minute
+  await there(page, "section.counts .figure, .empty", "the fleet of its project");
+  const { nodes } = await ask(`/v1/projects/${given.guestProject}/nodes:summary`, { token: given.guestToken });
+  want((await page.innerText(".counts .figure")).includes(`of ${nodes} `), "the nodes of its project");
+  for (const view of ["fleet", "policies", "nodes", "live", "time", "workers", "admission", `nodes/${given.node}`, `policies/${given.policy}`, "nodes?project=00000000-0000-4000-8000-000000000000"]) {
+    await page.goto(`${given.base}/ui/${view}`);
+    await page.waitForSelector("h1");
+    await page.waitForTimeout(400);
+    const text = await page.innerText("main");
+    want(!/shop-app-to-db|web-prod|10\.16\.|nothing may listen/.test(text), `${view} shows another project: ${text.slice(0, 300)}`);
+  }
+  await page.goto(`${given.base}/ui/workers`);
+  await there(page, ".failure:has-text('plane#read')", "what it may not see");
+  await please("revoke");
+  await page.goto(`${given.base}/ui/fleet`);
+  await there(page, ".no-session", "that the session is over");
+  await clean(page, "no session");
+}
+
+async function hostile(page) {
+  measured.attempts = await plant();
+  page.mayFail = true; // there is no node of such a name
+  for (const at of attempts()) {
+    await page.goto(`${given.base}/ui/${at}`);
+    await page.waitForSelector("main h1");
+    await page.waitForTimeout(150);
+    for (const d of await page.$$("main details:not([open]) > summary")) await d.click({ timeout: 2000 }).catch(() => undefined);
+    const found = await page.evaluate(() => ({
+      ran: window.attacked ?? 0, refused: window.refusedContent,
+      made: document.querySelectorAll("main script, main iframe, main img, main object, main embed, main [onerror], main [onload], main a[href^='javascript:' i]").length,
+    }));
+    same(found, { ran: 0, refused: [], made: 0 }, `${at}: what hostile text did`);
+  }
+}
+
+try {
+  const page = await administrator();
+  await usedLink();
+  if (given.long) {
+    await keys(page);
+    await writing(page);
+    await killed(page);
+    await oneProject();
+    await hostile(page);
+  }
+} catch (err) {
+  want(false, err.stack);
+}
+await finish();

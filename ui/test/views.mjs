@@ -1,0 +1,133 @@
+// Each view, as an administrator sees it, held against the API.
+import { ask, clean, given, measured, open, project, same, there, want } from "./browser.mjs";
+
+const digits = (text) => Number(text.replace(/\D/g, ""));
+
+async function fleet(page) {
+  const counts = await ask("/v1/nodes:summary?by=env");
+  await open(page, "fleet?by=env", "section.counts .figure b");
+  await there(page, "tbody tr");
+  const figure = await page.innerText("section.counts .figure");
+  same(figure.match(/[\d,]+/g).map(digits), [counts.applied, counts.nodes], "the fleet's nodes");
+  const rows = await page.$$eval("table >> nth=0 >> tbody tr", (all) => all.map((r) => [r.cells[0].innerText, ...[2, 3, 4, 5, 6].map((i) => Number(r.cells[i].innerText.replace(/\D/g, "")))]));
+  same(rows, counts.groups.map((g) => [g.value ?? "without", g.nodes, g.applied, g.lagging, g.refused, g.silent]), "nodes by env");
+}
+
+async function policies(page) {
+  const { items } = await ask(`${project}/policies?limit=200`);
+  await open(page, "policies", "tbody tr");
+  same(await page.$$eval("tbody tr", (all) => all.map((r) => r.cells[0].innerText)), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
+}
+
+async function policy(page) {
+  const path = `${project}/policies/${given.policy}`;
+  const [p, rollout, revisions] = [await ask(path), await ask(`${path}/rollout`), await ask(`${path}/revisions`)];
+  await open(page, `policies/${given.policy}`, ".history li");
+  await there(page, ".counts .figure");
+  same(await page.innerText("h1"), p.slug, "the policy");
+  same((await page.innerText(".counts .figure")).match(/[\d,]+/g).map(digits), [rollout.applied, rollout.desired], "its arrival");
+  same(await page.$$eval("ol.rules > li", (all) => all.length), p.head.rules.length, "its rules");
+  same(await page.$$eval(".history > li", (all) => all.length), revisions.items.length, "its history");
+  await page.click(".history > li >> nth=0 >> summary");
+  await there(page, ".history .diff .added", "the difference of its head");
+}
+
+async function node(page) {
+  const flow = `direction=ingress&peer=${given.peer}&protocol=tcp&port=5432`;
+  const [why, list] = [await ask(`/v1/nodes/${given.node}/explain?${flow}`), await ask(`/v1/nodes/${given.node}/policies`)];
+  await open(page, `nodes/${given.node}?${flow}`, ".answer .author b");
+  await there(page, "tr.last");
+  const answer = await page.innerText(".answer");
+  for (const part of [why.verdict, why.rule.text, why.rule.slug, "root", `${why.considered.length - 1} rules before it`]) want(answer.includes(part), `the answer lacks ${part}: ${answer}`);
+  same(await page.$$eval("table:has(tr.last) tbody tr", (all) => all.length - 1), list.lines.filter((l) => l.direction === "ingress").length, "its rules");
+  await page.click(".answer summary");
+  want((await page.innerText(".answer table")).includes(why.considered[0].reason), "why the first rule did not decide");
+}
+
+async function nodes(page) {
+  const { items } = await ask(`${project}/nodes?limit=50&label_selector=role%3Ddb`);
+  await open(page, "nodes?labels=role%3Ddb", "tbody tr");
+  same(await page.$$eval("tbody tr", (all) => all.map((r) => r.cells[0].innerText)), items.map((n) => n.id), "nodes by labels");
+}
+
+async function live(page) {
+  await open(page, "live", ".stream[data-state=open]");
+  await ask(`${project}/nodes/fresh-1`, { method: "PUT", body: { labels: { env: "prod", nonce: String(Date.now()) }, addresses: ["10.16.200.1"] } });
+  await there(page, ".events > li:first-child:has-text('fresh-1')", "an event, as it happens");
+  await page.click(".events > li:first-child summary");
+  await there(page, ".whole .tag.good", "its verdict");
+  want((await page.innerText(".whole")).includes("root"), "who wrote it");
+}
+
+async function time(page) {
+  const { items } = await ask(`/v1/audit?after=5&limit=20`);
+  await open(page, `time?from=5&to=25`, ".events > li");
+  same(await page.$$eval(".events .seq", (all) => all.map((e) => Number(e.innerText))), items.map((e) => e.seq), "events between two moments");
+  const revisions = (await ask(`${project}/policies/${given.policy}/revisions`)).items;
+  await open(page, `time?from=30&policy=${given.policy}`, ".side ol.rules");
+  same(await page.$$eval(".side code", (all) => all.map((e) => e.innerText)), [revisions.at(-1).id.slice(0, 8), revisions[0].id.slice(0, 8)], "the policy as it was");
+}
+
+async function admission(page) {
+  const decisions = (await ask("/api/v1/decisions?limit=30")).items;
+  await open(page, "admission", ".decisions > li");
+  want((await page.innerText("table >> nth=0")).includes("no-telnet"), "the admission policy");
+  same(await page.$$eval(".decisions .seq", (all) => all.map((e) => Number(e.innerText))), decisions.map((d) => d.seq), "decisions");
+  page.mayFail = true; // what a policy refuses is an answer
+  await page.click("button.primary:has-text('Try')");
+  await there(page, ".answer:has-text('nothing may listen on 23')", "what the present policies say");
+  await page.click("text=a draft");
+  await page.click("button.primary:has-text('Try')");
+  await there(page, ".answer:has-text('not on 23')", "what a draft says");
+  page.mayFail = false;
+}
+
+async function workers(page) {
+  await open(page, "workers", ".partitions");
+  await there(page, "table code");
+  const [s, keys] = [await ask("/v1/status"), await ask("/v1/keys")];
+  const text = await page.innerText("main");
+  for (const part of [s.workers[0].name, s.workers[0].http, keys.items[0].key_id, `${s.partitions.length} of ${s.partitions.length}`]) want(text.includes(part), `workers lack ${part}`);
+}
+
+export const views = { fleet, policies, policy, nodes, node, live, time, admission, workers };
+
+/** Looks at views in a theme; shots: pictures go there. */
+export async function look(page, names, theme, shots) {
+  await page.emulateMedia({ colorScheme: theme });
+  for (const name of names) {
+    await views[name](page);
+    await clean(page, `${name}, ${theme}`);
+    await page.keyboard.press("Escape");
+    if (shots && !["policies", "nodes"].includes(name)) {
+      await page.setViewportSize({ width: 1120, height: 720 });
+      await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)));
+      await page.screenshot({ path: `${shots}/${name}-${theme}.png` });
+      await page.setViewportSize({ width: 1280, height: 860 });
+    }
+  }
+}
+
+/** Each view at the widths of a small phone and of a large screen: nothing is wider than the page. */
+export async function widths(page, names) {
+  for (const width of [320, 3840]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const name of names) {
+      await views[name](page);
+      const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+      want(over <= 0, `${name} is ${over} pixels wider than ${width}`);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 860 });
+}
+
+/** How soon the page paints first, in milliseconds. */
+export async function paint(page) {
+  const all = [];
+  for (let i = 0; i < 5; i++) {
+    await page.goto(given.base + "/ui/fleet");
+    await there(page, "section.counts");
+    all.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime));
+  }
+  measured.firstPaint = Math.round(all.sort((a, b) => a - b)[2]);
+}
