@@ -1,15 +1,12 @@
 package projector
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
@@ -29,8 +26,7 @@ const (
 )
 
 // Rebuild folds log up to and including until, as Run does, into a store that
-// is far behind. Batches are large and enter the store as sorted tables, beside
-// its write-ahead log, and a Feed is handed no edges. A
+// is far behind. Batches are large and enter the store as sorted tables, and a Feed is handed no edges. A
 // crash leaves the store at the end of some batch, from where Run and Rebuild
 // go on alike. The log must reach until. Rebuild must not be called while Run
 // runs.
@@ -88,7 +84,6 @@ func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64
 }
 
 // writeBulk folds entries and puts what comes of them into the store at once.
-// It is durable when writeBulk returns.
 func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -114,64 +109,23 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 	if err != nil {
 		return err
 	}
-	return p.acknowledge(w)
-}
-
-// bulk is a batch that becomes one sorted table. Of a key written twice the
-// later counts.
-type bulk struct {
-	buf    []byte // keys and values, one after the other
-	writes []bulkWrite
-}
-
-type bulkWrite struct {
-	at, key, value int // in buf: where the key begins and how long both are
-	gone           bool
-}
-
-func (b *bulk) reset() { b.buf, b.writes = b.buf[:0], b.writes[:0] }
-
-// Set implements sink.
-func (b *bulk) Set(key, value []byte, _ *pebble.WriteOptions) error {
-	b.writes = append(b.writes, bulkWrite{at: len(b.buf), key: len(key), value: len(value)})
-	b.buf = append(append(b.buf, key...), value...)
+	p.acknowledge(w)
 	return nil
 }
 
-// Delete implements sink.
-func (b *bulk) Delete(key []byte, _ *pebble.WriteOptions) error {
-	b.writes = append(b.writes, bulkWrite{at: len(b.buf), key: len(key), gone: true})
-	b.buf = append(b.buf, key...)
-	return nil
-}
-
-func (b *bulk) key(w bulkWrite) []byte { return b.buf[w.at : w.at+w.key] }
+// bulk is a batch that becomes one sorted table.
+type bulk struct{ sorted }
 
 // ingest writes the table beside the store and moves it in.
 func (b *bulk) ingest(p *Projector) error {
-	slices.SortFunc(b.writes, func(x, y bulkWrite) int {
-		if c := bytes.Compare(b.key(x), b.key(y)); c != 0 {
-			return c
-		}
-		return y.at - x.at
-	})
 	path := filepath.Join(p.dir, "rebuild.table")
 	file, err := p.fs.Create(path, "rebuild")
 	if err != nil {
 		return fmt.Errorf("make a table of the rebuild: %w", err)
 	}
 	table := sstable.NewWriter(objstorageprovider.NewFileWritable(file), p.pebble.MakeWriterOptions(0, p.db.TableFormat()))
-	for i, w := range b.writes {
-		switch {
-		case i > 0 && bytes.Equal(b.key(w), b.key(b.writes[i-1])):
-		case w.gone:
-			err = table.Delete(b.key(w))
-		default:
-			err = table.Set(b.key(w), b.buf[w.at+w.key:w.at+w.key+w.value])
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("write a table of the rebuild: %w", err), table.Close())
-		}
+	if err := b.into(table.Set, table.Delete); err != nil {
+		return errors.Join(fmt.Errorf("write a table of the rebuild: %w", err), table.Close())
 	}
 	if err := table.Close(); err != nil {
 		return fmt.Errorf("write a table of the rebuild: %w", err)

@@ -2,9 +2,8 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // Checkpoint describes a copy of a store at one moment: which log it was folded
@@ -23,8 +22,10 @@ type Checkpoint struct {
 // The copy holds the kept past of its moment: who opens it stands where this
 // store stood, as if it had slept since.
 func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, error) {
-	// What is still in memory would have to be folded from the write-ahead log
-	// whenever the copy is opened.
+	if !p.roomy() {
+		return Checkpoint{}, fmt.Errorf("checkpoint: %w", errNoHeadroom)
+	}
+	// Most of what is in memory goes to disk while the fold goes on.
 	if err := p.flush(); err != nil {
 		return Checkpoint{}, fmt.Errorf("checkpoint: flush: %w", err)
 	}
@@ -46,7 +47,7 @@ func (p *Projector) checkpoint(ctx context.Context, dir string) (at Checkpoint, 
 	if p.failed != nil {
 		return at, d, p.failed
 	}
-	if err := p.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+	if err := errors.Join(p.flush(), p.db.Checkpoint(dir)); err != nil { // a copy has what is on disk
 		return at, d, err
 	}
 	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created), Base: p.cursor.base}

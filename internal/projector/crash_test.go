@@ -72,22 +72,22 @@ type striker struct {
 	at   atomic.Int64 // writes until then
 	cfg  vfs.CrashCloneCfg
 	left atomic.Pointer[vfs.MemFS] // what the crash left
-	then atomic.Uint64             // what was acknowledged when it struck
-	seen func() uint64             // what is acknowledged
+	then atomic.Uint64             // what was flushed when it struck
+	seen atomic.Uint64             // what is flushed
 }
 
 func (s *striker) strike(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && s.at.Add(-1) == 0 {
-		s.then.Store(s.seen())
+		s.then.Store(s.seen.Load())
 		s.left.Store(s.mem.CrashClone(s.cfg))
 	}
 	return nil
 }
 
 // TestACrashLeavesAPrefixOfTheFold lets a machine lose power at random writes,
-// with none, half or all of what was not synced, and folds on: what was
-// acknowledged is there, and at each sequence the store, its kept past
-// included, is what one fold without a crash holds.
+// with none, half or all of what was not synced, and folds on, now event by event
+// and now in bulk: what was flushed is there, and at each sequence the store, its
+// kept past included, is what one fold without a crash holds.
 func TestACrashLeavesAPrefixOfTheFold(t *testing.T) {
 	var logs []chronicle
 	for i := range 6 {
@@ -104,31 +104,21 @@ func TestACrashLeavesAPrefixOfTheFold(t *testing.T) {
 // crashedFold folds a chronicle over one or more crashes and counts them.
 func crashedFold(t *testing.T, seed uint64, c chronicle) (struck int) {
 	r := rand.New(rand.NewPCG(seed, 4))
-	relaxed := r.IntN(3) == 0 // then a crash may take what was acknowledged, and still no half of a batch
 	fs := vfs.NewCrashableMem()
 	for life := 0; ; life++ {
 		s := &striker{mem: fs, cfg: vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[r.IntN(3)], RNG: rand.New(rand.NewPCG(seed, uint64(life)))}}
-		var open atomic.Pointer[Projector]
-		s.seen = func() uint64 {
-			if p := open.Load(); p != nil {
-				return p.Applied()
-			}
-			return 0
-		}
 		if life < 3 {
 			s.at.Store(1 + r.Int64N(60))
 		}
-		p, err := Open("store", Options{Partitions: testPartitions, Created: born, Relaxed: relaxed, fs: errorfs.Wrap(fs, errorfs.InjectorFunc(s.strike))})
+		opt := Options{Partitions: testPartitions, Created: born, fs: errorfs.Wrap(fs, errorfs.InjectorFunc(s.strike)), flush: 1 << r.IntN(14), bulk: 5}
+		p, err := Open("store", opt)
 		require.NoError(t, err, "seed %d, life %d", seed, life)
-		open.Store(p)
 		at := int(p.Applied())
 		if at > 0 {
 			require.Equal(t, c.after[at-1], holds(t, p), "seed %d, life %d, at %d", seed, life, at)
 		}
 		for s.left.Load() == nil && at < len(c.msgs) {
-			to := min(len(c.msgs), at+1+r.IntN(8))
-			require.NoError(t, p.Apply(c.msgs[max(0, at-r.IntN(3)):to]))
-			at = to
+			at = c.goOn(t, p, s, r, at)
 		}
 		if s.left.Load() == nil {
 			require.Equal(t, c.after[at-1], holds(t, p), "seed %d, at the end", seed)
@@ -138,18 +128,32 @@ func crashedFold(t *testing.T, seed uint64, c chronicle) (struck int) {
 		require.NoError(t, p.Close()) // on the file system that nobody will see again
 		struck++
 		fs = s.left.Load()
-		if !relaxed {
-			again, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: fs})
-			require.NoError(t, err, "seed %d, life %d", seed, life)
-			require.GreaterOrEqual(t, again.Applied(), s.then.Load(), "seed %d, life %d: acknowledged and lost", seed, life)
-			require.NoError(t, again.Close())
-		}
+		again, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: fs})
+		require.NoError(t, err, "seed %d, life %d", seed, life)
+		require.GreaterOrEqual(t, again.Applied(), s.then.Load(), "seed %d, life %d: flushed and lost", seed, life)
+		require.NoError(t, again.Close())
 	}
+}
+
+// goOn folds a few events more, in one of three ways, and says how far.
+func (c chronicle) goOn(t *testing.T, p *Projector, s *striker, r *rand.Rand, at int) int {
+	to := min(len(c.msgs), at+1+r.IntN(8))
+	switch r.IntN(4) {
+	case 0:
+		require.NoError(t, p.flush())
+		s.seen.Store(p.Applied())
+		return at
+	case 1:
+		require.NoError(t, p.Rebuild(t.Context(), cutLog{batches: [][]streams.Message{c.msgs}}, uint64(to)))
+	default:
+		require.NoError(t, p.Apply(c.msgs[max(0, at-r.IntN(3)):to]))
+	}
+	return to
 }
 
 // TestAnyWriteMayFail lets the k-th write of a small run fail, for every k, in
 // a process of its own: a store that cannot write ends its process. What was
-// acknowledged before is there afterwards, and the fold goes on from it.
+// flushed before is there afterwards, and the fold goes on from it.
 func TestAnyWriteMayFail(t *testing.T) {
 	if k := os.Getenv("EDICT_TEST_FAIL"); k != "" {
 		failAt(t, k, os.Getenv("EDICT_TEST_STORE"), events(1))
@@ -162,14 +166,14 @@ func TestAnyWriteMayFail(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAnyWriteMayFail$", "-test.v")
 		cmd.Env = append(os.Environ(), fmt.Sprint("EDICT_TEST_FAIL=", k), "EDICT_TEST_STORE="+dir)
 		out, err := cmd.CombinedOutput()
-		acknowledged := 0
+		flushed := 0
 		for line := range strings.Lines(string(out)) {
-			_, _ = fmt.Sscanf(line, "acknowledged %d", &acknowledged)
+			_, _ = fmt.Sscanf(line, "flushed %d", &flushed)
 		}
 		p, oerr := Open(dir, Options{Partitions: testPartitions, Created: born})
 		require.NoError(t, oerr, "write %d failed: %s", k, out)
 		at := int(p.Applied())
-		require.GreaterOrEqual(t, at, acknowledged, "write %d failed: acknowledged and lost", k)
+		require.GreaterOrEqual(t, at, flushed, "write %d failed: flushed and lost", k)
 		if at > 0 {
 			require.Equal(t, c.after[at-1], holds(t, p), "write %d failed", k)
 		}
@@ -185,7 +189,7 @@ func TestAnyWriteMayFail(t *testing.T) {
 	require.Positive(t, failed)
 }
 
-// failAt folds with one write that fails, telling what was acknowledged.
+// failAt folds with one write that fails, telling what was flushed.
 func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 	var left atomic.Int64
 	k, err := strconv.ParseInt(which, 10, 64)
@@ -197,16 +201,21 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 		}
 		return nil
 	}))
-	p, err := Open(dir, Options{Partitions: testPartitions, Created: born, fs: fs})
+	p, err := Open(dir, Options{Partitions: testPartitions, Created: born, fs: fs, flush: 200})
 	if err != nil {
-		return // and nothing was acknowledged
+		return // and nothing was flushed
 	}
 	for at := 0; at < len(msgs); at += 3 {
 		to := min(at+3, len(msgs))
 		if p.Apply(msgs[at:to]) != nil {
 			return
 		}
-		fmt.Println("acknowledged", to)
+		if at%4 == 0 {
+			if p.flush() != nil {
+				return
+			}
+			fmt.Println("flushed", to)
+		}
 	}
 	if p.Close() == nil && left.Load() > 0 {
 		fmt.Println("nothing failed")
@@ -220,7 +229,7 @@ func TestAStoreOpensAfterAPowerFailureInItsFirstMoments(t *testing.T) {
 		for draw := range uint64(2) {
 			fs := vfs.NewCrashableMem()
 			require.NoError(t, disk{fs}.open(t).Close())
-			s := &striker{mem: fs, cfg: vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(draw, 10))}, seen: func() uint64 { return 0 }}
+			s := &striker{mem: fs, cfg: vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(draw, 10))}}
 			s.at.Store(k)
 			require.NoError(t, disk{errorfs.Wrap(fs, errorfs.InjectorFunc(s.strike))}.open(t).Close())
 			if s.left.Load() == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/policy"
@@ -27,7 +28,7 @@ func TestTheDigestsBytesStandStill(t *testing.T) {
 		require.Equal(t, "applied", verdict(t, p, j.add(e)))
 	}
 	for _, prefix := range []byte{keyRete, keyArtifacts, keyRelease} { // whole, whatever they are
-		require.NoError(t, p.db.Set([]byte{prefix, 'k'}, []byte{prefix, 'v'}, nil))
+		require.NoError(t, p.db.Set([]byte{prefix, 'k'}, []byte{prefix, 'v'}, pebble.NoSync))
 	}
 	d, err := p.Digest(t.Context())
 	require.NoError(t, err)

@@ -134,7 +134,7 @@ func TestReadersMayLookWhileTheFoldGoesOn(t *testing.T) {
 }
 
 // TestAFullDiskIsWaitedOut lets every write fail for want of space until there
-// is some again.
+// is some again. The fold waits, its readers do not.
 func TestAFullDiskIsWaitedOut(t *testing.T) {
 	var full atomic.Bool
 	waiting, room := make(chan struct{}), make(chan struct{})
@@ -144,7 +144,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 		}
 		return nil
 	}))
-	p, err := Open("store", Options{Partitions: testPartitions, Created: time.Unix(1, 0), fs: fs, Full: func() {
+	p, err := Open("store", Options{Partitions: testPartitions, Created: time.Unix(1, 0), fs: fs, flush: 1, Full: func() {
 		close(waiting)
 		<-room
 	}})
@@ -153,14 +153,21 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	verdict(t, p, j.add(update(t, 1, 1, "a", "role", "web")))
 	full.Store(true)
 	applied := make(chan error, 1)
-	next := j.add(update(t, 2, 1, "b", "role", "web"))
-	go func() { applied <- p.Apply([]streams.Message{next}) }()
+	second, third := j.add(update(t, 2, 1, "b", "role", "web")), j.add(update(t, 3, 1, "c", "role", "web"))
+	go func() { // the first flush begins before the second event, the next one before the third
+		applied <- errors.Join(p.Apply([]streams.Message{second}), p.Apply([]streams.Message{third}))
+	}()
 	<-waiting
+	require.NoError(t, p.Wait(t.Context(), 2))
 	p.Read(func(v *View) { require.Equal(t, 2, v.Counts().Nodes) }) // readers do not wait
-	require.Equal(t, uint64(1), p.Applied(), "nothing that is not on disk is shown as applied")
+	select {
+	case <-applied:
+		t.Fatal("the fold goes on though nothing reaches the disk")
+	default:
+	}
 	full.Store(false)
 	close(room)
 	require.NoError(t, <-applied)
-	require.Equal(t, uint64(2), p.Applied())
+	require.Equal(t, uint64(3), p.Applied())
 	require.NoError(t, p.Close())
 }

@@ -101,6 +101,8 @@ func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) 
 		f.roster = f.seq
 		artifactFold(f).recordAll(n, false)
 		f.move(n, nil)
+	} else {
+		n.recent.forget(ev.ID) // it is the newest again
 	}
 	f.remember(n, ev.ID, nil)
 	return v

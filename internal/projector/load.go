@@ -56,7 +56,7 @@ func (p *Projector) loadSchema() (fresh bool, err error) {
 		b := p.db.NewBatch()
 		defer b.Close()
 		schema := appendU32(appendU32(nil, SchemaVersion), uint32(p.opt.Partitions))
-		err = errors.Join(b.Set(schemaKey(), schema, nil), b.Set(cursorKey(), p.cursor.append(nil), nil), b.Commit(pebble.Sync))
+		err = errors.Join(b.Set(schemaKey(), schema, nil), b.Set(cursorKey(), p.cursor.append(nil), nil), b.Commit(pebble.NoSync), p.flush())
 		return true, err
 	}
 	if err != nil {
@@ -148,7 +148,7 @@ func (l *loader) takeBase() error {
 		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("event ids of that log count from %d, of this one from %d", have, l.opt.Base)}
 	case have < l.opt.Base:
 		l.cursor.base = l.opt.Base
-		return l.db.Set(cursorKey(), l.cursor.append(nil), pebble.Sync)
+		return errors.Join(l.db.Set(cursorKey(), l.cursor.append(nil), pebble.NoSync), l.flush())
 	}
 	return nil
 }
@@ -287,9 +287,9 @@ func (l *loader) usage() error {
 	})
 }
 
-// pebbleLog passes on what an operator should see. A write-ahead log that
-// cannot be written leaves Pebble unusable: the process ends, and the next one
-// folds again from what is on disk.
+// pebbleLog passes on what an operator should see. A store that cannot write its
+// manifest is unusable: the process ends, and the next one folds again from what is
+// on disk.
 type pebbleLog struct{ log *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

@@ -27,6 +27,9 @@ func Open(dir string, opt Options) (*Projector, error) {
 	if opt.bulk == 0 {
 		opt.bulk = bulkEvents
 	}
+	if opt.flush == 0 {
+		opt.flush = flushBytes
+	}
 	if opt.fs == nil {
 		opt.fs = vfs.Default
 	}
@@ -63,12 +66,7 @@ func (p *Projector) openDB() (err error) {
 	}
 	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
 	p.pebble.EventListener.DataCorruption = p.meet
-	p.pebble.EventListener.BackgroundError = func(err error) {
-		select {
-		case p.unflushed <- err:
-		default:
-		}
-	}
+	p.listenToFlushes(p.pebble.EventListener)
 	p.pebble.EnsureDefaults()
 	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
 		return errors.Join(unreadable(p.dir, fmt.Errorf("open store: %w", err)), p.lock.Close())
@@ -80,7 +78,8 @@ func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Optio
 	opts := &pebble.Options{
 		FormatMajorVersion:    formatVersion,
 		CacheSize:             64 << 20,
-		MemTableSize:          32 << 20,
+		DisableWAL:            true,
+		MemTableSize:          memTable,
 		L0CompactionThreshold: 8, // a rebuild writes faster than it is read
 		FS:                    fs,
 		Lock:                  lock,
@@ -94,32 +93,15 @@ func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Optio
 	return opts
 }
 
-// Close flushes, so that the next start need not replay the write-ahead log.
-// Where the disk has no room for that, it does without.
+// Close flushes, so that the next start need not fold it again. Where the disk has no
+// room for that, it does without.
 func (p *Projector) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(p.flush(), p.db.Close(), p.lock.Close())
-}
-
-// flush tries once: Pebble itself tries for ever, and panics when the
-// write-ahead log cannot be ended. What it would write is in that log.
-func (p *Projector) flush() error {
-	if p.opt.Headroom != nil && !p.opt.Headroom() {
-		return nil
+	var err error
+	if p.roomy() {
+		err = p.flush()
 	}
-	select {
-	case <-p.unflushed: // long ago
-	default:
-	}
-	flushed, err := p.db.AsyncFlush()
-	if err != nil {
-		return err
-	}
-	select {
-	case <-flushed:
-		return nil
-	case err := <-p.unflushed:
-		return err
-	}
+	p.asked.Store(true) // what is under way now may fail
+	return errors.Join(err, p.db.Close(), p.lock.Close())
 }

@@ -14,7 +14,7 @@ type Options struct {
 	Partitions int       // of the log; required
 	Created    time.Time // of the log; required
 	First      uint64    // sequence of the log's first event; 0 is 1
-	Relaxed    bool      // leave fsync to the operating system
+	Relaxed    bool      // has no meaning any more
 	Base       uint64    // of the log: what its event ids count from
 	// Past is how far back, by the log's time, it is kept what nodes lost; 0: 7 days.
 	Past time.Duration
@@ -36,8 +36,9 @@ type Options struct {
 	// ends with a *streams.DamagedError where it differs; see Witness.
 	Links []streams.Link
 
-	fs   vfs.FS // nil: the disk; tests put memory in its place
-	bulk int    // events in a batch of a rebuild; 0: 50,000
+	fs    vfs.FS // nil: the disk; tests put memory in its place
+	bulk  int    // events in a batch of a rebuild; 0: 50,000
+	flush int    // bytes that are folded between flushes; 0: flushBytes
 }
 
 // Metrics is called with what the fold did. The zero value does nothing.
@@ -46,7 +47,7 @@ type Metrics struct {
 	Folded func(events int, seconds float64)
 	// Rejected is called for each rejected event with its code.
 	Rejected func(code string)
-	// Traced is called once a batch is on disk, for each run of its events
+	// Traced is called once a batch is in the store, for each run of its events
 	// that carry one trace.
 	Traced func(Traced)
 }

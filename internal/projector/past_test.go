@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -385,7 +386,7 @@ func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 	p := d.open(t)
 	first := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
 	verdict(t, p, j.add(first))
-	require.NoError(t, p.db.Delete(payloadKey(compiler.Compile(first.Revision.Rules).Fingerprint), nil))
+	require.NoError(t, p.db.Delete(payloadKey(compiler.Compile(first.Revision.Rules).Fingerprint), pebble.NoSync))
 	require.NoError(t, p.Close())
 	p = d.open(t)
 	defer p.Close()

@@ -13,7 +13,8 @@ type progress struct {
 	changed chan struct{}
 }
 
-// Applied is the last sequence folded and on disk.
+// Applied is the last sequence folded, as readers see it. A crash may take the store
+// back to an earlier one, from where it folds again.
 func (p *progress) Applied() uint64 { return p.applied.Load() }
 
 // Changed returns a channel that is closed when Applied next rises. Take it

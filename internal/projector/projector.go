@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,11 +28,14 @@ type Projector struct {
 	pebble *pebble.Options // the store's, for tables made beside it
 	log    *slog.Logger
 
-	unflushed chan error // what a flush or a compaction failed with, the first not asked for
+	unflushed chan error  // what a flush or a compaction failed with, the first not asked for
+	asked     atomic.Bool // somebody waits for a flush, and hears when it fails
+	flusher   flusher     // of whoever folds
 
 	// Under the lock of the model:
 	scratch  scratch // for the next batch
 	writer   writer
+	writes   sorted // of the batch being folded
 	feed     Feed
 	reported uint64
 	rejected uint64 // of the last rejection that may not be reported
@@ -61,9 +65,7 @@ func (p *Projector) Apply(msgs []streams.Message) error {
 		if err != nil {
 			return err
 		}
-		if err := p.acknowledge(w); err != nil {
-			return err
-		}
+		p.acknowledge(w)
 		entries = entries[len(w.made):]
 	}
 	return stop
@@ -98,28 +100,25 @@ func prepareFrom(msgs []streams.Message, next uint64) ([]entry, error) {
 	return entries, nil
 }
 
-// written is a batch that memory and Pebble hold, and the disk perhaps not yet.
+// written is a batch that memory and Pebble hold.
 type written struct {
-	batch *pebble.Batch // nil: there was nothing to write, or a table took it
-	taken int64         // bytes, of the budget of those unsynced
 	began time.Time
 	made  []Verdict
 	trace []Traced
 }
-
-// batchBytesPerEvent is about what an event of a busy log takes in a batch. A batch
-// that grows copies what it holds each time.
-const batchBytesPerEvent = 640
 
 // maxBatchBytes is the size at which a batch ends though there is more to fold. One
 // event may change hundreds of rows, and readers wait until the batch is written. It
 // is far below the size of a memtable: a larger batch would become a table of its own.
 const maxBatchBytes = 4 << 20
 
-// write folds under the lock, one batch: of entries, as many as w has verdicts.
-// The disk's acknowledgement is awaited by acknowledge, outside of it.
+// write folds under the lock, one batch: of entries, as many as w has verdicts. Others
+// hear of it by acknowledge, outside of it.
 func (p *Projector) write(entries []entry) (w written, err error) {
 	w.began = time.Now()
+	if err := p.makeRoom(); err != nil {
+		return w, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed != nil || len(entries) == 0 {
@@ -130,29 +129,35 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		mode = edgesFold
 	}
 	var changes Batch
-	w.batch = p.db.NewBatchWithSize(64<<10 + batchBytesPerEvent*len(entries))
-	changes, w.made, err = p.foldAll(w.batch, mode, entries, func() bool { return w.batch.Len() >= maxBatchBytes })
+	p.writes.reset()
+	changes, w.made, err = p.foldAll(&p.writes, mode, entries, func() bool { return p.writes.size() >= maxBatchBytes })
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
 	fault.Pass(fault.CommitBefore)
-	switch {
-	case err != nil:
-	case p.opt.Relaxed:
-		err = p.db.Apply(w.batch, pebble.NoSync)
-	default:
-		err = p.db.ApplyNoSyncWait(w.batch, pebble.Sync)
+	if err == nil {
+		err = p.store(&p.writes)
 	}
 	if err != nil {
-		p.failed = errors.Join(err, w.batch.Close())
+		p.failed = err
 		return w, p.failed
 	}
 	p.hand(changes)
 	return w, nil
 }
 
-// hand gives a batch to the feed. The disk need not have it
-// yet: event ids come from the log.
+// store puts a batch into the store, all of it or nothing.
+func (p *Projector) store(writes *sorted) error {
+	b, err := writes.batch(p.db)
+	if err == nil {
+		p.flusher.wrote(b.Len())
+		err = p.db.Apply(b, pebble.NoSync)
+	}
+	return errors.Join(err, b.Close())
+}
+
+// hand gives a batch to the feed. The disk need not have it: event ids come from the
+// log.
 func (p *Projector) hand(b Batch) {
 	if p.feed != nil {
 		p.feed.Take(b)
@@ -177,21 +182,9 @@ const (
 	bulkFold              // a rebuild
 )
 
-// acknowledge waits until the batch is durable and makes it visible. Batches
-// are acknowledged in the order they were written.
-func (p *Projector) acknowledge(w written) (err error) {
-	if w.batch != nil {
-		if !p.opt.Relaxed {
-			err = w.batch.SyncWait()
-		}
-		err = errors.Join(err, w.batch.Close())
-	}
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.failed = err
-		return err
-	}
+// acknowledge makes a batch visible. Batches are acknowledged in the order they were
+// written.
+func (p *Projector) acknowledge(w written) {
 	fault.Pass(fault.CommitAfter)
 	p.announce(w.made)
 	if p.opt.Metrics.Folded != nil {
@@ -199,16 +192,6 @@ func (p *Projector) acknowledge(w written) (err error) {
 	}
 	for _, t := range w.trace {
 		p.opt.Metrics.Traced(t)
-	}
-	return nil
-}
-
-// abandon waits for a batch that must not be seen, because the one before it
-// did not reach the disk.
-func (w written) abandon() {
-	if w.batch != nil {
-		_ = w.batch.SyncWait() // the failure before it is the one to report
-		_ = w.batch.Close()
 	}
 }
 
@@ -263,7 +246,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 // unbounded never ends a batch.
 func unbounded() bool { return false }
 
-// announce makes a durable batch visible: verdicts first, then the cursor.
+// announce makes a batch visible: verdicts first, then the cursor.
 func (p *Projector) announce(made []Verdict) {
 	if len(made) == 0 {
 		return

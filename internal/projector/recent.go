@@ -27,13 +27,17 @@ func (r recent) has(event uuid.UUID) bool { return len(r) > 0 && slices.Contains
 
 // add adds the event that is the newest no more, and lets go of the oldest.
 func (r *recent) add(event uuid.UUID) {
-	mark := markOf(event)
-	if i := slices.Index(*r, mark); i >= 0 { // a removal met again while the node was gone
-		*r = slices.Delete(*r, i, i+1)
-	} else if len(*r) == recentEvents {
+	if len(*r) == recentEvents {
 		*r = slices.Delete(*r, 0, 1)
 	}
-	*r = append(*r, mark)
+	*r = append(*r, markOf(event))
+}
+
+// forget takes an event out that is to come again.
+func (r *recent) forget(event uuid.UUID) {
+	if i := slices.Index(*r, markOf(event)); i >= 0 {
+		*r = slices.Delete(*r, i, i+1)
+	}
 }
 
 // append appends the marks behind their number. The digest, which has none, hashes

@@ -41,5 +41,5 @@ func TestWhatIsRememberedOfANodeIsBounded(t *testing.T) {
 		require.Equal(t, "duplicate", verdict(t, p, j.add(leave(2, 1, "a"))))
 	}
 	require.Equal(t, CodeStaleEvent, verdict(t, p, j.add(update(t, 1, 1, "a"))), "they push nothing out")
-	require.Len(t, p.state.nodes["a"].recent, 3)
+	require.Len(t, p.state.nodes["a"].recent, 2)
 }

@@ -23,19 +23,11 @@ type getter interface {
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
 }
 
-// A fold under way: so many batches may be prepared before their turn, and so
-// many wait for the disk. One sync acknowledges all that were written before
-// it, so a slow disk is waited for together.
+// So many batches may be prepared before their turn, and they are bounded by what
+// they weigh, too: a few large events are as much as a hundred thousand small ones.
 const (
 	preparedAhead = 2
-	maxUnsynced   = 16
-)
-
-// They are bounded by what they weigh, too: a few large events are as much as a
-// hundred thousand small ones.
-const (
 	preparedBytes = 16 << 20
-	unsyncedBytes = 32 << 20
 )
 
 // prepared is a batch made ready for the fold; err is what follows it.
@@ -64,9 +56,7 @@ func (b budget) give(taken int64) { b.left.Release(taken) }
 
 // Run checks that log is the one the store was folded from, then folds until
 // ctx ends, when it returns nil. What the log yields is decoded while what came
-// before it is folded, and folded while what came before that is synced;
-// Applied rises only with what is on disk. A log that does not answer is asked
-// again.
+// before it is folded. A log that does not answer is asked again.
 func (p *Projector) Run(ctx context.Context, log Log) error {
 	err := streams.UntilAnswered(ctx, func() error { return p.Verify(ctx, log) })
 	switch {
@@ -78,40 +68,16 @@ func (p *Projector) Run(ctx context.Context, log Log) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batches := make(chan prepared, preparedAhead)
-	ahead, behind := newBudget(preparedBytes), newBudget(unsyncedBytes)
+	ahead := newBudget(preparedBytes)
 	go func() {
 		defer close(batches)
 		prepareAll(ctx, log, p.newVerifier(), batches, ahead)
 	}()
-	unsynced := make(chan written, maxUnsynced)
-	synced := make(chan error, 1)
-	go func() { synced <- p.acknowledgeEach(unsynced, behind, cancel) }()
-	err = p.foldEach(batches, ahead, unsynced, behind)
-	close(unsynced)
+	err = p.foldEach(batches, ahead)
 	cancel()
 	for range batches { // its reader is to have ended, too
 	}
-	if failed := <-synced; failed != nil {
-		return p.sound(failed)
-	}
 	return p.sound(err)
-}
-
-// acknowledgeEach makes batches visible as they become durable, and stops the
-// fold when one cannot. The rest is waited for all the same: who closes the
-// store must find no write of ours under way.
-func (p *Projector) acknowledgeEach(unsynced <-chan written, behind budget, stop func()) (err error) {
-	for w := range unsynced {
-		behind.give(w.taken)
-		if err != nil {
-			w.abandon()
-			continue
-		}
-		if err = p.acknowledge(w); err != nil {
-			stop()
-		}
-	}
-	return err
 }
 
 // prepareAll makes ready what the log yields from where v stands on, until ctx
@@ -183,27 +149,40 @@ func (g *gathering) after(ctx context.Context, n int) {
 	}
 }
 
-// foldEach writes batches until there are no more, or one cannot be.
-func (p *Projector) foldEach(batches <-chan prepared, ahead budget, unsynced chan<- written, behind budget) error {
-	for b := range batches {
-		ahead.give(b.taken)
-		for len(b.entries) > 0 {
-			w, err := p.write(b.entries)
-			if err != nil {
+// foldEach writes batches until there are no more, or one cannot be. Where nothing
+// comes for a while, what was written is flushed.
+func (p *Projector) foldEach(batches <-chan prepared, ahead budget) error {
+	quiet := time.NewTicker(flushEvery)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-quiet.C:
+			if err := p.makeRoom(); err != nil {
 				return err
 			}
-			if w.batch != nil {
-				// Whoever acknowledges gives it back, whatever becomes of the disk.
-				w.taken, _ = behind.take(context.Background(), w.batch.Len())
+		case b, more := <-batches:
+			if !more {
+				return nil
 			}
-			unsynced <- w
-			b.entries = b.entries[len(w.made):]
-		}
-		if b.err != nil {
-			return b.err
+			ahead.give(b.taken)
+			if err := p.foldBatch(b); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+}
+
+// foldBatch writes one, and returns what follows it.
+func (p *Projector) foldBatch(b prepared) error {
+	for len(b.entries) > 0 {
+		w, err := p.write(b.entries)
+		if err != nil {
+			return err
+		}
+		p.acknowledge(w)
+		b.entries = b.entries[len(w.made):]
+	}
+	return b.err
 }
 
 // next is the sequence the fold waits for.
