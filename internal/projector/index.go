@@ -89,6 +89,15 @@ func (x *index) open(l policy.Label) (key *keyBucket, pair *bucket) {
 	return key, pair
 }
 
+// openTerm returns a term's bucket, made if need be.
+func (x *index) openTerm(t term) *bucket {
+	if t.pair {
+		_, b := x.open(t.Label)
+		return b
+	}
+	return &x.openKey(t.Key).bucket
+}
+
 func (x *index) openKey(name string) *keyBucket {
 	k := x.keys[name]
 	if k == nil {
@@ -133,36 +142,6 @@ func (x *index) leave(i *identity) {
 	}
 }
 
-// rarest returns the rarest term that e requires; ok is false when it requires
-// none. Selectors already filed count as well: in a log that brings its
-// policies before its nodes, every set of identities is still empty.
-func (x *index) rarest(e policy.Expr) (best term, ok bool) {
-	least := 0
-	for i := range e {
-		c := &e[i]
-		var t term
-		switch c.Op {
-		case policy.Equal:
-			t = term{policy.Label{Key: c.Key, Value: c.Values[0]}, true}
-		case policy.In, policy.Exists:
-			t = term{Label: policy.Label{Key: c.Key}}
-		default:
-			continue
-		}
-		if len(e) == 1 {
-			return t, true
-		}
-		cost := 0
-		if b := x.at(t); b != nil {
-			cost = b.identities.len() + len(b.selectors)
-		}
-		if !ok || cost < least {
-			best, least, ok = t, cost, true
-		}
-	}
-	return best, ok
-}
-
 // file makes a selector findable by the identities it can match.
 func (x *index) file(s *selector) {
 	for side, e := range [...]policy.Expr{s.sel.Source, s.sel.Destination} {
@@ -170,38 +149,37 @@ func (x *index) file(s *selector) {
 			s.filed[side] = s.filed[0]
 			break
 		}
-		t, ok := x.rarest(e)
-		switch {
-		case !ok:
+		f := x.rarest(e)
+		if f.Key == "" {
 			x.unindexable.add(s)
 			continue
-		case t.pair:
-			_, pair := x.open(t.Label)
-			pair.selectors.add(s)
-		default:
-			x.openKey(t.Key).selectors.add(s)
 		}
-		s.filed[side] = t
+		for t := range f.terms {
+			x.openTerm(t).selectors.add(s)
+		}
+		s.filed[side] = f
 	}
 }
 
 // unfile undoes file.
 func (x *index) unfile(s *selector) {
 	x.unindexable.remove(s)
-	for _, t := range s.filed {
-		if b := x.at(t); b != nil { // no side need have a term
-			b.selectors.remove(s)
-			x.tidy(t.Label)
+	for side := range s.filed {
+		for t := range s.filed[side].terms {
+			if b := x.at(t); b != nil {
+				b.selectors.remove(s)
+				x.tidy(t.Label)
+			}
 		}
 	}
-	s.filed = [2]term{}
+	s.filed = [2]filing{}
 }
 
 // match returns the identities that a selector matches, which has been filed.
 func (s *state) match(p *project, x *selector) set {
-	out := s.matchTerm(p, x.sel.Source, x.filed[0])
+	out := s.matchFiled(p, x.sel.Source, &x.filed[0])
 	if !x.sel.Source.Equal(x.sel.Destination) && !fault.Always(fault.OneSide) {
-		other := s.matchTerm(p, x.sel.Destination, x.filed[1])
+		other := s.matchFiled(p, x.sel.Destination, &x.filed[1])
 		out.join(&other)
 	}
 	x.scope.cut(s, p, &out)
@@ -210,34 +188,25 @@ func (s *state) match(p *project, x *selector) set {
 
 // matchSide returns the identities that satisfy one side.
 func (s *state) matchSide(p *project, e policy.Expr) set {
-	t, _ := p.index.rarest(e)
-	return s.matchTerm(p, e, t)
+	f := p.index.rarest(e)
+	return s.matchFiled(p, e, &f)
 }
 
-// matchTerm goes by the rarest term that e requires; the zero term is none. A
-// few candidates are tried one by one; of many, whole sets are joined and cut.
-// The set returned is the caller's own.
-func (s *state) matchTerm(p *project, e policy.Expr, t term) set {
-	if t.Key == "" {
+// matchFiled goes by the rarest filing of e. A few candidates are tried one by one; of
+// many, whole sets are joined and cut. The set returned is the caller's own.
+func (s *state) matchFiled(p *project, e policy.Expr, f *filing) set {
+	if f.Key == "" {
 		return p.index.cut(p.index.all.clone(), e)
 	}
-	b := p.index.at(t)
-	if b == nil {
-		return set{}
+	may := p.index.candidates(f)
+	if len(e) == 1 {
+		return may
 	}
-	if len(e) == 1 && e[0].Op != policy.In {
-		return b.identities.clone()
+	if may.big != nil {
+		return p.index.cut(may, e)
 	}
-	if b.identities.big != nil {
-		return p.index.cut(b.identities.clone(), e)
-	}
-	var hits set
-	for _, i := range b.identities.small {
-		if e.Matches(s.identities[i].labels) {
-			hits.small = append(hits.small, i)
-		}
-	}
-	return hits
+	may.small = slices.DeleteFunc(may.small, func(i uint32) bool { return !e.Matches(s.identities[i].labels) })
+	return may
 }
 
 // cut takes from in the identities that some clause does not hold for.

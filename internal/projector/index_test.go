@@ -59,3 +59,17 @@ func TestAMatchBySetsIsAMatchOneByOne(t *testing.T) {
 		require.Empty(rt, p.index.keys, "an empty index keeps nothing, and what it gave away is not its own")
 	})
 }
+
+// TestASelectorOfSeveralValuesIsFoundByEach looks at where the index has it: a label
+// set with another value of the key must not be tried against it.
+func TestASelectorOfSeveralValuesIsFoundByEach(t *testing.T) {
+	p := newState(testPartitions).project(tenant(1))
+	s := &selector{sel: policy.Selector{Source: expr(t, "role in (db,web)"), Destination: expr(t, "role in (db,web)")}}
+	p.index.file(s)
+	k := p.index.keys["role"]
+	require.Empty(t, k.selectors)
+	require.Equal(t, bucketSelectors{s}, k.values["web"].selectors)
+	require.Equal(t, bucketSelectors{s}, k.values["db"].selectors)
+	p.index.unfile(s)
+	require.Empty(t, p.index.keys)
+}

@@ -178,7 +178,7 @@ func (w *withdrawn) size() int { return recordSize + len(w.kind) + len(w.name) }
 func (l *lost) file() {
 	proj := l.policy.project
 	for side, e := range [...]policy.Expr{l.sel.Source, l.sel.Destination} {
-		t, _ := proj.index.rarest(e) // the zero term: it requires no label
+		t := proj.index.rarest(e).term // the zero term: it requires no label
 		l.filed[side] = t
 		if side == 0 || t != l.filed[0] {
 			proj.lost[t] = append(proj.lost[t], l)

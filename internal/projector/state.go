@@ -165,7 +165,7 @@ type selector struct {
 	scope      *scope // nil: all label sets
 	identities set
 	policies   []*policyState // whose head uses it, and arms of rollouts
-	filed      [2]term        // where the index finds it, by side
+	filed      [2]filing      // where the index finds it, by side
 	generation uint64         // sequence at which a head that uses it last changed
 	mark       uint32
 }
