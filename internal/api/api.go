@@ -84,11 +84,11 @@ func New(d Deps) http.Handler {
 }
 
 // Split is New in two handlers: admin serves the operators' routes, front all
-// others, and both what supervisors ask.
+// others, and both what supervisors ask, and what any principal may, such as who it is.
 func Split(d Deps) (front, admin http.Handler) {
 	p, all := assemble(d)
 	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
-	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.authored() || r.Needs == access.Anyone })
+	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.authored() || r.Needs == access.Anyone || r.Needs == access.Known })
 	at.elsewhere, at.address = operators, "--http"
 	operators.elsewhere, operators.address = at, "--admin"
 	return at, operators

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,17 @@ func (p *realPlane) openAndCloseSession(t *testing.T) {
 	_, err = p.OpenSession(t.Context(), "none")
 	require.NoError(t, err)
 	require.NoError(t, p.CloseSession(t.Context()))
+}
+
+// TestAConsoleAtEitherAddressKnowsWhoItIs: where operators' routes have an address of their
+// own, the console there opens sessions and asks who it is, too.
+func TestAConsoleAtEitherAddressKnowsWhoItIs(t *testing.T) {
+	front, admin := api.Split(newPlane(t).deps)
+	for _, h := range []http.Handler{front, admin} {
+		for _, asked := range [][2]string{{"GET", "/v1/access/self"}, {"POST", "/v1/session-links"}, {"DELETE", "/v1/session"}} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), asked[0], asked[1], nil))
+			require.Less(t, w.Code, 300, "%s", w.Body)
+		}
+	}
 }

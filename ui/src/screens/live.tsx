@@ -1,14 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { address, type Schemas } from "../api/call";
+import { address } from "../api/call";
 import type { operations } from "../api/schema";
 import { follow, type StreamState } from "../api/follow";
 import { Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
+import { Changed, type Changing } from "../parts/change";
 import { word } from "../parts/command";
 import { ask, asked, project, projectFlag } from "../state/route";
 import { clock, exact } from "../state/time";
 import { may } from "../state/who";
 
-export type LogEvent = Schemas["LogEvent"];
+export type LogEvent = Changing;
 
 const kept = 300;
 type EventType = NonNullable<NonNullable<operations["followEvents"]["parameters"]["query"]>["type"]>;
@@ -135,5 +136,5 @@ function Whole({ of: e }: { of: LogEvent }) {
     ["Event id", <code>{e.event_id}</code>],
     ["Subject", <code>{e.subject}</code>],
   ];
-  return <dl class="whole">{lines.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+  return <dl class="whole">{lines.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}<Changed of={e} /></dl>;
 }

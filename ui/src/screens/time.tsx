@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { eventsBetween } from "../api/past";
-import { Failure, Head, Part, Tag, When } from "../parts/bits";
+import { Failure, Head, Labels, Part, Tag, When } from "../parts/bits";
 import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
 import { useLoad } from "../state/load";
@@ -66,6 +66,7 @@ function Between({ from, to }: { from: number; to: number }) {
         <button>Show</button>
       </form>
       {policy && <AsItWas policy={policy} from={from} to={to} />}
+      {node && !policy && <NodeAsItWas node={node} from={from} to={to} />}
       <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
         <Failure error={between.error} />
         {events?.length === 0 && <p class="quiet">Nothing happened between these moments.</p>}
@@ -98,6 +99,29 @@ function AsItWas({ policy, from, to }: { policy: string; from: number; to: numbe
   );
 }
 
+// NodeAsItWas shows a node's facts at both moments, as its events say.
+function NodeAsItWas({ node, from, to }: { node: string; from: number; to: number }) {
+  const found = useLoad(`as it was ${node} ${from} ${to}`, (signal) => eventsBetween(eventsAddress({ node }), 0, to, 2000, signal));
+  const at = (seq: number) => found.data && { last: (found.data.events as LogEvent[]).filter((e) => e.seq <= seq && e.verdict === "applied").at(-1) };
+  return (
+    <Part title="The node as it was" note="its labels and addresses">
+      <Failure error={found.error} />
+      <div class="columns">{[from, to].map((seq) => <FactsThen key={seq} at={seq} of={at(seq)} />)}</div>
+    </Part>
+  );
+}
+
+function FactsThen({ at, of }: { at: number; of: { last: LogEvent | undefined } | undefined }) {
+  const n = of?.last?.change?.node;
+  return (
+    <div class="side">
+      <p><Tag is="plain">{`after ${count(at)}`}</Tag> {of && (!of.last || n?.removed) && <span class="muted">not there</span>} {of?.last && <span class="muted">since {count(of.last.seq)}</span>}</p>
+      {n && !n.removed && <><Labels of={n.labels ?? {}} /><p class="mono">{(n.addresses ?? []).join(" ")}</p></>}
+      {of?.last && !n && <p class="muted">The plane does not keep what this event changed.</p>}
+    </div>
+  );
+}
+
 // lineage are the revisions that were the head, oldest first.
 function lineage(all: Schemas["Revision"][], head: string): Schemas["Revision"][] {
   const by = new Map(all.map((r) => [r.id, r]));
@@ -106,10 +130,13 @@ function lineage(all: Schemas["Revision"][], head: string): Schemas["Revision"][
   return chain;
 }
 
-// inForce is the head after a sequence: the newest revision that was made before the policy's last event up to there.
+// inForce is the head after a sequence: what the policy's last event up to there made of it, or, where the plane does not
+// know that any more, the newest revision that was made before that event.
 function inForce(chain: Schemas["Revision"][], events: LogEvent[], seq: number): Schemas["Revision"] | undefined {
-  const last = events.filter((e) => e.seq <= seq && e.verdict === "applied").at(-1);
-  return last && chain.filter((r) => Date.parse(r.created_at) <= Date.parse(last.time)).at(-1);
+  const before = events.filter((e) => e.seq <= seq && e.verdict === "applied");
+  const named = before.filter((e) => e.change?.policy).at(-1)?.change?.policy?.revision_id;
+  const last = before.at(-1);
+  return chain.find((r) => r.id === named) ?? (last && chain.filter((r) => Date.parse(r.created_at) <= Date.parse(last.time)).at(-1));
 }
 
 function Side({ at, of }: { at: number; of: Schemas["Revision"] | undefined }) {

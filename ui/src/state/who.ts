@@ -1,5 +1,5 @@
 import { computed, signal } from "@preact/signals";
-import { call, type Schemas } from "../api/call";
+import { call, Refused, type Schemas } from "../api/call";
 import * as connection from "./connection";
 import { project, usualProject } from "./route";
 
@@ -11,11 +11,14 @@ const relations = computed(() => self.value?.relations ?? []);
 /** Whether access is not configured: everybody may do anything. */
 export const open = computed(() => self.value !== null && !self.value.kind);
 
+// Whether the routes of the whole plane are at another address than the page.
+const elsewhere = signal(false);
+
 const has = (...names: string[]) => open.value || names.some((n) => relations.value.includes(n));
 
 /** What may be asked; the plane decides all the same. */
 export const may = {
-  readPlane: computed(() => has("plane#read", "plane#admin")),
+  readPlane: computed(() => has("plane#read", "plane#admin") && !elsewhere.value),
   administer: computed(() => has("plane#admin")),
   operate: computed(() => has("plane#admin", `project:${project.value}#operator`)),
   seeProject: computed(() => has("plane#admin", `project:${project.value}#operator`, `project:${project.value}#read`)),
@@ -25,6 +28,15 @@ export const may = {
 
 /** The projects that its relations name. */
 export const projects = computed(() => [...new Set(relations.value.filter((r) => r.startsWith("project:")).map((r) => r.slice("project:".length).split("#")[0]!))]);
+
+async function planeIsElsewhere(): Promise<boolean> {
+  try {
+    await call("countNodes", { query: { limit: 1 } });
+    return false;
+  } catch (err) {
+    return err instanceof Refused && err.problem.code === "route_not_found";
+  }
+}
 
 /** Opens the session of the link that the page came by, if it did, and asks who it is. */
 export async function begin(): Promise<void> {
@@ -37,7 +49,9 @@ export async function begin(): Promise<void> {
     return;
   }
   try {
-    self.value = await call("getSelf");
+    const who = await call("getSelf");
+    if (!who.kind || who.relations.some((r) => r.startsWith("plane#"))) elsewhere.value = await planeIsElsewhere();
+    self.value = who;
     if (projects.value.length > 0 && !projects.value.includes(usualProject.value) && !may.readPlane.value) usualProject.value = projects.value[0]!;
   } catch {
     // said by the page: there is no session, or no plane

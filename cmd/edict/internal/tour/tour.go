@@ -102,7 +102,7 @@ func (t *tour) steps(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintf(t.opt.Out, "\nThe plane goes on serving until it is interrupted. Try:\n"+
-		"  export EDICT_SERVER=%s\n  edict status\n  edict policy list\n  edict node watch %s\n", t.client.Server(), t.world.nodes[0].ID)
+		"  export EDICT_SERVER=%s\n  edict ui\n  edict status\n  edict policy list\n  edict node watch %s\n", t.client.Server(), t.world.nodes[0].ID)
 	<-ctx.Done()
 	return nil
 }
