@@ -88,7 +88,9 @@ func New(d Deps) http.Handler {
 func Split(d Deps) (front, admin http.Handler) {
 	p, all := assemble(d)
 	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
-	operators := newDispatcher(p, all, func(r Route) bool { return r.Admin() || r.authored() || r.Needs == access.Anyone || r.Needs == access.Known })
+	operators := newDispatcher(p, all, func(r Route) bool {
+		return r.Admin() || r.authored() || r.Needs == access.Anyone || r.Needs == access.Known
+	})
 	at.elsewhere, at.address = operators, "--http"
 	operators.elsewhere, operators.address = at, "--admin"
 	return at, operators
