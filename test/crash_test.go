@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	kills        = flag.Int("kills", 6, "how often a plane under load is killed with kill -9")
+	kills        = flag.Int("kills", 5, "how often a plane under load is killed with kill -9")
 	clusterKills = flag.Int("cluster.kills", 2, "how often a worker of a cluster under load is")
 	crashSeed    = flag.Uint64("crash.seed", 1, "what the moments are drawn from")
 )

@@ -231,7 +231,7 @@ func TestManyDecisionsAreReadInPieces(t *testing.T) {
 func TestAPageOfLargeDecisionsIsBounded(t *testing.T) {
 	log := &decided{}
 	var want []uint64
-	for seq := uint64(30); seq > 0; seq-- {
+	for seq := uint64(12); seq > 0; seq-- {
 		want = append(want, seq)
 		log.add(t, resource.Decision{Outcome: "rejected", Reason: strings.Repeat("x", 1<<20)})
 	}
