@@ -102,6 +102,7 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 			p.failed = b.ingest(p)
 		}
 		if p.failed == nil {
+			w.at = p.cursor.reached()
 			p.hand(changes)
 		}
 		return p.failed
@@ -109,8 +110,7 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 	if err != nil {
 		return err
 	}
-	p.acknowledge(w)
-	return nil
+	return p.acknowledge(w)
 }
 
 // bulk is a batch that becomes one sorted table.

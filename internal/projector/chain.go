@@ -249,15 +249,18 @@ func (p *Projector) Differ(theirs []streams.Link) (seq, agreed uint64) {
 
 func bySeq(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// Verify has the log prove that it still is the one folded: its event at the cursor
-// must exist and continue the chain hash as it did. *OtherLogError when it does not.
+// Verify has the log prove that it still is the one folded: its event at the cursor, or
+// at what was reached beyond it, must exist and continue the chain hash as it did. *OtherLogError when it does not.
 func (p *Projector) Verify(ctx context.Context, log interface {
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
 },
 ) error {
 	p.mu.RLock()
-	c := p.cursor
+	c := p.cursor.reached()
 	p.mu.RUnlock()
+	if p.before.seq > c.seq {
+		c = p.before
+	}
 	if c.seq == 0 {
 		return nil
 	}

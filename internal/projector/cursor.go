@@ -28,6 +28,8 @@ type cursor struct {
 
 func (c cursor) position() Chain { return Chain{c.seq, c.chain, c.older} }
 
+func (c cursor) reached() reached { return reached{c.created, c.seq, c.prev, c.chain} }
+
 // stands is up to where the log is folded: before its first event, wherever that is,
 // a fold lacks nothing.
 func (c cursor) stands() uint64 { return max(c.seq+1, c.first) - 1 }

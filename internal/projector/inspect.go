@@ -21,7 +21,7 @@ type Identity struct {
 	Schema     uint32
 	Partitions int
 	Created    time.Time // of the log
-	Seq        uint64    // the last log sequence folded
+	Seq        uint64    // the last log sequence folded, though a crash took the store back
 	Base       uint64    // of event ids; 0 in a schema that had none
 }
 
@@ -60,6 +60,9 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 	if err != nil {
 		_ = errors.Join(db.Close(), lock.Close()) // of a store that cannot be read
 		return id, false, unreadable(dir, fmt.Errorf("read store %s: %w", dir, err))
+	}
+	if found {
+		id.Seq = max(id.Seq, reachedIn(dir, id.Created))
 	}
 	return id, found, errors.Join(db.Close(), lock.Close())
 }

@@ -44,8 +44,8 @@ func Open(dir string, opt Options) (*Projector, error) {
 	}
 	p.applied.Store(p.cursor.stands())
 	p.witness.begin(p.cursor)
-	if err := p.Witness(opt.Links); err != nil {
-		return nil, errors.Join(err, p.db.Close(), p.lock.Close())
+	if err := cmp.Or(p.openReached(), p.Witness(opt.Links)); err != nil {
+		return nil, errors.Join(err, p.mark.close(), p.db.Close(), p.lock.Close())
 	}
 	return p, nil
 }
@@ -103,5 +103,5 @@ func (p *Projector) Close() error {
 		err = p.flush()
 	}
 	p.asked.Store(true) // what is under way now may fail
-	return errors.Join(err, p.db.Close(), p.lock.Close())
+	return errors.Join(err, p.mark.close(), p.db.Close(), p.lock.Close())
 }

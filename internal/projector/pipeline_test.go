@@ -65,7 +65,7 @@ func TestTheFoldDoesNotWaitForTheDisk(t *testing.T) {
 	var still atomic.Bool
 	moves := make(chan struct{})
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if still.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		if still.Load() && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
 			<-moves
 		}
 		return nil

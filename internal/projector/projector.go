@@ -31,6 +31,8 @@ type Projector struct {
 	unflushed chan error  // what a flush or a compaction failed with, the first not asked for
 	asked     atomic.Bool // somebody waits for a flush, and hears when it fails
 	flusher   flusher     // of whoever folds
+	mark      reachedMark // of whoever folds
+	before    reached     // what an earlier process had, where the store has less
 
 	// Under the lock of the model:
 	scratch  scratch // for the next batch
@@ -65,7 +67,9 @@ func (p *Projector) Apply(msgs []streams.Message) error {
 		if err != nil {
 			return err
 		}
-		p.acknowledge(w)
+		if err := p.acknowledge(w); err != nil {
+			return err
+		}
 		entries = entries[len(w.made):]
 	}
 	return stop
@@ -102,6 +106,7 @@ func prepareFrom(msgs []streams.Message, next uint64) ([]entry, error) {
 
 // written is a batch that memory and Pebble hold.
 type written struct {
+	at    reached
 	began time.Time
 	made  []Verdict
 	trace []Traced
@@ -142,6 +147,7 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 		p.failed = err
 		return w, p.failed
 	}
+	w.at = p.cursor.reached()
 	p.hand(changes)
 	return w, nil
 }
@@ -184,7 +190,13 @@ const (
 
 // acknowledge makes a batch visible. Batches are acknowledged in the order they were
 // written.
-func (p *Projector) acknowledge(w written) {
+func (p *Projector) acknowledge(w written) error {
+	if err := p.mark.set(w.at); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.failed = err
+		return err
+	}
 	fault.Pass(fault.CommitAfter)
 	p.announce(w.made)
 	if p.opt.Metrics.Folded != nil {
@@ -193,6 +205,7 @@ func (p *Projector) acknowledge(w written) {
 	for _, t := range w.trace {
 		p.opt.Metrics.Traced(t)
 	}
+	return nil
 }
 
 // foldAll folds entries into memory and b, the cursor included. It ends early

@@ -179,7 +179,9 @@ func (p *Projector) foldBatch(b prepared) error {
 		if err != nil {
 			return err
 		}
-		p.acknowledge(w)
+		if err := p.acknowledge(w); err != nil {
+			return err
+		}
 		b.entries = b.entries[len(w.made):]
 	}
 	return b.err
