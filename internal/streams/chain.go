@@ -283,10 +283,10 @@ func (l *Log) VerifyExtent(ctx context.Context, links []Link) error {
 			return err
 		}
 		s = stateOf(info)
-		if n := s.Last + 1 - l.first; s.Last+1 > l.first && s.Messages < n {
+		if n := s.Last + 1 - s.First; s.Last+1 > s.First && s.Messages < n {
 			return &DamagedError{
-				Damage: DamageHole, From: l.first, To: s.Last,
-				Detail: fmt.Sprintf("%s has %d events from %d to %d, %d are missing", LogStream, s.Messages, l.first, s.Last, n-s.Messages),
+				Damage: DamageHole, From: s.First, To: s.Last,
+				Detail: fmt.Sprintf("%s has %d events from %d to %d, %d are missing", LogStream, s.Messages, s.First, s.Last, n-s.Messages),
 			}
 		}
 		if s.Last >= last {

@@ -101,7 +101,6 @@ func logFaults(cfg jetstream.StreamConfig) []Fault {
 	f.unless(cfg.MaxMsgsPerSubject <= 0 || cfg.Discard == jetstream.DiscardNew && cfg.DiscardNewPerSubject,
 		"max_msgs_per_subject", cfg.MaxMsgsPerSubject, "-1: the log keeps every event")
 	f.unless(cfg.DenyDelete, "deny_delete", cfg.DenyDelete, "true: events are never removed (it can be set, not unset)")
-	f.unless(cfg.DenyPurge, "deny_purge", cfg.DenyPurge, "true: events are never removed (it can be set, not unset)")
 	f.unless(!cfg.AllowRollup, "allow_rollup_hdrs", cfg.AllowRollup, "false: a roll-up removes events")
 	f.unless(!cfg.AllowMsgTTL, "allow_msg_ttl", cfg.AllowMsgTTL, "false: events do not expire (it cannot be unset: make the stream anew)")
 	f.unless(!cfg.AllowMsgSchedules, "allow_msg_schedules", cfg.AllowMsgSchedules, "false: an event is one message")

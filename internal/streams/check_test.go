@@ -82,7 +82,6 @@ func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
 
 		// Of the log.
 		{"events removable", logOpener, func(c *cfg) { c.DenyDelete = false }, "deny_delete"},
-		{"log purgeable", logOpener, func(c *cfg) { c.DenyPurge = false }, "deny_purge"},
 		{"roll-ups", logOpener, func(c *cfg) { c.AllowRollup, c.DenyPurge = true, false }, "allow_rollup_hdrs"},
 		{"events expire", logOpener, func(c *cfg) { c.AllowMsgTTL = true }, "allow_msg_ttl"},
 		{"no batches", logOpener, func(c *cfg) { c.AllowAtomicPublish = false }, "allow_atomic"},
@@ -162,7 +161,6 @@ func TestOneMessageNamesEveryContradiction(t *testing.T) {
 		"\n  max_age is 1h0m0s: must be 0: messages do not age out",
 		"\n  allow_atomic is false: must be true",
 		"\n  deny_delete is false: must be true",
-		"\n  deny_purge is false: must be true",
 		"\n  metadata edict.partitions is absent: must be",
 	} {
 		assert.ErrorContains(t, err, want)

@@ -50,6 +50,7 @@ const (
 	DamageChanged   = "changed"   // an event is not the one that was folded
 	DamageOther     = "other_log" // it was made at another time
 	DamageGone      = "gone"      // there is none
+	DamageOrigin    = "origin"    // the origin of the log, which was compacted, is not what it says
 	// DamageUnwitnessed: the log may be whole, but no link of its witness can be read.
 	DamageUnwitnessed = "unwitnessed"
 )

@@ -42,6 +42,9 @@ type follower struct {
 	contiguous bool   // every sequence must come
 	to         uint64 // 0: without end
 	verify     func(*jetstream.StreamInfo) error
+	// removed says why the messages from a sequence up to next, which came in its place,
+	// are not there any more; nil, or its nil: nobody was to remove them.
+	removed func(seq, next uint64) error
 
 	retry Backoff
 	gone  int
@@ -74,7 +77,7 @@ func (f follower) follow(ctx context.Context) iter.Seq2[[]Message, error] {
 // fatal errors do not pass by trying again.
 func fatal(err error) bool {
 	var damaged *DamagedError
-	return errors.As(err, &damaged) || errors.Is(err, nats.ErrConnectionClosed) ||
+	return errors.As(err, &damaged) || errors.As(err, new(*CompactedError)) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, jetstream.ErrMaximumConsumersLimit) || errors.Is(err, nats.ErrPermissionViolation)
 }
 
@@ -130,13 +133,13 @@ func (f *follower) inspect(ctx context.Context) error {
 			Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1),
 		}
 	}
-	return f.unchanged(ctx)
+	return f.unchanged(ctx, stateOf(info).First)
 }
 
 // unchanged checks that the message before the next is what it was when this
 // iteration began, or yielded it. A stream that lost its tail and has grown
-// since looks whole otherwise.
-func (f *follower) unchanged(ctx context.Context) error {
+// since looks whole otherwise. first is the stream's first sequence.
+func (f *follower) unchanged(ctx context.Context, first uint64) error {
 	if !f.contiguous || f.next <= 1 {
 		f.gone = 0
 		return nil
@@ -147,6 +150,11 @@ func (f *follower) unchanged(ctx context.Context) error {
 		f.gone = 0
 		return nil // before the first there is none
 	case errors.Is(err, ErrNotFound):
+		if f.removed != nil && f.last.Seq < first {
+			if err := f.removed(f.last.Seq, first); err != nil {
+				return nil // what comes next may be there: else it is said then
+			}
+		}
 		if f.gone++; f.gone < goneTries {
 			return err // a replica may lag
 		}
@@ -276,12 +284,22 @@ func (f *follower) accept(batch []Message) (ok []Message, complete bool, err err
 		case seq < want:
 			return batch[:i], false, fmt.Errorf("%w: sequence %d came after %d", errRestart, seq, want-1)
 		case f.contiguous && seq > want:
-			return batch[:i], false, &DamagedError{
-				Damage: DamageHole, From: want, To: seq - 1,
-				Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, want, seq),
-			}
+			return batch[:i], false, f.lacks(want, seq)
 		}
 		want = seq + 1
 	}
 	return batch, f.to > 0 && want > f.to, nil
+}
+
+// lacks says why next came in the place of a sequence.
+func (f *follower) lacks(seq, next uint64) error {
+	if f.removed != nil {
+		if err := f.removed(seq, next); err != nil {
+			return err
+		}
+	}
+	return &DamagedError{
+		Damage: DamageHole, From: seq, To: next - 1,
+		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", f.stream, seq, next),
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,6 +46,7 @@ type Log struct {
 	batch      *batcher
 	heads      headReader
 	marker     *Marker // nil: events are not marked
+	origin     atomic.Pointer[Origin]
 
 	mu      sync.Mutex
 	singles int       // singles in flight
@@ -88,21 +90,20 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	return c.logOf(info)
+	return c.logOf(ctx, info)
 }
 
 // logConfig is the log's, as it is made.
 func (c *Conn) logConfig(partitions int, base uint64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               LogStream,
-		Description:        "Edict's log: every event, never trimmed",
+		Description:        "Edict's log: every event since its origin",
 		Subjects:           slices.Concat(logSubjects, laterSubjects),
 		Storage:            jetstream.FileStorage,
 		Replicas:           c.Replicas(),
 		Discard:            jetstream.DiscardNew,
 		Duplicates:         logDuplicates,
 		DenyDelete:         true,
-		DenyPurge:          true,
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
@@ -113,7 +114,7 @@ func (c *Conn) logConfig(partitions int, base uint64) jetstream.StreamConfig {
 }
 
 // logOf is the log of a stream whose settings were checked.
-func (c *Conn) logOf(info *jetstream.StreamInfo) (*Log, error) {
+func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, error) {
 	partitions, _ := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	l := &Log{
 		c:          c,
@@ -125,8 +126,8 @@ func (c *Conn) logOf(info *jetstream.StreamInfo) (*Log, error) {
 		batch:      newBatcher(c),
 	}
 	l.heads.read = l.readHead
-	if s := stateOf(info); s.First != l.first {
-		return nil, fmt.Errorf("open the log: %w", l.lacks(l.first, s.First))
+	if err := l.locate(ctx, stateOf(info).First); err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	return l, nil
 }
@@ -137,12 +138,13 @@ func (l *Log) Created() time.Time { return l.created }
 
 // ID is the log's identity as headers and metadata carry it: Created in unix
 // nanoseconds.
-func (l *Log) ID() string { return strconv.FormatInt(l.created.UnixNano(), 10) }
+func (l *Log) ID() string { return logIDOf(l.created) }
 
 // Partitions is the number of node partitions, fixed when the log was made.
 func (l *Log) Partitions() int { return l.partitions }
 
-// First is the sequence of the log's first event, ever.
+// First is the sequence of the log's first event, ever. Begins is the one that it has
+// now.
 func (l *Log) First() uint64 { return l.first }
 
 // State is the log's extent, from the stream's leader.
@@ -159,7 +161,8 @@ func (l *Log) State(ctx context.Context) (State, error) {
 // restarts of the server and begins again after the last message yielded. It
 // yields what there is at once and at most 1,000 messages, or 2 MiB of several, together. The
 // iteration ends with an error when it cannot go on: *DamagedError for a hole
-// in the sequences, a log of another birth, or one that ends before from - 1.
+// in the sequences, a log of another birth, or one that ends before from - 1;
+// *CompactedError when it stands before the log's origin.
 func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, error] {
 	f := follower{
 		c:          l.c,
@@ -167,6 +170,7 @@ func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, erro
 		next:       max(from, l.first),
 		contiguous: true,
 		verify:     l.same,
+		removed:    l.removed,
 	}
 	return f.follow(ctx)
 }
@@ -177,23 +181,30 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
 			LogStream, info.Created.UTC().Format(time.RFC3339Nano), l.created.Format(time.RFC3339Nano))}
 	}
-	if s := stateOf(info); s.First > l.first {
-		return l.lacks(l.first, s.First)
+	if first := stateOf(info).First; first > l.Begins() {
+		return l.relocate(first)
 	}
 	return nil
 }
 
-func (l *Log) lacks(want, have uint64) error {
+func (l *Log) missing(want, have uint64) error {
 	return &DamagedError{
 		Damage: DamageHole, From: want, To: have - 1,
 		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have),
 	}
 }
 
-// Get returns one stored event; ErrNotFound when there is none.
+// Get returns one stored event; ErrNotFound when there is none, *CompactedError when it
+// was removed.
 func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 	m, err := l.c.getSeq(ctx, LogStream, seq)
-	if !errors.Is(err, ErrNotFound) || l.replicas == 1 {
+	if !errors.Is(err, ErrNotFound) {
+		return m, err
+	}
+	if rerr := l.Removed(ctx, seq); errors.As(rerr, new(*CompactedError)) {
+		return m, rerr
+	}
+	if l.replicas == 1 {
 		return m, err
 	}
 	// Any replica answers; one that lags does not know the newest events yet.
@@ -229,16 +240,31 @@ func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message,
 	}
 }
 
-// Holds reports whether an event stands on the subject of e. Where the log has
+// Holds reports whether an event stands on the subject of e; one that was removed does not
+// (Origin). Where the log has
 // replicas one that lags may say no.
 func (l *Log) Holds(ctx context.Context, e policy.Event) (bool, error) {
-	seq, err := l.LastOf(ctx, e)
+	seq, err := l.lastOf(ctx, e)
 	return seq > 0, err
 }
 
-// LastOf is the sequence of the last event on the subject of e; 0: there is none.
-// Where the log has replicas one that lags may name an earlier one.
+// LastOf is the sequence of the last event on the subject of e; 0: there is none. Where
+// the log has replicas one that lags may name an earlier one. Of a log that was compacted
+// it is the last sequence that was removed, where none is left: an event may have stood
+// there, and none after.
 func (l *Log) LastOf(ctx context.Context, e policy.Event) (uint64, error) {
+	seq, err := l.lastOf(ctx, e)
+	if err != nil || seq > 0 {
+		return seq, err
+	}
+	var gone *CompactedError
+	if err = l.Removed(ctx, 1); errors.As(err, &gone) {
+		return gone.Origin - 1, nil
+	}
+	return 0, err
+}
+
+func (l *Log) lastOf(ctx context.Context, e policy.Event) (uint64, error) {
 	subject := wire.Subject(e)
 	m, err := l.c.get(ctx, directGet{LastFor: subject}, "the last event on "+subject, LogStream)
 	if errors.Is(err, ErrNotFound) {

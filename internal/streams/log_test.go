@@ -154,7 +154,7 @@ func TestALogOfAnOlderEdictGetsTheLaterFamilies(t *testing.T) {
 	assert.Equal(t, want, after.Config, "nothing else is changed")
 }
 
-func TestNothingRemovesAnEvent(t *testing.T) {
+func TestNothingRemovesAnEventUnnoticed(t *testing.T) {
 	c := embedded(t)
 	l := openLog(t, c)
 	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
@@ -162,7 +162,9 @@ func TestNothingRemovesAnEvent(t *testing.T) {
 	s, err := c.js.Stream(within(t), LogStream)
 	require.NoError(t, err)
 	assert.Error(t, s.DeleteMsg(within(t), 1))
-	assert.Error(t, s.Purge(within(t)))
+	require.NoError(t, s.Purge(within(t)), "an origin needs it")
+	var damaged *DamagedError
+	require.ErrorAs(t, l.VerifyExtent(within(t), nil), &damaged, "without one it is noticed")
 }
 
 func TestALogOfAnotherBirthIsNotFollowed(t *testing.T) {

@@ -238,8 +238,9 @@ func (l *Log) dispatch() {
 func (l *Log) single(ctx context.Context, o *Outgoing) result {
 	var b Backoff
 	var unknown error
+	looked := false
 	for {
-		a, err := l.c.store(ctx, newEncoder("").encode(o, 0), requestTimeout)
+		a, err := l.c.store(ctx, newEncoder("").encode(l.expecting(o), 0), requestTimeout)
 		if err == nil && a.Duplicate {
 			var ours bool
 			if ours, err = l.stored(ctx, a.Seq, o); err == nil && !ours {
@@ -248,6 +249,10 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 			}
 		}
 		if o.Expect > 0 && errors.Is(err, ErrWrongSequence) {
+			if !looked && !inFlight(err) && errors.As(l.Removed(ctx, o.Expect), new(*CompactedError)) {
+				looked = true
+				continue
+			}
 			if a.Seq, err = l.behind(ctx, o, err); err == nil {
 				return result{seq: a.Seq, duplicate: true}
 			}
@@ -269,6 +274,17 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 			return result{err: err}
 		}
 	}
+}
+
+// expecting is o as the server is to compare it: of a subject whose events are all removed
+// it knows no last one.
+func (l *Log) expecting(o *Outgoing) *Outgoing {
+	if at := l.origin.Load(); at == nil || o.Expect == 0 || o.Expect >= at.Seq {
+		return o
+	}
+	first := *o
+	first.Expect = 0
+	return &first
 }
 
 // behind finds o behind the event that it expected to be the last on its subject: the
@@ -296,6 +312,9 @@ func (l *Log) stored(ctx context.Context, seq uint64, o *Outgoing) (bool, error)
 		return true, nil
 	}
 	m, err := l.Get(ctx, seq)
+	if errors.As(err, new(*CompactedError)) {
+		return false, nil // nobody can tell: the fold knows the ids that were used
+	}
 	if err != nil {
 		return false, fmt.Errorf("%w: what stands at %d under its id: %w", ErrUnknown, seq, err)
 	}

@@ -82,7 +82,7 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	if s := stateOf(info); s.First != p.First || s.Last != p.Last || s.Messages != p.Last+1-p.First {
 		return nil, fmt.Errorf("import the log: the server has %d messages from %d to %d, not all from %d to %d", s.Messages, s.First, s.Last, p.First, p.Last)
 	}
-	return c.logOf(info)
+	return c.logOf(ctx, info)
 }
 
 // makeRoom refuses servers that have a log, and removes what an import left that was

@@ -1,0 +1,262 @@
+package streams
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// OriginKey names the record of the log's origin in bucket EDICT_META.
+const OriginKey = "origin"
+
+// Origin is where a log begins that was compacted: what came before its event is, or is to
+// be, removed. What the fold made of that is an object that the document describes.
+type Origin struct {
+	Log    string   // identity of the log that it is of (Log.ID)
+	Seq    uint64   // of its event, which is kept, like all that follow
+	Before [32]byte // chain hash before that event
+	Hash   [32]byte // chain hash with it
+	KeyID  string   // of the key that signed the document
+	// Archive is what the archive of the removed events was called; "": nobody named one.
+	Archive  string
+	Document []byte // the signed document, verbatim
+	Revision uint64 // of the record
+}
+
+// originRecord is an origin as it is stored. Of the document it reads what a log needs to
+// know; who restores the origin verifies all of it.
+type originRecord struct {
+	Log      string          `json:"log"`
+	Document json.RawMessage `json:"document"`
+}
+
+type originDocument struct {
+	Version   uint64 `json:"version"`
+	Signature struct {
+		KeyID string `json:"key_id"`
+	} `json:"signature"`
+	Payload struct {
+		Before  string `json:"before"`
+		Chain   string `json:"chain"`
+		Archive string `json:"archive"`
+	} `json:"payload"`
+}
+
+// ParseOrigin reads a record of an origin, or what a document says that is to become one
+// of that log.
+func ParseOrigin(log string, document []byte) (Origin, error) {
+	var d originDocument
+	o := Origin{Log: log, Document: document}
+	if err := json.Unmarshal(document, &d); err != nil {
+		return o, fmt.Errorf("the document of an origin: %w", err)
+	}
+	o.Seq, o.KeyID, o.Archive = d.Version, d.Signature.KeyID, d.Payload.Archive
+	for text, into := range map[string]*[32]byte{d.Payload.Before: &o.Before, d.Payload.Chain: &o.Hash} {
+		if n, err := hex.Decode(into[:], []byte(text[:min(len(text), 2*len(into))])); err != nil || n != len(into) || len(text) != 2*n {
+			return o, fmt.Errorf("the document of an origin: %.70q is no chain hash", text)
+		}
+	}
+	if o.Seq == 0 {
+		return o, errors.New("the document of an origin names no event")
+	}
+	return o, nil
+}
+
+// FindOrigin reads the record of the log's origin on a server: ErrNotFound where there is
+// none.
+func FindOrigin(ctx context.Context, c *Conn) (o Origin, err error) {
+	meta, err := FindMeta(ctx, c)
+	if err != nil {
+		return o, err
+	}
+	value, revision, err := meta.Get(ctx, OriginKey)
+	if err != nil {
+		return o, err
+	}
+	var r originRecord
+	if err := json.Unmarshal(value, &r); err != nil {
+		return o, fmt.Errorf("bucket %s, key %s: %w", MetaBucket, OriginKey, err)
+	}
+	if o, err = ParseOrigin(r.Log, r.Document); err != nil {
+		return o, fmt.Errorf("bucket %s, key %s: %w", MetaBucket, OriginKey, err)
+	}
+	o.Revision = revision
+	return o, nil
+}
+
+// RecordOrigin writes the record of an origin in the place of the one that it was made
+// after, o.Revision; 0: there was none. ErrWrongSequence: another one was first. After
+// ErrUnknown FindOrigin tells.
+func RecordOrigin(ctx context.Context, c *Conn, o Origin) (revision uint64, err error) {
+	meta, err := OpenMeta(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	value, err := json.Marshal(originRecord{o.Log, o.Document})
+	if err != nil {
+		return 0, err
+	}
+	if o.Revision == 0 {
+		return meta.Create(ctx, OriginKey, value, 0)
+	}
+	return meta.Update(ctx, OriginKey, value, o.Revision, 0)
+}
+
+// CompactedError means that an event was asked for that lies before the log's origin, and
+// may be removed. It is ErrNotFound, too.
+type CompactedError struct {
+	Seq     uint64 // that was asked for
+	Origin  uint64 // where the log begins now
+	Archive string // that has what was removed; "": nobody named one
+}
+
+// Error says where the log begins, and where to look for the rest.
+func (e *CompactedError) Error() string {
+	where := "in an archive (edict log export), if one was made before"
+	if e.Archive != "" {
+		where = "in the archive " + e.Archive
+	}
+	return fmt.Sprintf("event %d is not in the log any more, which was compacted and begins at %d: look for it %s", e.Seq, e.Origin, where)
+}
+
+// Unwrap is ErrNotFound.
+func (e *CompactedError) Unwrap() error { return ErrNotFound }
+
+func (o *Origin) lacks(seq uint64) error {
+	return &CompactedError{Seq: seq, Origin: o.Seq, Archive: o.Archive}
+}
+
+// Origin is where the log begins; ok is false where it has its first event still, and
+// needs none.
+func (l *Log) Origin() (o Origin, ok bool) {
+	if at := l.origin.Load(); at != nil {
+		return *at, true
+	}
+	return o, false
+}
+
+// Begins is the first sequence that the log must have: that of its origin, or First.
+func (l *Log) Begins() uint64 {
+	if at := l.origin.Load(); at != nil {
+		return at.Seq
+	}
+	return l.first
+}
+
+// Removed says whether an event is one that lies before the log's origin as it is
+// recorded now: *CompactedError.
+func (l *Log) Removed(ctx context.Context, seq uint64) error {
+	info, err := l.c.streamInfo(ctx, LogStream)
+	if err == nil {
+		err = l.same(info)
+	}
+	if err != nil {
+		return err
+	}
+	if at := l.origin.Load(); at != nil && seq < at.Seq && seq < stateOf(info).First {
+		return at.lacks(seq)
+	}
+	return nil
+}
+
+// locate finds where a log begins that has no event before first: at its first one, or at
+// an origin that is recorded. Else it lacks events.
+func (l *Log) locate(ctx context.Context, first uint64) error {
+	if at := l.origin.Load(); at != nil && first <= at.Seq {
+		return nil
+	}
+	o, err := FindOrigin(ctx, l.c)
+	switch {
+	case errors.Is(err, ErrNotFound) && first == l.first:
+		return nil
+	case errors.Is(err, ErrNotFound):
+		return l.missing(l.first, first)
+	case err != nil:
+		return err
+	case o.Log != l.ID() && first == l.first:
+		return nil // of a log that is gone
+	case o.Log != l.ID():
+		return l.missing(l.first, first)
+	case first > o.Seq:
+		return l.missing(o.Seq, first)
+	case first > l.first || o.Seq == l.first:
+		l.origin.Store(&o)
+	}
+	return nil
+}
+
+// originPatience bounds a look at the record of the origin by who cannot wait for long.
+const originPatience = 5 * time.Second
+
+// relocate is locate for who has no context.
+func (l *Log) relocate(first uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), originPatience)
+	defer cancel()
+	return l.locate(ctx, first)
+}
+
+// removed says of a sequence that a follower did not get whether it lies before the
+// origin.
+func (l *Log) removed(seq, next uint64) error {
+	if l.relocate(next) != nil {
+		return nil
+	}
+	if at := l.origin.Load(); at != nil && next <= at.Seq {
+		return at.lacks(seq)
+	}
+	return nil
+}
+
+// ErrDenyPurge means that the stream of the log was made by a release that had it refuse
+// ever to remove an event, which its server cannot take back.
+var ErrDenyPurge = errors.New(LogStream + " was made with deny_purge, which no server takes back: to compact such a log, make a new one of it " +
+	"(edict log export, then edict log import into a new data directory, or to other servers)")
+
+// Purgeable says why nothing can be removed from the log: ErrDenyPurge; nil: it can.
+func (l *Log) Purgeable(ctx context.Context) error {
+	info, err := l.c.streamInfo(ctx, LogStream)
+	if err == nil {
+		err = l.same(info)
+	}
+	if err == nil && info.Config.DenyPurge {
+		err = ErrDenyPurge
+	}
+	return err
+}
+
+// Purge removes what lies before the origin that is recorded, which the caller has
+// verified to be this one. It may be repeated.
+func (l *Log) Purge(ctx context.Context, o Origin) error {
+	stands, err := FindOrigin(ctx, l.c)
+	if err != nil {
+		return fmt.Errorf("remove what lies before %d: %w", o.Seq, err)
+	}
+	if stands.Log != l.ID() || string(stands.Document) != string(o.Document) {
+		return fmt.Errorf("remove what lies before %d: %w: the origin of the log is another one, at %d", o.Seq, ErrWrongSequence, stands.Seq)
+	}
+	ctx, cancel := l.c.during(ctx, commitTimeout)
+	defer cancel()
+	s, err := l.c.js.Stream(ctx, LogStream)
+	if err == nil {
+		err = l.same(s.CachedInfo())
+	}
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(o.Seq))
+	}
+	if err != nil {
+		return fmt.Errorf("remove what lies before %d: %w", o.Seq, err)
+	}
+	if s, err = l.c.js.Stream(ctx, LogStream); err != nil {
+		return fmt.Errorf("look what was removed: %w", err)
+	}
+	return l.same(s.CachedInfo())
+}
+
+// logIDOf is a log's identity by when it was made.
+func logIDOf(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 10) }
