@@ -59,7 +59,7 @@ func (a *Archive) prove(ctx context.Context, log *streams.Log, e Extent, opt Imp
 		passed = func(uint64) {}
 	}
 	want := streams.Link{Log: log.ID(), Seq: e.Last, Hash: e.Hash()}
-	c, err := projector.Audit(ctx, log, e.First, e.Last, []streams.Link{want}, passed)
+	c, err := projector.Audit(ctx, log, projector.Chain{Seq: e.First - 1}, e.Last, []streams.Link{want}, passed)
 	if err != nil {
 		return fmt.Errorf("the new log is not what the archive has: %w", err)
 	}

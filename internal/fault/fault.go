@@ -53,6 +53,13 @@ const (
 	// event; it was proved, and is not open yet.
 	ImportStored Point = "import.stored"
 	ImportProved Point = "import.proved"
+	// OriginStored, OriginProved, OriginRecorded and OriginPurged are the steps of a
+	// compaction: the origin is stored; it was read back and proved; it is recorded; what
+	// lies before it is removed.
+	OriginStored   Point = "origin.stored"
+	OriginProved   Point = "origin.proved"
+	OriginRecorded Point = "origin.recorded"
+	OriginPurged   Point = "origin.purged"
 	// KeyMade, KeyRecorded, KeyLogged, KeyMove and KeyMoved are the steps of a
 	// rotation: the new key is in a file of its own; the record names it; the log
 	// does; the one before is in a file of its own; the new one is in its place.
@@ -70,6 +77,7 @@ func Points() []Point {
 		PublishBefore, PublishAfter, AcknowledgeBefore, AcknowledgeAfter,
 		LeaseBefore, LeaseAfter, CheckpointBefore, CheckpointAfter,
 		ArchiveBefore, ArchiveAfter, ImportStored, ImportProved,
+		OriginStored, OriginProved, OriginRecorded, OriginPurged,
 		KeyMade, KeyRecorded, KeyLogged, KeyMove, KeyMoved,
 	}
 }

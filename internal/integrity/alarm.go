@@ -112,3 +112,15 @@ func (e *RestoredError) Error() string {
 	return fmt.Sprintf("the log was declared to have been put back from a backup (edict log accept --restored): event ids count from %d now, not from %d; start this worker again",
 		e.Base, e.Was)
 }
+
+// OvertakenError means that the log was compacted beyond where this process had folded it.
+// A start takes the log's origin.
+type OvertakenError struct{ Err error }
+
+// Error says what to do.
+func (e *OvertakenError) Error() string {
+	return fmt.Sprintf("the log was compacted beyond what this worker has folded: %v; start this worker again, and it goes on from the log's origin", e.Err)
+}
+
+// Unwrap is the reason.
+func (e *OvertakenError) Unwrap() error { return e.Err }

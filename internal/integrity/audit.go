@@ -37,7 +37,8 @@ func (m *Monitor) Audit(ctx context.Context) bool {
 	// Links that were written since the start are compared as they come.
 	last := m.opt.Fold.Applied()
 	worked := time.Now()
-	_, err := projector.Audit(ctx, m.opt.Log, m.opt.Log.First(), last, m.opt.Witness.Links(), func(uint64) {
+	begin, origin := projector.Beginning(m.opt.Log)
+	_, err := projector.Audit(ctx, m.opt.Log, begin, last, append(origin, m.opt.Witness.Links()...), func(uint64) {
 		select {
 		case <-time.After(auditRest(time.Since(worked))):
 		case <-ctx.Done():

@@ -28,6 +28,7 @@ type Log interface {
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 	State(ctx context.Context) (streams.State, error)
 	First() uint64
+	Origin() (o streams.Origin, ok bool)
 	Base() uint64
 }
 
@@ -103,6 +104,9 @@ func (m *Monitor) Run(ctx context.Context, fold func(context.Context) error) err
 	err := fold(run)
 	if Damaged(err) {
 		alarm.Raise(err)
+	}
+	if errors.As(err, new(*streams.CompactedError)) {
+		err = &OvertakenError{err}
 	}
 	stop()
 	<-watched
@@ -288,6 +292,20 @@ func (m *Monitor) append(ctx context.Context, head bool) error {
 		m.opt.Witness.note(n, []streams.Link{l})
 	}
 	return nil
+}
+
+// Confirm appends a link where the fold stands, whoever's business that is, and returns the
+// links that count then.
+func (m *Monitor) Confirm(ctx context.Context) ([]streams.Link, error) {
+	if err := m.append(ctx, true); err != nil && !errors.Is(err, streams.ErrWrongSequence) {
+		return nil, err
+	}
+	if err := m.opt.Alarm.Raised(); err != nil {
+		return nil, err
+	}
+	chain, _, _ := m.opt.Witness.end()
+	links, _, err := chain.Links(ctx)
+	return streams.EffectiveLinks(links), err
 }
 
 // Finish leaves a link where the fold stopped, so that a tail that goes missing

@@ -22,8 +22,8 @@ type Progress func(what, unit string, total int64) (at func(done int64), end fun
 
 // Report is what Verify found of a log.
 type Report struct {
-	Log       string `json:"log"` // identity; empty: there is none
-	First     uint64 `json:"first"`
+	Log       string `json:"log"`   // identity; empty: there is none
+	First     uint64 `json:"first"` // that it has: its origin's event, if it was compacted
 	Last      uint64 `json:"last"`
 	Verified  uint64 `json:"verified"`  // the last sequence that was read and agreed
 	Hash      string `json:"hash"`      // the chain hash there, 64 hex digits
@@ -86,7 +86,7 @@ func Verify(ctx context.Context, conn *streams.Conn, progress Progress) (*Report
 	if err != nil {
 		return r, r.found(err)
 	}
-	r.log, r.Log, r.First = log, log.ID(), log.First()
+	r.log, r.Log, r.First = log, log.ID(), log.Begins()
 	state, err := log.State(ctx)
 	if err != nil {
 		return nil, err
@@ -146,9 +146,10 @@ func (r *Report) readWitness(ctx context.Context, conn *streams.Conn) error {
 
 // read computes the chain hash of the log, as far as it agrees with the links.
 func (r *Report) read(ctx context.Context) error {
-	at, end := r.begin("verifying", "events", int64(r.Last+1-r.First))
+	begin, origin := projector.Beginning(r.log)
+	at, end := r.begin("verifying", "events", int64(r.Last-begin.Seq))
 	defer end()
-	chain, err := projector.Audit(ctx, r.log, r.First, r.Last, r.links, func(seq uint64) { at(int64(seq + 1 - r.First)) })
+	chain, err := projector.Audit(ctx, r.log, begin, r.Last, append(origin, r.links...), func(seq uint64) { at(int64(seq - begin.Seq)) })
 	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
 	return err
 }

@@ -11,19 +11,32 @@ import (
 	"github.com/edictdev/edict/internal/streams"
 )
 
-// Audit reads a log's events from first to last, recomputes the chain hash and
+// Beginning is the chain hash before the first event that a log has for certain, and the
+// link that its origin is: none where it has its first event still.
+func Beginning(log interface {
+	First() uint64
+	Origin() (o streams.Origin, ok bool)
+},
+) (Chain, []streams.Link) {
+	if o, ok := log.Origin(); ok {
+		return Chain{Seq: o.Seq - 1, Hash: o.Before}, []streams.Link{{Log: o.Log, Seq: o.Seq, Hash: o.Hash}}
+	}
+	return Chain{Seq: log.First() - 1}, nil
+}
+
+// Audit reads a log's events behind c up to last, recomputes the chain hash and
 // compares it at every link, oldest first. It returns the chain as far as it
 // came; the error is a *streams.DamagedError for the first fault. passed is
 // called after each batch with the sequence that was reached.
 func Audit(ctx context.Context, log interface {
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
-}, first, last uint64, links []streams.Link, passed func(seq uint64),
+}, c Chain, last uint64, links []streams.Link, passed func(seq uint64),
 ) (Chain, error) {
-	c := Chain{Seq: first - 1}
+	first := c.Seq + 1
 	if last < first {
 		return c, nil
 	}
-	against := NewComparison(links, first-1)
+	against := NewComparison(links, c.Seq)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for msgs, err := range log.Follow(ctx, first) {

@@ -250,7 +250,8 @@ func (p *Projector) Differ(theirs []streams.Link) (seq, agreed uint64) {
 func bySeq(a, b streams.Link) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // Verify has the log prove that it still is the one folded: its event at the cursor, or
-// at what was reached beyond it, must exist and continue the chain hash as it did. *OtherLogError when it does not.
+// at what was reached beyond it, must exist and continue the chain hash as it did. *OtherLogError when it does not;
+// *streams.CompactedError when it was removed, and the store must begin at the origin.
 func (p *Projector) Verify(ctx context.Context, log interface {
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
 },
@@ -265,7 +266,7 @@ func (p *Projector) Verify(ctx context.Context, log interface {
 		return nil
 	}
 	m, err := log.Get(ctx, c.seq)
-	if errors.Is(err, streams.ErrNotFound) {
+	if errors.Is(err, streams.ErrNotFound) && !errors.As(err, new(*streams.CompactedError)) {
 		return &OtherLogError{Dir: p.dir, Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", c.seq), Seq: c.seq}
 	}
 	if err != nil {

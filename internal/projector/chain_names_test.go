@@ -142,7 +142,7 @@ func hostileLog() (msgs []streams.Message, links []streams.Link) {
 // headers, subject and the rest of the body say.
 func TestTheFoldAndWhoReadsTheLogNameEventsAlike(t *testing.T) {
 	msgs, links := hostileLog()
-	_, err := Audit(t.Context(), tape{msgs, 100}, 1, uint64(len(msgs)), links, func(uint64) {})
+	_, err := Audit(t.Context(), tape{msgs, 100}, Chain{}, uint64(len(msgs)), links, func(uint64) {})
 	require.NoError(t, err)
 	p := open(t, links)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -216,7 +216,7 @@ func TestAWitnessOfAnOlderReleaseIsBelieved(t *testing.T) {
 	require.NotEqual(t, folded[len(msgs)-1].Hash, read[len(msgs)-1].Hash)
 	for _, older := range [][]streams.Link{folded, read} {
 		require.NotEqual(t, older[len(msgs)-1].Hash, links[len(msgs)-1].Hash)
-		_, err := Audit(t.Context(), tape{msgs, 100}, 1, uint64(len(msgs)), older, func(uint64) {})
+		_, err := Audit(t.Context(), tape{msgs, 100}, Chain{}, uint64(len(msgs)), older, func(uint64) {})
 		require.NoError(t, err)
 
 		fs := vfs.NewMem()
@@ -234,7 +234,7 @@ func TestAWitnessOfAnOlderReleaseIsBelieved(t *testing.T) {
 
 		changed := slices.Clone(msgs)
 		changed[half].Subject += "x"
-		_, err = Audit(t.Context(), tape{changed, 100}, 1, uint64(len(msgs)), older, func(uint64) {})
+		_, err = Audit(t.Context(), tape{changed, 100}, Chain{}, uint64(len(msgs)), older, func(uint64) {})
 		var d *streams.DamagedError
 		require.ErrorAs(t, err, &d)
 		require.EqualValues(t, half+1, d.From)

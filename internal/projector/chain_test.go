@@ -109,7 +109,7 @@ func TestAMutationIsCaughtAtTheNextLink(t *testing.T) {
 
 		for _, log := range []tape{{j.msgs, batch}, {msgs, batch}} {
 			whole := above == 0 || &log.msgs[0] == &j.msgs[0]
-			_, err := Audit(t.Context(), log, 1, uint64(n), links, func(uint64) {})
+			_, err := Audit(t.Context(), log, Chain{}, uint64(n), links, func(uint64) {})
 			running, done := open(t, links), make(chan error, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			go func() { done <- running.Run(ctx, log) }()
@@ -221,7 +221,7 @@ func TestEventsDoNotWaitForEverForALink(t *testing.T) {
 func TestAnAuditEndsWithItsContext(t *testing.T) {
 	msgs := heavy(t, 6, 1, "")
 	ctx, end := context.WithCancel(t.Context())
-	c, err := Audit(ctx, tape{msgs, 2}, 1, uint64(len(msgs)), nil, func(uint64) { end() })
+	c, err := Audit(ctx, tape{msgs, 2}, Chain{}, uint64(len(msgs)), nil, func(uint64) { end() })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, uint64(2), c.Seq, "what had come before is all that is read")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // Checkpoint describes a copy of a store at one moment: which log it was folded
@@ -11,7 +14,11 @@ import (
 type Checkpoint struct {
 	Identity
 	Digest
-	Chain [32]byte // chain hash at Digest.Seq
+	Chain  [32]byte // chain hash at Digest.Seq
+	Before [32]byte // chain hash before the event there
+	// Renamed: the log has events that releases before store schema 6 named otherwise, so
+	// that its chain has more than one hash.
+	Renamed bool
 }
 
 // Checkpoint copies the store as it is now into dir, which must not exist, and
@@ -51,7 +58,7 @@ func (p *Projector) checkpoint(ctx context.Context, dir string) (at Checkpoint, 
 		return at, d, err
 	}
 	at.Identity = Identity{Schema: SchemaVersion, Partitions: p.opt.Partitions, Created: logTime(p.cursor.created), Base: p.cursor.base}
-	at.Chain = p.cursor.chain
+	at.Chain, at.Before, at.Renamed = p.cursor.chain, p.cursor.prev, p.cursor.older != nil
 	d, err = p.digester(ctx)
 	return at, d, err
 }
@@ -61,4 +68,15 @@ func (m *model) Position() (seq uint64, chain [32]byte) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.cursor.seq, m.cursor.chain
+}
+
+// Rehome has the closed store in dir, which opt opens, be that of a log which was created
+// at another time and has the same events: it was imported.
+func Rehome(dir string, opt Options, created time.Time) error {
+	p, err := Open(dir, opt)
+	if err != nil {
+		return err
+	}
+	p.cursor.created = created.UnixNano()
+	return errors.Join(p.db.Set(cursorKey(), p.cursor.append(nil), pebble.NoSync), p.flush(), p.Close())
 }
