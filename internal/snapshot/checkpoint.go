@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -116,7 +117,7 @@ func (c *Checkpoints) Create(ctx context.Context, from Source, scratch, worker s
 		return m, err
 	}
 	m = manifestOf(at, worker)
-	object, err := c.upload(ctx, m.Name, scratch)
+	object, _, err := c.upload(ctx, m.Name, scratch)
 	if err != nil {
 		return m, fmt.Errorf("checkpoint at %d: %w", m.Seq, err)
 	}
@@ -147,7 +148,7 @@ func (c *Checkpoints) tidy(ctx context.Context, kept, dropped []Manifest) error 
 	}
 	for _, o := range all {
 		named := slices.ContainsFunc(kept, func(m Manifest) bool { return m.Name == o.Name })
-		if !named && time.Since(o.Time) > sweepAge {
+		if _, origin := originSeq(o.Name); !named && !origin && time.Since(o.Time) > sweepAge {
 			if err := c.objects.Delete(ctx, o.Name); err != nil {
 				return err
 			}
@@ -166,20 +167,23 @@ func manifestOf(at projector.Checkpoint, worker string) Manifest {
 	}
 }
 
-// upload packs and stores at once: the archive is never on the disk.
-func (c *Checkpoints) upload(ctx context.Context, name, dir string) (streams.Object, error) {
+// upload packs and stores at once: the archive is never on the disk. sha is its SHA-256,
+// 64 hex digits.
+func (c *Checkpoints) upload(ctx context.Context, name, dir string) (object streams.Object, sha string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
+	sum := sha256.New()
 	go func() {
-		err := pack(c.fs, dir, w)
+		err := pack(c.fs, dir, io.MultiWriter(sum, w))
 		w.CloseWithError(err) // nil: the end
 		packed <- err
 	}()
-	object, err := c.objects.Put(ctx, name, r)
+	object, err = c.objects.Put(ctx, name, r)
 	r.CloseWithError(errors.Join(errors.New("the transfer has ended"), err))
-	return object, errors.Join(err, <-packed)
+	err = errors.Join(err, <-packed)
+	return object, hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // point has the pointer name m, and returns those that it names now and those

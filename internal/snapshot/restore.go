@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -39,24 +40,29 @@ type Getter interface {
 // digest. Whatever fails removes dir. *RefusedError when the checkpoint is at
 // fault.
 func (c *Checkpoints) Restore(ctx context.Context, m Manifest, log Getter, dir string, opt projector.Options) error {
+	err := c.restore(ctx, m, "", log, dir, opt)
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotEmpty) {
+		return err
+	}
+	return &RefusedError{m.Name, err}
+}
+
+// restore is Restore, of an object with this SHA-256; "": it is not known.
+func (c *Checkpoints) restore(ctx context.Context, m Manifest, sha string, log Getter, dir string, opt projector.Options) error {
 	if err := m.fits(opt); err != nil {
-		return &RefusedError{m.Name, err}
+		return err
 	}
 	if err := requireEmpty(dir); err != nil {
 		return err
 	}
-	err := c.download(ctx, m.Name, dir)
+	err := c.download(ctx, m.Name, sha, dir)
 	if err == nil {
 		err = m.verify(ctx, log, dir, opt.On(c.fs))
 	}
 	if err == nil {
 		return nil
 	}
-	err = errors.Join(err, c.fs.RemoveAll(dir))
-	if ctx.Err() != nil {
-		return err
-	}
-	return &RefusedError{m.Name, err}
+	return errors.Join(err, c.fs.RemoveAll(dir))
 }
 
 // fits says why a store of m's could not be opened here.
@@ -72,15 +78,19 @@ func (m Manifest) fits(opt projector.Options) error {
 	return nil
 }
 
-func (c *Checkpoints) download(ctx context.Context, name, dir string) error {
+func (c *Checkpoints) download(ctx context.Context, name, sha, dir string) error {
 	r, err := c.objects.Get(ctx, name)
 	if err != nil {
 		return err
 	}
-	whole := &atEnd{r: r}
+	sum := sha256.New()
+	whole := &atEnd{r: io.TeeReader(r, sum)}
 	err = unpack(c.fs, whole, dir)
 	if err == nil && !whole.ended {
 		err = errors.New("the object was not read to its end")
+	}
+	if have := hex.EncodeToString(sum.Sum(nil)); err == nil && sha != "" && have != sha {
+		err = fmt.Errorf("its object has SHA-256 %.16s, not %.16s", have, sha)
 	}
 	return errors.Join(err, r.Close())
 }
