@@ -71,6 +71,8 @@ func codeOfKind(err error) int {
 	var kept *node.StateFileError
 	var damaged *streams.DamagedError
 	var restored *integrity.RestoredError
+	var overtaken *integrity.OvertakenError
+	var compacted *streams.CompactedError
 	var corrupt *projector.CorruptError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
@@ -82,6 +84,10 @@ func codeOfKind(err error) int {
 	case errors.As(err, new(*streams.ExistsError)), errors.As(err, new(*streams.UnfinishedError)):
 		return cli.Conflict
 	case errors.Is(err, integrity.ErrNoLog):
+		return cli.NotFound
+	case errors.As(err, &overtaken):
+		return cli.Unavailable
+	case errors.As(err, &compacted):
 		return cli.NotFound
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty),
 		errors.Is(err, integrity.ErrWitnessInUse):
@@ -97,7 +103,7 @@ func codeOfStatus(status int) int {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return cli.NotAllowed
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusGone:
 		return cli.NotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return cli.Conflict

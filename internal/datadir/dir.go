@@ -32,6 +32,9 @@ func (d Dir) Keys() string { return d.join("keys") }
 // Checkpoint is where a checkpoint is copied to before it is sent.
 func (d Dir) Checkpoint() string { return d.Store() + ".checkpoint" }
 
+// Compaction is where the origin of a log is made, and proved.
+func (d Dir) Compaction() string { return d.Store() + ".origin" }
+
 // fresh is where a read model is rebuilt.
 func (d Dir) fresh() string { return d.Store() + ".new" }
 

@@ -15,13 +15,10 @@ import (
 // restoreTo restores a checkpoint to dir: beside it first, and under its name once
 // everything is checked and on the disk. A crash leaves no store, or a sound one.
 func restoreTo(ctx context.Context, c *snapshot.Checkpoints, m snapshot.Manifest, log snapshot.Getter, dir string, opt projector.Options) error {
-	beside := dir + ".restoring"
-	if err := os.RemoveAll(beside); err != nil { // of a crash
-		return fmt.Errorf("restore: %w", err)
-	}
-	if err := c.Restore(ctx, m, log, beside, opt); err != nil {
-		return err
-	}
+	return beside(dir, func(beside string) error { return c.Restore(ctx, m, log, beside, opt) })
+}
+
+func placed(beside, dir string) error {
 	if err := errors.Join(os.Rename(beside, dir), artifact.SyncDir(filepath.Dir(dir))); err != nil {
 		return fmt.Errorf("put the restored read model in place: %w", err)
 	}

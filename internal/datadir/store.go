@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"time"
@@ -25,6 +24,9 @@ type StoreOptions struct {
 	// Fold is the log as it is folded; nil: Log.
 	Fold  projector.Log
 	Store projector.Options // that tie a read model to the log; Corrupt is set by Open
+	// Trust says which keys are the plane's: the origin of a log that was compacted is
+	// signed by one.
+	Trust snapshot.Trust
 	// YesDelete has a read model of an older layout deleted once it is rebuilt.
 	YesDelete bool
 	Logger    *slog.Logger
@@ -134,23 +136,35 @@ func (s *Store) rebuildInPlace(ctx context.Context, store *projector.Projector, 
 // restore gives a worker that has no read model the newest checkpoint that is
 // sound, so that it folds only what came after; a read model that is damaged is
 // moved aside before. Where there is no checkpoint, or anything is wrong with all
-// of them, it folds from the first event: a checkpoint saves time and decides
-// nothing.
+// of them, it folds from the log's origin, or from the first event: a checkpoint saves
+// time and decides nothing.
 func (s *Store) restore(ctx context.Context) error {
 	// A crash while one was made leaves a copy, which holds on to files that the
 	// store itself has let go.
-	if err := os.RemoveAll(s.dir.Checkpoint()); err != nil {
+	if err := errors.Join(os.RemoveAll(s.dir.Checkpoint()), os.RemoveAll(s.dir.Compaction())); err != nil {
 		return err
 	}
 	if err := s.putAside(); err != nil {
 		return err
 	}
+	if err := s.dropBehind(ctx); err != nil {
+		return err
+	}
 	if s.opt.Found.Store != nil || !absent(s.dir.Store()) || !absent(s.dir.fresh()) {
 		return nil
 	}
+	restored, err := s.restoreNewest(ctx)
+	if restored || err != nil {
+		return err
+	}
+	return s.restoreOrigin(ctx, s.dir.Store())
+}
+
+// restoreNewest restores the newest checkpoint that is sound, if there is one.
+func (s *Store) restoreNewest(ctx context.Context) (restored bool, err error) {
 	c, err := snapshot.OpenCheckpoints(ctx, s.opt.Conn, s.opt.Log.Created(), false)
 	if errors.Is(err, streams.ErrNotFound) {
-		return nil
+		return false, nil
 	}
 	var all []snapshot.Manifest
 	if err == nil {
@@ -158,21 +172,24 @@ func (s *Store) restore(ctx context.Context) error {
 	}
 	if err != nil {
 		s.log.Warn("checkpoints cannot be read; folding from the first event", "error", err)
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	for _, m := range all {
+		if m.Seq < s.opt.Log.Begins() {
+			continue
+		}
 		began := time.Now()
 		err := restoreTo(ctx, c, m, s.opt.Log, s.dir.Store(), s.opt.Store)
 		if err == nil {
 			s.log.Info("the read model starts from a checkpoint", "seq", m.Seq, "seconds", time.Since(began).Seconds())
-			return nil
+			return true, nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		s.log.Warn("a checkpoint cannot be used; an older one, or the first event, does as well", "seq", m.Seq, "error", err)
 	}
-	return nil
+	return false, nil
 }
 
 // putAside moves a damaged read model to store.damaged, in the place of one that
@@ -190,95 +207,4 @@ func (s *Store) putAside() error {
 	s.log.Warn("the read model is damaged: it is moved aside, and made anew from the log", "old", aside, "error", f.damaged.Detail)
 	f.damaged, f.Store = nil, nil
 	return nil
-}
-
-// rebuild makes the read model anew, where it has the layout of an older
-// binary: beside the old one, up to the log's head, and then in its place. The
-// old one is kept unless StoreOptions.YesDelete says otherwise. A crash leaves the
-// old one where it was, or both beside an empty place; the next start goes on.
-func (s *Store) rebuild(ctx context.Context) error {
-	fresh, have := s.dir.fresh(), s.opt.Found.Store
-	if have == nil {
-		return s.finishSwap(fresh)
-	}
-	if have.Schema == projector.SchemaVersion {
-		return nil
-	}
-	s.log.Info("rebuilding the read model: a newer binary reads another layout",
-		"have", have.Schema, "want", projector.SchemaVersion, "beside", fresh)
-	if err := s.foldInto(ctx, fresh); err != nil {
-		return fmt.Errorf("rebuild the read model: %w", err)
-	}
-	old, err := s.dir.aside(have.Schema)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(os.Rename(s.dir.Store(), old), os.Rename(fresh, s.dir.Store()), artifact.SyncDir(string(s.dir))); err != nil {
-		return fmt.Errorf("put the rebuilt read model in place: %w", err)
-	}
-	if !s.opt.YesDelete {
-		s.log.Info("the read model is rebuilt; the old one is kept, and may be deleted", "old", old)
-		return nil
-	}
-	s.log.Info("the read model is rebuilt; the old one is deleted (--yes-delete)", "old", old)
-	return os.RemoveAll(old)
-}
-
-// finishSwap puts a rebuilt store in place whose swap a crash cut in two.
-func (s *Store) finishSwap(fresh string) error {
-	if _, err := os.Stat(s.dir.Store()); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if _, err := os.Stat(fresh); err != nil {
-		return nil
-	}
-	return errors.Join(os.Rename(fresh, s.dir.Store()), artifact.SyncDir(string(s.dir)))
-}
-
-// foldInto folds the log, as far as it goes now, into a store of its own. What
-// an earlier try left there is gone on from.
-func (s *Store) foldInto(ctx context.Context, dir string) error {
-	state, err := s.opt.Log.State(ctx)
-	if err != nil {
-		return err
-	}
-	opt := s.opt.Store
-	opt.Relaxed = true // Close flushes, and the old store is there until then
-	store, err := projector.Open(dir, opt)
-	if errors.As(err, new(*projector.CorruptError)) { // what an earlier try left
-		if err = os.RemoveAll(dir); err == nil {
-			store, err = projector.Open(dir, opt)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	last := state.Last
-	if state.Messages == 0 {
-		last = 0
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	run, done := context.WithCancel(gctx)
-	defer done()
-	g.Go(func() error { return store.Rebuild(run, s.opt.Fold, state.Last) })
-	g.Go(func() error {
-		defer done()
-		return logProgress(gctx, store, last, s.log)
-	})
-	return errors.Join(g.Wait(), store.Close())
-}
-
-// logProgress waits until store has folded the log up to last, and says now and
-// then how far it is.
-func logProgress(ctx context.Context, store *projector.Projector, last uint64, log *slog.Logger) error {
-	const logEvery = 5 * time.Second
-	for {
-		step, cancel := context.WithTimeout(ctx, logEvery)
-		err := store.Wait(step, last)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		log.Info("rebuilding the read model", "folded", store.Applied(), "of", last)
-	}
 }

@@ -76,6 +76,9 @@ func Load(opt Options) (*Manager, error) {
 	return m, nil
 }
 
+// Was reports whether a key is the plane's, or ever was, by its record.
+func (m *Manager) Was(keyID string) bool { return m.now().used(keyID) }
+
 // Ring is what the plane signs with, as it changes.
 func (m *Manager) Ring() *artifact.Keyring { return m.ring }
 

@@ -57,6 +57,7 @@ type Plane struct {
 	tables      *snapshot.Tables
 	relay       *relay.Relay
 	checkpoints *snapshot.Checkpointer
+	compactor   *snapshot.Compactor
 	tracker     *convergence.Tracker
 	fleet       *convergence.Monitor
 	rollouts    *rollout.Controller
@@ -180,7 +181,7 @@ func (p *Plane) openModel(ctx context.Context) (err error) {
 	}
 	p.readModel = datadir.NewStore(datadir.StoreOptions{
 		Found: p.found, Conn: p.conn, Log: p.stream, Fold: disk.BackpressuredLog{Log: p.stream, Guard: p.disk},
-		Store: p.storeOptions(), YesDelete: p.opt.YesDelete, Logger: p.log,
+		Store: p.storeOptions(), Trust: p.keys.Was, YesDelete: p.opt.YesDelete, Logger: p.log,
 	})
 	if err := p.readModel.Prepare(ctx); err != nil {
 		return err
@@ -234,7 +235,18 @@ func (p *Plane) openDelivery(context.Context) (err error) {
 		Schedule: p.opt.Snapshots, Due: func() bool { return leads() && writable() == nil }, Log: p.log,
 	})
 	p.onClose(p.checkpoints.Close) // a request for one may have outlived its server
+	p.compactor = p.newCompactor()
+	p.onClose(p.compactor.Close) // likewise
 	return nil
+}
+
+func (p *Plane) newCompactor() *snapshot.Compactor {
+	store := p.storeOptions()
+	store.Full, store.Headroom = nil, nil // what it makes is thrown away
+	return snapshot.NewCompactor(snapshot.CompactorOptions{
+		Conn: p.conn, Log: p.stream, Live: p.store, Store: store, Scratch: p.opt.dir().Compaction(), Worker: p.opt.Name,
+		Signer: p.keys.Ring().Current, Trust: p.keys.Was, Links: p.monitor.Confirm, Logger: p.log,
+	})
 }
 
 func (p *Plane) newWorker() (*worker.Worker, error) {
