@@ -41,7 +41,7 @@ func (s *Store) dropBehind(ctx context.Context) error {
 		return err
 	}
 	s.log.Warn("the read model stands before the log's origin: the log was compacted meanwhile, and the origin takes its place",
-		"folded", s.folded(), "origin", s.opt.Log.Begins())
+		"folded", s.folded(), "seq", s.opt.Log.Begins())
 	if err := errors.Join(os.RemoveAll(s.dir.Store()), os.RemoveAll(s.dir.fresh()), artifact.SyncDir(string(s.dir))); err != nil {
 		return &UnusableError{"--data", err}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,16 +36,13 @@ type LogOptions struct {
 // Log is stream EDICT_LOG: every event, in the one total order. Its sequences
 // are the only clock of the system.
 type Log struct {
-	c          *Conn
-	created    time.Time
+	beginning
 	partitions int
 	base       uint64
-	first      uint64
 	replicas   int
 	batch      *batcher
 	heads      headReader
 	marker     *Marker // nil: events are not marked
-	origin     atomic.Pointer[Origin]
 
 	mu      sync.Mutex
 	singles int       // singles in flight
@@ -117,11 +113,9 @@ func (c *Conn) logConfig(partitions int, base uint64) jetstream.StreamConfig {
 func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, error) {
 	partitions, _ := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	l := &Log{
-		c:          c,
-		created:    info.Created.UTC(),
+		beginning:  beginning{c: c, created: info.Created.UTC(), first: max(1, info.Config.FirstSeq)},
 		partitions: partitions,
 		base:       baseOf(info),
-		first:      max(1, info.Config.FirstSeq),
 		replicas:   info.Config.Replicas,
 		batch:      newBatcher(c),
 	}
@@ -132,20 +126,8 @@ func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, err
 	return l, nil
 }
 
-// Created is when the stream was made, by the server's clock: the log's
-// identity.
-func (l *Log) Created() time.Time { return l.created }
-
-// ID is the log's identity as headers and metadata carry it: Created in unix
-// nanoseconds.
-func (l *Log) ID() string { return logIDOf(l.created) }
-
 // Partitions is the number of node partitions, fixed when the log was made.
 func (l *Log) Partitions() int { return l.partitions }
-
-// First is the sequence of the log's first event, ever. Begins is the one that it has
-// now.
-func (l *Log) First() uint64 { return l.first }
 
 // State is the log's extent, from the stream's leader.
 func (l *Log) State(ctx context.Context) (State, error) {
@@ -173,25 +155,6 @@ func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[[]Message, erro
 		removed:    l.removed,
 	}
 	return f.follow(ctx)
-}
-
-// same checks that the stream is the log that was opened.
-func (l *Log) same(info *jetstream.StreamInfo) error {
-	if !info.Created.Equal(l.created) {
-		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
-			LogStream, info.Created.UTC().Format(time.RFC3339Nano), l.created.Format(time.RFC3339Nano))}
-	}
-	if first := stateOf(info).First; first > l.Begins() {
-		return l.relocate(first)
-	}
-	return nil
-}
-
-func (l *Log) missing(want, have uint64) error {
-	return &DamagedError{
-		Damage: DamageHole, From: want, To: have - 1,
-		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have),
-	}
 }
 
 // Get returns one stored event; ErrNotFound when there is none, *CompactedError when it

@@ -212,7 +212,7 @@ func TestAHoleInTheLogStopsTheFollowerAfterWhatIsSound(t *testing.T) {
 	cfg := jetstream.StreamConfig{Name: LogStream, Subjects: logSubjects, Storage: jetstream.FileStorage, AllowDirect: true}
 	s, err := c.js.CreateStream(within(t), cfg)
 	require.NoError(t, err)
-	l := &Log{c: c, created: s.CachedInfo().Created.UTC(), first: 1, replicas: 1, batch: newBatcher(c)}
+	l := &Log{beginning: beginning{c: c, created: s.CachedInfo().Created.UTC(), first: 1}, replicas: 1, batch: newBatcher(c)}
 	l.heads.read = l.readHead
 	for i := range 5 {
 		_, _, err := l.Publish(within(t), Append{Event: node("a", i)})

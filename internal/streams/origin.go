@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -132,9 +133,48 @@ func (o *Origin) lacks(seq uint64) error {
 	return &CompactedError{Seq: seq, Origin: o.Seq, Archive: o.Archive}
 }
 
+// beginning is which log there is, and where it begins.
+type beginning struct {
+	c       *Conn
+	created time.Time
+	first   uint64
+	origin  atomic.Pointer[Origin] // nil: none is needed
+}
+
+// Created is when the stream was made, by the server's clock: the log's
+// identity.
+func (l *beginning) Created() time.Time { return l.created }
+
+// ID is the log's identity as headers and metadata carry it: Created in unix
+// nanoseconds.
+func (l *beginning) ID() string { return logIDOf(l.created) }
+
+// First is the sequence of the log's first event, ever. Begins is the one that it has
+// now.
+func (l *beginning) First() uint64 { return l.first }
+
+// same checks that the stream is the log that was opened.
+func (l *beginning) same(info *jetstream.StreamInfo) error {
+	if !info.Created.Equal(l.created) {
+		return &DamagedError{Damage: DamageOther, Detail: fmt.Sprintf("%s was made %s, not %s: it is another log; start with the old log, or rebuild from this one",
+			LogStream, info.Created.UTC().Format(time.RFC3339Nano), l.created.Format(time.RFC3339Nano))}
+	}
+	if first := stateOf(info).First; first > l.Begins() {
+		return l.relocate(first)
+	}
+	return nil
+}
+
+func (l *beginning) missing(want, have uint64) error {
+	return &DamagedError{
+		Damage: DamageHole, From: want, To: have - 1,
+		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d; restore the stream from a backup", LogStream, want, have),
+	}
+}
+
 // Origin is where the log begins; ok is false where it has its first event still, and
 // needs none.
-func (l *Log) Origin() (o Origin, ok bool) {
+func (l *beginning) Origin() (o Origin, ok bool) {
 	if at := l.origin.Load(); at != nil {
 		return *at, true
 	}
@@ -142,7 +182,7 @@ func (l *Log) Origin() (o Origin, ok bool) {
 }
 
 // Begins is the first sequence that the log must have: that of its origin, or First.
-func (l *Log) Begins() uint64 {
+func (l *beginning) Begins() uint64 {
 	if at := l.origin.Load(); at != nil {
 		return at.Seq
 	}
@@ -151,7 +191,7 @@ func (l *Log) Begins() uint64 {
 
 // Removed says whether an event is one that lies before the log's origin as it is
 // recorded now: *CompactedError.
-func (l *Log) Removed(ctx context.Context, seq uint64) error {
+func (l *beginning) Removed(ctx context.Context, seq uint64) error {
 	info, err := l.c.streamInfo(ctx, LogStream)
 	if err == nil {
 		err = l.same(info)
@@ -167,7 +207,7 @@ func (l *Log) Removed(ctx context.Context, seq uint64) error {
 
 // locate finds where a log begins that has no event before first: at its first one, or at
 // an origin that is recorded. Else it lacks events.
-func (l *Log) locate(ctx context.Context, first uint64) error {
+func (l *beginning) locate(ctx context.Context, first uint64) error {
 	if at := l.origin.Load(); at != nil && first <= at.Seq {
 		return nil
 	}
@@ -195,7 +235,7 @@ func (l *Log) locate(ctx context.Context, first uint64) error {
 const originPatience = 5 * time.Second
 
 // relocate is locate for who has no context.
-func (l *Log) relocate(first uint64) error {
+func (l *beginning) relocate(first uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), originPatience)
 	defer cancel()
 	return l.locate(ctx, first)
@@ -203,7 +243,7 @@ func (l *Log) relocate(first uint64) error {
 
 // removed says of a sequence that a follower did not get whether it lies before the
 // origin.
-func (l *Log) removed(seq, next uint64) error {
+func (l *beginning) removed(seq, next uint64) error {
 	if l.relocate(next) != nil {
 		return nil
 	}
@@ -219,7 +259,7 @@ var ErrDenyPurge = errors.New(LogStream + " was made with deny_purge, which no s
 	"(edict log export, then edict log import into a new data directory, or to other servers)")
 
 // Purgeable says why nothing can be removed from the log: ErrDenyPurge; nil: it can.
-func (l *Log) Purgeable(ctx context.Context) error {
+func (l *beginning) Purgeable(ctx context.Context) error {
 	info, err := l.c.streamInfo(ctx, LogStream)
 	if err == nil {
 		err = l.same(info)
@@ -232,7 +272,7 @@ func (l *Log) Purgeable(ctx context.Context) error {
 
 // Purge removes what lies before the origin that is recorded, which the caller has
 // verified to be this one. It may be repeated.
-func (l *Log) Purge(ctx context.Context, o Origin) error {
+func (l *beginning) Purge(ctx context.Context, o Origin) error {
 	stands, err := FindOrigin(ctx, l.c)
 	if err != nil {
 		return fmt.Errorf("remove what lies before %d: %w", o.Seq, err)
@@ -260,3 +300,14 @@ func (l *Log) Purge(ctx context.Context, o Origin) error {
 
 // logIDOf is a log's identity by when it was made.
 func logIDOf(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 10) }
+
+// expecting is o as the server is to compare it: of a subject whose events are all removed
+// it knows no last one.
+func (l *beginning) expecting(o *Outgoing) *Outgoing {
+	if at := l.origin.Load(); at == nil || o.Expect == 0 || o.Expect >= at.Seq {
+		return o
+	}
+	first := *o
+	first.Expect = 0
+	return &first
+}

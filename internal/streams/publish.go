@@ -276,17 +276,6 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 	}
 }
 
-// expecting is o as the server is to compare it: of a subject whose events are all removed
-// it knows no last one.
-func (l *Log) expecting(o *Outgoing) *Outgoing {
-	if at := l.origin.Load(); at == nil || o.Expect == 0 || o.Expect >= at.Seq {
-		return o
-	}
-	first := *o
-	first.Expect = 0
-	return &first
-}
-
 // behind finds o behind the event that it expected to be the last on its subject: the
 // server looks at that before it looks at message ids, so an earlier attempt, whose
 // acknowledgement was lost, is refused like anybody else's event.
