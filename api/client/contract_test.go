@@ -197,6 +197,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, nil
 		},
+		"compactLog":     func(ctx context.Context) (any, error) { return c.Compact(ctx, 3, "history") },
 		"createSnapshot": func(ctx context.Context) (any, error) { return c.Snapshots.Create(ctx) },
 		"listSnapshots": func(ctx context.Context) (any, error) {
 			items, err := c.Snapshots.List(ctx)

@@ -14,6 +14,18 @@ type Snapshot struct {
 	Worker  string    `json:"worker" doc:"Which worker that was."`
 }
 
+// LogOrigin is where a log begins that was compacted.
+type LogOrigin struct {
+	Seq     uint64    `json:"seq" doc:"The first event that is kept."`
+	Chain   string    `json:"chain" doc:"The chain hash with that event."`                               // 64 hex digits
+	Digest  string    `json:"digest" doc:"The digest of what was folded up to it, that event included."` // 64 hex digits
+	Rows    int       `json:"rows" doc:"Rows of that, of all nodes together."`
+	Bytes   uint64    `json:"bytes" doc:"Its size, compressed."`
+	Archive string    `json:"archive,omitempty" doc:"What the archive of the removed events is called; absent where nobody named one."`
+	Created time.Time `json:"created_at" doc:"When it was made, by the clock of the worker that did."`
+	Worker  string    `json:"worker" doc:"Which worker that was."`
+}
+
 // Fact is one of the things that the digest covers: a policy, a revision, a
 // node or a row.
 type Fact struct {

@@ -348,6 +348,8 @@ type Share struct {
 type LogStatus struct {
 	Created time.Time `json:"created" doc:"When the log was made: its identity."`
 	Bytes   uint64    `json:"bytes" doc:"Its size on disk."`
+	Begins  uint64    `json:"begins,omitempty" doc:"The first event that it has: its origin, if it was compacted; absent where it is not known."`
+	Archive string    `json:"archive,omitempty" doc:"What the archive of the events before is called; absent where nobody named one."`
 	// The rest of its growth is absent where it is not known.
 	BytesPerEvent *float64 `json:"bytes_per_event,omitempty" doc:"Mean size of its events on disk; absent while it has none."`
 	BytesPerDay   *uint64  `json:"bytes_per_day,omitempty" doc:"How many bytes it grows by in 24 hours: the events of the last 24, each as large as the mean of all; absent while the log is younger than an hour, or was not measured yet."`

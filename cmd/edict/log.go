@@ -15,8 +15,8 @@ import (
 
 func (a *app) logCommand() *cobra.Command {
 	archives := archiveCommands{a}
-	return group("log", "Verify the log, accept what it lost, and move it in archives",
-		a.logVerifyCommand(), a.logAcceptCommand(), archives.logExportCommand(), archives.logCatCommand(), archives.logImportCommand())
+	return group("log", "Verify the log, accept what it lost, compact it, and move it in archives",
+		a.logVerifyCommand(), a.logAcceptCommand(), archives.logExportCommand(), archives.logCatCommand(), archives.logImportCommand(), archives.logCompactCommand())
 }
 
 func (a *app) logVerifyCommand() *cobra.Command {

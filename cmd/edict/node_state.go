@@ -91,7 +91,7 @@ func (a nodeCommands) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFla
 	}
 	defer src.close()
 	if when.byTime {
-		if when.seq, err = snapshot.SeqAt(ctx, src.log, when.time); err != nil {
+		if when.seq, err = snapshot.MomentOf(ctx, src.log, when.time); err != nil {
 			return err
 		}
 	}

@@ -139,7 +139,7 @@ func (a replayCommands) printResult(result snapshot.Result) error {
 // begin makes the read model to fold into: of an empty log, or of a checkpoint.
 func (a *app) begin(ctx context.Context, src *logSource, dir, from string, until uint64) (*snapshot.Replayed, error) {
 	if from == "" {
-		return snapshot.Begin(src.log, dir, src.storeOptions(until))
+		return beginWhole(ctx, src, dir, until)
 	}
 	c, m, err := a.checkpoint(ctx, src, from)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/keyring"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -214,7 +215,7 @@ func (a *app) beginAt(ctx context.Context, src *logSource, dir string, seq uint6
 		fmt.Fprintf(a.stderr, "warning: checkpoints cannot be read, folding from the first event: %v\n", err)
 	}
 	for _, m := range all {
-		if m.Seq > seq {
+		if m.Seq > seq || m.Seq < src.log.Begins() {
 			continue
 		}
 		r, err := snapshot.BeginFrom(ctx, c, m, src.log, dir, src.storeOptions(seq))
@@ -223,5 +224,26 @@ func (a *app) beginAt(ctx context.Context, src *logSource, dir string, seq uint6
 		}
 		fmt.Fprintf(a.stderr, "warning: %v\n", err)
 	}
-	return snapshot.Begin(src.log, dir, src.storeOptions(seq))
+	return beginWhole(ctx, src, dir, seq)
+}
+
+// beginWhole makes a read model to be folded up to seq from the first event that the log
+// has, or from its origin.
+func beginWhole(ctx context.Context, src *logSource, dir string, seq uint64) (*snapshot.Replayed, error) {
+	o, compacted := src.log.Origin()
+	if !compacted {
+		return snapshot.Begin(src.log, dir, src.storeOptions(seq))
+	}
+	if seq < o.Seq {
+		return nil, &streams.CompactedError{Seq: seq, Origin: o.Seq, Archive: o.Archive}
+	}
+	trust, err := keyring.Trusted(ctx, src.conn)
+	if err != nil {
+		return nil, err
+	}
+	c, err := snapshot.OpenCheckpoints(ctx, src.conn, src.log.Created(), false)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.BeginFromOrigin(ctx, c, o, trust, src.log, dir, src.storeOptions(seq))
 }

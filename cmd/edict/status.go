@@ -75,8 +75,19 @@ func (a statusCommands) statusRejected(cmd *cobra.Command, c *client.Client, aft
 	})
 }
 
+// originText says where a log begins that was compacted.
+func originText(l resource.LogStatus) string {
+	if l.Archive == "" {
+		return fmt.Sprintf("event %d", l.Begins)
+	}
+	return fmt.Sprintf("event %d; %s has what was before", l.Begins, l.Archive)
+}
+
 func writeStatus(w io.Writer, s resource.Status) {
 	fmt.Fprintf(w, "Log:         head %d, applied %d, %.1f MiB, created %s\n", s.Head, s.Applied, float64(s.Log.Bytes)/mib, stamp(s.Log.Created))
+	if s.Log.Begins > 0 {
+		fmt.Fprintf(w, "Origin:      %s\n", originText(s.Log))
+	}
 	fmt.Fprintf(w, "Growth:      %s\n", growthText(s.Log))
 	fmt.Fprintf(w, "State:       %d policies, %d nodes of %d label sets\n", s.Policies, s.Nodes, s.Identities)
 	if c := s.Convergence; c != nil {

@@ -30,7 +30,7 @@ func (h *auditHandlers) routes() []Route {
 			limitParam,
 			querySeq("after", "Those above this log sequence; next_cursor is one."),
 		},
-		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable},
+		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable, CodeLogCompacted},
 		serve: h.list,
 	}}
 }

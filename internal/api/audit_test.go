@@ -32,6 +32,8 @@ var unaudited = map[string]string{
 
 	"createSnapshot": "a checkpoint is derived from the log, and decides nothing; the worker's own log names who asked",
 
+	"compactLog": "it changes no fact; the origin is signed, and the worker's own log names who asked",
+
 	"reportApplied":     "what a node says of itself is in EDICT_REPORTS, and no fact (docs/convergence.md)",
 	"heartbeat":         "likewise, and nothing of it is kept",
 	"reportDrift":       "likewise; it counts as a report",

@@ -104,6 +104,9 @@ func goods(made resource.Policy, admitted string) []good {
 			if p.Required && r.ID == "seqAt" {
 				g.query = url.Values{"at": {"2026-11-20T12:00:00Z"}}
 			}
+			if p.Required && r.ID == "compactLog" {
+				g.query = url.Values{"seq": {"1"}}
+			}
 			if p.Required && r.ID == "explainFlow" {
 				g.query = url.Values{"direction": {"egress"}, "peer": {"10.0.0.1"}, "protocol": {"tcp"}, "port": {"443"}}
 			}

@@ -75,6 +75,8 @@ type StatusDeps struct {
 	// Witnessed is the last log sequence that the log's witness confirms;
 	// nil: there is none.
 	Witnessed func() uint64
+	// Origin is where the log begins, if it was compacted; nil: it is not known.
+	Origin func() (o streams.Origin, ok bool)
 	// LogPerDay is how many bytes the log grows by in 24 hours, LogRoom how many the disk
 	// has for it; not known, or nil: absent.
 	LogPerDay, LogRoom func() (bytes uint64, known bool)
@@ -103,6 +105,8 @@ type CheckpointDeps struct {
 	SaveSnapshot func(ctx context.Context) (snapshot.Manifest, error)
 	// ListSnapshots lists those of the log, newest first.
 	ListSnapshots func(ctx context.Context) ([]snapshot.Manifest, error)
+	// Compact makes an event the origin of the log, and removes all before it.
+	Compact func(ctx context.Context, seq uint64, archive string) (snapshot.OriginManifest, error)
 }
 
 // LimitDeps say when a write or a read is refused, and how long it may take.

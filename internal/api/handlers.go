@@ -166,6 +166,6 @@ func (h *handlers) operate(d Deps, u useCases) {
 	}
 	h.fleet = &fleetHandlers{fleet: d.Fleet, auth: u.auth}
 	h.keys = &keyHandlers{keys: d.Keys, rotator: d.RotateKey, gate: u.gate}
-	h.recovery = &recoveryHandlers{model: d.Model, gate: u.gate, save: d.SaveSnapshot, saved: d.ListSnapshots, log: d.Trace}
+	h.recovery = &recoveryHandlers{model: d.Model, gate: u.gate, save: d.SaveSnapshot, saved: d.ListSnapshots, compact: d.Compact, log: d.Trace}
 	h.health = &healthHandlers{checks: u.checks, page: d.MetricsPage, document: encoded}
 }

@@ -338,6 +338,11 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 		_, err := p.log.State(ctx)
 		return []snapshot.Manifest{made}, err
 	}
+	p.deps.Compact = func(ctx context.Context, seq uint64, archive string) (snapshot.OriginManifest, error) {
+		_, err := p.log.State(ctx)
+		return snapshot.OriginManifest{Manifest: made, Archive: archive}, err
+	}
+	made.Chain = strings.Repeat("0b", 32)
 	for _, f := range set {
 		f(&p.deps)
 	}

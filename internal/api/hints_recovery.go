@@ -10,6 +10,9 @@ func recoveryHints() map[string]hint {
 		"SnapshotItems":       says("The checkpoints of the log."),
 		"SnapshotItems.items": says("Checkpoints, newest first."),
 		"Snapshot":            says("A copy of a read model that a worker may start from."),
+		"LogOrigin":           says("Where a log begins that was compacted."),
+		"LogOrigin.chain":     {Schema: schema{Pattern: "^[0-9a-f]{64}$"}},
+		"LogOrigin.digest":    {Schema: schema{Pattern: "^[0-9a-f]{64}$"}},
 		"Snapshot.digest":     {Schema: schema{Pattern: "^[0-9a-f]{64}$"}},
 	}
 }

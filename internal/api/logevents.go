@@ -42,7 +42,7 @@ func (h *logEventHandlers) routes() []Route {
 		headerText("Last-Event-ID", "The seq of the last event that was read: those above it come, whatever since says."),
 	}
 	answers := []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.LogEvent{}, resource.LogEnd{}}}}
-	problems := []string{CodeBadLastEventID, CodeLogUnavailable}
+	problems := []string{CodeBadLastEventID, CodeLogUnavailable, CodeLogCompacted}
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/events", ID: "followEvents", Tag: "plane", Needs: access.ReadPlane,
@@ -60,7 +60,7 @@ func (h *logEventHandlers) routes() []Route {
 			Method: http.MethodGet, Pattern: "/v1/log/seq", ID: "seqAt", Tag: "plane", Needs: access.ReadPlane,
 			Summary: "Find the last event that was stored at a moment or before",
 			Params:  []Param{{Name: "at", In: "query", Required: true, Summary: "The moment.", Schema: &openapi.Schema{Type: "string", Format: "date-time"}}},
-			Answers: jsonAnswer(http.StatusOK, resource.LogMoment{}), Problems: []string{CodeLogUnavailable}, serve: h.moment,
+			Answers: jsonAnswer(http.StatusOK, resource.LogMoment{}), Problems: []string{CodeLogUnavailable, CodeLogCompacted}, serve: h.moment,
 		},
 	}
 }
@@ -175,8 +175,4 @@ const verdictApplied, verdictRejected = "applied", "rejected"
 
 func unreadLog() error {
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker does not read the log for others")
-}
-
-func unreadableLog(err error) error {
-	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log cannot be read: %v", err)
 }

@@ -75,6 +75,9 @@ func newRealPlane(t *testing.T) *realPlane {
 		CheckpointDeps: api.CheckpointDeps{
 			SaveSnapshot:  func(context.Context) (snapshot.Manifest, error) { return manifest, nil },
 			ListSnapshots: func(context.Context) ([]snapshot.Manifest, error) { return []snapshot.Manifest{manifest}, nil },
+			Compact: func(_ context.Context, seq uint64, archive string) (snapshot.OriginManifest, error) {
+				return snapshot.OriginManifest{Manifest: manifest, Archive: archive}, nil
+			},
 		},
 	}))
 	mux := http.NewServeMux()
@@ -93,7 +96,7 @@ func newRealPlane(t *testing.T) *realPlane {
 	return p
 }
 
-var manifest = snapshot.Manifest{Name: "checkpoint-1", Seq: 3, Rows: 2, Digest: strings.Repeat("0a", 32), Schema: 2, Bytes: 9, Time: epoch, Worker: "w1"}
+var manifest = snapshot.Manifest{Name: "checkpoint-1", Seq: 3, Rows: 2, Digest: strings.Repeat("0a", 32), Chain: strings.Repeat("0b", 32), Schema: 2, Bytes: 9, Time: epoch, Worker: "w1"}
 
 var home = uuid.MustParse(project)
 
@@ -384,6 +387,9 @@ func (p *realPlane) operate(t *testing.T) {
 	saved, err := p.Snapshots.Create(ctx)
 	require.NoError(t, err)
 	require.Equal(t, manifest.Digest, saved.Digest)
+	origin, err := p.Compact(ctx, manifest.Seq, "history")
+	require.NoError(t, err)
+	require.Equal(t, [2]string{manifest.Chain, "history"}, [2]string{origin.Chain, origin.Archive})
 	snapshots, err := p.Snapshots.List(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []resource.Snapshot{saved}, snapshots)

@@ -33,7 +33,9 @@ type recoveryHandlers struct {
 	gate  *writeGate
 	save  func(ctx context.Context) (snapshot.Manifest, error)
 	saved func(ctx context.Context) ([]snapshot.Manifest, error)
-	log   *slog.Logger
+	// compact makes an event the log's origin.
+	compact func(ctx context.Context, seq uint64, archive string) (snapshot.OriginManifest, error)
+	log     *slog.Logger
 }
 
 func (h *recoveryHandlers) routes() []Route {
@@ -61,6 +63,20 @@ func (h *recoveryHandlers) routes() []Route {
 			Answers: jsonAnswer(http.StatusOK, resource.Items[resource.Snapshot]{}), Problems: []string{CodeLogUnavailable},
 			serve: h.listSnapshots,
 		},
+		compactRoute(h.compactLog),
+	}
+}
+
+func compactRoute(serve func(*call) error) Route {
+	seq := querySeq("seq", "The first event that is kept.")
+	seq.Required = true
+	return Route{
+		Method: http.MethodPost, Pattern: "/v1/log:compact", ID: "compactLog", Tag: "plane", Needs: access.AdminPlane,
+		Summary:  "Make an event the log's origin, and remove all before it, for good, once what was folded of that is stored, read back, compared with this worker's read model, and witnessed",
+		Params:   []Param{seq, queryText("archive", "What the archive of the removed events is called: who asks for one of them is told.")},
+		Answers:  jsonAnswer(http.StatusCreated, resource.LogOrigin{}),
+		Problems: []string{CodeCompactionRunning, CodeNotCompactable, CodeLogUnavailable, CodeStorageLow},
+		serve:    serve,
 	}
 }
 

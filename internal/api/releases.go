@@ -181,7 +181,7 @@ func (h *artifactHandlers) releasedAt(c *call, seq uint64, beside string) ([]res
 	}
 	m, err := h.event(c.r.Context(), seq)
 	if err != nil {
-		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not give event %d: %v", seq, err)
+		return nil, unreadableLog(err)
 	}
 	e, err := policy.Decode(m.Body)
 	ev, ok := e.(policy.ArtifactReleased)

@@ -99,6 +99,11 @@ func (h *statusHandlers) folded(ctx context.Context, digest bool) (out resource.
 	if h.LogURL != nil {
 		out.Log.NATS = h.LogURL()
 	}
+	if h.Origin != nil {
+		if o, ok := h.Origin(); ok {
+			out.Log.Begins, out.Log.Archive = o.Seq, o.Archive
+		}
+	}
 	var counts projector.Counts
 	h.model.Read(func(v *projector.View) {
 		out.Applied = v.Seq()

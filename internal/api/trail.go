@@ -14,6 +14,7 @@ import (
 // TrailLog is what of the log the audit reads; *streams.Log is one.
 type TrailLog interface {
 	State(ctx context.Context) (streams.State, error)
+	Begins() uint64
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 }
 
@@ -22,7 +23,7 @@ type Marks interface {
 	Marked(m *streams.Message) bool
 }
 
-// TrailOf reads the events of a log for Deps.Trail.
+// TrailOf reads the events of a log for Deps.Trail, from the first one that it has above 0.
 func TrailOf(log TrailLog, marks Marks) func(ctx context.Context, after uint64, limit int) ([]Trailed, error) {
 	return func(ctx context.Context, after uint64, limit int) ([]Trailed, error) {
 		const patience = 10 * time.Second
@@ -36,7 +37,11 @@ func TrailOf(log TrailLog, marks Marks) func(ctx context.Context, after uint64, 
 		if after >= state.Last {
 			return nil, nil
 		}
-		for msgs, err := range log.Follow(ctx, after+1) {
+		from := after + 1
+		if after == 0 {
+			from = log.Begins()
+		}
+		for msgs, err := range log.Follow(ctx, from) {
 			if err != nil {
 				return nil, err
 			}

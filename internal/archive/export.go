@@ -18,6 +18,7 @@ type Log interface {
 	Base() uint64
 	Partitions() int
 	First() uint64
+	Origin() (o streams.Origin, ok bool)
 	State(ctx context.Context) (streams.State, error)
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
@@ -91,8 +92,12 @@ func (x *export) find(ctx context.Context) error {
 	if x.until > state.Last {
 		return fmt.Errorf("the log ends at %d, before %d", state.Last, x.until)
 	}
-	x.chain = projector.Chain{Seq: x.log.First() - 1}
-	x.next = max(x.opt.From, x.log.First())
+	x.chain, _ = projector.Beginning(x.log)
+	if begins := x.chain.Seq + 1; x.opt.From > 0 && x.opt.From < begins {
+		o, _ := x.log.Origin()
+		return &streams.CompactedError{Seq: x.opt.From, Origin: begins, Archive: o.Archive}
+	}
+	x.next = max(x.opt.From, x.chain.Seq+1)
 	x.writer = writer{
 		dir: x.opt.Dir, events: segmentEvents, bytes: segmentBytes,
 		header: Header{Log: x.log.ID(), Base: x.log.Base(), Partitions: x.log.Partitions(), Begins: x.log.First()},
@@ -118,7 +123,7 @@ func (x *export) bounded(state streams.State) error {
 	if x.next <= x.until {
 		return nil
 	}
-	return fmt.Errorf("there is nothing to export from %d to %d: the log has events %d to %d", x.next, x.until, x.log.First(), state.Last)
+	return fmt.Errorf("there is nothing to export from %d to %d: the log has events %d to %d", x.next, x.until, state.First, state.Last)
 }
 
 // goOn begins behind the last segment, if the log's past is the archive's.
@@ -143,12 +148,18 @@ func (x *export) goOn(ctx context.Context, a *Archive) error {
 	if x.opt.From > r.chain.Seq+1 {
 		return fmt.Errorf("the archive in %s ends at %d: an export that begins at %d leaves a gap", x.opt.Dir, r.chain.Seq, x.opt.From)
 	}
+	if o, ok := x.log.Origin(); ok && r.chain.Seq+1 < o.Seq {
+		return fmt.Errorf("the archive in %s ends at %d, and the log begins at %d, because it was compacted: export to another directory", x.opt.Dir, r.chain.Seq, o.Seq)
+	}
 	x.chain, x.next = r.chain, r.chain.Seq+1
 	if h := r.header; h.Log != x.log.ID() || h.Begins != x.log.First() || h.Partitions != x.log.Partitions() {
 		return &FaultError{r.file, 1, fmt.Sprintf("it is of log %s, the log to be exported is %s: export to another directory", h.Log, x.log.ID())}
 	}
 	if r.header.Base != x.log.Base() && x.until < x.next && !x.opt.Backup {
 		return &FaultError{r.file, 1, "since it was written event ids count from another base, which only an event that is written after that can say: export to another directory"}
+	}
+	if o, ok := x.log.Origin(); ok && event.Seq+1 == o.Seq && r.chain.Hash == o.Before {
+		return nil // it was removed, and is the one that the origin follows
 	}
 	m, err := x.log.Get(ctx, event.Seq)
 	if errors.Is(err, streams.ErrNotFound) || err == nil && !bytes.Equal(appendEvent(nil, &m), appendEvent(nil, &event)) {

@@ -17,6 +17,16 @@ func BucketOn(conn *streams.Conn) func(ctx context.Context) (Bucket, error) {
 	}
 }
 
+// Trusted reports which keys are the plane's, or ever were, by its record on conn.
+func Trusted(ctx context.Context, conn *streams.Conn) (func(keyID string) bool, error) {
+	bucket, err := FoundOn(conn)(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readRecord(ctx, bucket)
+	return r.used, err
+}
+
 // FoundOn is BucketOn of a bucket that is there: streams.ErrNotFound where the plane
 // has none yet.
 func FoundOn(conn *streams.Conn) func(ctx context.Context) (Bucket, error) {

@@ -24,6 +24,7 @@ import (
 // Log is what is asked of the log that rotations stand in; *streams.Log is one.
 type Log interface {
 	Holds(ctx context.Context, e policy.Event) (bool, error)
+	Origin() (o streams.Origin, ok bool)
 	Publish(ctx context.Context, a streams.Append) (seq uint64, duplicate bool, err error)
 }
 
@@ -164,13 +165,13 @@ func (m *Manager) logRotation(ctx context.Context, r record) error {
 
 func (m *Manager) appendRotation(ctx context.Context, r record) error {
 	e := r.event()
-	if there, err := m.opt.Log.Holds(ctx, e); there || err != nil {
+	if there, err := m.holds(ctx, e); there || err != nil {
 		return err
 	}
 	_, _, err := m.opt.Log.Publish(ctx, streams.Append{Event: e, Principal: r.RotatedBy, Correlation: r.CorrelationID, Once: true})
 	if errors.Is(err, streams.ErrWrongSequence) {
 		// Another worker's, unless that one is on its way still.
-		if there, herr := m.opt.Log.Holds(ctx, e); there || herr != nil {
+		if there, herr := m.holds(ctx, e); there || herr != nil {
 			return herr
 		}
 	}
@@ -178,6 +179,16 @@ func (m *Manager) appendRotation(ctx context.Context, r record) error {
 		fault.Pass(fault.KeyLogged)
 	}
 	return err
+}
+
+// holds reports whether the log has a rotation, or had: nothing is signed with a key before
+// that is so, and the new key may have signed the origin of a log that was compacted.
+func (m *Manager) holds(ctx context.Context, e policy.KeyRotated) (bool, error) {
+	there, err := m.opt.Log.Holds(ctx, e)
+	if o, compacted := m.opt.Log.Origin(); err == nil && compacted && o.KeyID == e.Key {
+		there = true
+	}
+	return there, err
 }
 
 func (m *Manager) signWith(r record) error {

@@ -17,7 +17,7 @@ func (p *Plane) deps() api.Deps {
 		Convergence: p.tracker, Fleet: p.fleet, Admission: p.admitter,
 		AccessDeps: api.AccessDeps{Failures: p.failures},
 		StatusDeps: api.StatusDeps{
-			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last,
+			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last, Origin: p.stream.Origin,
 			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom,
 			Partitions: p.worker.Partitions, Workers: p.worker.List,
 			Checks: []api.Check{
@@ -28,9 +28,9 @@ func (p *Plane) deps() api.Deps {
 		},
 		HistoryDeps: api.HistoryDeps{
 			Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker),
-			SeqAt: func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.SeqAt(ctx, p.stream, at) },
+			SeqAt: func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.MomentOf(ctx, p.stream, at) },
 		},
-		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List},
+		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List, Compact: p.compactor.Compact},
 		LimitDeps: api.LimitDeps{
 			Writable: p.disk.Writable, Damaged: p.alarm.Raised, Held: p.held,
 			ProjectBytes: p.opt.ProjectBytes, MaxMessage: p.conn.MaxPayload(),

@@ -89,8 +89,9 @@ func (c *Compactor) Compact(ctx context.Context, seq uint64, archive string) (m 
 		return m, err
 	}
 	x := compaction{Compactor: c, checkpoints: checkpoints, seq: seq, archive: archive}
+	log := c.opt.Logger
 	if m, err = x.run(ctx); err == nil {
-		c.opt.Logger.Info("the log is compacted", "seq", m.Seq, "bytes", m.Bytes, "seconds", time.Since(began).Seconds())
+		log.Info("the log is compacted", "seq", m.Seq, "bytes", m.Bytes, "seconds", time.Since(began).Seconds())
 	}
 	return m, err
 }

@@ -40,6 +40,22 @@ func SeqAt(ctx context.Context, log Events, at time.Time) (uint64, error) {
 	return low - 1, nil
 }
 
+// MomentOf is SeqAt of a log that may have been compacted: *streams.CompactedError where
+// the moment lies before its origin.
+func MomentOf(ctx context.Context, log interface {
+	Events
+	Begins() uint64
+	First() uint64
+	Removed(ctx context.Context, seq uint64) error
+}, at time.Time,
+) (uint64, error) {
+	seq, err := SeqAt(ctx, log, at)
+	if err == nil && seq < log.Begins() && log.Begins() > log.First() {
+		err = log.Removed(ctx, seq)
+	}
+	return seq, err
+}
+
 // StateOf is a node's state as the read model folded so far has it; ok is
 // false when no such node was registered then.
 func (r *Replayed) StateOf(ctx context.Context, id policy.NodeID) (s State, ok bool, err error) {

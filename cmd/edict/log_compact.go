@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+)
+
+// compactFlags are the flags of `log compact`.
+type compactFlags struct {
+	logFlags
+	keep    string
+	archive string // directory; "": none is written
+}
+
+func (a archiveCommands) logCompactCommand() *cobra.Command {
+	var f compactFlags
+	cmd := &cobra.Command{
+		Use: "compact --keep 90d|SEQ", Short: "Give the log an origin, and remove what lies before it", Args: cli.Args(0, 0),
+		Long: `Have the worker at --server make an event the origin of the log, and remove all events
+before it, for good. With --keep 90d the events of the last 90 days are kept, with
+--keep 4711 those from sequence 4711 on.
+
+The origin is what was folded up to that event, signed by the plane. Nothing is removed
+before it is stored, read back, folded on to where the worker stands and found equal,
+confirmed by the witness, and recorded. Policies, nodes, rows, ids that were used, and
+the verdict on any event stay what they were. What is lost without an archive is the
+history before: edict audit, edict replay --until, and node state --at show it no more.
+
+With --archive the removed events are written into an archive first (edict log export),
+which is proved; with a log that was compacted before, name the archive of that time.
+After a crash run the same command again. A log that an older edict made refuses to
+remove anything: move it (edict log export, edict log import).`,
+		Example: `  edict log compact --keep 90d --archive ./history
+  edict log compact --keep 4711`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Required(cmd, "keep"); err != nil {
+				return err
+			}
+			age, seq, err := readKeep(f.keep)
+			if err != nil {
+				return cli.Usage(cmd, "--keep %q: %v", f.keep, err)
+			}
+			return a.compact(cmd, f, age, seq)
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&f.keep, "keep", "", "what is kept: an age such as 90d or 36h, or the sequence of the first event")
+	cmd.Flags().StringVar(&f.archive, "archive", "", "directory of an archive, into which the removed events are written first")
+	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log, for --archive (EDICT_NATS; default that of the plane at --server)")
+	fromEnvironment(cmd, "nats")
+	a.natsCredsFlag(cmd)
+	return cmd
+}
+
+// readKeep reads an age, or a sequence.
+func readKeep(text string) (age time.Duration, seq uint64, err error) {
+	if seq, err = strconv.ParseUint(text, 10, 64); err == nil && seq > 0 {
+		return 0, seq, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
+			return time.Duration(n) * 24 * time.Hour, 0, nil //nolint:gosec // 16 bits
+		}
+	}
+	if age, err = time.ParseDuration(text); err == nil && age > 0 {
+		return age, 0, nil
+	}
+	return 0, 0, errors.New("want an age such as 90d or 36h, or the sequence of the first event to be kept")
+}
+
+func (a archiveCommands) compact(cmd *cobra.Command, f compactFlags, age time.Duration, seq uint64) error {
+	ctx := cmd.Context()
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	if seq == 0 {
+		if seq, err = oldestOf(ctx, c, age); err != nil {
+			return err
+		}
+	}
+	name := ""
+	if f.archive != "" {
+		if name, err = a.archiveBefore(ctx, f, c, seq); err != nil {
+			return err
+		}
+	}
+	o, err := c.Compact(ctx, seq, name)
+	if err != nil {
+		return err
+	}
+	return a.print(o, func(w io.Writer) { writeOrigin(w, o) })
+}
+
+func writeOrigin(w io.Writer, o resource.LogOrigin) {
+	fmt.Fprintf(w, "Origin:     event %d, %d rows, %.1f MiB\n", o.Seq, o.Rows, float64(o.Bytes)/mib)
+	fmt.Fprintf(w, "Digest:     %s\n", o.Digest)
+	fmt.Fprintf(w, "Chain hash: %s\n", o.Chain)
+	if o.Archive != "" {
+		fmt.Fprintf(w, "Archive:    %s has what was removed\n", o.Archive)
+	}
+}
+
+// oldestOf is the first event that is not older than an age, or the last one.
+func oldestOf(ctx context.Context, c *client.Client, age time.Duration) (uint64, error) {
+	m, err := c.SeqAt(ctx, time.Now().Add(-age))
+	var p *client.Problem
+	if errors.As(err, &p) && p.Status == http.StatusGone {
+		return 0, cli.Failed(cli.Conflict, "there is nothing older in the log, which was compacted before: %s", p.Detail)
+	}
+	if err != nil {
+		return 0, err
+	}
+	status, err := c.Status(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	return min(m.Seq+1, status.Applied), nil
+}
+
+// archiveBefore writes what lies before an event into an archive, or goes on with one, and
+// proves it. It returns what the archive is called.
+func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *client.Client, seq uint64) (name string, err error) {
+	src, err := a.openLog(ctx, f.logFlags, c)
+	if err != nil {
+		return "", err
+	}
+	defer src.close()
+	begins := src.log.Begins()
+	if o, ok := src.log.Origin(); ok && seq == begins {
+		return o.Archive, nil // one that was cut off, or is done
+	}
+	if seq <= begins {
+		return "", cli.Failed(cli.Conflict, "the log begins at %d: there is nothing to be removed before %d", begins, seq)
+	}
+	e, err := a.export(ctx, src, archive.ExportOptions{Dir: f.archive, Until: seq - 1})
+	if err != nil {
+		return "", err
+	}
+	if e.First > begins || e.Last+1 < seq {
+		return "", cli.Failed(cli.Conflict, "the archive in %s has events %d to %d, and not all from %d to %d: name another directory", f.archive, e.First, e.Last, begins, seq-1)
+	}
+	ar, err := archive.Open(f.archive)
+	if err != nil {
+		return "", err
+	}
+	if _, _, err := ar.Verify(ctx, src.links, nil); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(f.archive)
+	return filepath.Base(path), err
+}
