@@ -51,8 +51,8 @@ func drawDeath(r *rand.Rand, round int) death {
 	if round%2 == 0 {
 		return death{after: time.Duration(r.IntN(600)) * time.Millisecond}
 	}
-	points := slices.DeleteFunc(fault.Points(), func(p fault.Point) bool { // no plane passes those
-		return strings.HasPrefix(string(p), "archive.") || strings.HasPrefix(string(p), "import.")
+	points := slices.DeleteFunc(fault.Points(), func(p fault.Point) bool { // no plane passes those by itself
+		return strings.HasPrefix(string(p), "archive.") || strings.HasPrefix(string(p), "import.") || strings.HasPrefix(string(p), "origin.")
 	})
 	d := death{point: points[round/2%len(points)], pass: 1 + r.IntN(30), after: 2 * time.Second}
 	switch d.point {
