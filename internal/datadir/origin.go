@@ -30,7 +30,7 @@ func (s *Store) folded() uint64 {
 	if s.opt.Found.Store == nil {
 		return 0
 	}
-	return s.opt.Found.Store.Seq
+	return s.opt.Found.Store.Stored
 }
 
 // dropBehind removes a read model that stands before the log's origin, which is derived

@@ -22,6 +22,7 @@ type Identity struct {
 	Partitions int
 	Created    time.Time // of the log
 	Seq        uint64    // the last log sequence folded, though a crash took the store back
+	Stored     uint64    // the last one that the store has, from where a fold goes on
 	Base       uint64    // of event ids; 0 in a schema that had none
 }
 
@@ -62,6 +63,7 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 		return id, false, unreadable(dir, fmt.Errorf("read store %s: %w", dir, err))
 	}
 	if found {
+		id.Stored = id.Seq
 		id.Seq = max(id.Seq, reachedIn(dir, id.Created))
 	}
 	return id, found, errors.Join(db.Close(), lock.Close())
