@@ -57,7 +57,7 @@ func TestAStoreIsInspectedWithoutBeingChanged(t *testing.T) {
 	id, found, err := Inspect(dir)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, Identity{SchemaVersion, testPartitions, created, 1, 77}, id)
+	require.Equal(t, Identity{SchemaVersion, testPartitions, created, 1, 1, 77}, id)
 	require.Equal(t, before, hashes(t, dir))
 
 	for _, version := range []uint32{SchemaVersion - 1, SchemaVersion + 1} {
