@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,20 +179,29 @@ func (w *shownWorld) drive(dir, browser string) {
 	require.NoError(t, cmd.Wait(), "what the browser saw is not what should be")
 }
 
+// typed is the exit code of a command that a view shows.
+func (w *shownWorld) typed(command string) string {
+	words := strings.Fields(command)
+	_, code := w.run(words[1:]...)
+	return strconv.Itoa(code)
+}
+
 // serveSteps does what the steps ask of whoever runs the plane.
 func (w *shownWorld) serveSteps(out io.Reader, in io.Writer) {
-	do := map[string]func() string{
-		"kill":   func() string { w.kill(); return "killed" },
-		"start":  func() string { w.start(); return "started" },
-		"link":   func() string { return w.link(w.guest) },
-		"revoke": func() string { return w.ok("access", "token", "revoke", "guest", w.guestToken) },
+	do := map[string]func(arg string) string{
+		"kill":   func(string) string { w.kill(); return "killed" },
+		"start":  func(string) string { w.start(); return "started" },
+		"link":   func(string) string { return w.link(w.guest) },
+		"type":   func(command string) string { return w.typed(command) },
+		"revoke": func(string) string { return w.ok("access", "token", "revoke", "guest", w.guestToken) },
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		kind, rest, _ := strings.Cut(lines.Text(), " ")
 		switch kind {
 		case "please":
-			_, err := fmt.Fprintln(in, strings.TrimSpace(do[rest]()))
+			what, arg, _ := strings.Cut(rest, " ")
+			_, err := fmt.Fprintln(in, strings.TrimSpace(do[what](arg)))
 			require.NoError(w.t, err)
 		case "fault":
 			w.t.Error(rest)

@@ -2,7 +2,7 @@
 // the plane, says by EDICT_CONSOLE where it is, and does what is asked of it on standard output.
 import { ask, clean, finish, given, measured, newPage, open, please, project, same, there, want } from "./browser.mjs";
 import { attempts, plant } from "./hostile.mjs";
-import { look, paint, views, widths } from "./views.mjs";
+import { commands, look, paint, views, widths } from "./views.mjs";
 
 async function administrator() {
   const page = await newPage("administrator");
@@ -73,6 +73,15 @@ async function writing(page) {
   same((await ask(path)).waves.reason, "enough", "why it ended");
 }
 
+async function typed() {
+  for (const command of commands) {
+    if (command.includes(" -w")) continue; // goes on for ever
+    const code = await please(`type ${command}`);
+    // a rollout that has not arrived yet ends with 1
+    want(code === "0" || (code === "1" && command.includes("rollout")), `${command}: exit code ${code}`);
+  }
+}
+
 async function killed(page) {
   await open(page, "fleet", ".counts");
   page.mayFail = true;
@@ -130,10 +139,14 @@ try {
   if (given.long) {
     await keys(page);
     await writing(page);
+    await typed();
     await killed(page);
     await oneProject();
     await hostile(page);
   }
+  await page.click("button:text-is('Sign out')");
+  await there(page, ".no-session", "that the session is closed");
+  same((await page.context().cookies()).length, 0, "cookies after the end");
 } catch (err) {
   want(false, err.stack);
 }

@@ -92,12 +92,16 @@ async function workers(page) {
 
 export const views = { fleet, policies, policy, nodes, node, live, time, admission, workers };
 
+/** What the views say to type. */
+export const commands = new Set();
+
 /** Looks at views in a theme; shots: pictures go there. */
 export async function look(page, names, theme, shots) {
   await page.emulateMedia({ colorScheme: theme });
   for (const name of names) {
     await views[name](page);
     await clean(page, `${name}, ${theme}`);
+    commands.add(await page.innerText(".head .command code"));
     await page.keyboard.press("Escape");
     if (shots && !["policies", "nodes"].includes(name)) {
       await page.setViewportSize({ width: 1120, height: 720 });

@@ -8,7 +8,6 @@ export const routes = {
   diffRevisions: ["GET", "/v1/projects/{project}/policies/{policy}/diff"],
   dryRunPolicy: ["POST", "/v1/projects/{project}/policies/{policy}/dry-run"],
   evaluate: ["POST", "/api/v1/engine/evaluate"],
-  explainDecision: ["GET", "/api/v1/decisions/{seq}/explanation"],
   explainFlow: ["GET", "/v1/nodes/{node}/explain"],
   followEvents: ["GET", "/v1/events"],
   followProjectEvents: ["GET", "/v1/projects/{project}/events"],
@@ -30,8 +29,6 @@ export const routes = {
   listRejected: ["GET", "/v1/rejected"],
   listRevisions: ["GET", "/v1/projects/{project}/policies/{policy}/revisions"],
   openSession: ["POST", "/v1/session"],
-  openWave: ["POST", "/v1/projects/{project}/policies/{policy}/waves"],
   promoteRevision: ["POST", "/v1/projects/{project}/policies/{policy}/promote"],
-  seqAt: ["GET", "/v1/log/seq"],
   stageRevision: ["POST", "/v1/projects/{project}/policies/{policy}/stage"],
 } as const;

@@ -48,22 +48,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/decisions/{seq}/explanation": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["explainDecision"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/engine/evaluate": {
         parameters: {
             query?: never;
@@ -272,22 +256,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/log/seq": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["seqAt"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/projects/{project}/events": {
         parameters: {
             query?: never;
@@ -426,22 +394,6 @@ export interface paths {
         get?: never;
         put?: never;
         post: operations["stageRevision"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/projects/{project}/policies/{policy}/waves": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: operations["openWave"];
         delete?: never;
         options?: never;
         head?: never;
@@ -666,16 +618,6 @@ export interface components {
             id: string;
             name: string;
         };
-        DecidingPolicy: {
-            id: string;
-            name: string;
-            /** Format: uint64 */
-            version?: number;
-            /** Format: uint64 */
-            present_version?: number;
-            /** @enum {string} */
-            state: "unchanged" | "changed" | "gone" | "unknown";
-        };
         Decision: {
             /** Format: uint64 */
             seq: number;
@@ -708,13 +650,6 @@ export interface components {
             /** Format: uint64 */
             took_ns: number;
             masked?: string[];
-        };
-        DecisionExplanation: {
-            decision: components["schemas"]["Decision"];
-            policies: components["schemas"]["DecidingPolicy"][];
-            then?: components["schemas"]["Verdict"];
-            now?: components["schemas"]["Verdict"];
-            unjudged?: string;
         };
         DecisionPage: {
             items: components["schemas"]["Decision"][];
@@ -905,12 +840,6 @@ export interface components {
             policy?: string;
             node_id?: string;
         };
-        LogMoment: {
-            /** Format: date-time */
-            at: string;
-            /** Format: uint64 */
-            seq: number;
-        };
         LogStatus: {
             /** Format: date-time */
             created: string;
@@ -927,12 +856,6 @@ export interface components {
         Modified: {
             before: components["schemas"]["Rule"];
             after: components["schemas"]["Rule"];
-        };
-        NextWave: {
-            /** Format: uuid */
-            revision_id?: string;
-            /** Format: int64 */
-            wave: number;
         };
         Node: {
             id: string;
@@ -1352,12 +1275,6 @@ export interface components {
             digest?: string;
             convergence?: components["schemas"]["Convergence"];
         };
-        Verdict: {
-            status: string;
-            policy?: components["schemas"]["Deciding"];
-            detail?: string;
-            explain?: components["schemas"]["Explanation"];
-        };
         Warning: {
             pointer: string;
             code: string;
@@ -1499,29 +1416,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DecisionPage"];
-                };
-            };
-        };
-    };
-    explainDecision: {
-        parameters: {
-            query?: never;
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                seq: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DecisionExplanation"];
                 };
             };
         };
@@ -1904,29 +1798,6 @@ export interface operations {
             };
         };
     };
-    seqAt: {
-        parameters: {
-            query: {
-                at: string;
-            };
-            header?: {
-                "X-Correlation-Id"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LogMoment"];
-                };
-            };
-        };
-    };
     followProjectEvents: {
         parameters: {
             query?: {
@@ -2157,36 +2028,6 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Preview"];
-            };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Waves"];
-                };
-            };
-        };
-    };
-    openWave: {
-        parameters: {
-            query?: never;
-            header?: {
-                "Idempotency-Key"?: string;
-                "X-Edict-Principal"?: string;
-                "X-Correlation-Id"?: string;
-            };
-            path: {
-                project: string;
-                policy: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NextWave"];
             };
         };
         responses: {

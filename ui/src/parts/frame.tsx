@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
-import { foundAgain, lostSince, sessionOver } from "../state/connection";
+import { call } from "../api/call";
+import { foundAgain, lostSince, over, sessionOver } from "../state/connection";
 import { href, place, project } from "../state/route";
 import { open, projects, self } from "../state/who";
 import { Admission } from "../screens/admission";
@@ -76,6 +77,12 @@ function Mark() {
   );
 }
 
+// end takes the session's cookie back.
+async function end(): Promise<void> {
+  await call("closeSession").catch(() => undefined);
+  over("The session is closed.");
+}
+
 function Who() {
   const many = projects.value.length > 1;
   return (
@@ -89,6 +96,7 @@ function Who() {
         </label>
       )}
       {self.value && <span title={open.value ? "Access is not configured: whoever reaches this address may do anything" : self.value.relations.join("\n")}>{open.value ? "no access control" : self.value.id}</span>}
+      {self.value && !open.value && <button type="button" onClick={end}>Sign out</button>}
     </div>
   );
 }

@@ -1,3 +1,4 @@
+import { useEffect } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
@@ -64,7 +65,9 @@ function ByLabel({ of, by }: { of: Schemas["NodeCounts"]; by: string }) {
     const page = await call("listNodes", { path: { project: project.value }, query: { limit: 100 } }, signal);
     return [...new Set(page.items.flatMap((n) => Object.keys(n.labels)))].sort();
   });
-  if (!by && keys.data && keys.data.length > 0) setTimeout(() => ask({ by: usual(keys.data!) }));
+  useEffect(() => {
+    if (!by && keys.data && keys.data.length > 0) ask({ by: usual(keys.data) });
+  }, [by, keys.data]);
   const options = [...new Set([...(keys.data ?? []), ...(by ? [by] : [])])];
   const groups = of.by === by ? (of.groups ?? []) : [];
   return (

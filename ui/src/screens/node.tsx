@@ -1,6 +1,7 @@
 import { call, type Schemas } from "../api/call";
 import { Fact, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
 import { State } from "./fleet";
+import { word } from "../parts/command";
 import { Verdict } from "../parts/draft";
 import { Explain } from "../parts/explain";
 import { useLoad } from "../state/load";
@@ -12,10 +13,12 @@ import { may } from "../state/who";
 export function Node({ name: id }: { name: string }) {
   const node = useLoad(`node ${id}`, (signal) => call("getNode", { path: { project: project.value, node: id }, query: { report: true } }, signal), 10_000);
   const n = node.data;
-  const command = asked("peer") ? `edict datapath explain ${id} ${asked("direction", "ingress") === "ingress" ? "--from" : "--to"} ${asked("peer")} --port ${asked("port")}/${asked("protocol", "tcp")}` : `edict node describe ${id}`;
+  const protocol = asked("protocol", "tcp");
+  const ported = ["tcp", "udp", "sctp"].includes(protocol);
+  const command = asked("peer") ? `edict datapath explain ${id} ${asked("direction", "ingress") === "ingress" ? "--from" : "--to"} ${word(asked("peer"))} --port ${word(ported ? `${asked("port", "443")}/${protocol}` : protocol)}` : `edict node describe ${id}${projectFlag.value}`;
   return (
     <>
-      <Head title={id} about={n && <Labels of={n.labels} link />} command={command + projectFlag.value} />
+      <Head title={id} about={n && <Labels of={n.labels} link />} command={command} />
       <Failure error={node.error} />
       {n ? <Facts of={n} /> : <div class="waiting" aria-busy={!node.error} />}
       {n && (may.operate.value ? <><Explain node={n} /><Order node={n} /></> : <p class="quiet">What it must apply is for operators of the project: <code>project:{project.value}#operator</code>.</p>)}

@@ -6,7 +6,7 @@ import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
 import { useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
-import { ask, asked, project, projectFlag } from "../state/route";
+import { ask, asked, project } from "../state/route";
 import { count, exact } from "../state/time";
 import { may } from "../state/who";
 import { Event, eventsAddress, type LogEvent } from "./live";
@@ -22,7 +22,7 @@ export function Time() {
   const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
   return (
     <>
-      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}${projectFlag.value}` : `edict audit --after ${from}`} />
+      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
       <Failure error={head.error} />
       {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
       {head.data !== undefined && <Between from={from} to={to} />}
