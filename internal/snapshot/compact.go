@@ -126,7 +126,7 @@ func (x *compaction) run(ctx context.Context) (OriginManifest, error) {
 	}
 	m, err := x.make(ctx)
 	if err != nil {
-		return m, err
+		return m, x.outrun(ctx, err)
 	}
 	fault.Pass(fault.OriginStored)
 	o, err := x.document(m)
@@ -134,7 +134,7 @@ func (x *compaction) run(ctx context.Context) (OriginManifest, error) {
 		err = x.prove(ctx, o)
 	}
 	if err != nil {
-		return m, errors.Join(err, x.checkpoints.objects.Delete(context.WithoutCancel(ctx), m.Name))
+		return m, errors.Join(x.outrun(ctx, err), x.checkpoints.objects.Delete(context.WithoutCancel(ctx), m.Name))
 	}
 	fault.Pass(fault.OriginProved)
 	if err := x.record(ctx, m, o); err != nil {
@@ -142,6 +142,16 @@ func (x *compaction) run(ctx context.Context) (OriginManifest, error) {
 	}
 	fault.Pass(fault.OriginRecorded)
 	return m, x.finish(ctx, m, o)
+}
+
+// outrun is what a compaction failed with, or that another worker was first meanwhile, and
+// removed what this one read.
+func (x *compaction) outrun(ctx context.Context, err error) error {
+	stands, ferr := streams.FindOrigin(ctx, x.opt.Conn)
+	if ferr != nil || stands.Revision == x.stands.Revision {
+		return err
+	}
+	return fmt.Errorf("%w: another worker was first, and the log begins at %d", ErrCompacting, stands.Seq)
 }
 
 // bounds refuses a sequence that the log cannot begin at.
