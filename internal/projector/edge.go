@@ -64,8 +64,13 @@ func (f *fold) gather(u union, a, b *set) {
 	if f.edges == nil {
 		return
 	}
+	some := b.len() > 0
 	a.each(func(o uint32) bool {
-		if !b.has(o) {
+		switch {
+		case some && b.has(o):
+		case f.alone[o] != 0:
+			u.one(&f.layout, f.alone[o]-1)
+		default:
 			u.add(&f.layout, &f.identities[o].nodes)
 		}
 		return true

@@ -115,9 +115,11 @@ func (f nodeFold) move(n *node, to *identity) {
 	if from != nil {
 		f.keepFormer(n)
 		from.nodes.remove(&f.layout, n.ordinal)
+		f.hold(from)
 	}
 	if to != nil {
 		to.nodes.add(&f.layout, n.ordinal)
+		f.hold(to)
 	}
 	n.identity, n.since = to, f.moment()
 	if f.edges != nil {

@@ -125,6 +125,7 @@ func (l *loader) cursorRecord() error {
 	}
 	l.rejected = l.cursor.seq
 	l.state.identities = make([]*identity, l.cursor.nextIdentity)
+	l.state.alone = make([]uint32, l.cursor.nextIdentity)
 	l.state.nextSel, l.state.accepted = l.cursor.nextSelector, l.cursor.policies
 	if err := l.takeBase(); err != nil {
 		return err
@@ -206,6 +207,7 @@ func (l *loader) nodes() error {
 			}
 			if n.identity != nil {
 				n.identity.nodes.add(&l.state.layout, n.ordinal)
+				l.state.hold(n.identity)
 			}
 		}
 	}

@@ -30,6 +30,14 @@ func (s *nodeSet) len() int {
 	return s.few.len()
 }
 
+// sole is the only member; ok is false where there are none or several.
+func (s *nodeSet) sole() (ordinal uint32, ok bool) {
+	if s.dense != nil || len(s.few.small) != 1 {
+		return 0, false
+	}
+	return s.few.small[0], true
+}
+
 func (s *nodeSet) add(l *layout, ordinal uint32) {
 	if s.dense == nil {
 		s.few.add(ordinal)
@@ -119,13 +127,14 @@ func (u union) reset() {
 	}
 }
 
+func (u union) one(l *layout, o uint32) {
+	place := l.place(o)
+	vectorAt(u, l.partition(o), int(place/64)+1)[place/64] |= 1 << (place % 64)
+}
+
 func (u union) add(l *layout, s *nodeSet) {
 	if s.dense == nil {
-		s.few.each(func(o uint32) bool {
-			place := l.place(o)
-			vectorAt(u, l.partition(o), int(place/64)+1)[place/64] |= 1 << (place % 64)
-			return true
-		})
+		s.few.each(func(o uint32) bool { u.one(l, o); return true })
 		return
 	}
 	for part, v := range s.dense {

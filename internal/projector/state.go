@@ -16,6 +16,7 @@ type state struct {
 	policies   map[uuid.UUID]*policyState
 	nodes      map[policy.NodeID]*node
 	identities []*identity // by ordinal; nil where it has gone
+	alone      []uint32    // by identity, its node where it has but one, and 1 more; 0: it has none or several
 	nextSel    uint32      // ordinal of the next new selector
 	live       live
 	roster     uint64 // the last event, since the start, that registered or removed a node
@@ -155,6 +156,19 @@ type identity struct {
 	nodes      nodeSet
 	selectors  []*selector // that match it, by ordinal
 	generation uint64      // sequence at which its memberships last changed
+}
+
+// hold notes that the nodes of an identity changed. Where each node has a label set of
+// its own, what a selector matches is as many nodes, and looking at each identity would
+// miss the processor's cache as often.
+func (s *state) hold(i *identity) {
+	if n := int(i.ordinal) + 1 - len(s.alone); n > 0 {
+		s.alone = append(s.alone, make([]uint32, n)...)
+	}
+	s.alone[i.ordinal] = 0
+	if sole, ok := i.nodes.sole(); ok {
+		s.alone[i.ordinal] = sole + 1
+	}
 }
 
 // selector is one distinct selector of a project. It lives while a head uses it.
