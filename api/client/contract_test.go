@@ -174,6 +174,9 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"removeRelation": func(ctx context.Context) (any, error) {
 			return done(c.Principals.RemoveRelation(ctx, "ana", "plane#read"))
 		},
+		"listProjectAudit": func(ctx context.Context) (any, error) {
+			return c.AuditOf(ctx, client.AuditQuery{Project: id, Newest: true, Before: 3, Since: time.Unix(1, 0), Principal: "ana", Type: "node_updated"})
+		},
 		"listAudit":    func(ctx context.Context) (any, error) { return c.Audit(ctx, 3, 5) },
 		"getStatus":    func(ctx context.Context) (any, error) { return c.Status(ctx, true) },
 		"listRejected": func(ctx context.Context) (any, error) { return c.Rejected(ctx, 3, 5) },

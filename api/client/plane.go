@@ -2,10 +2,14 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -34,6 +38,63 @@ func (c *Client) Rejected(ctx context.Context, after uint64, limit int) (resourc
 // sequence after, at most limit (0: the server's choice).
 func (c *Client) Audit(ctx context.Context, after uint64, limit int) (resource.Page[resource.AuditEntry], error) {
 	return get[resource.Page[resource.AuditEntry]](ctx, c, above(after, limit), "v1", "audit")
+}
+
+// AuditQuery is which events of the log are asked for. The zero value asks for all, oldest
+// first.
+type AuditQuery struct {
+	Project       uuid.UUID // uuid.Nil: of any
+	Principal     string    // who caused them
+	Type          string    // such as node_updated
+	Since, Until  time.Time // stored after Since, and at Until or before; zero: no bound
+	After, Before uint64    // log sequences; 0: no bound
+	Newest        bool      // newest first
+	Limit         int       // 0: the server's choice
+}
+
+// AuditOf lists one page of those events. The next one is that of q after q.Next.
+func (c *Client) AuditOf(ctx context.Context, q AuditQuery) (resource.Page[resource.AuditEntry], error) {
+	params := Page{Limit: q.Limit}.query()
+	for name, text := range map[string]string{"principal": q.Principal, "type": q.Type} {
+		if text != "" {
+			params.Set(name, text)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			params.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	for name, seq := range map[string]uint64{"after": q.After, "before": q.Before} {
+		if seq > 0 {
+			params.Set(name, strconv.FormatUint(seq, 10))
+		}
+	}
+	if q.Newest {
+		params.Set("order", "desc")
+	}
+	path := []string{"v1", "audit"}
+	if q.Project != uuid.Nil {
+		path = []string{"v1", "projects", q.Project.String(), "audit"}
+	}
+	return get[resource.Page[resource.AuditEntry]](ctx, c, params, path...)
+}
+
+// Next moves the query behind a page; more is false behind the last.
+func (q *AuditQuery) Next(page resource.Page[resource.AuditEntry]) (more bool, err error) {
+	if page.NextCursor == nil {
+		return false, nil
+	}
+	seq, err := strconv.ParseUint(*page.NextCursor, 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("next_cursor of the audit: %w", err)
+	}
+	if q.Newest {
+		q.Before = seq
+	} else {
+		q.After = seq
+	}
+	return true, nil
 }
 
 func above(after uint64, limit int) url.Values {

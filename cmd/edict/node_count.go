@@ -24,7 +24,7 @@ type reportFlags struct {
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	selectorFlag(cmd, &f.selector)
-	cmd.Flags().BoolVarP(&f.every, "all-projects", "A", false, "those of all projects, which needs plane#read")
+	cmd.Flags().BoolVarP(&f.every, "all-projects", "A", false, "those of all projects, whatever --project says; needs plane#read")
 }
 
 // query is what the flags ask of the plane.
@@ -34,16 +34,13 @@ func (f *reportFlags) query(cmd *cobra.Command, project uuid.UUID) (client.Repor
 			return client.ReportQuery{}, cli.Usage(cmd, "--state %q: want %s", s, strings.Join(convergence.States[:], ", "))
 		}
 	}
-	if f.every && cmd.Flags().Changed("project") {
-		return client.ReportQuery{}, cli.Usage(cmd, "give --project or --all-projects, not both")
-	}
 	if f.every {
 		project = uuid.Nil
 	}
 	return client.ReportQuery{Project: project, Selector: selectorOf(f.selector), States: f.states}, nil
 }
 
-// reported are the columns of nodes with what they reported.
+// reportedListing are the columns of nodes with what they reported.
 var reportedListing = listing[resource.Node]{
 	kind: "node", name: nodeListing.name,
 	columns: []column[resource.Node]{

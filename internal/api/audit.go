@@ -2,10 +2,9 @@ package api
 
 import (
 	"context"
-	"net/http"
+	"time"
 
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
@@ -14,25 +13,16 @@ import (
 // auditHandlers serve the log's events with who wrote them.
 type auditHandlers struct {
 	model rejections
+	log   interface {
+		State(ctx context.Context) (streams.State, error)
+	}
 	trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
+	seqAt func(ctx context.Context, at time.Time) (uint64, error)
 }
 
 // rejections lists the events that the fold rejected.
 type rejections interface {
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
-}
-
-func (h *auditHandlers) routes() []Route {
-	return []Route{{
-		Method: http.MethodGet, Pattern: "/v1/audit", ID: "listAudit", Tag: tagAccess, Needs: access.ReadPlane, early: true,
-		Summary: "List the events of the log with who wrote them, oldest first",
-		Params: []Param{
-			limitParam,
-			querySeq("after", "Those above this log sequence; next_cursor is one."),
-		},
-		Answers: jsonAnswer(http.StatusOK, resource.Page[resource.AuditEntry]{}), Problems: []string{CodeLogUnavailable, CodeLogCompacted},
-		serve: h.list,
-	}}
 }
 
 // Trailed is an event as the audit reads it.
@@ -41,33 +31,6 @@ type Trailed struct {
 	// Direct: no worker of the plane appended it, so its headers say whatever its
 	// producer likes.
 	Direct bool
-}
-
-// list goes to the log itself: nothing between it and the answer could leave
-// an event out.
-func (h *auditHandlers) list(c *call) error {
-	limit, err := c.limit()
-	if err != nil {
-		return err
-	}
-	after, err := c.queryUint("after", 0)
-	if err != nil {
-		return err
-	}
-	if h.trail == nil {
-		return unreadLog()
-	}
-	items, err := h.trail(c.r.Context(), after, limit+1)
-	if err != nil {
-		return unreadableLog(err)
-	}
-	refused, err := h.refusedAmong(items)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, pageBySeq(items, limit, func(m Trailed) uint64 { return m.Seq }, func(m Trailed) resource.AuditEntry {
-		return entryOf(m, refused[m.Seq])
-	}))
 }
 
 // entryOf is an event as the audit shows it; code is why the fold refused it, or empty.

@@ -158,7 +158,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.sessions = &sessionHandlers{u.auth}
-	h.audit = &auditHandlers{model: d.Model, trail: d.Trail}
+	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt}
 	h.events = &logEventHandlers{model: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}
 	h.status = &statusHandlers{

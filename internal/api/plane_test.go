@@ -351,6 +351,8 @@ func (p *realPlane) admitPeople(t *testing.T) {
 	}
 	require.NoError(t, p.Principals.RemoveRelation(ctx, "ana", "plane#read"))
 	require.NoError(t, p.Principals.Delete(ctx, "ana"))
+	_, err = p.hasty.AuditOf(ctx, client.AuditQuery{Project: home, Newest: true})
+	require.Error(t, err, "nobody reads the log for others here")
 	_, err = p.hasty.Audit(ctx, 0, 5)
 	require.Error(t, err, "nobody reads the log for others here")
 }
