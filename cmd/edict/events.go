@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ var eventListing = listing[resource.LogEvent]{
 		{"about", eventAbout, false},
 		{"by", func(e resource.LogEvent) string { return auditedWho(e.AuditEntry) }, false},
 		{"verdict", func(e resource.LogEvent) string { return strings.TrimSpace(e.Verdict + " " + e.Rejected) }, false},
-		{"detail", func(e resource.LogEvent) string { return e.Detail }, false},
+		{"detail", func(e resource.LogEvent) string { return cmp.Or(e.Detail, changeText(e)) }, false},
 		{"correlation", func(e resource.LogEvent) string { return e.CorrelationID }, true},
 		{"subject", func(e resource.LogEvent) string { return e.Subject }, true},
 	},

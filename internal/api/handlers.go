@@ -159,7 +159,7 @@ func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.sessions = &sessionHandlers{u.auth}
 	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt}
-	h.events = &logEventHandlers{model: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
+	h.events = &logEventHandlers{model: d.Model, views: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}
 	h.status = &statusHandlers{
 		StatusDeps: d.StatusDeps, log: d.Log, model: d.Model, quota: u.quota, convergence: d.Convergence, metrics: d.Metrics,

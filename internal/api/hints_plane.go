@@ -23,6 +23,10 @@ func planeHints() map[string]hint {
 		"Past.records":              count,
 		"Past.bytes":                count,
 
+		"EventChange":  says("What an event changed."),
+		"HeadChange":   says("The change of a policy's head."),
+		"Selectors":    says("Whom a policy is for, before a change and from then on."),
+		"NodeChange":   says("The change of a node's facts."),
 		"FleetSample":  says("How many nodes stood where at a moment, as a worker saw it."),
 		"FleetHistory": says("How many nodes stood where in a worker's last hour."),
 

@@ -17,6 +17,7 @@ import (
 // logEventHandlers serve the log as it was folded: each event with its verdict.
 type logEventHandlers struct {
 	model logEventModel
+	views views // nil: what an event changed is not shown
 	audit *auditHandlers
 	auth  *authorizer
 	seqAt func(ctx context.Context, at time.Time) (uint64, error) // nil: this worker does not read the log for others
@@ -48,13 +49,13 @@ func (h *logEventHandlers) routes() []Route {
 			Method: http.MethodGet, Pattern: "/v1/events", ID: "followEvents", Tag: "plane", Needs: access.ReadPlane,
 			Summary: "Follow the log as it is folded: each event with its verdict, from now on, after an id or since a moment. One frame caught_up says where the log's end was met first",
 			Params:  append([]Param{since, queryText("project", "Only those of the project of this id.")}, filters...),
-			Answers: answers, Problems: problems, serve: h.follow,
+			Answers: answers, Problems: problems, serve: h.follow, byRelations: true,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/v1/projects/{project}/events", ID: "followProjectEvents", Tag: "plane", Needs: access.SeeProject,
 			Summary: "Follow the events of a project as they are folded, likewise",
 			Params:  append([]Param{since}, filters...),
-			Answers: answers, Problems: problems, serve: h.follow,
+			Answers: answers, Problems: problems, serve: h.follow, byRelations: true,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/v1/log/seq", ID: "seqAt", Tag: "plane", Needs: access.ReadPlane,
@@ -165,7 +166,7 @@ func (h *logEventHandlers) follow(c *call) error {
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
 	defer h.auth.revalidate(c, cancel)()
-	s := &logEventStream{sse: beginSSE(c), h: h, w: w, after: after}
+	s := &logEventStream{sse: beginSSE(c), h: h, w: w, who: c.who, after: after}
 	_ = s.run(ctx) // the client has left, or comes back with its last id
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -18,7 +19,8 @@ type logEventStream struct {
 	sse
 	h      *logEventHandlers
 	w      wantedEvents
-	after  uint64 // sent, or not asked for
+	who    *access.Principal // nil: access is not configured
+	after  uint64            // sent, or not asked for
 	caught bool
 }
 
@@ -72,12 +74,18 @@ func (s *logEventStream) sendNext(ctx context.Context, folded uint64) error {
 			break
 		}
 		s.after = m.Seq
-		if e := s.h.show(m, refused[m.Seq]); s.w.has(e) {
-			body, err := json.Marshal(e)
-			if err != nil {
+		e := s.h.show(m, refused[m.Seq])
+		if !s.w.has(e) {
+			continue
+		}
+		if text, err = s.frame(text, e, m); err != nil {
+			return err
+		}
+		if len(text) >= maxFrames {
+			if err := s.send(string(text)); err != nil {
 				return err
 			}
-			text = fmt.Appendf(text, "id: %d\nevent: log_event\ndata: %s\n\n", m.Seq, body)
+			text = text[:0]
 		}
 	}
 	if n := len(items); n == 0 || items[n-1].Seq > folded {
@@ -87,6 +95,22 @@ func (s *logEventStream) sendNext(ctx context.Context, folded uint64) error {
 		return s.alive()
 	}
 	return s.send(string(text))
+}
+
+// maxFrames bounds the bytes of frames that wait to be sent: a policy may change a thousand
+// rules at a time.
+const maxFrames = 256 << 10
+
+// frame appends the frame of an event.
+func (s *logEventStream) frame(text []byte, e resource.LogEvent, m Trailed) ([]byte, error) {
+	if err := s.h.changed(&e, m, s.who); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(text, "id: %d\nevent: log_event\ndata: %s\n\n", m.Seq, body), nil
 }
 
 // show is an event that was folded.

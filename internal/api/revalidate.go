@@ -59,7 +59,8 @@ func (s *cachedDecision) decide() bool {
 	}
 	// Everybody may follow decisions: which ones he is shown, the relations say that he had
 	// when the stream began.
-	return s.c.route.Needs != access.SeeAdmission || slices.Equal(who.Relations(), s.c.who.Relations())
+	shows := s.c.route.byRelations || s.c.route.Needs == access.SeeAdmission
+	return !shows || slices.Equal(who.Relations(), s.c.who.Relations())
 }
 
 // revalidateEvery is how often each open stream is looked at again.

@@ -235,6 +235,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 		c.prev, c.chain, c.older = c.chain, e.chain, e.older
 		made = append(made, v)
 		if f.edges != nil {
+			p.state.sent.add(sentTo{f.seq, f.edges.nodes()})
 			f.edges.endEvent()
 		}
 		if full() || f.edges != nil && f.edges.size >= maxBatchBytes {

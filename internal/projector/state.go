@@ -27,6 +27,7 @@ type state struct {
 	found      []*selector // reused by matching
 	have, lost union       // of the event being folded
 	changes    changeLog
+	sent       sentLog
 	accepted   uint32 // policies, ever
 	kept       kept
 	usage      usages

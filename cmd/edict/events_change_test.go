@@ -1,0 +1,28 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+)
+
+func TestAnEventIsShownWithWhatItChangedInShort(t *testing.T) {
+	seven, parent := 7, uuid.New()
+	for want, e := range map[string]resource.LogEvent{
+		"": {},
+		"+1 ~2 rules, other nodes, 7 nodes": {Nodes: &seven, Change: &resource.EventChange{Policy: &resource.HeadChange{
+			ParentRevisionID: &parent, Selectors: &resource.Selectors{Before: &resource.Selector{}},
+			Rules: resource.Diff{Added: make([]resource.Rule, 1), Modified: make([]resource.Modified, 2)},
+		}}},
+		"new, role=web": {Change: &resource.EventChange{Node: &resource.NodeChange{Created: true, After: map[string]string{"role": "web"}}}},
+		"role=db (was web), zone=a, -env": {Change: &resource.EventChange{Node: &resource.NodeChange{
+			Before: map[string]string{"role": "web", "env": "prod", "same": "x"}, After: map[string]string{"role": "db", "zone": "a", "same": "x"},
+		}}},
+		"7 nodes": {Nodes: &seven, Change: &resource.EventChange{Node: &resource.NodeChange{Removed: true, Before: map[string]string{"role": "web"}}}},
+	} {
+		require.Equal(t, want, changeText(e))
+	}
+}
