@@ -96,6 +96,7 @@ type AuditEntry struct {
 	Type                 string `json:"type" doc:"Its type, as its header has it; over NATS, as its body has it where that can be read."`
 	Subject              string `json:"subject" doc:"The subject it stands on: what it is about."`
 	EventID              string `json:"event_id" doc:"Its own id, likewise."`
+	Policy               string `json:"policy,omitempty" doc:"The slug of the policy that its subject names, a deleted one too; absent where there is none, or the worker has not folded it yet."`
 	Detail               string `json:"detail,omitempty" doc:"What it gave or took, where the subject does not say: a relation; the plane's key before and the new one."`
 	Rejected             string `json:"rejected,omitempty" doc:"The code with which the fold refused it, so that it changed nothing; absent when it did not, or has not come to it."`
 }

@@ -12,7 +12,6 @@ type LogEvent struct {
 	Verdict   string `json:"verdict" doc:"What became of it: applied, or rejected, and then it changed nothing."`
 	ProjectID string `json:"project_id,omitempty" doc:"The project that its subject names; absent of an event of the plane."`
 	PolicyID  string `json:"policy_id,omitempty" doc:"The policy that its subject names."`
-	Policy    string `json:"policy,omitempty" doc:"That policy's slug."`
 	NodeID    string `json:"node_id,omitempty" doc:"The node that its subject names."`
 	// Nodes and Change are nil where they are not known cheaply, and of a rejected event.
 	Nodes  *int         `json:"nodes,omitempty" doc:"How many nodes it changed the rules or the artifacts of: each is sent what it has now. Absent of other events, and of one that the worker folded long ago, in bulk, or before it started."`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
@@ -12,12 +14,18 @@ import (
 
 // auditHandlers serve the log's events with who wrote them.
 type auditHandlers struct {
-	model rejections
+	model auditModel
 	log   interface {
 		State(ctx context.Context) (streams.State, error)
 	}
 	trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
 	seqAt func(ctx context.Context, at time.Time) (uint64, error)
+}
+
+// auditModel says what became of events, and how policies are called.
+type auditModel interface {
+	rejections
+	Slugs(project uuid.UUID, ids []uuid.UUID) map[uuid.UUID]string
 }
 
 // rejections lists the events that the fold rejected.
@@ -33,13 +41,18 @@ type Trailed struct {
 	Direct bool
 }
 
-// entryOf is an event as the audit shows it; code is why the fold refused it, or empty.
-func entryOf(m Trailed, code string) resource.AuditEntry {
+// entry is an event as the audit shows it; code is why the fold refused it, or empty.
+func (h *auditHandlers) entry(m Trailed, code string) resource.AuditEntry {
 	out := showAudit(m.Message)
 	if m.Direct {
 		out = asClaimed(out, m.Message)
 	}
 	out.Rejected = code
+	if about, ok := wire.ParseSubject(m.Subject); ok && about.Family == policy.FamilyPolicy {
+		if id, ok := parseID(about.ID); ok {
+			out.Policy = h.model.Slugs(about.Project, []uuid.UUID{id})[id]
+		}
+	}
 	return out
 }
 

@@ -225,7 +225,7 @@ func (h *auditHandlers) window(ctx context.Context, from uint64, n int, q *audit
 	var out []resource.AuditEntry
 	for _, m := range items {
 		if m.Seq < q.before {
-			out = append(out, entryOf(m, refused[m.Seq]))
+			out = append(out, h.entry(m, refused[m.Seq]))
 		}
 	}
 	switch {

@@ -76,6 +76,10 @@ func TestTheAuditIsReadFromBothEndsAndFiltered(t *testing.T) {
 		got, _ := p.seqs("/v1/audit"+query, "before")
 		require.Equal(t, want, got, query)
 	}
+	for _, e := range into[resource.Page[resource.AuditEntry]](t, p.do("GET", "/v1/audit", "")).Items {
+		slug := map[bool]string{true: "web"}[e.Seq == 3 || e.Seq == 5]
+		require.Equal(t, slug, e.Policy, "the policy's slug, though it is gone")
+	}
 	for query, code := range map[string]string{
 		"?order=up": "wrong_type", "?type=nothing": "wrong_type", "?since=yesterday": "wrong_type", "?before=x": "wrong_type",
 	} {

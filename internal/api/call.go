@@ -50,13 +50,13 @@ func printable(s string) bool {
 	return len(s) <= policy.MaxCreatedBy
 }
 
-// json answers with a body.
+// json answers with a body, gzip-coded where the client takes that and it is large.
 func (c *call) json(status int, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	c.bytes(status, mediaJSON, append(b, '\n'))
+	c.coded(status, mediaJSON, append(b, '\n'))
 	return nil
 }
 

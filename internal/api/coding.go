@@ -28,6 +28,9 @@ func (c *call) coded(status int, media string, body []byte) {
 	}
 	h.Set("Content-Type", media)
 	h.Set("Content-Encoding", "gzip")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
 	c.w.WriteHeader(status)
 	if c.r.Method == http.MethodHead {
 		return

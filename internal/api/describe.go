@@ -179,6 +179,6 @@ func (h *healthHandlers) getDocument(c *call) error {
 	if err != nil {
 		return fmt.Errorf("describe the API: %w", err)
 	}
-	c.bytes(http.StatusOK, mediaJSON, b)
+	c.coded(http.StatusOK, mediaJSON, b)
 	return nil
 }

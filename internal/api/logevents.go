@@ -23,12 +23,10 @@ type logEventHandlers struct {
 	seqAt func(ctx context.Context, at time.Time) (uint64, error) // nil: this worker does not read the log for others
 }
 
-// logEventModel says how far the log is folded, what was refused, and how policies are
-// called.
+// logEventModel says how far the log is folded.
 type logEventModel interface {
 	Applied() uint64
 	Wait(ctx context.Context, seq uint64) error
-	Slugs(project uuid.UUID, ids []uuid.UUID) map[uuid.UUID]string
 }
 
 // logEventsAtOnce is how many events are read at a time.

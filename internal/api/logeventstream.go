@@ -115,7 +115,7 @@ func (s *logEventStream) frame(text []byte, e resource.LogEvent, m Trailed) ([]b
 
 // show is an event that was folded.
 func (h *logEventHandlers) show(m Trailed, code string) resource.LogEvent {
-	e := resource.LogEvent{AuditEntry: entryOf(m, code), Verdict: verdictApplied}
+	e := resource.LogEvent{AuditEntry: h.audit.entry(m, code), Verdict: verdictApplied}
 	if code != "" {
 		e.Verdict = verdictRejected
 	}
@@ -129,9 +129,6 @@ func (h *logEventHandlers) show(m Trailed, code string) resource.LogEvent {
 	switch about.Family {
 	case policy.FamilyPolicy:
 		e.PolicyID = about.ID
-		if id, ok := parseID(about.ID); ok {
-			e.Policy = h.model.Slugs(about.Project, []uuid.UUID{id})[id]
-		}
 	case policy.FamilyNode, policy.FamilyArtifact:
 		e.NodeID = about.ID
 	}

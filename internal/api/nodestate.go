@@ -107,7 +107,7 @@ func (h *stateHandlers) state(c *call) error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	c.bytes(http.StatusOK, mediaJSON, s.Body)
+	c.coded(http.StatusOK, mediaJSON, s.Body)
 	return nil
 }
 
