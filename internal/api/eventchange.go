@@ -31,7 +31,7 @@ func (h *logEventHandlers) changed(e *resource.LogEvent, m Trailed, who *access.
 		default:
 			return
 		}
-		if n, ok := v.Sent(m.Seq); ok {
+		if n, ok := projector.Sent(v, m.Seq); ok {
 			e.Nodes = &n
 		}
 	})
@@ -39,7 +39,7 @@ func (h *logEventHandlers) changed(e *resource.LogEvent, m Trailed, who *access.
 }
 
 func headChange(v *projector.View, project, id uuid.UUID, seq uint64) (*resource.EventChange, error) {
-	head, before, ok, err := v.HeadAt(project, id, seq)
+	head, before, ok, err := projector.HeadAt(v, project, id, seq)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func nodeChange(v *projector.View, project uuid.UUID, m Trailed) *resource.Event
 	}
 	switch e := e.(type) {
 	case policy.NodeUpdated:
-		was, ok := v.NodeBefore(project, e.Node, m.Seq)
+		was, ok := projector.NodeAsBefore(v, project, e.Node, m.Seq)
 		if !ok {
 			return nil
 		}
@@ -78,7 +78,7 @@ func nodeChange(v *projector.View, project uuid.UUID, m Trailed) *resource.Event
 		}
 		return &resource.EventChange{Node: out}
 	case policy.NodeRemoved:
-		was, ok := v.NodeBefore(project, e.Node, m.Seq)
+		was, ok := projector.NodeAsBefore(v, project, e.Node, m.Seq)
 		if !ok {
 			return nil
 		}

@@ -47,7 +47,7 @@ func (t *edgeRecorder) nodes() (n int) {
 // Sent is how many nodes an event changed the rows or the artifacts of, and so was sent to.
 // ok is false when that is not known: the event is older than what is remembered, was folded
 // in bulk or before the process started, or nobody here serves nodes.
-func (v *View) Sent(seq uint64) (nodes int, ok bool) {
+func Sent(v *View, seq uint64) (nodes int, ok bool) {
 	list := v.m.state.sent
 	i, ok := slices.BinarySearchFunc(list, seq, func(x sentTo, seq uint64) int { return cmp.Compare(x.seq, seq) })
 	if !ok {
@@ -63,9 +63,9 @@ type NodeBefore struct {
 	Same   bool          // it had the labels that the event gave it
 }
 
-// NodeBefore says what a node of a project was before an event of its own that was applied.
+// NodeAsBefore says what a node of a project was before an event of its own that was applied.
 // ok is false when that is not known any more: the kept past begins later.
-func (v *View) NodeBefore(project uuid.UUID, id policy.NodeID, seq uint64) (b NodeBefore, ok bool) {
+func NodeAsBefore(v *View, project uuid.UUID, id policy.NodeID, seq uint64) (b NodeBefore, ok bool) {
 	n := v.m.state.nodes[id]
 	if n == nil || n.project.id != project || seq <= v.m.state.kept.from {
 		return b, false
@@ -82,7 +82,7 @@ func (v *View) NodeBefore(project uuid.UUID, id policy.NodeID, seq uint64) (b No
 
 // HeadAt is the revision that an event made a live policy's head, and the head before; before
 // is nil of the first. ok is false when the event made none.
-func (v *View) HeadAt(project, id uuid.UUID, seq uint64) (head, before *policy.Revision, ok bool, err error) {
+func HeadAt(v *View, project, id uuid.UUID, seq uint64) (head, before *policy.Revision, ok bool, err error) {
 	list, err := v.Revisions(project, id, seq+1, 2)
 	if err != nil || len(list) == 0 || list[0].Seq != seq {
 		return nil, nil, false, err
