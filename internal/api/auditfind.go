@@ -178,6 +178,11 @@ func (h *auditHandlers) find(ctx context.Context, q auditQuery) (found []resourc
 	if q.all() {
 		window = uint64(q.limit) + 1
 	}
+	if q.after+1 >= q.before && !q.newest { // the log may say that it was compacted
+		if _, err := h.trail(ctx, q.after, 1); err != nil {
+			return nil, 0, unreadableLog(err)
+		}
+	}
 	for looked := uint64(0); q.after+1 < q.before; looked += window {
 		if looked >= maxAudited {
 			return found, q.next(), nil

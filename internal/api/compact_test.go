@@ -44,7 +44,7 @@ func TestWhatLiesBeforeTheOriginIsGone(t *testing.T) {
 		d.Origin = func() (streams.Origin, bool) { return streams.Origin{Seq: 9, Archive: "history"}, true }
 	})
 	for _, target := range []string{
-		"/v1/audit?after=2", "/v1/log/seq?at=2026-11-20T12:00:00Z", "/v1/events?since=2026-11-20T12:00:00Z",
+		"/v1/audit?after=2", "/v1/projects/" + project + "/audit", "/v1/log/seq?at=2026-11-20T12:00:00Z", "/v1/events?since=2026-11-20T12:00:00Z",
 		"/v1/projects/" + project + "/events?since=2026-11-20T12:00:00Z",
 	} {
 		a := p.do("GET", target, "")
