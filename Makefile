@@ -75,6 +75,7 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	$(GO) run ./test/model -steps 5000000 -seed $(SEED)
 	$(GO) run ./test/model -all -steps 12000000
 	$(GO) test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first $(SEED)
+	$(GO) test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin.every 1 -count 20
 	$(GO) test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
 	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m

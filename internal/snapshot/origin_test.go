@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -109,7 +110,9 @@ func verdictsOf(t testing.TB, p *projector.Projector, from, until uint64) (out [
 	return append(out, fmt.Sprintf("%+v", d))
 }
 
-// At every cut of a generated log: a worker that has nothing but the origin and the events
+var cutEvery = flag.Uint64("origin.every", 4, "of the cuts of a generated log, every which one is tried, from one at random on")
+
+// At any cut of a generated log: a worker that has nothing but the origin and the events
 // from it on gives every later event the verdict of one that folded all of them, among them
 // each of the removed events when it comes again, and has its digest, its rows and the past
 // that nodes resume from.
@@ -124,7 +127,7 @@ func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
 	twin := worker(t, vfs.NewMem(), log.msgs)
 	facts := verdictsOf(t, twin, 1, last)
 	past := missed(t, twin)
-	for cut := uint64(2); cut <= uint64(len(history)); cut++ {
+	for cut := 2 + r.Uint64N(*cutEvery); cut <= uint64(len(history)); cut += *cutEvery {
 		fs := vfs.NewMem()
 		c := newShelf().on(fs)
 		made, err := projector.Open("live", options.On(fs))
