@@ -700,6 +700,10 @@ export interface components {
             user_id?: string;
             tenant_id?: string;
         };
+        EventChange: {
+            policy?: components["schemas"]["HeadChange"];
+            node?: components["schemas"]["NodeChange"];
+        };
         Explanation: {
             /** Format: uint64 */
             snapshot_version: number;
@@ -785,6 +789,14 @@ export interface components {
             warnings?: components["schemas"]["Fault"][];
             refused?: components["schemas"]["Refused"];
         };
+        HeadChange: {
+            /** Format: uuid */
+            revision_id: string;
+            /** Format: uuid */
+            parent_revision_id: string | null;
+            selectors?: components["schemas"]["Selectors"];
+            rules: components["schemas"]["Diff"];
+        };
         Judgement: {
             id: string;
             name: string;
@@ -831,20 +843,26 @@ export interface components {
             type: string;
             subject: string;
             event_id: string;
+            policy?: string;
             detail?: string;
             rejected?: string;
             /** @enum {string} */
             verdict: "applied" | "rejected";
             project_id?: string;
             policy_id?: string;
-            policy?: string;
             node_id?: string;
+            /** Format: int64 */
+            nodes?: number;
+            change?: components["schemas"]["EventChange"];
         };
         LogStatus: {
             /** Format: date-time */
             created: string;
             /** Format: uint64 */
             bytes: number;
+            /** Format: uint64 */
+            begins?: number;
+            archive?: string;
             bytes_per_event?: number;
             /** Format: uint64 */
             bytes_per_day?: number;
@@ -868,6 +886,17 @@ export interface components {
             /** Format: uint64 */
             version: number;
             report?: components["schemas"]["NodeReport"];
+        };
+        NodeChange: {
+            created?: boolean;
+            removed?: boolean;
+            labels_before?: {
+                [key: string]: string;
+            };
+            labels?: {
+                [key: string]: string;
+            };
+            addresses?: string[];
         };
         NodeCount: {
             /** Format: int64 */
@@ -1213,6 +1242,10 @@ export interface components {
         Selector: {
             source: string;
             destination: string;
+        };
+        Selectors: {
+            before: components["schemas"]["Selector"] | null;
+            after: components["schemas"]["Selector"];
         };
         Self: {
             id: string;
