@@ -245,7 +245,7 @@ func (p *process) secondWorker() *projector.Projector {
 	require.NoError(p.t, err)
 	rejected, err := streams.OpenRejected(ctx, conn)
 	require.NoError(p.t, err)
-	fold, err := projector.Open(p.t.TempDir(), projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true})
+	fold, err := projector.Open(p.t.TempDir(), projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First()})
 	require.NoError(p.t, err)
 	done := make(chan error, 2)
 	go func() { done <- fold.Run(ctx, log) }()

@@ -119,6 +119,6 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 func (s *logSource) storeOptions(until uint64) projector.Options {
 	n := sort.Search(len(s.links), func(i int) bool { return s.links[i].Seq > until })
 	return projector.Options{
-		Partitions: s.log.Partitions(), Created: s.log.Created(), First: s.log.First(), Base: s.log.Base(), Relaxed: true, Links: s.links[:n],
+		Partitions: s.log.Partitions(), Created: s.log.Created(), First: s.log.First(), Base: s.log.Base(), Links: s.links[:n],
 	}
 }

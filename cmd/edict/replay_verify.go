@@ -39,9 +39,7 @@ func openLive(ctx context.Context, f replayFlags, c *client.Client, src *logSour
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Failed(cli.Unreadable, "--log %s holds no read model to verify: %v", f.log, err)
 	}
-	opt := src.storeOptions(math.MaxUint64)
-	opt.Relaxed = false
-	store, err := projector.Open(dir, opt)
+	store, err := projector.Open(dir, src.storeOptions(math.MaxUint64))
 	if err != nil {
 		return nil, err
 	}

@@ -291,7 +291,6 @@ type plane struct {
 
 func openFold(t testing.TB, opt projector.Options) *projector.Projector {
 	t.Helper()
-	opt.Relaxed = true
 	p, err := projector.Open(t.TempDir(), opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })

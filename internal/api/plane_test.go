@@ -54,7 +54,7 @@ func newRealPlane(t *testing.T) *realPlane {
 	t.Cleanup(conn.Close)
 	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{Partitions: 4})
 	require.NoError(t, err)
-	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true}
+	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First()}
 	p := &realPlane{log: log, opt: opt, fold: openFold(t, opt)}
 	p.decisions, err = streams.OpenDecisions(ctx, conn, streams.DecisionsOptions{})
 	require.NoError(t, err)

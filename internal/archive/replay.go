@@ -58,7 +58,7 @@ func (a *Archive) StoreOptions(ctx context.Context) (projector.Options, error) {
 		return projector.Options{}, err
 	}
 	created, err := created(e.Log)
-	return projector.Options{Partitions: e.Partitions, Created: created, First: e.Begins, Base: e.Base, Relaxed: true}, err
+	return projector.Options{Partitions: e.Partitions, Created: created, First: e.Begins, Base: e.Base}, err
 }
 
 // Whole is the extent of an archive that begins where its log did: *FaultError.

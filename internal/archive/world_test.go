@@ -85,7 +85,7 @@ func folded(t testing.TB, log snapshot.Log, opt projector.Options) snapshot.Resu
 }
 
 func (p *plane) folded() snapshot.Result {
-	return folded(p.t, p.Log, projector.Options{Partitions: p.Partitions(), Created: p.Created(), First: p.First(), Base: p.Base(), Relaxed: true})
+	return folded(p.t, p.Log, projector.Options{Partitions: p.Partitions(), Created: p.Created(), First: p.First(), Base: p.Base()})
 }
 
 // messages are all that the log has.

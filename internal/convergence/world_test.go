@@ -41,7 +41,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	fold, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: at(1), First: 1, Relaxed: true})
+	fold, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: at(1), First: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, fold.Close()) })
 	return &world{

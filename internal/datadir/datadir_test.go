@@ -98,7 +98,7 @@ func TestAStartThatFindsNoLogWhereThereIsOneIsRefused(t *testing.T) {
 
 // folded makes a read model of no log, in the directory.
 func folded(t *testing.T, d Dir) {
-	store, err := projector.Open(d.Store(), projector.Options{Partitions: 1, Created: time.Unix(1, 0), Relaxed: true})
+	store, err := projector.Open(d.Store(), projector.Options{Partitions: 1, Created: time.Unix(1, 0)})
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 }

@@ -33,11 +33,8 @@ func (s *Store) rebuild(ctx context.Context) error {
 	if err := s.foldInto(ctx, fresh); err != nil {
 		return fmt.Errorf("rebuild the read model: %w", err)
 	}
-	old, err := s.dir.aside(have.Schema)
+	old, err := s.dir.swap(fresh, have.Schema)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(os.Rename(s.dir.Store(), old), os.Rename(fresh, s.dir.Store()), artifact.SyncDir(string(s.dir))); err != nil {
 		return fmt.Errorf("put the rebuilt read model in place: %w", err)
 	}
 	if !s.opt.YesDelete {
@@ -89,7 +86,6 @@ func (s *Store) foldInto(ctx context.Context, dir string) error {
 // log was compacted beyond, is begun anew.
 func (s *Store) openFresh(ctx context.Context, dir string) (*projector.Projector, error) {
 	opt := s.opt.Store
-	opt.Relaxed = true // Close flushes, and the old store is there until then
 	if !absent(dir) {
 		store, err := projector.Open(dir, opt)
 		if err == nil && !errors.As(s.opt.Log.Removed(ctx, store.Applied()), new(*streams.CompactedError)) {

@@ -44,9 +44,14 @@ func (d Dir) Restore(ctx context.Context, c *snapshot.Checkpoints, m snapshot.Ma
 	if err := restoreTo(ctx, c, m, log, beside, opt); err != nil {
 		return "", err
 	}
-	if old, err = d.aside(id.Schema); err != nil {
+	return d.swap(beside, id.Schema)
+}
+
+// swap puts a read model in the place of the one that is there, which has that layout and
+// is set aside as old.
+func (d Dir) swap(with string, schema uint32) (old string, err error) {
+	if old, err = d.aside(schema); err != nil {
 		return "", err
 	}
-	err = errors.Join(os.Rename(d.Store(), old), os.Rename(beside, d.Store()), artifact.SyncDir(string(d)))
-	return old, err
+	return old, errors.Join(os.Rename(d.Store(), old), os.Rename(with, d.Store()), artifact.SyncDir(string(d)))
 }

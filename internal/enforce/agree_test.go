@@ -51,7 +51,7 @@ var groups = []string{"a", "b", "c"}
 // of both peers; one has none.
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	p, err := projector.Open("live", projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1, Relaxed: true}.On(vfs.NewMem()))
+	p, err := projector.Open("live", projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1}.On(vfs.NewMem()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	w := &world{t: t, p: p, tables: snapshot.NewTables(p, snapshot.TableOptions{}), scribe: gen.NewScribe("00000000-0000-4000-8000-000000000000", seed)}

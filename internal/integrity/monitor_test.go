@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	witness, err := OpenWitness(t.Context(), w.conn, w.log, true)
 	require.NoError(t, err)
 	w.fold, err = projector.Open(filepath.Join(dir, "store"), projector.Options{
-		Partitions: w.log.Partitions(), Created: w.log.Created(), First: w.log.First(), Base: w.log.Base(), Relaxed: true, Links: witness.Links(),
+		Partitions: w.log.Partitions(), Created: w.log.Created(), First: w.log.First(), Base: w.log.Base(), Links: witness.Links(),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.fold.Close()) })

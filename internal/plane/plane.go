@@ -204,7 +204,7 @@ func (p *Plane) storeOptions() projector.Options {
 	return projector.Options{
 		Partitions: p.stream.Partitions(), Created: p.stream.Created(), First: p.stream.First(),
 		Base: p.stream.Base(), Past: p.opt.Past, PastBytes: p.opt.PastBytes,
-		Relaxed: p.opt.Relaxed, Log: p.log, Full: p.disk.WaitOut, Headroom: p.disk.HasHeadroom,
+		Log: p.log, Full: p.disk.WaitOut, Headroom: p.disk.HasHeadroom,
 		Links: p.witness.Links(),
 	}
 }

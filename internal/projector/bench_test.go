@@ -68,7 +68,7 @@ func BenchmarkRevise(b *testing.B) {
 				b.Skip("a million nodes take a while to register")
 			}
 			j := fleet(b, n, 50)
-			p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Relaxed: true})
+			p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born})
 			require.NoError(b, err)
 			defer p.Close()
 			apply(b, p, j.msgs)

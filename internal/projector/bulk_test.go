@@ -25,7 +25,7 @@ func cut(rt *rapid.T, msgs []streams.Message) (l cutLog) {
 }
 
 func (d disk) openBulk(t require.TestingT, events int) *Projector {
-	p, err := Open("store", Options{Partitions: testPartitions, Created: born, Relaxed: true, fs: d.fs, bulk: events})
+	p, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: d.fs, bulk: events})
 	require.NoError(t, err)
 	return p
 }

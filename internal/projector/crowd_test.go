@@ -21,7 +21,7 @@ func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
 	}
 	var pieces []int
 	open := func(m Metrics) *Projector {
-		p, err := Open("store", Options{Partitions: testPartitions, Created: born, Relaxed: true, Metrics: m, fs: vfs.NewMem()})
+		p, err := Open("store", Options{Partitions: testPartitions, Created: born, Metrics: m, fs: vfs.NewMem()})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		return p
@@ -79,7 +79,7 @@ func registerCrowd(b *testing.B, wanted bool) {
 	for i := range b.N {
 		j.add(update(b, i+1, 1, fmt.Sprintf("n%d", i), "role", "web"))
 	}
-	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Relaxed: true})
+	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born})
 	require.NoError(b, err)
 	defer p.Close()
 	p.Feed(forgetful{wanted})

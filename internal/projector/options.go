@@ -14,7 +14,6 @@ type Options struct {
 	Partitions int       // of the log; required
 	Created    time.Time // of the log; required
 	First      uint64    // sequence of the log's first event; 0 is 1
-	Relaxed    bool      // has no meaning any more
 	Base       uint64    // of the log: what its event ids count from
 	// Past is how far back, by the log's time, it is kept what nodes lost; 0: 7 days.
 	Past time.Duration

@@ -42,7 +42,7 @@ func restless(b *testing.B, j *journal, nodes, events int) []streams.Message {
 }
 
 func openBench(b *testing.B) *Projector {
-	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Base: testBase, Relaxed: true})
+	p, err := Open(b.TempDir(), Options{Partitions: 64, Created: born, Base: testBase})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, p.Close()) })
 	return p

@@ -21,7 +21,7 @@ import (
 // openPast opens a store whose ids have a base, and a past of some size.
 func (d disk) openPast(t require.TestingT, window time.Duration, most int) *Projector {
 	p, err := Open("store", Options{
-		Partitions: testPartitions, Created: born, Base: testBase, Relaxed: true, fs: d.fs, bulk: 7, Past: window, PastBytes: most,
+		Partitions: testPartitions, Created: born, Base: testBase, fs: d.fs, bulk: 7, Past: window, PastBytes: most,
 	})
 	require.NoError(t, err)
 	return p

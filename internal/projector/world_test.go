@@ -112,7 +112,7 @@ type disk struct{ fs vfs.FS }
 func newDisk() disk { return disk{vfs.NewMem()} }
 
 func (d disk) open(t require.TestingT) *Projector {
-	p, err := Open("store", Options{Partitions: testPartitions, Created: born, Relaxed: true, fs: d.fs})
+	p, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: d.fs})
 	require.NoError(t, err)
 	return p
 }

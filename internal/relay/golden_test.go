@@ -57,7 +57,7 @@ func goldenAnswer(t *testing.T) answer {
 	log.reviseRules(3, "role=web", []policy.Rule{{ // which no node can be told in rules
 		Action: policy.Allow, Protocol: policy.Any, SourceSelector: "role=db", Destination: netip.MustParsePrefix("10.0.0.0/8"),
 	}})
-	store, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: stageBorn, Relaxed: true, Base: stageBase})
+	store, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: stageBorn, Base: stageBase})
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Apply(log.msgs))

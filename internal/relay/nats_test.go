@@ -181,7 +181,7 @@ func (c *counted) both() (published, skipped int) {
 // start runs a worker on a store of its own in dir.
 func (p *plane) start(dir string, opt relay.Options) *worker {
 	p.t.Helper()
-	store, err := projector.Open(dir, projector.Options{Partitions: planeParts, Created: p.log.Created(), First: p.log.First(), Base: p.log.Base(), PastBytes: p.pastBytes, Relaxed: true})
+	store, err := projector.Open(dir, projector.Options{Partitions: planeParts, Created: p.log.Created(), First: p.log.First(), Base: p.log.Base(), PastBytes: p.pastBytes})
 	require.NoError(p.t, err)
 	w := &worker{t: p.t, store: store, count: &counted{}}
 	opt.Partitions, opt.Head, opt.Metrics = planeParts, p.log.Head, w.count

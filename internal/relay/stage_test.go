@@ -201,7 +201,7 @@ func newStage(t testing.TB, log *script, opt Options) *stage {
 }
 
 func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, set ...func(*Relay)) *stage {
-	popt.Partitions, popt.Created, popt.Relaxed, popt.Base = 4, stageBorn, true, stageBase
+	popt.Partitions, popt.Created, popt.Base = 4, stageBorn, stageBase
 	dir := t.TempDir()
 	store, err := projector.Open(dir, popt)
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	fold, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1, Relaxed: true})
+	fold, err := projector.Open(t.TempDir(), projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, fold.Close()) })
 	w := &world{Projector: fold, t: t}

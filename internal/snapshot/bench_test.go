@@ -31,7 +31,7 @@ func BenchmarkRecovery(b *testing.B) {
 	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
 	require.NoError(b, err)
 	fill(b, log)
-	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true}
+	opt := projector.Options{Partitions: log.Partitions(), Created: log.Created(), First: log.First()}
 	c, err := snapshot.OpenCheckpoints(ctx, conn, log.Created(), true)
 	require.NoError(b, err)
 

@@ -2,8 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
@@ -116,12 +113,9 @@ func (c *Checkpoints) Create(ctx context.Context, from Source, scratch, worker s
 	if err != nil {
 		return m, err
 	}
-	m = manifestOf(at, worker)
-	object, _, err := c.upload(ctx, m.Name, scratch)
-	if err != nil {
+	if m, _, err = c.store(ctx, at, checkpointPrefix, scratch, worker); err != nil {
 		return m, fmt.Errorf("checkpoint at %d: %w", m.Seq, err)
 	}
-	m.Bytes = object.Bytes
 	fault.Pass(fault.CheckpointBefore)
 	kept, dropped, err := c.point(ctx, m, max(keep, 1))
 	fault.Pass(fault.CheckpointAfter)
@@ -142,48 +136,15 @@ func (c *Checkpoints) tidy(ctx context.Context, kept, dropped []Manifest) error 
 			return err
 		}
 	}
-	all, err := c.objects.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, o := range all {
+	err := c.remove(ctx, func(o streams.Object) bool {
 		named := slices.ContainsFunc(kept, func(m Manifest) bool { return m.Name == o.Name })
-		if _, origin := originSeq(o.Name); !named && !origin && time.Since(o.Time) > sweepAge {
-			if err := c.objects.Delete(ctx, o.Name); err != nil {
-				return err
-			}
-		}
+		_, origin := originSeq(o.Name)
+		return !named && !origin && time.Since(o.Time) > sweepAge
+	})
+	if err == nil {
+		_, err = c.objects.Sweep(ctx, sweepAge)
 	}
-	_, err = c.objects.Sweep(ctx, sweepAge)
 	return err
-}
-
-func manifestOf(at projector.Checkpoint, worker string) Manifest {
-	return Manifest{
-		Name: fmt.Sprintf("checkpoint-%020d-%s", at.Digest.Seq, uuid.NewString()[:8]),
-		Seq:  at.Digest.Seq, Chain: hex.EncodeToString(at.Chain[:]), Digest: hex.EncodeToString(at.Sum[:]), Rows: at.Rows,
-		Log: logID(at.Created), Schema: at.Schema, Partitions: at.Partitions,
-		Time: time.Now().UTC(), Worker: worker,
-	}
-}
-
-// upload packs and stores at once: the archive is never on the disk. sha is its SHA-256,
-// 64 hex digits.
-func (c *Checkpoints) upload(ctx context.Context, name, dir string) (object streams.Object, sha string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, w := io.Pipe()
-	packed := make(chan error, 1)
-	sum := sha256.New()
-	go func() {
-		err := pack(c.fs, dir, io.MultiWriter(sum, w))
-		w.CloseWithError(err) // nil: the end
-		packed <- err
-	}()
-	object, err = c.objects.Put(ctx, name, r)
-	r.CloseWithError(errors.Join(errors.New("the transfer has ended"), err))
-	err = errors.Join(err, <-packed)
-	return object, hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // point has the pointer name m, and returns those that it names now and those

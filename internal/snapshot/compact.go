@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
@@ -173,7 +171,6 @@ func (x *compaction) bounds(ctx context.Context) error {
 // options are for a read model that is folded up to a sequence.
 func (x *compaction) options(links []streams.Link, until uint64) projector.Options {
 	opt := x.opt.Store
-	opt.Relaxed = true
 	opt.Links = links[:sort.Search(len(links), func(i int) bool { return links[i].Seq > until })]
 	return opt
 }
@@ -208,10 +205,8 @@ func (x *compaction) make(ctx context.Context) (m OriginManifest, err error) {
 	if at.Renamed {
 		return m, &BeyondError{"the log has events that releases before store schema 6 named otherwise: it cannot be compacted"}
 	}
-	m = OriginManifest{Manifest: manifestOf(at, x.opt.Worker), Before: hex.EncodeToString(at.Before[:]), Archive: x.archive}
-	m.Name = fmt.Sprintf("%s%020d-%s", originPrefix, m.Seq, uuid.NewString()[:8])
-	object, sha, err := x.checkpoints.upload(ctx, m.Name, copied)
-	m.Bytes, m.SHA256 = object.Bytes, sha
+	m = OriginManifest{Before: hex.EncodeToString(at.Before[:]), Archive: x.archive}
+	m.Manifest, m.SHA256, err = x.checkpoints.store(ctx, at, originPrefix, copied, x.opt.Worker)
 	return m, errors.Join(err, os.RemoveAll(x.opt.Scratch))
 }
 

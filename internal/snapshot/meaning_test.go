@@ -44,7 +44,7 @@ func TestOnePolicyHasOneMeaning(t *testing.T) {
 
 func compareAnswers(t *testing.T, seed uint64, count map[string]int) (flows int) {
 	d := drawer{rand.New(rand.NewPCG(seed, 15))}
-	p, err := projector.Open("live", projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1, Relaxed: true}.On(vfs.NewMem()))
+	p, err := projector.Open("live", projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1}.On(vfs.NewMem()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	world, steps := d.world()

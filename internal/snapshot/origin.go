@@ -147,20 +147,10 @@ func BeginFromOrigin(ctx context.Context, c *Checkpoints, o streams.Origin, trus
 // tidyOrigins removes the objects of origins that were replaced, and those that nothing
 // ever named and that are older than any compaction that may be under way.
 func (c *Checkpoints) tidyOrigins(ctx context.Context, o streams.Origin, name string) error {
-	all, err := c.objects.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, x := range all {
+	return c.remove(ctx, func(x streams.Object) bool {
 		seq, ok := originSeq(x.Name)
-		if !ok || x.Name == name || seq >= o.Seq && time.Since(x.Time) <= sweepAge {
-			continue
-		}
-		if err := c.objects.Delete(ctx, x.Name); err != nil {
-			return err
-		}
-	}
-	return nil
+		return ok && x.Name != name && (seq < o.Seq || time.Since(x.Time) > sweepAge)
+	})
 }
 
 // originSeq is where an origin stands whose object has this name.

@@ -67,11 +67,9 @@ func makeOrigin(t testing.TB, c *Checkpoints, p *projector.Projector, s *artifac
 	at, err := p.Checkpoint(t.Context(), "origin")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.fs.RemoveAll("origin")) }()
-	m := OriginManifest{Manifest: manifestOf(at, "w1"), Before: hex.EncodeToString(at.Before[:])}
-	m.Name = fmt.Sprintf("%s%020d", originPrefix, m.Seq)
-	object, sha, err := c.upload(t.Context(), m.Name, "origin")
+	m := OriginManifest{Before: hex.EncodeToString(at.Before[:])}
+	m.Manifest, m.SHA256, err = c.store(t.Context(), at, originPrefix, "origin", "w1")
 	require.NoError(t, err)
-	m.Bytes, m.SHA256 = object.Bytes, sha
 	return m, sealed(t, m, s)
 }
 

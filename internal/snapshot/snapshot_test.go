@@ -202,7 +202,7 @@ func nodeEvents(n int) []streams.Message {
 	return msgs
 }
 
-var options = projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1, Relaxed: true}
+var options = projector.Options{Partitions: 4, Created: time.Unix(1, 0), First: 1}
 
 func TestAReplayFoldsUpToTheHeadItFound(t *testing.T) {
 	p, err := projector.Open(t.TempDir(), options)

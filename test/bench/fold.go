@@ -77,7 +77,7 @@ func (h *history) rows() int { return len(h.app) * foldEach }
 func foldLog(ctx context.Context, e *env) ([]line, error) {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
 	defer cancel()
-	r, err := openRig(ctx, e.dir, true)
+	r, err := openRig(ctx, e.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func following(ctx context.Context, p *projector.Projector, log projector.Log, l
 func foldOnce(ctx context.Context, r *rig, dir string, last uint64,
 	fold foldingWay,
 ) (took time.Duration, d projector.Digest, err error) {
-	p, err := projector.Open(dir, r.options(false))
+	p, err := projector.Open(dir, r.options())
 	if err != nil {
 		return 0, d, err
 	}

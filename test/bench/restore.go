@@ -30,7 +30,7 @@ func restoreLine(ctx context.Context, e *env, r *rig, last uint64, want projecto
 	for round := range e.rounds() {
 		dir := filepath.Join(r.dir, fmt.Sprintf("restored-%d", round))
 		began := time.Now()
-		if err := c.Restore(ctx, m, r.log, dir, r.options(false)); err != nil {
+		if err := c.Restore(ctx, m, r.log, dir, r.options()); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(began).Seconds())
@@ -49,7 +49,7 @@ func restoreLine(ctx context.Context, e *env, r *rig, last uint64, want projecto
 // checkpoint folds the log into a store of its own and saves that.
 func checkpoint(ctx context.Context, r *rig, c *snapshot.Checkpoints, last uint64) (m snapshot.Manifest, took time.Duration, err error) {
 	dir := filepath.Join(r.dir, "checkpointed")
-	p, err := projector.Open(dir, r.options(false))
+	p, err := projector.Open(dir, r.options())
 	if err != nil {
 		return m, 0, err
 	}

@@ -75,8 +75,7 @@ func (f *folding) flush() error {
 
 func reviseAt(ctx context.Context, dir string, nodes int) (*line, error) {
 	born := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	// Relaxed: what is to be seen is the fold, not the disk.
-	p, err := projector.Open(dir, projector.Options{Partitions: partitions, Created: born, Relaxed: true})
+	p, err := projector.Open(dir, projector.Options{Partitions: partitions, Created: born})
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ type rig struct {
 }
 
 // openRig opens a server and a log on dir. Close it.
-func openRig(ctx context.Context, dir string, relaxed bool) (r *rig, err error) {
+func openRig(ctx context.Context, dir string) (r *rig, err error) {
 	r = &rig{dir: dir}
-	r.server, err = streams.StartServer(streams.ServerOptions{Dir: filepath.Join(dir, "nats"), Relaxed: relaxed})
+	r.server, err = streams.StartServer(streams.ServerOptions{Dir: filepath.Join(dir, "nats"), Relaxed: true})
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +35,9 @@ func openRig(ctx context.Context, dir string, relaxed bool) (r *rig, err error) 
 }
 
 // options are of a store that folds the rig's log.
-func (r *rig) options(relaxed bool) projector.Options {
+func (r *rig) options() projector.Options {
 	return projector.Options{
-		Partitions: r.log.Partitions(), Created: r.log.Created(), First: r.log.First(), Relaxed: relaxed,
+		Partitions: r.log.Partitions(), Created: r.log.Created(), First: r.log.First(),
 	}
 }
 

@@ -153,7 +153,7 @@ func (s *span) recorded(ctx context.Context, w *workload) (r spanned, err error)
 	}
 	debug.FreeOSMemory()
 	r.Input = float64(t.room.used) / (1 << 20)
-	p, err := projector.Open(filepath.Join(s.Dir, "store"), projector.Options{Partitions: partitions, Created: t.at, Relaxed: true})
+	p, err := projector.Open(filepath.Join(s.Dir, "store"), projector.Options{Partitions: partitions, Created: t.at})
 	if err != nil {
 		return r, err
 	}
@@ -167,7 +167,7 @@ func (s *span) recorded(ctx context.Context, w *workload) (r spanned, err error)
 
 // inFull writes the log first, which is not timed.
 func (s *span) inFull(ctx context.Context, w *workload) (r spanned, err error) {
-	k, err := openRig(ctx, s.Dir, true) // the log; the store is synced
+	k, err := openRig(ctx, s.Dir)
 	if err != nil {
 		return r, err
 	}
@@ -192,7 +192,7 @@ func (s *span) inFull(ctx context.Context, w *workload) (r spanned, err error) {
 	if state.Messages != uint64(w.policies+w.nodes) {
 		return r, fmt.Errorf("the log holds %d events of %d", state.Messages, w.policies+w.nodes)
 	}
-	p, err := projector.Open(filepath.Join(s.Dir, "store"), k.options(false))
+	p, err := projector.Open(filepath.Join(s.Dir, "store"), k.options())
 	if err != nil {
 		return r, err
 	}

@@ -27,7 +27,7 @@ type touching struct{ folding }
 
 func newTouching() (*touching, error) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	p, err := projector.Open("store", projector.Options{Partitions: partitions, Created: at, Relaxed: true}.On(vfs.NewMem()))
+	p, err := projector.Open("store", projector.Options{Partitions: partitions, Created: at}.On(vfs.NewMem()))
 	if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func (p *plane) start(dir string, as casting) *worker {
 	log, err := streams.OpenLog(p.t.Context(), conn, streams.LogOptions{})
 	require.NoError(p.t, err)
 	store, err := projector.Open(dir, projector.Options{
-		Partitions: partitions, Created: log.Created(), First: log.First(), Base: log.Base(), Relaxed: true, PastBytes: as.past,
+		Partitions: partitions, Created: log.Created(), First: log.First(), Base: log.Base(), PastBytes: as.past,
 	})
 	require.NoError(p.t, err)
 	if as.share == nil {

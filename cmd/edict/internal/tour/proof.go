@@ -74,7 +74,7 @@ func (t *tour) replay(ctx context.Context) error {
 	log := t.log
 	began := time.Now()
 	r, err := snapshot.Replay(ctx, log, filepath.Join(t.dir, "replay"), projector.Options{
-		Partitions: log.Partitions(), Created: log.Created(), First: log.First(), Relaxed: true,
+		Partitions: log.Partitions(), Created: log.Created(), First: log.First(),
 	}, nil)
 	if err != nil {
 		return err
