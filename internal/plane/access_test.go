@@ -210,6 +210,7 @@ func tryDoors(t *testing.T, g *guarded) {
 		})
 	}
 	t.Run("have the plane answer elsewhere", g.replyElsewhere)
+	t.Run("take from the log", g.keepsLog)
 	t.Run("listen in too many places", func(t *testing.T) {
 		err := who{g, "n1"}.on(func(nc *nats.Conn) (err error) {
 			for n := 0; n <= streams.MaxSubscriptions && err == nil; n++ {

@@ -25,11 +25,11 @@ type Account string
 const (
 	AccountNodes     Account = "NODES"     // hear what is live, ask for a replay, report
 	AccountProducers Account = "PRODUCERS" // append to the log, ask what became of it
-	AccountPlane     Account = "$G"        // everything: administrators
+	AccountPlane     Account = "$G"        // everything but to take from the past: administrators
 )
 
 // Guest is a client that was let in. It may publish and subscribe to these
-// subjects and to no others; in AccountPlane to all.
+// subjects and to no others; in AccountPlane to all but those that take from the log.
 type Guest struct {
 	Name    string // the same for the same credentials and rights
 	Account Account
@@ -89,11 +89,24 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 			Publish:   &server.SubjectPermission{Allow: notEmpty(g.Publish)},
 			Subscribe: &server.SubjectPermission{Allow: notEmpty(append([]string{g.Inbox + ".>"}, g.Hear...))},
 		}
+	} else {
+		u.Permissions = &server.Permissions{Publish: &server.SubjectPermission{Deny: keepsPast}}
 	}
 	c.RegisterUser(u)
 	a.s.guests.Store(c.GetID(), g)
 	return true
 }
+
+// keepsPast are the requests by which the log and its witness lose or change what they
+// have: the plane alone makes them, once it has proved that nothing is lost.
+var keepsPast = func() (denied []string) {
+	for _, stream := range []string{LogStream, ChainStream} {
+		for _, call := range []string{"PURGE", "DELETE", "MSG.DELETE", "UPDATE", "RESTORE"} {
+			denied = append(denied, "$JS.API.STREAM."+call+"."+stream)
+		}
+	}
+	return denied
+}()
 
 // remote is the address of a client; the zero one of whoever is in this process.
 func remote(c server.ClientAuthentication) netip.Addr {
