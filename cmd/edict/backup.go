@@ -106,9 +106,6 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if e.Last != status.Applied {
 		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Server(), status.Applied)
 	}
-	if e.First > src.log.First() {
-		return cli.Failed(cli.Conflict, "the log was compacted, and begins at %d: a backup needs the events before, too. Back up to a directory that has them in %s, or put the archive that edict log compact --archive wrote there first", e.First, archive.BackupLog)
-	}
 	parts, err := a.backupParts(ctx, c, src.conn, f)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -73,6 +74,9 @@ func (a archiveCommands) export(ctx context.Context, src *logSource, opt archive
 	bar := progress.Start(a.stderr, "exporting", "events", 0)
 	defer bar.Stop()
 	opt.Links = src.links
+	opt.Origin = func(ctx context.Context, o streams.Origin) (io.ReadCloser, error) {
+		return snapshot.OriginObject(ctx, src.conn, src.log, o)
+	}
 	opt.Passed = func(seq, until uint64) {
 		bar.SetTotal(int64(until))
 		bar.Set(int64(seq))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
 	"github.com/edictdev/edict/internal/datadir"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -103,6 +105,8 @@ old plane was stopped, and the archive was exported after that. If the old plane
 have sent nodes what the archive does not have, say --restored: ids begin anew, and
 every node pulls once.
 
+An archive of a log that was compacted begins at the origin, has it, and brings it.
+
 After a crash run the same command again. The servers need nats-server 2.15.`,
 		Example: `  edict log import --from ./archive --data ./data
   edict log import --from ./archive --nats nats://10.0.0.1:4222 --replicas 3 --restored`,
@@ -162,6 +166,15 @@ func (a archiveCommands) importInto(ctx context.Context, ar *archive.Archive, p 
 	bar := progress.Start(a.stderr, "importing", "events", int64(e.Last+1-e.First))
 	defer bar.Stop()
 	opt.Passed = func(seq uint64) { bar.Set(int64(seq + 1 - e.First)) }
+	opt.Origin = func(ctx context.Context, log *streams.Log, o streams.Origin, object io.Reader) error {
+		dir, cleanup, err := scratch("")
+		if err != nil {
+			return err
+		}
+		defer cleanup()
+		src := logSource{log: log}
+		return snapshot.PutOrigin(ctx, p.conn, log, o, object, filepath.Join(dir, "origin"), src.storeOptions(o.Seq))
+	}
 	p.log, err = ar.Import(ctx, p.conn, opt)
 	return err
 }

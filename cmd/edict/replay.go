@@ -12,7 +12,6 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 )
 
@@ -171,15 +170,15 @@ func scratch(given string) (dir string, cleanup func(), err error) {
 	return dir, func() { os.RemoveAll(dir) }, err
 }
 
-// fold folds a log from its first event up to a sequence, into a directory, or into one
-// that is thrown away: "".
-func (a *app) fold(ctx context.Context, log snapshot.Log, opt projector.Options, data string, until uint64) (result snapshot.Result, err error) {
+// fold folds a log up to a sequence, from where begin has the read model begin, into a
+// directory, or into one that is thrown away: "".
+func (a *app) fold(ctx context.Context, data string, until uint64, begin func(dir string) (*snapshot.Replayed, error)) (result snapshot.Result, err error) {
 	dir, cleanup, err := scratch(data)
 	if err != nil {
 		return result, err
 	}
 	defer cleanup()
-	r, err := snapshot.Begin(log, dir, opt)
+	r, err := begin(dir)
 	if err != nil {
 		return result, err
 	}

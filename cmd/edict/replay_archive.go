@@ -7,7 +7,9 @@ import (
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // replayArchive folds an archive in place of a log.
@@ -44,5 +46,22 @@ func (a replayCommands) foldArchive(ctx context.Context, ar *archive.Archive, da
 	if err != nil {
 		return snapshot.Result{}, err
 	}
-	return a.fold(ctx, ar, opt, data, until)
+	return a.fold(ctx, data, until, func(dir string) (*snapshot.Replayed, error) { return beginArchive(ctx, ar, dir, until, opt) })
+}
+
+// beginArchive makes a read model to be folded up to a sequence from an archive: from its
+// first event, or from the origin that it has.
+func beginArchive(ctx context.Context, ar *archive.Archive, dir string, until uint64, opt projector.Options) (*snapshot.Replayed, error) {
+	o, ok, err := ar.Origin()
+	if err != nil || !ok {
+		return snapshot.Begin(ar, dir, opt)
+	}
+	if until < o.Seq {
+		return nil, &streams.CompactedError{Seq: until, Origin: o.Seq, Archive: o.Archive}
+	}
+	object, err := ar.OriginObject()
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.BeginCarried(ctx, o, object, ar, dir, opt)
 }

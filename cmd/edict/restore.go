@@ -70,7 +70,7 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 	err = a.importInto(ctx, b.Archive, p, b.Manifest.Log, archive.ImportOptions{
 		Restored: true,
 		Prove: func(ctx context.Context, log *streams.Log) error {
-			result, err := a.prove(ctx, log, p.fresh, b.Manifest)
+			result, err := a.prove(ctx, &logSource{conn: p.conn, log: log}, p.fresh, b.Manifest)
 			r.Seq, r.Rows, r.Digest = result.Seq, result.Rows, result.Digest
 			if err != nil {
 				return err
@@ -107,12 +107,14 @@ func (a backupCommands) hintKeys(f newPlaneFlags, b *archive.Backup, keys bool) 
 
 // prove folds the new log, and holds the digest against the manifest. The read model
 // stays in a data directory; it is thrown away otherwise.
-func (a backupCommands) prove(ctx context.Context, log *streams.Log, fresh *datadir.Fresh, m archive.Manifest) (result snapshot.Result, err error) {
+func (a backupCommands) prove(ctx context.Context, src *logSource, fresh *datadir.Fresh, m archive.Manifest) (result snapshot.Result, err error) {
 	keep := ""
 	if fresh != nil {
 		keep = fresh.Dir().Store()
 	}
-	result, err = a.fold(ctx, log, (&logSource{log: log}).storeOptions(m.Log.Last), keep, m.Log.Last)
+	result, err = a.fold(ctx, keep, m.Log.Last, func(dir string) (*snapshot.Replayed, error) {
+		return beginTrusting(ctx, src, dir, m.Log.Last, snapshot.SelfSigned)
+	})
 	if err == nil && result.Digest != m.Digest {
 		err = cli.Failed(cli.Differs, "at %d the digest is %s, the plane that was backed up had %s: the manifest is of another plane, or this edict folds otherwise than that one; nothing was restored",
 			result.Seq, result.Digest, m.Digest)

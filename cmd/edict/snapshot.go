@@ -230,16 +230,26 @@ func (a *app) beginAt(ctx context.Context, src *logSource, dir string, seq uint6
 // beginWhole makes a read model to be folded up to seq from the first event that the log
 // has, or from its origin.
 func beginWhole(ctx context.Context, src *logSource, dir string, seq uint64) (*snapshot.Replayed, error) {
+	trust := snapshot.Trust(snapshot.SelfSigned) // no plane was started on an imported log yet
+	if _, compacted := src.log.Origin(); compacted {
+		recorded, err := keyring.Trusted(ctx, src.conn)
+		if err == nil {
+			trust = recorded
+		} else if !errors.Is(err, streams.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return beginTrusting(ctx, src, dir, seq, trust)
+}
+
+// beginTrusting is beginWhole for who knows whose key may have signed the origin.
+func beginTrusting(ctx context.Context, src *logSource, dir string, seq uint64, trust snapshot.Trust) (*snapshot.Replayed, error) {
 	o, compacted := src.log.Origin()
 	if !compacted {
 		return snapshot.Begin(src.log, dir, src.storeOptions(seq))
 	}
 	if seq < o.Seq {
 		return nil, &streams.CompactedError{Seq: seq, Origin: o.Seq, Archive: o.Archive}
-	}
-	trust, err := keyring.Trusted(ctx, src.conn)
-	if err != nil {
-		return nil, err
 	}
 	c, err := snapshot.OpenCheckpoints(ctx, src.conn, src.log.Created(), false)
 	if err != nil {

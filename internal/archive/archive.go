@@ -24,6 +24,7 @@ var ErrEmpty = errors.New("there is no archive of a log: no file of it is named 
 type Archive struct {
 	path     string
 	segments []string // paths, by what they begin with
+	origins  []string // paths of the files of origins
 
 	mu     sync.Mutex
 	extent *Extent // of what was read to its end
@@ -65,6 +66,8 @@ func Open(path string) (*Archive, error) {
 	for _, e := range entries { // by name
 		if _, ok := firstOf(e.Name()); ok {
 			a.segments = append(a.segments, filepath.Join(path, e.Name()))
+		} else if isOrigin(e.Name()) {
+			a.origins = append(a.origins, filepath.Join(path, e.Name()))
 		}
 	}
 	if len(a.segments) == 0 {
@@ -75,7 +78,8 @@ func Open(path string) (*Archive, error) {
 
 // Only has the archive be of these files alone, which are below its directory.
 func (a *Archive) Only(names []string) {
-	a.segments = slices.DeleteFunc(a.segments, func(path string) bool { return !slices.Contains(names, filepath.Base(path)) })
+	other := func(path string) bool { return !slices.Contains(names, filepath.Base(path)) }
+	a.segments, a.origins = slices.DeleteFunc(a.segments, other), slices.DeleteFunc(a.origins, other)
 }
 
 // Messages yields the events from a sequence on, oldest first, and proves every
@@ -207,7 +211,7 @@ func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(
 			passed(w.chain.Seq)
 		}
 	}
-	return *a.extent, against.Agreed(), nil
+	return *a.extent, against.Agreed(), a.proveOrigin()
 }
 
 // progressEvery is after how many events progress is reported.
@@ -233,7 +237,7 @@ func clean(dir string) error {
 	}
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), unfinished); ok {
-			if _, ok := firstOf(name); ok {
+			if _, ok := firstOf(name); ok || isOrigin(name) {
 				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 			}
 		}

@@ -56,7 +56,7 @@ func listed(name string) bool {
 		return false
 	case dir == BackupLog:
 		_, ok := firstOf(file)
-		return ok && !strings.Contains(file, "/")
+		return (ok || isOrigin(file)) && !strings.Contains(file, "/")
 	case dir == BackupMore:
 		return file != "" && !strings.Contains(file, "/")
 	}

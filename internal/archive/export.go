@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 
@@ -31,6 +32,9 @@ type ExportOptions struct {
 	Until  uint64         // the last event; 0: the log's last, as the export begins
 	Backup bool           // event ids begin anew in what is made of it: what they count from now need not be in it
 	Links  []streams.Link // of the log's witness, that count: the export compares, and stops at a difference
+	// Origin reads the object of the log's origin, for an archive that begins there; nil: it
+	// gets none, and no log is made of it.
+	Origin func(ctx context.Context, o streams.Origin) (io.ReadCloser, error)
 	// Passed is called with the sequence that was reached, of which one; nil: it is not.
 	Passed func(seq, until uint64)
 
@@ -111,11 +115,18 @@ func (x *export) find(ctx context.Context) error {
 	a, err := Open(x.opt.Dir)
 	switch {
 	case errors.Is(err, ErrEmpty), errors.Is(err, fs.ErrNotExist):
-		return x.bounded(state)
+		if err := x.bounded(state); err != nil {
+			return err
+		}
+		return x.carryOrigin(ctx, x.next)
 	case err != nil:
 		return err
 	}
-	return x.goOn(ctx, a)
+	first, _ := firstOf(a.segments[0])
+	if err := x.goOn(ctx, a); err != nil {
+		return err
+	}
+	return x.carryOrigin(ctx, first)
 }
 
 // bounded refuses what a new archive cannot have.

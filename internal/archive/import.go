@@ -3,7 +3,9 @@ package archive
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
@@ -16,6 +18,9 @@ type ImportOptions struct {
 	// begin anew, above all that can have been given out, and every node pulls once.
 	// Else the log it was exported from is stopped for good, and ids go on.
 	Restored bool
+	// Origin is called with the new log, before anything is read of it, where the archive
+	// begins at an origin: it stores that. It must be set for such an archive.
+	Origin func(ctx context.Context, log *streams.Log, o streams.Origin, object io.Reader) error
 	// Prove is called with the new log, before anybody can open it; nil: it is not.
 	Prove func(ctx context.Context, log *streams.Log) error
 	// Passed is called with the sequence that was reached; nil: it is not.
@@ -32,7 +37,16 @@ func (a *Archive) Import(ctx context.Context, conn *streams.Conn, opt ImportOpti
 	if err != nil {
 		return nil, err
 	}
-	log, err := streams.PutBackLog(ctx, conn, streams.PutBack{Partitions: e.Partitions, Base: e.Base, First: e.First, Last: e.Last}, a.Messages(0))
+	o, begins, err := a.Origin()
+	if err != nil {
+		return nil, err
+	}
+	log, err := streams.PutBackLog(ctx, conn, streams.PutBack{
+		Partitions: e.Partitions, Base: e.Base, Begins: e.Begins, First: e.First, Last: e.Last, Origin: o.Document,
+	}, a.Messages(0))
+	if err == nil && begins {
+		err = a.putOrigin(ctx, log, opt)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +66,28 @@ func (a *Archive) Import(ctx context.Context, conn *streams.Conn, opt ImportOpti
 	return log, log.Finish(ctx)
 }
 
+// putOrigin has the new log begin with the archive's origin.
+func (a *Archive) putOrigin(ctx context.Context, log *streams.Log, opt ImportOptions) error {
+	o, ok := log.Origin()
+	if !ok {
+		return errors.New("import the origin of the log: its servers do not know it")
+	}
+	r, err := a.OriginObject()
+	if err != nil {
+		return err
+	}
+	return errors.Join(opt.Origin(ctx, log, o, r), r.Close())
+}
+
 // prove reads the new log and compares it with the archive.
 func (a *Archive) prove(ctx context.Context, log *streams.Log, e Extent, opt ImportOptions) error {
 	passed := opt.Passed
 	if passed == nil {
 		passed = func(uint64) {}
 	}
+	from, links := projector.Beginning(log)
 	want := streams.Link{Log: log.ID(), Seq: e.Last, Hash: e.Hash()}
-	c, err := projector.Audit(ctx, log, projector.Chain{Seq: e.First - 1}, e.Last, []streams.Link{want}, passed)
+	c, err := projector.Audit(ctx, log, from, e.Last, append(links, want), passed)
 	if err != nil {
 		return fmt.Errorf("the new log is not what the archive has: %w", err)
 	}

@@ -51,7 +51,7 @@ func (a *Archive) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.M
 }
 
 // StoreOptions are for a read model that is folded from the archive, which must have
-// the log from its first event on: *FaultError.
+// the log from its first event on, or from an origin: *FaultError.
 func (a *Archive) StoreOptions(ctx context.Context) (projector.Options, error) {
 	e, err := a.Whole(ctx)
 	if err != nil {
@@ -61,7 +61,8 @@ func (a *Archive) StoreOptions(ctx context.Context) (projector.Options, error) {
 	return projector.Options{Partitions: e.Partitions, Created: created, First: e.Begins, Base: e.Base}, err
 }
 
-// Whole is the extent of an archive that begins where its log did: *FaultError.
+// Whole is the extent of an archive that begins where its log did, or at an origin that it
+// has: *FaultError.
 func (a *Archive) Whole(ctx context.Context) (Extent, error) {
 	e, err := a.Extent(ctx)
 	if err == nil {
@@ -70,12 +71,26 @@ func (a *Archive) Whole(ctx context.Context) (Extent, error) {
 	return e, err
 }
 
-// whole says whether the archive begins where its log did.
+// whole says whether all of its log follows from the archive.
 func (a *Archive) whole(e Extent) error {
 	if e.First == e.Begins {
 		return nil
 	}
+	if _, ok, err := a.Origin(); ok || err != nil {
+		return err
+	}
 	return &FaultError{File: a.path, Detail: fmt.Sprintf("the archive begins at %d, its log at %d: what came before is needed, too", e.First, e.Begins)}
+}
+
+// Get is an event of the archive; streams.ErrNotFound: it has none of that sequence.
+func (a *Archive) Get(_ context.Context, seq uint64) (streams.Message, error) {
+	for m, err := range a.Messages(seq) {
+		if err == nil && m.Seq != seq {
+			break
+		}
+		return m, err
+	}
+	return streams.Message{}, streams.ErrNotFound
 }
 
 // Created is when the log was made, by its server's clock.

@@ -91,7 +91,7 @@ func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range a.segments {
+	for _, path := range slices.Concat(a.segments, a.origins) {
 		if first, _ := firstOf(path); first > log.Last { // of who exported further meanwhile
 			continue
 		}

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,9 @@ import (
 type PutBack struct {
 	Partitions  int
 	Base        uint64 // what its event ids count from
+	Begins      uint64 // the sequence of its first event, ever; 0 is First
 	First, Last uint64 // its sequences, all of which are given
+	Origin      []byte // document of the origin at First, where that is not Begins
 }
 
 // ExistsError means that a server has a log, or the witness of one.
@@ -65,8 +68,8 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	}
 	cfg := c.logConfig(p.Partitions, p.Base)
 	cfg.Metadata[metaMade], cfg.Metadata[metaUnfinished] = uuid.NewString(), "true"
-	if p.First > 1 {
-		cfg.FirstSeq = p.First
+	if begins := cmp.Or(p.Begins, p.First); begins > 1 {
+		cfg.FirstSeq = begins
 	}
 	to, err := c.beginRestore(ctx, cfg, p)
 	if err != nil {
@@ -82,7 +85,29 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	if s := stateOf(info); s.First != p.First || s.Last != p.Last || s.Messages != p.Last+1-p.First {
 		return nil, fmt.Errorf("import the log: the server has %d messages from %d to %d, not all from %d to %d", s.Messages, s.First, s.Last, p.First, p.Last)
 	}
+	if err := c.putBackOrigin(ctx, info, p.Origin); err != nil {
+		return nil, fmt.Errorf("import the log: %w", err)
+	}
 	return c.logOf(ctx, info)
+}
+
+// putBackOrigin records the origin of a log that was put back from there. What is recorded
+// is of a log that is gone.
+func (c *Conn) putBackOrigin(ctx context.Context, info *jetstream.StreamInfo, document []byte) error {
+	if document == nil {
+		return nil
+	}
+	o, err := ParseOrigin(logIDOf(info.Created.UTC()), document)
+	if err != nil {
+		return err
+	}
+	was, err := FindOrigin(ctx, c)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	o.Revision = was.Revision
+	_, err = RecordOrigin(ctx, c, o)
+	return err
 }
 
 // makeRoom refuses servers that have a log, and removes what an import left that was
