@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	crashes    = flag.Int("crash.seeds", 20, "seeds of crashes in memory")
+	crashes    = flag.Int("crash.seeds", gen.Worlds(20), "seeds of crashes in memory")
 	crashFirst = flag.Uint64("crash.first", 1, "the first of them")
 	failEvery  = flag.Int("fail.every", 41, "of the writes of a small run, every which one is to fail")
 )

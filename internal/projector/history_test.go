@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -111,7 +112,7 @@ func unrest(t *testing.T, seed uint64, o *oracle, add func(policy.Event)) {
 // log, at every moment.
 func TestWhatMatchedBeforeIsWhatAnHonestFoolRemembers(t *testing.T) {
 	waved, tried := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(gen.Worlds(60)) {
 		p, j := openFresh(t), &journal{}
 		o, c := newOracle(), annals{newOracle()}
 		unrest(t, seed, o, func(e policy.Event) {

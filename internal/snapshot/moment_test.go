@@ -40,7 +40,7 @@ func drawnHistory(t testing.TB, r *rand.Rand, n int) []streams.Message {
 // of a worker that stood there.
 func TestAReplayUntilAnySequenceIsTheStateOfThen(t *testing.T) {
 	base := rand.Uint64()
-	for seed := base; seed < base+2; seed++ {
+	for seed := base; seed < base+uint64(gen.Worlds(2)); seed++ {
 		msgs := drawnHistory(t, rand.New(rand.NewPCG(seed, 0)), 40)
 		log := &sliceLog{msgs: msgs, cut: 1 + int(seed%11)}
 		nodes := map[policy.NodeID]bool{}

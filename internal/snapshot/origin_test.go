@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // compactedLog is one whose events before the origin are gone.
@@ -108,7 +109,7 @@ func verdictsOf(t testing.TB, p *projector.Projector, from, until uint64) (out [
 	return append(out, fmt.Sprintf("%+v", d))
 }
 
-var cutEvery = flag.Uint64("origin.every", 4, "of the cuts of a generated log, every which one is tried, from one at random on")
+var cutEvery = flag.Uint64("origin.every", uint64(gen.Every(4)), "of the cuts of a generated log, every which one is tried, from one at random on")
 
 // At any cut of a generated log: a worker that has nothing but the origin and the events
 // from it on gives every later event the verdict of one that folded all of them, among them

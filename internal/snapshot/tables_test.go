@@ -19,6 +19,7 @@ import (
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -209,7 +210,7 @@ func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 // every moment of a history in which tables are refused for their size and for
 // their work, a node is answered the same.
 func TestNoTableDependsOnWhichAreInMemory(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(gen.Worlds(6)) {
 		w := newWatching(t, seed)
 		msgs := drawnHistory(t, w.r, 40)
 		nodes := nodesIn(msgs)

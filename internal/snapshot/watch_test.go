@@ -16,11 +16,12 @@ import (
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
 
-var watchSeeds = flag.Int("watch.seeds", 6, "histories that a watch of tables is held against")
+var watchSeeds = flag.Int("watch.seeds", gen.Worlds(6), "histories that a watch of tables is held against")
 
 // reader listens for a node and reads its table whenever it is told something,
 // and now and then unasked.

@@ -96,7 +96,8 @@ func TestTheSchemaAndTheReaderAgree(t *testing.T) {
 		agree(file, example)
 		var root yaml.Node
 		require.NoError(t, yaml.Unmarshal(example[file].Data, &root))
-		for i := range fieldsOf(file, "", &root) {
+		fields := fieldsOf(file, "", &root)
+		for i := 0; i < len(fields); i += gen.Every(1) {
 			agree(file, mutated(example, file, i, func(f field) { f.drop() }))
 			for _, w := range words {
 				agree(file, mutated(example, file, i, func(f field) {
