@@ -221,7 +221,7 @@ func TestASlowReaderHearsTheNewest(t *testing.T) {
 		slow, fast := g.open("slow", "", accept), g.open("fast", "", accept)
 		// A payload that fills what the system keeps of a stream, again and again.
 		rules := manyRules()
-		const rounds = 40
+		const rounds = 20
 		for i := range rounds {
 			rules[0].Ports.From = uint16(i + 1)
 			log.reviseRules(2*k, "role=web", rules)
