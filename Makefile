@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers test-faults test-console ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults test-console ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -58,8 +58,7 @@ export GORACE ?= atexit_sleep_ms=50
 # The two halves share the machine: one waits for timers and disks while the other computes. vet has seen every file.
 test: vet lint ## what a change must pass: every test, the packages under the race detector
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
-	@$(MAKE) --no-print-directory -j2 rooms drivers
-	$(STRUCK) -vet=off ./internal/fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
+	@$(MAKE) --no-print-directory -j2 rooms drivers struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Those that take longest go first, so that no core idles beside the last.
@@ -70,6 +69,10 @@ rooms:
 
 drivers:
 	$(GO) test -p 1 -vet=off $(DRIVERS)
+
+# It begins when one of the others has ended.
+struck:
+	$(STRUCK) -vet=off ./internal/fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 
 # The long campaign. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
 # says what is injected.
@@ -90,6 +93,7 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
 	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
 	$(GO) test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed $(SEED) -timeout 30m
+	$(GO) test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long
 	$(GO) test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
 	$(GO) test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed $(SEED)
 	$(GO) test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
