@@ -2,6 +2,7 @@ package projector
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
@@ -21,6 +22,43 @@ func extensionOf(extended bool) extension {
 		return extending
 	}
 	return notExtending
+}
+
+// everExtended says whether any revision of a policy that nodes were given, as its head
+// or in a rollout, had anything of ordered policy. The fold writes it, and a reader that found out from the
+// store: so few policies have that readers of all others need not ask the store.
+type everExtended struct{ is atomic.Uint32 }
+
+// note notes a revision that the fold has met. The first of a policy decides for all
+// that were before it.
+func (x *everExtended) note(extended, first bool) {
+	switch {
+	case extended:
+		x.is.Store(uint32(extending))
+	case first:
+		x.found(false)
+	}
+}
+
+// found notes what the store says of the revisions up to a moment. It changes nothing
+// that the fold has noted since.
+func (x *everExtended) found(extended bool) {
+	x.is.CompareAndSwap(uint32(unread), uint32(extensionOf(extended)))
+}
+
+func (x *everExtended) get() extension { return extension(x.is.Load()) }
+
+// plain: no policy that matches the identity ever had anything of ordered policy. A
+// policy of which only the store knows is not plain.
+func (i *identity) plain() bool {
+	for _, s := range i.selectors {
+		for _, p := range s.policies {
+			if p.of != nil || p.ever.get() != notExtending {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // headExtended reports whether the head of an arm has anything of ordered policy.

@@ -126,7 +126,9 @@ func (f policyFold) publish(p *policyState, ev policy.RevisionCreated, e *entry)
 func (f policyFold) crown(p *policyState, ev policy.RevisionCreated, e *entry) {
 	p.name = ev.DisplayName
 	p.head, p.headSeq, p.headTime, p.fp = ev.Revision.ID, f.seq, f.time, e.ruleset.Fingerprint
-	p.extended = extensionOf(ev.Revision.Content().Extended())
+	extended := ev.Revision.Content().Extended()
+	p.extended = extensionOf(extended)
+	p.ever.note(extended, len(p.revisions.list) == 0)
 	p.revisions.add(f.seq, p.head)
 	f.key = appendRevisionKey(f.key[:0], p.id, f.seq)
 	f.value = append(appendU64(f.value[:0], uint64(f.time)), e.msg.Body...)

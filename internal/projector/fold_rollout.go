@@ -81,6 +81,7 @@ func (f rolloutFold) open(p *policyState) {
 		r.phase = phaseUnderWay
 		f.storePayload(r.fp, compiler.Compile(f.staged(r).Revision.InForce()).Payload)
 		r.trial = p.newTrial(f.seq, f.time)
+		p.ever.note(r.extended, false)
 		f.underWay[p] = struct{}{}
 	}
 	f.reselect(p, p.selector.sel, &scope{waves: reached, outside: true})

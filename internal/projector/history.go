@@ -207,6 +207,11 @@ func (m *model) Home(id policy.NodeID) (project uuid.UUID, changed uint64, ok bo
 // ordered policy at a sequence or later, before its present head.
 func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 	for _, h := range e.Matched {
+		if ever, err := e.everExtended(h.Policy); err != nil {
+			return false, err
+		} else if !ever {
+			continue
+		}
 		if tried, err := e.triedExtended(h.Policy, after); tried || err != nil {
 			return tried, err
 		}
@@ -235,6 +240,37 @@ func (e *Enforcement) WasExtended(after uint64) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// everExtended reports whether any revision of a policy that nodes were given had
+// anything of ordered policy. What the store says is remembered.
+func (e *Enforcement) everExtended(id uuid.UUID) (bool, error) {
+	e.of.mu.RLock()
+	p := e.of.state.policies[id]
+	e.of.mu.RUnlock()
+	if is := p.ever.get(); is != unread {
+		return is == extending, nil
+	}
+	yes, err := e.storeEverExtended(id)
+	if err == nil {
+		p.ever.found(yes)
+	}
+	return yes, err
+}
+
+func (e *Enforcement) storeEverExtended(id uuid.UUID) (yes bool, err error) {
+	for x, err := range rolloutsOf(e.snap, id) {
+		if err != nil || x.extended {
+			return x.extended, err
+		}
+	}
+	err = e.revisions(id, func(seq uint64) (err error) {
+		if !yes {
+			yes, err = extended(e.snap, HeadRef{Policy: id, seq: seq})
+		}
+		return err
+	})
+	return yes, err
 }
 
 // triedExtended reports whether a rollout from which nodes with the labels of the node

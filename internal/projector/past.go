@@ -34,6 +34,9 @@ type Past struct {
 	// Changed is the sequence of the last event that changed a node or a policy of
 	// the node's project.
 	Changed uint64
+	// Plain: no policy of the node ever had anything of ordered policy. It may be
+	// false where none had.
+	Plain bool
 }
 
 // PastItem is an Item, or that the node has it no more.
@@ -41,7 +44,7 @@ type PastItem struct {
 	Item
 	Gone bool
 
-	head HeadRef // of a row, while the past is read
+	head HeadRef // of a row of which the store knows whether it is extended, while the past is read
 }
 
 // Past reads what a node missed above an id. join, if not nil, is called at the
@@ -88,7 +91,7 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 		return past, nil, nil, ErrBehind
 	}
 	r := resume{state: m.state, base: m.cursor.base, node: n, after: after, seq: seq}
-	past = Past{Node: NodeRef(n.ordinal), Seq: m.cursor.seq, Time: logTime(m.cursor.time), Changed: n.project.changed}
+	past = Past{Node: NodeRef(n.ordinal), Seq: m.cursor.seq, Time: logTime(m.cursor.time), Changed: n.project.changed, Plain: n.identity.plain()}
 	past.Whole = m.state.kept.from == 0 || seq > m.state.kept.from || fault.Always(fault.WindowEdge) && seq == m.state.kept.from
 	r.rows()
 	r.artifacts()
@@ -185,9 +188,11 @@ func (r *resume) rows() {
 			if fault.Always(fault.WrongRevision) {
 				head = p.revisions.at(forever - 1)
 			}
-			r.add(at, p.number, PastItem{
-				Item: Item{Policy: p.id, Revision: head.id, Fingerprint: p.fp}, head: HeadRef{Policy: p.id, Revision: head.id, seq: head.seq},
-			})
+			item := PastItem{Item: Item{Policy: p.id, Revision: head.id, Fingerprint: p.fp}}
+			if p.of != nil || p.ever.get() != notExtending {
+				item.head = HeadRef{Policy: p.id, Revision: head.id, seq: head.seq}
+			}
+			r.add(at, p.number, item)
 		}
 	}
 }

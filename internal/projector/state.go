@@ -101,6 +101,7 @@ type policyState struct {
 	created   int64  // unix ns, the log's
 	fp        compiler.Fingerprint
 	extended  extension // of the head
+	ever      everExtended
 	selector  *selector
 	revisions revisions
 	rollout   *rollout     // the latest; nil: there was none

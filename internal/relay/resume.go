@@ -101,7 +101,7 @@ func (r *Relay) answerAt(ctx context.Context, head uint64, node policy.NodeID, a
 	a := answer{items: p.Items, seq: p.Seq, time: p.Time, upTo: policy.EndOf(base, p.Seq)}
 	a.pull, a.pullID = foreign || !p.Whole, from
 	read := tableRead(from, base)
-	a.table = !a.pull && p.Changed > read && (enforces || r.ordered(node, read))
+	a.table = !a.pull && p.Changed > read && (enforces || !p.Plain && r.ordered(node, read))
 	return a, nil
 }
 
