@@ -128,6 +128,11 @@ func main() {
 		say("nats: %v", serveNATS(os.Args[2])) // as above
 		os.Exit(1)
 	}
+	if len(os.Args) == 4 && os.Args[1] == producerCommand {
+		debug.SetGCPercent(300)
+		say("producer: %v", keepBusy(os.Args[2], os.Args[3])) // as above
+		os.Exit(1)
+	}
 	if len(os.Args) == 5 && os.Args[1] == publisherCommand {
 		debug.SetGCPercent(300)
 		say("publisher: %v", servePlain(os.Args[2], os.Args[3], os.Args[4] == "true")) // as above

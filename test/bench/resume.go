@@ -10,8 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/google/uuid"
-
 	"github.com/edictdev/edict/policy"
 )
 
@@ -23,8 +21,9 @@ const (
 
 // resume measures how long a stream that comes back waits for what it missed,
 // from its request to the row: so many streams, one after the other at a pace,
-// after so many events, while the log takes as many events as it can and the fold
-// follows. The fold's floor is the same without streams that come back.
+// after so many events, while the log takes as many events as it can, of a producer in a
+// process of its own, and the fold follows. The fold's floor is the same without streams
+// that come back.
 func resume(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -34,7 +33,7 @@ func resume(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	r := newReturning(s, e.scale(resumed))
+	r := newReturning(e, s)
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -60,11 +59,12 @@ type returning struct {
 	n     int
 	said  int
 	crowd *crowd
-	other int // nodes of the project that keeps the fold busy
+	e     *env
 }
 
-func newReturning(s *served, n int) *returning {
-	r := &returning{s: s, a: newAuthor(9), n: n}
+func newReturning(e *env, s *served) *returning {
+	n := e.scale(resumed)
+	r := &returning{e: e, s: s, a: newAuthor(9), n: n}
 	var paths []string
 	for i := range n {
 		paths = append(paths, "/v1/nodes/"+string(nodeName(i))+"/events")
@@ -108,16 +108,7 @@ func (r *returning) round(ctx context.Context) (late samples, with, without floa
 	if err := r.revise(ctx); err != nil {
 		return nil, 0, 0, err
 	}
-	busy, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- r.keepBusy(busy) }()
-	if without, err = r.foldRate(ctx, func() error { return pause(ctx, resumeAlone) }); err != nil {
-		return nil, 0, 0, err
-	}
-	with, err = r.foldRate(ctx, func() error { return r.comeBack(ctx) })
-	stop()
-	if err = errors.Join(err, <-ended); err != nil {
+	if with, without, err = r.besideFold(ctx); err != nil {
 		return nil, 0, 0, err
 	}
 	r.crowd.part()
@@ -129,6 +120,20 @@ func (r *returning) round(ctx context.Context) (late samples, with, without floa
 	}
 	_, err = r.s.settled(ctx)
 	return late, with, without, err
+}
+
+// besideFold has everybody come back while the fold runs, and times the fold before.
+func (r *returning) besideFold(ctx context.Context) (with, without float64, err error) {
+	p, err := startProducer(ctx, r.e, r.s)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	if without, err = r.foldRate(ctx, func() error { return pause(ctx, resumeAlone) }); err != nil {
+		return 0, 0, err
+	}
+	with, err = r.foldRate(ctx, func() error { return r.comeBack(ctx) })
+	return with, without, err
 }
 
 // comeBack opens every stream at its pace, and waits until each has its row.
@@ -163,28 +168,6 @@ func (r *returning) foldRate(ctx context.Context, f func() error) (rate float64,
 		return 0, err
 	}
 	return float64(to.Applied-from.Applied) / took.Seconds(), nil
-}
-
-// busyProject is of nodes that no policy is about.
-var busyProject = uuid.MustParse("00000000-0000-4000-8000-000000000001")
-
-// keepBusy publishes node events as fast as they are taken.
-func (r *returning) keepBusy(ctx context.Context) error {
-	const chunk, nodes = 500, 10_000
-	for ctx.Err() == nil {
-		events := make([]policy.Event, chunk)
-		for i := range events {
-			r.other++
-			events[i] = policy.NodeUpdated{
-				ID: r.a.id(), Project: busyProject, Node: policy.NodeID(fmt.Sprintf("busy-%05d", r.other%nodes)),
-				Labels: labelled("env", fmt.Sprintf("e%d", r.other%7), "turn", fmt.Sprintf("t%d", r.other/nodes%5)),
-			}
-		}
-		if err := r.s.publish(ctx, events); err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // position is the event id that a node which pulls now goes on from.
