@@ -203,6 +203,27 @@ func TestAnOriginThatLiesIsRefused(t *testing.T) {
 	other := o
 	other.Log = "12"
 	refused("recorded for another log", other, only(key), rest, "recorded for log 12")
+	for what, bend := range map[string]func(o *streams.Origin){
+		"another event": func(o *streams.Origin) { o.Seq-- }, "another past": func(o *streams.Origin) { o.Before[0] ^= 1 }, "another chain hash": func(o *streams.Origin) { o.Hash[0] ^= 1 },
+	} {
+		other = o
+		bend(&other)
+		refused("recorded as "+what, other, only(key), rest, "its record and its document")
+	}
+	e, err := artifact.Parse(o.Document)
+	require.NoError(t, err)
+	for what, bend := range map[string]func(e *artifact.Envelope){
+		"another event": func(e *artifact.Envelope) { e.Version++ }, "another log": func(e *artifact.Envelope) { e.Name = "12" },
+	} {
+		bent, around := o, e
+		bend(&around)
+		bent.Document, err = key.Seal(around)
+		require.NoError(t, err)
+		refused("in an envelope of "+what, bent, only(key), rest, "its envelope and its payload")
+	}
+	s.objects[m.Name] = append(slices.Clone(whole), 0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0) // a frame that zstd skips
+	refused("more than the object", o, only(key), rest, "SHA-256")
+	s.objects[m.Name] = whole
 	changed := &sliceLog{msgs: slices.Clone(log.msgs), cut: 9}
 	changed.msgs[49].Body = append(slices.Clone(changed.msgs[49].Body), ' ')
 	refused("a log with another past", o, only(key), &compactedLog{changed, 50}, "event 50 differs")
