@@ -62,6 +62,7 @@ var kinds = newTable(
 	&principalUpdated, &principalRemoved, &relationWritten, &relationRemoved, &nodeRegistered,
 	&keyRotated,
 	&revisionStaged, &revisionPromoted, &waveOpened, &rolloutStopped, &rolloutAborted,
+	&projectQuotaUpdated,
 )
 
 // record holds the members of every event type: the type may stand last.
@@ -83,6 +84,7 @@ type record struct {
 	accessMembers
 	keyMembers
 	rolloutMembers
+	quotaMembers
 }
 
 // Data schemas. An event is of the oldest that can say it, so that workers of the
@@ -101,9 +103,10 @@ const (
 	schemaTenant    = 9  // a relation to a tenant
 	schemaRollout   = 10 // staging, waves and what ends them
 	schemaAudit     = 11 // a revision in audit mode
+	schemaQuota     = 12 // a project's quota
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaAudit
+	NewestSchema = schemaQuota
 )
 
 // always is the schema of a type all of whose events have it.

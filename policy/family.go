@@ -8,6 +8,7 @@ const (
 	FamilyAdmission = "admission"
 	FamilyAccess    = "access"
 	FamilyKey       = "key"
+	FamilyProject   = "project"
 )
 
 // Family is what the events about one sort of thing share: where in the log their
@@ -26,9 +27,10 @@ var (
 	ofAdmission  = &Family{FamilyAdmission, "admission policy", "policy", true}
 	ofPrincipals = &Family{FamilyAccess, "principal", "principal", true}
 	ofKeys       = &Family{FamilyKey, "key", "key id", true}
+	ofProjects   = &Family{FamilyProject, "project", "project", true}
 )
 
-var families = []*Family{ofPolicies, ofNodes, ofArtifacts, ofAdmission, ofPrincipals, ofKeys}
+var families = []*Family{ofPolicies, ofNodes, ofArtifacts, ofAdmission, ofPrincipals, ofKeys, ofProjects}
 
 // Families are all of them.
 func Families() []*Family { return families }

@@ -35,6 +35,7 @@ const (
 	CodeVersionNotNewer  = "version_not_newer"
 	CodeSignerNotTrusted = "signer_not_trusted"
 	CodeBadSignature     = "bad_signature"
+	CodeQuotaExceeded    = "quota_exceeded"
 
 	CodeTokenConsumed  = "token_consumed"
 	CodeTokenExpired   = "token_expired"

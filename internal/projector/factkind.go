@@ -17,6 +17,7 @@ const (
 	FactRelease   = "release"
 	FactPrincipal = "principal"
 	FactRollout   = "rollout"
+	FactQuota     = "quota"
 )
 
 // FactKind is one of the kinds of Fact: where the store has them, how they are
@@ -40,7 +41,8 @@ type FactKind struct {
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
 // project/node, node/policy, an admission policy's id, project/rete, project/node,
 // "project/node version" (20 digits), since a space sorts before what ids have, a
-// principal's id, and a policy's, of a former rollout policy/sequence of its first wave.
+// principal's id, a policy's, of a former rollout policy/sequence of its first wave, and a
+// project's.
 // Where a node is of several retes, " of rete" follows the node, for each
 // but its first.
 var FactKinds = []FactKind{
@@ -54,6 +56,7 @@ var FactKinds = []FactKind{
 	{FactRelease, releaseTitle, keyRelease, nil, hashWhole, of(releaseFact)},
 	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashWhole, of(principalFact)},
 	{FactRollout, ofPlane("rollout of policy"), keyRollout, (*loader).rollouts, hashRollout, of(rolloutFact)},
+	{FactQuota, ofPlane("quota of project"), keyQuota, (*loader).quotas, hashWhole, of(quotaFact)},
 }
 
 // of makes a fact of a record that needs no other.

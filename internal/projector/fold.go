@@ -49,6 +49,9 @@ func (f *fold) event(e *entry) Verdict {
 	if v, bad := claimFault(e); bad {
 		return v
 	}
+	if v, over := f.overQuota(e); over {
+		return v
+	}
 	switch ev := e.event.(type) {
 	case policy.RevisionCreated:
 		return policyFold{f}.revisionCreated(ev, e)
@@ -88,6 +91,8 @@ func (f *fold) event(e *entry) Verdict {
 		return rolloutFold{policyFold{f}}.rolloutStopped(ev, e.fault)
 	case policy.RolloutAborted:
 		return rolloutFold{policyFold{f}}.rolloutAborted(ev, e.fault)
+	case policy.ProjectQuotaUpdated:
+		return quotaFold{f}.quotaUpdated(ev, e.fault)
 	}
 	return unknownType()
 }

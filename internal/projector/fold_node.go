@@ -73,6 +73,7 @@ func (f nodeFold) nodeUpdated(ev policy.NodeUpdated, fault *policy.DecodeError) 
 	before := n.identity
 	if before == nil {
 		f.live.nodes++
+		n.project.nodes++
 		f.roster = f.seq
 	}
 	if f.key = ev.Labels.AppendKey(f.key[:0]); before == nil || before.key != string(f.key) {
@@ -98,6 +99,7 @@ func (f nodeFold) nodeRemoved(ev policy.NodeRemoved, fault *policy.DecodeError) 
 	}
 	if v.accepted() {
 		f.live.nodes--
+		n.project.nodes--
 		f.roster = f.seq
 		artifactFold(f).recordAll(n, false)
 		f.move(n, nil)

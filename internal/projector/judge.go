@@ -33,7 +33,10 @@ func (j *judge) keep(err error) {
 // fold judges again. The event must be one that [policy.Decode] accepts.
 func (v *View) WouldAccept(e policy.Event, at time.Time) Verdict {
 	j := judge{state: v.m.state, store: v.m.db, time: at.UnixNano()}
-	return j.verdict(e)
+	if made := j.verdict(e); !made.accepted() {
+		return made
+	}
+	return j.withinQuota(e)
 }
 
 func (j *judge) verdict(e policy.Event) (v Verdict) {
@@ -76,6 +79,8 @@ func (j *judge) verdict(e policy.Event) (v Verdict) {
 		_, v = j.judgeStopped(ev, nil)
 	case policy.RolloutAborted:
 		_, v = j.judgeAborted(ev, nil)
+	case policy.ProjectQuotaUpdated:
+		_, v = j.judgeQuota(ev, nil)
 	default:
 		v = unknownType()
 	}

@@ -19,8 +19,9 @@ import (
 // the project; version 7 counts what each project takes of the log; version 8 has
 // one place for the ids of applied events; version 9 has nodes of several retes; version
 // 10 has rollouts; version 11 keeps the former ones; version 12 knows the last events
-// of a node in its record, and has no memberships: they follow from the facts.
-const SchemaVersion = 12
+// of a node in its record, and has no memberships: they follow from the facts; version 13
+// has quotas of projects.
+const SchemaVersion = 13
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -45,6 +46,7 @@ const (
 	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied. And project, node id, 0, rete, 0, version
 	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
 	keyRollout    = 'b' // policy -> rollout, with the event that would publish its revision. And policy, sequence of its first wave -> a former one that reached nodes
+	keyQuota      = 'm' // project -> quota: what it bounds, and what was taken of the rates
 	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -135,6 +137,10 @@ func appendFormerRolloutKey(b []byte, id uuid.UUID, firstWave uint64) []byte {
 
 func appendUsageKey(b []byte, project uuid.UUID) []byte {
 	return append(append(b, keyUsage), project[:]...)
+}
+
+func appendQuotaKey(b []byte, project uuid.UUID) []byte {
+	return append(append(b, keyQuota), project[:]...)
 }
 
 func rejectionKey(seq uint64) []byte {

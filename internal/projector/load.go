@@ -190,6 +190,7 @@ func (l *loader) nodes() error {
 			return nil
 		}
 		l.state.live.nodes++
+		n.project.nodes++
 		if int(r.identity) >= len(l.state.identities) || l.state.identities[r.identity] == nil {
 			return errRecord
 		}

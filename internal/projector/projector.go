@@ -222,8 +222,8 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	for i := range entries {
 		e := &entries[i]
 		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
-		f.usage.spend(f.writer, e)
 		v := f.event(e)
+		f.usage.spend(f.writer, e)
 		v.Seq = f.seq
 		if v.Rejection != nil {
 			c.rejected++

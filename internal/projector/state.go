@@ -31,6 +31,7 @@ type state struct {
 	accepted   uint32 // policies, ever
 	kept       kept
 	usage      usages
+	quotas     map[uuid.UUID]*quota      // by project
 	underWay   map[*policyState]struct{} // that have a rollout under way
 }
 
@@ -46,6 +47,7 @@ func newState(parts int) *state {
 		payloads:  payloads{},
 		kept:      newKept(),
 		usage:     newUsages(),
+		quotas:    map[uuid.UUID]*quota{},
 		underWay:  map[*policyState]struct{}{},
 		admission: newAdmissionState(),
 		access:    newAccessState(),
@@ -64,6 +66,7 @@ type project struct {
 	index      index
 	lost       map[term][]*lost // kept, oldest first; the zero term: those that require no label
 	changed    uint64           // sequence of the last event that changed a node or a policy
+	nodes      int              // that are there
 	manyHomed  int              // nodes that have several addresses
 }
 

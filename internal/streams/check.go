@@ -151,7 +151,7 @@ var (
 	// logSubjects are the families of the first release; laterSubjects came
 	// after it, and a log that was made before them is extended.
 	logSubjects      = []string{wire.PrefixLog + "*.policy.*", wire.PrefixLog + "*.node.*"}
-	laterSubjects    = []string{wire.PrefixAdmission + "*", wire.PrefixLog + "*.artifact.*", wire.PrefixAccess + "*", wire.PrefixKey + "*"}
+	laterSubjects    = []string{wire.PrefixAdmission + "*", wire.PrefixLog + "*.artifact.*", wire.PrefixAccess + "*", wire.PrefixKey + "*", wire.PrefixProject + "*"}
 	rejectedSubjects = []string{wire.PrefixRejected + "*"}
 )
 

@@ -14,6 +14,7 @@ const (
 	PrefixAdmission = PrefixLog + policy.FamilyAdmission + "." // admission policy
 	PrefixAccess    = PrefixLog + policy.FamilyAccess + "."    // principal
 	PrefixKey       = PrefixLog + policy.FamilyKey + "."       // key
+	PrefixProject   = PrefixLog + policy.FamilyProject + "."   // project
 
 	PrefixRejected = "edict.rejected."    // sequence of the event
 	PrefixVerdict  = "edict.verdict."     // what follows PrefixLog in the event's subject, up to the next dot: its project; then its sequence

@@ -1,0 +1,175 @@
+package projector
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// quotaFold applies events about quotas.
+type quotaFold struct{ *fold }
+
+// judgeQuota accepts a quota, unless it is the one that stands.
+func (j *judge) judgeQuota(ev policy.ProjectQuotaUpdated, fault *policy.DecodeError) (q *quota, v Verdict) {
+	q = j.quotas[ev.Project]
+	switch {
+	case q != nil && q.event == ev.ID:
+		return q, duplicate
+	case fault != nil:
+		return q, invalid(fault)
+	}
+	return q, Verdict{}
+}
+
+// quotaUpdated gives a project other limits; what it took of the rates is not forgotten.
+func (f quotaFold) quotaUpdated(ev policy.ProjectQuotaUpdated, fault *policy.DecodeError) Verdict {
+	q, v := f.judgeQuota(ev, fault)
+	if !v.accepted() {
+		return v
+	}
+	if q == nil {
+		q = new(quota)
+		f.quotas[ev.Project] = q
+	}
+	q.limits, q.seq, q.event = ev.Quota, f.seq, ev.ID
+	f.storeQuota(ev.Project, q)
+	return Verdict{}
+}
+
+func (f *fold) storeQuota(project uuid.UUID, q *quota) {
+	f.key, f.value = appendQuotaKey(f.key[:0], project), q.append(f.value[:0])
+	f.set(f.key, f.value)
+}
+
+// overQuota rejects what would be applied, and is more than its project may have or add.
+// Else it counts. Where no quota is set nothing is judged twice.
+func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
+	project := e.event.Scope()
+	q := f.quotas[project]
+	if q == nil || e.fault != nil || policy.KindOf(e.event).Ends || !f.verdict(e.event).accepted() {
+		return v, false
+	}
+	if v = f.withinQuota(e.event); !v.accepted() {
+		return v, true
+	}
+	q.take(f.time)
+	f.storeQuota(project, q)
+	return v, false
+}
+
+// withinQuota is the verdict on an event that would be applied, if its project had room for
+// it. What only ends something has.
+func (j *judge) withinQuota(e policy.Event) Verdict {
+	project := e.Scope()
+	q := j.quotas[project]
+	if q == nil || policy.KindOf(e).Ends {
+		return Verdict{}
+	}
+	most, p := q.limits, j.projects[project]
+	if p == nil {
+		p = &project0
+	}
+	now := logTime(j.time)
+	switch {
+	case most.Policies > 0 && j.addsPolicy(e) && uint64(len(p.slugs)) >= most.Policies:
+		return overQuota(project, "it has %d policies", most.Policies)
+	case most.Nodes > 0 && j.addsNode(e) && uint64(p.nodes) >= most.Nodes: //nolint:gosec // a count
+		return overQuota(project, "it has %d nodes", most.Nodes)
+	case most.LabelSets > 0 && j.addsLabelSet(e, p) && uint64(len(p.identities)) >= most.LabelSets:
+		return overQuota(project, "its nodes have %d label sets", most.LabelSets)
+	case most.BytesPerDay > 0 && j.usage.bytes(project, now) >= most.BytesPerDay:
+		return overQuota(project, "it took %d bytes of the log in 24 hours", most.BytesPerDay)
+	}
+	if at := q.ready(j.time); at.After(now) {
+		return reject(CodeQuotaExceeded, "project %s has a quota of %d events a second and %d a day: publish again from %s on (0: any number)",
+			project, most.EventsPerSecond, most.EventsPerDay, at.Format(time.RFC3339Nano))
+	}
+	return Verdict{}
+}
+
+// project0 is a project that has nothing.
+var project0 project
+
+func overQuota(project uuid.UUID, has string, most uint64) Verdict {
+	return reject(CodeQuotaExceeded, "project %s has a quota: "+has+" or more, and may have no more: remove some, or have an administrator raise it (edict project quota set)", project, most)
+}
+
+func (j *judge) addsPolicy(e policy.Event) bool {
+	ev, ok := e.(policy.RevisionCreated)
+	return ok && j.policies[ev.Policy] == nil
+}
+
+func (j *judge) addsNode(e policy.Event) bool {
+	ev, ok := e.(policy.NodeUpdated)
+	return ok && j.nodes[ev.Node].gone()
+}
+
+// addsLabelSet reports whether a node gets labels that no other has, and leaves none behind
+// that only it had.
+func (j *judge) addsLabelSet(e policy.Event, p *project) bool {
+	ev, ok := e.(policy.NodeUpdated)
+	if !ok || p.identities[string(ev.Labels.AppendKey(nil))] != nil {
+		return false
+	}
+	n := j.nodes[ev.Node]
+	return n.gone() || n.identity.nodes.len() > 1
+}
+
+// bytes are what a project took of the log in the last day.
+func (s *usages) bytes(project uuid.UUID, now time.Time) uint64 {
+	if u := s.of[project]; u != nil {
+		return u.Bytes(now)
+	}
+	return 0
+}
+
+// Quota is what a project may have and add, and what it has and took.
+type Quota struct {
+	Limits policy.Quota
+	Seq    uint64       // of the event that gave the quota; 0: it has none
+	Used   policy.Quota // EventsPerSecond is not counted: 0
+	Ready  time.Time    // when the rates let another event pass; zero: now
+}
+
+// Quota is that of a project at a time, and what it uses. Events are counted from when it
+// got its first quota.
+func (v *View) Quota(project uuid.UUID, now time.Time) (out Quota) {
+	s := v.m.state
+	if p := s.projects[project]; p != nil {
+		out.Used.Policies, out.Used.Nodes, out.Used.LabelSets = uint64(len(p.slugs)), uint64(p.nodes), uint64(len(p.identities)) //nolint:gosec // a count
+	}
+	out.Used.BytesPerDay = s.usage.bytes(project, now)
+	q := s.quotas[project]
+	if q == nil {
+		return out
+	}
+	out.Limits, out.Seq = q.limits, q.seq
+	if q.spent.last > 0 {
+		out.Used.EventsPerDay = q.spent.Bytes(now)
+	}
+	if at := q.ready(now.UnixNano()); at.After(now) {
+		out.Ready = at
+	}
+	return out
+}
+
+// Projects are the ids of all projects that have a policy or a node, or had one, or have a
+// quota, in order.
+func (v *View) Projects() []uuid.UUID {
+	s := v.m.state
+	all := make([]uuid.UUID, 0, len(s.projects))
+	for id := range s.projects {
+		all = append(all, id)
+	}
+	for id := range s.quotas {
+		if s.projects[id] == nil {
+			all = append(all, id)
+		}
+	}
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return all
+}

@@ -1,0 +1,139 @@
+package projector
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+func limit(event, proj int, q policy.Quota) policy.ProjectQuotaUpdated {
+	return policy.ProjectQuotaUpdated{ID: evt(event), Project: tenant(proj), Quota: q, CreatedBy: "root"}
+}
+
+// at is a message with a time of its own.
+func at(m streams.Message, t time.Time) streams.Message {
+	m.Time = t
+	return m
+}
+
+func TestAProjectHasNoMoreThanItsQuota(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	for _, s := range []struct {
+		what string
+		e    policy.Event
+		want string
+	}{
+		{"a node before there is a quota", update(t, 1, 1, "a", "role", "web"), "applied"},
+		{"a quota", limit(2, 1, policy.Quota{Policies: 1, Nodes: 3, LabelSets: 2}), "applied"},
+		{"the same event", limit(2, 1, policy.Quota{Policies: 1, Nodes: 3, LabelSets: 2}), "duplicate"},
+		{"a second node, of a second label set", update(t, 3, 1, "b", "role", "db"), "applied"},
+		{"a third label set", update(t, 4, 1, "c", "role", "cache"), CodeQuotaExceeded},
+		{"another node of a label set", update(t, 5, 1, "c", "role", "db"), "applied"},
+		{"a fourth node", update(t, 6, 1, "d", "role", "db"), CodeQuotaExceeded},
+		{"a node that is there", update(t, 7, 1, "c", "role", "web"), "applied"},
+		{"a label set in the place of one that only it had", update(t, 8, 1, "b", "role", "cache"), "applied"},
+		{"a label set where another node keeps the one before", update(t, 9, 1, "c", "role", "x"), CodeQuotaExceeded},
+		{"another project", update(t, 10, 2, "z", "role", "y"), "applied"},
+		{"a policy", revise(t, 11, 1, 1, 1, 0, "a", "role=web", 1), "applied"},
+		{"a second policy", revise(t, 12, 1, 2, 2, 0, "b", "role=web", 1), CodeQuotaExceeded},
+		{"a revision of the first", revise(t, 13, 1, 1, 3, 1, "a", "role=web", 2), "applied"},
+		{"the event seen again", revise(t, 13, 1, 1, 3, 1, "a", "role=web", 2), "duplicate"},
+		{"what has another fault", revise(t, 14, 1, 1, 4, 1, "a", "role=web", 2), CodeRevisionConflict},
+		{"a deletion", remove(15, 1, 1), "applied"},
+		{"a policy in its place", revise(t, 16, 1, 2, 2, 0, "b", "role=web", 1), "applied"},
+		{"a removal", leave(17, 1, "a"), "applied"},
+		{"a node in its place", update(t, 18, 1, "d", "role", "web"), "applied"},
+		{"no quota", limit(19, 1, policy.Quota{}), "applied"},
+		{"one more of all", update(t, 20, 1, "e", "role", "e"), "applied"},
+	} {
+		require.Equal(t, s.want, verdict(t, p, j.add(s.e)), s.what)
+	}
+	p.Read(func(v *View) {
+		q := v.Quota(tenant(1), born)
+		require.Equal(t, policy.Quota{Policies: 1, Nodes: 4, LabelSets: 3, BytesPerDay: q.Used.BytesPerDay, EventsPerDay: q.Used.EventsPerDay}, q.Used)
+		require.EqualValues(t, 21, q.Seq)
+		require.Len(t, v.Projects(), 2)
+	})
+}
+
+func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	hour := born.Truncate(time.Hour)
+	n := 1
+	put := func(when time.Time) string {
+		n++
+		return verdict(t, p, at(j.add(update(t, n, 1, "a", "role", "web")), when))
+	}
+	require.Equal(t, "applied", verdict(t, p, at(j.add(limit(1, 1, policy.Quota{EventsPerSecond: 2, EventsPerDay: 5})), hour)))
+	require.Equal(t, "applied", put(hour))
+	require.Equal(t, "applied", put(hour), "as many as a second has at once")
+	require.Equal(t, CodeQuotaExceeded, put(hour))
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(499*time.Millisecond)))
+	p.Read(func(v *View) { require.Equal(t, hour.Add(time.Second/2), v.Quota(tenant(1), hour).Ready) })
+	require.Equal(t, "applied", put(hour.Add(500*time.Millisecond)), "half a second is one more")
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(501*time.Millisecond)))
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(-time.Hour)), "a server's clock that went back gives nothing")
+	require.Equal(t, "applied", put(hour.Add(time.Minute)))
+	require.Equal(t, "applied", put(hour.Add(2*time.Minute)))
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(3*time.Minute)), "five a day")
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(24*time.Hour-time.Second)))
+	p.Read(func(v *View) { require.Equal(t, hour.Add(24*time.Hour), v.Quota(tenant(1), hour.Add(time.Hour)).Ready) })
+	require.Equal(t, "applied", put(hour.Add(24*time.Hour)))
+
+	require.Equal(t, "applied", verdict(t, p, at(j.add(limit(100, 1, policy.Quota{BytesPerDay: 10})), hour.Add(24*time.Hour))))
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(25*time.Hour)), "bytes of the log")
+	require.Equal(t, CodeQuotaExceeded, put(hour.Add(48*time.Hour)), "those of what is rejected count, too")
+	require.Equal(t, "applied", put(hour.Add(73*time.Hour)))
+}
+
+// However the log is cut up, and wherever a start comes between, quotas judge alike.
+func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	j, when := &journal{}, born
+	var msgs []streams.Message
+	add := func(e policy.Event) {
+		when = when.Add(time.Duration(r.IntN(3000)) * time.Millisecond)
+		msgs = append(msgs, at(j.add(e), when))
+	}
+	for n := 1; n <= 600; n++ {
+		proj, node := 1+r.IntN(2), string(rune('a'+r.IntN(12)))
+		switch r.IntN(12) {
+		case 0:
+			add(limit(n, proj, policy.Quota{Nodes: uint64(r.IntN(6)), LabelSets: uint64(r.IntN(4)), EventsPerSecond: uint64(r.IntN(3)), EventsPerDay: uint64(r.IntN(200))}))
+		case 1:
+			add(leave(n, proj, node+string(rune('0'+proj))))
+		default:
+			add(update(t, n, proj, node+string(rune('0'+proj)), "role", string(rune('a'+r.IntN(5)))))
+		}
+	}
+	one := openFresh(t)
+	rejected := 0
+	for _, m := range msgs {
+		if verdict(t, one, m) == CodeQuotaExceeded {
+			rejected++
+		}
+	}
+	require.Greater(t, rejected, 50)
+	require.Less(t, rejected, 500)
+	want, err := one.Digest(t.Context())
+	require.NoError(t, err)
+	for range 5 {
+		d := newDisk()
+		for rest := msgs; len(rest) > 0; {
+			p, n := d.open(t), 1+r.IntN(min(len(rest), 150))
+			require.NoError(t, p.Apply(rest[:n]))
+			rest = rest[n:]
+			require.NoError(t, p.Close())
+		}
+		p := d.open(t)
+		have, err := p.Digest(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+		require.NoError(t, p.Close())
+	}
+}

@@ -1,0 +1,96 @@
+package projector
+
+import (
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/edictdev/edict/policy"
+)
+
+// quota is what a project may have and add, and what it took of the rates since it has
+// one. Rates are those of the log's own times, so every worker judges an event alike.
+type quota struct {
+	limits policy.Quota
+	seq    uint64    // of the event that gave it
+	event  uuid.UUID // its id
+	due    int64     // unix ns at which the events so far would have come at the rate
+	spent  Usage     // applied events, by hours
+}
+
+// append is what keyQuota holds.
+func (q *quota) append(b []byte) []byte {
+	b = append(appendU64(b, q.seq), q.event[:]...)
+	for _, f := range policy.QuotaFields {
+		b = binary.AppendUvarint(b, *f.Of(&q.limits))
+	}
+	b = appendU64(b, uint64(q.due)) //nolint:gosec // a time
+	if q.spent.last > 0 {
+		b = q.spent.append(b)
+	}
+	return b
+}
+
+func readQuota(b []byte) (q quota, err error) {
+	r := reader{b: b}
+	q.seq, q.event = r.u64(), r.id()
+	for _, f := range policy.QuotaFields {
+		*f.Of(&q.limits) = r.uvarint()
+	}
+	if q.due = r.time(); r.err == nil && len(r.b) > 0 {
+		q.spent, r.err = readUsage(r.b)
+	}
+	return q, r.err
+}
+
+// quotas loads them.
+func (l *loader) quotas() error {
+	return l.scan(keyQuota, func(k, v []byte) error {
+		q, err := readQuota(v)
+		if err != nil || len(k) != len(uuid.UUID{}) {
+			return errRecord
+		}
+		l.state.quotas[uuid.UUID(k)] = &q
+		return nil
+	})
+}
+
+func quotaFact(k, v []byte) (Fact, error) {
+	q, err := readQuota(v)
+	if err != nil || len(k) != len(uuid.UUID{}) {
+		return Fact{}, errRecord
+	}
+	return Fact{FactQuota, uuid.UUID(k).String(), map[string]string{
+		"quota": string(policy.AppendQuota(nil, q.limits)), "seq": strconv.FormatUint(q.seq, 10), "event": q.event.String(),
+		"due": logTime(q.due).Format(time.RFC3339Nano), "spent": strconv.FormatUint(q.spent.Bytes(time.Time{}), 10),
+	}}, nil
+}
+
+// take counts an applied event. A clock that went back counts for the hour before.
+func (q *quota) take(at int64) {
+	q.spent.take(max(hourOf(logTime(at)), q.spent.last, UsageHours), 1)
+	if rate := q.limits.EventsPerSecond; rate > 0 {
+		q.due = max(q.due, at) + interval(rate)
+	}
+}
+
+// interval is the time that an event takes at a rate.
+func interval(rate uint64) int64 { return int64(time.Second) / int64(min(rate, uint64(time.Second))) } //nolint:gosec // bounded
+
+// ready is when the rates let another event pass, if nothing else comes; at, if they do
+// now.
+func (q *quota) ready(at int64) time.Time {
+	now := logTime(at)
+	if rate := q.limits.EventsPerSecond; rate > 0 {
+		// As many as a second has may come at once.
+		if first := q.due + interval(rate) - int64(time.Second); first > at {
+			return logTime(first)
+		}
+	}
+	if most := q.limits.EventsPerDay; most > 0 && q.spent.last > 0 {
+		return q.spent.Below(most, now)
+	}
+	return now
+}
