@@ -45,6 +45,7 @@ type Client struct {
 	Releases   Releases
 	Admission  Admission
 	Principals Principals
+	Projects   Projects
 	Keys       Keys
 	Snapshots  Snapshots
 
@@ -72,7 +73,7 @@ func New(server string, opt Options) (*Client, error) {
 	}
 	c := &Client{base: base, opt: opt}
 	c.Policies, c.Nodes, c.Datapath, c.Releases = Policies{c}, Nodes{c}, Datapath{c}, Releases{c}
-	c.Admission, c.Principals, c.Keys, c.Snapshots = Admission{c}, Principals{c}, Keys{c}, Snapshots{c}
+	c.Admission, c.Principals, c.Projects, c.Keys, c.Snapshots = Admission{c}, Principals{c}, Projects{c}, Keys{c}, Snapshots{c}
 	return c, nil
 }
 

@@ -200,6 +200,11 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, nil
 		},
+		"listProjects": func(ctx context.Context) (any, error) { return c.Projects.List(ctx, client.Page{Limit: 5}) },
+		"getProject":   func(ctx context.Context) (any, error) { return c.Projects.Get(ctx, project) },
+		"putProjectQuota": func(ctx context.Context) (any, error) {
+			return c.Projects.SetQuota(ctx, project, resource.Quota{Nodes: 5})
+		},
 		"compactLog":     func(ctx context.Context) (any, error) { return c.Compact(ctx, 3, "history") },
 		"createSnapshot": func(ctx context.Context) (any, error) { return c.Snapshots.Create(ctx) },
 		"listSnapshots": func(ctx context.Context) (any, error) {

@@ -54,7 +54,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 	cli.VersionFlag(root)
 	root.AddCommand(serveCommands{a}.serveCommand(), a.demoCommand(), policies.policyCommand(), nodeCommands{a}.nodeCommand(),
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
-		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.uiCommand(), a.probeCommand(), principals.accessCommand(),
+		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.uiCommand(), a.probeCommand(), principals.accessCommand(), projectCommands{a}.projectCommand(),
 		contextCommands{a}.contextCommand(), keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), eventCommands{a}.eventsCommand(), replayCommands{a}.replayCommand(),
 		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand())
 	return root

@@ -28,6 +28,7 @@ type handlers struct {
 	admission   *admissionHandlers
 	dcm         *dcmHandlers
 	principals  *principalHandlers
+	projects    *projectHandlers
 	sessions    *sessionHandlers
 	audit       *auditHandlers
 	decisions   *decisionHandlers
@@ -72,6 +73,7 @@ func (h *handlers) routes() []Route {
 		h.convergence.routes(),
 		h.admission.routes(),
 		h.principals.routes(),
+		h.projects.routes(),
 		h.sessions.routes(),
 		h.audit.routes(),
 		h.decisions.routes(),
@@ -157,6 +159,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 // operate makes the handlers of what operators ask.
 func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
+	h.projects = &projectHandlers{model: d.Model, writes: u.writes, clock: d.Clock}
 	h.sessions = &sessionHandlers{u.auth}
 	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt}
 	h.events = &logEventHandlers{model: d.Model, views: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}

@@ -1,6 +1,9 @@
 package api
 
-import "github.com/edictdev/edict/internal/api/openapi"
+import (
+	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/policy"
+)
 
 // count is a number of things.
 var count = hint{Schema: schema{Minimum: openapi.N(0)}}
@@ -35,6 +38,21 @@ func planeHints() map[string]hint {
 		"RejectionPage.next_cursor": says("The sequence to ask the next page with, as after; null on the last page."),
 		"Rejection":                 says("An event of the log that the fold refused."),
 	}
+}
+
+func projectHints() map[string]hint {
+	all := map[string]hint{
+		"Quota":                   says("What a project may have and add. What is 0, or absent, is not bounded."),
+		"ProjectUse":              says("What a project has and took."),
+		"Project":                 says("A project with its quota, and what it uses of it."),
+		"ProjectPage":             says("A page of projects."),
+		"ProjectPage.items":       says("Projects by id."),
+		"ProjectPage.next_cursor": nextCursor,
+	}
+	for _, f := range policy.QuotaFields {
+		all["Quota."+f.Name] = hint{Schema: schema{Minimum: openapi.N(0), Maximum: openapi.N(policy.MaxQuota)}}
+	}
+	return all
 }
 
 func shareHints() map[string]hint {

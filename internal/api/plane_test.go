@@ -351,6 +351,16 @@ func (p *realPlane) admitPeople(t *testing.T) {
 	}
 	require.NoError(t, p.Principals.RemoveRelation(ctx, "ana", "plane#read"))
 	require.NoError(t, p.Principals.Delete(ctx, "ana"))
+	bound, err := p.Projects.SetQuota(ctx, home, resource.Quota{Nodes: 1000, EventsPerSecond: 1000})
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, bound.Quota.Nodes)
+	found, err := p.Projects.Get(ctx, home)
+	require.NoError(t, err)
+	require.Equal(t, bound.Quota, found.Quota)
+	for x, err := range p.Projects.All(ctx) {
+		require.NoError(t, err)
+		require.Equal(t, home.String(), x.ID)
+	}
 	_, err = p.hasty.AuditOf(ctx, client.AuditQuery{Project: home, Newest: true})
 	require.Error(t, err, "nobody reads the log for others here")
 	_, err = p.hasty.Audit(ctx, 0, 5)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -64,6 +65,10 @@ const (
 // retryAfter is what a 503 advises, in seconds.
 const retryAfter = "1"
 
+// roomAfter is what a 429 advises, in seconds, where no time makes room, but somebody who
+// removes what there is too much of.
+const roomAfter = "60"
+
 // retryIn advises to wait so long, in whole seconds.
 func (c *call) retryIn(wait time.Duration) {
 	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
@@ -119,6 +124,8 @@ func refused(r *streams.Rejection) *resource.Problem {
 	switch r.Code {
 	case policy.Invalid, policy.Undecodable, policy.UnknownType:
 		status = http.StatusUnprocessableEntity
+	case projector.CodeQuotaExceeded:
+		status = http.StatusTooManyRequests
 	}
 	p := problem(status, r.Code, "%s", r.Detail)
 	if len(r.Violations) > 0 {
@@ -161,6 +168,8 @@ func (p *pipeline) writeProblem(c *call, s surface, err error) {
 	h.Set("Cache-Control", "no-store")
 	if out.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter)
+	} else if out.Status == http.StatusTooManyRequests && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", roomAfter)
 	}
 	var document any = &out
 	if s.errors != nil {

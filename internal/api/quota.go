@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -29,6 +30,9 @@ type quota struct {
 // allow that must go has to go. Administrators pass, as they do over NATS.
 func (q *quota) check(c *call, e policy.Event) error {
 	project := e.Scope()
+	if err := q.judge(c, e); err != nil {
+		return err
+	}
 	if q.limit == 0 || project == uuid.Nil || policy.KindOf(e).Ends || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
 		return nil
 	}
@@ -44,6 +48,22 @@ func (q *quota) check(c *call, e policy.Event) error {
 	return problem(http.StatusTooManyRequests, CodeProjectOverShare,
 		"project %s took %d bytes of the log in %d hours, and its share is %d: deletions are taken, other writes again from %s on",
 		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))
+}
+
+// judge refuses what the fold would reject for the project's own quota, before it is
+// appended. Administrators are refused, too: the fold knows of none.
+func (q *quota) judge(c *call, e policy.Event) error {
+	now := q.clock()
+	var over *streams.Rejection
+	var ready time.Time
+	q.model.Read(func(v *projector.View) { over, ready = projector.QuotasOf(v).Over(e, now) })
+	if over == nil {
+		return nil
+	}
+	if ready.After(now) {
+		c.retryIn(ready.Sub(now))
+	}
+	return refused(over)
 }
 
 // mostShares is how many projects a status lists of those within their share.

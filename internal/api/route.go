@@ -6,6 +6,7 @@ import (
 
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -161,7 +162,7 @@ func linesProblems() []string {
 // projectProblems are those of a write that makes a project's part of the log
 // longer, and takes nothing away.
 func projectProblems(more ...string) []string {
-	return writeProblems(append(more, CodeProjectOverShare)...)
+	return writeProblems(append(more, CodeProjectOverShare, projector.CodeQuotaExceeded)...)
 }
 
 // bodyProblems are the codes any route with a body may answer with.

@@ -1,8 +1,6 @@
 package projector
 
 import (
-	"bytes"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -125,51 +123,4 @@ func (s *usages) bytes(project uuid.UUID, now time.Time) uint64 {
 		return u.Bytes(now)
 	}
 	return 0
-}
-
-// Quota is what a project may have and add, and what it has and took.
-type Quota struct {
-	Limits policy.Quota
-	Seq    uint64       // of the event that gave the quota; 0: it has none
-	Used   policy.Quota // EventsPerSecond is not counted: 0
-	Ready  time.Time    // when the rates let another event pass; zero: now
-}
-
-// Quota is that of a project at a time, and what it uses. Events are counted from when it
-// got its first quota.
-func (v *View) Quota(project uuid.UUID, now time.Time) (out Quota) {
-	s := v.m.state
-	if p := s.projects[project]; p != nil {
-		out.Used.Policies, out.Used.Nodes, out.Used.LabelSets = uint64(len(p.slugs)), uint64(p.nodes), uint64(len(p.identities)) //nolint:gosec // a count
-	}
-	out.Used.BytesPerDay = s.usage.bytes(project, now)
-	q := s.quotas[project]
-	if q == nil {
-		return out
-	}
-	out.Limits, out.Seq = q.limits, q.seq
-	if q.spent.last > 0 {
-		out.Used.EventsPerDay = q.spent.Bytes(now)
-	}
-	if at := q.ready(now.UnixNano()); at.After(now) {
-		out.Ready = at
-	}
-	return out
-}
-
-// Projects are the ids of all projects that have a policy or a node, or had one, or have a
-// quota, in order.
-func (v *View) Projects() []uuid.UUID {
-	s := v.m.state
-	all := make([]uuid.UUID, 0, len(s.projects))
-	for id := range s.projects {
-		all = append(all, id)
-	}
-	for id := range s.quotas {
-		if s.projects[id] == nil {
-			all = append(all, id)
-		}
-	}
-	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return all
 }

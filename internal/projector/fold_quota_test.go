@@ -54,10 +54,10 @@ func TestAProjectHasNoMoreThanItsQuota(t *testing.T) {
 		require.Equal(t, s.want, verdict(t, p, j.add(s.e)), s.what)
 	}
 	p.Read(func(v *View) {
-		q := v.Quota(tenant(1), born)
+		q := QuotasOf(v).Of(tenant(1), born)
 		require.Equal(t, policy.Quota{Policies: 1, Nodes: 4, LabelSets: 3, BytesPerDay: q.Used.BytesPerDay, EventsPerDay: q.Used.EventsPerDay}, q.Used)
 		require.EqualValues(t, 21, q.Seq)
-		require.Len(t, v.Projects(), 2)
+		require.Len(t, QuotasOf(v).Projects(), 2)
 	})
 }
 
@@ -74,7 +74,7 @@ func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
 	require.Equal(t, "applied", put(hour), "as many as a second has at once")
 	require.Equal(t, CodeQuotaExceeded, put(hour))
 	require.Equal(t, CodeQuotaExceeded, put(hour.Add(499*time.Millisecond)))
-	p.Read(func(v *View) { require.Equal(t, hour.Add(time.Second/2), v.Quota(tenant(1), hour).Ready) })
+	p.Read(func(v *View) { require.Equal(t, hour.Add(time.Second/2), QuotasOf(v).Of(tenant(1), hour).Ready) })
 	require.Equal(t, "applied", put(hour.Add(500*time.Millisecond)), "half a second is one more")
 	require.Equal(t, CodeQuotaExceeded, put(hour.Add(501*time.Millisecond)))
 	require.Equal(t, CodeQuotaExceeded, put(hour.Add(-time.Hour)), "a server's clock that went back gives nothing")
@@ -82,7 +82,9 @@ func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
 	require.Equal(t, "applied", put(hour.Add(2*time.Minute)))
 	require.Equal(t, CodeQuotaExceeded, put(hour.Add(3*time.Minute)), "five a day")
 	require.Equal(t, CodeQuotaExceeded, put(hour.Add(24*time.Hour-time.Second)))
-	p.Read(func(v *View) { require.Equal(t, hour.Add(24*time.Hour), v.Quota(tenant(1), hour.Add(time.Hour)).Ready) })
+	p.Read(func(v *View) {
+		require.Equal(t, hour.Add(24*time.Hour), QuotasOf(v).Of(tenant(1), hour.Add(time.Hour)).Ready)
+	})
 	require.Equal(t, "applied", put(hour.Add(24*time.Hour)))
 
 	require.Equal(t, "applied", verdict(t, p, at(j.add(limit(100, 1, policy.Quota{BytesPerDay: 10})), hour.Add(24*time.Hour))))

@@ -1,0 +1,34 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+)
+
+// What is over a project's quota is refused before it is appended, and what only deletes is
+// not.
+func TestAProjectOverItsQuotaIsRefusedBeforeTheLog(t *testing.T) {
+	now := epoch
+	p := newPlane(t, func(d *api.Deps) { d.Clock = func() time.Time { return now } })
+	quota := "/v1/projects/" + project + "/quota"
+	p.want(http.StatusOK, "", p.do("PUT", quota, `{"nodes":1,"policies":1}`))
+	p.put("n1", `{}`)
+	p.create("web")
+	written := p.log.Len()
+	a := p.do("PUT", "/v1/projects/"+project+"/nodes/n2", `{"labels":{}}`)
+	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
+	require.Equal(t, written, p.log.Len(), "nothing is written")
+	p.want(http.StatusUnprocessableEntity, "invalid_quota", p.do("PUT", quota, `{"nodes":1125899906842625}`))
+	p.want(http.StatusNoContent, "", p.do("DELETE", "/v1/projects/"+project+"/nodes/n1", ""))
+	p.put("n2", `{}`)
+
+	p.want(http.StatusOK, "", p.do("PUT", quota, `{"events_per_day":1}`))
+	a = p.do("PUT", "/v1/projects/"+project+"/nodes/n3", `{"labels":{}}`)
+	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
+	require.NotEmpty(t, a.Header.Get("Retry-After"))
+}
