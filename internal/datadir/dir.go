@@ -35,6 +35,9 @@ func (d Dir) Checkpoint() string { return d.Store() + ".checkpoint" }
 // Compaction is where the origin of a log is made, and proved.
 func (d Dir) Compaction() string { return d.Store() + ".origin" }
 
+// Past is where read models of the past are folded.
+func (d Dir) Past() string { return d.Store() + ".past" }
+
 // fresh is where a read model is rebuilt.
 func (d Dir) fresh() string { return d.Store() + ".new" }
 

@@ -47,6 +47,25 @@ func (p *Projector) Checkpoint(ctx context.Context, dir string) (Checkpoint, err
 	return at, nil
 }
 
+// Copy is Checkpoint for who needs no digest. It returns where the copy stands.
+func Copy(p *Projector, dir string) (seq uint64, err error) {
+	if !p.roomy() {
+		return 0, fmt.Errorf("copy: %w", errNoHeadroom)
+	}
+	if err := p.flush(); err != nil {
+		return 0, fmt.Errorf("copy: flush: %w", err)
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.failed != nil {
+		return 0, p.failed
+	}
+	if err := errors.Join(p.flush(), p.db.Checkpoint(dir)); err != nil {
+		return 0, fmt.Errorf("copy: %w", err)
+	}
+	return p.cursor.seq, nil
+}
+
 // checkpoint copies and begins a digest of the same moment.
 func (p *Projector) checkpoint(ctx context.Context, dir string) (at Checkpoint, d digester, err error) {
 	p.mu.RLock()
