@@ -110,6 +110,8 @@ type Flow struct {
 	Port                      uint16
 	// Audit asks what would happen if policies in audit mode were in force.
 	Audit bool
+	// At is a moment of the past, as StateQuery has it; "": now.
+	At string
 }
 
 // Explain says what a node does with a flow, and why.
@@ -120,6 +122,9 @@ func (d Datapath) Explain(ctx context.Context, id string, f Flow) (resource.Flow
 	}
 	if f.Audit {
 		q.Set("mode", "audit")
+	}
+	if f.At != "" {
+		q.Set("at", f.At)
 	}
 	return get[resource.FlowVerdict](ctx, d.c, q, "v1", "nodes", id, "explain")
 }

@@ -92,6 +92,9 @@ func (ns Nodes) Policies(ctx context.Context, id string, all bool) (resource.Nod
 type StateQuery struct {
 	MinSeq uint64 // as of this log sequence at least, rather than now
 	ETag   string // of the state at hand
+	// At is a moment of the past, without MinSeq: a log sequence, or a time as RFC 3339
+	// has it; "": now.
+	At string
 }
 
 // State reads a node's whole desired state.
@@ -120,6 +123,16 @@ func standsAt(h http.Header) (policy.EventID, error) {
 // Rulesets lists a node's compiled rulesets by policy id.
 func (ns Nodes) Rulesets(ctx context.Context, id string) ([]resource.Ruleset, error) {
 	return items[resource.Ruleset](ctx, ns.c, "v1", "nodes", id, "rulesets")
+}
+
+// Diff says what became of a node between two moments, each a log sequence or a time as
+// RFC 3339 has it; to "": the log's head.
+func (ns Nodes) Diff(ctx context.Context, id, from, to string) (resource.NodeDiff, error) {
+	q := url.Values{"from": {from}}
+	if to != "" {
+		q.Set("to", to)
+	}
+	return get[resource.NodeDiff](ctx, ns.c, q, "v1", "nodes", id, "diff")
 }
 
 // Events opens a node's event stream after the event lastID (empty: live from

@@ -212,6 +212,9 @@ func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, he
 	if ask.MinSeq > 0 {
 		q.query.Set("min_seq", strconv.FormatUint(ask.MinSeq, 10))
 	}
+	if ask.At != "" {
+		q.query.Set("at", ask.At)
+	}
 	if ask.ETag != "" {
 		q.header["If-None-Match"] = []string{ask.ETag}
 	}

@@ -105,6 +105,9 @@ func goods(made resource.Policy, admitted string) []good {
 			if p.Required && r.ID == "seqAt" {
 				g.query = url.Values{"at": {"2026-11-20T12:00:00Z"}}
 			}
+			if p.Required && r.ID == "diffNode" {
+				g.query = url.Values{"from": {"1"}}
+			}
 			if p.Required && r.ID == "compactLog" {
 				g.query = url.Values{"seq": {"1"}}
 			}
@@ -216,6 +219,8 @@ func (g good) badParams() []badInput {
 			values, code = []string{"!", "cDo", "bjo", "cjo", "AAAA", "cDp4\n", strings.Repeat("x", 5000)}, "bad_cursor"
 		case p.Name == "label_selector":
 			values, status, code = []string{"a==", ",", "a in", "a in ()", "!", "a b", "é=1"}, 422, "selector_syntax_error"
+		case p.Name == "from", p.Name == "to", p.Name == "at" && p.Schema.Format == "":
+			values = []string{"x", "-1", "1.5", "18446744073709551615", "yesterday", "2126-01-01T00:00:00Z", "2026-01-01"}
 		case p.Schema.Format == "uuid":
 			values, status, code = []string{"x", strings.ToUpper(nowhere) + "0", "{" + nowhere + "}"}, 422, "invalid_uuid"
 			table = append(table, g.spoilt("no "+p.Name, 422, "required", func(g *good) { g.query.Del(p.Name) }))

@@ -95,6 +95,8 @@ type HistoryDeps struct {
 	Trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
 	// SeqAt is the last log sequence whose timestamp is not after a moment; nil: 503.
 	SeqAt func(ctx context.Context, at time.Time) (uint64, error)
+	// History folds the log up to a moment of the past; nil: 503.
+	History *snapshot.History
 	// Decisions are what admission policies decided; nil: 503.
 	Decisions DecisionLog
 }

@@ -24,6 +24,7 @@ type handlers struct {
 	heartbeats  *heartbeatHandlers
 	artifacts   *artifactHandlers
 	tables      *tableHandlers
+	past        *pastHandlers
 	convergence *convergenceHandlers
 	admission   *admissionHandlers
 	dcm         *dcmHandlers
@@ -70,6 +71,7 @@ func (h *handlers) routes() []Route {
 		h.heartbeats.routes(),
 		h.artifacts.routes(),
 		h.tables.routes(),
+		h.past.routes(),
 		h.convergence.routes(),
 		h.admission.routes(),
 		h.principals.routes(),
@@ -150,6 +152,11 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 		gate: u.gate, checks: u.checks, pulled: pulled, clock: d.Clock, log: d.Trace,
 	}
 	h.tables = &tableHandlers{reads: u.reads, tables: d.Tables, model: d.Model, deltas: semaphore.NewWeighted(maxDeltas)}
+	h.past = &pastHandlers{
+		history: d.History, live: u.reads, seqAt: d.SeqAt, event: d.Event, base: d.Model.Base, clock: d.Clock, quiet: NewMetrics(nil),
+		deltas: h.tables.deltas,
+	}
+	h.states.past, h.tables.past = h.past, h.past
 	h.convergence = &convergenceHandlers{
 		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},

@@ -297,11 +297,14 @@ func openFold(t testing.TB, opt projector.Options) *projector.Projector {
 	return p
 }
 
+// memOptions are of a fold of a memLog.
+var memOptions = projector.Options{Partitions: 4, Created: epoch, First: 1}
+
 // newPlane is a plane whose clock stands still and whose ids count up. set may
 // change its parts before it is built.
 func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 	t.Helper()
-	fold := openFold(t, projector.Options{Partitions: 4, Created: epoch, First: 1})
+	fold := openFold(t, memOptions)
 	p := &plane{
 		t: t, fold: fold,
 		log:   &memLog{fold: fold, ids: map[uuid.UUID]uint64{}},
@@ -342,6 +345,7 @@ func newPlane(t testing.TB, set ...func(*api.Deps)) *plane {
 		return snapshot.OriginManifest{Manifest: made, Archive: archive}, err
 	}
 	made.Chain = strings.Repeat("0b", 32)
+	p.deps.History = historyOf(t, p.log, memOptions, 1)
 	for _, f := range set {
 		f(&p.deps)
 	}

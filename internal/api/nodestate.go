@@ -37,6 +37,7 @@ type stateHandlers struct {
 	auth   *authorizer
 	pulled *lastPulled
 	held   held
+	past   *pastHandlers
 }
 
 func (h *stateHandlers) routes() []Route {
@@ -45,15 +46,15 @@ func (h *stateHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read a node's whole desired state",
-			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; equal state is 304.")},
+			Params:   []Param{minSeqParam, atParam, headerTag("If-None-Match", "An ETag; equal state is 304.")},
 			Answers:  cachedAnswer(resource.NodeState{}, HeaderEventID, HeaderLogSeq, "ETag"),
-			Problems: append(lags[:len(lags):len(lags)], CodeTooManyAtOnce), serve: h.state,
+			Problems: pastProblems(slices.Clip(lags)...), serve: h.stateAt,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
-			Summary: "List a node's compiled rulesets by policy id", Params: []Param{minSeqParam},
+			Summary: "List a node's compiled rulesets by policy id", Params: []Param{minSeqParam, atParam},
 			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
-			Problems: lags, serve: h.rulesets,
+			Problems: pastProblems(slices.Clip(lags)...), serve: h.rulesetsAt,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternEvents, ID: "followNode", Tag: "node", Needs: access.ReadNode,

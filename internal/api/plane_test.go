@@ -69,7 +69,7 @@ func newRealPlane(t *testing.T) *realPlane {
 	h := judged(t, api.New(api.Deps{
 		Log: log, Model: p.fold, Relay: &stubRelay{position: 1}, Convergence: tracker, Fleet: p.monitor,
 		StatusDeps:  api.StatusDeps{Durability: conn.Durability},
-		HistoryDeps: api.HistoryDeps{Event: log.Get, Decisions: p.decisions},
+		HistoryDeps: api.HistoryDeps{Event: log.Get, History: historyOf(t, log, opt, 1), Decisions: p.decisions},
 		LimitDeps:   api.LimitDeps{MaxMessage: conn.MaxPayload()},
 		KeyDeps:     api.KeyDeps{RotateKey: rotated},
 		CheckpointDeps: api.CheckpointDeps{
@@ -238,6 +238,12 @@ func TestAPlaneByItsClient(t *testing.T) {
 	why, err := p.Datapath.Explain(ctx, "n1", client.Flow{Direction: "egress", Peer: "n2", Protocol: "tcp", Port: 443})
 	require.NoError(t, err)
 	require.NotEmpty(t, why.Verdict)
+	earlier, err := p.Nodes.State(ctx, "n1", client.StateQuery{At: fmt.Sprint(sheet.LogSeq)})
+	require.NoError(t, err)
+	require.Equal(t, sheet.LogSeq, earlier.LogSeq)
+	became, err := p.Nodes.Diff(ctx, "n1", fmt.Sprint(sheet.LogSeq), "")
+	require.NoError(t, err)
+	require.Equal(t, earlier.ETag, became.From.ETag)
 	list, err := p.Nodes.Policies(ctx, "n1", true)
 	require.NoError(t, err)
 	require.NotEmpty(t, list.Lines)

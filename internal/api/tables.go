@@ -42,6 +42,7 @@ type tableHandlers struct {
 	tables *snapshot.Tables
 	model  enforcements
 	deltas *semaphore.Weighted // answers that are coded with another table
+	past   *pastHandlers
 }
 
 func (h *tableHandlers) routes() []Route {
@@ -50,17 +51,17 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read the table that a node looks flows up in",
-			Params:   []Param{minSeqParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam, modeParam},
+			Params:   []Param{minSeqParam, atParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam, modeParam},
 			Answers:  append(cachedAnswer(resource.Datapath{}, "ETag", HeaderLogSeq), Answer{Status: http.StatusNoContent}),
-			Problems: append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), serve: h.datapath,
+			Problems: pastProblems(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode)...), serve: h.datapathAt,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Say what a node does with a flow, and why",
-			Params:   append(flowParams(), modeParam, minSeqParam),
+			Params:   append(flowParams(), modeParam, minSeqParam, atParam),
 			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
-			Problems: append(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), explainFaults()...),
-			serve:    h.explain,
+			Problems: pastProblems(append(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), explainFaults()...)...),
+			serve:    h.explainAt,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternNodePolicies, ID: "listNodePolicies", Tag: "node", Needs: access.ReadNode,

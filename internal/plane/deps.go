@@ -27,7 +27,7 @@ func (p *Plane) deps() api.Deps {
 			},
 		},
 		HistoryDeps: api.HistoryDeps{
-			Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker),
+			History: p.history, Event: p.stream.Get, NextOf: p.stream.NextOf, Trail: api.TrailOf(p.stream, p.marker),
 			SeqAt: func(ctx context.Context, at time.Time) (uint64, error) { return snapshot.MomentOf(ctx, p.stream, at) },
 		},
 		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List, Compact: p.compactor.Compact},

@@ -58,6 +58,7 @@ type Plane struct {
 	relay       *relay.Relay
 	checkpoints *snapshot.Checkpointer
 	compactor   *snapshot.Compactor
+	history     *snapshot.History
 	tracker     *convergence.Tracker
 	fleet       *convergence.Monitor
 	rollouts    *rollout.Controller
@@ -237,6 +238,20 @@ func (p *Plane) openDelivery(context.Context) (err error) {
 	p.onClose(p.checkpoints.Close) // a request for one may have outlived its server
 	p.compactor = p.newCompactor()
 	p.onClose(p.compactor.Close) // likewise
+	return p.openHistory()
+}
+
+// openHistory makes what answers about the past.
+func (p *Plane) openHistory() (err error) {
+	from := snapshot.Beginnings{Conn: p.conn, Log: p.stream, Store: p.storeOptions, Trust: p.keys.Was}
+	p.history, err = snapshot.NewHistory(snapshot.HistoryOptions{
+		Dir: p.opt.dir().Past(), Nearest: from.Nearest, Open: from.Open, Begins: p.stream.Begins, Live: p.store, Room: p.disk.HasHeadroom,
+		Tables: snapshot.TableOptions{Capacity: p.opt.TableEntries, CacheBytes: 8 << 20, Workers: 1}, Logger: p.log,
+	})
+	if err != nil {
+		return &datadir.UnusableError{What: "--data", Err: err}
+	}
+	p.onClose(p.history.Close) // likewise
 	return nil
 }
 
