@@ -28,24 +28,31 @@ func (a datapathCommands) datapathClient(cmd *cobra.Command) *cobra.Command {
 }
 
 func (a datapathCommands) datapathShowCommand() *cobra.Command {
-	return a.datapathClient(&cobra.Command{
+	var at string
+	cmd := a.datapathClient(&cobra.Command{
 		Use: "show NODE", Short: "Show a node's table",
 		Long: `Show a node's table: the kinds of peer it tells apart, and its entries. A flow is
 looked up among the entries of its peer's identity and among those of any; the
-higher precedence wins, and a flow without an entry is denied.`,
+higher precedence wins, and a flow without an entry is denied. With --at it is the
+table that the node had at a moment of the past.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkMoment(cmd, "at", at); err != nil {
+				return err
+			}
 			c, err := a.client(cmd)
 			if err != nil {
 				return err
 			}
-			t, err := c.Datapath.Table(cmd.Context(), args[0], client.TableQuery{})
+			t, err := c.Datapath.Table(cmd.Context(), args[0], client.TableQuery{StateQuery: client.StateQuery{At: at}})
 			if err != nil {
-				return err
+				return beyondLog(err)
 			}
 			return a.writeTable(t.Body, func() slugs { return slugsOf(cmd.Context(), c, args[0]) })
 		},
 	})
+	atFlag(cmd, &at)
+	return cmd
 }
 
 // writeTable writes a table, for people with the slugs of policies.

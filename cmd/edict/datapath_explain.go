@@ -15,18 +15,22 @@ import (
 )
 
 // flowFlags are those that name a flow.
-type flowFlags struct{ to, from, port, mode string }
+type flowFlags struct{ to, from, port, mode, at string }
 
 func (f *flowFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "the peer that the node opens the flow to: a node or an address")
 	cmd.Flags().StringVar(&f.from, "from", "", "the peer that opens the flow to the node: a node or an address")
 	cmd.Flags().StringVar(&f.mode, "mode", string(policy.Enforce), "enforce, or audit: as if policies in audit mode were in force")
+	atFlag(cmd, &f.at)
 	cmd.Flags().StringVar(&f.port, "port", "", "port and protocol at the flow's destination, such as 443/tcp or 53/udp; or icmp")
 }
 
 // flow reads the flags; what the plane can judge is left to it.
 func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
-	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp", Audit: f.mode == string(policy.Audit)}
+	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp", Audit: f.mode == string(policy.Audit), At: f.at}
+	if err := checkMoment(cmd, "at", f.at); err != nil {
+		return q, err
+	}
 	switch {
 	case f.mode != string(policy.Enforce) && f.mode != string(policy.Audit):
 		return q, cli.Usage(cmd, "--mode %q: use enforce or audit", f.mode)
@@ -69,7 +73,7 @@ func (a datapathCommands) asking(use, short, long string, write func(w io.Writer
 			}
 			e, err := c.Datapath.Explain(cmd.Context(), args[0], flow)
 			if err != nil {
-				return err
+				return beyondLog(err)
 			}
 			a.warnFaults(e.Warnings)
 			a.warnRefused(e.Refused)
@@ -99,9 +103,11 @@ func (a datapathCommands) datapathExplainCommand() *cobra.Command {
 did not decide, the one that did, and the entry of the table that carries it. Rules
 that do not apply to the node stand among the others, with the reason. A peer is a
 node of the project, or an address; an address that no node owns is one like any
-other of its CIDRs.`, writeExplanation)
+other of its CIDRs. With --at it is what the node did with it at a moment of the
+past.`, writeExplanation)
 	cmd.Example = `  edict datapath explain web-1 --to db-1 --port 5432/tcp
-  edict datapath explain db-1 --from 10.0.0.7 --port icmp`
+  edict datapath explain db-1 --from 10.0.0.7 --port icmp
+  edict datapath explain web-1 --to db-1 --port 5432/tcp --at 4711`
 	return cmd
 }
 

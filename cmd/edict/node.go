@@ -25,7 +25,7 @@ type nodeCommands struct{ *app }
 func (a nodeCommands) nodeCommand() *cobra.Command {
 	return group("node", "Register nodes, and see what they are sent",
 		a.nodeApplyCommand(), a.nodeImportCommand(), a.nodeListCommand(), a.nodeCountCommand(), a.nodeGetCommand(), a.nodeDescribeCommand(), a.nodeLabelCommand(),
-		a.nodeDeleteCommand(), a.nodeStateCommand(), a.nodePoliciesCommand(), a.nodeWatchCommand())
+		a.nodeDeleteCommand(), a.nodeStateCommand(), a.nodeDiffCommand(), a.nodePoliciesCommand(), a.nodeWatchCommand())
 }
 
 func (a nodeCommands) nodeApplyCommand() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
 )
@@ -25,9 +27,10 @@ is printed byte for byte.
 
 With --at it is what the node had to apply at a moment: after the event of that
 log sequence, or at a time (RFC 3339), which is after the last event that the
-log had stored by then. The plane is not troubled: the log is read from its NATS
-server (--nats) or its data (--log), and folded here into a store that is thrown
-away; from the nearest checkpoint before, when there is one.`,
+log had stored by then. The plane folds its log again up to there, from the
+nearest place that it kept. With --nats or --log the plane is not troubled: the
+log is read from that NATS server or from the data of a stopped plane, and folded
+here, from the nearest checkpoint, into a store that is thrown away.`,
 		Example: `  edict node state web-1
   edict node state web-1 --at 4711
   edict node state web-1 --at 2026-11-17T12:00:00Z --log ./data`,
@@ -36,15 +39,21 @@ away; from the nearest checkpoint before, when there is one.`,
 			if err != nil {
 				return err
 			}
-			if at != "" {
-				return a.nodeStateAt(cmd, c, f, args[0], at)
+			if err := checkMoment(cmd, "at", at); err != nil {
+				return err
 			}
-			if f.log != "" {
+			switch {
+			case at != "" && (f.log != "" || f.nats != ""):
+				return a.nodeStateAt(cmd, c, f, args[0], at)
+			case f.log != "":
 				return cli.Usage(cmd, "--log reads the past of a stopped plane: say which moment with --at")
 			}
-			s, err := c.Nodes.State(cmd.Context(), args[0], client.StateQuery{})
+			s, err := c.Nodes.State(cmd.Context(), args[0], client.StateQuery{At: at})
 			if err != nil {
-				return err
+				return beyondLog(err)
+			}
+			if at != "" {
+				fmt.Fprintf(a.stderr, "as of sequence %d\n", s.LogSeq)
 			}
 			return a.writeState(s.Body)
 		},
@@ -52,8 +61,31 @@ away; from the nearest checkpoint before, when there is one.`,
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	a.logSourceFlags(cmd, &f)
-	cmd.Flags().StringVar(&at, "at", "", "log sequence, or time such as 2026-11-17T12:00:00Z")
+	atFlag(cmd, &at)
 	return cmd
+}
+
+// atFlag gives a command the flag that names a moment of the past.
+func atFlag(cmd *cobra.Command, at *string) {
+	cmd.Flags().StringVar(at, "at", "", "log sequence, or time such as 2026-11-17T12:00:00Z (default now)")
+}
+
+// checkMoment refuses what a flag cannot name a moment with.
+func checkMoment(cmd *cobra.Command, flag, text string) error {
+	if _, err := parseMoment(text); err != nil && text != "" {
+		return cli.Usage(cmd, "--%s %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", flag, text)
+	}
+	return nil
+}
+
+// beyondLog makes the plane's refusal of a moment that is yet to come one of something
+// that is not there.
+func beyondLog(err error) error {
+	var p *client.Problem
+	if errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Code == api.CodeBadParameter {
+		return cli.Failed(cli.NotFound, "%v", err)
+	}
+	return err
 }
 
 // moment is what --at names.
@@ -79,7 +111,7 @@ func (a nodeCommands) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFla
 	}
 	when, err := parseMoment(at)
 	if err != nil {
-		return cli.Usage(cmd, "--at %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", at)
+		return err
 	}
 	if err := f.override(cmd); err != nil {
 		return err
