@@ -67,6 +67,7 @@ var measures = []measure{
 	{"table-words", "words about tables that had not changed, in a busy project", tableWords},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
+	{"past", "a node's state at half of a million events", pastState},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
