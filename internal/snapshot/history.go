@@ -55,6 +55,7 @@ type Beginning struct {
 // fold at a time, the last few kept open. Safe for concurrent use.
 type History struct {
 	opt   HistoryOptions
+	log   *slog.Logger
 	marks *marks
 	fold  chan struct{} // of size 1: who folds
 
@@ -79,7 +80,7 @@ func NewHistory(opt HistoryOptions) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &History{opt: opt, marks: m, fold: make(chan struct{}, 1), passages: map[uint64]*passage{}}, nil
+	return &History{opt: opt, log: opt.Logger, marks: m, fold: make(chan struct{}, 1), passages: map[uint64]*passage{}}, nil
 }
 
 // Moment is the read model as the log was at a sequence.
@@ -162,7 +163,7 @@ func (h *History) let(drop func(place int, m *Moment) bool) (unused []*Moment) {
 func (h *History) discard(all ...*Moment) {
 	for _, m := range all {
 		if err := errors.Join(m.Store.Close(), os.RemoveAll(m.dir)); err != nil {
-			h.opt.Logger.Warn("a read model of the past was not removed", "seq", m.Seq, "error", err)
+			h.log.Warn("a read model of the past was not removed", "seq", m.Seq, "error", err)
 		}
 	}
 }
@@ -190,7 +191,7 @@ func (h *History) make(ctx context.Context, seq uint64) (*Moment, error) {
 	if err := h.foldTo(ctx, r, seq); err != nil {
 		return nil, errors.Join(err, r.Close(), os.RemoveAll(dir))
 	}
-	h.opt.Logger.Debug("the past is folded", "seq", seq, "seconds", time.Since(began).Seconds())
+	h.log.Debug("the past is folded", "seq", seq, "seconds", time.Since(began).Seconds())
 	tables := NewTables(r.store, h.opt.Tables)
 	return &Moment{
 		Seq: seq, Store: r.store, Composer: NewComposer(Options{CacheBytes: h.opt.Tables.CacheBytes}), Tables: tables, Blocks: NewBlocks(tables),
@@ -210,7 +211,7 @@ func (h *History) begin(ctx context.Context, seq uint64, dir string) (*Replayed,
 		if err == nil || ctx.Err() != nil {
 			return r, err
 		}
-		h.opt.Logger.Warn("a mark of the past cannot be used and is removed", "seq", at, "error", err)
+		h.log.Warn("a mark of the past cannot be used and is removed", "seq", at, "error", err)
 		if err := errors.Join(h.marks.forget(at), os.RemoveAll(dir)); err != nil {
 			return nil, err
 		}
@@ -256,6 +257,6 @@ func (h *History) foldTo(ctx context.Context, r *Replayed, seq uint64) error {
 // mark makes one, if it can: it saves time and decides nothing.
 func (h *History) mark(from *projector.Projector) {
 	if err := h.marks.put(from); err != nil {
-		h.opt.Logger.Warn("a mark of the past was not made", "error", err)
+		h.log.Warn("a mark of the past was not made", "error", err)
 	}
 }

@@ -50,7 +50,7 @@ func (h *History) tend(now time.Time) {
 
 func (h *History) clear(gone func(seq uint64) bool) {
 	if err := h.marks.clear(gone); err != nil {
-		h.opt.Logger.Warn("marks of the past were not removed", "error", err)
+		h.log.Warn("marks of the past were not removed", "error", err)
 	}
 }
 
