@@ -36,7 +36,7 @@ func (d Dir) Checkpoint() string { return d.Store() + ".checkpoint" }
 func (d Dir) Compaction() string { return d.Store() + ".origin" }
 
 // Past is where read models of the past are folded.
-func (d Dir) Past() string { return d.Store() + ".past" }
+func (d Dir) Past() string { return d.join("past") }
 
 // fresh is where a read model is rebuilt.
 func (d Dir) fresh() string { return d.Store() + ".new" }
