@@ -40,11 +40,11 @@ func (h *nodeHandlers) readRoutes() []Route {
 			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "List a project's nodes by id",
 			Params: []Param{
-				limitParam, cursorParam,
+				limitParam, cursorParam, queryText("prefix", "Only those whose ids begin so. It goes without state."),
 				queryText("label_selector", "One side of a selector, such as role=web,!retired."), stateParam, report,
 			},
 			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
-			Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax, CodeStarting},
+			Problems: []string{CodeBadCursor, CodeBadParameter, policy.CodeSelectorSyntax, CodeStarting},
 			serve:    h.list,
 		},
 		{
@@ -89,7 +89,11 @@ func nodeNotFound(id policy.NodeID) error {
 }
 
 func (h *nodeHandlers) list(c *call) error {
+	prefix := c.r.URL.Query().Get("prefix")
 	if c.r.URL.Query().Get("state") != "" {
+		if prefix != "" {
+			return broken(http.StatusBadRequest, CodeBadParameter, "/prefix", "nodes are listed by prefix or by state, not by both")
+		}
 		return h.reports.list(c)
 	}
 	among, err := amongOf(c)
@@ -104,7 +108,7 @@ func (h *nodeHandlers) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	infos, err := h.above(c.r.Context(), among.Project, among.Labels, policy.NodeID(after), limit+1)
+	infos, err := h.above(c.r.Context(), among.Project, prefix, among.Labels, policy.NodeID(after), limit+1)
 	if err != nil {
 		return err
 	}
@@ -119,15 +123,17 @@ func (h *nodeHandlers) list(c *call) error {
 	return c.json(http.StatusOK, page)
 }
 
-// above returns the first nodes of a project above an id that satisfy expr. It
+// above returns the first nodes of a project above an id that begin with prefix and satisfy expr. It
 // looks at them a part at a time, so that the fold waits for none of its lists.
-func (h *nodeHandlers) above(ctx context.Context, project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
+func (h *nodeHandlers) above(ctx context.Context, project uuid.UUID, prefix string, expr policy.Expr, above policy.NodeID, limit int) (items []projector.NodeInfo, err error) {
 	for more := true; more && len(items) < limit; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var part []projector.NodeInfo
-		h.model.Read(func(v *projector.View) { part, above, more, err = v.Nodes(project, expr, above, limit-len(items)) })
+		h.model.Read(func(v *projector.View) {
+			part, above, more, err = v.Nodes(project, prefix, expr, above, limit-len(items))
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -324,3 +324,36 @@ func TestABatchInflatesInProportion(t *testing.T) {
 	got := p.batch(gzipped(fleet.String()), "Content-Encoding: gzip")
 	require.Equal(t, 2000, got.Applied)
 }
+
+// A list by prefix has those whose names begin so, and no others, a page at a time.
+func TestListsByPrefix(t *testing.T) {
+	p := newPlane(t)
+	for _, id := range []string{"db", "db-1", "db-2", "dc-1", "d", "web-1"} {
+		p.do("PUT", "/v1/projects/"+project+"/nodes/"+id, `{"labels":{"role":"x"}}`)
+	}
+	p.do("DELETE", "/v1/projects/"+project+"/nodes/db-2", "")
+	ids := func(query string) (out []string) {
+		for cursor := ""; ; {
+			page := into[resource.Page[resource.Node]](t, p.do("GET", "/v1/projects/"+project+"/nodes?"+query+"&cursor="+cursor, ""))
+			for _, n := range page.Items {
+				out = append(out, n.ID)
+			}
+			if page.NextCursor == nil {
+				return out
+			}
+			cursor = *page.NextCursor
+		}
+	}
+	require.Equal(t, []string{"db", "db-1"}, ids("prefix=db"))
+	require.Equal(t, []string{"d", "db", "db-1", "dc-1"}, ids("prefix=d&limit=1"))
+	require.Equal(t, []string{"d", "db", "db-1", "dc-1", "web-1"}, ids("limit=2"))
+	require.Empty(t, ids("prefix=x"))
+	require.Empty(t, ids("prefix=db&label_selector=role%3Dy"))
+	p.want(http.StatusBadRequest, "wrong_type", p.do("GET", "/v1/projects/"+project+"/nodes?prefix=d&state=silent", ""))
+
+	for _, slug := range []string{"web", "web-db", "app"} {
+		p.do("POST", "/v1/projects/"+project+"/policies", draft(slug))
+	}
+	page := into[resource.Page[resource.Policy]](t, p.do("GET", "/v1/projects/"+project+"/policies?prefix=web", ""))
+	require.Len(t, page.Items, 2)
+}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,17 @@ func questions(id, peer string) []string {
 	}
 }
 
+// withAt asks about a moment; a diff has its own.
+func withAt(path string, seq uint64) string {
+	switch {
+	case strings.Contains(path, "/diff"):
+		return path
+	case strings.Contains(path, "?"):
+		return path + "&at=" + fmt.Sprint(seq)
+	}
+	return path + "?at=" + fmt.Sprint(seq)
+}
+
 // Whatever happened since, what a plane answers about a moment of the past is what a plane
 // answered whose log ended there, byte for byte; and what became of a node between two
 // moments is what differs between the answers.
@@ -120,11 +132,7 @@ func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
 	rand.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
 	for _, seq := range cuts {
 		for q, wanted := range want[seq] {
-			sep := "?"
-			if slices.Contains([]byte(q.path), '?') {
-				sep = "&"
-			}
-			require.Equal(t, wanted, said(p.do("GET", q.path+sep+"at="+fmt.Sprint(seq), "", "X-Correlation-Id: one")), "seed %d: %s at %d of %d", seed, q.path, seq, len(msgs))
+			require.Equal(t, wanted, said(p.do("GET", withAt(q.path, seq), "", "X-Correlation-Id: one")), "seed %d: %s at %d of %d", seed, q.path, seq, len(msgs))
 		}
 	}
 	slices.Sort(cuts)
@@ -203,6 +211,9 @@ func TestAMomentOfThePast(t *testing.T) {
 		a := p.do("GET", "/v1/nodes/n1/state?at="+at, "")
 		p.want(want.status, want.code, a)
 		require.Contains(t, string(a.body), want.detail, at)
+	}
+	for _, path := range append(questions("n1", "10.0.0.1"), "/v1/nodes/n1/diff?from=1") {
+		p.want(http.StatusGone, "log_compacted", p.do("GET", withAt(path, 1), ""))
 	}
 	p.want(http.StatusUnprocessableEntity, "required", p.do("GET", "/v1/nodes/n1/diff", ""))
 	p.want(http.StatusBadRequest, "wrong_type", p.do("GET", "/v1/nodes/n1/diff?from=3&to=2", ""))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,7 +58,7 @@ func (h *policyHandlers) readRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
 			Summary: "List a project's policies by id, without their heads",
-			Params:  []Param{limitParam, cursorParam},
+			Params:  []Param{limitParam, cursorParam, queryText("prefix", "Only those whose slugs begin so.")},
 			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Policy]{}), Problems: []string{CodeBadCursor},
 			serve: h.list,
 		},
@@ -121,7 +122,11 @@ func (h *policyHandlers) list(c *call) error {
 			return badCursor()
 		}
 	}
-	items, err := h.visible(c.r.Context(), c.who, project, after, limit+1)
+	prefix := c.r.URL.Query().Get("prefix")
+	wanted := func(p policy.Policy) bool {
+		return strings.HasPrefix(p.Slug, prefix) && (c.who == nil || c.who.MayRead(project, p.ID))
+	}
+	items, err := h.visible(c.r.Context(), wanted, project, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -135,9 +140,9 @@ func (h *policyHandlers) list(c *call) error {
 	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, show))
 }
 
-// visible returns the first policies above an id that who may read. It looks
+// visible returns the first policies above an id that are wanted. It looks
 // at them a part at a time, so that the fold waits for none of its lists.
-func (h *policyHandlers) visible(ctx context.Context, who *access.Principal, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
+func (h *policyHandlers) visible(ctx context.Context, wanted func(policy.Policy) bool, project, above uuid.UUID, limit int) (visible []policy.Policy, err error) {
 	for more := true; more && len(visible) < limit; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -148,7 +153,7 @@ func (h *policyHandlers) visible(ctx context.Context, who *access.Principal, pro
 			return nil, err
 		}
 		for _, it := range part {
-			if who == nil || who.MayRead(project, it.ID) {
+			if wanted(it) {
 				visible = append(visible, it)
 			}
 		}

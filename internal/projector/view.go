@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -66,15 +67,16 @@ func (n *node) info() NodeInfo {
 // the fold waits meanwhile, a millisecond or so.
 const looked = 1024
 
-// Nodes lists a project's nodes whose labels satisfy expr, by id, those above
-// after, at most limit, of the next thousand or so that the project has. more says
+// Nodes lists a project's nodes whose ids begin with prefix and whose labels satisfy
+// expr, by id, those above after, at most limit, of the next thousand or so that the project has. more says
 // that there may be others above next.
-func (v *View) Nodes(project uuid.UUID, expr policy.Expr, above policy.NodeID, limit int) (out []NodeInfo, next policy.NodeID, more bool, err error) {
+func (v *View) Nodes(project uuid.UUID, prefix string, expr policy.Expr, above policy.NodeID, limit int) (out []NodeInfo, next policy.NodeID, more bool, err error) {
 	start := append(nodeKey(project, above), 0)
-	if above == "" {
-		start = nodeKey(project, "")
+	first := nodeKey(project, policy.NodeID(prefix))
+	if above == "" || bytes.Compare(start, first) < 0 {
+		start = first
 	}
-	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(nodeKey(project, ""))})
+	it, err := v.m.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(first)})
 	if err != nil {
 		return nil, "", false, fmt.Errorf("list nodes: %w", err)
 	}
