@@ -37,6 +37,10 @@ async function keys(page) {
   await page.keyboard.press("Enter");
   await there(page, "h1:has-text('shop-app-to-db')", "what was found");
   page.mayFail = false;
+  await page.keyboard.press("/");
+  await page.keyboard.type(given.node.slice(0, -1));
+  await there(page, `[role=option]:has-text('${given.node}')`, "a node, by how its id begins");
+  await page.keyboard.press("Escape");
   await page.keyboard.press("g");
   await page.keyboard.press("n");
   await there(page, "h1:text-is('Nodes')", "g n");

@@ -66,6 +66,12 @@ async function time(page) {
   const revisions = (await ask(`${project}/policies/${given.policy}/revisions`)).items;
   await open(page, `time?from=30&policy=${given.policy}`, ".side ol.rules");
   same(await page.$$eval(".side code", (all) => all.map((e) => e.innerText)), [revisions.at(-1).id.slice(0, 8), revisions[0].id.slice(0, 8)], "the policy as it was");
+  const last = (await ask("/v1/status")).head;
+  const became = await ask(`/v1/nodes/${given.node}/diff?from=5&to=${last}`);
+  want(became.rows.length > 0, "rulesets that differ");
+  await open(page, `time?from=5&to=${last}&node=${given.node}`, "table:has-text('By the event')");
+  same(await page.$$eval("table tbody .seq", (all) => all.map((e) => Number(e.innerText.replaceAll(",", "")))), became.rows.map((r) => r.event.seq), "which event gave the node each ruleset");
+  same((await page.$$(".columns .side")).length, 2, "two moments side by side");
 }
 
 async function admission(page) {

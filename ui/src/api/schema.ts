@@ -80,6 +80,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/nodes/{node}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["diffNode"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/nodes/{node}/explain": {
         parameters: {
             query?: never;
@@ -216,6 +232,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["followEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fleet/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["followFleet"];
         put?: never;
         post?: never;
         delete?: never;
@@ -582,6 +614,14 @@ export interface components {
             old?: string | number | boolean | unknown[] | Record<string, unknown> | null;
             value?: string | number | boolean | unknown[] | Record<string, unknown> | null;
         };
+        ChangeEvent: {
+            /** Format: uint64 */
+            seq: number;
+            type: string;
+            event_id: string;
+            /** Format: date-time */
+            time: string;
+        };
         Check: {
             name: string;
             /** @enum {string} */
@@ -708,6 +748,12 @@ export interface components {
             /** Format: uint64 */
             snapshot_version: number;
             steps: Record<string, unknown>[];
+        };
+        Facts: {
+            labels?: {
+                [key: string]: string;
+            };
+            addresses?: string[];
         };
         Fault: {
             pointer: string;
@@ -887,6 +933,12 @@ export interface components {
             version: number;
             report?: components["schemas"]["NodeReport"];
         };
+        NodeAt: {
+            /** Format: uint64 */
+            seq: number;
+            facts: components["schemas"]["Facts"] | null;
+            etag?: string;
+        };
         NodeChange: {
             created?: boolean;
             removed?: boolean;
@@ -921,6 +973,13 @@ export interface components {
             /** Format: int64 */
             values?: number;
             groups?: components["schemas"]["NodeGroup"][];
+        };
+        NodeDiff: {
+            node_id: string;
+            from: components["schemas"]["NodeAt"];
+            to: components["schemas"]["NodeAt"];
+            rows: components["schemas"]["RowChange"][];
+            event?: components["schemas"]["ChangeEvent"];
         };
         NodeGroup: {
             value: string | null;
@@ -1211,6 +1270,21 @@ export interface components {
             refused?: components["schemas"]["Refused"][];
             refusals?: components["schemas"]["Refusal"][];
             audited?: components["schemas"]["Audited"];
+        };
+        RowChange: {
+            /** Format: uuid */
+            policy_id: string;
+            slug?: string;
+            /** @enum {string} */
+            change: "added" | "removed" | "changed";
+            before?: components["schemas"]["RowRevision"];
+            after?: components["schemas"]["RowRevision"];
+            event?: components["schemas"]["ChangeEvent"];
+        };
+        RowRevision: {
+            /** Format: uuid */
+            revision_id: string;
+            fingerprint: string;
         };
         Rule: {
             /** @enum {string} */
@@ -1546,6 +1620,32 @@ export interface operations {
             };
         };
     };
+    diffNode: {
+        parameters: {
+            query: {
+                from: string;
+                to?: string;
+            };
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeDiff"];
+                };
+            };
+        };
+    };
     explainFlow: {
         parameters: {
             query: {
@@ -1555,6 +1655,7 @@ export interface operations {
                 port?: number;
                 mode?: "enforce" | "audit";
                 min_seq?: number;
+                at?: string;
             };
             header?: {
                 "X-Correlation-Id"?: string;
@@ -1606,6 +1707,7 @@ export interface operations {
         parameters: {
             query?: {
                 min_seq?: number;
+                at?: string;
             };
             header?: {
                 "If-None-Match"?: string;
@@ -1684,6 +1786,7 @@ export interface operations {
             query?: {
                 limit?: number;
                 cursor?: string;
+                prefix?: string;
                 label_selector?: string;
                 state?: string;
                 report?: boolean;
@@ -1766,12 +1869,33 @@ export interface operations {
             query?: {
                 since?: string;
                 project?: string;
-                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
+                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
                 policy?: string;
                 node?: string;
             };
             header?: {
                 "Last-Event-ID"?: string;
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    followFleet: {
+        parameters: {
+            query?: never;
+            header?: {
                 "X-Correlation-Id"?: string;
             };
             path?: never;
@@ -1835,7 +1959,7 @@ export interface operations {
         parameters: {
             query?: {
                 since?: string;
-                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted";
+                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
                 policy?: string;
                 node?: string;
             };
@@ -1913,6 +2037,7 @@ export interface operations {
             query?: {
                 limit?: number;
                 cursor?: string;
+                prefix?: string;
             };
             header?: {
                 "X-Correlation-Id"?: string;

@@ -23,13 +23,16 @@ async function find(text: string): Promise<Hit[]> {
   if (!may.seeProject.value) return hits;
   if (/[=!,]/.test(text)) return [...hits, { kind: "nodes", text, detail: "nodes with these labels", to: href("nodes", "", { labels: text }) }];
   if (/^[a-z0-9-]{1,63}$/.test(small)) {
-    const node = await call("getNode", { path: { project: project.value, node: small } }).catch(() => null);
-    if (node) hits.unshift({ kind: "node", text: node.id, detail: Object.entries(node.labels).map(([k, v]) => `${k}=${v}`).join(" "), to: href("nodes", node.id) });
+    const nodes = await call("listNodes", { path: { project: project.value }, query: { prefix: small, limit: 8 } }).catch(() => null);
+    const found = (nodes?.items ?? []).map((n): Hit => ({ kind: "node", text: n.id, detail: Object.entries(n.labels).map(([k, v]) => `${k}=${v}`).join(" "), to: href("nodes", n.id) }));
+    const whole = found.findIndex((h) => h.text === small);
+    if (whole >= 0) hits.unshift(...found.splice(whole, 1));
+    hits.push(...found);
   }
   return hits;
 }
 
-/** Finds policies by a part of their name, nodes by their id or their labels. */
+/** Finds policies by a part of their name, nodes by how their id begins or by their labels. */
 export function Search() {
   const [text, setText] = useState("");
   const [hits, setHits] = useState<Hit[]>([]);
@@ -79,7 +82,7 @@ export function Search() {
             <span class="kind">{h.kind}</span> <b>{h.text}</b> <span class="muted">{h.detail}</span>
           </div>
         ))}
-        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Nodes are found by their whole id, or by labels such as role=db.</div>}
+        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Nodes are found by how their id begins, or by labels such as role=db.</div>}
       </div>
     </div>
   );

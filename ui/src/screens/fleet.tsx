@@ -1,5 +1,6 @@
-import { useEffect } from "preact/hooks";
-import { call, type Schemas } from "../api/call";
+import { useEffect, useRef } from "preact/hooks";
+import { address, call, type Schemas } from "../api/call";
+import { follow } from "../api/follow";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
 import { Chart } from "../parts/chart";
@@ -18,7 +19,8 @@ export function Fleet() {
   const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => {
     const query = { by: by || undefined, limit: 50 };
     return whole ? call("countNodes", { query }, signal) : call("countProjectNodes", { path: { project: project.value }, query }, signal);
-  }, 3000);
+  }, whole ? 0 : 3000);
+  useFleet(whole, counts.again);
   const c = counts.data;
   return (
     <>
@@ -29,6 +31,24 @@ export function Fleet() {
       {c && c.nodes > 0 && <Behind all={c.nodes - c.applied} whole={whole} />}
     </>
   );
+}
+
+// useFleet says when a number of the fleet has changed, which the plane sends at most once a second.
+function useFleet(whole: boolean, changed: () => void) {
+  const latest = useRef(changed);
+  latest.current = changed;
+  useEffect(() => {
+    if (!whole) return;
+    let first = true;
+    return follow(address("followFleet"), "", {
+      frame(f) {
+        if (f.event !== "fleet") return;
+        if (!first && !document.hidden) latest.current();
+        first = false;
+      },
+      state() {},
+    });
+  }, [whole]);
 }
 
 /** Nodes by where they stand, as the parts of a bar. */

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { eventsBetween } from "../api/past";
-import { Failure, Head, Labels, Part, Tag, When } from "../parts/bits";
+import { Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
 import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
 import { useLoad } from "../state/load";
@@ -22,7 +22,7 @@ export function Time() {
   const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
   return (
     <>
-      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
+      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node diff ${word(asked("node"))} --from ${from} --to ${to}` : `edict audit --after ${from}`} />
       <Failure error={head.error} />
       {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
       {head.data !== undefined && <Between from={from} to={to} />}
@@ -66,7 +66,7 @@ function Between({ from, to }: { from: number; to: number }) {
         <button>Show</button>
       </form>
       {policy && <AsItWas policy={policy} from={from} to={to} />}
-      {node && !policy && <NodeAsItWas node={node} from={from} to={to} />}
+      {node && !policy && (may.operate.value ? <NodeBetween node={node} from={from} to={to} /> : <NodeAsItWas node={node} from={from} to={to} />)}
       <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
         <Failure error={between.error} />
         {events?.length === 0 && <p class="quiet">Nothing happened between these moments.</p>}
@@ -99,7 +99,44 @@ function AsItWas({ policy, from, to }: { policy: string; from: number; to: numbe
   );
 }
 
-// NodeAsItWas shows a node's facts at both moments, as its events say.
+// NodeBetween shows a node at both moments, and which rulesets it got or lost by which event.
+function NodeBetween({ node, from, to }: { node: string; from: number; to: number }) {
+  const diff = useLoad(`node between ${node} ${from} ${to}`, (signal) => call("diffNode", { path: { node }, query: { from: String(from), to: String(to) } }, signal));
+  const d = diff.data;
+  return (
+    <Part title="The node as it was" note={d && `${count(d.rows.length)} rulesets differ`}>
+      <Failure error={diff.error} />
+      {d ? <div class="columns">{[d.from, d.to].map((n) => <NodeThen key={n.seq} of={n} since={n === d.to ? d.event : undefined} />)}</div> : <div class="waiting" aria-busy={!diff.error} />}
+      {d?.rows.length === 0 && <p class="quiet">It had the same rules at both moments.</p>}
+      {d && d.rows.length > 0 && (
+        <Table caption="Rulesets that differ" heads={["Policy", "Change", "Before", "After", "By the event"]}>
+          {d.rows.map((r) => (
+            <tr key={r.policy_id}>
+              <td><PolicyLink id={r.policy_id} slug={r.slug ?? r.policy_id.slice(0, 8)} row /></td>
+              <td><Tag is={changes[r.change]}>{r.change}</Tag></td>
+              <td>{r.before && <code title={r.before.fingerprint}>{r.before.revision_id.slice(0, 8)}</code>}</td>
+              <td>{r.after && <code title={r.after.fingerprint}>{r.after.revision_id.slice(0, 8)}</code>}</td>
+              <td>{r.event ? <><span class="seq">{count(r.event.seq)}</span> {r.event.type} <When at={r.event.time} /></> : <span class="muted">not known any more</span>}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Part>
+  );
+}
+
+const changes = { added: "good", removed: "bad", changed: "late" } as const;
+
+function NodeThen({ of, since }: { of: Schemas["NodeAt"]; since: Schemas["ChangeEvent"] | undefined }) {
+  return (
+    <div class="side">
+      <p><Tag is="plain">{`after ${count(of.seq)}`}</Tag> {!of.facts && <span class="muted">not there</span>} {since && <span class="muted">since {count(since.seq)}</span>}</p>
+      {of.facts && <><Labels of={of.facts.labels ?? {}} /><p class="mono">{(of.facts.addresses ?? []).join(" ")}</p></>}
+    </div>
+  );
+}
+
+// NodeAsItWas shows a node's facts at both moments to who may not read its rules, as its events say.
 function NodeAsItWas({ node, from, to }: { node: string; from: number; to: number }) {
   const found = useLoad(`as it was ${node} ${from} ${to}`, (signal) => eventsBetween(eventsAddress({ node }), 0, to, 2000, signal));
   const at = (seq: number) => found.data && { last: (found.data.events as LogEvent[]).filter((e) => e.seq <= seq && e.verdict === "applied").at(-1) };
