@@ -16,8 +16,9 @@ build: ## the binaries, in bin/
 	$(GO) build -o bin/ ./cmd/...
 
 # The tour: an embedded plane on temporary data, 10,000 nodes, a kill -9, a replay.
-demo: build ## the main job, narrated: under a minute, exit 0
-	bin/edict demo
+# KEEP=1 leaves the plane serving until it is interrupted, and ends with the link of its console.
+demo: build ## the main job, narrated: under a minute, exit 0; KEEP=1 leaves the plane serving
+	bin/edict demo $(if $(KEEP),--keep)
 
 # The table of speed and size, each figure beside its floor: five minutes or so on a quiet machine. BENCH takes its
 # flags: make bench BENCH="-only fold -json bench.json".

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,11 +99,24 @@ func (t *tour) steps(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintf(t.opt.Out, "\nEverything was as claimed. The tour took %s.\n", ms(time.Since(t.began)))
-	if !t.opt.Keep {
+	return t.opt.stay(ctx, t.client, "edict status", "edict policy list", "edict node watch "+string(t.world.nodes[0].ID))
+}
+
+// stay leaves the plane serving where that is wanted, and ends the story with the link of
+// its console.
+func (o Options) stay(ctx context.Context, c *client.Client, commands ...string) error {
+	if !o.Keep {
 		return nil
 	}
-	fmt.Fprintf(t.opt.Out, "\nThe plane goes on serving until it is interrupted. Try:\n"+
-		"  export EDICT_SERVER=%s\n  edict ui\n  edict status\n  edict policy list\n  edict node watch %s\n", t.client.Server(), t.world.nodes[0].ID)
+	link, err := c.SessionLink(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "\nThe plane goes on serving until it is interrupted. Try:\n  export EDICT_SERVER=%s\n", c.Server())
+	for _, command := range append(commands, "edict ui") {
+		fmt.Fprintf(o.Out, "  %s\n", command)
+	}
+	fmt.Fprintf(o.Out, "\nIts console: %s\n", strings.TrimSuffix(c.Server(), "/")+link.Path)
 	<-ctx.Done()
 	return nil
 }

@@ -73,12 +73,7 @@ func (w *waves) story(ctx context.Context, g *errgroup.Group) error {
 		return err
 	}
 	fmt.Fprintf(w.opt.Out, "\nEverything was as claimed. The story took %s.\n", ms(time.Since(w.began)))
-	if w.opt.Keep {
-		fmt.Fprintf(w.opt.Out, "\nThe plane goes on serving until it is interrupted. Try:\n"+
-			"  export EDICT_SERVER=%s\n  edict policy rollout shop\n  edict audit\n", w.client.Server())
-		<-ctx.Done()
-	}
-	return nil
+	return w.opt.stay(ctx, w.client, "edict policy rollout shop", "edict audit")
 }
 
 // begin registers the machines, and publishes what all of them apply.
