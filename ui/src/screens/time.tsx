@@ -4,7 +4,7 @@ import { eventsBetween } from "../api/past";
 import { Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
 import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
-import { useLoad } from "../state/load";
+import { type Loaded, useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
 import { ask, asked, project } from "../state/route";
 import { count, exact } from "../state/time";
@@ -22,7 +22,7 @@ export function Time() {
   const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
   return (
     <>
-      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node diff ${word(asked("node"))} --from ${from} --to ${to}` : `edict audit --after ${from}`} />
+      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
       <Failure error={head.error} />
       {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
       {head.data !== undefined && <Between from={from} to={to} />}
@@ -52,6 +52,8 @@ function Between({ from, to }: { from: number; to: number }) {
   const policy = asked("policy");
   const policies = useLoad("policies of time", allPolicies);
   const between = useLoad(`between ${project.value} ${from} ${to} ${node} ${policy}`, (signal) => eventsBetween(eventsAddress({ node, policy }), from, to, most, signal));
+  const diff = useLoad(node && !policy && may.operate.value ? `node between ${node} ${from} ${to}` : null, (signal) => call("diffNode", { path: { node }, query: { from: String(from), to: String(to) } }, signal));
+  const waits = node && !policy && may.operate.value && !diff.data && !diff.error; // nothing below is to move
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const f = new FormData(e.currentTarget as HTMLFormElement);
@@ -66,12 +68,12 @@ function Between({ from, to }: { from: number; to: number }) {
         <button>Show</button>
       </form>
       {policy && <AsItWas policy={policy} from={from} to={to} />}
-      {node && !policy && (may.operate.value ? <NodeBetween node={node} from={from} to={to} /> : <NodeAsItWas node={node} from={from} to={to} />)}
-      <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
+      {node && !policy && (may.operate.value ? <NodeBetween of={diff} /> : <NodeAsItWas node={node} from={from} to={to} />)}
+      {!waits && <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
         <Failure error={between.error} />
         {events?.length === 0 && <p class="quiet">Nothing happened between these moments.</p>}
         {events ? <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol> : <div class="waiting tall" aria-busy={!between.error} />}
-      </Part>
+      </Part>}
     </>
   );
 }
@@ -100,8 +102,7 @@ function AsItWas({ policy, from, to }: { policy: string; from: number; to: numbe
 }
 
 // NodeBetween shows a node at both moments, and which rulesets it got or lost by which event.
-function NodeBetween({ node, from, to }: { node: string; from: number; to: number }) {
-  const diff = useLoad(`node between ${node} ${from} ${to}`, (signal) => call("diffNode", { path: { node }, query: { from: String(from), to: String(to) } }, signal));
+function NodeBetween({ of: diff }: { of: Loaded<Schemas["NodeDiff"]> }) {
   const d = diff.data;
   return (
     <Part title="The node as it was" note={d && `${count(d.rows.length)} rulesets differ`}>
