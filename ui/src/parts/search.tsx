@@ -73,7 +73,7 @@ export function Search() {
       <input
         id="search" ref={field} type="text" autocomplete="off" spellcheck={false} placeholder="Policy, node, or labels such as env=prod"
         role="combobox" aria-label="Search policies and nodes" aria-expanded={listed} aria-controls="hits" aria-activedescendant={listed && hits[at] ? `hit-${at}` : undefined}
-        value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => setOpen(false), 150)}
+        value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => document.activeElement !== field.current && setOpen(false), 150)}
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="hits" class="hits" role="listbox" aria-label="Found" hidden={!listed}>
