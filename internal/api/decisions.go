@@ -60,7 +60,7 @@ func (h *decisionHandlers) routes() []Route {
 			Summary:  "Follow what admission policies decide, from now on or after an id",
 			Params:   append([]Param{headerText("Last-Event-ID", "The seq of the last decision that was read.")}, filters...),
 			Answers:  []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.Decision{}}}},
-			Problems: []string{CodeBadLastEventID, CodeBadParameter, CodeNoDecisionLog, CodeLogUnavailable}, serve: h.follow,
+			Problems: []string{CodeBadLastEventID, CodeBadParameter, CodeNoDecisionLog, CodeLogUnavailable}, serve: h.follow, byRelations: true,
 		},
 		{
 			Method: http.MethodGet, Pattern: "/api/v1/decisions/{seq}/explanation", ID: "explainDecision", Tag: "admission", Needs: access.Evaluate,

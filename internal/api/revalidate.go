@@ -57,10 +57,7 @@ func (s *cachedDecision) decide() bool {
 	if err != nil || who.Decide(s.c.route.Needs, a.object(s.c)) != access.Allow {
 		return false
 	}
-	// Everybody may follow decisions: which ones he is shown, the relations say that he had
-	// when the stream began.
-	shows := s.c.route.byRelations || s.c.route.Needs == access.SeeAdmission
-	return !shows || slices.Equal(who.Relations(), s.c.who.Relations())
+	return !s.c.route.byRelations || slices.Equal(who.Relations(), s.c.who.Relations())
 }
 
 // revalidateEvery is how often each open stream is looked at again.

@@ -170,7 +170,7 @@ func TestAStreamOfDecisionsEndsWithTheRelationsItBeganWith(t *testing.T) {
 		who, err := w.Authenticate(t.Context(), given)
 		require.NoError(t, err)
 		var ended atomic.Bool
-		defer a.revalidate(&call{r: r, who: who, route: &Route{Needs: access.SeeAdmission}}, func() { ended.Store(true) })()
+		defer a.revalidate(&call{r: r, who: who, route: &Route{Needs: access.SeeAdmission, byRelations: true}}, func() { ended.Store(true) })()
 		for _, held := range []bool{true, false} {
 			if held {
 				grant(shop)

@@ -50,8 +50,8 @@ type Route struct {
 	// early routes answer before the fold has passed what the log held when the
 	// worker started: what they say is not of the read model, or says how far that is.
 	early bool
-	// byRelations streams show what the relations of who asks allow: they end when
-	// those change.
+	// byRelations streams show what the relations allow that whoever asks had when the
+	// stream began: it ends when those change.
 	byRelations bool
 
 	serve func(c *call) error

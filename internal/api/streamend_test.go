@@ -1,0 +1,87 @@
+package api_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/policy"
+)
+
+// person makes a principal with these relations, by the API, and is its token.
+func (p *plane) person(t *testing.T, id, admin string, relations ...string) (token string) {
+	t.Helper()
+	token, kept := access.NewToken(uuid.New(), time.Time{})
+	doc := policy.AppendPrincipal(nil, policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}})
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/access/principals/"+id, string(doc), admin))
+	for _, r := range relations {
+		p.want(http.StatusOK, "", p.do("POST", "/v1/access/principals/"+id+"/relations", `{"relation":"`+r+`"}`, admin))
+	}
+	return token
+}
+
+// TestAStreamEndsWithTheRelationsOfWhoeverFollows: the relation that the route needs, or
+// one of those by which it was decided what the stream shows.
+func TestAStreamEndsWithTheRelationsOfWhoeverFollows(t *testing.T) {
+	now := time.Now()
+	p, tokens := guarded(t, map[string][]string{"admin": roles["admin"]}, withSessions(t, &now), func(d *api.Deps) { d.Decisions = judgedLog(t) })
+	admin := bearer(tokens["admin"])
+	server := httptest.NewServer(p.Handler)
+	t.Cleanup(server.Close)
+	inProject, inPlane := "project:"+project+"#read", "plane#read"
+	streams := map[string]struct {
+		path        string
+		kept, taken string
+	}{
+		"all-events":       {"/v1/events", "", inPlane},
+		"what-events-show": {"/v1/events", inPlane, inProject},
+		"project-events":   {"/v1/projects/" + project + "/events", "", inProject},
+		"what-they-show":   {"/v1/projects/" + project + "/events", inProject, "project:" + project + "#operator"},
+		"decisions":        {"/api/v1/decisions/events", "", "tenant:shop#admin"},
+		"fleet":            {"/v1/fleet/events", "", inPlane},
+	}
+	ends := map[string]chan error{}
+	for who, s := range streams {
+		given := []string{s.taken}
+		if s.kept != "" {
+			given = append(given, s.kept)
+		}
+		cookie := openedBy(t, p, linkCode(t, p, bearer(p.person(t, who, admin, given...))))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+s.path, nil)
+		require.NoError(t, err)
+		r.AddCookie(cookie)
+		a, err := server.Client().Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = a.Body.Close() })
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		lines := bufio.NewReader(a.Body)
+		_, err = lines.ReadString('\n') // it runs
+		require.NoError(t, err)
+		end := make(chan error, 1)
+		ends[who] = end
+		go func() {
+			_, err := io.Copy(io.Discard, lines)
+			end <- err
+		}()
+	}
+	for who, s := range streams {
+		p.want(http.StatusNoContent, "", p.do("DELETE", "/v1/access/principals/"+who+"/relations?relation="+url.QueryEscape(s.taken), "", admin))
+	}
+	for who, end := range ends {
+		select {
+		case err := <-end:
+			require.NoError(t, err, who)
+		case <-time.After(20 * time.Second):
+			t.Errorf("the stream of %s goes on", who)
+		}
+	}
+}
