@@ -27,17 +27,21 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.every, "all-projects", "A", false, "those of all projects, whatever --project says; needs plane#read")
 }
 
-// query is what the flags ask of the plane.
-func (f *reportFlags) query(cmd *cobra.Command, project uuid.UUID) (client.ReportQuery, error) {
+// asked is a client of the plane, and what the flags ask of it.
+func (a nodeCommands) asked(cmd *cobra.Command, f *reportFlags) (*client.Client, client.ReportQuery, error) {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return nil, client.ReportQuery{}, err
+	}
 	for _, s := range f.states {
 		if !slices.Contains(convergence.States[:], s) {
-			return client.ReportQuery{}, cli.Usage(cmd, "--state %q: want %s", s, strings.Join(convergence.States[:], ", "))
+			return nil, client.ReportQuery{}, cli.Usage(cmd, "--state %q: want %s", s, strings.Join(convergence.States[:], ", "))
 		}
 	}
 	if f.every {
 		project = uuid.Nil
 	}
-	return client.ReportQuery{Project: project, Selector: selectorOf(f.selector), States: f.states}, nil
+	return c, client.ReportQuery{Project: project, Selector: selectorOf(f.selector), States: f.states}, nil
 }
 
 // reportedListing are the columns of nodes with what they reported.
@@ -80,11 +84,7 @@ the most nodes first that have not applied what they must.`,
 		Example: `  edict node count --by zone
   edict node count -A -l role=web`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			q, err := f.query(cmd, project)
+			c, q, err := a.asked(cmd, &f)
 			if err != nil {
 				return err
 			}

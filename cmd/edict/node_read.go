@@ -24,11 +24,7 @@ reported. With --all-projects, the nodes of all projects, likewise.`,
 		Example: `  edict node list -l 'role in (web,app),env=prod'
   edict node list --all-projects --state refused,silent`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			q, err := f.query(cmd, project)
+			c, q, err := a.asked(cmd, &f)
 			if err != nil {
 				return err
 			}
@@ -39,7 +35,7 @@ reported. With --all-projects, the nodes of all projects, likewise.`,
 				}
 				return printList(&a.console, reportedListing, all)
 			}
-			all, err := collect(c.Nodes.All(cmd.Context(), project, q.Selector))
+			all, err := collect(c.Nodes.All(cmd.Context(), q.Project, q.Selector))
 			if err != nil {
 				return err
 			}

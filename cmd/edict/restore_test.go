@@ -14,15 +14,7 @@ import (
 
 // TestARestoreThatComesToAnotherDigestLeavesNothing to start on.
 func TestARestoreThatComesToAnotherDigestLeavesNothing(t *testing.T) {
-	l := openLedger(t, t.TempDir())
-	l.add(30)
-	backup, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	e, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: filepath.Join(backup, archive.BackupLog)})
-	require.NoError(t, err)
-	l.close()
-	lie := archive.Manifest{Log: e, Digest: e.Chain}
-	_, err = archive.WriteBackup(backup, lie, nil)
-	require.NoError(t, err)
+	backup, data, e := backupThatLies(t, 30)
 	code, _, errs := edict(t, "restore", "--from", backup, "--data", data)
 	require.Equal(t, cli.Differs, code, errs)
 	require.Contains(t, errs, "the plane that was backed up had "+e.Chain)
@@ -38,6 +30,20 @@ func TestARestoreThatComesToAnotherDigestLeavesNothing(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, result.Digest)
 	require.Contains(t, errs, "no signing key")
+}
+
+// backupThatLies is a backup of n events whose digest is not theirs, and where to restore it to.
+func backupThatLies(t *testing.T, n int) (backup, data string, e archive.Extent) {
+	t.Helper()
+	l := openLedger(t, t.TempDir())
+	l.add(n)
+	backup, data = t.TempDir(), filepath.Join(t.TempDir(), "data")
+	e, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: filepath.Join(backup, archive.BackupLog)})
+	require.NoError(t, err)
+	l.close()
+	_, err = archive.WriteBackup(backup, archive.Manifest{Log: e, Digest: e.Chain}, nil)
+	require.NoError(t, err)
+	return backup, data, e
 }
 
 func mustOpen(t *testing.T, dir string) *archive.Archive {
@@ -60,14 +66,7 @@ func TestFlagsThatWouldDoNothingAreRefused(t *testing.T) {
 
 // TestARestoreThatIsRunAgainTakesNoKey that it did not bring.
 func TestARestoreThatIsRunAgainTakesNoKey(t *testing.T) {
-	l := openLedger(t, t.TempDir())
-	l.add(3)
-	backup, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	e, err := archive.Export(t.Context(), l.log, archive.ExportOptions{Dir: filepath.Join(backup, archive.BackupLog)})
-	require.NoError(t, err)
-	l.close()
-	_, err = archive.WriteBackup(backup, archive.Manifest{Log: e, Digest: e.Chain}, nil)
-	require.NoError(t, err)
+	backup, data, _ := backupThatLies(t, 3)
 	code, _, errs := edict(t, "restore", "--from", backup, "--data", data)
 	require.Equal(t, cli.Differs, code, errs)
 	key := datadir.Dir(data).SigningKey()

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +28,7 @@ read them.`,
 			if err != nil {
 				return err
 			}
-			at, err := url.JoinPath(withScheme(a.server), "/")
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.stdout, at[:len(at)-1]+link.Path)
+			_, err = fmt.Fprintln(a.stdout, strings.TrimRight(withScheme(a.server), "/")+link.Path)
 			return err
 		},
 	}
