@@ -12,7 +12,6 @@ import (
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/wire"
-	"github.com/edictdev/edict/policy"
 )
 
 // auditParams are those of a list of the audit.
@@ -28,7 +27,7 @@ func auditParams() []Param {
 		moment("since", "Those that were stored after this moment."),
 		moment("until", "Those that were stored at this moment or before."),
 		queryText("principal", "Those that this principal caused, as far as the plane knows; what others claim does not count."),
-		{Name: "type", In: "query", Summary: "Only those of this type.", Schema: &openapi.Schema{Type: "string", Enum: openapi.OneOfTexts(eventTypes()...)}},
+		eventTypeParam(),
 	}
 }
 
@@ -89,17 +88,11 @@ func (h *auditHandlers) query(c *call) (q auditQuery, err error) {
 	default:
 		return q, broken(http.StatusBadRequest, CodeBadParameter, "/order", "%.40q is no order; there are %s and %s", order, oldestFirst, newestFirst)
 	}
-	q.principal, q.kind = params.Get("principal"), params.Get("type")
-	if q.kind != "" && policy.KindNamed(q.kind) == nil {
-		return q, broken(http.StatusBadRequest, CodeBadParameter, "/type", "%.40q is no type of an event; there are %v", q.kind, eventTypes())
+	q.principal = params.Get("principal")
+	if q.kind, err = eventType(c); err != nil {
+		return q, err
 	}
-	switch {
-	case c.r.PathValue("project") != "":
-		q.project, err = c.pathID("project")
-	case params.Has("project"):
-		q.project, err = c.queryID("project")
-	}
-	if err != nil {
+	if q.project, err = anyProject(c); err != nil {
 		return q, err
 	}
 	return q, h.bound(c, &q)

@@ -89,7 +89,7 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 		return err
 	}
 	if h.convergence == nil {
-		return starting(errors.New("nobody follows reports here"))
+		return starting(errNoReports)
 	}
 	ctx := c.r.Context()
 	var rows snapshot.State
@@ -175,7 +175,7 @@ func (h *convergenceHandlers) rollout(c *call) error {
 		return err
 	}
 	if h.convergence == nil {
-		return starting(errors.New("nobody follows reports here"))
+		return starting(errNoReports)
 	}
 	var waves *resource.Waves
 	audit := false
@@ -196,14 +196,11 @@ func (h *convergenceHandlers) rollout(c *call) error {
 		return err
 	}
 	r, ok, err := h.convergence.Rollout(c.r.Context(), project, id, limit)
-	var early *convergence.NotReadyError
-	switch {
-	case errors.As(err, &early):
-		return starting(err)
-	case err != nil:
-		return err
-	case !ok:
-		return policyNotFound(id)
+	if err == nil && !ok {
+		err = policyNotFound(id)
+	}
+	if err != nil {
+		return unheard(err)
 	}
 	if err := h.reached(c.r.Context(), project, id, waves); err != nil {
 		return err

@@ -189,6 +189,17 @@ func (c *call) queryID(name string) (uuid.UUID, error) {
 	return id, nil
 }
 
+// anyProject reads the project of the path, or else of the query; uuid.Nil: neither names one.
+func anyProject(c *call) (uuid.UUID, error) {
+	switch {
+	case c.r.PathValue("project") != "":
+		return c.pathID("project")
+	case c.r.URL.Query().Has("project"):
+		return c.queryID("project")
+	}
+	return uuid.Nil, nil
+}
+
 // parseID reads the one text form ids have here.
 func parseID(s string) (uuid.UUID, bool) {
 	if len(s) != 36 {

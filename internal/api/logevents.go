@@ -35,7 +35,7 @@ const logEventsAtOnce = 500
 func (h *logEventHandlers) routes() []Route {
 	since := Param{Name: "since", In: "query", Summary: "Those that were stored after this moment as well.", Schema: &openapi.Schema{Type: "string", Format: "date-time"}}
 	filters := []Param{
-		{Name: "type", In: "query", Summary: "Only those of this type.", Schema: &openapi.Schema{Type: "string", Enum: openapi.OneOfTexts(eventTypes()...)}},
+		eventTypeParam(),
 		queryText("policy", "Only those of the policy of this id."),
 		queryText("node", "Only those of this node."),
 		headerText("Last-Event-ID", "The seq of the last event that was read: those above it come, whatever since says."),
@@ -71,6 +71,19 @@ func eventTypes() (names []string) {
 	return names
 }
 
+func eventTypeParam() Param {
+	return Param{Name: "type", In: "query", Summary: "Only those of this type.", Schema: &openapi.Schema{Type: "string", Enum: openapi.OneOfTexts(eventTypes()...)}}
+}
+
+// eventType reads the type of the events that are asked for; empty: of any.
+func eventType(c *call) (string, error) {
+	kind := c.r.URL.Query().Get("type")
+	if kind != "" && policy.KindNamed(kind) == nil {
+		return "", broken(http.StatusBadRequest, CodeBadParameter, "/type", "%.40q is no type of an event; there are %v", kind, eventTypes())
+	}
+	return kind, nil
+}
+
 func (h *logEventHandlers) moment(c *call) error {
 	at, err := c.queryTime("at")
 	if err != nil {
@@ -103,24 +116,17 @@ type wantedEvents struct {
 
 func (h *logEventHandlers) wanted(c *call) (w wantedEvents, err error) {
 	q := c.r.URL.Query()
-	if c.r.PathValue("project") != "" {
-		if w.project, err = c.pathID("project"); err != nil {
+	if w.project, err = anyProject(c); err != nil {
+		return w, err
+	}
+	if q.Has("policy") {
+		if w.policy, err = c.queryID("policy"); err != nil {
 			return w, err
 		}
 	}
-	for name, into := range map[string]*uuid.UUID{"project": &w.project, "policy": &w.policy} {
-		if !q.Has(name) {
-			continue
-		}
-		if *into, err = c.queryID(name); err != nil {
-			return w, err
-		}
-	}
-	w.kind, w.node = q.Get("type"), policy.NodeID(q.Get("node"))
-	if w.kind != "" && policy.KindNamed(w.kind) == nil {
-		return w, broken(http.StatusBadRequest, CodeBadParameter, "/type", "%.40q is no type of an event; there are %v", w.kind, eventTypes())
-	}
-	return w, nil
+	w.node = policy.NodeID(q.Get("node"))
+	w.kind, err = eventType(c)
+	return w, err
 }
 
 func (w wantedEvents) has(e resource.LogEvent) bool {

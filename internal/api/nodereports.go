@@ -89,10 +89,8 @@ func wantedStates(c *call) (wanted [len(convergence.States)]bool, err error) {
 // amongOf reads which nodes a request is about: those of its project, of the plane when
 // the path has none, whose labels satisfy its selector.
 func amongOf(c *call) (a convergence.Among, err error) {
-	if c.r.PathValue("project") != "" {
-		if a.Project, err = c.pathID("project"); err != nil {
-			return a, err
-		}
+	if a.Project, err = anyProject(c); err != nil {
+		return a, err
 	}
 	a.Labels, err = c.labelSelector()
 	return a, err
@@ -101,11 +99,13 @@ func amongOf(c *call) (a convergence.Among, err error) {
 // census is where all nodes stand, or the problem that says to wait.
 func (h *nodeReports) census(ctx context.Context) (*convergence.Census, error) {
 	if h.convergence == nil {
-		return nil, starting(errors.New("nobody follows reports here"))
+		return nil, starting(errNoReports)
 	}
 	census, err := h.convergence.Census(ctx)
 	return census, unheard(err)
 }
+
+var errNoReports = errors.New("nobody follows reports here")
 
 // unheard turns an error of who follows reports into a problem, if it is one.
 func unheard(err error) error {
@@ -187,7 +187,7 @@ func (h *nodeReports) now(among convergence.Among, wanted [len(convergence.State
 // with are nodes with what they reported; those that went meanwhile are left out.
 func (h *nodeReports) with(infos []projector.NodeInfo) ([]resource.Node, error) {
 	if h.convergence == nil {
-		return nil, starting(errors.New("nobody follows reports here"))
+		return nil, starting(errNoReports)
 	}
 	ids := make([]policy.NodeID, len(infos))
 	for i, n := range infos {
