@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
@@ -53,7 +52,7 @@ func (h *tableHandlers) policies(c *call) error {
 			})
 		}
 	}
-	return c.json(http.StatusOK, out)
+	return tagged(c, out)
 }
 
 // listOf is the table of the node in the path, and the list that it is made of. A

@@ -59,8 +59,8 @@ func (h *nodeReports) routes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/nodes", ID: "listAllNodes", Tag: "nodes", Needs: access.ReadPlane,
-			Summary: "List the nodes of all projects by id, each with what it reported last", Params: []Param{stateParam, labelParam, limitParam, cursorParam},
-			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}), Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax, CodeStarting},
+			Summary: "List the nodes of all projects by id, each with what it reported last", Params: []Param{stateParam, labelParam, limitParam, cursorParam, ifNoneMatchParam},
+			Answers: cachedAnswer(resource.Page[resource.Node]{}, "ETag"), Problems: []string{CodeBadCursor, policy.CodeSelectorSyntax, CodeStarting},
 			serve: h.list,
 		},
 		plane, project,
@@ -151,7 +151,7 @@ func (h *nodeReports) list(c *call) error {
 		items = append(items, part...)
 	}
 	same := func(n resource.Node) resource.Node { return n }
-	return c.json(http.StatusOK, cut(items, limit, cursorNodes, func(n resource.Node) string { return n.ID }, same))
+	return tagged(c, cut(items, limit, cursorNodes, func(n resource.Node) string { return n.ID }, same))
 }
 
 // taken is up to n ids, and whether there may be more.

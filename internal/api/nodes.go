@@ -40,10 +40,10 @@ func (h *nodeHandlers) readRoutes() []Route {
 			Method: http.MethodGet, Pattern: patternNodes, ID: "listNodes", Tag: "nodes", Needs: access.SeeProject,
 			Summary: "List a project's nodes by id",
 			Params: []Param{
-				limitParam, cursorParam, queryText("prefix", "Only those whose ids begin so. It goes without state."),
+				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose ids begin so. It goes without state."),
 				queryText("label_selector", "One side of a selector, such as role=web,!retired."), stateParam, report,
 			},
-			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Node]{}),
+			Answers:  cachedAnswer(resource.Page[resource.Node]{}, "ETag"),
 			Problems: []string{CodeBadCursor, CodeBadParameter, policy.CodeSelectorSyntax, CodeStarting},
 			serve:    h.list,
 		},
@@ -120,7 +120,7 @@ func (h *nodeHandlers) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, page)
+	return tagged(c, page)
 }
 
 // above returns the first nodes of a project above an id that begin with prefix and satisfy expr. It

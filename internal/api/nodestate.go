@@ -52,8 +52,8 @@ func (h *stateHandlers) routes() []Route {
 		},
 		{
 			Method: http.MethodGet, Pattern: patternRulesets, ID: "listNodeRulesets", Tag: "node", Needs: access.ReadNode,
-			Summary: "List a node's compiled rulesets by policy id", Params: []Param{minSeqParam, atParam},
-			Answers:  jsonAnswer(http.StatusOK, resource.Items[resource.Ruleset]{}),
+			Summary: "List a node's compiled rulesets by policy id", Params: []Param{minSeqParam, atParam, ifNoneMatchParam},
+			Answers:  cachedAnswer(resource.Items[resource.Ruleset]{}, "ETag"),
 			Problems: pastProblems(slices.Clip(lags)...), serve: h.rulesetsAt,
 		},
 		{
@@ -188,7 +188,7 @@ func (h *stateHandlers) rulesets(c *call) error {
 	for _, s := range sets {
 		out.Items = append(out.Items, showRuleset(s))
 	}
-	return c.json(http.StatusOK, out)
+	return tagged(c, out)
 }
 
 func showRuleset(s snapshot.Ruleset) resource.Ruleset {

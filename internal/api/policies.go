@@ -58,8 +58,8 @@ func (h *policyHandlers) readRoutes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
 			Summary: "List a project's policies by id, without their heads",
-			Params:  []Param{limitParam, cursorParam, queryText("prefix", "Only those whose slugs begin so.")},
-			Answers: jsonAnswer(http.StatusOK, resource.Page[resource.Policy]{}), Problems: []string{CodeBadCursor},
+			Params:  []Param{limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so.")},
+			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
 			serve: h.list,
 		},
 		{
@@ -137,7 +137,7 @@ func (h *policyHandlers) list(c *call) error {
 		out.Waves = waves[x.ID]
 		return out
 	}
-	return c.json(http.StatusOK, cut(items, limit, cursorPolicies, end, show))
+	return tagged(c, cut(items, limit, cursorPolicies, end, show))
 }
 
 // visible returns the first policies above an id that are wanted. It looks

@@ -22,8 +22,8 @@ func (h *revisionHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternPolicy + "/revisions", ID: "listRevisions", Tag: "revisions", Needs: access.ReadPolicy,
 			Summary:  "List a policy's revisions, newest first",
-			Params:   []Param{limitParam, cursorParam},
-			Answers:  jsonAnswer(http.StatusOK, resource.Page[resource.Revision]{}),
+			Params:   []Param{limitParam, cursorParam, ifNoneMatchParam},
+			Answers:  cachedAnswer(resource.Page[resource.Revision]{}, "ETag"),
 			Problems: readProblems(CodeBadCursor, CodePolicyNotFound), serve: h.list,
 		},
 		{
@@ -73,7 +73,7 @@ func (h *revisionHandlers) list(c *call) error {
 	}
 	end := func(r projector.RevisionInfo) string { return strconv.FormatUint(r.Seq, 10) }
 	show := func(r projector.RevisionInfo) resource.Revision { return showRevision(id, r.Revision) }
-	return c.json(http.StatusOK, cut(items, limit, cursorRevisions, end, show))
+	return tagged(c, cut(items, limit, cursorRevisions, end, show))
 }
 
 func (h *revisionHandlers) get(c *call) error {

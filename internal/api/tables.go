@@ -66,8 +66,8 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternNodePolicies, ID: "listNodePolicies", Tag: "node", Needs: access.ReadNode,
 			Summary:  "List the rules of a node's policies in the order in which they are tried",
-			Params:   []Param{queryFlag("all", "Also the rules that do not apply to the node, with the reason."), minSeqParam},
-			Answers:  jsonAnswer(http.StatusOK, resource.NodePolicies{}),
+			Params:   []Param{queryFlag("all", "Also the rules that do not apply to the node, with the reason."), minSeqParam, ifNoneMatchParam},
+			Answers:  cachedAnswer(resource.NodePolicies{}, "ETag"),
 			Problems: tables, serve: h.policies,
 		},
 	}

@@ -1684,6 +1684,7 @@ export interface operations {
                 min_seq?: number;
             };
             header?: {
+                "If-None-Match"?: string;
                 "X-Correlation-Id"?: string;
             };
             path: {
@@ -1739,6 +1740,7 @@ export interface operations {
                 cursor?: string;
             };
             header?: {
+                "If-None-Match"?: string;
                 "X-Correlation-Id"?: string;
             };
             path?: never;
@@ -1792,6 +1794,7 @@ export interface operations {
                 report?: boolean;
             };
             header?: {
+                "If-None-Match"?: string;
                 "X-Correlation-Id"?: string;
             };
             path: {
@@ -2040,6 +2043,7 @@ export interface operations {
                 prefix?: string;
             };
             header?: {
+                "If-None-Match"?: string;
                 "X-Correlation-Id"?: string;
             };
             path: {
@@ -2261,6 +2265,7 @@ export interface operations {
                 cursor?: string;
             };
             header?: {
+                "If-None-Match"?: string;
                 "X-Correlation-Id"?: string;
             };
             path: {
