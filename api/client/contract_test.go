@@ -79,6 +79,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			return c.Datapath.Explain(ctx, "n1", client.Flow{Direction: "ingress", Peer: "n2", Protocol: "tcp", Port: 443})
 		},
 		"listNodePolicies": func(ctx context.Context) (any, error) { return c.Nodes.Policies(ctx, "n1", true) },
+		"diffNode":         func(ctx context.Context) (any, error) { return c.Nodes.Diff(ctx, "n1", "3", "2026-11-17T12:00:00Z") },
 		"listNodeRulesets": func(ctx context.Context) (any, error) {
 			items, err := c.Nodes.Rulesets(ctx, "n1")
 			return resource.Items[resource.Ruleset]{Items: items}, err

@@ -2,9 +2,11 @@ package integrity
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // auditEvery is how often the whole log is read again: events that were folded
@@ -32,12 +34,26 @@ func (m *Monitor) keepAudited(ctx context.Context) {
 }
 
 // Audit reads the log once, up to where it is folded, and raises the alarm at the
-// first fault. It is false when the log could not be read whole.
+// first fault. It is false when the log could not be read whole. Where another worker
+// compacts the log meanwhile, it begins again at the origin.
 func (m *Monitor) Audit(ctx context.Context) bool {
+	for {
+		begin, origin := projector.Beginning(m.opt.Log)
+		err := m.auditFrom(ctx, begin, origin)
+		if Damaged(err) {
+			m.opt.Alarm.Raise(err)
+		}
+		now, _ := projector.Beginning(m.opt.Log)
+		if !errors.As(err, new(*streams.CompactedError)) || now.Seq == begin.Seq {
+			return err == nil
+		}
+	}
+}
+
+func (m *Monitor) auditFrom(ctx context.Context, begin projector.Chain, origin []streams.Link) error {
 	// Links that were written since the start are compared as they come.
 	last := m.opt.Fold.Applied()
 	worked := time.Now()
-	begin, origin := projector.Beginning(m.opt.Log)
 	_, err := projector.Audit(ctx, m.opt.Log, begin, last, append(origin, m.opt.Witness.Links()...), func(uint64) {
 		select {
 		case <-time.After(auditRest(time.Since(worked))):
@@ -45,10 +61,7 @@ func (m *Monitor) Audit(ctx context.Context) bool {
 		}
 		worked = time.Now()
 	})
-	if Damaged(err) {
-		m.opt.Alarm.Raise(err)
-	}
-	return err == nil
+	return err
 }
 
 // auditRest is how long others have the disk after it was read for a while: four
