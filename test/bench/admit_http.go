@@ -28,18 +28,28 @@ const (
 
 // admitHTTP asks a server in a process of its own, and counts that process's
 // CPU alone. The floors are the chain in this process, without HTTP, and the chain
-// behind a plain HTTP server: the most that any server could do.
+// behind a plain HTTP server: the most that any server could do. Each server has a core
+// to itself, and those who ask have the others: what they wait for is the server alone.
 func admitHTTP(ctx context.Context, e *env) (lines []line, err error) {
-	s, err := serveAdmission(ctx, e, admitFew)
+	var s *served
+	var plain *child
+	err = onOneCore(func() (err error) {
+		if s, err = serveAdmission(ctx, e, admitFew); err == nil {
+			plain, err = plainChainChild(ctx, e)
+		}
+		return err
+	})
+	defer func() {
+		if s != nil {
+			err = errors.Join(err, s.close())
+		}
+		if plain != nil {
+			err = errors.Join(err, plain.stop())
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	plain, err := plainChainChild(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, plain.stop()) }()
 	chain, err := chainInProcess(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +65,7 @@ func admitHTTP(ctx context.Context, e *env) (lines []line, err error) {
 			}
 		}
 		bare = append(bare, float64(n/4)/(cpuSeconds()-used))
-		if err := errors.Join(ours.ask(ctx, s.child, n), theirs.ask(ctx, plain, n)); err != nil {
+		if err := offThatCore(func() error { return errors.Join(ours.ask(ctx, s.child, n), theirs.ask(ctx, plain, n)) }); err != nil {
 			return nil, err
 		}
 		say("  %s requests/s a core of server CPU, plain server %s", short(last(ours.perCore)), short(last(theirs.perCore)))
@@ -82,7 +92,7 @@ func admitLines(ours, theirs askedOften, bare samples) []line {
 	tail := fmt.Sprintf("p99 of a request, %d connections, each asks as soon as it is answered", admitConnections)
 	return []line{
 		*figure(what, perCore, ours.perCore).beside("the chain in process, a core", bare).atLeast(8000).
-			note("%s requests/s with who asks on the same machine", short(ours.perSecond.median())),
+			note("%s requests/s from connections on another core", short(ours.perSecond.median())),
 		*figure(what+", beside the same chain behind a plain HTTP server", perCore, ours.perCore).
 			beside("that server, in a process of its own", theirs.perCore).ratioAtLeast(0.8),
 		*figure(tail, "ms", ours.p99).beside("the plain server's", theirs.p99).ratioAtMost(1.25).
