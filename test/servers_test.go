@@ -22,6 +22,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/natscluster"
 	"github.com/edictdev/edict/internal/test/proxy"
 	"github.com/edictdev/edict/internal/test/watch"
 )
@@ -107,15 +108,10 @@ func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
 	t.Helper()
 	const n = 3
 	c := &natsCluster{cluster: &cluster{t: t, key: filepath.Join(t.TempDir(), "plane.pem"), ttl: ttl, replicas: n}, ways: map[[2]int]*proxy.Proxy{}}
-	free := func() string {
-		l, err := net.Listen("tcp", anyPort)
-		require.NoError(t, err)
-		defer l.Close()
-		return l.Addr().String()
-	}
+	free := natscluster.Free(t, 2*n)
 	var urls []string
 	for i := range n {
-		s := &natsServer{Name: fmt.Sprint("nats-", i), Dir: t.TempDir(), Client: free(), Cluster: free()}
+		s := &natsServer{Name: fmt.Sprint("nats-", i), Dir: t.TempDir(), Client: free[2*i].String(), Cluster: free[2*i+1].String()}
 		c.processes, urls = append(c.processes, s), append(urls, "nats://"+s.Client)
 	}
 	for i, s := range c.processes {

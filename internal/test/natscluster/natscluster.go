@@ -4,6 +4,7 @@
 package natscluster
 
 import (
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -27,7 +28,7 @@ type Cluster []*server.Server
 // and returns when they have agreed on a leader.
 func Start(t testing.TB, n int) Cluster {
 	t.Helper()
-	addresses := free(t, n)
+	addresses := Free(t, n)
 	var routes []*url.URL
 	for _, a := range addresses {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: a.String()})
@@ -75,16 +76,24 @@ func (c Cluster) led() bool {
 	return false
 }
 
-// free are loopback addresses that nobody listens on. Servers must know each
-// other's before the first one starts.
-func free(t testing.TB, n int) []*net.TCPAddr {
+// Free are loopback addresses that nobody listens on. Servers must know each other's
+// before the first one starts, and have them again when they are started again. So they
+// are below the ports that a system gives to whoever names none, which others would get
+// meanwhile.
+func Free(t testing.TB, n int) []*net.TCPAddr {
 	t.Helper()
-	addresses := make([]*net.TCPAddr, n)
-	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		addresses[i] = l.Addr().(*net.TCPAddr)
+	const lowest, beyond = 16_384, 32_768
+	addresses := make([]*net.TCPAddr, 0, n)
+	for range 100 * n {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(beyond-lowest))))
+		if err != nil {
+			continue // somebody has it
+		}
+		defer l.Close() // when all are known, so that none is given twice
+		if addresses = append(addresses, l.Addr().(*net.TCPAddr)); len(addresses) == n {
+			return addresses
+		}
 	}
-	return addresses
+	t.Fatal("no port is free")
+	return nil
 }
