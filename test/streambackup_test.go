@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -88,10 +89,20 @@ func (o *natsOperator) restore(stream string, b streamBackup) {
 	}
 	o.ask("$JS.API.STREAM.RESTORE."+stream, b, &to)
 	for _, chunk := range b.chunks {
-		_, err := o.nc.Request(to.Subject, chunk, 20*time.Second)
-		require.NoError(o.t, err)
+		o.hand(to.Subject, chunk)
 	}
-	m, err := o.nc.Request(to.Subject, nil, 20*time.Second)
+	o.read(o.hand(to.Subject, nil), nil)
+}
+
+// hand gives a server a part of a stream. The one that takes it may be another than this
+// client's, which has yet to hear who listens there.
+func (o *natsOperator) hand(subject string, chunk []byte) (m *nats.Msg) {
+	o.t.Helper()
+	var err error
+	waitFor(20*time.Second, func() bool {
+		m, err = o.nc.Request(subject, chunk, 20*time.Second)
+		return !errors.Is(err, nats.ErrNoResponders)
+	})
 	require.NoError(o.t, err)
-	o.read(m, nil)
+	return m
 }
