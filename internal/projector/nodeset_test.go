@@ -21,56 +21,81 @@ func fleetLayout(parts, n int) *layout {
 }
 
 // TestANodeSetIsASet adds and removes at random while the fleet grows, and
-// holds the set, in whichever form it is, against a map.
+// holds the set, in whichever form it is, against a map. It begins with an empty
+// set, and with one of the whole fleet.
 func TestANodeSetIsASet(t *testing.T) {
-	forms := map[bool]int{}
-	rapid.Check(t, func(rt *rapid.T) {
-		parts := rapid.SampledFrom([]int{1, 3, 4, 64}).Draw(rt, "partitions")
-		l := fleetLayout(parts, rapid.IntRange(1, 6000).Draw(rt, "nodes"))
-		var s nodeSet
-		want := map[uint32]bool{}
-		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			part := rapid.IntRange(0, parts-1).Draw(rt, "partition")
-			at := rapid.IntRange(0, max(0, len(l.byOrdinal[part])-1)).Draw(rt, "place")
-			step := rapid.IntRange(1, 70).Draw(rt, "step")
-			add := rapid.Bool().Draw(rt, "add")
-			for place := at; place < len(l.byOrdinal[part]); place += step {
-				o := l.ordinal(part, uint32(place))
-				if add {
+	t.Run("sparse at first", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			var s nodeSet
+			nodeSetIsASet(rt, anyLayout(rt, 1), &s, map[uint32]bool{})
+		})
+	})
+	t.Run("dense at first", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			l := anyLayout(rt, 2*smallSet)
+			var s nodeSet
+			want := map[uint32]bool{}
+			for part := range l.byOrdinal {
+				for place := range l.byOrdinal[part] {
+					o := l.ordinal(part, uint32(place))
 					s.add(l, o)
 					want[o] = true
-				} else {
-					s.remove(l, o)
-					delete(want, o)
 				}
 			}
-		}
-		forms[s.dense != nil]++
-		require.Equal(rt, len(want), s.len())
-		require.Equal(rt, slices.Sorted(maps.Keys(want)), all(l, &s))
+			require.NotNil(rt, s.dense)
+			nodeSetIsASet(rt, l, &s, want)
+		})
+	})
+}
 
-		u := make(union, parts)
-		u.add(l, &s)
-		told := l.setOf(u)
-		if told.many != nil {
-			told.many.all = l.byOrdinal
-		}
-		var got []uint32
-		for part := range parts {
-			told.Each(part, func(o NodeRef, _ policy.NodeID) bool { got = append(got, uint32(o)); return true })
-		}
-		require.Equal(rt, slices.Sorted(maps.Keys(want)), got)
-		require.Equal(rt, len(want), told.Len())
-		for part := range parts {
-			for place := range l.byOrdinal[part] {
-				o := l.ordinal(part, uint32(place))
-				require.Equal(rt, want[o], told.Has(NodeRef(o)))
+// anyLayout is a layout of at least so many nodes.
+func anyLayout(rt *rapid.T, least int) *layout {
+	parts := rapid.SampledFrom([]int{1, 3, 4, 64}).Draw(rt, "partitions")
+	return fleetLayout(parts, rapid.IntRange(least, 6000).Draw(rt, "nodes"))
+}
+
+// nodeSetIsASet draws steps that change s and want alike, and holds s against
+// want.
+func nodeSetIsASet(rt *rapid.T, l *layout, s *nodeSet, want map[uint32]bool) {
+	parts := l.parts
+	for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+		part := rapid.IntRange(0, parts-1).Draw(rt, "partition")
+		at := rapid.IntRange(0, max(0, len(l.byOrdinal[part])-1)).Draw(rt, "place")
+		step := rapid.IntRange(1, 70).Draw(rt, "step")
+		add := rapid.Bool().Draw(rt, "add")
+		for place := at; place < len(l.byOrdinal[part]); place += step {
+			o := l.ordinal(part, uint32(place))
+			if add {
+				s.add(l, o)
+				want[o] = true
+			} else {
+				s.remove(l, o)
+				delete(want, o)
 			}
 		}
-		require.False(rt, told.Has(1<<32-1))
-	})
-	require.NotZero(t, forms[true], "no set was ever dense")
-	require.NotZero(t, forms[false], "no set was ever sparse")
+	}
+	require.Equal(rt, len(want), s.len())
+	require.Equal(rt, slices.Sorted(maps.Keys(want)), all(l, s))
+
+	u := make(union, parts)
+	u.add(l, s)
+	told := l.setOf(u)
+	if told.many != nil {
+		told.many.all = l.byOrdinal
+	}
+	var got []uint32
+	for part := range parts {
+		told.Each(part, func(o NodeRef, _ policy.NodeID) bool { got = append(got, uint32(o)); return true })
+	}
+	require.Equal(rt, slices.Sorted(maps.Keys(want)), got)
+	require.Equal(rt, len(want), told.Len())
+	for part := range parts {
+		for place := range l.byOrdinal[part] {
+			o := l.ordinal(part, uint32(place))
+			require.Equal(rt, want[o], told.Has(NodeRef(o)))
+		}
+	}
+	require.False(rt, told.Has(1<<32-1))
 }
 
 func all(l *layout, s *nodeSet) (out []uint32) {
