@@ -91,7 +91,7 @@ func everyEvent() []policy.Event {
 	}
 }
 
-var hostileSchemas = []string{"", "edict/v1", "edict/v6", "edict/v99", "edict/v18446744073709551616", "edict/vx"}
+var hostileSchemas = []string{"", "edict/v1", "edict/v6", "edict/v99", "edict/v18446744073709551616", "edict/vx", "urn:edict:schema:v1", "urn:edict:schema:v6", "urn:edict:schema:v99"}
 
 // hostileSubjects are families that operators of projects append to, and what
 // is no subject of ours.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -45,7 +46,7 @@ func namesOf(m *streams.Message, event policy.Event) (n names) {
 		return n
 	}
 	n.read = event.EventID()
-	if v := m.Header[wire.HeaderDataSchema]; len(v) == 0 || !above(v[0], olderSchema) || !ofProject(m.Subject) { // at one of the plane's own they stopped
+	if v := m.Header[wire.HeaderDataSchema]; len(v) == 0 || !aboveOlder(v[0]) || !ofProject(m.Subject) { // at one of the plane's own they stopped
 		n.folded = n.read
 	}
 	return n
@@ -54,6 +55,13 @@ func namesOf(m *streams.Message, event policy.Event) (n names) {
 // olderSchema is the newest schema that releases knew whose chain hashes
 // depended on it. It never rises.
 const olderSchema = 5
+
+// aboveOlder reports whether those releases saw a newer schema in this one: they
+// knew one form of names.
+func aboveOlder(schema string) bool {
+	n, ok := strings.CutPrefix(schema, wire.PrefixSchemaOld)
+	return ok && exceeds(n, olderSchema)
+}
 
 // Add moves the chain over the message that follows it.
 func (c *Chain) Add(m streams.Message) {

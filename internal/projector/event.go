@@ -76,7 +76,7 @@ type NewerEventError struct {
 
 // Error says which event and what to do.
 func (e *NewerEventError) Error() string {
-	return fmt.Sprintf("event %d has schema %s, this binary folds up to edict/v%d: run a newer binary", e.Seq, e.Schema, policy.NewestSchema)
+	return fmt.Sprintf("event %d has schema %s, this binary folds up to %s%d: run a newer binary", e.Seq, e.Schema, wire.PrefixSchema, policy.NewestSchema)
 }
 
 func prepare(m streams.Message) (entry, error) {
@@ -86,7 +86,7 @@ func prepare(m streams.Message) (entry, error) {
 		switch own := !ofProject(m.Subject); {
 		case own && newer(v[0]):
 			return e, &NewerEventError{Seq: m.Seq, Schema: v[0]}
-		case own, err == nil && v[0] == wire.DataSchema(ev):
+		case own, err == nil && wire.IsDataSchema(v[0], ev):
 			return e.decode(ev, err)
 		}
 		e.fault = &policy.DecodeError{Code: policy.Undecodable, Violations: policy.Violations{{
@@ -143,11 +143,12 @@ func newer(schema string) bool { return above(schema, policy.NewestSchema) }
 
 // above reports whether a data schema is one of ours with a larger number.
 func above(schema string, known uint64) bool {
-	n, ok := strings.CutPrefix(schema, wire.PrefixSchema)
-	if !ok {
-		return false
-	}
-	v, err := strconv.ParseUint(n, 10, 64)
+	n, ok := wire.SchemaNumber(schema)
+	return ok && exceeds(n, known)
+}
+
+func exceeds(number string, known uint64) bool {
+	v, err := strconv.ParseUint(number, 10, 64)
 	return v > known && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,16 +154,18 @@ func TestWhatIsNotAnEventIsRejectedOnceAndTheFoldGoesOn(t *testing.T) {
 }
 
 func TestAnEventOfANewerSchemaStopsTheFold(t *testing.T) {
-	p, j := openFresh(t), &journal{}
-	first := j.add(update(t, 1, 1, "a"))
-	second := j.add(update(t, 2, 1, "b"))
-	second.Header = map[string][]string{wire.HeaderDataSchema: {fmt.Sprint("edict/v", policy.NewestSchema+1)}}
-	second.Subject = "edict.log.access.ana"
-	err := p.Apply([]streams.Message{first, second})
-	var newer *NewerEventError
-	require.ErrorAs(t, err, &newer)
-	require.Equal(t, uint64(2), newer.Seq)
-	require.Equal(t, uint64(1), p.Applied(), "what came before it is folded")
+	for _, form := range []string{wire.PrefixSchema, wire.PrefixSchemaOld} {
+		p, j := openFresh(t), &journal{}
+		first := j.add(update(t, 1, 1, "a"))
+		second := j.add(update(t, 2, 1, "b"))
+		second.Header = map[string][]string{wire.HeaderDataSchema: {fmt.Sprint(form, policy.NewestSchema+1)}}
+		second.Subject = "edict.log.access.ana"
+		err := p.Apply([]streams.Message{first, second})
+		var newer *NewerEventError
+		require.ErrorAs(t, err, &newer)
+		require.Equal(t, uint64(2), newer.Seq)
+		require.Equal(t, uint64(1), p.Applied(), "what came before it is folded")
+	}
 }
 
 // Whoever operates a project may append to it, and must not stop the plane.
@@ -200,10 +203,12 @@ func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 		{ordinary, "edict/v7", policy.Undecodable},
 		{ordinary, "edict/v1", "applied"},
 	} {
-		p, j := openFresh(t), &journal{}
-		m := j.add(c.event)
-		m.Header = map[string][]string{wire.HeaderDataSchema: {c.claim}}
-		require.Equal(t, c.want, verdict(t, p, m), c.claim)
+		for _, claim := range []string{c.claim, strings.Replace(c.claim, wire.PrefixSchemaOld, wire.PrefixSchema, 1)} {
+			p, j := openFresh(t), &journal{}
+			m := j.add(c.event)
+			m.Header = map[string][]string{wire.HeaderDataSchema: {claim}}
+			require.Equal(t, c.want, verdict(t, p, m), claim)
+		}
 	}
 }
 
@@ -223,16 +228,19 @@ func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T)
 		{naming(withdraw(1, 1, "a", kindVertex, "flor"), "one"), "edict/v8", "duplicate"},
 		{withdraw(1, 1, "a", kindVertex, "flor"), "edict/v8", policy.Undecodable},
 	} {
-		p, j := openFresh(t), &journal{}
-		m := j.add(c.event)
-		m.Header = map[string][]string{wire.HeaderDataSchema: {c.claim}}
-		require.Equal(t, c.want, verdict(t, p, m), c.claim)
+		for _, claim := range []string{c.claim, strings.Replace(c.claim, wire.PrefixSchemaOld, wire.PrefixSchema, 1)} {
+			p, j := openFresh(t), &journal{}
+			m := j.add(c.event)
+			m.Header = map[string][]string{wire.HeaderDataSchema: {claim}}
+			require.Equal(t, c.want, verdict(t, p, m), claim)
+		}
 	}
 }
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
 		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": false, "edict/v11": false, "edict/v12": false, "edict/v13": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"urn:edict:schema:v1": false, "urn:edict:schema:v12": false, "urn:edict:schema:v13": true, "urn:edict:schema:v18446744073709551616": true, "urn:edict:schema:vx": false, "urn:other:schema:v13": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

@@ -123,6 +123,18 @@ func goldenStream(t *testing.T, d policy.Dialect, keys artifact.Keys, list []*me
 // goldenSubject writes what is published of an answer: a run, and one alone.
 func goldenSubject(t *testing.T, w *bytes.Buffer, keys artifact.Keys, a answer) {
 	t.Helper()
+	onSubject(t, keys, a, func(subject string, header map[string][]string, body []byte) {
+		fmt.Fprintf(w, "%s\n", subject)
+		for _, name := range slices.Sorted(maps.Keys(header)) {
+			fmt.Fprintf(w, "%s: %s\n", name, header[name][0])
+		}
+		fmt.Fprintf(w, "\n%s\n\n", body)
+	})
+}
+
+// onSubject is what is published of an answer.
+func onSubject(t *testing.T, keys artifact.Keys, a answer, send func(subject string, header map[string][]string, body []byte)) {
+	t.Helper()
 	e := newEnvelopes(artifact.NewKeyring(keys.Current), "1700000000000000000", func() int { return 1 << 20 })
 	var lines []outgoing
 	var prev policy.EventID
@@ -135,11 +147,7 @@ func goldenSubject(t *testing.T, w *bytes.Buffer, keys artifact.Keys, a answer) 
 	lines = append(lines, outgoing{e.pullContent(artifact.ReasonDatapath, stageBase, a.seq, a.time), "n1", prev})
 	for _, some := range [][]outgoing{lines, lines[:1]} {
 		require.NoError(t, e.sealer().seal(some, func(l *outgoing, header map[string][]string, body []byte) error {
-			fmt.Fprintf(w, "%s\n", wire.NodeSubject(l.node, l.name))
-			for _, name := range slices.Sorted(maps.Keys(header)) {
-				fmt.Fprintf(w, "%s: %s\n", name, header[name][0])
-			}
-			fmt.Fprintf(w, "\n%s\n\n", body)
+			send(wire.NodeSubject(l.node, l.name), header, body)
 			return nil
 		}))
 	}

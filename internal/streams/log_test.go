@@ -38,7 +38,7 @@ func TestAnEventIsStoredUnderItsSubjectWithItsCloudEventHeaders(t *testing.T) {
 		"ce-source":      {"edict/" + project.String()},
 		"ce-specversion": {"1.0"},
 		"ce-time":        {"2026-11-20T12:00:00Z"},
-		"ce-dataschema":  {"edict/v1"},
+		"ce-dataschema":  {"urn:edict:schema:v1"},
 		"traceparent":    {"00-trace"},
 	}, m.Header)
 
@@ -144,7 +144,7 @@ func TestALogOfAnOlderEdictGetsTheLaterFamilies(t *testing.T) {
 	msgs := collect(t, l.Follow(within(t), 0), 2)
 	assert.Equal(t, []uint64{501, 502}, sequences(msgs))
 	assert.Equal(t, "edict.log.admission.p", msgs[1].Subject)
-	assert.Equal(t, "edict/v2", msgs[1].Get(wire.HeaderDataSchema), "an older binary stops at it")
+	assert.Equal(t, "urn:edict:schema:v2", msgs[1].Get(wire.HeaderDataSchema), "an older binary stops at it")
 	after, err := c.streamInfo(within(t), LogStream)
 	require.NoError(t, err)
 	want := info.CachedInfo().Config

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -48,10 +49,31 @@ const (
 	CESpecVersion = "1.0"
 )
 
-// PrefixSchema begins the names of data schemas; the number follows.
-const PrefixSchema = "edict/v"
+// PrefixSchema begins the names of data schemas; the number follows. Events were
+// written with PrefixSchemaOld once, and mean the same.
+const (
+	PrefixSchema    = "urn:edict:schema:v"
+	PrefixSchemaOld = "edict/v"
+)
 
-// DataSchema names the data schema that an event is written under.
-func DataSchema(e policy.Event) string {
-	return PrefixSchema + strconv.Itoa(policy.KindOf(e).Schema(e))
+// DataSchema names the data schema that an event is written under, as an absolute
+// URI.
+func DataSchema(e policy.Event) string { return PrefixSchema + numberOf(e) }
+
+// IsDataSchema reports whether schema is the one that e is written under, in either
+// form.
+func IsDataSchema(schema string, e policy.Event) bool {
+	n, ok := SchemaNumber(schema)
+	return ok && n == numberOf(e)
 }
+
+// SchemaNumber is what follows the prefix in the name of a data schema of ours, as
+// it is written.
+func SchemaNumber(schema string) (n string, ok bool) {
+	if n, ok = strings.CutPrefix(schema, PrefixSchema); !ok {
+		n, ok = strings.CutPrefix(schema, PrefixSchemaOld)
+	}
+	return n, ok
+}
+
+func numberOf(e policy.Event) string { return strconv.Itoa(policy.KindOf(e).Schema(e)) }

@@ -86,7 +86,7 @@ func publish(ctx context.Context, js jetstream.JetStream, out io.Writer, subject
 		"Nats-Msg-Id": id, // one event, one id: repeats are dropped
 
 		"ce-specversion": "1.0", "ce-id": id, "ce-type": kind, "ce-source": "/producers/example",
-		"ce-time": time.Now().UTC().Format(time.RFC3339Nano), "ce-dataschema": "edict/v1",
+		"ce-time": time.Now().UTC().Format(time.RFC3339Nano), "ce-dataschema": "urn:edict:schema:v1",
 	} {
 		msg.Header[name] = []string{value} // as written: CloudEvents names are lower case
 	}

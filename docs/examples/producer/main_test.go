@@ -55,7 +55,7 @@ func TestTheExampleAppendsEventsThatDecode(t *testing.T) {
 		require.True(t, strings.HasPrefix(msg.Subject, "edict.log."+project+"."+family+"."), msg.Subject)
 		for name, want := range map[string]string{
 			"Nats-Msg-Id": e.EventID().String(), "ce-id": e.EventID().String(), "ce-type": e.EventType(),
-			"ce-specversion": "1.0", "ce-dataschema": "edict/v1",
+			"ce-specversion": "1.0", "ce-dataschema": "urn:edict:schema:v1",
 		} {
 			require.Equal(t, []string{want}, msg.Header[name], name)
 		}
