@@ -14,7 +14,7 @@ import (
 // below that limit, and gives memory back once things are quiet.
 type gcTuner struct {
 	every   time.Duration
-	read    func() (live, allocated uint64) // bytes: live after the last collection; allocated since the start
+	read    func() heap
 	limit   func(int64) int64
 	release func()
 
@@ -22,6 +22,13 @@ type gcTuner struct {
 	work  uint64 // allocated at looks that were not quiet, since rests began anew
 	given int    // rests that are over; all of them: nothing to give back
 	rest  int    // quiet looks in a row
+}
+
+// heap is what the runtime says of its memory, in bytes.
+type heap struct {
+	live      uint64 // after the last collection
+	beside    uint64 // stacks, parts of spans that no object fits in, the runtime's own: the limit counts them
+	allocated uint64 // since the start
 }
 
 const (
@@ -67,10 +74,12 @@ func (t *gcTuner) run(ctx context.Context) {
 }
 
 func (t *gcTuner) look() {
-	live, allocated := t.read()
-	t.limit(max(leastLimit, int64(live+live*3/4)))
-	grown := allocated - t.last
-	t.last = allocated
+	h := t.read()
+	// Without what is beside the heap the limit of a plane with very many streams would
+	// leave no room for garbage: one collection would follow the other.
+	t.limit(max(leastLimit, int64(h.live+h.live*3/4+h.beside)))
+	grown := h.allocated - t.last
+	t.last = h.allocated
 	if grown >= quietBytes {
 		t.rest = 0
 		if t.work += grown; t.work >= burstBytes {
@@ -85,8 +94,20 @@ func (t *gcTuner) look() {
 	}
 }
 
-func readHeap() (live, allocated uint64) {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64(), s[1].Value.Uint64()
+func readHeap() heap {
+	names := []string{
+		"/gc/heap/live:bytes", "/gc/heap/allocs:bytes", "/memory/classes/total:bytes",
+		"/memory/classes/heap/objects:bytes", "/memory/classes/heap/free:bytes", "/memory/classes/heap/released:bytes",
+	}
+	list := make([]metrics.Sample, len(names))
+	for i, name := range names {
+		list[i].Name = name
+	}
+	metrics.Read(list)
+	n := func(i int) uint64 { return list[i].Value.Uint64() }
+	h := heap{live: n(0), allocated: n(1)}
+	if used := n(3) + n(4) + n(5); n(2) > used {
+		h.beside = n(2) - used
+	}
+	return h
 }

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
-	var live, allocated uint64
+	var h heap
 	var limits []int64
 	released := 0
 	m := gcTuner{
-		read:    func() (uint64, uint64) { return live, allocated },
+		read:    func() heap { return h },
 		limit:   func(n int64) int64 { limits = append(limits, n); return 0 },
 		release: func() { released++ },
 		given:   len(rests),
@@ -21,7 +22,7 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	}
 	require.Zero(t, released, "nothing to give back before anything was done")
 	for range 5 {
-		allocated += 100 << 20
+		h.allocated += 100 << 20
 		m.look()
 	}
 	require.Zero(t, released, "not while there is work")
@@ -30,15 +31,38 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	m.look()
 	require.Equal(t, 1, released)
 	for range 300 {
-		allocated += 1 << 20
+		h.allocated += 1 << 20
 		m.look()
 	}
 	require.Equal(t, len(rests), released, "a few times more, and then no more")
 
 	require.Equal(t, int64(leastLimit), limits[0])
-	live = 1 << 30
+	h.live = 1 << 30
 	m.look()
 	require.Equal(t, int64(7<<28), limits[len(limits)-1], "the limit follows what is in use")
+	h.beside = 1 << 28
+	m.look()
+	require.Equal(t, int64(8<<28), limits[len(limits)-1], "and what it counts beside the heap takes no room from garbage")
+}
+
+// Very many goroutines take memory that is no heap, and that the limit counts.
+func TestWhatIsBesideTheHeapIsRead(t *testing.T) {
+	before := readHeap()
+	end := make(chan struct{})
+	const goroutines = 2000
+	var ready, done sync.WaitGroup
+	for range goroutines {
+		ready.Add(1)
+		done.Go(func() { ready.Done(); <-end })
+	}
+	ready.Wait()
+	after := readHeap()
+	close(end)
+	done.Wait()
+	require.Greater(t, before.beside, uint64(0))
+	require.Greater(t, after.allocated, before.allocated)
+	const stack = 2 << 10
+	require.Greater(t, after.beside, uint64(goroutines*stack))
 }
 
 // A fleet of agents keeps a plane on the edge of being quiet.
@@ -46,7 +70,7 @@ func TestMemoryIsNotGivenBackAtEachTurn(t *testing.T) {
 	var allocated uint64
 	released := 0
 	m := gcTuner{
-		read:    func() (uint64, uint64) { return 0, allocated },
+		read:    func() heap { return heap{allocated: allocated} },
 		limit:   func(int64) int64 { return 0 },
 		release: func() { released++ },
 		given:   len(rests),
