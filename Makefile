@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults test-console ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults test-s3 test-console ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -105,6 +105,13 @@ SHOTS ?=
 
 test-console: ## the console in a browser: every view in both themes, a kill -9, hostile text
 	$(GO) test ./test -count 1 -v -run TestTheConsoleInABrowser -console.long -console.shots "$(abspath $(SHOTS))"
+
+# A store of other authors that speaks S3. Its modules are fetched once.
+S3 := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+test-s3: ## archives in a bucket, on a store that is built into bin/
+	@[ -x bin/versitygw ] || GOBIN=$(CURDIR)/bin $(GO) install $(S3)
+	$(GO) test ./internal/archive -count 1 -v -run 'Bucket|StoreOfOthers'
 
 # What is built lies in the repository, so only a change in ui/ needs node and npm.
 ui: ## the console's files, built anew from ui/

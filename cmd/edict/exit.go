@@ -74,6 +74,7 @@ func codeOfKind(err error) int {
 	var overtaken *integrity.OvertakenError
 	var compacted *streams.CompactedError
 	var corrupt *projector.CorruptError
+	var bucket *archive.BucketError
 	switch {
 	case errors.As(err, &exposed), errors.As(err, &address):
 		return cli.BadUsage
@@ -92,7 +93,7 @@ func codeOfKind(err error) int {
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty),
 		errors.Is(err, integrity.ErrWitnessInUse):
 		return cli.Conflict
-	case errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
+	case errors.As(err, &bucket), errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
 		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
 		return cli.Unavailable
 	}

@@ -59,7 +59,7 @@ Exit code 1: the log, or the archive, is damaged.`,
 		},
 	}
 	a.damagedLogFlags(cmd, &f)
-	cmd.Flags().StringVar(&path, "archive", "", "archive to be read in place of a log: a directory of segments, or one of them")
+	cmd.Flags().StringVar(&path, "archive", "", "`archive` to be read in place of a log: a directory of segments, s3://bucket/prefix, or one segment")
 	return cmd
 }
 

@@ -30,9 +30,14 @@ Run again with the same directory, it goes on behind the last segment. What a cr
 leaves is whole segments. On its way it compares the log with its witness, and
 stops at a difference.
 
+With --to s3://bucket/prefix the segments are objects of a store that speaks S3. Where
+it is and who asks comes from the environment and the files that the store's usual clients
+read (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ~/.aws/credentials), never from the URL.
+
 The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).`,
 		Example: `  edict log export --to ./archive
+  edict log export --to s3://history/edict
   edict log export --to ./archive --log ./data`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Required(cmd, "to"); err != nil {
@@ -51,7 +56,7 @@ The log is read from the NATS server of the plane at --server, from another one
 		},
 	}
 	a.damagedLogFlags(cmd, &f)
-	cmd.Flags().StringVar(&opt.Dir, "to", "", "directory of the archive, made when absent")
+	cmd.Flags().StringVar(&opt.Dir, "to", "", "`directory` of the archive, made when absent, or s3://bucket/prefix")
 	cmd.Flags().Uint64Var(&opt.From, "from", 0, "first event of a new archive (default the log's first)")
 	cmd.Flags().Uint64Var(&opt.Until, "until", 0, "last event (default the log's last)")
 	return cmd
@@ -110,7 +115,7 @@ func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path stri
 	} else {
 		fmt.Fprintf(a.stderr, "the archive is compared with no witness: %v\n", err)
 	}
-	ar, err := archive.Open(path)
+	ar, err := archive.Open(cmd.Context(), path)
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ func (a archiveCommands) logCatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cat ARCHIVE", Short: "Print the events of an archive", Args: cli.Args(1, 1),
 		Long: `Print the events of an archive that edict log export made: a directory of segments,
-or one segment. With -o json each event is the line that the archive has. Every
+one in a bucket (s3://bucket/prefix), or one segment. With -o json each event is the line that the archive has. Every
 segment that is read is proved; no plane is asked.`,
 		Example: `  edict log cat ./archive --from 4700
   edict log cat ./archive -o json | jq -r '.body | fromjson | .type'`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			ar, err := archive.Open(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ar, err := archive.Open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

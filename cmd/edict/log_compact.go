@@ -60,7 +60,7 @@ remove anything: move it (edict log export, edict log import).`,
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&f.keep, "keep", "", "what is kept: an age such as 90d or 36h, or the sequence of the first event")
-	cmd.Flags().StringVar(&f.archive, "archive", "", "directory of an archive, into which the removed events are written first")
+	cmd.Flags().StringVar(&f.archive, "archive", "", "`directory` of an archive, or s3://bucket/prefix, into which the removed events are written first")
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log, for --archive (EDICT_NATS; default that of the plane at --server)")
 	fromEnvironment(cmd, "nats")
 	a.natsCredsFlag(cmd)
@@ -155,12 +155,15 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 	if e.First > begins || e.Last+1 < seq {
 		return "", cli.Failed(cli.Conflict, "the archive in %s has events %d to %d, and not all from %d to %d: name another directory", f.archive, e.First, e.Last, begins, seq-1)
 	}
-	ar, err := archive.Open(f.archive)
+	ar, err := archive.Open(ctx, f.archive)
 	if err != nil {
 		return "", err
 	}
 	if _, _, err := ar.Verify(ctx, src.links, nil); err != nil {
 		return "", err
+	}
+	if archive.InBucket(f.archive) {
+		return f.archive, nil
 	}
 	path, err := filepath.Abs(f.archive)
 	return filepath.Base(path), err

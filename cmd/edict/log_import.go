@@ -122,13 +122,13 @@ After a crash run the same command again. The servers need nats-server 2.15.`,
 	}
 	a.outputFlag(cmd)
 	a.newPlaneFlags(cmd, &f)
-	cmd.Flags().StringVar(&from, "from", "", "directory of the archive")
+	cmd.Flags().StringVar(&from, "from", "", "`directory` of the archive, or s3://bucket/prefix")
 	cmd.Flags().BoolVar(&opt.Restored, "restored", false, "nodes may know more than the archive: event ids begin anew, and every node pulls once")
 	return cmd
 }
 
 func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from string, opt archive.ImportOptions) error {
-	ar, err := archive.Open(from)
+	ar, err := archive.Open(ctx, from)
 	if err != nil {
 		return err
 	}

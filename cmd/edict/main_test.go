@@ -38,10 +38,11 @@ func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"ends":  endsWith,
-			"plane": awaitPlane,
-			"lines": awaitLines,
-			"nats":  natsServer,
+			"ends":   endsWith,
+			"plane":  awaitPlane,
+			"lines":  awaitLines,
+			"nats":   natsServer,
+			"bucket": bucketStore,
 
 			"stored": awaitStored,
 			"report": reportState,

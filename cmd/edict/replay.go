@@ -65,7 +65,7 @@ the first fact or row that differs is printed.`,
 	a.logSourceFlags(cmd, &f.logFlags)
 	cmd.Flags().StringVar(&f.data, "data", "", "new directory for the read model (default a temporary one)")
 	cmd.Flags().StringVar(&f.from, "from", "", "checkpoint to begin with: newest, a sequence or a name (default the first event)")
-	cmd.Flags().StringVar(&f.archive, "from-archive", "", "directory of an archive that has the log")
+	cmd.Flags().StringVar(&f.archive, "from-archive", "", "`directory` of an archive that has the log, or s3://bucket/prefix")
 	cmd.Flags().Uint64Var(&f.until, "until", 0, "last sequence to fold (default the log's head)")
 	cmd.Flags().BoolVar(&f.verify, "verify", false, "compare with the plane's own read model, and name the first difference")
 	return cmd

@@ -20,7 +20,7 @@ func (a replayCommands) replayArchive(cmd *cobra.Command, f replayFlags) error {
 		}
 	}
 	ctx := cmd.Context()
-	ar, err := archive.Open(f.archive)
+	ar, err := archive.Open(ctx, f.archive)
 	if err != nil {
 		return err
 	}

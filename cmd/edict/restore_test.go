@@ -47,7 +47,7 @@ func backupThatLies(t *testing.T, n int) (backup, data string, e archive.Extent)
 }
 
 func mustOpen(t *testing.T, dir string) *archive.Archive {
-	a, err := archive.Open(dir)
+	a, err := archive.Open(t.Context(), dir)
 	require.NoError(t, err)
 	return a
 }

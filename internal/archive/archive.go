@@ -5,12 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/edictdev/edict/internal/projector"
@@ -22,9 +18,9 @@ var ErrEmpty = errors.New("there is no archive of a log: no file of it is named 
 
 // Archive is a log in files, to be read.
 type Archive struct {
-	path     string
-	segments []string // paths, by what they begin with
-	origins  []string // paths of the files of origins
+	at       place
+	segments []string // names, by what they begin with
+	origins  []string // names of the files of origins
 
 	mu     sync.Mutex
 	extent *Extent // of what was read to its end
@@ -48,37 +44,43 @@ func (e Extent) Hash() (hash [32]byte) {
 	return hash
 }
 
-// Open finds the segments of a directory, or takes a file for one. It reads none of
-// them: ErrEmpty, where there is nothing to be read.
-func Open(path string) (*Archive, error) {
-	info, err := os.Stat(path)
+// Open finds the segments of a directory, or of a bucket (s3://bucket/prefix), or takes
+// a file for one. It reads none of them: ErrEmpty, where there is nothing to be read. ctx is
+// how long a bucket is asked.
+func Open(ctx context.Context, path string) (*Archive, error) {
+	at, only, err := placeOf(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		return &Archive{path: path, segments: []string{path}}, nil
+	if only != "" {
+		return &Archive{at: at, segments: []string{only}}, nil
 	}
-	entries, err := os.ReadDir(path)
+	return find(at)
+}
+
+// find finds the segments of a place.
+func find(at place) (*Archive, error) {
+	names, err := at.names()
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{path: path}
-	for _, e := range entries { // by name
-		if _, ok := firstOf(e.Name()); ok {
-			a.segments = append(a.segments, filepath.Join(path, e.Name()))
-		} else if isOrigin(e.Name()) {
-			a.origins = append(a.origins, filepath.Join(path, e.Name()))
+	a := &Archive{at: at}
+	for _, name := range names {
+		if _, ok := firstOf(name); ok {
+			a.segments = append(a.segments, name)
+		} else if isOrigin(name) {
+			a.origins = append(a.origins, name)
 		}
 	}
 	if len(a.segments) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
+		return nil, fmt.Errorf("%s: %w", at, ErrEmpty)
 	}
 	return a, nil
 }
 
-// Only has the archive be of these files alone, which are below its directory.
+// Only has the archive be of these files alone.
 func (a *Archive) Only(names []string) {
-	other := func(path string) bool { return !slices.Contains(names, filepath.Base(path)) }
+	other := func(name string) bool { return !slices.Contains(names, name) }
 	a.segments, a.origins = slices.DeleteFunc(a.segments, other), slices.DeleteFunc(a.origins, other)
 }
 
@@ -92,8 +94,8 @@ func (a *Archive) Messages(from uint64) iter.Seq2[streams.Message, error] {
 // messages are Messages. w stands behind the event that was yielded last.
 func (a *Archive) messages(w *walk, from uint64) iter.Seq2[streams.Message, error] {
 	return func(yield func(streams.Message, error) bool) {
-		for _, path := range a.segments[a.at(from):] {
-			if err := w.segment(path, from, yield); err != nil {
+		for _, name := range a.segments[a.holding(from):] {
+			if err := w.segment(a.at, name, from, yield); err != nil {
 				if !errors.Is(err, errStopped) {
 					yield(streams.Message{}, err)
 				}
@@ -104,8 +106,8 @@ func (a *Archive) messages(w *walk, from uint64) iter.Seq2[streams.Message, erro
 	}
 }
 
-// at is the segment that has an event, by the names of the files.
-func (a *Archive) at(seq uint64) int {
+// holding is the segment that has an event, by the names of the files.
+func (a *Archive) holding(seq uint64) int {
 	for i := len(a.segments) - 1; i > 0; i-- {
 		if first, ok := firstOf(a.segments[i]); ok && first <= seq {
 			return i
@@ -118,7 +120,7 @@ func (a *Archive) at(seq uint64) int {
 func (a *Archive) note(w walk, from uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.at(from) > 0 || w.last == "" {
+	if a.holding(from) > 0 || w.last == "" {
 		return
 	}
 	a.extent = &Extent{
@@ -138,8 +140,8 @@ type walk struct {
 	chain projector.Chain
 }
 
-func (w *walk) segment(path string, from uint64, yield func(streams.Message, error) bool) error {
-	r, err := openReader(path)
+func (w *walk) segment(at place, name string, from uint64, yield func(streams.Message, error) bool) error {
+	r, err := openReader(at, name)
 	if err != nil {
 		return err
 	}
@@ -205,7 +207,7 @@ func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(
 			return e, against.Agreed(), err
 		}
 		if err := against.Reached(w.chain); err != nil {
-			return e, against.Agreed(), fmt.Errorf("%s: %w", a.path, err)
+			return e, against.Agreed(), fmt.Errorf("%s: %w", a.at, err)
 		}
 		if passed != nil && w.chain.Seq%progressEvery == 0 {
 			passed(w.chain.Seq)
@@ -227,20 +229,4 @@ func (a *Archive) Extent(ctx context.Context) (Extent, error) {
 	}
 	e, _, err := a.Verify(ctx, nil, nil)
 	return e, err
-}
-
-// clean removes what a crash left in a directory.
-func clean(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), unfinished); ok {
-			if _, ok := firstOf(name); ok || isOrigin(name) {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-			}
-		}
-	}
-	return err
 }

@@ -75,10 +75,15 @@ func fileOf(path string, most int64) (f File, err error) {
 	if most >= 0 {
 		from = io.LimitReader(r, most+1)
 	}
+	return sumOf(io.NopCloser(from))
+}
+
+// sumOf reads a file to its end, and closes it.
+func sumOf(r io.ReadCloser) (f File, err error) {
 	h := sha256.New()
-	f.Bytes, err = io.Copy(h, from)
+	f.Bytes, err = io.Copy(h, r)
 	f.SHA256 = hex.EncodeToString(h.Sum(nil))
-	return f, err
+	return f, errors.Join(err, r.Close())
 }
 
 // openRegular opens a file to be read. A pipe would wait for who writes to it, and a
@@ -127,23 +132,23 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if b.paths[want.Name], err = find(dir, want); err != nil {
+		if b.paths[want.Name], err = locate(dir, want); err != nil {
 			return nil, err
 		}
 		if filepath.Dir(want.Name) == BackupLog {
 			segments = append(segments, filepath.Base(want.Name))
 		}
 	}
-	if b.Archive, err = Open(filepath.Join(dir, BackupLog)); err != nil {
+	if b.Archive, err = Open(ctx, filepath.Join(dir, BackupLog)); err != nil {
 		return nil, err
 	}
 	b.Archive.Only(segments)
 	return b, b.proveArchive(ctx)
 }
 
-// find is where a file is that the manifest names. One that a backup wrote which was cut
+// locate is where a file is that the manifest names. One that a backup wrote which was cut
 // off, or goes on, may not have its place yet.
-func find(dir string, want File) (string, error) {
+func locate(dir string, want File) (string, error) {
 	path := filepath.Join(dir, filepath.FromSlash(want.Name))
 	have, err := fileOf(path, max(want.Bytes, 0))
 	if have.Name = want.Name; err == nil && have == want {

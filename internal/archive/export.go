@@ -27,7 +27,7 @@ type Log interface {
 
 // ExportOptions has one field that must be set: Dir.
 type ExportOptions struct {
-	Dir    string         // made when absent
+	Dir    string         // made when absent, or s3://bucket/prefix
 	From   uint64         // the first event of a new archive; 0: the log's first
 	Until  uint64         // the last event; 0: the log's last, as the export begins
 	Backup bool           // event ids begin anew in what is made of it: what they count from now need not be in it
@@ -49,15 +49,19 @@ var ErrExporting = errors.New("another export writes there: wait until it has en
 // crash leaves what was whole, and the next export goes on. An archive with another
 // past than the log's is refused: *FaultError, *streams.DamagedError.
 func Export(ctx context.Context, log Log, opt ExportOptions) (Extent, error) {
-	release, err := lock(opt.Dir, ErrExporting)
+	at, only, err := placeOf(ctx, opt.Dir)
+	if err != nil {
+		return Extent{}, err
+	}
+	if only != "" {
+		return Extent{}, fmt.Errorf("%s is one segment of an archive: name the archive", opt.Dir)
+	}
+	release, err := at.lock(ErrExporting)
 	if err != nil {
 		return Extent{}, err
 	}
 	defer release()
-	if err := clean(opt.Dir); err != nil {
-		return Extent{}, err
-	}
-	x := export{log: log, opt: opt}
+	x := export{log: log, opt: opt, at: at}
 	if err := x.find(ctx); err != nil {
 		return Extent{}, err
 	}
@@ -67,7 +71,7 @@ func Export(ctx context.Context, log Log, opt ExportOptions) (Extent, error) {
 			return Extent{}, err
 		}
 	}
-	a, err := Open(opt.Dir)
+	a, err := find(at)
 	if err != nil {
 		return Extent{}, err
 	}
@@ -78,6 +82,7 @@ func Export(ctx context.Context, log Log, opt ExportOptions) (Extent, error) {
 type export struct {
 	log    Log
 	opt    ExportOptions
+	at     place
 	writer writer
 	chain  projector.Chain // before the first event that is read
 	next   uint64          // the first event that is written
@@ -103,7 +108,7 @@ func (x *export) find(ctx context.Context) error {
 	}
 	x.next = max(x.opt.From, x.chain.Seq+1)
 	x.writer = writer{
-		dir: x.opt.Dir, events: segmentEvents, bytes: segmentBytes,
+		at: x.at, events: segmentEvents, bytes: segmentBytes,
 		header: Header{Log: x.log.ID(), Base: x.log.Base(), Partitions: x.log.Partitions(), Begins: x.log.First()},
 	}
 	if x.opt.events > 0 {
@@ -112,7 +117,7 @@ func (x *export) find(ctx context.Context) error {
 	if x.opt.bytes > 0 {
 		x.writer.bytes = x.opt.bytes
 	}
-	a, err := Open(x.opt.Dir)
+	a, err := find(x.at)
 	switch {
 	case errors.Is(err, ErrEmpty), errors.Is(err, fs.ErrNotExist):
 		if err := x.bounded(state); err != nil {
@@ -140,7 +145,7 @@ func (x *export) bounded(state streams.State) error {
 // goOn begins behind the last segment, if the log's past is the archive's.
 func (x *export) goOn(ctx context.Context, a *Archive) error {
 	last := a.segments[len(a.segments)-1]
-	r, err := openReader(last)
+	r, err := openReader(x.at, last)
 	if err != nil {
 		return err
 	}
@@ -224,12 +229,12 @@ func (x *export) take(m streams.Message) error {
 // tail is the extent as the first segment's header and the last one's trailer say,
 // without what lies between them.
 func (a *Archive) tail() (e Extent, err error) {
-	first, err := openReader(a.segments[0])
+	first, err := openReader(a.at, a.segments[0])
 	if err != nil {
 		return e, err
 	}
 	defer first.close()
-	last := &Archive{path: a.path, segments: a.segments[len(a.segments)-1:]}
+	last := &Archive{at: a.at, segments: a.segments[len(a.segments)-1:]}
 	if e, err = last.Extent(context.Background()); err == nil {
 		e.First, e.Segments = first.header.First, len(a.segments)
 	}

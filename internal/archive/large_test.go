@@ -18,7 +18,7 @@ import (
 // than the first of them.
 func TestAnArchiveIsReadEventByEvent(t *testing.T) {
 	const events, size = 32, 128 << 10
-	w := writer{dir: t.TempDir(), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: segmentEvents, bytes: segmentBytes}
+	w := writer{at: directory(t.TempDir()), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: segmentEvents, bytes: segmentBytes}
 	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	for i := range uint64(events) {
 		m := message(i + 1)
@@ -27,7 +27,7 @@ func TestAnArchiveIsReadEventByEvent(t *testing.T) {
 	}
 	require.NoError(t, w.end())
 	n, heap := 0, []uint64(nil)
-	for m, err := range opened(t, w.dir).Messages(0) {
+	for m, err := range opened(t, string(w.at.(directory))).Messages(0) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(body, m.Body))
 		if n++; n%8 == 0 {

@@ -1,18 +1,17 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -47,20 +46,20 @@ func (a *Archive) Origin() (o streams.Origin, ok bool, err error) {
 	if err != nil || h.First == h.Begins {
 		return o, false, err
 	}
-	path := a.beside(h.First, suffixDocument)
-	if path == "" || a.beside(h.First, suffixObject) == "" {
+	name := originName(h.First, suffixDocument)
+	if !a.has(name) || !a.has(originName(h.First, suffixObject)) {
 		return o, false, nil
 	}
-	text, err := readBounded(path, maxDocument)
+	text, err := a.readBounded(name, maxDocument)
 	if err != nil {
 		return o, false, err
 	}
 	if o, err = streams.ParseOrigin(h.Log, text); err != nil {
-		return o, false, &FaultError{File: filepath.Base(path), Detail: err.Error()}
+		return o, false, &FaultError{File: name, Detail: err.Error()}
 	}
 	before, err := readHash(h.Chain)
 	if err == nil && (o.Seq != h.First || o.Before != before) {
-		err = &FaultError{File: filepath.Base(path), Detail: fmt.Sprintf("it is of event %d with chain hash %x before it, the archive begins at %d with %x", o.Seq, o.Before[:8], h.First, before[:8])}
+		err = &FaultError{File: name, Detail: fmt.Sprintf("it is of event %d with chain hash %x before it, the archive begins at %d with %x", o.Seq, o.Before[:8], h.First, before[:8])}
 	}
 	return o, err == nil, err
 }
@@ -71,7 +70,7 @@ func (a *Archive) OriginObject() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openRegular(a.beside(h.First, suffixObject))
+	return a.at.open(originName(h.First, suffixObject))
 }
 
 // proveOrigin compares the object of the archive's origin with what the document says.
@@ -88,17 +87,21 @@ func (a *Archive) proveOrigin() error {
 	if err := json.Unmarshal(o.Document, &d); err != nil {
 		return err
 	}
-	path := a.beside(o.Seq, suffixObject)
-	f, err := fileOf(path, -1)
+	name := originName(o.Seq, suffixObject)
+	r, err := a.at.open(name)
+	if err != nil {
+		return err
+	}
+	f, err := sumOf(r)
 	if err == nil && f.SHA256 != d.Payload.SHA256 {
-		err = &FaultError{File: filepath.Base(path), Detail: fmt.Sprintf("it has SHA-256 %.16s, the document of the origin says %.16s", f.SHA256, d.Payload.SHA256)}
+		err = &FaultError{File: name, Detail: fmt.Sprintf("it has SHA-256 %.16s, the document of the origin says %.16s", f.SHA256, d.Payload.SHA256)}
 	}
 	return err
 }
 
 // head is the header of the first segment.
 func (a *Archive) head() (Header, error) {
-	r, err := openReader(a.segments[0])
+	r, err := openReader(a.at, a.segments[0])
 	if err != nil {
 		return Header{}, err
 	}
@@ -106,25 +109,18 @@ func (a *Archive) head() (Header, error) {
 	return r.header, nil
 }
 
-// beside is where the file of an origin is; "": the archive has none.
-func (a *Archive) beside(seq uint64, suffix string) string {
-	for _, path := range a.origins {
-		if filepath.Base(path) == originName(seq, suffix) {
-			return path
-		}
-	}
-	return ""
-}
+// has reports whether the archive has the file of an origin.
+func (a *Archive) has(name string) bool { return slices.Contains(a.origins, name) }
 
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := openRegular(path)
+func (a *Archive) readBounded(name string, most int64) ([]byte, error) {
+	f, err := a.at.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = &FaultError{File: filepath.Base(path), Detail: fmt.Sprintf("it is larger than %d bytes", most)}
+		err = &FaultError{File: name, Detail: fmt.Sprintf("it is larger than %d bytes", most)}
 	}
 	return text, err
 }
@@ -136,30 +132,29 @@ func (x *export) carryOrigin(ctx context.Context, first uint64) error {
 	if !ok || x.opt.Origin == nil || o.Seq != first || o.Seq == x.log.First() {
 		return nil
 	}
-	path := filepath.Join(x.opt.Dir, originName(o.Seq, suffixDocument))
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	document := originName(o.Seq, suffixDocument)
+	if names, err := x.at.names(); err != nil || slices.Contains(names, document) {
 		return err
 	}
 	r, err := x.opt.Origin(ctx, o)
 	if err != nil {
 		return fmt.Errorf("read the origin of the log: %w", err)
 	}
-	err = writeWhole(filepath.Join(x.opt.Dir, originName(o.Seq, suffixObject)), r)
+	err = store(x.at, originName(o.Seq, suffixObject), r)
 	if err = errors.Join(err, r.Close()); err != nil {
 		return fmt.Errorf("write the origin of the log: %w", err)
 	}
-	return artifact.WriteFile(path, o.Document, 0o600)
+	return store(x.at, document, bytes.NewReader(o.Document))
 }
 
-// writeWhole writes a file under its name once all of it is on the disk.
-func writeWhole(path string, from io.Reader) error {
-	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// store gives a place a file, whole or not at all.
+func store(at place, name string, from io.Reader) error {
+	f, err := at.create(name)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, from)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if _, err := io.Copy(f, from); err != nil {
+		return errors.Join(err, f.drop())
 	}
-	return errors.Join(os.Rename(f.Name(), path), artifact.SyncDir(filepath.Dir(path)))
+	return f.keep()
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -43,12 +42,12 @@ type reader struct {
 }
 
 // openReader opens a file and reads its header.
-func openReader(path string) (*reader, error) {
-	f, err := openRegular(path)
+func openReader(at place, name string) (*reader, error) {
+	f, err := at.open(name)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(filepath.Base(path), f)
+	r, err := newReader(name, f)
 	if err != nil {
 		f.Close()
 		return nil, err

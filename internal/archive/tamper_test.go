@@ -162,11 +162,11 @@ func TestALinkOfAnOlderReleaseAgrees(t *testing.T) {
 // says one thing in one way.
 func FuzzReader(f *testing.F) {
 	var plain, packed bytes.Buffer
-	w := writer{dir: f.TempDir(), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: 3, bytes: segmentBytes}
+	w := writer{at: directory(f.TempDir()), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: 3, bytes: segmentBytes}
 	for i := range uint64(3) {
 		require.NoError(f, w.add(message(i+1)))
 	}
-	path := filepath.Join(w.dir, segmentName(1))
+	path := filepath.Join(string(w.at.(directory)), segmentName(1))
 	text, err := os.ReadFile(path)
 	require.NoError(f, err)
 	packed.Write(text)

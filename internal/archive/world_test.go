@@ -114,7 +114,7 @@ func (p *plane) export(dir string) Extent {
 
 func opened(t testing.TB, dir string) *Archive {
 	t.Helper()
-	a, err := Open(dir)
+	a, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	return a
 }

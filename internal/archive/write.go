@@ -44,6 +44,9 @@ func lock(dir string, busy error) (release func(), err error) {
 
 // noPlane refuses a directory whose keys no backup wrote: they may be the only ones.
 func noPlane(dir string) error {
+	if InBucket(dir) {
+		return fmt.Errorf("%s: a backup is a directory: edict log export writes an archive of the log into a bucket", dir)
+	}
 	if _, err := os.Lstat(filepath.Join(dir, manifestName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -87,19 +90,19 @@ func WriteBackup(dir string, m Manifest, parts map[string][]byte) (Manifest, err
 // segmentsOf lists the segments of the backup's log. What the manifest before said of
 // them still holds: one that changed since is not declared to be sound.
 func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) {
-	a, err := Open(filepath.Join(dir, BackupLog))
+	a, err := find(directory(filepath.Join(dir, BackupLog)))
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Concat(a.segments, a.origins) {
-		if first, _ := firstOf(path); first > log.Last { // of who exported further meanwhile
+	for _, name := range slices.Concat(a.segments, a.origins) {
+		if first, _ := firstOf(name); first > log.Last { // of who exported further meanwhile
 			continue
 		}
-		f, err := fileOf(path, -1)
+		f, err := fileOf(filepath.Join(dir, BackupLog, name), -1)
 		if err != nil {
 			return nil, err
 		}
-		f.Name = BackupLog + "/" + filepath.Base(path)
+		f.Name = BackupLog + "/" + name
 		files = append(files, f)
 	}
 	for _, was := range old.Files {

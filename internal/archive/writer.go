@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/edictdev/edict/artifact"
-	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -26,16 +22,15 @@ const (
 // unfinished is what the name of a segment ends in that is being written.
 const unfinished = ".part"
 
-// writer appends segments to a directory. A crash leaves whole ones, and at most
-// one file that no reader looks at.
+// writer appends segments to a place. A crash leaves whole ones.
 type writer struct {
-	dir    string
+	at     place
 	header Header // of the next segment, but for its First and Chain
 	events int    // at which a segment ends
 	bytes  int
 
 	chain projector.Chain
-	file  *os.File // nil: no segment is begun
+	file  part // nil: no segment is begun
 	z     *zstd.Encoder
 	sum   hash.Hash
 	first uint64
@@ -63,8 +58,7 @@ func (w *writer) add(m streams.Message) error {
 
 func (w *writer) begin() (err error) {
 	w.first, w.size = w.chain.Seq+1, 0
-	name := filepath.Join(w.dir, segmentName(w.first)+unfinished)
-	if w.file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
+	if w.file, err = w.at.create(segmentName(w.first)); err != nil {
 		return err
 	}
 	if w.z, err = zstd.NewWriter(w.file, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true)); err != nil {
@@ -80,12 +74,12 @@ func (w *writer) put(line []byte) error {
 	w.size += len(line)
 	w.sum.Write(line)
 	if _, err := w.z.Write(line); err != nil {
-		return fmt.Errorf("write %s: %w", w.file.Name(), err)
+		return fmt.Errorf("write %s: %w", segmentName(w.first), err)
 	}
 	return nil
 }
 
-// end makes the segment that was begun a whole one, on the disk under its name.
+// end makes the segment that was begun a whole one, under its name.
 func (w *writer) end() error {
 	if w.file == nil {
 		return nil
@@ -97,13 +91,11 @@ func (w *writer) end() error {
 	_, err := w.z.Write(appendLine(nil, t))
 	f := w.file
 	w.file = nil
-	if err = errors.Join(err, w.z.Close(), f.Sync(), f.Close()); err == nil {
-		fault.Pass(fault.ArchiveBefore)
-		err = errors.Join(os.Rename(f.Name(), filepath.Join(w.dir, segmentName(w.first))), artifact.SyncDir(w.dir))
-		fault.Pass(fault.ArchiveAfter)
+	if err = errors.Join(err, w.z.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", segmentName(w.first), err), f.drop())
 	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", f.Name(), err), os.Remove(f.Name()))
+	if err = f.keep(); err != nil {
+		return fmt.Errorf("write %s: %w", segmentName(w.first), err)
 	}
 	return nil
 }
@@ -111,7 +103,7 @@ func (w *writer) end() error {
 // abandon leaves the segments that are whole.
 func (w *writer) abandon() {
 	if w.file != nil {
-		_ = errors.Join(w.z.Close(), w.file.Close(), os.Remove(w.file.Name())) // what stays nobody reads
+		_ = errors.Join(w.z.Close(), w.file.drop()) // what stays nobody reads
 		w.file = nil
 	}
 }
