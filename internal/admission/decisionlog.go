@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -183,6 +184,8 @@ func (l *DecisionLog) write(ctx context.Context, q queued) {
 		if n == streams.MaxDecisions || bytes > writeBytes {
 			break
 		}
+		// Requests that come meanwhile go first, where there is one core for all.
+		runtime.Gosched()
 		select {
 		case q = <-l.queue:
 			continue

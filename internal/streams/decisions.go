@@ -94,8 +94,9 @@ func (d *Decisions) MaxDecision() int {
 	return d.c.MaxPayload() - around
 }
 
-// MaxDecisions is how many are written together.
-const MaxDecisions = 500
+// MaxDecisions is how many are written together: enough to share a write of the disk, and few
+// enough that requests do not wait behind what stores them.
+const MaxDecisions = 128
 
 // Write stores decisions, at most MaxDecisions, together or not at all. While
 // the server takes none it tries again until ctx ends. ErrUnknown: they may be
