@@ -133,7 +133,6 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 	small := &process{
 		t: t, bin: confined(t, procs), data: t.TempDir(), http: anyPort, nats: c.url, where: first.where,
 		args: []string{"--name", "small"},
-		env:  []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", limit/mib*1600/2048)}, // of its memory as much as the manifest gives
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -10,11 +10,13 @@ import (
 
 // A burst, such as a fleet being registered, leaves several times the memory
 // that the plane needs at rest, and the runtime is slow to give it back. gcTuner
-// bounds it with a soft limit that follows what is in use, collects seldom
-// below that limit, and gives memory back once things are quiet.
+// bounds it with a soft limit that follows what is in use and stays within the
+// process's control group, collects seldom below that limit, and gives memory
+// back once things are quiet.
 type gcTuner struct {
 	every   time.Duration
 	read    func() heap
+	room    func() int64 // what a control group leaves to the collector, in bytes; 0: there is no bound
 	limit   func(int64) int64
 	release func()
 
@@ -57,7 +59,7 @@ func keepThrifty(ctx context.Context) {
 		return
 	}
 	debug.SetGCPercent(seldom)
-	t := gcTuner{every: time.Second, read: readHeap, limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
+	t := gcTuner{every: time.Second, read: readHeap, room: roomInGroup(), limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
 	t.run(ctx)
 }
 
@@ -77,7 +79,11 @@ func (t *gcTuner) look() {
 	h := t.read()
 	// Without what is beside the heap the limit of a plane with very many streams would
 	// leave no room for garbage: one collection would follow the other.
-	t.limit(max(leastLimit, int64(h.live+h.live*3/4+h.beside)))
+	limit := max(leastLimit, int64(h.live+h.live*3/4+h.beside))
+	if room := t.room(); room > 0 {
+		limit = min(limit, room)
+	}
+	t.limit(limit)
 	grown := h.allocated - t.last
 	t.last = h.allocated
 	if grown >= quietBytes {

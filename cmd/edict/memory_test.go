@@ -13,6 +13,7 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	released := 0
 	m := gcTuner{
 		read:    func() heap { return h },
+		room:    func() int64 { return 0 },
 		limit:   func(n int64) int64 { limits = append(limits, n); return 0 },
 		release: func() { released++ },
 		given:   len(rests),
@@ -71,6 +72,7 @@ func TestMemoryIsNotGivenBackAtEachTurn(t *testing.T) {
 	released := 0
 	m := gcTuner{
 		read:    func() heap { return heap{allocated: allocated} },
+		room:    func() int64 { return 0 },
 		limit:   func(int64) int64 { return 0 },
 		release: func() { released++ },
 		given:   len(rests),
@@ -80,4 +82,24 @@ func TestMemoryIsNotGivenBackAtEachTurn(t *testing.T) {
 		m.look()
 	}
 	require.LessOrEqual(t, released, 4)
+}
+
+func TestMemoryStaysWithinTheControlGroup(t *testing.T) {
+	var limits []int64
+	var others int64
+	m := gcTuner{
+		read:    func() heap { return heap{live: 100 << 20} },
+		room:    func() int64 { return roomBeside(256<<20, others) },
+		limit:   func(n int64) int64 { limits = append(limits, n); return 0 },
+		release: func() {},
+		given:   len(rests),
+	}
+	m.look()
+	require.Equal(t, int64(256<<20)-(256<<20)/10, limits[0], "not the limit of a plane that has the machine")
+	others = 64 << 20
+	m.look()
+	require.Equal(t, limits[0]-(64<<20), limits[1], "less what the store takes")
+	others = 250 << 20
+	m.look()
+	require.Equal(t, int64(64<<20), limits[2], "and still enough to work")
 }
