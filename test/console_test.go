@@ -21,6 +21,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/demodata"
 	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/issuer"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
@@ -35,8 +36,9 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	browser := aBrowser(t, root)
-	p := guardedPlane(t, "--decision-log", "--rate", "0")
-	w := &shownWorld{process: p}
+	i := issuer.New(t).ByName()
+	p := guardedPlane(t, "--decision-log", "--rate", "0", "--oidc-issuer", i.URL, "--oidc-audience", i.ClientID)
+	w := &shownWorld{process: p, issuer: i}
 	w.seed()
 	w.drive(filepath.Join(root, "ui"), browser)
 }
@@ -68,6 +70,7 @@ type shownWorld struct {
 	policy     string // id of shop-app-to-db
 	guest      string // token of who may see one project
 	guestToken string // that token's id
+	issuer     *issuer.Issuer
 }
 
 const (
@@ -113,6 +116,8 @@ func (w *shownWorld) seed() {
 	at := slices.IndexFunc(page.Items, func(p struct{ ID, Slug string }) bool { return p.Slug == "shop-app-to-db" })
 	w.policy = page.Items[at].ID
 
+	w.do("PUT", "/v1/access/principals/ana", map[string]any{"kind": "person", "oidc": []any{map[string]string{"issuer": w.issuer.URL, "subject": w.issuer.Subject}}}, 200)
+	w.ok("access", "grant", "ana", "project:"+defaultProject+"#read")
 	w.guest = strings.TrimSpace(w.ok("access", "token", "create", "guest"))
 	w.ok("access", "grant", "guest", "project:"+guestProject+"#read", "project:"+guestProject+"#operator")
 	w.do("PUT", "/v1/projects/"+guestProject+"/nodes/guest-1", json.RawMessage(`{"labels":{"role":"guest"},"addresses":["192.0.2.1"]}`), 201)
@@ -164,7 +169,7 @@ func (w *shownWorld) drive(dir, browser string) {
 	given := map[string]any{
 		"base": "http://" + w.http, "browser": browser, "long": *consoleLong, "shots": *consoleShots, "token": w.token,
 		"policy": w.policy, "node": "db-prod-eua-0059", "peer": "app-prod-eua-0042", "guestProject": guestProject, "guestToken": w.guest,
-		"link": w.link(w.token),
+		"link": w.link(w.token), "issuer": w.issuer.URL,
 	}
 	text, err := json.Marshal(given)
 	require.NoError(t, err)

@@ -25,3 +25,10 @@ func (c *Client) SessionLink(ctx context.Context) (resource.SessionLink, error) 
 	_, err := c.do(ctx, request{method: http.MethodPost, path: []string{"v1", "session-links"}}, &out)
 	return out, err
 }
+
+// SignIn says where people sign in to the console.
+func (c *Client) SignIn(ctx context.Context) (resource.SignIn, error) {
+	var out resource.SignIn
+	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "session"}}, &out)
+	return out, err
+}

@@ -17,3 +17,9 @@ type SessionCode struct {
 type Session struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"When it is over; absent where access is not configured, and none is needed."`
 }
+
+// SignIn is where people sign in.
+type SignIn struct {
+	Issuer string `json:"issuer,omitempty" doc:"The OpenID Connect issuer; absent where nobody signs in with a browser."`
+	Path   string `json:"path,omitempty" doc:"Where a browser goes to sign in; absent likewise."`
+}

@@ -19,6 +19,8 @@ func accessFlags(cmd *cobra.Command, o *listener.Options) {
 	f.StringVar(&o.Workload, "spiffe-socket", "", "`address` of a SPIFFE Workload API, unix:///path, in place of these three: its certificate, and clients of its trust domain")
 	f.StringVar(&o.Issuer, "oidc-issuer", "", "`URL` of an OpenID Connect issuer whose identity tokens are believed")
 	f.StringVar(&o.Audience, "oidc-audience", "", "audience that they must be for")
+	f.StringVar(&o.Secret, "oidc-client-secret", "", "`file` with the secret of the issuer's client whose id is --oidc-audience, by which people sign in to the console (default: a public client)")
+	f.StringVar(&o.Console, "console-url", "", "`URL` by which browsers reach the plane, to which the issuer sends them back (default the one that each asked)")
 	f.StringVar(&o.Admin, "admin", "", "address of operators' routes, of the plane and its metrics (default with the rest; 127.0.0.1:8081 when --http leaves loopback)")
 	f.IntVar(&o.Rate, "rate", 200, "requests a second that each principal may send, twice as many at once; 0: any number")
 	f.BoolVar(&o.Insecure, "insecure", false, "leave loopback without --access or without TLS; anybody there may read or write everything")
@@ -42,6 +44,8 @@ func completeAccess(cmd *cobra.Command, o *listener.Options) error {
 		return cli.Usage(cmd, "--client-ca needs --tls-cert, --tls-key and --access")
 	case (o.Issuer == "") != (o.Audience == ""):
 		return cli.Usage(cmd, "--oidc-issuer and --oidc-audience go together: tokens for others are not for this plane")
+	case o.Issuer == "" && (o.Secret != "" || o.Console != ""):
+		return cli.Usage(cmd, "--oidc-client-secret and --console-url are for people who sign in at an issuer: they need --oidc-issuer")
 	case o.Issuer != "" && o.File == "":
 		return cli.Usage(cmd, "--oidc-issuer needs --access")
 	case o.Rate < 0:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 	"golang.org/x/time/rate"
 
 	"github.com/edictdev/edict/policy"
@@ -45,8 +46,12 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // OIDC believes the identity tokens of one issuer for one audience.
 type OIDC struct {
-	verifier *oidc.IDTokenVerifier
-	client   *http.Client
+	verifier  *oidc.IDTokenVerifier
+	client    *http.Client
+	transport http.RoundTripper // of client, asked as often as one likes
+	endpoint  oauth2.Endpoint   // where people sign in
+
+	issuer, audience string
 }
 
 // NewIssuer asks the issuer where its keys are. Its tokens must name it, the
@@ -62,7 +67,8 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if careful.Transport == nil {
 		careful.Transport = http.DefaultTransport
 	}
-	careful.Transport = &seldom{careful.Transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
+	transport := careful.Transport
+	careful.Transport = &seldom{transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
 	client = &careful
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
 	if err != nil {
@@ -70,7 +76,7 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	}
 	return &OIDC{
 		verifier: provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), client), &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
-		client:   client,
+		client:   client, transport: transport, endpoint: provider.Endpoint(), issuer: issuer, audience: audience,
 	}, nil
 }
 

@@ -86,6 +86,9 @@ func NewSessions(secret []byte, clock func() time.Time) (*Sessions, error) {
 // Cookie is the name of the cookie that has a session.
 func (s *Sessions) Cookie() string { return s.name }
 
+// Kept is the name of the cookie of who is on the way to the issuer.
+func (s *Sessions) Kept() string { return s.name + "_sign_in" }
+
 // Link is a code that opens one session with c. ends is when c is over, zero when that is
 // not known; until is when the code is.
 func (s *Sessions) Link(c Credentials, ends time.Time) (code string, until time.Time, err error) {
@@ -119,29 +122,61 @@ func (s *Sessions) Open(code string) (text string, until time.Time, err error) {
 	if !ok || !s.clock().Before(l.until) {
 		return "", until, ErrNoLink
 	}
-	body, err := json.Marshal(l.session)
+	text, err = s.sealed(l.session, s.Cookie())
+	return text, l.session.Until, err
+}
+
+// Lend is a session with c, of who signed in. ends is when c is over.
+func (s *Sessions) Lend(c Credentials, ends time.Time) (text string, until time.Time, err error) {
+	until = s.clock().Add(SessionLife)
+	if ends.Before(until) {
+		until = ends
+	}
+	text, err = s.sealed(session{c.Bearer, c.SPIFFE, until}, s.Cookie())
+	return text, until, err
+}
+
+// Keep is what a browser keeps while its user signs in elsewhere.
+func (s *Sessions) Keep(a Attempt) (text string, err error) { return s.sealed(a, s.Kept()) }
+
+// Attempt is what a browser kept.
+func (s *Sessions) Attempt(text string) (a Attempt, err error) {
+	if err := s.open(text, s.Kept(), &a); err != nil || !s.clock().Before(a.Until) {
+		return Attempt{}, ErrSignInOver
+	}
+	return a, nil
+}
+
+// sealed is a value as a browser keeps it under the name of a cookie. One that is kept
+// under another name is none.
+func (s *Sessions) sealed(v any, name string) (string, error) {
+	body, err := json.Marshal(v)
 	if err != nil {
-		return "", until, fmt.Errorf("seal a session: %w", err)
+		return "", fmt.Errorf("seal %s: %w", name, err)
 	}
-	text = base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, body, []byte(s.name)))
+	text := base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, body, []byte(name)))
 	if len(text) > maxSession {
-		return "", until, ErrSessionTooLong
+		return "", ErrSessionTooLong
 	}
-	return text, l.session.Until, nil
+	return text, nil
+}
+
+func (s *Sessions) open(text, name string, into any) error {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	body, err := s.seal.Open(nil, nil, sealed, []byte(name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
 }
 
 // Read is what a session lends, and until when.
 func (s *Sessions) Read(text string) (c Credentials, until time.Time, err error) {
-	sealed, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return c, until, ErrSessionOver
-	}
-	body, err := s.seal.Open(nil, nil, sealed, []byte(s.name))
-	if err != nil {
-		return c, until, ErrSessionOver
-	}
 	var of session
-	if json.Unmarshal(body, &of) != nil || !s.clock().Before(of.Until) {
+	if s.open(text, s.Cookie(), &of) != nil || !s.clock().Before(of.Until) {
 		return c, until, ErrSessionOver
 	}
 	return Credentials{Bearer: of.Bearer, SPIFFE: of.SPIFFE}, of.Until, nil

@@ -134,7 +134,7 @@ func (a *authorizer) credentials(r *http.Request) (c access.Credentials, ends ti
 		return c, ends, nil
 	}
 	if c, ends, err = a.sessions.Read(cookie.Value); err != nil {
-		return c, ends, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v; run edict ui again", err)
+		return c, ends, problem(http.StatusUnauthorized, CodeUnauthenticated, "%v; run edict ui again, or sign in", err)
 	}
 	return c, ends, nil
 }
@@ -193,6 +193,7 @@ func accessCodes() map[string]meaning {
 		CodeProjectNotFound:    {http.StatusNotFound, "the principal sees no such project"},
 		CodeTooManyRequests:    {http.StatusTooManyRequests, "the principal sends more requests than it may"},
 		CodeInvalidSessionCode: {http.StatusUnprocessableEntity, "the code opens no session: it was used, is older than a minute, or is another worker's"},
+		CodeNoSignIn:           {http.StatusNotFound, "people sign in to the console nowhere: no issuer is configured"},
 		CodeTooManyFailures:    {http.StatusTooManyRequests, "too many credentials that are not known came from the address"},
 	}
 }

@@ -31,6 +31,7 @@ type handlers struct {
 	principals  *principalHandlers
 	projects    *projectHandlers
 	sessions    *sessionHandlers
+	signIns     *signInHandlers
 	audit       *auditHandlers
 	decisions   *decisionHandlers
 	events      *logEventHandlers
@@ -77,6 +78,7 @@ func (h *handlers) routes() []Route {
 		h.principals.routes(),
 		h.projects.routes(),
 		h.sessions.routes(),
+		h.signIns.routes(),
 		h.audit.routes(),
 		h.decisions.routes(),
 		h.events.routes(),
@@ -168,6 +170,7 @@ func (h *handlers) operate(d Deps, u useCases) {
 	h.principals = &principalHandlers{model: d.Model, reads: u.reads, writes: u.writes, access: d.Access}
 	h.projects = &projectHandlers{model: d.Model, writes: u.writes, clock: d.Clock}
 	h.sessions = &sessionHandlers{u.auth}
+	h.signIns = &signInHandlers{sessionHandlers: h.sessions, signIn: d.SignIn, log: d.Trace}
 	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt}
 	h.events = &logEventHandlers{model: d.Model, views: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event}

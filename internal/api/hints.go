@@ -68,7 +68,7 @@ func hints() map[string]hint {
 	all := map[string]hint{}
 	for _, part := range []map[string]hint{
 		ruleHints(), draftHints(), policyHints(), nodeHints(), stateHints(), eventHints(), signatureHints(), payloadHints(), datapathHints(), planeHints(), shareHints(), keyHints(),
-		convergenceHints(), recoveryHints(), artifactHints(), releaseHints(), admissionHints(), admissionPolicyHints(), alphaHints(), accessHints(), projectHints(), principalHints(), registerHints(), problemHints(),
+		convergenceHints(), recoveryHints(), artifactHints(), releaseHints(), admissionHints(), admissionPolicyHints(), alphaHints(), accessHints(), signInHints(), projectHints(), principalHints(), registerHints(), problemHints(),
 	} {
 		for name, h := range part {
 			all[name] = h

@@ -14,7 +14,7 @@ const CodeUnknownParameter = "unknown_parameter"
 // checkParameters refuses a query that the route does not know whole: a filter or a
 // condition that is misspelt must not count as none.
 func (c *call) checkParameters() error {
-	if c.r.URL.RawQuery == "" || c.route.Method == "" { // no route
+	if c.r.URL.RawQuery == "" || c.route.Method == "" || c.route.foreign { // no route
 		return nil
 	}
 	q, err := url.ParseQuery(c.r.URL.RawQuery)

@@ -50,6 +50,8 @@ type Route struct {
 	// early routes answer before the fold has passed what the log held when the
 	// worker started: what they say is not of the read model, or says how far that is.
 	early bool
+	// foreign routes are asked by who adds parameters of their own, which are not read.
+	foreign bool
 	// byRelations streams show what the relations allow that whoever asks had when the
 	// stream began: it ends when those change.
 	byRelations bool

@@ -127,6 +127,9 @@ func (p *realPlane) openAndCloseSession(t *testing.T) {
 	_, err = p.OpenSession(t.Context(), "none")
 	require.NoError(t, err)
 	require.NoError(t, p.CloseSession(t.Context()))
+	where, err := p.SignIn(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, where.Issuer)
 }
 
 // TestAConsoleAtEitherAddressKnowsWhoItIs: where operators' routes have an address of their

@@ -42,6 +42,9 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	names := strings.NewReplacer("{project}", project, "{policy}", project, "{revision}", project, "{node}", "n", "{admission}", "a", "{principal}", "a", "{kind}", "k", "{name}", "n", "{key}", "k", "{seq}", "1")
 	asked := 0
 	for _, r := range api.Routes() {
+		if r.ID == "endSignIn" {
+			continue // issuers send browsers back with what they like
+		}
 		path := names.Replace(r.Pattern)
 		require.NotContains(t, path, "{")
 		for _, query := range []string{"bogus=1", "%zz"} {

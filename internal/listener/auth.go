@@ -3,7 +3,10 @@ package listener
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +23,8 @@ type Options struct {
 	File     string          // principals, as access.ReadFile has them; empty: access is not configured
 	Issuer   string          // URL of an OpenID Connect issuer whose identity tokens are believed; empty: none
 	Audience string          // that its tokens must be for
+	Secret   string          // file with the secret of the client whose id is Audience; empty: a public client
+	Console  string          // URL by which browsers find the plane; empty: as each looked for it
 	Rate     int             // requests a second of each principal; 0: any number
 	TLS      access.TLSFiles // of every listener; Cert empty: none
 	Workload string          // address of a SPIFFE Workload API that gives the certificate in place of TLS; empty: none
@@ -66,6 +71,7 @@ type Auth struct {
 	tls      *tls.Config
 	close    func()
 	registry atomic.Pointer[access.Registry] // nil: not open yet, or access is not configured
+	signIn   *access.SignIn                  // nil: there is no issuer, or it only has keys
 }
 
 // Load reads what the listeners need, before anything is changed. Its errors
@@ -121,14 +127,42 @@ func (a *Auth) Open(ctx context.Context, model access.Model, failures *access.Fa
 	}
 	opt := access.Options{File: a.file, Failures: failures, Spent: exceeded}
 	if a.opt.Issuer != "" {
-		if opt.Issuer, err = access.NewIssuer(ctx, a.opt.Issuer, a.opt.Audience, nil); err != nil {
+		issuer, err := access.NewIssuer(ctx, a.opt.Issuer, a.opt.Audience, nil)
+		if err != nil {
 			return nil, &datadir.UnusableError{What: "--oidc-issuer", Err: err}
 		}
+		if err := a.offerSignIn(issuer); err != nil {
+			return nil, err
+		}
+		opt.Issuer = issuer
 	}
 	r = access.NewRegistry(model, opt)
 	a.registry.Store(r)
 	return r, nil
 }
+
+// offerSignIn has people sign in to the console at the issuer.
+func (a *Auth) offerSignIn(issuer *access.OIDC) error {
+	secret := ""
+	if a.opt.Secret != "" {
+		text, err := os.ReadFile(a.opt.Secret)
+		if err != nil {
+			return &datadir.UnusableError{What: "--oidc-client-secret", Err: err}
+		}
+		secret = strings.TrimSpace(string(text))
+	}
+	var err error
+	if a.signIn, err = issuer.SignIn(secret, a.opt.Console); errors.Is(err, access.ErrNoSignIn) {
+		return nil // tokens of it are believed all the same
+	}
+	if err != nil {
+		return &datadir.UnusableError{What: "--console-url", Err: err}
+	}
+	return nil
+}
+
+// SignIn is where people sign in to the console; nil: nowhere.
+func (a *Auth) SignIn() *access.SignIn { return a.signIn }
 
 // Admit implements streams.Guard. Nobody is let in before it is known who may
 // do what.

@@ -40,7 +40,7 @@ export async function newPage(name, options = {}) {
     faults.push(`${name}: a dialogue: ${d.message()}`);
     void d.dismiss();
   });
-  page.on("request", (r) => want(r.url().startsWith(given.base), `${name}: it asks ${r.url()}`));
+  page.on("request", (r) => want([given.base, options.also].some((at) => at && r.url().startsWith(at)), `${name}: it asks ${r.url()}`));
   await context.addInitScript(() => {
     window.shifts = 0;
     window.refusedContent = [];

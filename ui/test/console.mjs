@@ -28,6 +28,26 @@ async function usedLink() {
   await there(page, ".no-session", "a link that was used");
 }
 
+// The issuer is another site than the plane: what the browser keeps on the way must come back from there.
+async function signsIn() {
+  const page = await newPage("sign in", { also: given.issuer });
+  page.mayFail = true; // without a session there is nothing to see
+  await page.goto(`${given.base}/ui/nodes?labels=role%3Ddb`);
+  await there(page, ".no-session a.button", "where to sign in");
+  await clean(page, "no session");
+  await page.click(".no-session a.button");
+  await page.click("button:text-is('Cancel')");
+  await there(page, ".no-session:has-text('did not let you in')", "that it was cancelled");
+  await page.goto(`${given.base}/ui/nodes?labels=role%3Ddb`);
+  await page.click(".no-session a.button");
+  await page.click("button:text-is('Sign in')");
+  await there(page, ".who:has-text('ana')", "who signed in");
+  same(page.url(), `${given.base}/ui/nodes?labels=role%3Ddb`, "the view that was asked for");
+  await there(page, "tbody tr", "its nodes");
+  same((await page.context().cookies(given.base)).map((c) => [c.httpOnly, c.sameSite]), [[true, "Strict"]], "cookies of who signed in");
+  await page.context().close();
+}
+
 async function keys(page) {
   await open(page, "fleet", ".counts");
   page.mayFail = true; // what is typed may be a node's id, and mostly is not
@@ -142,6 +162,7 @@ async function hostile(page) {
 try {
   const page = await administrator();
   await usedLink();
+  await signsIn();
   if (given.long) {
     await keys(page);
     await writing(page);

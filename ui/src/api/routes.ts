@@ -20,6 +20,7 @@ export const routes = {
   getRevision: ["GET", "/v1/projects/{project}/policies/{policy}/revisions/{revision}"],
   getRollout: ["GET", "/v1/projects/{project}/policies/{policy}/rollout"],
   getSelf: ["GET", "/v1/access/self"],
+  getSignIn: ["GET", "/v1/session"],
   getStatus: ["GET", "/v1/status"],
   listAdmissionPolicies: ["GET", "/api/v1/policies"],
   listAllNodes: ["GET", "/v1/nodes"],

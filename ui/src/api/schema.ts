@@ -23,7 +23,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        get: operations["getSignIn"];
         put?: never;
         post: operations["openSession"];
         delete: operations["closeSession"];
@@ -1359,6 +1359,10 @@ export interface components {
             over: number;
             projects: components["schemas"]["Share"][];
         };
+        SignIn: {
+            issuer?: string;
+            path?: string;
+        };
         Status: {
             /** Format: uint64 */
             head: number;
@@ -1448,6 +1452,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Self"];
+                };
+            };
+        };
+    };
+    getSignIn: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Correlation-Id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignIn"];
                 };
             };
         };

@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { call } from "../api/call";
+import { useLoad } from "../state/load";
 import { foundAgain, lostSince, over, sessionOver } from "../state/connection";
 import { href, place, project } from "../state/route";
 import { open, projects, self } from "../state/who";
@@ -112,13 +113,24 @@ function Connection() {
   );
 }
 
+// NoSession says how to get one. Until it is known whether people sign in somewhere, nothing
+// is said of it, so nothing moves.
 function NoSession({ why }: { why: string }) {
+  const where = useLoad("sign in", (signal) => call("getSignIn", {}, signal));
+  if (!where.data && !where.error) return <main class="no-session" id="main" aria-busy="true" />;
+  const { issuer, path } = where.data ?? {};
   return (
     <main class="no-session" id="main">
       <Mark />
       <h1>No session</h1>
       <p>{why}</p>
-      <p>This prints a link that opens one. It works once, within a minute:</p>
+      {issuer && path && (
+        <>
+          <a class="button primary" href={`${path}?view=${encodeURIComponent(location.pathname + location.search)}`}>Sign in</a>
+          <p class="muted">at {new URL(issuer).host}</p>
+        </>
+      )}
+      <p>{issuer ? "Or have the command line open one. This" : "This"} prints a link that opens one. It works once, within a minute:</p>
       <Command text={`edict ui --server ${location.origin} --token-file FILE`} />
     </main>
   );

@@ -38,10 +38,25 @@ async function planeIsElsewhere(): Promise<boolean> {
   }
 }
 
+// Why a sign-in came to nothing, by the word that the plane has for it.
+const failures: Record<string, string> = {
+  denied: "The issuer did not let you in.",
+  over: "The sign-in took too long, or was begun in another browser.",
+  unknown: "The issuer knows you, and no principal of this plane does. Whoever administers it gives one your issuer and subject.",
+  too_long: "The issuer's identity token is too long for a browser's cookie. Whoever administers the issuer can take claims out of it.",
+  failed: "The sign-in failed. The plane's log says why.",
+};
+
 /** Opens the session of the link that the page came by, if it did, and asks who it is. */
 export async function begin(): Promise<void> {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  const came = new URLSearchParams(location.hash.slice(1));
+  const code = came.get("code");
+  const failed = came.get("sign_in");
   if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+  if (failed) {
+    connection.over(failures[failed] ?? failures.failed!);
+    return;
+  }
   try {
     if (code) await call("openSession", { body: { code } });
   } catch (err) {
