@@ -161,7 +161,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"getRollout":        func(ctx context.Context) (any, error) { return c.Policies.Rollout(ctx, id, id, 5) },
 		"createSessionLink": func(ctx context.Context) (any, error) { return c.SessionLink(ctx) },
 		"openSession":       func(ctx context.Context) (any, error) { return c.OpenSession(ctx, "code") },
-		"getSignIn":         func(ctx context.Context) (any, error) { return read(c.SignIn(ctx)) },
+		"getSignIn":         func(ctx context.Context) (any, error) { return c.SignIn(ctx) },
 		"closeSession":      func(ctx context.Context) (any, error) { return nil, c.CloseSession(ctx) },
 		"getSelf":           func(ctx context.Context) (any, error) { return c.Self(ctx) },
 		"listPrincipals": func(ctx context.Context) (any, error) {

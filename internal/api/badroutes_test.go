@@ -401,7 +401,7 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	// The same requests, not spoilt, are good: deletions last, streams aside.
 	slices.SortStableFunc(all, deletionsLast)
 	for _, g := range all {
-		if g.route.ID == "metrics" || streamed(g.route) {
+		if g.route.ID == "metrics" || streamed(g.route) || g.route.ID == "beginSignIn" || g.route.ID == "endSignIn" { // of a plane with an issuer: newSignedIn
 			continue
 		}
 		a := p.do(g.route.Method, g.target(), g.body, g.header...)
