@@ -350,8 +350,8 @@ func (n *publishing) live(ctx context.Context, own []*part, batches []projector.
 	if len(own) == 0 || len(batches) == 0 {
 		return nil
 	}
-	themes, size := n.contents(batches)
-	shards := min(len(n.seals), len(own), 1+size/64)
+	edges, size := n.edges(batches)
+	shards := min(len(n.seals), len(own), 1+size*len(own)/n.partitions/64)
 	var g errgroup.Group
 	for i := range shards {
 		s := n.shard(ctx, i)
@@ -359,43 +359,74 @@ func (n *publishing) live(ctx context.Context, own []*part, batches []projector.
 			s.own(own[k])
 		}
 		g.Go(func() error {
-			for j := range themes {
+			for j := range edges {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := s.edge(&themes[j]); err != nil {
+				if err := s.edge(&edges[j]); err != nil {
 					return err
 				}
 			}
 			return s.flush()
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	for i := range edges {
+		if edges[i].have.made || edges[i].lost.made {
+			n.traced.note(edges[i].Trace)
+		}
+	}
+	return err
 }
 
 // edgeContents is an edge, with the contents for nodes that have the item and for
 // nodes that have lost it.
 type edgeContents struct {
 	*projector.Edge
-	have, lost *content
+	have, lost edgeContent
 }
 
-// contents makes those of all edges. size is how many messages they make at most. One
-// that cannot be made is left out, and the process log names it.
-func (n *publishing) contents(batches []projector.Batch) (list []edgeContents, size int) {
+// edgeContent is made for the first node of this process's share: most edges in a
+// plane of many workers are about nodes that another one publishes for.
+type edgeContent struct {
+	once sync.Once
+	made bool
+	is   *content // nil: it cannot be made, and the process log names it
+}
+
+// content is e's content for nodes that have the item, or that have lost it. Several
+// shards may call it at once.
+func (e *edgeContents) content(n *publishing, gone bool) *content {
+	c := &e.have
+	if gone {
+		c = &e.lost
+	}
+	c.once.Do(func() {
+		c.made = true
+		item := e.Item
+		if gone {
+			item = e.Gone()
+		}
+		c.is = n.content(item, gone, e.Trace)
+	})
+	return c.is
+}
+
+// edges are those of all batches. size is how many messages they make at most, for
+// all partitions.
+func (n *publishing) edges(batches []projector.Batch) (list []edgeContents, size int) {
+	count := 0
+	for b := range batches {
+		count += len(batches[b].Edges)
+	}
+	list = make([]edgeContents, count)
+	k := 0
 	for b := range batches {
 		for i := range batches[b].Edges {
 			e := &batches[b].Edges[i]
-			t := edgeContents{Edge: e}
+			list[k].Edge = e
+			k++
 			size += e.Have.Len() + e.Lost.Len()
-			if e.Have.Len() > 0 {
-				t.have = n.content(e.Item, false, e.Trace)
-			}
-			if e.Lost.Len() > 0 {
-				t.lost = n.content(e.Gone(), true, e.Trace)
-			}
-			n.traced.note(e.Trace)
-			list = append(list, t)
 		}
 	}
 	return list, size

@@ -41,35 +41,36 @@ func (s *shard) own(x *part) {
 }
 
 func (s *shard) edge(e *edgeContents) error {
-	if err := s.nodes(e.Lost, e.lost); err != nil {
+	if err := s.nodes(e, e.Lost, true); err != nil {
 		return err
 	}
-	return s.nodes(e.Have, e.have)
+	return s.nodes(e, e.Have, false)
 }
 
-// nodes adds a message for each of the nodes that are in this shard. It leaves out
-// partitions for which the event was published already.
-func (s *shard) nodes(set projector.Nodes, t *content) (err error) {
-	if t == nil {
-		return nil
+// nodes adds a message for each of the nodes of an edge that are in this shard, those
+// that have the item or, gone, have lost it. It leaves out partitions for which the
+// event was published already.
+func (s *shard) nodes(e *edgeContents, set projector.Nodes, gone bool) (err error) {
+	add := func(x *part, id policy.NodeID) bool {
+		if t := e.content(s.publishing, gone); t != nil {
+			err = s.add(x, id, t)
+		}
+		return err == nil
 	}
 	if set.Len() <= len(s.parts) { // a search in each partition costs more than a look at each node
 		set.Each(-1, func(_ projector.NodeRef, id policy.NodeID) bool {
-			if x := s.of[id.Partition(s.partitions)]; x != nil && t.Seq > x.published {
-				err = s.add(x, id, t)
+			if x := s.of[id.Partition(s.partitions)]; x != nil && e.Seq > x.published {
+				return add(x, id)
 			}
-			return err == nil
+			return true
 		})
 		return err
 	}
 	for _, x := range s.parts {
-		if t.Seq <= x.published {
+		if e.Seq <= x.published {
 			continue
 		}
-		set.Each(x.id, func(_ projector.NodeRef, id policy.NodeID) bool {
-			err = s.add(x, id, t)
-			return err == nil
-		})
+		set.Each(x.id, func(_ projector.NodeRef, id policy.NodeID) bool { return add(x, id) })
 		if err != nil {
 			return err
 		}
