@@ -30,6 +30,8 @@ type Artifacts struct {
 	// ID is the event id to resume after: this set has everything up to it.
 	ID    policy.EventID
 	Items []Artifact
+	// Traceparent names the trace of the change that the set was pulled for, as in Event.
+	Traceparent string
 }
 
 // FollowArtifacts calls take with the artifacts of node id: as they are now, and
@@ -42,7 +44,7 @@ func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt O
 	f.artifacts = true
 	f.puller = func(ctx context.Context) (State, error) {
 		set, err := f.pullArtifacts(ctx)
-		if err == nil {
+		if set.Traceparent = f.hintTrace; err == nil {
 			err = take(set)
 		}
 		return State{ID: set.ID}, err
@@ -105,7 +107,7 @@ func (d *documents) artifacts(ctx context.Context) (Artifacts, error) {
 		return Artifacts{}, fmt.Errorf("pull the artifacts: %w", err)
 	}
 	id, err := standsAt(header)
-	return Artifacts{id, doc.Items}, err
+	return Artifacts{ID: id, Items: doc.Items}, err
 }
 
 // maxArtifacts bounds a pulled set, in bytes: quoting may double what fits into one
@@ -121,8 +123,8 @@ func (f *Follower) artifactUpdated(ctx context.Context, e *Event) error {
 	if err != nil {
 		return &refusal{e.ID.String(), err}
 	}
-	f.hint = r
-	defer func() { f.hint = nil }()
+	f.hint, f.hintTrace = r, e.Traceparent
+	defer func() { f.hint, f.hintTrace = nil, "" }()
 	s, err := f.puller(ctx)
 	if err == nil {
 		f.take(s)

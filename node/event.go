@@ -29,6 +29,9 @@ type Event struct {
 	// Follower made itself.
 	Notice   artifact.Notice
 	Envelope artifact.Envelope
+	// Traceparent names the trace of the change that the event is about, as W3C Trace
+	// Context writes it; empty: none was said. It is not signed.
+	Traceparent string
 	// Policy is the decoded payload of a policy_updated, nil in others.
 	Policy *artifact.PolicyPayload
 	// Reason is that of a node_state_updated (artifact.ReasonResync …).
@@ -59,7 +62,7 @@ func decodeEvent(id policy.NodeID, f frame, n artifact.Notice) (Event, error) {
 	if want := "node:" + string(id); n.Scope != want {
 		return Event{}, fmt.Errorf("its scope is %.80q, not %q", n.Scope, want)
 	}
-	e := Event{ID: at, Type: n.Type, Notice: n}
+	e := Event{ID: at, Type: n.Type, Notice: n, Traceparent: f.trace}
 	switch n.Type {
 	case TypePolicyUpdated:
 		return decodePolicy(id, e)

@@ -56,6 +56,7 @@ type Follower struct {
 
 	artifacts bool                  // artifacts are followed, and policies are not
 	hint      *wire.ArtifactUpdated // what a pull of artifacts should have
+	hintTrace string                // traceparent of the message that said so
 }
 
 // NewFollower makes a follower of node id at a server such as

@@ -293,6 +293,7 @@ func (s *session) open(m *nats.Msg) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
+	e.Traceparent = m.Header.Get(wire.HeaderTraceparent)
 	i := item{id: id, name: name, event: e}
 	if place, _ := id.Seq(0); place < env.Version {
 		return item{}, fmt.Errorf("its id %s is not one of log sequence %d", id, env.Version)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // maxFrame bounds what one event of a stream may hold, in bytes: twice the
@@ -20,6 +22,7 @@ type frame struct {
 	id    string // of this event, or the last one before it that gave any
 	event string // "message" when the stream names none
 	data  []byte // valid until the next frame is read
+	trace string // traceparent; empty: the stream said none
 }
 
 // frames reads an event stream as the WHATWG HTML standard, section 9.2.6,
@@ -44,7 +47,7 @@ func newFrames(r io.Reader) *frames {
 // end of the stream, or that of the reader.
 func (f *frames) next() (frame, error) {
 	f.data, f.size = f.data[:0], 0
-	event, seen := "", false
+	event, trace, seen := "", "", false
 	for {
 		line, err := f.readLine()
 		if err != nil {
@@ -52,9 +55,13 @@ func (f *frames) next() (frame, error) {
 		}
 		if len(line) == 0 {
 			if seen {
-				return f.dispatch(event), nil
+				return f.dispatch(event, trace), nil
 			}
-			event, f.size = "", 0
+			event, trace, f.size = "", "", 0
+			continue
+		}
+		if t, ok := bytes.CutPrefix(line, []byte(wire.CommentTrace)); ok {
+			trace = string(t)
 			continue
 		}
 		name, value := field(line)
@@ -77,11 +84,11 @@ func (f *frames) next() (frame, error) {
 // drained reports whether all that was received has been read.
 func (f *frames) drained() bool { return f.r.Buffered() == 0 }
 
-func (f *frames) dispatch(event string) frame {
+func (f *frames) dispatch(event, trace string) frame {
 	if event == "" {
 		event = "message"
 	}
-	return frame{id: f.lastID, event: event, data: f.data[:len(f.data)-1]}
+	return frame{id: f.lastID, event: event, data: f.data[:len(f.data)-1], trace: trace}
 }
 
 // field splits a line into name and value. A comment has an empty name.

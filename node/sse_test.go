@@ -27,7 +27,12 @@ func readAll(t *testing.T, r io.Reader) []frame {
 	}
 }
 
-func said(id, event, data string) frame { return frame{id, event, []byte(data)} }
+func said(id, event, data string) frame { return frame{id: id, event: event, data: []byte(data)} }
+
+func traced(trace string, f frame) frame {
+	f.trace = trace
+	return f
+}
 
 func TestFrames(t *testing.T) {
 	for _, tc := range []struct {
@@ -35,6 +40,8 @@ func TestFrames(t *testing.T) {
 		want         []frame
 	}{
 		{"nothing says nothing", "", nil},
+		{"a comment names a trace, of one event alone", ": traceparent 00-a\nid: 7\nevent: e\ndata: x\n\nid: 8\nevent: e\ndata: y\n\n", []frame{traced("00-a", said("7", "e", "x")), said("8", "e", "y")}},
+		{"a trace of nothing is forgotten", ": traceparent 00-a\n\nid: 7\nevent: e\ndata: x\n\n", []frame{said("7", "e", "x")}},
 		{"one event", "id: 7\nevent: e\ndata: x\n\n", []frame{said("7", "e", "x")}},
 		{"lines end with CRLF", "id: 7\r\nevent: e\r\ndata: x\r\n\r\n", []frame{said("7", "e", "x")}},
 		{"lines end with CR", "id: 7\revent: e\rdata: x\r\r", []frame{said("7", "e", "x")}},

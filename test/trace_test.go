@@ -127,10 +127,10 @@ func TestOneTraceFromTheAuthorToTheAnnouncement(t *testing.T) {
 	require.Len(t, m.Header["traceparent"], 1)
 	require.Contains(t, m.Header["traceparent"][0], traceID)
 	require.NotContains(t, string(m.Data), traceID)
-	for _, name := range []string{"createPolicy", "publish policy_revision_created", "fold", "tell nodes"} {
+	for _, name := range []string{"POST /v1/projects/{project}/policies", "publish policy_revision_created", "fold", "tell nodes"} {
 		require.True(t, waitFor(10*time.Second, func() bool { return len(c.named(name)) > 0 }), "no span %q", name)
 	}
-	server, publish := c.named("createPolicy")[0], c.named("publish policy_revision_created")[0]
+	server, publish := c.named("POST /v1/projects/{project}/policies")[0], c.named("publish policy_revision_created")[0]
 	require.Equal(t, callerSpan, hex.EncodeToString(server.GetParentSpanId()))
 	require.Equal(t, tracepb.Span_SPAN_KIND_SERVER, server.GetKind())
 	require.Equal(t, server.GetSpanId(), publish.GetParentSpanId())

@@ -120,7 +120,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	}
 	opts := make([]agent.Options, len(roots))
 	for i, dir := range roots {
-		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Log: log}
+		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Traced: a.applied(f.node), Log: log}
 		if len(roots) > 1 {
 			opts[i].Log = log.With("dir", dir)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/edict/internal/tracing"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
@@ -28,7 +29,8 @@ type connection struct {
 	server  string
 	creds   credentials
 	project string
-	context string // name of --context
+	context string           // name of --context
+	tracing *tracing.Tracing // records the command; nil: nothing does
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -127,6 +129,9 @@ func (a *connection) client(cmd *cobra.Command) (*client.Client, error) {
 	shown, err := a.creds.http(cmd, server)
 	if err != nil {
 		return nil, err
+	}
+	if a.tracing != nil {
+		shown = a.tracing.Client(shown)
 	}
 	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown})
 	if err != nil {

@@ -25,5 +25,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return a.exit(root.ExecuteContext(ctx))
+	end := a.traceCommands(root)
+	code := a.exit(root.ExecuteContext(ctx))
+	end(code)
+	return code
 }

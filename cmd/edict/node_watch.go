@@ -140,10 +140,14 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 		defer stop()
 	}
 	err = f.Run(cmd.Context(), func(e node.Event) error {
+		came := time.Now()
 		if err := a.tellEvent(e, names); err != nil {
 			return err
 		}
 		applied()
+		if traced := a.applied(id); report && traced != nil && e.Traceparent != "" {
+			traced([]string{e.Traceparent}, came, nil)
+		}
 		if seen++; seen == count {
 			return errEnough
 		}

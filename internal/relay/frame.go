@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -26,6 +27,16 @@ func appendFrame(b []byte, id policy.EventID, event string, add func([]byte) []b
 		b = appendLines(b[:from], slices.Clone(b[from:]))
 	}
 	return append(b, "\n\n"...)
+}
+
+// appendTrace appends a comment that names the trace of the frame after it, if it has
+// one. Whoever does not look for it passes over it, as over every comment.
+func appendTrace(b []byte, traceparent string) []byte {
+	if traceparent == "" {
+		return b
+	}
+	b = append(b, wire.CommentTrace...)
+	return append(append(b, traceparent...), '\n')
 }
 
 // appendLines appends data as lines of at most maxDataLine bytes.

@@ -237,7 +237,7 @@ func (h *hub) queueEdge(seq uint64, e *projector.Edge, nodes projector.Nodes, go
 				item = &lost
 			}
 			n = messageOf(item, gone)
-			n.cause = e.Time
+			n.cause, n.trace = e.Time, e.Trace.String()
 			h.round.traced.note(e.Trace)
 		}
 		h.put(s, n)

@@ -25,6 +25,7 @@ type message struct {
 	// that notices carry: escaped for HTML. It is the same for all nodes.
 	tail  []byte
 	cause time.Time // when the log stored the event; zero: it is not live
+	trace string    // traceparent of what caused it; empty: it is not live, or has none
 }
 
 // subject is what a message is about. Of two messages about the same subject, a

@@ -338,6 +338,7 @@ func (s *stream) appendMessage(b []byte, h *handed, i int) []byte {
 	n := h.list[i]
 	s.payload = n.appendPayload(s.payload[:0], s.node)
 	s.at = n.id
+	b = appendTrace(b, n.trace)
 	return appendFrame(b, n.id, n.kind, func(b []byte) []byte {
 		notice := s.notice(n, s.payload, h.issued)
 		if h.run == nil {

@@ -17,6 +17,10 @@ const (
 	PrefixArtifact = "artifact." // <kind>.<name> follows, and of a further rete of the node .<rete>
 )
 
+// CommentTrace begins the comment before an event over SSE that names its trace; a
+// traceparent follows.
+const CommentTrace = ": traceparent "
+
 // SourcePlane is HeaderCESource of what the plane sends to nodes.
 const SourcePlane = "edict"
 

@@ -36,6 +36,9 @@ type Options struct {
 	// Retry is the pause before OnChange is called again after it failed; it doubles
 	// up to a minute. 0 is a second.
 	Retry time.Duration
+	// Traced hears of each set that was offered because of a change with a trace, which
+	// it gets as traceparent, once that set is installed or is not; nil: nobody does.
+	Traced func(traces []string, began time.Time, err error)
 	// Refused hears why a set was refused; nil: only Log does.
 	Refused func(error)
 	Log     *slog.Logger
@@ -78,6 +81,9 @@ func Open(opt Options) (*Agent, error) {
 	}
 	if opt.Refused == nil {
 		opt.Refused = func(error) {}
+	}
+	if opt.Traced == nil {
+		opt.Traced = func([]string, time.Time, error) {}
 	}
 	if opt.FS == nil {
 		opt.FS = tree.Disk{}
@@ -197,7 +203,12 @@ func (a *Agent) Offer(set node.Artifacts) error {
 	if len(docs) == 0 {
 		return nil
 	}
-	return a.take(docs)
+	began := time.Now()
+	err := a.take(docs)
+	if set.Traceparent != "" {
+		a.opt.Traced([]string{set.Traceparent}, began, err)
+	}
+	return err
 }
 
 // elsewhere says whether a document says that it is of another rete, which a node may

@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -62,6 +63,9 @@ type EnforcerOptions struct {
 	Now    func() time.Time
 	// Looked hears the status after each look at the plane; nil: nobody does.
 	Looked func(Status)
+	// Traced hears of each look that followed changes with traces, which it gets as
+	// traceparents, once their table is in force or refused; nil: nobody does.
+	Traced func(traces []string, began time.Time, err error)
 }
 
 // DefaultMaxAge is ten looks.
@@ -77,6 +81,7 @@ type Enforcer struct {
 	reports  Reports
 	audit    *auditor      // nil: nothing is counted
 	wake     chan struct{} // has room for one: the plane may have another table
+	causes   causes        // of the changes that were heard of since the last look
 
 	ruleset *enforce.Ruleset // applied last; nil: none was
 	etag    string           // of its document, where the plane gave it in this life
@@ -110,6 +115,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	}
 	if opt.Looked == nil {
 		opt.Looked = func(Status) {}
+	}
+	if opt.Traced == nil {
+		opt.Traced = func([]string, time.Time, error) {}
 	}
 	e := &Enforcer{opt: opt, root: root{opt.FS, opt.Dir}, nft: enforce.NewNftables(opt.Kernel), wake: make(chan struct{}, 1)}
 	if opt.AuditKernel != nil {
@@ -174,7 +182,11 @@ func (e *Enforcer) Run(ctx context.Context) error {
 	g.Go(func() error { return e.reports.Run(ctx) })
 	g.Go(func() error {
 		for ctx.Err() == nil {
-			err := e.follower.Run(ctx, func(node.Event) error { e.changed(); return nil })
+			err := e.follower.Run(ctx, func(ev node.Event) error {
+				e.causes.add(ev.Traceparent)
+				e.changed()
+				return nil
+			})
 			if err != nil {
 				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", finalPause.Seconds(), "error", err)
 				wait(ctx, finalPause)
@@ -205,10 +217,12 @@ func (e *Enforcer) look(ctx context.Context) {
 	// Before: what the node is sent from here on may not be in the table. The plane
 	// never serves one that lacks what it sent before it was asked.
 	rep, known := e.follower.Report()
+	began, causes := time.Now(), e.causes.take()
 	drift, err := e.refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
+	e.traced(causes, began, err)
 	if err == nil {
 		e.status.confirm(e.opt.Now())
 	} else {
@@ -221,13 +235,32 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.say(rep, drift, err)
 	}
 	e.status.hear(e.follower.StreamError())
-	e.logChange()
+	e.logChange(causes...)
+}
+
+// traced says what became of changes with traces. While the plane gives no table, they
+// wait for the next look.
+func (e *Enforcer) traced(causes []string, began time.Time, err error) {
+	var refused *refusedError
+	switch {
+	case len(causes) == 0:
+	case err != nil && !errors.As(err, &refused):
+		e.causes.add(causes...)
+	default:
+		e.opt.Traced(causes, began, err)
+	}
 }
 
 // logChange logs what changed since the last call, and writes the status file. A
-// full disk is no reason to stop: what is in force is in the kernel.
-func (e *Enforcer) logChange() {
+// full disk is no reason to stop: what is in force is in the kernel. causes are the
+// traces of the changes that were looked for.
+func (e *Enforcer) logChange(causes ...string) {
 	log := e.opt.Log.With("node", e.opt.Node)
+	if len(causes) > 0 {
+		if t, ok := streams.ParseTrace(causes[len(causes)-1]); ok {
+			log = log.With("trace_id", t.ID())
+		}
+	}
 	before, now := e.logged, e.status.At(e.opt.Now())
 	switch {
 	case now.Fingerprint != before.Fingerprint:

@@ -2,8 +2,8 @@ package tracing
 
 import (
 	"context"
+	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -20,10 +20,11 @@ import (
 // years of traces that nobody keeps any more.
 const fresh = 5 * time.Minute
 
-// Request records a request: a span of kind server, named as the route.
+// Request records a request: a span of kind server, named by its method and route.
 func (t *Tracing) Request(r *http.Request, id, pattern string) (context.Context, streams.Trace, func(status int)) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := t.tracer.Start(ctx, id, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+	ctx, span := t.tracer.Start(ctx, r.Method+" "+pattern, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("edict.operation", id),
 		attribute.String("http.request.method", r.Method),
 		attribute.String("http.route", pattern),
 		attribute.String("url.path", r.URL.Path)))
@@ -96,9 +97,9 @@ func (t *Tracing) Announced(b relay.Traced) {
 	span.End()
 }
 
-// sequence is a sequence as text: an attribute's number would be signed.
+// sequence is a sequence of the log; none comes near the largest number of an attribute.
 func sequence(key string, seq uint64) attribute.KeyValue {
-	return attribute.String(key, strconv.FormatUint(seq, 10))
+	return attribute.Int64(key, int64(min(seq, math.MaxInt64))) //nolint:gosec // bounded
 }
 
 func sampled(t streams.Trace) bool { return contextOf(t).IsSampled() }

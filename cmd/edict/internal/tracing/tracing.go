@@ -1,10 +1,11 @@
 // Package tracing records with OpenTelemetry what one change of policy does:
-// the author's request, the event that it appends, the fold of that event and
-// the batches that announce it. It is off unless the environment that
-// OpenTelemetry defines says otherwise; the rooms it watches do not know it.
+// the author's command and request, the event that it appends, the fold of that event,
+// the messages about it and what a node does with them. It is off unless the environment
+// that OpenTelemetry defines says otherwise; the rooms it watches do not know it.
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,15 +16,16 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say who records. Console is where the exporter of that name writes.
+// Options say who records: a service, edict unless it is named, and which of its
+// processes. Console is where the exporter of that name writes.
 type Options struct {
+	Service           string
 	Instance, Version string
 	Console           io.Writer
 	Log               *slog.Logger
@@ -51,17 +53,14 @@ func FromEnvironment(ctx context.Context, opt Options) (*Tracing, error) {
 		if name == "console" {
 			e, err = stdouttrace.New(stdouttrace.WithWriter(opt.Console))
 		} else {
-			var c *collector
-			if c, err = newCollector(opt.Log); err == nil {
-				e, err = otlptrace.New(ctx, c)
-			}
+			e, err = newOTLP(ctx, opt.Log)
 		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, sdk.WithBatcher(e))
 	}
-	// The collector tells of its failures itself, once; the standard handler
+	// The exporter tells of its failures itself, once; the standard handler
 	// writes past the log.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opt.Log.Debug("OpenTelemetry reports an error", "error", err) }))
 	return start(ctx, opt, all...)
@@ -93,7 +92,7 @@ func start(ctx context.Context, opt Options, more ...sdk.TracerProviderOption) (
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(
-			attribute.String("service.name", "edict"),
+			attribute.String("service.name", cmp.Or(opt.Service, "edict")),
 			attribute.String("service.version", opt.Version),
 			attribute.String("service.instance.id", opt.Instance)),
 		resource.WithFromEnv()) // has the last word

@@ -3,7 +3,6 @@ package tracing
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -57,16 +57,17 @@ func TestOneTraceHoldsRequestPublishFoldAndTelling(t *testing.T) {
 	published(7, nil)
 	answered(201)
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", request.ID())
+	const post = "POST /v1/projects/{project}/policies"
 	parents := map[string]string{}
 	for _, s := range out.GetSpans() {
 		require.Equal(t, "0af7651916cd43dd8448eb211c80319c", s.SpanContext.TraceID().String(), s.Name)
 		parents[s.Name] = s.Parent.SpanID().String()
-		if s.Name == "createPolicy" {
+		if s.Name == post {
 			require.Equal(t, "vendor=1", s.SpanContext.TraceState().String())
 		}
 	}
 	require.Equal(t, map[string]string{
-		"createPolicy": "b7ad6b7169203331", "publish policy_revision_created": traceSpan(request), "fold": traceSpan(event), "tell nodes": traceSpan(event),
+		post: "b7ad6b7169203331", "publish policy_revision_created": traceSpan(request), "fold": traceSpan(event), "tell nodes": traceSpan(event),
 	}, parents)
 }
 
@@ -107,10 +108,10 @@ func TestTheEnvironmentDecides(t *testing.T) {
 		{"an exporter nobody knows", "OTEL_TRACES_EXPORTER=zipkin", false, "OTEL_TRACES_EXPORTER"},
 		{"another protocol", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1 OTEL_EXPORTER_OTLP_PROTOCOL=grpc", false, "http/protobuf"},
 		{"no address", "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4317", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
-		{"headers without values", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_HEADERS=secret", false, "HEADERS"},
-		{"a timeout in words", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_TIMEOUT=1s", false, "TIMEOUT"},
+		{"headers without values", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_HEADERS=secret", false, "parse headers"},
+		{"a timeout in words", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_TIMEOUT=1s", false, "parse duration"},
 		{"a compression nobody knows", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_COMPRESSION=zip", false, "gzip"},
-		{"a certificate that is not there", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere", false, "CERTIFICATE"},
+		{"a certificate that is not there", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere", false, "read tls ca cert file"},
 		{"half a client certificate", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere", false, "CLIENT_CERTIFICATE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,9 +137,9 @@ func TestTheEnvironmentDecides(t *testing.T) {
 	}
 }
 
-func TestTheCollectorIsAskedAgainAndToldAsTheEnvironmentSays(t *testing.T) {
-	answers := []int{503, 200, 400, 400, 200}
-	var got []*tracepb.TracesData
+// receiver stands in for a collector. It answers as it is told, and keeps what it is sent.
+func receiver(t *testing.T, answers ...int) (url string, got *[]*tracepb.TracesData) {
+	got = new([]*tracepb.TracesData)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "/base/v1/traces", r.URL.Path)
 		require.Equal(t, "a b", r.Header.Get("X-Key"))
@@ -148,32 +149,68 @@ func TestTheCollectorIsAskedAgainAndToldAsTheEnvironmentSays(t *testing.T) {
 		require.NoError(t, err)
 		var data tracepb.TracesData
 		require.NoError(t, proto.Unmarshal(body, &data))
-		got = append(got, &data)
+		*got = append(*got, &data)
 		w.WriteHeader(answers[0])
 		answers = answers[1:]
 	}))
-	defer server.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/base")
+	t.Cleanup(server.Close)
+	return server.URL + "/base", got
+}
+
+func TestSpansGoWhereTheEnvironmentSaysAndALossIsToldOnce(t *testing.T) {
+	url, got := receiver(t, 200, 400, 400, 200)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, other=1")
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "9000")
 	var log bytes.Buffer
-	c, err := newCollector(slog.New(slog.NewTextHandler(&log, nil)))
+	e, err := newOTLP(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
-	require.Equal(t, 9*time.Second, c.timeout)
-	spans := []*tracepb.ResourceSpans{{SchemaUrl: "x"}}
-	require.NoError(t, c.UploadTraces(t.Context(), spans))
-	require.Len(t, got, 2)
-	require.True(t, proto.Equal(got[0], got[1]))
+	spans := tracetest.SpanStubs{{Name: "fold"}}.Snapshots()
+	require.NoError(t, e.ExportSpans(t.Context(), spans))
+	require.Len(t, *got, 1)
+	require.Equal(t, "fold", (*got)[0].GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0].GetName())
 	require.Empty(t, log.String())
 	for range 2 {
-		require.ErrorContains(t, c.UploadTraces(t.Context(), spans), "400")
+		require.ErrorContains(t, e.ExportSpans(t.Context(), spans), "400")
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), "a failure is told once")
-	require.NoError(t, c.UploadTraces(t.Context(), spans))
+	require.NoError(t, e.ExportSpans(t.Context(), spans))
 	require.Equal(t, 2, strings.Count(log.String(), "\n"), "and that it is over")
-	require.NoError(t, c.Stop(t.Context()))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.True(t, errors.Is(c.UploadTraces(ended, spans), context.Canceled))
+	require.NoError(t, e.Shutdown(t.Context()))
+}
+
+func TestACommandsRequestsBelongToItsTrace(t *testing.T) {
+	x, out := recording(t)
+	var asked http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Header
+		w.WriteHeader(http.StatusConflict)
+	}))
+	defer server.Close()
+	ctx, done := x.Command(t.Context(), "edict policy apply", author)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/x", nil)
+	require.NoError(t, err)
+	resp, err := x.Client(nil).Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	done(6)
+	spans := out.GetSpans()
+	require.Len(t, spans, 2)
+	post, command := spans[0], spans[1]
+	require.Equal(t, "POST", post.Name)
+	require.Equal(t, "edict policy apply", command.Name)
+	require.Equal(t, "b7ad6b7169203331", command.Parent.SpanID().String())
+	require.Equal(t, command.SpanContext.SpanID(), post.Parent.SpanID())
+	require.Equal(t, traceOf(post.SpanContext).String(), asked.Get("traceparent"))
+	require.Equal(t, codes.Error, command.Status.Code)
+	require.Empty(t, r.Header, "the caller's request is left as it is")
+}
+
+func TestANodeRecordsWhatItAppliesForEachTrace(t *testing.T) {
+	x, out := recording(t)
+	x.Applied("web-1", []string{author, silent, "nonsense", second}, time.Now(), errors.New("no room"))
+	require.Len(t, out.GetSpans(), 2)
+	require.Equal(t, "b7ad6b7169203331", out.GetSpans()[0].Parent.SpanID().String())
+	require.Equal(t, parse(t, second).ID(), out.GetSpans()[1].SpanContext.TraceID().String())
+	require.Equal(t, "no room", out.GetSpans()[1].Status.Description)
 }
