@@ -68,6 +68,7 @@ var measures = []measure{
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"past", "a node's state at half of a million events", pastState},
+	{"soak", "2,000,000 events of nodes and policies that change, come and go: what grows", soak},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
