@@ -3,6 +3,11 @@ package test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,18 +15,51 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// natsOperator does what an operator does to streams with the nats command line, which
-// asks the server the same: nats stream backup, rm and restore.
+// natsOperator does what an operator does to streams with the nats command line: nats
+// stream backup, rm and restore.
 type natsOperator struct {
-	t  *testing.T
-	nc *nats.Conn
+	t    *testing.T
+	d    *drill
+	nc   *nats.Conn
+	url  string
+	nats string                  // the command line; "": this machine has none
+	made map[string]streamBackup // by stream, where it has none
 }
 
-func newNATSOperator(t *testing.T, url string) *natsOperator {
+func newNATSOperator(d *drill, url string) *natsOperator {
 	nc, err := nats.Connect(url)
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	return &natsOperator{t, nc}
+	require.NoError(d.t, err)
+	d.t.Cleanup(nc.Close)
+	o := &natsOperator{t: d.t, d: d, nc: nc, url: url, made: map[string]streamBackup{}}
+	for _, bin := range []string{filepath.Join("..", "bin", "nats"), "nats"} {
+		if found, err := exec.LookPath(bin); err == nil && o.nats == "" {
+			o.nats, err = filepath.Abs(found)
+			require.NoError(d.t, err)
+		}
+	}
+	return o
+}
+
+// runs runs a command of the page by the command line of NATS. Where the machine has none,
+// the server is asked what that asks.
+func (o *natsOperator) runs(command string) {
+	o.t.Helper()
+	o.d.shows(command)
+	if o.nats != "" {
+		o.d.does(fmt.Sprintf("NATS_URL=%s %s%s", o.url, o.nats, strings.TrimPrefix(command, "nats")), 0)
+		return
+	}
+	words := strings.Fields(command)
+	switch stream := path.Base(words[len(words)-1]); words[2] {
+	case "backup":
+		o.made[stream] = o.backup(stream)
+	case "rm":
+		o.remove(stream)
+	case "restore":
+		o.restore(stream, o.made[stream])
+	default:
+		require.Fail(o.t, command)
+	}
 }
 
 // streamBackup is a directory that `nats stream backup` makes.

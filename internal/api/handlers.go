@@ -108,7 +108,7 @@ func newUseCases(d Deps) useCases {
 	u.quota = &quota{model: d.Model, clock: d.Clock, limit: d.ProjectBytes}
 	u.reads = &reads{log: d.Log, model: d.Model, gate: u.gate, metrics: d.Metrics, patience: d.ReadPatience, held: d.Held}
 	u.writes = &writes{
-		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota,
+		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota, lanes: newLanes(d.Clock),
 		tracing: u.tracing, recent: newRecentWrites(4096), patience: d.WritePatience, clock: d.Clock, newID: d.NewID,
 	}
 	u.auth = &authorizer{access: d.Access, limiter: d.Limiter, model: d.Model, reads: u.reads, sessions: d.Sessions, failures: u.failures, clock: d.Clock}

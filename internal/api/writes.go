@@ -42,6 +42,7 @@ type writes struct {
 	reads    *reads
 	gate     *writeGate
 	quota    *quota
+	lanes    *lanes
 	tracing  *tracing
 	recent   *recentWrites
 	patience time.Duration // of a write for its verdict
@@ -67,10 +68,16 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
+	leave, err := w.lanes.enter(ctx, e.Scope())
+	if err != nil {
+		return projector.Verdict{}, unsent(err)
+	}
+	defer leave() // at the latest
 	trace, done := w.tracing.publishing(c, e.EventType(), 1)
 	fault.Pass(fault.AppendBefore)
 	a.Traceparent, a.Principal, a.Correlation, a.Request = trace.String(), c.author(), c.correlation, c.asked
 	seq, stood, err := w.log.Publish(ctx, a)
+	leave()
 	fault.Pass(fault.AppendAfter)
 	done(seq, err)
 	if fault.Always(fault.Unacknowledged) && errors.Is(err, streams.ErrUnknown) {
@@ -106,6 +113,11 @@ func (w *writes) appendAll(c *call, kind string, events []streams.Append) ([]uin
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
+	leave, err := w.lanes.enter(ctx, events[0].Event.Scope())
+	if err != nil {
+		return nil, unsent(err)
+	}
+	defer leave()
 	trace, done := w.tracing.publishing(c, kind, len(events))
 	for i := range events {
 		events[i].Traceparent = trace.String()
@@ -194,6 +206,12 @@ func unpublished(err error) *resource.Problem {
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
 		"the log did not acknowledge the write, which may be stored or not (%v); "+
 			"a retry with the same Idempotency-Key is the same write", err)
+}
+
+// unsent is of a write whose turn did not come in time.
+func unsent(err error) *resource.Problem {
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
+		"the project has other writes under way, and the turn of this one did not come (%v): nothing was written", err)
 }
 
 // id makes the id of one thing a write creates. Without an Idempotency-Key it

@@ -122,14 +122,19 @@ type neighbourhood struct {
 	took                     time.Duration // likewise
 }
 
-// writes are how long each of n writes of the neighbour took, in ms.
+// writes are how long each of so many writes of the neighbour took, in ms.
 func (n *neighbourhood) writes(ctx context.Context, count int) (late samples, err error) {
+	return n.paced(ctx, neighbour, count)
+}
+
+// paced are how long each of so many writes of a project took, in ms.
+func (n *neighbourhood) paced(ctx context.Context, of uuid.UUID, count int) (late samples, err error) {
 	tick := time.NewTicker(neighbourPace)
 	defer tick.Stop()
 	for range count {
 		<-tick.C
 		began := time.Now()
-		if err := n.put(ctx, neighbour, "neighbour"); err != nil {
+		if err := n.put(ctx, of, "neighbour"); err != nil {
 			return nil, err
 		}
 		late = append(late, float64(time.Since(began))/float64(time.Millisecond))

@@ -53,6 +53,7 @@ var measures = []measure{
 	{"block", "the same rules as one first-match list for agents of the node contract", blocks},
 	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
+	{"loud", "a project's writes beside another project that writes as fast as it can, strict", loud},
 	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},
 	{"sse-tls", "the same with TLS", sseTLS},

@@ -121,6 +121,9 @@ func soakLook(ctx context.Context, e *env, s *served, flags []string) (next *ser
 		return s, at, err
 	}
 	<-s.exited
+	if err := os.Remove(filepath.Join(e.dir, "edict.ready")); err != nil { // which it had no time for
+		return s, at, err
+	}
 	began := time.Now()
 	next, err = serveEdict(ctx, e, flags...)
 	if err != nil {
