@@ -116,7 +116,7 @@ type Access struct {
 	// number.
 	Rate int
 	// Admin is host:port of operators' routes; default: with the rest, or
-	// 127.0.0.1:8081 where HTTP leaves loopback.
+	// 127.0.0.1:8081 where HTTP leaves loopback without access control.
 	Admin string
 	// Insecure lets HTTP and NATSListen leave loopback without access control or
 	// without TLS.

@@ -209,9 +209,6 @@ func (n *newcomer) starts(b block, command, up string) {
 		address = "127.0.0.1:" + flag[2]
 		command = strings.Replace(command, flag[0], "--http "+flag[1]+":0", 1)
 	}
-	if strings.Contains(command, "--access") {
-		n.env = append(n.env, "EDICT_ADMIN="+anyPort)
-	}
 	if flag == nil {
 		n.env = append(n.env, "EDICT_HTTP="+anyPort)
 	}
@@ -221,7 +218,7 @@ func (n *newcomer) starts(b block, command, up string) {
 	t.cmd.Stdout, t.cmd.Stderr = t, t
 	require.NoError(n.t, t.cmd.Start())
 	n.running = append(n.running, t)
-	var at struct{ HTTP, NATS, Admin string }
+	var at struct{ HTTP, NATS string }
 	require.True(n.t, waitFor(20*time.Second, func() bool {
 		if up != "" {
 			return strings.Contains(t.text(), up)
@@ -233,7 +230,7 @@ func (n *newcomer) starts(b block, command, up string) {
 		return
 	}
 	port := at.HTTP[strings.LastIndex(at.HTTP, ":"):] // the host may be all addresses
-	n.own[address], n.own["127.0.0.1:8081"] = "127.0.0.1"+port, at.Admin
+	n.own[address] = "127.0.0.1" + port
 	if flag == nil {
 		n.own["127.0.0.1:4222"] = trimScheme(at.NATS)
 		n.env = append(n.env, "EDICT_SERVER=http://"+at.HTTP)

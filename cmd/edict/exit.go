@@ -34,7 +34,7 @@ func explain(err error) string {
 		return fmt.Sprintf("%v; is an edict plane at that address?", err)
 	}
 	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
-		return fmt.Sprintf("%v; operators' routes may be at another address: name it by --admin-server", err)
+		return fmt.Sprintf("%v; --admin-server names an address of operators' routes", err)
 	}
 	return strings.TrimSpace(err.Error())
 }

@@ -21,7 +21,7 @@ func accessFlags(cmd *cobra.Command, o *listener.Options) {
 	f.StringVar(&o.Audience, "oidc-audience", "", "audience that they must be for")
 	f.StringVar(&o.Secret, "oidc-client-secret", "", "`file` with the secret of the issuer's client whose id is --oidc-audience, by which people sign in to the console (default: a public client)")
 	f.StringVar(&o.Console, "console-url", "", "`URL` by which browsers reach the plane, to which the issuer sends them back (default the one that each asked)")
-	f.StringVar(&o.Admin, "admin", "", "address of operators' routes, of the plane and its metrics (default with the rest; 127.0.0.1:8081 when --http leaves loopback)")
+	f.StringVar(&o.Admin, "admin", "", "address of operators' routes, of the plane and its metrics (default with the rest; 127.0.0.1:8081 where --http leaves loopback without --access)")
 	f.IntVar(&o.Rate, "rate", 200, "requests a second that each principal may send, twice as many at once; 0: any number")
 	f.BoolVar(&o.Insecure, "insecure", false, "leave loopback without --access or without TLS; anybody there may read or write everything")
 }

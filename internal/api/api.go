@@ -85,14 +85,15 @@ func New(d Deps) http.Handler {
 
 // Split is New in two handlers: admin serves the operators' routes, front all
 // others, and both what supervisors ask, and what any principal may, such as who it is.
-func Split(d Deps) (front, admin http.Handler) {
+// Who asks at one for what is at the other learns its address.
+func Split(d Deps, frontAddr, adminAddr string) (front, admin http.Handler) {
 	p, all := assemble(d)
 	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
 	operators := newDispatcher(p, all, func(r Route) bool {
 		return r.Admin() || r.authored() || r.Needs == access.Anyone || r.Needs == access.Known
 	})
-	at.elsewhere, at.address = operators, "--http"
-	operators.elsewhere, operators.address = at, "--admin"
+	at.elsewhere, at.there = operators, adminAddr+", which --admin names"
+	operators.elsewhere, operators.there = at, frontAddr+", which --http names"
 	return at, operators
 }
 

@@ -35,7 +35,7 @@ type dispatcher struct {
 	mux      *http.ServeMux
 	// elsewhere serves, at another address, the routes that are not here.
 	elsewhere *dispatcher
-	address   string // the flag that says where this one serves
+	there     string // where that is, and the flag that says so
 }
 
 // pipeline is what every request passes through, whatever its route.
@@ -79,7 +79,7 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(probe, r)
 	none := endpoint{pipeline: d.pipeline, route: Route{Pattern: "none", Needs: access.Anyone, early: true, serve: func(c *call) error {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
-			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at the one of %s", d.elsewhere.address)
+			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at %s", d.there)
 		}
 		if probe.status != http.StatusMethodNotAllowed {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")

@@ -135,7 +135,7 @@ func (p *realPlane) openAndCloseSession(t *testing.T) {
 // TestAConsoleAtEitherAddressKnowsWhoItIs: where operators' routes have an address of their
 // own, the console there opens sessions and asks who it is, too.
 func TestAConsoleAtEitherAddressKnowsWhoItIs(t *testing.T) {
-	front, admin := api.Split(newPlane(t).deps)
+	front, admin := api.Split(newPlane(t).deps, "", "")
 	for _, h := range []http.Handler{front, admin} {
 		for _, asked := range [][2]string{{"GET", "/v1/access/self"}, {"POST", "/v1/session-links"}, {"DELETE", "/v1/session"}} {
 			w := httptest.NewRecorder()

@@ -8,7 +8,8 @@ import (
 	"github.com/edictdev/edict/internal/datadir"
 )
 
-// defaultAdmin is where operators' routes are once others leave loopback.
+// defaultAdmin is where operators' routes are once others leave loopback and nobody has
+// to prove who it is.
 const defaultAdmin = "127.0.0.1:8081"
 
 // Address is one that a plane listens on, and the flag that names it.
@@ -21,10 +22,10 @@ type Addresses struct {
 	NATS  string // of the embedded server
 }
 
-// WithAdmin gives operators' routes an address of their own where the API leaves
-// this machine and nobody said which.
-func (a Addresses) WithAdmin() Addresses {
-	if a.Admin == "" && a.HTTP != "" && !loopback(a.HTTP) {
+// WithAdmin keeps operators' routes on this machine where the API leaves it, nobody has
+// to prove who it is there, and nobody said where they are to be.
+func (a Addresses) WithAdmin(guarded bool) Addresses {
+	if a.Admin == "" && a.HTTP != "" && !guarded && !loopback(a.HTTP) {
 		a.Admin = defaultAdmin
 	}
 	return a

@@ -27,11 +27,12 @@ func TestOnlyThisMachineIsServed(t *testing.T) {
 	require.NoError(t, Addresses{}.CheckLoopback())
 }
 
-func TestOperatorsRoutesStayWhenTheAPILeavesThisMachine(t *testing.T) {
-	require.Equal(t, "127.0.0.1:8081", Addresses{HTTP: "0.0.0.0:80"}.WithAdmin().Admin)
-	require.Equal(t, "10.0.0.1:81", Addresses{HTTP: "0.0.0.0:80", Admin: "10.0.0.1:81"}.WithAdmin().Admin)
-	require.Empty(t, Addresses{HTTP: "127.0.0.1:80"}.WithAdmin().Admin)
-	require.Empty(t, Addresses{NATS: "0.0.0.0:4222"}.WithAdmin().Admin, "without an API there are none")
+func TestOperatorsRoutesStayOnThisMachineWhereNobodyProvesWhoItIs(t *testing.T) {
+	require.Equal(t, "127.0.0.1:8081", Addresses{HTTP: "0.0.0.0:80"}.WithAdmin(false).Admin)
+	require.Empty(t, Addresses{HTTP: "0.0.0.0:80"}.WithAdmin(true).Admin, "there is one address")
+	require.Equal(t, "10.0.0.1:81", Addresses{HTTP: "0.0.0.0:80", Admin: "10.0.0.1:81"}.WithAdmin(true).Admin)
+	require.Empty(t, Addresses{HTTP: "127.0.0.1:80"}.WithAdmin(false).Admin)
+	require.Empty(t, Addresses{NATS: "0.0.0.0:4222"}.WithAdmin(false).Admin, "without an API there are none")
 }
 
 func TestAnAddressInUseIsNamedWithItsFlag(t *testing.T) {

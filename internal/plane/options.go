@@ -127,7 +127,7 @@ func (o Options) addresses() listener.Addresses {
 	if !o.external() && o.NATSListen != "none" {
 		a.NATS = o.NATSListen
 	}
-	return a.WithAdmin()
+	return a.WithAdmin(o.Access.File != "")
 }
 
 // diskOptions guard the disk below dir, as which messages name it.

@@ -325,7 +325,7 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 		p.handler, err = ui.Handler(api.New(deps))
 		return err
 	}
-	front, admin := api.Split(deps)
+	front, admin := api.Split(deps, listener.Addr(p.listeners.HTTP), listener.Addr(p.listeners.Admin))
 	if p.handler, err = ui.Handler(front); err == nil {
 		p.admin, err = ui.Handler(admin)
 	}
