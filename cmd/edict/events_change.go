@@ -18,7 +18,7 @@ func changeText(e resource.LogEvent) string {
 		parts = nodeText(*c.Node)
 	}
 	if e.Nodes != nil {
-		parts = append(parts, fmt.Sprintf("%d nodes", *e.Nodes))
+		parts = append(parts, counted(*e.Nodes, "node"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -94,10 +94,10 @@ func (a *app) verifyLog(ctx context.Context, conn *streams.Conn) (*integrity.Rep
 // printReport prints the result. A damaged log ends the command with 1.
 func (a *app) printReport(r *integrity.Report) error {
 	err := a.print(r, func(w io.Writer) {
-		fmt.Fprintf(w, "Log:        %s, events %d to %d\n", r.Log, r.First, r.Last)
-		fmt.Fprintf(w, "Witness:    %d links, the last at %d\n", r.Links, r.Witnessed)
+		fmt.Fprintf(w, "Log:        %s, %s\n", r.Log, span(r.First, r.Last))
+		fmt.Fprintf(w, "Witness:    %s, the last at %d\n", counted(r.Links, "link"), r.Witnessed)
 		if r.Unreadable > 0 {
-			fmt.Fprintf(w, "Unreadable: %d links\n", r.Unreadable)
+			fmt.Fprintf(w, "Unreadable: %s\n", counted(r.Unreadable, "link"))
 		}
 		for _, l := range r.Accepted {
 			fmt.Fprintf(w, "Accepted:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)
@@ -114,6 +114,14 @@ func (a *app) printReport(r *integrity.Report) error {
 		return err
 	}
 	return cli.Failed(cli.Differs, "the log is damaged (%s): %s; docs/recovery.md says what to do", r.Damage.Kind, r.Damage.Detail)
+}
+
+// span says which events there are.
+func span(first, last uint64) string {
+	if first > last {
+		return "no events"
+	}
+	return fmt.Sprintf("events %d to %d", first, last)
 }
 
 // where says between which links the damage is.

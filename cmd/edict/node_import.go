@@ -60,5 +60,5 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 }
 
 func writeImported(w io.Writer, r resource.BatchResult) {
-	fmt.Fprintf(w, "%d nodes applied, %d unchanged, %d rejected\n", r.Applied, r.Unchanged, len(r.Rejected))
+	fmt.Fprintf(w, "%s applied, %d unchanged, %d rejected\n", counted(r.Applied, "node"), r.Unchanged, len(r.Rejected))
 }

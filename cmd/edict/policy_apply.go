@@ -91,7 +91,7 @@ func (a *console) reportFaults(faults []document.Fault) error {
 	if code == cli.Fine {
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "edict: %d faults; nothing was sent\n", len(faults))
+	fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", counted(len(faults), "fault"))
 	return cli.Exit(code)
 }
 
@@ -114,7 +114,7 @@ func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict, 
 		return err // apply would say what is wrong with one of many
 	}
 	if n > 0 && strict {
-		fmt.Fprintf(a.stderr, "edict: %d warnings; nothing was sent\n", n)
+		fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", counted(n, "warning"))
 		return cli.Exit(cli.Differs)
 	}
 	began := time.Now()

@@ -97,8 +97,8 @@ func policyIDs(ctx context.Context, c *client.Client, project uuid.UUID) (map[st
 
 func writeDryRuns(w io.Writer, all []dryRun) {
 	for _, d := range all {
-		fmt.Fprintf(w, "policy/%s would match %d nodes (%d without an address); rules: %d added, %d removed, %d modified; %d pairs of nodes affected\n",
-			d.Slug, len(d.MatchedNodeIDs), len(d.UnreachableNodeIDs),
+		fmt.Fprintf(w, "policy/%s would match %s (%d without an address); rules: %d added, %d removed, %d modified; %d pairs of nodes affected\n",
+			d.Slug, counted(len(d.MatchedNodeIDs), "node"), len(d.UnreachableNodeIDs),
 			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), d.PeerPairsAffected)
 		for _, f := range d.Warnings {
 			fmt.Fprintln(w, "warning: "+warningText(f))

@@ -127,7 +127,7 @@ func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
 }
 
 func rolloutLine(r resource.Rollout) string {
-	line := fmt.Sprintf("%d of %d nodes applied it", r.Applied, r.Desired)
+	line := fmt.Sprintf("%d of %s applied it", r.Applied, counted(r.Desired, "node"))
 	if r.Dropped > 0 {
 		line += fmt.Sprintf(", %d let go of it", r.Dropped)
 	}
@@ -138,7 +138,7 @@ func rolloutLine(r resource.Rollout) string {
 }
 
 func writeRollout(w io.Writer, r resource.Rollout) {
-	fmt.Fprintf(w, "Applied:      %d of %d nodes\nDropped:      %d nodes\n", r.Applied, r.Desired, r.Dropped)
+	fmt.Fprintf(w, "Applied:      %d of %s\nDropped:      %s\n", r.Applied, counted(r.Desired, "node"), counted(r.Dropped, "node"))
 	if r.Waves != nil {
 		writeWaves(w, *r.Waves)
 	}
@@ -166,7 +166,7 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 func writeWaves(w io.Writer, x resource.Waves) {
 	fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(x))
 	if x.Reached != nil {
-		fmt.Fprintf(w, "Waves:        %d nodes, %d applied it, %d refused it\n", x.Reached.Nodes, x.Reached.Applied, x.Reached.Refused)
+		fmt.Fprintf(w, "Waves:        %s, %d applied it, %d refused it\n", counted(x.Reached.Nodes, "node"), x.Reached.Applied, x.Reached.Refused)
 	}
 	if x.WaitsFor != "" {
 		fmt.Fprintf(w, "Waits:        %s\n", x.WaitsFor)

@@ -167,7 +167,7 @@ func (a releaseCommands) tellReleased(result resource.BatchResult) error {
 		fmt.Fprintf(a.stderr, "node/%s: %s (%s)\n", r.ID, r.Detail, r.Code)
 	}
 	return a.print(result, func(w io.Writer) {
-		fmt.Fprintf(w, "%d nodes released, %d unchanged, %d refused\n", result.Applied, result.Unchanged, len(result.Rejected))
+		fmt.Fprintf(w, "%s released, %d unchanged, %d refused\n", counted(result.Applied, "node"), result.Unchanged, len(result.Rejected))
 	})
 }
 
