@@ -12,6 +12,7 @@ import (
 type Page struct {
 	Limit  int    // 0: the server's choice
 	Cursor string // next_cursor of the page before
+	Prefix string // of the slugs of policies, or of the ids of nodes; empty: all
 }
 
 func (p Page) query() url.Values {
@@ -21,6 +22,9 @@ func (p Page) query() url.Values {
 	}
 	if p.Cursor != "" {
 		q.Set("cursor", p.Cursor)
+	}
+	if p.Prefix != "" {
+		q.Set("prefix", p.Prefix)
 	}
 	return q
 }

@@ -34,6 +34,17 @@ func (ps Policies) Get(ctx context.Context, project, id uuid.UUID) (resource.Pol
 	return get[resource.Policy](ctx, ps.c, nil, policiesPath(project, id.String())...)
 }
 
+// Named reads the policy of a slug with its head; ok: there is one.
+func (ps Policies) Named(ctx context.Context, project uuid.UUID, slug string) (p resource.Policy, ok bool, err error) {
+	page, err := get[resource.Page[resource.Policy]](ctx, ps.c, url.Values{"slug": {slug}}, policiesPath(project)...)
+	for _, p := range page.Items {
+		if p.Slug == slug && p.Head != nil {
+			return p, true, err
+		}
+	}
+	return p, false, err
+}
+
 // List reads one page of a project's policies, without heads, by id.
 func (ps Policies) List(ctx context.Context, project uuid.UUID, page Page) (resource.Page[resource.Policy], error) {
 	return get[resource.Page[resource.Policy]](ctx, ps.c, page.query(), policiesPath(project)...)

@@ -22,7 +22,7 @@ func (a accessCommands) accessCommand() *cobra.Command {
 		group("token", "Make, list and revoke bearer tokens",
 			a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand()),
 		a.bootstrapCommand(),
-		a.grantCommand(), a.revokeCommand(), a.accessListCommand(), a.accessRemoveCommand(), a.selfCommand())
+		a.grantCommand(), a.revokeCommand(), a.accessListCommand(), a.accessRemoveCommand(), a.selfCommand(), a.canCommand())
 	c.Long = `Say who may do what: principals, what proves them, and their relations.
 
 A relation is written object#name: plane#admin, plane#read,

@@ -26,6 +26,7 @@ type app struct {
 
 // connection is the plane that a command speaks to, by its flags.
 type connection struct {
+	made    *client.Client // of the first call of client
 	server  string
 	creds   credentials
 	project string
@@ -58,7 +59,9 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		datapathCommands{a}.datapathCommand(), admissionCommands{a}.admissionCommand(), releases.releaseCommand(), releases.rollbackCommand(),
 		agentCommands{a}.agentCommand(), statusCommands{a}.statusCommand(), a.uiCommand(), a.probeCommand(), principals.accessCommand(), projectCommands{a}.projectCommand(),
 		contextCommands{a}.contextCommand(), keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), eventCommands{a}.eventsCommand(), replayCommands{a}.replayCommand(),
-		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand())
+		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand(),
+		workerCommands{a}.workerCommand(), a.waitCommand(), a.manCommand())
+	a.completeNames(root)
 	return root
 }
 
@@ -123,8 +126,15 @@ func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
 	return nil
 }
 
-// client speaks to the plane of --server.
-func (a *connection) client(cmd *cobra.Command) (*client.Client, error) {
+// client speaks to the plane of --server. It is the same at each call.
+func (a *connection) client(cmd *cobra.Command) (_ *client.Client, err error) {
+	if a.made == nil {
+		a.made, err = a.newClient(cmd)
+	}
+	return a.made, err
+}
+
+func (a *connection) newClient(cmd *cobra.Command) (*client.Client, error) {
 	server := withScheme(a.server)
 	shown, err := a.creds.http(cmd, server)
 	if err != nil {

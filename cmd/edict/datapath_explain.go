@@ -112,7 +112,7 @@ past.`, writeExplanation)
 }
 
 func writeExplanation(w io.Writer, e resource.FlowVerdict) {
-	fmt.Fprintf(w, "Verdict:  %s\n", e.Verdict)
+	fmt.Fprintf(w, "Verdict:  %s\n", colouredCell(w, "verdict", e.Verdict))
 	if e.Rule != nil {
 		fmt.Fprintf(w, "Rule:     %s, tier %s, priority %d\nSays:     %s\n", deciding(e.Rule), e.Rule.Tier, e.Rule.Priority, e.Rule.Text)
 	} else {

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"strings"
 	"syscall"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/archive"
@@ -24,8 +27,49 @@ import (
 	"github.com/edictdev/edict/node"
 )
 
-// exit tells the error, if there is one, and returns its exit code.
-func (a *console) exit(err error) int { return cli.Report(a.stderr, "edict", err, explain, codeOf) }
+// exit tells the error, if there is one, and returns its exit code. With -o json it is a
+// JSON object.
+func (a *console) exit(err error) int {
+	if !a.forPrograms() || err == nil || err.Error() == "" || errors.Is(err, context.Canceled) {
+		return cli.Report(a.stderr, "edict", err, explain, codeOf)
+	}
+	code := exitCode(err)
+	f := failure{Message: explain(err), Exit: code}
+	var p *client.Problem
+	if errors.As(err, &p) {
+		f.Message, f.Code, f.Status, f.CorrelationID, f.Errors = p.Detail, p.Code, p.Status, p.CorrelationID, p.Errors
+	}
+	a.tellFailure(f)
+	return code
+}
+
+// exitCode is the exit code of an error, its own or that of what went wrong.
+func exitCode(err error) int { return cli.Report(io.Discard, "edict", err, explain, codeOf) }
+
+// failure is what ended a command, as programs read it: one line of standard error.
+type failure struct {
+	Message       string           `json:"message"`
+	Exit          int              `json:"exit"` // the command's exit code
+	Code          string           `json:"code,omitempty"`
+	Status        int              `json:"status,omitempty"`
+	CorrelationID string           `json:"correlation_id,omitempty"`
+	Errors        []resource.Fault `json:"errors,omitempty"` // of a request
+	Faults        []fileFault      `json:"faults,omitempty"` // of files
+}
+
+// fileFault is a fault of a file, and where in it that is.
+type fileFault struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+}
+
+func (a *console) tellFailure(f failure) {
+	out := json.NewEncoder(a.stderr)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(map[string]failure{"error": f}) // there is nobody else to say so to
+}
 
 // explain is an error as a person reads it.
 func explain(err error) string {

@@ -37,10 +37,13 @@ type column[T any] struct {
 	wide   bool
 }
 
-// listFlags gives a command -o with the formats of lists, and --sort-by.
+// listFlags gives a command -o with the formats of lists, --sort-by and -w.
 func (a *console) listFlags(cmd *cobra.Command) {
 	a.formatFlag(cmd, formatTable, formatWide, formatName, formatJSON, formatNDJSON, formatYAML, formatJSONPath)
 	cmd.Flags().StringVar(&a.sortBy, "sort-by", "", "column to sort by, with - before it the other way round")
+	if cmd.Flags().Lookup("watch") == nil {
+		a.watchFlag(cmd)
+	}
 }
 
 // printList prints a list as -o says, sorted as --sort-by says.

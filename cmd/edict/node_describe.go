@@ -48,7 +48,7 @@ const (
 const maxLagging = 1000
 
 func (a nodeCommands) nodeDescribeCommand() *cobra.Command {
-	return a.nodeClient(&cobra.Command{
+	return a.shownNode(&cobra.Command{
 		Use: "describe ID", Short: "Show a node's facts, its policies, and which of them it has applied",
 		Long: `Show what concerns one node: its labels and addresses, the policies that match it, in
 the order in which their rules are tried, whether the node reported that it applied

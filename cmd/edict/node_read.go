@@ -58,6 +58,14 @@ func (a nodeCommands) nodeClient(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// shownNode is nodeClient for commands that show a node, and follow it with -w.
+func (a nodeCommands) shownNode(cmd *cobra.Command) *cobra.Command {
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	a.shownFlags(cmd)
+	return cmd
+}
+
 var nodeListing = listing[resource.Node]{
 	kind: "node", name: func(n resource.Node) string { return n.ID },
 	columns: []column[resource.Node]{
@@ -79,7 +87,7 @@ func labelText(labels map[string]string) string {
 }
 
 func (a nodeCommands) nodeGetCommand() *cobra.Command {
-	return a.nodeClient(&cobra.Command{
+	return a.shownNode(&cobra.Command{
 		Use: "get ID", Short: "Show a node's facts", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
@@ -67,6 +65,9 @@ func (a *console) formatFlag(cmd *cobra.Command, formats ...string) {
 // forPeople reports whether what is printed is for people, and not for programs.
 func (a *console) forPeople() bool { return a.format == formatTable || a.format == formatWide }
 
+// forPrograms reports whether also what goes wrong is for programs to read.
+func (a *console) forPrograms() bool { return a.format == formatJSON || a.format == formatNDJSON }
+
 // print writes v as a program reads it, or lets people have their form of it.
 func (a *console) print(v any, people func(w io.Writer)) error {
 	switch a.format {
@@ -123,30 +124,6 @@ func blockStyle(n *yaml.Node) {
 	for _, c := range n.Content {
 		blockStyle(c)
 	}
-}
-
-// columns writes a table as operators know it: no lines, wide gaps.
-func columns(w io.Writer, header []string, rows [][]string) {
-	t := table.NewWriter()
-	t.SetOutputMirror(trimmed{w})
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
-	style.Format.Header = text.FormatUpper
-	t.SetStyle(style)
-	t.AppendHeader(row(header))
-	for _, r := range rows {
-		t.AppendRow(row(r))
-	}
-	t.Render()
-}
-
-func row(cells []string) table.Row {
-	r := make(table.Row, len(cells))
-	for i, c := range cells {
-		r[i] = cli.Escaped(c, "\n")
-	}
-	return r
 }
 
 // trimmed takes the padding off the ends of lines.

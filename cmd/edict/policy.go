@@ -45,15 +45,11 @@ func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name s
 	if id, err := uuid.Parse(name); err == nil {
 		return c.Policies.Get(ctx, project, id)
 	}
-	for p, err := range c.Policies.All(ctx, project) {
-		if err != nil {
-			return resource.Policy{}, err
-		}
-		if p.Slug == name {
-			return c.Policies.Get(ctx, project, p.ID)
-		}
+	p, ok, err := c.Policies.Named(ctx, project, name)
+	if err == nil && !ok {
+		err = noPolicy(name, project)
 	}
-	return resource.Policy{}, noPolicy(name, project)
+	return p, err
 }
 
 func noPolicy(name string, project uuid.UUID) error {

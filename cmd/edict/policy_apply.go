@@ -82,8 +82,11 @@ func (a policyCommands) planeAndDrafts(cmd *cobra.Command, files []string) (c *c
 // reportFaults prints what is wrong with files; nothing was sent then.
 func (a *console) reportFaults(faults []document.Fault) error {
 	code := cli.Fine
+	var read []fileFault
 	for _, f := range faults {
-		fmt.Fprintln(a.stderr, f)
+		if read = append(read, fileFault{f.File, f.Line, f.Column, f.Message}); !a.forPrograms() {
+			fmt.Fprintln(a.stderr, f)
+		}
 		if code = max(code, cli.Differs); f.Unreadable {
 			code = cli.Unreadable
 		}
@@ -91,7 +94,12 @@ func (a *console) reportFaults(faults []document.Fault) error {
 	if code == cli.Fine {
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", counted(len(faults), "fault"))
+	text := counted(len(faults), "fault") + "; nothing was sent"
+	if a.forPrograms() {
+		a.tellFailure(failure{Message: text, Exit: code, Faults: read})
+	} else {
+		fmt.Fprintln(a.stderr, "edict: "+text)
+	}
 	return cli.Exit(code)
 }
 

@@ -21,7 +21,7 @@ type policyDescription struct {
 const maxRevisions = 10
 
 func (a policyCommands) policyDescribeCommand() *cobra.Command {
-	cmd := a.onePolicy("describe", "Show a policy, its nodes, its rollout and its revisions", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+	cmd := a.shownPolicy("describe", "Show a policy, its nodes, its rollout and its revisions", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		d := policyDescription{Policy: p}
 		var err error
 		if d.Rollout, err = c.Policies.Rollout(cmd.Context(), p.ProjectID, p.ID, 0); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/google/uuid"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
@@ -105,6 +106,8 @@ func orderCells(o resource.Order) [4]string {
 	return cells
 }
 
+var signColours = map[string]text.Colors{"+": good, "-": bad, "~": aside}
+
 // writeDiff writes lines that begin with +, - or ~.
 func writeDiff(w io.Writer, d resource.Diff) {
 	if o := d.Order; o != nil {
@@ -117,7 +120,8 @@ func writeDiff(w io.Writer, d resource.Diff) {
 	}
 	line := func(sign string, r resource.Rule, more string) {
 		cells := ruleCells(r)
-		fmt.Fprintf(w, "%s %s %s %s %s -> %s%s\n", sign, cells[0], cells[1], cells[2], cells[3], cells[4], more)
+		change := fmt.Sprintf("%s %s %s %s %s -> %s%s", sign, cells[0], cells[1], cells[2], cells[3], cells[4], more)
+		fmt.Fprintln(w, coloured(w, signColours[sign], change))
 	}
 	for _, r := range d.Removed {
 		line("-", r, "")

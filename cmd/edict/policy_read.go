@@ -23,6 +23,11 @@ func (a policyCommands) onePolicy(use, short string, run func(cmd *cobra.Command
 	return a.onePolicyAs(a.outputFlag, use, short, run)
 }
 
+// shownPolicy is onePolicy of those that show it, and follow it with -w.
+func (a policyCommands) shownPolicy(use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
+	return a.onePolicyAs(a.shownFlags, use, short, run)
+}
+
 // onePolicyAs is onePolicy with the formats that a command has.
 func (a policyCommands) onePolicyAs(formats func(*cobra.Command), use, short string, run func(cmd *cobra.Command, c *client.Client, p resource.Policy) error) *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,7 +47,7 @@ func (a policyCommands) onePolicyAs(formats func(*cobra.Command), use, short str
 }
 
 func (a policyCommands) policyGetCommand() *cobra.Command {
-	return a.onePolicy("get", "Show a policy and its rules", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
+	return a.shownPolicy("get", "Show a policy and its rules", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
 		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
 	})
 }

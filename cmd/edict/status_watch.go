@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +79,7 @@ func (a statusCommands) statusLooks(ctx context.Context, c *client.Client, diges
 
 // showStatus writes one look whole, so that a terminal does not flicker.
 func (a statusCommands) showStatus(s resource.Status, place, first bool) error {
-	var out bytes.Buffer
+	out := look{columns: widthOf(a.stdout)}
 	switch {
 	case a.format == formatJSON:
 		if err := json.NewEncoder(&out).Encode(s); err != nil {

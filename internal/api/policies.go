@@ -57,8 +57,11 @@ func (h *policyHandlers) readRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
-			Summary: "List a project's policies by id, without their heads",
-			Params:  []Param{limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so.")},
+			Summary: "List a project's policies by id, without their heads; the one of a slug has its head",
+			Params: []Param{
+				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
+				queryText("slug", "Only the one of this slug, with its head."),
+			},
 			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
 			serve: h.list,
 		},
@@ -122,6 +125,9 @@ func (h *policyHandlers) list(c *call) error {
 			return badCursor()
 		}
 	}
+	if slug := c.r.URL.Query().Get("slug"); slug != "" {
+		return h.named(c, project, slug)
+	}
 	prefix := c.r.URL.Query().Get("prefix")
 	wanted := func(p policy.Policy) bool {
 		return strings.HasPrefix(p.Slug, prefix) && (c.who == nil || c.who.MayRead(project, p.ID))
@@ -138,6 +144,28 @@ func (h *policyHandlers) list(c *call) error {
 		return out
 	}
 	return tagged(c, cut(items, limit, cursorPolicies, end, show))
+}
+
+// named lists the policy of a slug, whole, where there is one that may be read.
+func (h *policyHandlers) named(c *call, project uuid.UUID, slug string) error {
+	page := resource.Page[resource.Policy]{Items: []resource.Policy{}}
+	var err error
+	h.model.Read(func(v *projector.View) {
+		id, is := v.PolicyBySlug(project, slug)
+		if !is || c.who != nil && !c.who.MayRead(project, id) {
+			return
+		}
+		var pol policy.Policy
+		if pol, err = livePolicy(v, project, id); err == nil {
+			out := showPolicy(pol)
+			out.Waves = wavesOf(v, project, id)
+			page.Items = append(page.Items, out)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return tagged(c, page)
 }
 
 // visible returns the first policies above an id that are wanted. It looks

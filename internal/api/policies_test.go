@@ -225,3 +225,19 @@ func TestALogThatIsDownOrFullIsSaid(t *testing.T) {
 	}
 	require.Zero(t, full.log.Len())
 }
+
+// A name is one request: the policy of a slug is listed with its head.
+func TestAPolicyIsReadByItsSlug(t *testing.T) {
+	p := newPlane(t)
+	made := p.create("web")
+	p.create("web-2")
+	a := p.do("GET", policies+"?slug=web", "")
+	p.want(http.StatusOK, "", a)
+	page := into[resource.Page[resource.Policy]](t, a)
+	require.Len(t, page.Items, 1)
+	require.Equal(t, made.Head, page.Items[0].Head)
+	require.Empty(t, into[resource.Page[resource.Policy]](t, p.do("GET", policies+"?slug=we", "")).Items)
+
+	guardedPlane, tokens := guarded(t, roles)
+	guardedPlane.want(http.StatusOK, "", guardedPlane.do("GET", policies+"?slug=web", "", bearer(tokens["viewer"])))
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// What wait waits for.
+const (
+	waitApplied = "applied"
+	waitDeleted = "deleted"
+)
+
+// waited is one thing that is waited for.
+type waited struct{ kind, name string }
+
+func (a *app) waitCommand() *cobra.Command {
+	var what string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "wait policy/NAME|node/ID... --for applied|deleted", Short: "Wait until policies or nodes have come so far", Args: cli.Args(1, -1),
+		Long: `Wait until a policy is applied, which is: all nodes that it is for report that they
+applied its head; or until a node is, which is: it reports that it applied all that it
+must. Or until they are deleted. Exit codes: 0 all have come so far, 1 the time is up.`,
+		Example: `  edict wait policy/shop-app-to-db --for applied --timeout 2m
+  edict wait node/db-1 node/web-1`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := readWaited(cmd, args, what)
+			if err != nil {
+				return err
+			}
+			c, project, err := a.plane(cmd)
+			if err != nil {
+				return err
+			}
+			return a.wait(cmd.Context(), waitingFor{c, project, what}, list, timeout)
+		},
+	}
+	a.clientFlags(cmd)
+	a.projectFlag(cmd)
+	cmd.Flags().StringVar(&what, "for", waitApplied, "applied or deleted")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after; 0 never")
+	return cmd
+}
+
+func readWaited(cmd *cobra.Command, args []string, what string) (list []waited, err error) {
+	if what != waitApplied && what != waitDeleted {
+		return nil, cli.Usage(cmd, "--for %.80q: want applied or deleted", what)
+	}
+	for _, arg := range args {
+		kind, name, _ := strings.Cut(arg, "/")
+		if kind != "policy" && kind != "node" || name == "" {
+			return nil, cli.Usage(cmd, "%.80q: want policy/NAME or node/ID", arg)
+		}
+		list = append(list, waited{kind, name})
+	}
+	return list, nil
+}
+
+// waitingFor is whom wait asks, and what for.
+type waitingFor struct {
+	client  *client.Client
+	project uuid.UUID
+	what    string
+}
+
+// wait asks about each thing again and again. What is not there cannot become applied.
+func (a *app) wait(ctx context.Context, q waitingFor, list []waited, timeout time.Duration) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	for _, x := range list {
+		if err := a.waitOne(ctx, q, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) waitOne(ctx context.Context, q waitingFor, x waited) error {
+	for last := ""; ; {
+		state, err := q.state(ctx, x)
+		switch {
+		case ctx.Err() != nil:
+			return q.late(ctx, x, last)
+		case err != nil:
+			return err
+		case state == q.what:
+			_, err := fmt.Fprintf(a.stdout, "%s/%s %s\n", x.kind, x.name, state)
+			return err
+		}
+		last = state
+		select {
+		case <-ctx.Done():
+			return q.late(ctx, x, last)
+		case <-time.After(rolloutPause):
+		}
+	}
+}
+
+// late says how far it had come when the time was up.
+func (q waitingFor) late(ctx context.Context, x waited, state string) error {
+	if context.Cause(ctx) != context.DeadlineExceeded { //nolint:errorlint // its own
+		return ctx.Err()
+	}
+	return cli.Failed(cli.Differs, "%s/%s is not %s in time: %s", x.kind, x.name, q.what, dash(state))
+}
+
+// state is how far x has come: what is waited for, or what is said of it when the
+// time is up.
+func (q waitingFor) state(ctx context.Context, x waited) (string, error) {
+	ask := q.ofPolicy
+	if x.kind == "node" {
+		ask = q.ofNode
+	}
+	state, err := ask(ctx, x.name)
+	if err != nil && exitCode(err) == cli.NotFound && q.what == waitDeleted {
+		return waitDeleted, nil
+	}
+	return state, err
+}
+
+func (q waitingFor) ofPolicy(ctx context.Context, name string) (string, error) {
+	p, err := findPolicy(ctx, q.client, q.project, name)
+	if err != nil {
+		return "", err
+	}
+	r, err := q.client.Policies.Rollout(ctx, q.project, p.ID, 1)
+	if err != nil {
+		return "", err
+	}
+	if len(r.Lagging) == 0 && len(r.Refusals) == 0 && !underWay(r) {
+		return waitApplied, nil
+	}
+	return rolloutLine(r), nil
+}
+
+func (q waitingFor) ofNode(ctx context.Context, id string) (string, error) {
+	d, err := describeNode(ctx, q.client, q.project, id)
+	if err != nil {
+		return "", err
+	}
+	applied := 0
+	for _, p := range d.Policies {
+		if p.State == stateApplied {
+			applied++
+		}
+	}
+	if applied == len(d.Policies) && d.Refused == nil {
+		return waitApplied, nil
+	}
+	return fmt.Sprintf("%d of %s applied", applied, counted(len(d.Policies), "policy")), nil
+}
