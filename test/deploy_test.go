@@ -207,7 +207,7 @@ func TestWhatIsDeployedIsUnderstood(t *testing.T) {
 	require.True(t, has("data") && !has("dat"))
 	client := help("agent")
 	for _, path := range []string{
-		"kubernetes/edict.yaml", "kubernetes/access/workers.yaml", "edict.service", "edict-worker@.service", "edict-agent.service",
+		"helm/edict/templates/workers.yaml", "helm/edict/templates/agent.yaml", "edict.service", "edict-worker@.service", "edict-agent.service",
 		"README.md", "Dockerfile", "prometheus/alerts.yaml",
 	} {
 		text := deployed(t, path)
@@ -224,12 +224,14 @@ func TestWhatIsDeployedIsUnderstood(t *testing.T) {
 			help(string(m[1]))
 		}
 	}
-	args := regexp.MustCompile(`(?m)^ +- --([a-z-]+)=`).FindAllSubmatch(deployed(t, "kubernetes/edict.yaml"), -1)
-	require.Greater(t, len(args), 4)
-	for _, f := range args {
-		require.True(t, has(string(f[1])), "edict.yaml: serve has no flag --%s", f[1])
+	for path, command := range map[string]string{"workers": serve, "agent": client} {
+		args := regexp.MustCompile(`(?m)^ +- --([a-z-]+)=`).FindAllSubmatch(deployed(t, "helm/edict/templates/"+path+".yaml"), -1)
+		require.Greater(t, len(args), 4)
+		for _, f := range args {
+			require.Regexp(t, `(?m)^ +--`+string(f[1])+`\b`, command, "%s.yaml", path)
+		}
 	}
-	for _, m := range regexp.MustCompile(`command: \[/edict, (\w+), (\w+)\]`).FindAllSubmatch(deployed(t, "kubernetes/edict.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`command: \[/edict, (\w+), (\w+)\]`).FindAllSubmatch(deployed(t, "helm/edict/templates/workers.yaml"), -1) {
 		require.Contains(t, help(string(m[1])), string(m[2]))
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/compiler/kubernetes"
 	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
@@ -28,7 +29,8 @@ import (
 
 // agentFlags are the flags of `agent`.
 type agentFlags struct {
-	node, onChange      string
+	node, machine       string
+	onChange            string
 	dirs                []string
 	patience            time.Duration
 	apply               string
@@ -80,6 +82,7 @@ starting again would not help.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "name of the node")
+	flags.StringVar(&f.machine, "kubernetes-node", "", "in place of --node: the `name` that Kubernetes has for this machine")
 	flags.StringArrayVar(&f.dirs, "dir", nil, "`directory` of the node's install root; repeated for each rete that the node is of")
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
@@ -102,9 +105,9 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	id, err := policy.ParseNodeID(f.node)
+	id, err := f.id(cmd)
 	if err != nil {
-		return cli.Usage(cmd, "--node %q is not a node id", f.node)
+		return err
 	}
 	roots, err := f.roots(cmd)
 	if err != nil {
@@ -133,6 +136,21 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 		return err
 	}
 	return a.runAgent(cmd.Context(), opts, enf, log)
+}
+
+// id is the node's.
+func (f agentFlags) id(cmd *cobra.Command) (policy.NodeID, error) {
+	if f.machine != "" && f.node == "" {
+		return kubernetes.MachineID(f.machine), nil
+	}
+	id, err := policy.ParseNodeID(f.node)
+	switch {
+	case f.machine != "":
+		return "", cli.Usage(cmd, "--node and --kubernetes-node exclude each other")
+	case err != nil:
+		return "", cli.Usage(cmd, "--node %q is not a node id", f.node)
+	}
+	return id, nil
 }
 
 // roots are the install roots, by absolute paths, each once.

@@ -29,8 +29,8 @@ or from what 'policy list -o json' printed. The input may be compressed with gzi
 and of any size: it is applied as it is read. Policies that are wrong or refused
 are reported as file:line: code: detail, and change nothing; the others are applied.
 
-Kubernetes' NetworkPolicy and ClusterNetworkPolicy (v1alpha2), in YAML or JSON,
-are translated, all of them together. What cannot be expressed is reported
+Kubernetes' NetworkPolicy, ClusterNetworkPolicy, AdminNetworkPolicy and
+BaselineAdminNetworkPolicy, in YAML or JSON, are translated, all of them together. What cannot be expressed is reported
 as file:line: path: reason, and left out; with --strict nothing of Kubernetes is
 applied then. What may allow traffic that the cluster denies is marked (wider), and
 nothing of Kubernetes is applied unless --allow-wider says so. With --prune policies

@@ -54,7 +54,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 	for i, doc := range m.kube.docs {
 		bodies[i] = doc.JSON
 	}
-	res := kubernetes.Translate(bodies, m.kube.namespace)
+	res := kubernetes.Translate(bodies, kubernetes.Options{Namespace: m.kube.namespace})
 	for _, item := range res.Items {
 		doc := m.kube.docs[item.Document]
 		line, _ := doc.At(item.Pointer)

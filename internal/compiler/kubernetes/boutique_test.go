@@ -85,7 +85,7 @@ func boutiqueLike(t *testing.T) (docs [][]byte) {
 func named(app string) *kSelector { return &kSelector{MatchLabels: map[string]string{"app": app}} }
 
 func TestOnlineBoutiqueKeepsItsIntent(t *testing.T) {
-	res := Translate(boutique(t), "default")
+	res := Translate(boutique(t), Options{Namespace: "default"})
 	require.Empty(t, res.Items)
 	require.Equal(t, 13, res.Objects)
 

@@ -26,14 +26,35 @@ func (o *object) cluster(spec value) bool {
 		return false
 	}
 	o.priority = uint32(priority)
+	return o.sectionsOf(fields, clusterWords)
+}
+
+// words are how a kind of policies for the cluster says what a rule does.
+type words struct {
+	allow, deny, pass string // pass "": it has none
+	traffic           string // the field
+	port              func(value) (port, bool)
+}
+
+func (w words) actions() string {
+	if w.pass == "" {
+		return w.allow + " or " + w.deny
+	}
+	return w.allow + ", " + w.deny + " or " + w.pass
+}
+
+var clusterWords = words{"Accept", "Deny", "Pass", "protocols", value.clusterPort}
+
+// sectionsOf reads the subject, and what is said of it.
+func (o *object) sectionsOf(fields map[string]value, say words) bool {
 	subject, ok := fields["subject"].clusterPods()
 	if !ok {
 		return false
 	}
-	if rules := clusterRules(fields["ingress"], "from"); len(rules) > 0 {
+	if rules := o.clusterRules(fields["ingress"], "from", say); len(rules) > 0 {
 		o.ingress = &section{subject: subject, ingress: true, rules: rules}
 	}
-	if rules := clusterRules(fields["egress"], "to"); len(rules) > 0 {
+	if rules := o.clusterRules(fields["egress"], "to", say); len(rules) > 0 {
 		o.egress = &section{subject: subject, rules: rules}
 	}
 	return true
@@ -59,13 +80,13 @@ func (v value) clusterPods() (policy.Expr, bool) {
 	return v.checked(slices.Concat(pods(), e))
 }
 
-func clusterRules(list value, peers string) (all []rule) {
+func (o *object) clusterRules(list value, peers string, say words) (all []rule) {
 	rules, ok := list.elements()
 	if !ok {
 		list.r.widens()
 	}
 	for _, v := range rules {
-		if r, ok := v.clusterRule(peers); ok {
+		if r, ok := o.clusterRule(v, peers, say); ok {
 			all = append(all, r)
 		}
 	}
@@ -73,20 +94,20 @@ func clusterRules(list value, peers string) (all []rule) {
 }
 
 // clusterRule reads a rule. The API asks to fail closed where something is not
-// known: an Accept then loses what cannot be expressed, and a Deny or Pass
+// known: what allows then loses what cannot be expressed, and a Deny or Pass
 // becomes a deny of all traffic.
-func (v value) clusterRule(peers string) (rule, bool) {
-	fields, known := v.members("name", "action", peers, "protocols")
+func (o *object) clusterRule(v value, peers string, say words) (rule, bool) {
+	fields, known := v.members("name", "action", peers, say.traffic)
 	r := rule{peers: []peer{}}
-	switch fields["action"].v {
-	case "Accept":
+	switch action := fields["action"].v; {
+	case action == say.allow:
 		r.action = policy.Allow
-	case "Deny":
+	case action == say.deny:
 		r.action = policy.Deny
-	case "Pass":
+	case action == say.pass && say.pass != "":
 		r.action = policy.Pass
 	default:
-		fields["action"].note("want action Accept, Deny or Pass; it denies all traffic instead")
+		fields["action"].note("want action %s; it denies all traffic instead", say.actions())
 		r.action, known = policy.Deny, false
 	}
 	whole := known
@@ -97,16 +118,16 @@ func (v value) clusterRule(peers string) (rule, bool) {
 	}
 	whole = whole && ok
 	for _, p := range list {
-		more, ok := p.clusterPeer(peers)
+		more, ok := o.clusterPeer(p, peers)
 		r.peers, whole = append(r.peers, more...), whole && ok
 	}
-	ports, ok := clusterPorts(fields["protocols"])
+	ports, ok := clusterPorts(fields[say.traffic], say.port)
 	r.ports, whole = ports, whole && ok
 	if whole {
 		return r, true
 	}
 	if r.action == policy.Allow {
-		v.note("of this Accept, what cannot be expressed is left out")
+		v.note("of this %s, what cannot be expressed is left out", say.allow)
 		return r, known
 	}
 	v.note("a rule to deny or pass that cannot be expressed whole denies all traffic instead: write it otherwise")
@@ -114,10 +135,18 @@ func (v value) clusterRule(peers string) (rule, bool) {
 	return r, true
 }
 
-func (v value) clusterPeer(list string) (all []peer, ok bool) {
+func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 	fields, ok := v.loose()
 	if !ok {
 		return nil, false
+	}
+	if nodes := fields["nodes"]; list == "to" && o.machines && presentOf(fields) == 1 && nodes.present() {
+		e, ok := nodes.selector(MachineKey)
+		if !ok {
+			return nil, false
+		}
+		e, ok = v.checked(slices.Concat(machines(), e))
+		return []peer{{nodes: e}}[:count(ok)], ok
 	}
 	for name, why := range map[string]string{
 		"nodes":       "the machines of the cluster are no nodes of the plane; write their addresses as networks",
@@ -150,14 +179,14 @@ func count(ok bool) int {
 	return 0
 }
 
-// clusterPorts reads protocols; an empty list is all traffic.
-func clusterPorts(list value) (all []port, ok bool) {
+// clusterPorts reads the traffic of a rule; an empty list is all of it.
+func clusterPorts(list value, read func(value) (port, bool)) (all []port, ok bool) {
 	protocols, ok := list.elements()
 	if len(protocols) == 0 && ok {
 		return everyTraffic, true
 	}
 	for _, v := range protocols {
-		p, fine := v.clusterPort()
+		p, fine := read(v)
 		if ok = ok && fine; fine {
 			all = append(all, p)
 		}

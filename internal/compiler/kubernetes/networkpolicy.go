@@ -175,19 +175,11 @@ func (v value) netPort() (port, bool) {
 	if !ok {
 		return port{}, false
 	}
-	p := port{protocol: policy.TCP, ports: everyPort}
-	if name := fields["protocol"]; name.present() {
-		switch name.v {
-		case "TCP":
-		case "UDP":
-			p.protocol = policy.UDP
-		case "SCTP":
-			p.protocol = policy.SCTP
-		default:
-			name.note("want TCP, UDP or SCTP; the port is left out")
-			return port{}, false
-		}
+	protocol, ok := fields["protocol"].transport()
+	if !ok {
+		return port{}, false
 	}
+	p := port{protocol: protocol, ports: everyPort}
 	from, to := fields["port"], fields["endPort"]
 	if name, named := from.v.(string); named {
 		from.note("a port by name (%.63q) depends on the containers of each pod; the port is left out: write its number", name)

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/edictdev/edict/policy"
@@ -11,15 +12,47 @@ import (
 // Groups and versions of the kinds that are read.
 const (
 	networkGroup = "networking.k8s.io/v1"
+	adminGroup   = "policy.networking.k8s.io/v1alpha1"
 	clusterGroup = "policy.networking.k8s.io/v1alpha2"
+	betaGroup    = "policy.networking.k8s.io/v1beta1"
 )
 
 const maxClusterPriority = 1000
 
-// object is a NetworkPolicy or a ClusterNetworkPolicy.
+// kind is a kind of object that is read.
+type kind struct {
+	name   string
+	prefix string // of its slugs
+	groups []string
+	read   func(*object, value) bool // the spec
+}
+
+// kinds are all of them. NetworkPolicy is the one whose objects are in a namespace.
+var kinds = []*kind{
+	{"NetworkPolicy", "np", []string{networkGroup}, (*object).namespaced},
+	{"ClusterNetworkPolicy", "cnp", []string{clusterGroup, betaGroup}, (*object).cluster},
+	{"AdminNetworkPolicy", "anp", []string{adminGroup}, (*object).admin},
+	{"BaselineAdminNetworkPolicy", "banp", []string{adminGroup}, (*object).baselineAdmin},
+}
+
+func (k *kind) namespaced() bool { return k == kinds[0] }
+
+// kindOf is the kind of that name; nil: none that is read.
+func kindOf(group, name string) *kind {
+	for _, k := range kinds {
+		if k.name == name && slices.Contains(k.groups, group) {
+			return k
+		}
+	}
+	return nil
+}
+
+// object is an object of one of the kinds.
 type object struct {
 	at              value
-	namespace, name string // no namespace: a ClusterNetworkPolicy
+	kind            *kind
+	machines        bool   // the machines of the cluster are nodes of the plane
+	namespace, name string // namespace: of a NetworkPolicy alone
 	tier            policy.Tier
 	priority        uint32
 	ingress, egress *section // nil: the object does not speak of it
@@ -38,9 +71,9 @@ func (o *object) sections() (all []*section) {
 // id is the name by which people know the object.
 func (o *object) id() string {
 	if o.namespace == "" {
-		return "ClusterNetworkPolicy " + o.name
+		return o.kind.name + " " + o.name
 	}
-	return "NetworkPolicy " + o.namespace + "/" + o.name
+	return o.kind.name + " " + o.namespace + "/" + o.name
 }
 
 // Recognize reports whether a JSON document is a Kubernetes object: it has
@@ -56,44 +89,44 @@ func Recognize(doc []byte) bool {
 	return json.Unmarshal(doc, &o) == nil && o.APIVersion != nil && o.Kind != nil
 }
 
-// objects reads a document: an object, or a list of them. namespace is that of
-// NetworkPolicies that name none.
-func objects(v value, namespace string) []*object {
+// objects reads a document: an object, or a list of them.
+func objects(v value, opt Options) []*object {
 	fields, ok := v.loose()
 	if !ok {
 		return nil
 	}
 	group, _ := fields["apiVersion"].v.(string)
-	kind, _ := fields["kind"].v.(string)
-	listed := strings.HasSuffix(kind, "List") && (group == "v1" || group == networkGroup || group == clusterGroup)
-	switch {
-	case listed:
+	name, _ := fields["kind"].v.(string)
+	known := func(k *kind) bool { return slices.Contains(k.groups, group) }
+	if strings.HasSuffix(name, "List") && (group == "v1" || slices.ContainsFunc(kinds, known)) {
 		items, ok := value{v.r, v.at + "/items", fields["items"].v}.elements()
 		if !ok {
 			v.r.widens()
 		}
 		var all []*object
 		for _, item := range items {
-			all = append(all, objects(item, namespace)...)
+			all = append(all, objects(item, opt)...)
 		}
 		return all
-	case group == networkGroup && kind == "NetworkPolicy", group == clusterGroup && kind == "ClusterNetworkPolicy":
-		if o := readObject(v, kind == "NetworkPolicy", namespace); o != nil {
+	}
+	if k := kindOf(group, name); k != nil {
+		if o := readObject(v, k, opt); o != nil {
 			return []*object{o}
 		}
 		return nil
 	}
 	note := v.note
-	if strings.HasSuffix(strings.TrimSuffix(kind, "List"), "Policy") {
+	if strings.HasSuffix(strings.TrimSuffix(name, "List"), "Policy") {
 		note = v.lose
 	}
-	note("%s %s is not read; want %s NetworkPolicy or %s ClusterNetworkPolicy", group, kind, networkGroup, clusterGroup)
+	note("%s %s is not read; want %s NetworkPolicy, %s ClusterNetworkPolicy, or %s AdminNetworkPolicy and BaselineAdminNetworkPolicy",
+		group, name, networkGroup, betaGroup, adminGroup)
 	return nil
 }
 
-func readObject(v value, namespaced bool, namespace string) *object {
+func readObject(v value, k *kind, opt Options) *object {
 	fields, known := v.members("apiVersion", "kind", "metadata", "spec", "status")
-	o := &object{at: v, tier: policy.Normal}
+	o := &object{at: v, kind: k, machines: opt.Machines, tier: policy.Normal}
 	meta, ok := fields["metadata"].loose()
 	if !ok || !known {
 		v.lose("the object is left out")
@@ -104,15 +137,12 @@ func readObject(v value, namespaced bool, namespace string) *object {
 		fields["metadata"].lose("want a name; the object is left out")
 		return nil
 	}
-	if namespaced {
+	if k.namespaced() {
 		if o.namespace, _ = meta["namespace"].v.(string); o.namespace == "" {
-			o.namespace = namespace
+			o.namespace = opt.Namespace
 		}
-		ok = o.namespaced(fields["spec"])
-	} else {
-		ok = o.cluster(fields["spec"])
 	}
-	if !ok {
+	if !k.read(o, fields["spec"]) {
 		v.lose("%s is left out", o.id())
 		return nil
 	}

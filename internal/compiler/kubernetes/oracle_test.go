@@ -440,7 +440,7 @@ func TestTranslatedPoliciesAnswerAsKubernetesDoes(t *testing.T) {
 			require.NoError(t, err)
 			docs = append(docs, doc)
 		}
-		res := Translate(docs, "default")
+		res := Translate(docs, Options{Namespace: "default"})
 		require.Empty(t, res.Items)
 		sets++
 		if len(c.over) > 0 {

@@ -21,12 +21,37 @@ func NamespaceKey(key string) string {
 	return "namespace/" + key
 }
 
-func podKey(key string) string { return key }
+// podKey is the key, on a node, of a label of the pod: the same. One that would be
+// taken for a label of the pod's namespace or of a machine, because Kubernetes allows
+// namespace/team on a pod, is pod:namespace/team.
+func podKey(key string) string {
+	for _, other := range []string{"namespace/", "machine/"} {
+		if strings.HasPrefix(key, other) {
+			return "pod:" + key
+		}
+	}
+	return key
+}
 
 // pods are all of them: nodes that carry the name of a namespace.
 func pods() policy.Expr {
 	return policy.Expr{{Op: policy.Exists, Key: NamespaceKey(nameLabel)}}
 }
+
+// MachineKey is the key, on a node that is a machine of the cluster, of a label of it:
+// machine/zone for zone, and machine:kubernetes.io/os for kubernetes.io/os.
+func MachineKey(key string) string {
+	if strings.Contains(key, "/") {
+		return "machine:" + key
+	}
+	return "machine/" + key
+}
+
+// machineLabel is a label of every machine, with its name.
+const machineLabel = "machine/kubernetes-node"
+
+// machines are all of them.
+func machines() policy.Expr { return policy.Expr{{Op: policy.Exists, Key: machineLabel}} }
 
 // podsOf are the pods of one namespace.
 func podsOf(namespace string) policy.Expr {

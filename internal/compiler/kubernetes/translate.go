@@ -15,6 +15,9 @@ const (
 	allowPriority    = 2000
 	isolatePriority  = 2001
 	baselinePriority = 1000 // is added to that of a ClusterNetworkPolicy in tier Baseline
+
+	// The one BaselineAdminNetworkPolicy has no priority and comes behind them.
+	baselineAdminPriority = maxClusterPriority + 1
 )
 
 // defaultPrefix begins the slugs of the policies that allow what no other decides.
@@ -23,7 +26,7 @@ const defaultPrefix = "kubernetes--default--"
 // Policy is what became of one direction of an object, or of a part of it.
 type Policy struct {
 	policy.Draft
-	Document int    // the document's index
+	Document int    // the document's index; of what no object says, the first's, or -1 without any
 	Pointer  string // the object in it
 }
 
@@ -40,20 +43,27 @@ func (r Result) Wider() bool {
 	return slices.ContainsFunc(r.Items, func(i Item) bool { return i.Wider })
 }
 
-// Translate makes ordered policies of the objects in some documents. namespace is
-// that of NetworkPolicies that name none.
+// Options has a useful zero value, for objects that name their namespaces.
+type Options struct {
+	Namespace string // of NetworkPolicies that name none
+	Machines  bool   // the machines of the cluster are nodes of the plane, as [Machine] makes them
+	// Whole: the documents are all of a cluster, so without any, pods allow everything.
+	Whole bool
+}
+
+// Translate makes ordered policies of the objects in some documents.
 //
-// Each direction of an object becomes a policy: a ClusterNetworkPolicy's at its
-// tier and priority, a NetworkPolicy's in tier normal, what it allows before what
+// Each direction of an object becomes a policy: that of an object for the cluster at
+// its tier and priority, a NetworkPolicy's in tier normal, what it allows before what
 // it isolates. Their rules say the direction, so each is asked at the end of a flow
 // at which Kubernetes asks it, and what an object means does not depend on others.
 // Behind them all, two policies allow pods what no object denies.
-func Translate(docs [][]byte, namespace string) Result {
+func Translate(docs [][]byte, opt Options) Result {
 	t := translator{}
 	for i, doc := range docs {
 		r := &reader{document: i}
 		if v, ok := parse(r, doc); ok {
-			t.objects = append(t.objects, objects(v, namespace)...)
+			t.objects = append(t.objects, objects(v, opt)...)
 		}
 		t.readers = append(t.readers, r)
 	}
@@ -61,7 +71,7 @@ func Translate(docs [][]byte, namespace string) Result {
 	for _, o := range t.objects {
 		t.object(o)
 	}
-	t.allowRest()
+	t.allowRest(opt.Whole)
 	res := Result{Objects: len(t.objects), Policies: t.policies}
 	for _, r := range t.readers {
 		res.Items = append(res.Items, r.items...)
@@ -91,7 +101,7 @@ func (t *translator) unique() {
 // object makes the policies of one object.
 func (t *translator) object(o *object) {
 	for _, s := range o.sections() {
-		if o.namespace == "" {
+		if !o.kind.namespaced() {
 			priority := o.priority
 			if o.tier == policy.Baseline {
 				priority += baselinePriority
@@ -108,15 +118,18 @@ func (t *translator) object(o *object) {
 // allowRest adds, behind all others, what Kubernetes does with a pod that no object
 // isolates: traffic that nobody denies is allowed. A node that no ordered policy
 // matches denies it.
-func (t *translator) allowRest() {
-	if len(t.objects) == 0 {
+func (t *translator) allowRest(always bool) {
+	document, at := -1, ""
+	if len(t.objects) > 0 {
+		first := t.objects[0].at
+		document, at = first.r.document, first.at
+	} else if !always {
 		return
 	}
-	first := t.objects[0].at
 	for _, ingress := range []bool{true, false} {
 		s := section{pods(), ingress, []rule{{action: policy.Allow, peers: anyone(), ports: everyTraffic}}}
 		slug := defaultPrefix + string(s.direction())
-		t.policies = append(t.policies, Policy{policy.Draft{Slug: slug, Content: s.content(policy.Baseline, policy.MaxPriority)}, first.r.document, first.at})
+		t.policies = append(t.policies, Policy{policy.Draft{Slug: slug, Content: s.content(policy.Baseline, policy.MaxPriority)}, document, at})
 	}
 }
 
@@ -139,27 +152,31 @@ func (t *translator) add(o *object, part string, c policy.Content) {
 // Owns reports whether a slug is of a policy that Translate made: those that begin as
 // its slugs do are kept for it.
 func Owns(slug string) bool {
-	return strings.HasPrefix(slug, "np--") || strings.HasPrefix(slug, "cnp--") || strings.HasPrefix(slug, defaultPrefix)
+	own := func(k *kind) bool { return strings.HasPrefix(slug, k.prefix+"--") }
+	return Rest(slug) || slices.ContainsFunc(kinds, own)
 }
+
+// Rest reports whether a slug is of a policy that allows what no object decides.
+func Rest(slug string) bool { return strings.HasPrefix(slug, defaultPrefix) }
 
 // slug names a part of an object: np--default--web--ingress. A name that a slug
 // cannot say, and one that would not be unique so, ends in a hash instead.
 func (o *object) slug(part string) string {
 	const most, hashed = 64, 8 // characters
-	kind := []string{"np", o.namespace, o.name, part}
-	if o.namespace == "" {
-		kind = []string{"cnp", o.name, part}
+	parts := []string{o.kind.prefix, o.namespace, o.name, part}
+	if !o.kind.namespaced() {
+		parts = []string{o.kind.prefix, o.name, part}
 	}
-	plain := strings.Join(kind, "--")
+	plain := strings.Join(parts, "--")
 	said := strings.Map(func(r rune) rune {
 		if r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
 			return r
 		}
 		return '-'
 	}, plain)
-	if said == plain && len(said) <= most && strings.Count(plain, "--") == len(kind)-1 {
+	if said == plain && len(said) <= most && strings.Count(plain, "--") == len(parts)-1 {
 		return plain
 	}
-	sum := sha256.Sum256([]byte(strings.Join(kind, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return said[:min(len(said), most-hashed-1)] + "-" + hex.EncodeToString(sum[:hashed/2])
 }

@@ -66,7 +66,7 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 		{[]byte(`{"apiVersion":"v1","kind":"Service"}`), ""},
 		{[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), "/apiVersion"},
 	} {
-		res := Translate([][]byte{c.doc}, "default")
+		res := Translate([][]byte{c.doc}, Options{Namespace: "default"})
 		require.Equal(t, c.want, strings.Join(pointers(res.Items), " "), "%s\n%v", c.doc, res.Items)
 	}
 }
@@ -74,7 +74,7 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 func TestADenyThatCannotBeExpressedWholeDeniesAll(t *testing.T) {
 	for _, action := range []string{"Deny", "Pass", "Reject"} {
 		res := Translate([][]byte{overall("c", `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":[{"action":"`+action+
-			`","to":[{"nodes":{}}],"protocols":[{"tcp":{}}]}]}`)}, "default")
+			`","to":[{"nodes":{}}],"protocols":[{"tcp":{}}]}]}`)}, Options{Namespace: "default"})
 		require.NotEmpty(t, res.Items)
 		require.Len(t, res.Policies, 1+2) // two for what nothing decides
 		require.Equal(t, `[{"action":"deny","protocol":"any","destination_cidr":"0.0.0.0/0","source_selector":"namespace:kubernetes.io/metadata.name","direction":"egress"},`+
@@ -100,7 +100,7 @@ func TestOneDirectionTakesNothingFromTheOther(t *testing.T) {
 		{in, cluster("Baseline", "egress", "Deny")},
 		{in, out, cluster("Baseline", "ingress", "Deny")},
 	} {
-		res := Translate(docs, "default")
+		res := Translate(docs, Options{Namespace: "default"})
 		require.Empty(t, res.Items, "%d", i)
 		for _, p := range res.Policies {
 			for _, r := range p.Rules {
@@ -147,7 +147,7 @@ func TestALossThatMayLetMoreThroughIsMarked(t *testing.T) {
 		"items that are no list":              {[]byte(`{"apiVersion":"v1","kind":"List","items":{}}`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res := Translate([][]byte{c.doc}, "default")
+			res := Translate([][]byte{c.doc}, Options{Namespace: "default"})
 			require.NotEmpty(t, res.Items)
 			require.Equal(t, c.wider, res.Wider(), "%v", res.Items)
 		})
@@ -159,7 +159,7 @@ func TestListsAreReadItemByItem(t *testing.T) {
 		network("a", `{"podSelector":{}}`), network("b", `{"podSelector":{},"x":1}`))
 	require.True(t, Recognize(list))
 	require.False(t, Recognize([]byte(`{"slug":"apiVersion"}`)))
-	res := Translate([][]byte{list}, "default")
+	res := Translate([][]byte{list}, Options{Namespace: "default"})
 	require.Equal(t, 2, res.Objects)
 	require.Equal(t, []string{"/items/1/spec/x"}, pointers(res.Items))
 }
@@ -168,15 +168,17 @@ func TestSlugsAreSlugsAndStayApart(t *testing.T) {
 	seen := map[string]string{}
 	long := strings.Repeat("a", 63)
 	for _, o := range []object{
-		{namespace: "a", name: "b"},
-		{namespace: "a--b", name: "c"},
-		{namespace: "a", name: "b--c"},
-		{name: "a"},
-		{name: "a--b"},
-		{namespace: "a", name: "b.c"},
-		{namespace: "a", name: "b-c"},
-		{namespace: long, name: long},
-		{namespace: long, name: long + "b"},
+		{kind: kinds[0], namespace: "a", name: "b"},
+		{kind: kinds[0], namespace: "a--b", name: "c"},
+		{kind: kinds[0], namespace: "a", name: "b--c"},
+		{kind: kinds[0], namespace: "a", name: "b.c"},
+		{kind: kinds[0], namespace: "a", name: "b-c"},
+		{kind: kinds[0], namespace: long, name: long},
+		{kind: kinds[0], namespace: long, name: long + "b"},
+		{kind: kinds[1], name: "a"},
+		{kind: kinds[1], name: "a--b"},
+		{kind: kinds[2], name: "a"},
+		{kind: kinds[3], name: "a"},
 	} {
 		for _, part := range []string{"ingress", "egress", "ingress-isolate", "egress-isolate"} {
 			slug := o.slug(part)
@@ -198,7 +200,7 @@ func FuzzTranslateNeverPanics(f *testing.F) {
 	f.Add(network("a", `{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":["10.1.0.0/16"]}}]}]}`))
 	f.Add(overall("c", `{"tier":"Admin","priority":1,"subject":{"pods":{"namespaceSelector":{},"podSelector":{}}},"ingress":[null]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		for _, p := range Translate([][]byte{doc}, "default").Policies {
+		for _, p := range Translate([][]byte{doc}, Options{Namespace: "default"}).Policies {
 			_, err := policy.DecodeDraft(policy.AppendDraft(nil, p.Draft))
 			require.NoError(t, err)
 		}

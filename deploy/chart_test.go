@@ -1,0 +1,167 @@
+package deploy
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/kubeschema"
+	"github.com/edictdev/edict/internal/test/leftout"
+)
+
+// tool is the path of a program that tools/charts.mod names, which is built the first
+// time. A machine that cannot build it leaves the test out.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := tools[name]()
+	if err != nil {
+		leftout.Test(t, "%s cannot be built: %v", name, err)
+	}
+	return path
+}
+
+var tools = map[string]func() (string, error){
+	"helm":        sync.OnceValues(func() (string, error) { return build("helm") }),
+	"kubeconform": sync.OnceValues(func() (string, error) { return build("kubeconform") }),
+}
+
+func build(name string) (string, error) {
+	cmd := exec.Command("go", "tool", "-modfile=tools/charts.mod", "-n", name)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return "", errors.New(strings.TrimSpace(string(exit.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// helm runs it with a home of its own.
+func helm(t *testing.T, args ...string) (out, errors string, err error) {
+	t.Helper()
+	cmd := exec.Command(tool(t, "helm"), args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	return o.String(), e.String(), err
+}
+
+// valuesOf are helm's arguments for a file of values of the chart, and more values.
+func valuesOf(file string, set []string) (args []string) {
+	if file != "" {
+		args = append(args, "--values", filepath.Join("helm/edict/values", file+".yaml"))
+	}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
+// rendered is what helm makes of the chart, once for each set of values.
+func rendered(t *testing.T, values string, set ...string) []byte {
+	t.Helper()
+	key := values + " " + strings.Join(set, " ")
+	if out, ok := renderings.Load(key); ok {
+		return out.([]byte)
+	}
+	out, stderr, err := helm(t, append([]string{"template", "edict", "helm/edict", "--namespace", "edict"}, valuesOf(values, set)...)...)
+	require.NoError(t, err, stderr)
+	renderings.Store(key, []byte(out))
+	return []byte(out)
+}
+
+var renderings sync.Map
+
+func TestHelmFindsNoFaultInTheChart(t *testing.T) {
+	for _, c := range choices {
+		out, stderr, err := helm(t, append([]string{"lint", "--strict", "--quiet", "helm/edict"}, valuesOf(c, nil)...)...)
+		require.NoError(t, err, "values %q: %s%s", c, out, stderr)
+	}
+	there, err := filepath.Glob("helm/edict/values/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, there, len(choices)-1, "each file of values is tried")
+}
+
+// TestAClusterTakesEveryField: kubeconform holds each object against the schemas of
+// Kubernetes and of the Prometheus operator.
+func TestAClusterTakesEveryField(t *testing.T) {
+	judge, schemas := tool(t, "kubeconform"), t.TempDir()
+	if err := kubeschema.Write(schemas, map[string][]string{
+		"v1": {"Service", "ConfigMap", "ServiceAccount"}, "apps/v1": {"StatefulSet", "DaemonSet", "Deployment"},
+		"policy/v1": {"PodDisruptionBudget"}, "networking.k8s.io/v1": {"NetworkPolicy"},
+		"rbac.authorization.k8s.io/v1": {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
+	}); err != nil {
+		leftout.Test(t, "no schemas: %v", err)
+	}
+	conform := func(manifests string) (s struct{ Valid, Invalid, Errors, Skipped int }, out []byte) {
+		cmd := exec.Command(judge, "-strict", "-summary", "-output", "json", "-schema-location", filepath.Join(schemas, kubeschema.Location), "-")
+		cmd.Stdin = strings.NewReader(manifests)
+		out, err := cmd.Output()
+		require.False(t, err != nil && len(out) == 0, "%v", err)
+		var report struct {
+			Summary *struct{ Valid, Invalid, Errors, Skipped int }
+		}
+		report.Summary = &s
+		require.NoError(t, json.Unmarshal(out, &report), "%s", out)
+		return s, out
+	}
+	for _, c := range choices {
+		text := string(rendered(t, c))
+		s, out := conform(text)
+		require.Zero(t, s.Invalid+s.Errors+s.Skipped, "values %q: %s", c, out)
+		require.Equal(t, strings.Count(text, "\nkind: "), s.Valid)
+	}
+	typo, out := conform(strings.Replace(string(rendered(t, "")), "terminationGracePeriodSeconds", "terminationGraceSeconds", 1))
+	require.Equal(t, 1, typo.Invalid, "a field that no cluster knows is seen: %s", out)
+}
+
+// TestValuesThatCannotWorkAreRefused: with the reason, and nothing is rendered.
+func TestValuesThatCannotWorkAreRefused(t *testing.T) {
+	for set, why := range map[string]string{
+		"nats.mode=embedded":                           "set workers.replicas to 1",
+		"nats.mode=external":                           "nats.urls is needed",
+		"nats.mode=elsewhere":                          "nats",
+		"signingKeySecret=":                            "every worker of a plane signs with the same key",
+		"metrics.serviceMonitor.enabled=true":          "needs access.enabled",
+		"agent.enabled=true":                           "agent.enabled needs access.enabled",
+		"workers.replicaz=2":                           "replicaz",
+		"workers.existing=perhaps":                     "existing",
+		"access.enabled=true,access.service.port=http": "port",
+	} {
+		out, stderr, err := helm(t, "template", "edict", "helm/edict", "--set", set)
+		require.Error(t, err, set)
+		require.Contains(t, stderr, why, set)
+		require.NotContains(t, out, "kind:", set)
+	}
+}
+
+// TestAnUpgradeRefusesAnEmptyLog: a plane that was installed exists.
+func TestAnUpgradeRefusesAnEmptyLog(t *testing.T) {
+	existing := func(args ...string) string {
+		out, stderr, err := helm(t, append([]string{"template", "edict", "helm/edict"}, args...)...)
+		require.NoError(t, err, stderr)
+		return regexp.MustCompile(`name: EDICT_EXISTING\s+value: (\S+)`).FindStringSubmatch(out)[1]
+	}
+	require.Equal(t, `"false"`, existing())
+	require.Equal(t, `"true"`, existing("--is-upgrade"))
+	require.Equal(t, `"true"`, existing("--set", "workers.existing=true"))
+	require.Equal(t, `"false"`, existing("--is-upgrade", "--set", "workers.existing=false"))
+}
+
+// TestTheRuleFileIsTheChartsToo: one file of alerts, for a Prometheus with and without
+// the operator.
+func TestTheRuleFileIsTheChartsToo(t *testing.T) {
+	alerts := regexp.MustCompile(`(?m)^ *(?:- )?alert: (\w+)$`)
+	want := alerts.FindAllStringSubmatch(string(read(t, "prometheus/alerts.yaml")), -1)
+	require.Greater(t, len(want), 10)
+	require.Len(t, alerts.FindAllStringSubmatch(string(rendered(t, "open")), -1), len(want))
+}
