@@ -22,6 +22,7 @@ import (
 type Metrics struct {
 	head       atomic.Uint64 // last known of the log
 	durability *prometheus.GaugeVec
+	ended      *prometheus.GaugeVec
 
 	foldEvents  prometheus.Counter
 	foldSeconds prometheus.Counter
@@ -52,6 +53,7 @@ type Metrics struct {
 // NewMetrics registers the collectors with reg; nil registers nowhere.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
+	ended := newEnded(reg)
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Namespace: "edict", Name: name, Help: help})
 	}
@@ -66,6 +68,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	latency := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
 	m := &Metrics{
+		ended: ended,
 		durability: f.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "edict", Name: "durability_info",
 			Help: "1 for the durability that the log's server reports: strict survives power loss, relaxed may lose the last writes.",

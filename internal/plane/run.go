@@ -20,6 +20,13 @@ var errStopped = errors.New("stopped")
 // Run runs the plane until ctx ends, or a part cannot go on. The API stops
 // first, while the parts its last requests wait for still work.
 func (p *Plane) Run(ctx context.Context) error {
+	if err := p.sayEnd(); err != nil {
+		return err
+	}
+	return p.noteEnd(p.run(ctx))
+}
+
+func (p *Plane) run(ctx context.Context) error {
 	g, parts := errgroup.WithContext(context.WithoutCancel(ctx))
 	front, cancel := context.WithCancel(ctx)
 	defer cancel()
