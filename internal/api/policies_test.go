@@ -136,12 +136,29 @@ func TestARetryAnswersAsTheFirstTryDidWhateverCameAfter(t *testing.T) {
 }
 
 func TestADeletionAgainUnderTheSameKeyIsNoError(t *testing.T) {
-	p := newPlane(t)
-	path := policies + "/" + p.create("web").ID.String()
-	p.want(http.StatusNoContent, "", p.do("DELETE", path, "", "Idempotency-Key: d"))
-	p.want(http.StatusNoContent, "", p.do("DELETE", path, "", "Idempotency-Key: d"))
-	p.want(http.StatusNotFound, "policy_not_found", p.do("DELETE", path, "", "Idempotency-Key: e"))
-	require.Equal(t, 2, p.log.Len())
+	for name, between := range map[string]func(p *plane){
+		"at once":                      func(*plane) {},
+		"on another worker":            func(p *plane) { p.Handler = judged(p.t, api.New(p.deps)) },
+		"much later on another worker": func(p *plane) { p.log.Forget(); p.Handler = judged(p.t, api.New(p.deps)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlane(t)
+			for path, gone := range map[string]string{
+				policies + "/" + p.create("web").ID.String(): "policy_not_found",
+				nodes + "/n1": "node_not_found",
+			} {
+				if gone == "node_not_found" {
+					p.want(http.StatusCreated, "", p.do("PUT", path, `{"labels":{"role":"web"},"addresses":[]}`))
+				}
+				stands := p.log.Len()
+				p.want(http.StatusNoContent, "", p.do("DELETE", path, "", "Idempotency-Key: d"))
+				between(p)
+				p.want(http.StatusNoContent, "", p.do("DELETE", path, "", "Idempotency-Key: d"))
+				p.want(http.StatusNotFound, gone, p.do("DELETE", path, "", "Idempotency-Key: e"))
+				require.Equal(t, stands+1, p.log.Len())
+			}
+		})
+	}
 }
 
 func TestKeysOfTwoPrincipalsAndOfTwoWritesDoNotMeet(t *testing.T) {

@@ -51,13 +51,21 @@ func (t *retries) sameBody(ctx context.Context, e policy.Event, asked string) er
 		return nil
 	}
 	if err != nil {
-		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what this Idempotency-Key was used for: %v", err)
+		return unread(err)
 	}
 	if first := m.Get(wire.HeaderRequest); first == "" || first == asked {
 		return nil
 	}
 	return problem(http.StatusUnprocessableEntity, CodeKeyReused,
 		"this Idempotency-Key was used for a write with another body, at %d, which stands as it was: send this one under a key of its own", m.Seq)
+}
+
+// unread is of a log that did not answer; nil without an error.
+func unread(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what this Idempotency-Key was used for: %v", err)
 }
 
 // made is the message of the event e that took effect: where the read model says

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -266,7 +267,12 @@ func (w *writes) removeIf(c *call, e policy.Event, only condition, present func(
 		return only.holds(tag)
 	}
 	if err := w.reads.check(c, check); err != nil {
-		return err
+		ended, failed := w.endedBefore(c, e)
+		if !ended {
+			return cmp.Or(failed, err)
+		}
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	commit := func() (projector.Verdict, error) { return w.commit(c, e, false) }
 	if only.named() {
@@ -277,6 +283,28 @@ func (w *writes) removeIf(c *call, e policy.Event, only condition, present func(
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// endedBefore reports whether a request under this key, at whichever worker, ended what e is
+// about, so that it is not there any more: then that is the last event about it.
+func (w *writes) endedBefore(c *call, e policy.Event) (bool, error) {
+	if c.key == "" || w.Event == nil {
+		return false, nil
+	}
+	ctx := c.r.Context()
+	seq, err := w.log.LastOf(ctx, e)
+	if err != nil || seq == 0 {
+		return false, unread(err)
+	}
+	m, err := w.Event(ctx, seq)
+	if errors.Is(err, streams.ErrNotFound) || errors.As(err, new(*streams.CompactedError)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unread(err)
+	}
+	was, _ := policy.Decode(m.Body)
+	return was != nil && was.EventID() == e.EventID() && was.EventType() == e.EventType(), nil
 }
 
 // derivedID hashes each field behind its length, so that no two lists of
