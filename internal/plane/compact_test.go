@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/integrity"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -160,4 +161,30 @@ func TestAWorkerThatWasAwayStartsFromTheOrigin(t *testing.T) {
 	})
 	require.ErrorAs(t, err, &overtaken)
 	require.ErrorContains(t, err, "start this worker again")
+}
+
+// differing is a read model that came to something else.
+type differing struct{ *projector.Projector }
+
+func (d differing) Digest(ctx context.Context) (projector.Digest, error) {
+	digest, err := d.Projector.Digest(ctx)
+	digest.Sum[0] ^= 1
+	return digest, err
+}
+
+// Where the origin, folded on, is not what the worker has, nothing is removed, and nothing
+// is left of it.
+func TestNothingIsRemovedWhereTheReadModelsDiffer(t *testing.T) {
+	p := running(t, Options{Data: data(t), NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})
+	require.NoError(t, p.store.Wait(t.Context(), folded))
+	opt := p.compaction()
+	opt.Live = differing{p.store}
+	_, err := snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
+	require.ErrorContains(t, err, "nothing is removed")
+	s, err := p.stream.State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.First)
+	_, err = streams.FindOrigin(t.Context(), p.conn)
+	require.ErrorIs(t, err, streams.ErrNotFound)
+	p.compacts(t, 1700)
 }

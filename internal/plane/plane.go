@@ -236,7 +236,7 @@ func (p *Plane) openDelivery(context.Context) (err error) {
 		Schedule: p.opt.Snapshots, Due: func() bool { return leads() && writable() == nil }, Log: p.log,
 	})
 	p.onClose(p.checkpoints.Close) // a request for one may have outlived its server
-	p.compactor = p.newCompactor()
+	p.compactor = snapshot.NewCompactor(p.compaction())
 	p.onClose(p.compactor.Close) // likewise
 	return p.openHistory()
 }
@@ -255,13 +255,13 @@ func (p *Plane) openHistory() (err error) {
 	return nil
 }
 
-func (p *Plane) newCompactor() *snapshot.Compactor {
+func (p *Plane) compaction() snapshot.CompactorOptions {
 	store := p.storeOptions()
 	store.Full, store.Headroom = nil, nil // what it makes is thrown away
-	return snapshot.NewCompactor(snapshot.CompactorOptions{
+	return snapshot.CompactorOptions{
 		Conn: p.conn, Log: p.stream, Live: p.store, Store: store, Scratch: p.opt.dir().Compaction(), Worker: p.opt.Name,
 		Signer: p.keys.Ring().Current, Trust: p.keys.Was, Links: p.monitor.Confirm, Logger: p.log,
-	})
+	}
 }
 
 func (p *Plane) newWorker() (*worker.Worker, error) {
