@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,7 +41,10 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	p := guardedPlane(t, "--decision-log", "--rate", "0", "--oidc-issuer", i.URL, "--oidc-audience", i.ClientID)
 	w := &shownWorld{process: p, issuer: i}
 	w.seed()
-	w.drive(filepath.Join(root, "ui"), browser)
+	given := w.given(browser)
+	given["node"], given["flow"] = "db-prod-eua-0059", map[string]any{"direction": "ingress", "peer": "app-prod-eua-0042", "protocol": "tcp", "port": 5432}
+	given["guestProject"], given["guestToken"] = guestProject, w.guest
+	w.drive(filepath.Join(root, "ui"), "test/console.mjs", given, nil)
 }
 
 // aBrowser is the path of a browser; without one, or without the packages that drive it,
@@ -111,10 +115,7 @@ func (w *shownWorld) seed() {
 	w.ok("policy", "apply", "-f", w.file("policies.yaml", revised))
 	w.ok("admission", "apply", "-f", w.file("no-telnet.rego", []byte(noTelnet)))
 	w.do("POST", "/api/v1/engine/evaluate", json.RawMessage(`{"request_payload":{"service_type":"network-policy","rules":[]}}`), 200)
-	var page struct{ Items []struct{ ID, Slug string } }
-	require.NoError(t, json.Unmarshal(w.do("GET", "/v1/projects/"+defaultProject+"/policies?limit=200", nil, 200), &page))
-	at := slices.IndexFunc(page.Items, func(p struct{ ID, Slug string }) bool { return p.Slug == "shop-app-to-db" })
-	w.policy = page.Items[at].ID
+	w.policy = w.idOf("shop-app-to-db")
 
 	w.do("PUT", "/v1/access/principals/ana", map[string]any{"kind": "person", "oidc": []any{map[string]string{"issuer": w.issuer.URL, "subject": w.issuer.Subject}}}, 200)
 	w.ok("access", "grant", "ana", "project:"+defaultProject+"#read")
@@ -124,6 +125,16 @@ func (w *shownWorld) seed() {
 	var guest struct{ Tokens []struct{ ID uuid.UUID } }
 	require.NoError(t, json.Unmarshal(w.do("GET", "/v1/access/principals/guest", nil, 200), &guest))
 	w.guestToken = guest.Tokens[0].ID.String()
+}
+
+// idOf is the id of a policy.
+func (w *shownWorld) idOf(slug string) string {
+	w.t.Helper()
+	var page struct{ Items []struct{ ID, Slug string } }
+	require.NoError(w.t, json.Unmarshal(w.do("GET", "/v1/projects/"+defaultProject+"/policies?prefix="+slug, nil, 200), &page))
+	at := slices.IndexFunc(page.Items, func(p struct{ ID, Slug string }) bool { return p.Slug == slug })
+	require.GreaterOrEqual(w.t, at, 0, slug)
+	return page.Items[at].ID
 }
 
 // ok runs a command that must end well.
@@ -163,24 +174,27 @@ func (w *shownWorld) link(token string) string {
 	return strings.TrimSpace(w.ok("ui", "--token-file", w.file("token", []byte(token))))
 }
 
-// drive runs the steps, does what they ask for, and fails with what they find.
-func (w *shownWorld) drive(dir, browser string) {
-	t := w.t
-	given := map[string]any{
+// given is what steps must know.
+func (w *shownWorld) given(browser string) map[string]any {
+	return map[string]any{
 		"base": "http://" + w.http, "browser": browser, "long": *consoleLong, "shots": *consoleShots, "token": w.token,
-		"policy": w.policy, "node": "db-prod-eua-0059", "peer": "app-prod-eua-0042", "guestProject": guestProject, "guestToken": w.guest,
-		"link": w.link(w.token), "issuer": w.issuer.URL,
+		"policy": w.policy, "link": w.link(w.token), "issuer": w.issuer.URL,
 	}
+}
+
+// drive runs the steps of a script, does what they ask for, and fails with what they find.
+func (w *shownWorld) drive(dir, script string, given map[string]any, more map[string]func(string) string) {
+	t := w.t
 	text, err := json.Marshal(given)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "node", "test/console.mjs")
+	cmd := exec.CommandContext(t.Context(), "node", script)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "EDICT_CONSOLE="+string(text)), os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	w.serveSteps(out, in)
+	w.serveSteps(out, in, more)
 	require.NoError(t, cmd.Wait(), "what the browser saw is not what should be")
 }
 
@@ -192,7 +206,7 @@ func (w *shownWorld) typed(command string) string {
 }
 
 // serveSteps does what the steps ask of whoever runs the plane.
-func (w *shownWorld) serveSteps(out io.Reader, in io.Writer) {
+func (w *shownWorld) serveSteps(out io.Reader, in io.Writer, more map[string]func(string) string) {
 	do := map[string]func(arg string) string{
 		"kill":   func(string) string { w.kill(); return "killed" },
 		"start":  func(string) string { w.start(); return "started" },
@@ -200,6 +214,7 @@ func (w *shownWorld) serveSteps(out io.Reader, in io.Writer) {
 		"type":   func(command string) string { return w.typed(command) },
 		"revoke": func(string) string { return w.ok("access", "token", "revoke", "guest", w.guestToken) },
 	}
+	maps.Copy(do, more)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		kind, rest, _ := strings.Cut(lines.Text(), " ")

@@ -1,6 +1,10 @@
 package resource
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // Applied is what a node reports: up to which event it has applied what it was
 // sent, the fingerprint of the rules that it holds then, and whether they are in
@@ -28,7 +32,25 @@ type Rollout struct {
 	P99Seconds *float64  `json:"p99_seconds" doc:"The same for 99 of 100 nodes."`
 	Refused    []Refused `json:"refused,omitempty" doc:"Nodes of the policy whose table is refused, so that they keep their last good one: those that asked this worker, and the first node of each label set. Absent when there are none."` // nodes that keep an older table
 	Refusals   []Refusal `json:"refusals,omitempty" doc:"Of the lagging nodes, those that reported that something is not applied, those that do so for the longest first, as many as were asked for. Absent when there are none."`
+	Arrivals   []Arrival `json:"arrivals,omitempty" doc:"How its changes arrived, the last one first: those of which any node's time is known, and before the last one those that this worker heard the reports of, at most eight in all."`
 	Audited    *Audited  `json:"audited,omitempty" doc:"What nodes would have denied, of a policy in audit mode. Absent for others."`
+}
+
+// Arrival is how a change of a policy arrived.
+type Arrival struct {
+	LogSeq     uint64         `json:"log_seq" doc:"The log sequence of the change."`
+	RevisionID *uuid.UUID     `json:"revision_id,omitempty" doc:"The revision that it gave to nodes; absent when it took one away, or was too long ago."`
+	Time       *time.Time     `json:"time,omitempty" doc:"Its log timestamp; absent when it was too long ago."`
+	Nodes      int            `json:"nodes" doc:"Nodes whose time is known."`
+	P50Seconds *float64       `json:"p50_seconds" doc:"Seconds until half of these had reported it applied."`
+	P99Seconds *float64       `json:"p99_seconds" doc:"The same for 99 of 100."`
+	Curve      []ArrivalPoint `json:"curve" doc:"How many of these had it after how long, by time; times are exact to 9 %."`
+}
+
+// ArrivalPoint is a point of the curve by which a change arrived.
+type ArrivalPoint struct {
+	Seconds float64 `json:"seconds"`
+	Nodes   int     `json:"nodes"`
 }
 
 // Refusal is a node that reported that it does not have in force what it was sent.

@@ -212,11 +212,29 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	out := resource.Rollout{
 		Desired: r.Desired, Applied: r.Applied, Dropped: r.Dropped, Lagging: showLagging(r.Lagging),
 		P50Seconds: r.P50, P99Seconds: r.P99, Refused: refused, Waves: waves, Refusals: showRefusals(r.Refusals),
+		Arrivals: showArrivals(r.Arrivals),
 	}
 	if audit {
 		out.Audited = showAudited(r.Audited)
 	}
 	return c.json(http.StatusOK, out)
+}
+
+func showArrivals(all []convergence.Arrival) (out []resource.Arrival) {
+	for _, a := range all {
+		x := resource.Arrival{LogSeq: a.Seq, Nodes: a.Nodes, P50Seconds: a.P50, P99Seconds: a.P99, Curve: make([]resource.ArrivalPoint, 0, len(a.Curve))}
+		if a.Revision != uuid.Nil {
+			x.RevisionID = &a.Revision
+		}
+		if !a.Time.IsZero() {
+			x.Time = &a.Time
+		}
+		for _, p := range a.Curve {
+			x.Curve = append(x.Curve, resource.ArrivalPoint{Seconds: p.Seconds, Nodes: p.Nodes})
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 func showAudited(a convergence.Audited) *resource.Audited {

@@ -26,6 +26,10 @@ func convergenceHints() map[string]hint {
 		"Rollout.desired":     count,
 		"Rollout.applied":     count,
 		"Rollout.dropped":     count,
+		"Arrival":             says("How a change of a policy arrived at its nodes."),
+		"Arrival.nodes":       count,
+		"ArrivalPoint":        says("How many nodes had a change so long after its commit."),
+		"ArrivalPoint.nodes":  count,
 
 		"Reached":                       says("What the nodes report that a rollout has reached."),
 		"Waves":                         says("A staged revision, and how far its rollout has come."),

@@ -198,7 +198,7 @@ func (t *Tracker) timing(id uuid.UUID, seq uint64) *timing {
 		if len(t.rollouts) >= maxRollouts {
 			clear(t.rollouts)
 		}
-		x = &timing{seq: seq}
+		x = x.followed(seq)
 		t.rollouts[id] = x
 	}
 	return x

@@ -28,6 +28,9 @@ type Rollout struct {
 	// P50 and P99 are seconds from the commit of the policy's last change until
 	// a report proved it applied; nil when that is known of no node.
 	P50, P99 *float64
+	// Arrivals are how the policy's changes arrived, the last one first, those before as
+	// far as this process heard of them.
+	Arrivals []Arrival
 }
 
 // maxSteps is how much of a policy's history is looked at.
@@ -147,6 +150,7 @@ func (t *Tracker) count(id uuid.UUID, s steps, groups []projector.MatchedNodes, 
 		times = x.times // of reports, too, that newer ones have replaced
 	}
 	out.P50, out.P99 = times.quantile(0.50), times.quantile(0.99)
+	out.Arrivals = t.arrivals(id, s, newest, &times)
 	return out, behind, refused
 }
 

@@ -120,8 +120,9 @@ type past struct {
 
 // timing is how long nodes took to apply what happened to a policy at seq.
 type timing struct {
-	seq   uint64
-	times sketch
+	seq     uint64
+	times   sketch
+	earlier []timing // of changes before, newest first; they have none
 }
 
 // Bounds of what is kept to save work; beyond them it is done again.

@@ -61,7 +61,7 @@ export async function open(page, view, selector) {
 /** Waits for something to be seen. */
 export async function there(page, selector, what = "") {
   try {
-    await page.waitForSelector(selector, { timeout: 20_000 });
+    await page.waitForSelector(selector, { timeout: 60_000 });
   } catch {
     throw new Error(`${what}: ${selector} does not come. The page says: ${(await page.innerText("body")).slice(0, 600)}`);
   }

@@ -593,6 +593,24 @@ export interface components {
             status: "APPROVED" | "MODIFIED";
             explain?: components["schemas"]["Explanation"];
         };
+        Arrival: {
+            /** Format: uint64 */
+            log_seq: number;
+            /** Format: uuid */
+            revision_id?: string;
+            /** Format: date-time */
+            time?: string;
+            /** Format: int64 */
+            nodes: number;
+            p50_seconds: number | null;
+            p99_seconds: number | null;
+            curve: components["schemas"]["ArrivalPoint"][];
+        };
+        ArrivalPoint: {
+            seconds: number;
+            /** Format: int64 */
+            nodes: number;
+        };
         Audited: {
             /** Format: int64 */
             nodes: number;
@@ -1269,6 +1287,7 @@ export interface components {
             p99_seconds: number | null;
             refused?: components["schemas"]["Refused"][];
             refusals?: components["schemas"]["Refusal"][];
+            arrivals?: components["schemas"]["Arrival"][];
             audited?: components["schemas"]["Audited"];
         };
         RowChange: {

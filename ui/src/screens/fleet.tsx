@@ -21,14 +21,17 @@ export function Fleet() {
     return whole ? call("countNodes", { query }, signal) : call("countProjectNodes", { path: { project: project.value }, query }, signal);
   }, whole ? 0 : 3000);
   useFleet(whole, counts.again);
-  const c = counts.data;
+  const keys = useKeys(by);
+  const seen = useRef<Schemas["NodeCounts"] | undefined>(undefined);
+  if (counts.data) seen.current = counts.data;
+  const c = counts.data ?? (counts.error ? undefined : seen.current); // while another label is counted, what was shown stays
   return (
     <>
       <Head title="Fleet" about={c && `${whole ? "The whole plane" : "This project"} at log sequence ${count(c.seq)}`} command={`edict node count${whole ? " -A" : projectFlag.value}${by && ` --by ${word(by)}`}`} />
       <Failure error={counts.error} />
       {c ? <Counts of={c} /> : <div class="waiting" aria-busy={!counts.error} />}
-      {c && c.nodes > 0 && <ByLabel of={c} by={by} />}
-      {c && c.nodes > 0 && <Behind all={c.nodes - c.applied} whole={whole} />}
+      {c && c.nodes > 0 && keys && (c.groups || !by) && <ByLabel of={c} by={by} keys={keys} />}
+      {c && c.nodes > 0 && (c.groups || keys?.length === 0) && <Behind all={c.nodes - c.applied} whole={whole} />}
     </>
   );
 }
@@ -76,11 +79,11 @@ function Counts({ of }: { of: ByState }) {
 
 function Hour() {
   const history = useLoad("hour", (signal) => call("getFleetHistory", {}, signal), 10_000);
-  return <Chart of={history.data} />;
+  return <Chart of={history.data} value={(s) => s.nodes - s.applied} name="not applied" says={(most, now) => `In the last hour at most ${most} nodes did not hold what they must; now ${now}`} />;
 }
 
-// ByLabel counts by the value of a label. Which keys there are, a page of nodes says.
-function ByLabel({ of, by }: { of: Schemas["NodeCounts"]; by: string }) {
+// useKeys are the keys of labels that there are, as far as a page of nodes says, and has the fleet counted by one.
+function useKeys(by: string): string[] | undefined {
   const keys = useLoad(`keys of labels ${project.value}`, async (signal) => {
     const page = await call("listNodes", { path: { project: project.value }, query: { limit: 100 } }, signal);
     return [...new Set(page.items.flatMap((n) => Object.keys(n.labels)))].sort();
@@ -88,18 +91,24 @@ function ByLabel({ of, by }: { of: Schemas["NodeCounts"]; by: string }) {
   useEffect(() => {
     if (!by && keys.data && keys.data.length > 0) ask({ by: usual(keys.data) });
   }, [by, keys.data]);
-  const options = [...new Set([...(keys.data ?? []), ...(by ? [by] : [])])];
-  const groups = of.by === by ? (of.groups ?? []) : [];
+  return keys.data ?? (keys.error ? [] : undefined);
+}
+
+// ByLabel counts by the value of a label.
+function ByLabel({ of, by, keys }: { of: Schemas["NodeCounts"]; by: string; keys: string[] }) {
+  const options = [...new Set([...keys, ...(by ? [by] : [])])];
+  const groups = of.groups ?? [];
+  const shown = of.by ?? by; // that of the label before, until the next is counted
   return (
     <Part title="By label" note={of.values !== undefined && of.values > groups.length ? `${count(groups.length)} of ${count(of.values)} values` : undefined}>
       <div class="tabs wrap" role="group" aria-label="Label">
         {options.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}
       </div>
-      <Table caption={`Nodes by ${by}`} heads={[by || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
+      <Table caption={`Nodes by ${shown}`} heads={[shown || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
         {groups.map((g) => (
           <tr key={g.value ?? ""}>
-            <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${by}=${g.value}` })}>{g.value}</a>}</td>
-            <td><Bar shares={sharesOf(g)} label={`${by}=${g.value ?? ""}`} /></td>
+            <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}>{g.value}</a>}</td>
+            <td><Bar shares={sharesOf(g)} label={`${shown}=${g.value ?? ""}`} /></td>
             <td class="number">{count(g.nodes)}</td><td class="number">{count(g.applied)}</td>
             <Amount n={g.lagging} /><Amount n={g.refused} /><Amount n={g.silent} />
           </tr>

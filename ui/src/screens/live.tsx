@@ -31,7 +31,7 @@ export function Live() {
   const node = asked("node");
   const policy = asked("policy");
   const [paused, pause] = useState(false);
-  const { events, state, error } = useEvents(eventsAddress({ type, node, policy, since: useSince() }), paused);
+  const { events, state, error, read } = useEvents(eventsAddress({ type, node, policy, since: useSince() }), paused);
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const f = new FormData(e.currentTarget as HTMLFormElement);
@@ -51,8 +51,9 @@ export function Live() {
         <button>Filter</button>
       </form>
       <Failure error={error} />
-      {events.length === 0 && <p class="quiet">Nothing in the last hour. What comes is shown here.</p>}
-      <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol>
+      {!read && !error && <div class="waiting tall" aria-busy="true" />}
+      {read && events.length === 0 && <p class="quiet">Nothing in the last hour. What comes is shown here.</p>}
+      {read && <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol>}
     </>
   );
 }
@@ -62,11 +63,13 @@ function useSince(): string {
   return useRef(new Date(Date.now() - 3_600_000).toISOString()).current;
 }
 
-// useEvents follows a stream; what arrives within a frame is shown at once.
+// useEvents follows a stream; what arrives within a frame is shown at once. read is whether the last hour was: what
+// comes of it is shown when it is whole, or after a while, so that rows do not run past.
 function useEvents(url: string, paused: boolean) {
   const [events, set] = useState<LogEvent[]>([]);
   const [state, setState] = useState<StreamState>("opening");
   const [error, setError] = useState<Error>();
+  const [read, setRead] = useState("");
   const last = useRef({ url: "", id: "" });
   useEffect(() => {
     if (paused) return;
@@ -74,19 +77,26 @@ function useEvents(url: string, paused: boolean) {
       last.current = { url, id: "" };
       set([]);
     }
-    let waiting: LogEvent[] = [];
+    let waiting: string[] = []; // unread: of a burst most are never shown
     let frame = 0;
+    const whole = () => setRead(url);
+    const patience = window.setTimeout(whole, 5000);
     const flush = () => {
       frame = 0;
-      const more = waiting.reverse();
+      const more = waiting.reverse().map((text) => JSON.parse(text) as LogEvent);
       waiting = [];
       set((all) => [...more, ...all].slice(0, kept));
     };
     const stop = follow(url, last.current.id, {
       frame(f) {
         if (f.id) last.current.id = f.id;
+        if (f.event === "caught_up") {
+          clearTimeout(frame);
+          flush();
+          whole();
+        }
         if (f.event !== "log_event") return;
-        waiting.push(JSON.parse(f.data) as LogEvent);
+        waiting.push(f.data);
         if (waiting.length > kept) waiting.shift();
         frame ||= window.setTimeout(flush, 50);
       },
@@ -98,9 +108,10 @@ function useEvents(url: string, paused: boolean) {
     return () => {
       stop();
       clearTimeout(frame);
+      clearTimeout(patience);
     };
   }, [url, paused]);
-  return { events, state, error };
+  return { events, state, error, read: read === url };
 }
 
 /** A line of the log, which opens into the event and its verdict. */

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Fact, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
+import { Arrivals, seconds } from "../parts/arrivals";
 import { Draft } from "../parts/draft";
 import { Rollout } from "../parts/rollout";
 import { DiffLines, Rules } from "../parts/rules";
@@ -25,6 +26,7 @@ export function Policy({ name: id }: { name: string }) {
       {!policy.error && (rollout.data ? <Arrival of={rollout.data} /> : <div class="waiting tall" aria-busy={!rollout.error} />)}
       {!policy.error && <Failure error={rollout.error} />}
       {p && rollout.data && <Rollout policy={p} waves={rollout.data.waves} changed={() => { policy.again(); rollout.again(); }} />}
+      {rollout.data?.arrivals && rollout.data.arrivals.length > 0 && <Arrivals all={rollout.data.arrivals} />}
       {p?.head && <Part title="Rules" note={`${count(p.head.rules.length)} at the head`}><Rules of={p.head.rules} /></Part>}
       {p && <History policy={p} />}
       {p?.head && may.edit(p.id) && <Draft policy={p} head={p.head} changed={rollout.again} />}
@@ -52,7 +54,6 @@ function Arrival({ of }: { of: Schemas["Rollout"] }) {
     { name: "lagging", is: "late", n: Math.max(0, of.desired - of.applied - refused) },
     { name: "refused", is: "bad", n: refused },
   ];
-  const seconds = (n: number | null | undefined) => (n === null || n === undefined ? "–" : n < 1 ? `${Math.round(n * 1000)} ms` : `${n.toFixed(1)} s`);
   return (
     <section class="counts" aria-label="Arrival">
       <p class="figure"><b>{count(of.applied)}</b> of {count(of.desired)} nodes have applied the head</p>

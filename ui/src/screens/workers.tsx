@@ -1,5 +1,6 @@
 import { call, type Schemas } from "../api/call";
 import { Fact, Failure, Head, Part, Table, Tag, When } from "../parts/bits";
+import { Chart } from "../parts/chart";
 import { useLoad } from "../state/load";
 import { bytes, count, span } from "../state/time";
 
@@ -13,7 +14,7 @@ export function Workers() {
     <>
       <Head title="Workers" about={s && `Durability ${s.durability}`} command="edict status" />
       <Failure error={status.error} />
-      {s ? <><Log of={s} /><List of={s} /></> : <div class="waiting tall" aria-busy={!status.error} />}
+      {s ? <><Log of={s} /><List of={s} /><Hour /></> : <div class="waiting tall" aria-busy={!status.error} />}
       <Keys />
       {s && <Rejected all={s.rejected} />}
     </>
@@ -52,6 +53,20 @@ function List({ of: s }: { of: Status }) {
         })}
       </Table>
       <Partitions of={s} />
+    </Part>
+  );
+}
+
+// Hour is the health of the worker that the page asks, over its last hour.
+function Hour() {
+  const history = useLoad("hour of the worker", (signal) => call("getFleetHistory", {}, signal), 10_000);
+  return (
+    <Part title="The last hour" note="of the worker at this address">
+      <Failure error={history.error} />
+      <div class="columns">
+        <Chart of={history.data} value={(s) => s.log_seq - s.applied_seq} name="events behind the log" says={(most, now) => `In the last hour the fold was at most ${most} events behind the log; now ${now}`} />
+        <Chart plain of={history.data} value={(s) => s.streams} name="streams of nodes" says={(most, now) => `In the last hour at most ${most} nodes followed their streams; now ${now}`} />
+      </div>
     </Part>
   );
 }
