@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // minCoded is how many bytes a body has at least that is worth coding.
@@ -18,16 +20,26 @@ var coders = sync.Pool{New: func() any {
 	return z
 }}
 
-// coded is bytes, gzip-coded where the client takes that and the body is large.
+// packer makes zstd of whole bodies. Its window is as small as all clients have to take.
+var packer = sync.OnceValue(func() *zstd.Encoder {
+	z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false)) // the options are good
+	return z
+})
+
+// coded is bytes, zstd- or gzip-coded where the client takes that and the body is large.
 func (c *call) coded(status int, media string, body []byte) {
 	h := c.w.Header()
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) < minCoded || !takesCoding(c.r.Header.Values("Accept-Encoding"), "gzip") {
+	coding := ""
+	if len(body) >= minCoded {
+		coding = codingFor(c.r.Header.Values("Accept-Encoding"))
+	}
+	if coding == "" {
 		c.bytes(status, media, body)
 		return
 	}
 	h.Set("Content-Type", media)
-	h.Set("Content-Encoding", "gzip")
+	h.Set("Content-Encoding", coding)
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")
 	}
@@ -35,11 +47,26 @@ func (c *call) coded(status int, media string, body []byte) {
 	if c.r.Method == http.MethodHead {
 		return
 	}
+	if coding == "zstd" {
+		_, _ = c.w.Write(packer().EncodeAll(body, nil)) // the client may be gone
+		return
+	}
 	z := coders.Get().(*gzip.Writer)
 	defer coders.Put(z)
 	z.Reset(c.w)
 	_, _ = z.Write(body) // the client may be gone
 	_ = z.Close()
+}
+
+// codingFor is zstd for who names it, gzip for who takes that, else none.
+func codingFor(headers []string) string {
+	switch {
+	case strings.Contains(strings.ToLower(strings.Join(headers, ",")), "zstd") && takesCoding(headers, "zstd"):
+		return "zstd"
+	case takesCoding(headers, "gzip"):
+		return "gzip"
+	}
+	return ""
 }
 
 // takesCoding reports whether a client takes bodies of this coding: it names it, or

@@ -16,3 +16,12 @@ func TestWhoTakesGzip(t *testing.T) {
 	require.True(t, takesCoding([]string{"br", "gzip"}, "gzip"))
 	require.False(t, takesCoding(nil, "gzip"))
 }
+
+func TestZstdIsForWhoNamesIt(t *testing.T) {
+	for header, want := range map[string]string{
+		"zstd": "zstd", "gzip, deflate, br, zstd": "zstd", "gzip, ZSTD;q=0.1": "zstd", "gzip, zstd;q=0": "gzip", "*": "gzip", "zstd;q=0": "", "*;q=0, zstd": "zstd",
+		"gzip": "gzip", "": "", "dcz": "",
+	} {
+		require.Equal(t, want, codingFor([]string{header}), header)
+	}
+}

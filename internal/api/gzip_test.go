@@ -8,12 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 )
 
 // What is large is gzip-coded for who takes that, and says the same.
 func TestWhatIsLargeIsCoded(t *testing.T) {
 	p := newPlane(t)
+	unpacker, err := zstd.NewReader(nil)
+	require.NoError(t, err)
+	defer unpacker.Close()
 	var lines, rules strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&lines, `{"id":"n%d","labels":{"role":"web"}}`+"\n", i)
@@ -35,6 +39,13 @@ func TestWhatIsLargeIsCoded(t *testing.T) {
 		z, err := gzip.NewReader(strings.NewReader(string(coded.body)))
 		require.NoError(t, err)
 		text, err := io.ReadAll(z)
+		require.NoError(t, err)
+		require.Equal(t, string(plain.body), string(text), path)
+
+		packed := p.do("GET", path, "", "Accept-Encoding: gzip, deflate, br, zstd")
+		require.Equal(t, "zstd", packed.Header.Get("Content-Encoding"), path)
+		require.Less(t, len(packed.body), len(plain.body)/2, path)
+		text, err = unpacker.DecodeAll(packed.body, nil)
 		require.NoError(t, err)
 		require.Equal(t, string(plain.body), string(text), path)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/edictdev/edict/internal/wire/dcz"
 )
 
@@ -50,14 +52,20 @@ type tee struct {
 
 // text is the body without its coding, as far as it can be read.
 func (t *tee) text() []byte {
-	if t.Header().Get("Content-Encoding") != "gzip" {
+	var from io.Reader
+	var err error
+	switch t.Header().Get("Content-Encoding") {
+	case "gzip":
+		from, err = gzip.NewReader(&t.body)
+	case "zstd":
+		from, err = zstd.NewReader(&t.body, zstd.WithDecoderConcurrency(1))
+	default:
 		return t.body.Bytes()
 	}
-	z, err := gzip.NewReader(&t.body)
 	if err != nil {
 		return nil
 	}
-	text, _ := io.ReadAll(z)
+	text, _ := io.ReadAll(from)
 	return text
 }
 
