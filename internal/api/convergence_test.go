@@ -158,7 +158,12 @@ func TestARolloutSaysWhoHasAPolicyAndWhoLags(t *testing.T) {
 	// Taken from b, and then from everybody.
 	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+id, `{"selector":{"source":"role=web","destination":"role=web"}}`))
 	r = p.rollout(id)
-	require.Equal(t, resource.Rollout{Desired: 1, Applied: 1, Lagging: r.Lagging, P50Seconds: r.P50Seconds, P99Seconds: r.P99Seconds}, r)
+	require.Equal(t, resource.Rollout{Desired: 1, Applied: 1, Lagging: r.Lagging, P50Seconds: r.P50Seconds, P99Seconds: r.P99Seconds, Arrivals: r.Arrivals}, r)
+	first := r.Arrivals[len(r.Arrivals)-1]
+	require.Equal(t, 2, first.Nodes, "how the revision before arrived")
+	require.NotNil(t, first.RevisionID)
+	require.NotNil(t, first.Time)
+	require.Equal(t, 2, first.Curve[len(first.Curve)-1].Nodes)
 	require.Len(t, r.Lagging, 1)
 	require.Equal(t, "b", r.Lagging[0].NodeID)
 	p.report("b")
