@@ -142,6 +142,19 @@ func (f *Found) CheckBlocks() error {
 	return streams.CheckBlocks(f.opt.Dir.NATS(), blocksRead, known)
 }
 
+// CheckEnd refuses a log that ends before what the read model reaches, before that is
+// opened, which writes to its files: *projector.OtherLogError.
+func (f *Found) CheckEnd(ctx context.Context, log *streams.Log) error {
+	if f.Store == nil || f.Store.Schema != projector.SchemaVersion {
+		return nil
+	}
+	state, err := log.State(ctx)
+	if err != nil || f.Store.Seq <= state.Last {
+		return err
+	}
+	return &projector.OtherLogError{Dir: f.opt.Dir.Store(), Detail: fmt.Sprintf("it reaches sequence %d, which the log lacks", f.Store.Seq), Seq: f.Store.Seq}
+}
+
 // CheckFolded refuses external servers whose log is not the one that the read
 // model was folded from, before a log is made where there is none.
 func (f *Found) CheckFolded(ctx context.Context, conn *streams.Conn) error {

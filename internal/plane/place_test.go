@@ -2,8 +2,10 @@ package plane
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -80,10 +82,12 @@ func TestALogPutBackUnderANewerReadModelIsRefused(t *testing.T) {
 	cut(t, dir, 2000)
 	was := storedBase(t, dir)
 	opt := Options{Data: dir, NoAPI: true, NATSListen: "none", Relaxed: true}
+	files := filesBelow(t, datadir.Dir(dir).Store())
 	_, err := Open(t.Context(), opt)
 	var other *projector.OtherLogError
 	require.ErrorAs(t, err, &other)
 	require.Equal(t, was, storedBase(t, dir))
+	require.Equal(t, files, filesBelow(t, datadir.Dir(dir).Store()), "a refusal changes no file of the read model")
 	require.NoError(t, os.RemoveAll(datadir.Dir(dir).Store()))
 	p, err := Open(t.Context(), opt)
 	require.NoError(t, err)
@@ -168,4 +172,18 @@ func witnessOf(t *testing.T, p *Plane) *streams.Chain {
 	chain, err := streams.FindChain(t.Context(), p.conn)
 	require.NoError(t, err)
 	return chain
+}
+
+// filesBelow are a directory's files and their bytes.
+func filesBelow(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		all[e.Name()] = fmt.Sprintf("%x", sha256.Sum256(text))
+	}
+	return all
 }

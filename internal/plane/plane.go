@@ -184,6 +184,9 @@ func (p *Plane) openModel(ctx context.Context) (err error) {
 		Found: p.found, Conn: p.conn, Log: p.stream, Fold: disk.BackpressuredLog{Log: p.stream, Guard: p.disk},
 		Store: p.storeOptions(), Trust: p.keys.Was, YesDelete: p.opt.YesDelete, Logger: p.log,
 	})
+	if err := integrity.Advise(p.opt.awaitLeader(ctx, func() error { return p.found.CheckEnd(ctx, p.stream) })); err != nil {
+		return err
+	}
 	if err := p.readModel.Prepare(ctx); err != nil {
 		return err
 	}
