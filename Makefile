@@ -104,7 +104,7 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 SHOTS ?=
 
 test-console: ## the console in a browser: every view in both themes, a kill -9, hostile text
-	$(GO) test ./test -count 1 -v -run TestTheConsole -timeout 20m -console.long -console.shots "$(abspath $(SHOTS))"
+	$(GO) test ./test -count 1 -v -run TestTheConsole -timeout 60m -console.long -console.shots "$(abspath $(SHOTS))"
 
 # A store of other authors that speaks S3. Its modules are fetched once.
 S3 := github.com/versity/versitygw/cmd/versitygw@v1.8.0
