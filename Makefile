@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults test-s3 test-console ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-console ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -99,6 +99,12 @@ test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats o
 	$(GO) test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed $(SEED)
 	$(GO) test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
+
+# Three NATS servers, three workers, NODES nodes and a rolling upgrade: deploy/cluster/run.sh says what is measured.
+NODES ?= 1000000
+
+cluster-demo: ## three NATS servers, three workers, a million nodes (NODES=), a rolling upgrade with nodes following
+	NODES=$(NODES) deploy/cluster/run.sh
 
 # Needs node, npm ci in ui, and chromium. SHOTS is a folder for pictures of the views.
 SHOTS ?=
