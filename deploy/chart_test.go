@@ -133,6 +133,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"signingKeySecret=":                            "every worker of a plane signs with the same key",
 		"metrics.serviceMonitor.enabled=true":          "needs access.enabled",
 		"agent.enabled=true":                           "agent.enabled needs access.enabled",
+		"controller.enabled=true":                      "controller.enabled needs access.enabled",
 		"workers.replicaz=2":                           "replicaz",
 		"workers.existing=perhaps":                     "existing",
 		"access.enabled=true,access.service.port=http": "port",

@@ -42,6 +42,7 @@ var rooms = map[string][]string{
 	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"api":         {"fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"listener":    {"api", "access", "datadir", "streams"},
+	"controller":  {"api", "compiler", "policy"},
 	"worker":      {"api", "datadir", "keyring", "relay", "streams"},
 	"plane": {
 		"listener", "worker", "integrity", "api", "ui", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access",
@@ -51,7 +52,7 @@ var rooms = map[string][]string{
 	"enforce": {"compiler", "policy"},
 	"cmd": {
 		"fault",
-		"plane", "listener", "api", "node", "enforce", "archive", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
+		"plane", "listener", "controller", "api", "node", "enforce", "archive", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
 	"ui":     {},
@@ -73,7 +74,7 @@ var keepers = map[string][]string{
 	"github.com/coreos/go-oidc/":    {"access"},
 	"github.com/coreos/go-systemd/": {"cmd"},
 	"sigs.k8s.io/knftables":         {"enforce"},
-	"k8s.io/":                       {"cmd"},
+	"k8s.io/":                       {"cmd", "controller"}, // cmd: clients of an API server, and jsonpath
 	"github.com/spiffe/":            {"access"},
 	"github.com/minio/minio-go/":    {"archive"},
 }
@@ -98,9 +99,9 @@ var (
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
 		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/", "sigs.k8s.io/knftables",
-		"k8s.io/client-go/util/jsonpath", // -o jsonpath, as kubectl has it
-		"github.com/minio/highwayhash",   // the checksum of the server's records
-		"github.com/minio/minio-go/v7",   // archives in buckets
+		"k8s.io/client-go/", "k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/", // the controller; jsonpath, as kubectl has it
+		"github.com/minio/highwayhash", // the checksum of the server's records
+		"github.com/minio/minio-go/v7", // archives in buckets
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",

@@ -82,7 +82,7 @@ starting again would not help.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "name of the node")
-	flags.StringVar(&f.machine, "kubernetes-node", "", "in place of --node: the `name` that Kubernetes has for this machine")
+	flags.StringVar(&f.machine, "kubernetes-node", "", "in place of --node: the `name` that Kubernetes has for this machine, under which edict-controller made its node")
 	flags.StringArrayVar(&f.dirs, "dir", nil, "`directory` of the node's install root; repeated for each rete that the node is of")
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")

@@ -149,7 +149,7 @@ func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 		return []peer{{nodes: e}}[:count(ok)], ok
 	}
 	for name, why := range map[string]string{
-		"nodes":       "the machines of the cluster are no nodes of the plane; write their addresses as networks",
+		"nodes":       "the machines of the cluster are no nodes of the plane, without its controller; write their addresses as networks",
 		"domainNames": "the plane knows addresses, not names",
 	} {
 		if f := fields[name]; list == "to" && presentOf(fields) == 1 && f.present() {

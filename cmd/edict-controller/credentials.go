@@ -1,0 +1,69 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// http is a client that shows the token to the plane and to nobody else.
+func (a *app) http(cmd *cobra.Command) (*http.Client, error) {
+	u, err := url.Parse(a.server)
+	if err != nil {
+		return nil, cli.Usage(cmd, "--server %q: %v", a.server, err)
+	}
+	if a.tokenFile != "" && u.Scheme != "https" && !local(u.Hostname()) {
+		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if a.ca != "" {
+		text, err := os.ReadFile(a.ca)
+		if err != nil {
+			return nil, cli.Failed(cli.Unreadable, "--ca: %v", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, cli.Failed(cli.Unreadable, "--ca %s: no certificate in it", a.ca)
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}
+	}
+	if a.tokenFile != "" {
+		if _, err := os.ReadFile(a.tokenFile); err != nil {
+			return nil, cli.Failed(cli.Unreadable, "--token-file: %v", err)
+		}
+	}
+	return &http.Client{Transport: &bearer{transport, u.Host, a.tokenFile}}, nil
+}
+
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bearer adds the token of a file to what goes to a host. The file is read each time: a
+// Secret that is changed is another token from then on.
+type bearer struct {
+	next       http.RoundTripper
+	host, file string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.file != "" && r.URL.Host == b.host {
+		token, err := os.ReadFile(b.file)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	return b.next.RoundTrip(r)
+}

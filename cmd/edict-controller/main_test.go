@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// TestTheChartsFlagsAreOurs holds the arguments in the chart against the flags.
+func TestTheChartsFlagsAreOurs(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/helm/edict/templates/controller.yaml")
+	require.NoError(t, err)
+	args := regexp.MustCompile(`(?m)^ +- --([a-z-]+)=`).FindAllSubmatch(text, -1)
+	require.Greater(t, len(args), 6)
+	flags := (&app{}).rootCommand().Flags()
+	for _, m := range args {
+		require.NotNil(t, flags.Lookup(string(m[1])), "%s", m[1])
+	}
+}
+
+// TestWhatCannotWorkIsSaidAtOnce, with the exit code for it.
+func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	bad := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(bad, []byte("clusters: ["), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, cli.BadUsage, "--kubeconfig FILE"},
+		{[]string{"--kubeconfig", bad}, cli.Unreadable, "the cluster's address"},
+		{[]string{"--project", "one"}, cli.BadUsage, "is not a UUID"},
+		{[]string{"--lease", "one"}, cli.BadUsage, "namespace/name"},
+		{[]string{"--debounce", "0s"}, cli.BadUsage, "above 0"},
+		{[]string{"--token-file", bad, "--server", "http://plane.example"}, cli.BadUsage, "in the clear"},
+		{[]string{"--ca", bad}, cli.Unreadable, "no certificate"},
+		{[]string{"--log-level", "loud"}, cli.BadUsage, "--log-level"},
+		{[]string{"--unknown"}, cli.BadUsage, "--unknown"},
+	} {
+		var out, errors bytes.Buffer
+		require.Equal(t, c.code, run(t.Context(), c.args, &out, &errors), "%v: %s", c.args, &errors)
+		require.Contains(t, errors.String(), c.says)
+	}
+}

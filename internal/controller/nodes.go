@@ -1,0 +1,284 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
+	"github.com/edictdev/edict/policy"
+)
+
+// Nodes is the little that is asked of a plane about nodes; client.Nodes are it.
+type Nodes interface {
+	All(ctx context.Context, project uuid.UUID, selector string) iter.Seq2[resource.Node, error]
+	Import(ctx context.Context, project uuid.UUID, lines io.Reader, calls ...client.Call) (resource.BatchResult, error)
+	Delete(ctx context.Context, project uuid.UUID, id string, calls ...client.Call) error
+}
+
+const (
+	maxBatch = 1000 // lines of one request
+	removers = 8    // requests at once
+)
+
+// nodeWriter brings the plane's nodes to what the view says of pods and machines.
+type nodeWriter struct {
+	opt  Options
+	view *view
+	// plane is what the plane has of ours, as we wrote or read it last: id → its facts.
+	// Only the writer's goroutine uses it.
+	plane map[policy.NodeID]string
+
+	mu    sync.Mutex
+	dirty map[string]time.Time // since when
+	wake  chan struct{}
+	left  map[string]bool // what was told as left out
+}
+
+func newNodeWriter(opt Options, v *view) *nodeWriter {
+	w := &nodeWriter{
+		opt: opt, view: v, plane: map[policy.NodeID]string{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1), left: map[string]bool{},
+	}
+	v.changed = w.changed
+	return w
+}
+
+func (w *nodeWriter) count() int { return len(w.plane) }
+
+// changed notes that something may be otherwise. It is called from any goroutine.
+func (w *nodeWriter) changed(key string) {
+	w.mu.Lock()
+	if _, already := w.dirty[key]; !already {
+		w.dirty[key] = time.Now()
+	}
+	w.mu.Unlock()
+	wakeUp(w.wake)
+}
+
+func wakeUp(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// take is what changed since it was taken last.
+func (w *nodeWriter) take() map[string]time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.dirty
+	w.dirty = map[string]time.Time{}
+	return all
+}
+
+// begin reads what the plane has, and brings it to what the view says, once.
+func (w *nodeWriter) begin(ctx context.Context) bool {
+	return w.opt.insist(ctx, "read nodes", func() error {
+		w.plane = map[policy.NodeID]string{}
+		for n, err := range w.opt.Nodes.All(ctx, w.opt.Project, translate.OwnerKey+"="+w.opt.Cluster) {
+			if err != nil {
+				return err
+			}
+			w.plane[policy.NodeID(n.ID)] = factsKey(n.Labels, n.Addresses)
+		}
+		return nil
+	}) && w.opt.insist(ctx, "write nodes", func() error { return w.all(ctx) })
+}
+
+// all writes what differs, and removes what the cluster does not have.
+func (w *nodeWriter) all(ctx context.Context) error {
+	w.take()
+	gone := maps.Clone(w.plane)
+	var want []policy.Node
+	for _, key := range w.view.keys() {
+		if n, ok := w.node(key); ok {
+			delete(gone, n.ID)
+			want = append(want, n)
+		}
+	}
+	if err := w.remove(ctx, slices.Sorted(maps.Keys(gone))); err != nil {
+		return err
+	}
+	return w.write(ctx, want)
+}
+
+// run writes what changes, until ctx ends.
+func (w *nodeWriter) run(ctx context.Context) {
+	for {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return
+		}
+		// What comes together is written together.
+		if !pause(ctx, w.opt.Debounce) {
+			return
+		}
+		since := w.take()
+		if len(since) == 0 {
+			continue
+		}
+		if !w.opt.insist(ctx, "write nodes", func() error { return w.some(ctx, slices.Sorted(maps.Keys(since))) }) {
+			return
+		}
+		w.opt.Metrics.caughtUp(since)
+	}
+}
+
+// some brings some nodes to what the view says.
+func (w *nodeWriter) some(ctx context.Context, keys []string) error {
+	var gone []policy.NodeID
+	var want []policy.Node
+	for _, key := range keys {
+		n, ok := w.node(key)
+		if ok {
+			want = append(want, n)
+		} else if _, had := w.plane[n.ID]; had {
+			gone = append(gone, n.ID)
+		}
+	}
+	// Those that go first: an address may have passed from one pod to another.
+	if err := w.remove(ctx, gone); err != nil {
+		return err
+	}
+	return w.write(ctx, want)
+}
+
+// node is the node that a key stands for; false: there should be none of its id.
+func (w *nodeWriter) node(key string) (n policy.Node, ok bool) {
+	var left []string
+	namespace, name, _ := strings.Cut(key, "/")
+	if namespace == "" {
+		m, there := w.view.machine(name)
+		if !there {
+			return policy.Node{ID: translate.MachineID(name)}, false
+		}
+		n, left = m.Node()
+	} else {
+		p, there := w.view.pod(key)
+		if !there {
+			return policy.Node{ID: translate.PodID(w.opt.Cluster, namespace, name)}, false
+		}
+		n, left = p.Node()
+	}
+	for _, what := range left {
+		w.opt.Metrics.left("node")
+		w.opt.Log.Warn("the plane does not take this of a node", "key", key, "node", n.ID, "what", what)
+	}
+	return n, true
+}
+
+// factsKey is a text equal exactly for equal facts.
+func factsKey(labels map[string]string, addresses []string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&b, "%s=%s,", k, labels[k])
+	}
+	for _, a := range slices.Sorted(slices.Values(addresses)) {
+		fmt.Fprintf(&b, "|%s", a)
+	}
+	return b.String()
+}
+
+// line is a line of a batch.
+type line struct {
+	ID        policy.NodeID     `json:"id"`
+	Labels    map[string]string `json:"labels"`
+	Addresses []string          `json:"addresses"`
+}
+
+func lineOf(n policy.Node) line {
+	l := line{n.ID, n.Labels.Map(), []string{}}
+	for _, a := range n.Addresses {
+		l.Addresses = append(l.Addresses, a.String())
+	}
+	return l
+}
+
+// write states nodes that differ from what the plane has.
+func (w *nodeWriter) write(ctx context.Context, nodes []policy.Node) error {
+	var lines []line
+	for _, n := range nodes {
+		if l := lineOf(n); w.plane[n.ID] != factsKey(l.Labels, l.Addresses) {
+			lines = append(lines, l)
+		}
+	}
+	for batch := range slices.Chunk(lines, maxBatch) {
+		if err := w.writeBatch(ctx, batch); err != nil {
+			return err
+		}
+	}
+	w.opt.Metrics.nodes.Set(float64(len(w.plane)))
+	return nil
+}
+
+func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
+	var body bytes.Buffer
+	out := json.NewEncoder(&body)
+	for _, l := range batch {
+		if err := out.Encode(l); err != nil {
+			return err
+		}
+	}
+	res, err := w.opt.Nodes.Import(ctx, w.opt.Project, &body)
+	if err != nil {
+		return err
+	}
+	w.opt.Metrics.wrote("node", res.Applied)
+	refused := map[int]resource.RejectedLine{}
+	for _, r := range res.Rejected {
+		refused[r.Line-1] = r
+	}
+	for i, l := range batch {
+		r, no := refused[i]
+		if !no {
+			w.plane[l.ID] = factsKey(l.Labels, l.Addresses)
+			continue
+		}
+		// It stays as it was: written again when the object changes or the controller starts.
+		w.opt.Metrics.left("node")
+		w.opt.Log.Error("the plane refused a node", "node", l.ID, "code", r.Code, "error", r.Detail)
+	}
+	return nil
+}
+
+// remove deletes nodes, several at once.
+func (w *nodeWriter) remove(ctx context.Context, ids []policy.NodeID) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(removers)
+	done := make([]bool, len(ids))
+	for i, id := range ids {
+		g.Go(func() error {
+			err := w.opt.Nodes.Delete(gctx, w.opt.Project, string(id))
+			var p *client.Problem
+			if errors.As(err, &p) && p.Status == http.StatusNotFound {
+				err = nil
+			}
+			done[i] = err == nil
+			return err
+		})
+	}
+	err := g.Wait()
+	for i, id := range ids {
+		if done[i] {
+			w.opt.Metrics.wrote("node", 1)
+			delete(w.plane, id)
+		}
+	}
+	return err
+}

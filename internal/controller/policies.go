@@ -1,0 +1,297 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
+	"github.com/edictdev/edict/policy"
+)
+
+// Policies is the little that is asked of a plane about policies; client.Policies are it.
+type Policies interface {
+	All(ctx context.Context, project uuid.UUID) iter.Seq2[resource.Policy, error]
+	Create(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...client.Call) (resource.Policy, error)
+	Revise(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...client.Call) (resource.Policy, error)
+	Delete(ctx context.Context, project, id uuid.UUID, calls ...client.Call) error
+	Rollout(ctx context.Context, project, id uuid.UUID, limit int) (resource.Rollout, error)
+}
+
+// authors bounds the writes in flight: the log makes one batch of what waits together.
+const authors = 16
+
+// ours is what the plane has of a policy of ours. An empty draft: what it says is not
+// known, since it was read from a list.
+type ours struct {
+	id, head uuid.UUID
+	draft    string
+}
+
+// policyWriter brings the plane's policies to what the cluster's say.
+type policyWriter struct {
+	opt  Options
+	view *view
+	wake chan struct{}
+
+	mu      sync.Mutex
+	since   time.Time // of the oldest change that is not written
+	plane   map[string]ours
+	objects map[string]*told // by id of the object
+}
+
+func newPolicyWriter(opt Options, v *view) *policyWriter {
+	w := &policyWriter{opt: opt, view: v, wake: make(chan struct{}, 1), plane: map[string]ours{}, objects: map[string]*told{}}
+	v.policed = w.changed
+	return w
+}
+
+func (w *policyWriter) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.plane)
+}
+
+func (w *policyWriter) changed() {
+	w.mu.Lock()
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	w.mu.Unlock()
+	wakeUp(w.wake)
+}
+
+// begin reads what the plane has, and brings it to what the cluster says, once.
+func (w *policyWriter) begin(ctx context.Context) bool {
+	return w.opt.insist(ctx, "read policies", func() error { return w.look(ctx) }) &&
+		w.opt.insist(ctx, "write policies", func() error { return w.all(ctx) })
+}
+
+func (w *policyWriter) look(ctx context.Context) error {
+	plane := map[string]ours{}
+	for p, err := range w.opt.Policies.All(ctx, w.opt.Project) {
+		if err != nil {
+			return err
+		}
+		if translate.Owns(p.Slug) {
+			plane[p.Slug] = ours{id: p.ID, head: p.HeadRevisionID}
+		}
+	}
+	w.mu.Lock()
+	w.plane = plane
+	w.mu.Unlock()
+	return nil
+}
+
+// run writes what changes, until ctx ends.
+func (w *policyWriter) run(ctx context.Context) {
+	for {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return
+		}
+		if !pause(ctx, w.opt.Debounce) {
+			return
+		}
+		w.mu.Lock()
+		since := w.since
+		w.since = time.Time{}
+		w.mu.Unlock()
+		if since.IsZero() {
+			continue
+		}
+		if !w.opt.insist(ctx, "write policies", func() error { return w.all(ctx) }) {
+			return
+		}
+		w.opt.Metrics.caughtUp(map[string]time.Time{"": since})
+	}
+}
+
+// want is what the cluster's policies become.
+type want struct {
+	drafts map[string]policy.Draft // by slug
+	keep   map[string]bool         // slugs of which what the plane has stays
+}
+
+// all translates the cluster's policies, and writes what differs.
+func (w *policyWriter) all(ctx context.Context) error {
+	objects, whole := w.view.objects()
+	if !whole {
+		return errors.New("a kind of policies is not read yet")
+	}
+	todo := w.translate(objects)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(authors)
+	for _, slug := range slices.Sorted(maps.Keys(todo.drafts)) {
+		g.Go(func() error { return w.write(gctx, todo.drafts[slug]) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	// Those that go last: what replaces them is in force by then.
+	for _, slug := range w.slugs() {
+		if _, stays := todo.drafts[slug]; !stays && !todo.keep[slug] {
+			if err := w.remove(ctx, slug); err != nil {
+				return err
+			}
+		}
+	}
+	w.opt.Metrics.policies.Set(float64(w.count()))
+	return nil
+}
+
+func (w *policyWriter) slugs() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.plane))
+}
+
+// translate makes drafts of the objects, and notes of each what is to be told. An
+// object that cannot be expressed without letting more through keeps the policies that
+// it had.
+func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
+	docs := make([][]byte, len(objects))
+	for i, o := range objects {
+		lean := o.DeepCopy()
+		lean.SetManagedFields(nil)
+		unstructured.RemoveNestedField(lean.Object, "status")
+		docs[i], _ = json.Marshal(lean.Object)
+	}
+	res := translate.Translate(docs, translate.Options{Machines: true, Whole: true})
+	about := make([]told, len(objects))
+	for i, o := range objects {
+		about[i] = told{object: o}
+	}
+	for _, item := range res.Items {
+		about[item.Document].items = append(about[item.Document].items, item)
+	}
+	out := want{map[string]policy.Draft{}, map[string]bool{}}
+	for _, p := range res.Policies {
+		if translate.Rest(p.Slug) {
+			out.drafts[p.Slug] = p.Draft
+			continue
+		}
+		about[p.Document].slugs = append(about[p.Document].slugs, p.Slug)
+		if !about[p.Document].wider() {
+			out.drafts[p.Slug] = p.Draft
+		}
+	}
+	w.note(about, out)
+	return out
+}
+
+// note keeps what is to be told of each object.
+func (w *policyWriter) note(about []told, out want) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, incomplete, held := map[string]*told{}, 0, 0
+	for _, t := range about {
+		id := t.id()
+		before := w.objects[id]
+		if before != nil {
+			t.shown = before.shown
+		}
+		if len(t.items) > 0 {
+			incomplete++
+		}
+		if t.wider() {
+			held++
+			if before != nil {
+				t.slugs = before.slugs
+			}
+			for _, slug := range t.slugs {
+				out.keep[slug] = true
+			}
+		}
+		now[id] = &t
+	}
+	w.objects = now
+	w.opt.Metrics.translated(incomplete, held)
+}
+
+// write brings one policy to its draft.
+func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
+	body := policy.AppendDraft(nil, d)
+	var draft resource.Draft
+	if err := json.Unmarshal(body, &draft); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	has, exists := w.plane[d.Slug]
+	w.mu.Unlock()
+	if exists && has.draft == string(body) {
+		return nil
+	}
+	var p resource.Policy
+	var err error
+	if exists {
+		p, err = w.opt.Policies.Revise(ctx, w.opt.Project, has.id, resource.Patch{Selector: &draft.Selector, NewOrder: draft.Order.Whole(), Rules: draft.Rules})
+	} else {
+		p, err = w.opt.Policies.Create(ctx, w.opt.Project, draft)
+	}
+	var refused *client.Problem
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
+		// Somebody else was at work.
+		return errors.Join(err, w.look(ctx))
+	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests && refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden:
+		// Trying again would not help; others go on.
+		w.opt.Metrics.left("policy")
+		w.opt.Log.Error("the plane refused a policy", "policy", d.Slug, "error", err)
+		w.refused(d.Slug, refused.Detail)
+		return nil
+	case err != nil:
+		return err
+	}
+	if p.HeadRevisionID != has.head {
+		w.opt.Metrics.wrote("policy", 1)
+	}
+	w.mu.Lock()
+	w.plane[d.Slug] = ours{p.ID, p.HeadRevisionID, string(body)}
+	w.mu.Unlock()
+	return nil
+}
+
+// refused notes what the plane said against an object's policy.
+func (w *policyWriter) refused(slug, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.objects {
+		if slices.Contains(t.slugs, slug) {
+			t.items = append(t.items, translate.Item{Reason: "the plane refused " + slug + ": " + why, Wider: true})
+		}
+	}
+}
+
+// remove deletes a policy whose object went.
+func (w *policyWriter) remove(ctx context.Context, slug string) error {
+	w.mu.Lock()
+	has := w.plane[slug]
+	w.mu.Unlock()
+	err := w.opt.Policies.Delete(ctx, w.opt.Project, has.id)
+	var gone *client.Problem
+	if errors.As(err, &gone) && gone.Status == http.StatusNotFound {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	w.opt.Metrics.wrote("policy", 1)
+	w.mu.Lock()
+	delete(w.plane, slug)
+	w.mu.Unlock()
+	return nil
+}

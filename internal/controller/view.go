@@ -1,0 +1,308 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
+)
+
+// policyKinds are the kinds of policies that are watched where the cluster has them.
+// Of ClusterNetworkPolicy one version: the first that is served.
+var policyKinds = []schema.GroupVersionResource{
+	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	{Group: policyGroup, Version: "v1beta1", Resource: "clusternetworkpolicies"},
+	{Group: policyGroup, Version: "v1alpha2", Resource: "clusternetworkpolicies"},
+	{Group: policyGroup, Version: "v1alpha1", Resource: "adminnetworkpolicies"},
+	{Group: policyGroup, Version: "v1alpha1", Resource: "baselineadminnetworkpolicies"},
+}
+
+const policyGroup = "policy.networking.k8s.io"
+
+// byNamespace is the index of pods.
+const byNamespace = cache.NamespaceIndex
+
+// view is what the controller knows of the cluster.
+type view struct {
+	opt                        Options
+	pods, machines, namespaces cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	policies map[schema.GroupVersionResource]cache.SharedIndexInformer
+
+	changed func(key string) // a pod's namespace/name, or a machine's name
+	policed func()           // some policy changed
+	watched chan struct{}    // closed once all informers were made
+}
+
+func newView(opt Options) *view {
+	typed := informers.NewSharedInformerFactoryWithOptions(opt.Kubernetes, 0, informers.WithTransform(slim))
+	return &view{
+		opt: opt, pods: typed.Core().V1().Pods().Informer(), machines: typed.Core().V1().Nodes().Informer(), namespaces: typed.Core().V1().Namespaces().Informer(),
+		policies: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		changed:  func(string) {}, policed: func() {}, watched: make(chan struct{}),
+	}
+}
+
+// slim drops what the plane does not ask for: 10,000 pods are held in memory.
+func slim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return &corev1.Pod{
+			ObjectMeta: slimMeta(o.ObjectMeta),
+			Spec:       corev1.PodSpec{HostNetwork: o.Spec.HostNetwork},
+			Status:     corev1.PodStatus{Phase: o.Status.Phase, PodIPs: o.Status.PodIPs, PodIP: o.Status.PodIP},
+		}, nil
+	case *corev1.Node:
+		return &corev1.Node{ObjectMeta: slimMeta(o.ObjectMeta), Status: corev1.NodeStatus{Addresses: o.Status.Addresses}}, nil
+	case *corev1.Namespace:
+		return &corev1.Namespace{ObjectMeta: slimMeta(o.ObjectMeta)}, nil
+	}
+	return obj, nil
+}
+
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels, CreationTimestamp: m.CreationTimestamp}
+}
+
+// machineKey tells a machine from a pod: no namespace is empty.
+func machineKey(name string) string { return "/" + name }
+
+// run watches until ctx ends.
+func (v *view) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	one := func(of cache.SharedIndexInformer, name string, changed func(obj any)) error {
+		_, err := of.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    changed,
+			UpdateFunc: func(_, obj any) { changed(obj) },
+			DeleteFunc: changed,
+		})
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", name, err)
+		}
+		_ = of.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			v.opt.Metrics.failed("watch")
+			v.opt.Log.Warn("the watch ended and is begun again", "of", name, "error", err)
+		})
+		wg.Go(func() { of.RunWithContext(ctx) })
+		return nil
+	}
+	if err := one(v.namespaces, "namespaces", v.namespaceChanged); err != nil {
+		return err
+	}
+	if err := one(v.machines, "nodes", func(obj any) { v.changed(machineKey(nameOf(obj))) }); err != nil {
+		return err
+	}
+	if err := one(v.pods, "pods", func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			v.changed(key)
+		}
+	}); err != nil {
+		return err
+	}
+	return v.watchPolicies(ctx, func(k schema.GroupVersionResource, of cache.SharedIndexInformer) error {
+		return one(of, k.Resource, func(any) { v.policed() })
+	})
+}
+
+// served are the kinds of policies that the cluster has now.
+func (v *view) served() (kinds []schema.GroupVersionResource, err error) {
+	had := map[string]bool{}
+	for _, k := range policyKinds {
+		list, err := v.opt.Kubernetes.Discovery().ServerResourcesForGroupVersion(k.GroupVersion().String())
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("which kinds the cluster has: %w", err)
+		}
+		for _, r := range list.APIResources {
+			if r.Name == k.Resource && !had[k.Resource] {
+				had[k.Resource] = true
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// lookAgain is how often the kinds that a cluster has are asked for: definitions of
+// custom ones may come later.
+const lookAgain = time.Minute
+
+func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersionResource, cache.SharedIndexInformer) error) error {
+	dynamic := dynamicinformer.NewDynamicSharedInformerFactory(v.opt.Dynamic, 0)
+	first := true
+	for {
+		var failed error
+		if !v.opt.insist(ctx, "discovery", func() error {
+			kinds, err := v.served()
+			if err != nil {
+				return err
+			}
+			for _, k := range kinds {
+				if v.informer(k) != nil {
+					continue
+				}
+				of := dynamic.ForResource(k).Informer()
+				if failed = watch(k, of); failed != nil {
+					return nil
+				}
+				v.mu.Lock()
+				v.policies[k] = of
+				v.mu.Unlock()
+				v.opt.Log.Info("watching", "kind", k.Resource, "version", k.GroupVersion().String())
+			}
+			return nil
+		}) {
+			return nil
+		}
+		if failed != nil {
+			return failed
+		}
+		if first {
+			first = false
+			close(v.watched)
+		}
+		if !pause(ctx, lookAgain) {
+			return nil
+		}
+	}
+}
+
+func (v *view) informer(k schema.GroupVersionResource) cache.SharedIndexInformer {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.policies[k]
+}
+
+// wait waits until everything was read once, and reports whether ctx goes on.
+func (v *view) wait(ctx context.Context) bool {
+	select {
+	case <-v.watched:
+	case <-ctx.Done():
+		return false
+	}
+	all := []cache.InformerSynced{v.pods.HasSynced, v.machines.HasSynced, v.namespaces.HasSynced}
+	v.mu.Lock()
+	for _, of := range v.policies {
+		all = append(all, of.HasSynced)
+	}
+	v.mu.Unlock()
+	return cache.WaitForCacheSync(ctx.Done(), all...)
+}
+
+func nameOf(obj any) string {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	return m.GetName()
+}
+
+// namespaceChanged changes the pods in it, which have its labels.
+func (v *view) namespaceChanged(obj any) {
+	pods, err := v.pods.GetIndexer().IndexKeys(byNamespace, nameOf(obj))
+	if err != nil {
+		return
+	}
+	for _, key := range pods {
+		v.changed(key)
+	}
+}
+
+// keys are those of all pods and machines.
+func (v *view) keys() (all []string) {
+	all = v.pods.GetStore().ListKeys()
+	for _, name := range v.machines.GetStore().ListKeys() {
+		all = append(all, machineKey(name))
+	}
+	return all
+}
+
+// objects are all policies of the cluster, by kind.
+func (v *view) objects() (all []*unstructured.Unstructured, whole bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, k := range policyKinds {
+		of := v.policies[k]
+		if of == nil {
+			continue
+		}
+		if !of.HasSynced() {
+			return nil, false
+		}
+		for _, o := range of.GetStore().List() {
+			all = append(all, o.(*unstructured.Unstructured))
+		}
+	}
+	return all, true
+}
+
+// pod is a pod as the plane sees it; false: there is none, or it has no address of its
+// own, as one on its machine's network.
+func (v *view) pod(key string) (p translate.Pod, ok bool) {
+	obj, there, err := v.pods.GetStore().GetByKey(key)
+	if err != nil || !there {
+		return p, false
+	}
+	pod := obj.(*corev1.Pod)
+	if pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return p, false
+	}
+	p = translate.Pod{Cluster: v.opt.Cluster, Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels}
+	for _, a := range pod.Status.PodIPs {
+		p.Addresses = append(p.Addresses, a.IP)
+	}
+	if len(p.Addresses) == 0 && pod.Status.PodIP != "" {
+		p.Addresses = []string{pod.Status.PodIP}
+	}
+	if ns, there, err := v.namespaces.GetStore().GetByKey(pod.Namespace); err == nil && there {
+		p.Of = ns.(*corev1.Namespace).Labels
+	}
+	return p, len(p.Addresses) > 0
+}
+
+// machine is a machine as the plane sees it.
+func (v *view) machine(name string) (m translate.Machine, ok bool) {
+	obj, there, err := v.machines.GetStore().GetByKey(name)
+	if err != nil || !there {
+		return m, false
+	}
+	node := obj.(*corev1.Node)
+	m = translate.Machine{Cluster: v.opt.Cluster, Name: node.Name, Labels: node.Labels}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
+			m.Addresses = append(m.Addresses, a.Address)
+		}
+	}
+	return m, len(m.Addresses) > 0
+}
+
+// resource is how an object is asked for.
+func (v *view) resource(o *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
+	of := o.GroupVersionKind()
+	for _, k := range policyKinds {
+		plural := strings.ToLower(of.Kind[:len(of.Kind)-1]) + "ies"
+		if k.Group == of.Group && k.Version == of.Version && k.Resource == plural {
+			return k, true
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
