@@ -38,7 +38,7 @@ jetstream { store_dir: "$dir/nats-$i", max_file_store: 18GB, sync_interval: alwa
 cluster {
   name: edict
   listen: "127.0.0.1:$((base + 10 + i))"
-  routes: [ $(for j in 0 1 2; do echo "nats-route://127.0.0.1:$((base + 10 + j))"; done | paste -sd' ') ]
+  routes: [ $(for j in 0 1 2; do echo "nats-route://127.0.0.1:$((base + 10 + j))"; done | paste -sd,) ]
 }
 END
 	bin/nats-server --config "$dir/nats-$i.conf" >"$dir/nats-$i.log" 2>&1 &
