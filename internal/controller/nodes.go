@@ -47,7 +47,7 @@ type nodeWriter struct {
 	mu    sync.Mutex
 	dirty map[string]time.Time // since when
 	wake  chan struct{}
-	left  map[string]bool // what was told as left out
+	left  map[string]bool // what was reported as left out
 }
 
 func newNodeWriter(opt Options, v *view) *nodeWriter {

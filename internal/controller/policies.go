@@ -49,11 +49,11 @@ type policyWriter struct {
 	mu      sync.Mutex
 	since   time.Time // of the oldest change that is not written
 	plane   map[string]ours
-	objects map[string]*told // by id of the object
+	objects map[string]*reported // by id of the object
 }
 
 func newPolicyWriter(opt Options, v *view) *policyWriter {
-	w := &policyWriter{opt: opt, view: v, wake: make(chan struct{}, 1), plane: map[string]ours{}, objects: map[string]*told{}}
+	w := &policyWriter{opt: opt, view: v, wake: make(chan struct{}, 1), plane: map[string]ours{}, objects: map[string]*reported{}}
 	v.policed = w.changed
 	return w
 }
@@ -159,7 +159,7 @@ func (w *policyWriter) slugs() []string {
 	return slices.Sorted(maps.Keys(w.plane))
 }
 
-// translate makes drafts of the objects, and notes of each what is to be told. An
+// translate makes drafts of the objects, and notes of each what is to be reported. An
 // object that cannot be expressed without letting more through keeps the policies that
 // it had.
 func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
@@ -171,9 +171,9 @@ func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
 		docs[i], _ = json.Marshal(lean.Object)
 	}
 	res := translate.Translate(docs, translate.Options{Machines: true, Whole: true})
-	about := make([]told, len(objects))
+	about := make([]reported, len(objects))
 	for i, o := range objects {
-		about[i] = told{object: o}
+		about[i] = reported{object: o}
 	}
 	for _, item := range res.Items {
 		about[item.Document].items = append(about[item.Document].items, item)
@@ -193,11 +193,11 @@ func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
 	return out
 }
 
-// note keeps what is to be told of each object.
-func (w *policyWriter) note(about []told, out want) {
+// note keeps what is to be reported of each object.
+func (w *policyWriter) note(about []reported, out want) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, incomplete, held := map[string]*told{}, 0, 0
+	now, incomplete, held := map[string]*reported{}, 0, 0
 	for _, t := range about {
 		id := t.id()
 		before := w.objects[id]

@@ -20,8 +20,8 @@ import (
 	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
-// told is what is to be told of an object, and what was.
-type told struct {
+// reported is what is to be reported of an object, and what was.
+type reported struct {
 	object *unstructured.Unstructured
 	slugs  []string // of its policies in the plane
 	items  []translate.Item
@@ -29,12 +29,12 @@ type told struct {
 }
 
 // id is its place in the cluster.
-func (t *told) id() string {
+func (t *reported) id() string {
 	return t.object.GetKind() + " " + t.object.GetNamespace() + "/" + t.object.GetName()
 }
 
 // wider: what can be expressed of it would let more through.
-func (t *told) wider() bool {
+func (t *reported) wider() bool {
 	return slices.ContainsFunc(t.items, func(i translate.Item) bool { return i.Wider })
 }
 
@@ -43,7 +43,7 @@ func (t *told) wider() bool {
 const maxMessage = 1000
 
 // reasons are what cannot be expressed of the object, in a line each.
-func (t *told) reasons() string {
+func (t *reported) reasons() string {
 	lines := make([]string, len(t.items))
 	for i, item := range t.items {
 		lines[i] = strings.TrimPrefix(item.Pointer+": ", ": ") + item.Reason
@@ -71,12 +71,12 @@ func (w *policyWriter) tell(ctx context.Context) {
 
 func (w *policyWriter) tellAll(ctx context.Context) {
 	w.mu.Lock()
-	var all []told
+	var all []reported
 	for _, t := range w.objects {
 		all = append(all, *t)
 	}
 	w.mu.Unlock()
-	slices.SortFunc(all, func(a, b told) int { return strings.Compare(a.id(), b.id()) })
+	slices.SortFunc(all, func(a, b reported) int { return strings.Compare(a.id(), b.id()) })
 	for _, t := range all {
 		if ctx.Err() != nil {
 			return
@@ -102,7 +102,7 @@ func (w *policyWriter) tellAll(ctx context.Context) {
 
 // tellEvent makes an Event beside a NetworkPolicy of which something cannot be
 // expressed. Its name says of what, so that a controller that starts again makes none.
-func (w *policyWriter) tellEvent(ctx context.Context, t *told) error {
+func (w *policyWriter) tellEvent(ctx context.Context, t *reported) error {
 	why := t.reasons()
 	if why == "" || t.shown == why {
 		return nil
@@ -137,7 +137,7 @@ const (
 )
 
 // tellStatus writes the conditions of a policy of the cluster where they changed.
-func (w *policyWriter) tellStatus(ctx context.Context, t *told) error {
+func (w *policyWriter) tellStatus(ctx context.Context, t *reported) error {
 	conditions, err := w.conditions(ctx, t)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (w *policyWriter) tellStatus(ctx context.Context, t *told) error {
 }
 
 // conditions are what is so now.
-func (w *policyWriter) conditions(ctx context.Context, t *told) ([]metav1.Condition, error) {
+func (w *policyWriter) conditions(ctx context.Context, t *reported) ([]metav1.Condition, error) {
 	generation := t.object.GetGeneration()
 	yes := metav1.Condition{Type: accepted, Status: metav1.ConditionTrue, Reason: "Accepted", Message: "all of it is in the plane", ObservedGeneration: generation}
 	switch {

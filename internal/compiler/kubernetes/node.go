@@ -32,7 +32,7 @@ func PodID(cluster, namespace, name string) policy.NodeID {
 }
 
 // Node is the pod as a node, with its own labels and those of its namespace. What the
-// plane cannot take of it is left out, and told.
+// plane cannot take of it is left out, and reported.
 func (p Pod) Node() (n policy.Node, left []string) {
 	labels := map[string]string{NamespaceKey(nameLabel): p.Namespace}
 	for k, v := range p.Of {
@@ -105,7 +105,7 @@ func node(id policy.NodeID, cluster, mark string, labels map[string]string, addr
 	}
 	for _, k := range []string{OwnerKey, mark} {
 		if _, err := policy.NewLabels(map[string]string{k: kept[k]}, ""); err != nil {
-			delete(kept, k) // it was told above
+			delete(kept, k) // it was reported above
 		}
 	}
 	n.Labels, _ = policy.NewLabels(kept, "") // each was checked
