@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
 // hubCommand makes this binary the plain hub, in a process of its own.
@@ -35,14 +41,56 @@ type message struct {
 	data []byte
 }
 
+// readingHubCommand makes this binary a plain hub that also has a log in its process, as
+// the plane has, and reads and decodes what is published to it.
+const readingHubCommand = "reading-hub"
+
+// serveReadingHub serves until the process is asked to end.
+func serveReadingHub(readyFile string) error {
+	ctx := context.Background()
+	dir := filepath.Join(filepath.Dir(readyFile), "reading")
+	server, err := streams.StartServer(streams.ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Relaxed: true})
+	if err != nil {
+		return err
+	}
+	conn, err := streams.Connect(ctx, streams.ConnectOptions{Server: server, Name: "hub"})
+	if err != nil {
+		return err
+	}
+	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
+	if err != nil {
+		return err
+	}
+	go func() {
+		for batch, err := range log.Follow(ctx, 1) {
+			for _, m := range batch {
+				if err == nil {
+					_, err = policy.Decode(m.Body)
+				}
+			}
+			if err != nil {
+				say("hub: %v", err)
+				os.Exit(1)
+			}
+		}
+	}()
+	return serveReadyFloor(readyFile, ready{NATS: server.ClientURL()}, newHub().handler(), "", "")
+}
+
 // serveFloor serves on a free port until the process is asked to end; with TLS
 // when there is a certificate.
 func serveFloor(readyFile string, h http.Handler, cert, key string) error {
+	return serveReadyFloor(readyFile, ready{}, h, cert, key)
+}
+
+// serveReadyFloor is serveFloor that also says what r has.
+func serveReadyFloor(readyFile string, r ready, h http.Handler, cert, key string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	if err := writeReady(readyFile, ready{HTTP: l.Addr().String()}); err != nil {
+	r.HTTP = l.Addr().String()
+	if err := writeReady(readyFile, r); err != nil {
 		return err
 	}
 	s := &http.Server{Handler: h} //nolint:gosec // loopback, for the length of a measure

@@ -123,6 +123,11 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == readingHubCommand {
+		debug.SetGCPercent(300)
+		say("hub: %v", serveReadingHub(os.Args[2])) // it returns when it cannot serve
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == chainCommand {
 		say("chain: %v", servePlainChain(os.Args[2])) // it returns when it cannot serve
 		os.Exit(1)

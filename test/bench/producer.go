@@ -17,7 +17,7 @@ import (
 const producerCommand = "busy-producer"
 
 // startProducer starts one. It publishes until it is stopped.
-func startProducer(ctx context.Context, e *env, s *served) (*child, error) {
+func startProducer(ctx context.Context, e *env, url string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func startProducer(ctx context.Context, e *env, s *served) (*child, error) {
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}
-	return start(ctx, e.dir, "producer", file, self, producerCommand, file, s.nats)
+	return start(ctx, e.dir, "producer", file, self, producerCommand, file, url)
 }
 
 // busyProject is of nodes that no policy is about.

@@ -180,15 +180,20 @@ func (w *stageWorld) forOne(i int) policy.Event {
 	return w.a.revise(stagePolicies+i%(clients*stageOwn), selecting("host="+string(nodeName(i%clients))), stageRules, w.said)
 }
 
-// hubStage is the plain hub. size is asked before events are sent, so that they
-// are as long as the product's.
-func hubStage(ctx context.Context, e *env, size func() int) (*stage, error) {
+// hubProcess starts a plain hub.
+func hubProcess(ctx context.Context, e *env, command string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(e.dir, "hub.ready")
-	c, err := start(ctx, e.dir, "hub", file, self, hubCommand, file)
+	return start(ctx, e.dir, "hub", file, self, command, file)
+}
+
+// hubStage is the plain hub. size is asked before events are sent, so that they
+// are as long as the product's.
+func hubStage(ctx context.Context, e *env, size func() int) (*stage, error) {
+	c, err := hubProcess(ctx, e, hubCommand)
 	if err != nil {
 		return nil, err
 	}

@@ -50,50 +50,63 @@ func writeReady(path string, r ready) error {
 
 // twoWorkers measures what it costs that two workers serve streams that one could:
 // both fold all of the log, and neither serves twice. A NATS server of its own
-// stands beside them.
+// stands beside them. What the fold alone costs the second worker is measured with one
+// that serves nobody: no more may be done twice.
 func twoWorkers(ctx context.Context, e *env) ([]line, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	var used [2]samples
+	var both, one, beside, folding samples
 	for round := range e.rounds() {
-		for i, n := range []int{2, 1} {
+		for _, c := range []struct {
+			name    string
+			serving int
+			idle    bool
+			sum     *samples
+		}{{"two", 2, false, &both}, {"one", 1, false, &one}, {"beside", 1, true, &beside}} {
 			own := *e
-			own.dir = filepath.Join(e.dir, fmt.Sprintf("%d-of-%d", n, round))
+			own.dir = filepath.Join(e.dir, fmt.Sprintf("%s-%d", c.name, round))
 			if err := os.MkdirAll(own.dir, 0o700); err != nil {
 				return nil, err
 			}
-			cpu, err := teamOf(ctx, &own, n)
+			cpu, idle, err := teamOf(ctx, &own, c.serving, c.idle)
 			e.binary = own.binary
 			if err = errors.Join(err, removeAll(own.dir)); err != nil {
-				return nil, fmt.Errorf("%d workers: %w", n, err)
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
-			used[i] = append(used[i], cpu)
+			*c.sum = append(*c.sum, cpu)
+			if c.idle {
+				folding = append(folding, idle)
+			}
 		}
-		say("  round %d: two workers %s core-s, one %s", round+1, short(last(used[0])), short(last(used[1])))
+		say("  round %d: two workers %s core-s, one %s, one beside one that only folds %s, of which that takes %s",
+			round+1, short(last(both)), short(last(one)), short(last(beside)), short(last(folding)))
 	}
-	l := figure("CPU in sum", "core-s", used[0]).beside("one worker that serves all of them", used[1]).ratioAtMost(1.15)
+	l := figure("CPU in sum", "core-s", both).beside("one worker that serves all of them", one).ratioAtMost(1.15)
 	l.note("%s streams in all, %d events for each node and %d for all; what the NATS server used is not in it", grouped(teamStreams), teamOne, teamAll)
-	return []line{*l}, nil
+	f := figure("CPU in sum", "core-s", both).beside("one worker that serves all of them, and one that only folds", beside).ratioAtMost(1.05)
+	f.note("a worker that only folds uses %s core-s", short(folding.median()))
+	return []line{*l, *f}, nil
 }
 
-// teamOf has n workers serve the streams, and says what CPU they used in sum.
-func teamOf(ctx context.Context, e *env, n int) (cpu float64, err error) {
+// teamOf has so many workers serve the streams, and says what CPU they used in sum. idle:
+// one more folds and serves nobody, and its part of the sum is folding.
+func teamOf(ctx context.Context, e *env, serving int, idle bool) (cpu, folding float64, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	file := filepath.Join(e.dir, "nats.ready")
 	server, err := start(ctx, e.dir, "nats", file, self, natsCommand, file)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
 	if err := e.build(ctx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	key := filepath.Join(e.dir, "signing.key")
 	if _, err := artifact.CreateSigner(key); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var team []*served
 	defer func() {
@@ -101,24 +114,36 @@ func teamOf(ctx context.Context, e *env, n int) (cpu float64, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	for i := range n {
+	for i := range serving {
 		s, err := startWorker(ctx, e, server.nats, key, fmt.Sprintf("w%d", i))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		team = append(team, s)
 	}
-	return serveTogether(ctx, team)
+	var alone []*served
+	if idle {
+		s, err := startWorker(ctx, e, server.nats, key, "idle", "--roles", "api")
+		if err != nil {
+			return 0, 0, err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+		alone = append(alone, s)
+	}
+	return serveTogether(ctx, team, alone)
 }
 
-func startWorker(ctx context.Context, e *env, url, key, name string) (*served, error) {
+func startWorker(ctx context.Context, e *env, url, key, name string, flags ...string) (*served, error) {
 	dir := filepath.Join(e.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "ready")
-	c, err := start(ctx, dir, name, file, e.binary, "serve", "--data", filepath.Join(dir, "data"), "--ready-file", file,
-		"--http", "127.0.0.1:0", "--nats", url, "--name", name, "--signing-key", key)
+	argv := append([]string{
+		e.binary, "serve", "--data", filepath.Join(dir, "data"), "--ready-file", file,
+		"--http", "127.0.0.1:0", "--nats", url, "--name", name, "--signing-key", key,
+	}, flags...)
+	c, err := start(ctx, dir, name, file, argv...)
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +152,16 @@ func startWorker(ctx context.Context, e *env, url, key, name string) (*served, e
 	return s, s.connect(ctx, "")
 }
 
-// serveTogether has each worker serve its share of the streams.
-func serveTogether(ctx context.Context, team []*served) (cpu float64, err error) {
+// serveTogether has each worker serve its share of the streams, beside one that serves
+// nobody or none.
+func serveTogether(ctx context.Context, team, idle []*served) (cpu, folding float64, err error) {
 	w := &stageWorld{a: newAuthor(12)}
 	var events []policy.Event
 	for i := range teamStreams {
 		events = append(events, w.a.node(i, labelled("env", "prod", "host", string(nodeName(i)))))
 	}
-	if err := errors.Join(team[0].publish(ctx, events), settledAll(ctx, team)); err != nil {
-		return 0, err
+	if err := errors.Join(team[0].publish(ctx, events), settledAll(ctx, team), settledAll(ctx, idle)); err != nil {
+		return 0, 0, err
 	}
 	var crowds []*crowd
 	for i, s := range team {
@@ -146,14 +172,18 @@ func serveTogether(ctx context.Context, team []*served) (cpu float64, err error)
 		c := newCrowd(s.addr, paths)
 		c.accept = inRuns
 		if err := c.connect(ctx, connectAtOnce, false); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		defer c.part()
 		crowds = append(crowds, c)
 	}
 	before, err := cpuOf(team)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
+	}
+	idleBefore, err := cpuOf(idle)
+	if err != nil {
+		return 0, 0, err
 	}
 	const share = teamStreams * teamOne / teamAll // of the events for one node, beside one for all
 	for i := range teamAll {
@@ -164,32 +194,55 @@ func serveTogether(ctx context.Context, team []*served) (cpu float64, err error)
 			events = append(events, w.a.revise(stagePolicies+at, selecting("host="+string(nodeName(at%teamStreams))), stageRules, w.said))
 		}
 		if err := team[0].publish(ctx, events); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	for _, c := range crowds {
 		if err := c.await(ctx, len(c.members)*(teamAll+teamOne)); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	now, err := cpuOf(team)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	if err := foldedAll(ctx, team[0].log, idle); err != nil {
+		return 0, 0, err
+	}
+	idleNow, err := cpuOf(idle)
+	if err != nil {
+		return 0, 0, err
+	}
+	cpu, folding = now-before, idleNow-idleBefore
 	for _, c := range crowds {
 		c.part()
 		for _, m := range c.members {
 			if len(m.causes) != teamAll+teamOne || len(m.faults) > 0 {
-				return 0, fmt.Errorf("%s heard %d events, not %d: %v", m.path, len(m.causes), teamAll+teamOne, m.faults)
+				return 0, 0, fmt.Errorf("%s heard %d events, not %d: %v", m.path, len(m.causes), teamAll+teamOne, m.faults)
 			}
 		}
 	}
-	return now - before, nil
+	return cpu + folding, folding, nil
 }
 
 func settledAll(ctx context.Context, team []*served) error {
 	for _, s := range team {
 		if _, err := s.settled(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foldedAll waits until a team's folds have reached the log's end. A status would take
+// more of their CPU.
+func foldedAll(ctx context.Context, log *streams.Log, team []*served) error {
+	head, err := log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range team {
+		if err := s.folded(ctx, nodeName(0), head); err != nil {
 			return err
 		}
 	}
