@@ -17,6 +17,7 @@ type model struct {
 	db     *pebble.DB
 
 	payloads cache
+	resumes  snapshots
 	extended extensions
 	// admissionSeq is the sequence of the last change of an admission policy, to
 	// be asked without the lock.

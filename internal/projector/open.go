@@ -103,5 +103,5 @@ func (p *Projector) Close() error {
 		err = p.flush()
 	}
 	p.asked.Store(true) // what is under way now may fail
-	return errors.Join(err, p.mark.close(), p.db.Close(), p.lock.Close())
+	return errors.Join(err, p.resumes.drop(), p.mark.close(), p.db.Close(), p.lock.Close())
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler"
@@ -76,7 +75,7 @@ func (m *model) Past(id policy.NodeID, after policy.EventID, join func(seq uint6
 
 // past is what memory knows of it: payloads that are missing are to be read
 // from the snapshot, which is to be closed.
-func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, NodeRef)) (past Past, missing []int, snap *pebble.Snapshot, err error) {
+func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, NodeRef)) (past Past, missing []int, snap *sharedSnapshot, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	n := m.state.nodes[id]
@@ -117,7 +116,7 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 		}
 	}
 	if len(missing) > 0 {
-		snap = m.db.NewSnapshot()
+		snap = m.resumes.at(m.cursor.seq, m.db)
 	}
 	if join != nil {
 		join(past.Seq, past.Node)

@@ -121,7 +121,7 @@ const maxBatchBytes = 4 << 20
 // hear of it by acknowledge, outside of it.
 func (p *Projector) write(entries []entry) (w written, err error) {
 	w.began = time.Now()
-	if err := p.makeRoom(); err != nil {
+	if err := errors.Join(p.resumes.drop(), p.makeRoom()); err != nil {
 		return w, err
 	}
 	p.mu.Lock()
