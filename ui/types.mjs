@@ -15,7 +15,7 @@ const paths = {};
 for (const [path, item] of Object.entries(doc.paths)) {
   for (const [method, op] of Object.entries(item)) {
     if (!wanted.delete(op.operationId)) continue;
-    const responses = Object.fromEntries(Object.entries(op.responses).filter(([status]) => status < 300));
+    const responses = Object.fromEntries(Object.entries(op.responses).filter(([status]) => Number(status) < 300));
     for (const r of Object.values(responses)) delete r.headers;
     (paths[path] ??= {})[method] = { operationId: op.operationId, parameters: op.parameters, requestBody: op.requestBody, responses };
     routes.push([op.operationId, method.toUpperCase(), path]);
@@ -44,9 +44,11 @@ const reach = (v) => {
   }
 };
 reach(paths);
+// used are the parameters that something refers to.
+const used = Object.fromEntries(Object.entries(doc.components.parameters).filter(([name]) => JSON.stringify(paths).includes(`"#/components/parameters/${name}"`)));
 schemas.Problem = doc.components.schemas.Problem;
 reach(schemas.Problem);
-const small = terse({ openapi: doc.openapi, info: doc.info, paths, components: { ...doc.components, schemas: Object.fromEntries(Object.entries(schemas).sort()), securitySchemes: undefined } });
+const small = terse({ openapi: doc.openapi, info: doc.info, paths, components: { schemas: Object.fromEntries(Object.entries(schemas).sort()), parameters: used } });
 const ast = await openapiTS(small, { emptyObjectsUnknown: true });
 writeFileSync("src/api/schema.ts", "// Made by types.mjs.\n" + astToString(ast));
 const lines = routes.sort().map(([id, method, path]) => `  ${id}: ["${method}", "${path}"],`);

@@ -9,7 +9,7 @@ import (
 // Problem is an RFC 9457 problem document. Code is stable and made for
 // programs, Detail is made for people and may change.
 type Problem struct {
-	Type          string  `json:"type" doc:"A URN that ends in the code."`
+	Type          string  `json:"type" doc:"The path of a page that says what the code means, on the plane that answers."`
 	Title         string  `json:"title" doc:"The code in words."`
 	Status        int     `json:"status" doc:"The HTTP status."`
 	Detail        string  `json:"detail" doc:"What went wrong this time and what to do about it, for people."`
@@ -46,11 +46,15 @@ type Warning struct {
 	Policy string `json:"policy,omitempty" doc:"The slug of the other policy that the warning is about; absent when it is about this policy alone."`
 }
 
+// ProblemPath is where the plane serves a page for each code: the type of a problem is
+// the path of its page, relative to the address that was asked.
+const ProblemPath = "/errors/"
+
 // NewProblem is a problem of the given status and code; its title is the code
 // in words.
 func NewProblem(status int, code, format string, args ...any) *Problem {
 	return &Problem{
-		Type:   "urn:edict:problem:" + code,
+		Type:   ProblemPath + code,
 		Title:  title(code, status),
 		Status: status,
 		Detail: fmt.Sprintf(format, args...),

@@ -15,11 +15,12 @@ import (
 // It is made from Routes and the types they name, so it is right about what is
 // served by construction; equal binaries describe themselves in equal bytes.
 func Describe() *openapi.Document {
-	return (&describer{openapi.NewTypes(hints()), meanings()}).document()
+	return newDescriber().document()
 }
 
 func (d *describer) document() *openapi.Document {
 	doc := emptyDocument()
+	d.shared = openapi.NewShared(&doc.Components)
 	for _, s := range new(handlers).surfaces() {
 		for _, r := range s.routes {
 			if doc.Paths[r.Pattern] == nil {
@@ -49,11 +50,13 @@ func emptyDocument() *openapi.Document {
 			Title: "Edict", Version: apiVersion, Summary: "An event-sourced policy plane",
 			Description: "Authors publish policies and nodes; Edict admits them, compiles what each node must apply, and tells every node what changed, " +
 				"signed, in order and without a gap.\n\nEvery error is a problem document (RFC 9457) with a stable `code`. A write is answered with the verdict of the fold: " +
-				"whoever reads from the same worker next sees it.",
+				"whoever reads from the same worker next sees it.\n\nThe description of an operation names the relations that it asks for, where access is configured, and the codes that it " +
+				"answers with beside those that are common. Every answer has the header X-Correlation-Id: what the client sent, or one made here. `type` of a problem is the path of a page that says what the code means.",
+			Contact: &openapi.Contact{Name: "Edict", URL: "https://github.com/edictdev/edict"},
 			License: &openapi.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 		},
 		Servers:  []openapi.Server{{URL: "/", Description: "The plane this document came from"}},
-		Security: []openapi.Security{},
+		Security: []openapi.Security{{"bearer": {}}, {"certificate": {}}, {}},
 		Tags:     tags(),
 		Paths:    map[string]openapi.Path{},
 	}
@@ -69,6 +72,7 @@ func tags() []openapi.Tag {
 		{Name: "admission", Description: "Rego policies that judge what is asked for"},
 		{Name: "admission v1alpha1", Description: "The same, as existing clients know it"},
 		{Name: "access", Description: "Who may do what, and who did"},
+		{Name: "projects", Description: "Whose policies and nodes they are, and how much they may have"},
 		{Name: "plane", Description: "How the plane is doing"},
 		{Name: "health", Description: "What supervisors ask"},
 	}
@@ -77,17 +81,23 @@ func tags() []openapi.Tag {
 type describer struct {
 	types    *openapi.Types
 	meanings map[string]meaning
+	shared   openapi.Shared
+}
+
+func newDescriber() *describer {
+	return &describer{types: openapi.NewTypes(hints()), meanings: meanings()}
 }
 
 func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	op := &openapi.Operation{
 		ID: r.ID, Tags: []string{r.Tag}, Summary: r.Summary,
-		Parameters: append(pathParams(r), d.params(r)...),
-		Responses:  map[string]openapi.Response{},
-		Needs:      r.Needs.String(),
+		Description: d.about(s, r),
+		Parameters:  append(d.pathParams(r), d.params(r)...),
+		Responses:   map[string]openapi.Response{},
+		Needs:       r.Needs.String(),
 	}
-	if r.Needs != access.Anyone {
-		op.Security = []openapi.Security{{"bearer": {}}, {"certificate": {}}, {}}
+	if r.Needs == access.Anyone {
+		op.Security = []openapi.Security{}
 	}
 	if r.Body != nil {
 		op.Body = &openapi.Body{Required: true, Content: map[string]openapi.Media{r.BodyType: d.media(r.BodyType, r.Body)}}
@@ -95,13 +105,7 @@ func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	for _, a := range r.Answers {
 		d.answer(op, a)
 	}
-	if s.errors != nil {
-		d.alphaFaults(op, r)
-		return op
-	}
-	for status, codes := range d.problems(r) {
-		op.Responses[strconv.Itoa(status)] = d.problem(status, codes)
-	}
+	d.faults(s, op)
 	return op
 }
 
@@ -116,15 +120,20 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 	case mediaJSON:
 		return openapi.Media{Schema: d.types.Of(body)}
 	case mediaNDJSON:
-		text.Description = "A JSON object a line, as x-item-schema has it; a line is at most 64 KiB, that of a release twice the largest message of the plane."
-		return openapi.Media{Schema: text, Item: d.types.Of(body)}
+		text.Description = "A JSON object a line, as contentSchema has it; a line is at most 64 KiB, that of a release twice the largest message of the plane."
+		text.ContentMediaType, text.ContentSchema = mediaJSON, d.types.Of(body)
+		return openapi.Media{Schema: text}
 	case mediaSSE:
-		text.Description = "Server-sent events. The data of each is as x-item-schema has it, its id is what Last-Event-ID resumes after."
+		text.Description = "Server-sent events. The data of each is as contentSchema has it, its id is what Last-Event-ID resumes after."
 		item := &schema{}
 		for _, each := range body.(eitherOf) {
 			item.OneOf = append(item.OneOf, d.types.Of(each))
 		}
-		return openapi.Media{Schema: text, Item: item}
+		if len(item.OneOf) == 1 {
+			item = item.OneOf[0]
+		}
+		text.ContentMediaType, text.ContentSchema = mediaJSON, item
+		return openapi.Media{Schema: text}
 	}
 	return openapi.Media{Schema: text}
 }
@@ -146,29 +155,27 @@ func (d *describer) answer(op *openapi.Operation, a Answer) {
 	op.Responses[key] = res
 }
 
-// headers are those of an answer, and the one that all have.
+// headers are those of an answer, beside the one that all have.
 func (d *describer) headers(names []string) map[string]openapi.Header {
 	text := map[string]string{
-		HeaderCorrelation: "Names the request: what the client sent, or one made here.",
-		HeaderEventID:     "An event id, a decimal number: what stands at or below it is in the answer, and a stream opened after it misses nothing.",
-		"ETag":            "Names the state's bytes, for If-None-Match; or the version of a resource, for If-Match.",
-		"Location":        "The path of the new policy.",
-		"Set-Cookie":      "The session's cookie, which no script reads; or its end.",
-		"Retry-After":     "Seconds to wait before trying again.",
-		headerWarning:     "299, edict and a text in quotation marks: what admission policies changed, or what else is to be known of an answer that is good. There may be several, or none.",
-		headerAPIVersion:  "The version of this contract.",
-		HeaderLogSeq:      "The log sequence that the answer stands for; of a state, the version to report once it is applied.",
+		HeaderEventID:    "An event id, a decimal number: what stands at or below it is in the answer, and a stream opened after it misses nothing.",
+		"ETag":           "Names the state's bytes, for If-None-Match; or the version of a resource, for If-Match.",
+		"Location":       "The path of the new policy.",
+		"Set-Cookie":     "The session's cookie, which no script reads; or its end.",
+		headerWarning:    "299, edict and a text in quotation marks: what admission policies changed, or what else is to be known of an answer that is good. There may be several, or none.",
+		headerAPIVersion: "The version of this contract.",
+		HeaderLogSeq:     "The log sequence that the answer stands for; of a state, the version to report once it is applied.",
 	}
 	out := map[string]openapi.Header{}
-	for _, name := range append([]string{HeaderCorrelation}, names...) {
+	for _, name := range names {
 		s := &schema{Type: "string"}
 		switch name {
-		case HeaderLogSeq, "Retry-After":
+		case HeaderLogSeq:
 			s = &schema{Type: "integer", Minimum: openapi.N(0)}
 		case HeaderEventID:
 			s = &schema{Type: "string", Pattern: "^[0-9]+$"}
 		}
-		out[name] = openapi.Header{Description: text[name], Required: name != headerWarning, Schema: s}
+		out[name] = d.shared.Header(name, openapi.Header{Description: text[name], Required: name != headerWarning, Schema: s})
 	}
 	return out
 }

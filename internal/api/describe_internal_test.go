@@ -13,7 +13,7 @@ import (
 // A hint about a member that no type has explains nothing, and hides that the
 // member which it was for is not explained.
 func TestEveryHintIsAboutSomething(t *testing.T) {
-	d := &describer{openapi.NewTypes(hints()), meanings()}
+	d := newDescriber()
 	d.document()
 	for name := range hints() {
 		owner, member, ofMember := strings.Cut(name, ".")

@@ -18,11 +18,11 @@ func pathNames(pattern string) []string {
 	return names
 }
 
-func pathParams(r Route) []openapi.Parameter {
+func (d *describer) pathParams(r Route) []openapi.Parameter {
 	var out []openapi.Parameter
 	for _, name := range pathNames(r.Pattern) {
 		s, text := pathParam(name)
-		out = append(out, openapi.Parameter{Name: name, In: "path", Description: text, Required: true, Schema: &s})
+		out = append(out, d.shared.Parameter(openapi.Parameter{Name: name, In: "path", Description: text, Required: true, Schema: &s}))
 	}
 	return out
 }
@@ -62,7 +62,7 @@ func (d *describer) params(r Route) []openapi.Parameter {
 	}
 	var out []openapi.Parameter
 	for _, p := range all {
-		out = append(out, openapi.Parameter{Name: p.Name, In: p.In, Description: p.Summary, Required: p.Required, Schema: p.Schema})
+		out = append(out, d.shared.Parameter(openapi.Parameter{Name: p.Name, In: p.In, Description: p.Summary, Required: p.Required, Schema: p.Schema}))
 	}
 	return out
 }

@@ -2,12 +2,13 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/policy"
 )
@@ -56,44 +57,68 @@ func formProblems(r Route) (codes []string) {
 	return codes
 }
 
-func (d *describer) problem(status int, codes []string) openapi.Response {
-	var headers []string
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		headers = append(headers, "Retry-After")
-	}
-	var b strings.Builder
-	b.WriteString(http.StatusText(status))
-	for _, code := range codes {
-		fmt.Fprintf(&b, "\n- `%s`: %s", code, d.meanings[code].text)
-	}
-	return openapi.Response{
-		Description: b.String(), Headers: d.headers(headers),
-		Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
-			d.types.Of(resource.Problem{}),
-			{Properties: openapi.Properties{
-				{Name: "status", Schema: &schema{Const: status}},
-				{Name: "code", Schema: &schema{Enum: openapi.OneOfTexts(codes...)}},
-			}},
-		}}}},
+// commonProblems are the codes that many routes may answer with; they are described once.
+func commonProblems() []string {
+	return []string{
+		CodeBadHeader, CodeUnknownParameter, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, CodeBadParameter,
+		CodeUnauthenticated, CodeForbidden, CodeBodyTooLarge, CodeUnsupportedMedia, policy.CodeInvalidUUID, policy.CodeInvalidNodeID,
+		CodeTooManyRequests, CodeTooManyFailures, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
 	}
 }
 
-// alphaFaults describes the errors of a v1alpha1 route: one form for every
-// status.
-func (d *describer) alphaFaults(op *openapi.Operation, r Route) {
-	for _, status := range d.alphaStatuses(r) {
-		var headers []string
-		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-			headers = append(headers, "Retry-After")
-		}
-		op.Responses[strconv.Itoa(status)] = openapi.Response{
-			Description: http.StatusText(status), Headers: d.headers(headers),
-			Content: map[string]openapi.Media{mediaProblem: {Schema: &schema{AllOf: []*schema{
-				d.types.Of(resource.AlphaError{}),
-				{Properties: openapi.Properties{{Name: "status", Schema: &schema{Const: status}}}},
-			}}}},
+// about says what a route asks for, and which problems it answers with: every status,
+// and the codes that are not common.
+func (d *describer) about(s surface, r Route) string {
+	var b strings.Builder
+	if r.Needs == access.Anyone {
+		b.WriteString("Open to all.")
+	} else {
+		fmt.Fprintf(&b, "Asks for %s.", r.Needs)
+	}
+	b.WriteString(" Problems: ")
+	if s.errors != nil {
+		statuses := d.alphaStatuses(r)
+		slices.Sort(statuses)
+		b.WriteString(strings.Trim(strings.ReplaceAll(fmt.Sprint(statuses), " ", ", "), "[]"))
+	} else {
+		all := d.problems(r)
+		for i, status := range slices.Sorted(maps.Keys(all)) {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprint(&b, status)
+			for _, code := range all[status] {
+				if !slices.Contains(commonProblems(), code) {
+					fmt.Fprintf(&b, " `%s`", code)
+				}
+			}
 		}
 	}
+	b.WriteByte('.')
+	return b.String()
+}
+
+// faults has an operation refer to what it answers when it fails: one document of every
+// status.
+func (d *describer) faults(s surface, op *openapi.Operation) {
+	name, document := "Problem", any(resource.Problem{})
+	if s.errors != nil {
+		name, document = "AlphaProblem", resource.AlphaError{}
+	}
+	var b strings.Builder
+	b.WriteString("A problem. The description of the operation has its statuses, and the codes beside these. Retry-After comes with 429 and 503.\n")
+	for _, code := range commonProblems() {
+		fmt.Fprintf(&b, "\n- %d `%s`: %s", d.meanings[code].status, code, d.meanings[code].text)
+	}
+	headers := d.headers(nil)
+	headers["Retry-After"] = d.shared.Header("Retry-After", openapi.Header{
+		Description: "Seconds to wait before trying again.", Schema: &schema{Type: "integer", Minimum: openapi.N(0)},
+	})
+	response := d.shared.Response(name, openapi.Response{
+		Description: b.String(), Headers: headers,
+		Content: map[string]openapi.Media{mediaProblem: {Schema: d.types.Of(document)}},
+	})
+	op.Responses["4XX"], op.Responses["5XX"] = response, response
 }
 
 // alphaStatuses are those of the errors that a v1alpha1 route may answer with.

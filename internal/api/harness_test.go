@@ -436,7 +436,7 @@ func (a answer) check(t testing.TB, r *http.Request) {
 	require.Equal(t, a.Header.Get("X-Correlation-Id"), p.CorrelationID)
 	require.NotEmpty(t, p.Title)
 	require.NotEmpty(t, p.Detail)
-	require.Equal(t, "urn:edict:problem:"+p.Code, p.Type)
+	require.Equal(t, "/errors/"+p.Code, p.Type)
 	if p.Status == http.StatusServiceUnavailable {
 		require.NotEmpty(t, a.Header.Get("Retry-After"))
 	}

@@ -41,8 +41,8 @@ func admissionHints() map[string]hint {
 		"AdmissionNote.status": {Schema: admissionStatus},
 		"AdmissionPatch":       says("What one admission policy changed."),
 		"Change":               says("One operation of a JSON patch (RFC 6902)."),
-		"Change.old":           {Schema: schema{Type: anyType}, Optional: true},
-		"Change.value":         {Schema: schema{Type: anyType}, Optional: true},
+		"Change.old":           {Schema: schema{Type: anyType, Items: &schema{}}, Optional: true},
+		"Change.value":         {Schema: schema{Type: anyType, Items: &schema{}}, Optional: true},
 
 		"DecisionPage":             says("A page of decisions."),
 		"DecisionPage.items":       says("Decisions, newest first."),

@@ -85,7 +85,7 @@ func keyHints() map[string]hint {
 func problemHints() map[string]hint {
 	return map[string]hint{
 		"Problem":        says("What went wrong (RFC 9457)."),
-		"Problem.type":   {Schema: schema{Format: "uri", Examples: []any{"urn:edict:problem:policy_not_found"}}},
+		"Problem.type":   {Schema: schema{Format: "uri-reference", Examples: []any{"/errors/policy_not_found"}}},
 		"Problem.status": {Schema: schema{Minimum: openapi.N(400), Maximum: openapi.N(599)}},
 		"Problem.code":   {Schema: schema{Pattern: "^[a-z_]+$", Examples: []any{"internal"}}},
 		"Fault":          says("One fault of an input."),

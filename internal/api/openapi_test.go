@@ -33,7 +33,7 @@ func TestTheDescriptionIsGolden(t *testing.T) {
 	for name, part := range parts(t) {
 		golden(t, name, part)
 	}
-	require.Equal(t, string(indented(t, first, "  ")), string(first), "it is served with two spaces a level")
+	require.LessOrEqual(t, len(first), 250_000, "what generators of clients and people's editors read stays small")
 	a := newPlane(t).do("GET", "/openapi.json", "")
 	require.Equal(t, string(first), string(a.body), "what is served is the document")
 }
@@ -122,10 +122,11 @@ func TestTheDescriptionIsClean(t *testing.T) {
 	used, ids := map[string]bool{}, map[string]bool{}
 	lint(t, "", doc, func(at string, o map[string]any) {
 		if ref, ok := o["$ref"].(string); ok {
-			name, local := strings.CutPrefix(ref, "#/components/schemas/")
-			require.True(t, local, ref)
-			require.Contains(t, schemas, name, "%s: $ref resolves", at)
-			used[name] = true
+			kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
+			require.Contains(t, doc["components"].(map[string]any)[kind], name, "%s: $ref resolves", at)
+			if kind == "schemas" {
+				used[name] = true
+			}
 		}
 		if id, ok := o["operationId"].(string); ok {
 			require.False(t, ids[id], "operationId %s is unique", id)
@@ -145,10 +146,13 @@ func TestTheDescriptionIsClean(t *testing.T) {
 			require.NotEmpty(t, m.(map[string]any)["description"], "%s.%s", name, member)
 		}
 	}
+	shared := api.Describe().Components.Parameters
 	for path, item := range api.Describe().Paths {
 		for _, op := range item {
+			require.NotEmpty(t, op.Description, op.ID)
 			declared := map[string]bool{}
 			for _, p := range op.Parameters {
+				p = shared[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
 				require.False(t, declared[p.In+p.Name], "%s declares %s once", op.ID, p.Name)
 				declared[p.In+p.Name] = true
 				if p.In == "path" {
@@ -159,7 +163,7 @@ func TestTheDescriptionIsClean(t *testing.T) {
 				name, _, _ := strings.Cut(part, "}")
 				require.True(t, declared["path"+name], "%s declares %s", op.ID, name)
 			}
-			require.Contains(t, op.Responses, "500")
+			require.Contains(t, op.Responses, "5XX")
 		}
 	}
 }

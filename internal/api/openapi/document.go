@@ -29,7 +29,14 @@ type Info struct {
 	Version     string   `json:"version"`
 	Summary     string   `json:"summary,omitempty"`
 	Description string   `json:"description,omitempty"`
+	Contact     *Contact `json:"contact,omitempty"`
 	License     *License `json:"license,omitempty"`
+}
+
+// Contact is who answers questions about an API.
+type Contact struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
 }
 
 // License is named by its SPDX identifier.
@@ -63,7 +70,7 @@ type Tag struct {
 // Path is what can be done at a path, by method in lower case.
 type Path map[string]*Operation
 
-// Operation is one method of one path. Responses are by status.
+// Operation is one method of one path. Responses are by status, or "default".
 type Operation struct {
 	ID          string              `json:"operationId"`
 	Tags        []string            `json:"tags,omitempty"`
@@ -72,17 +79,19 @@ type Operation struct {
 	Parameters  []Parameter         `json:"parameters,omitempty"`
 	Body        *Body               `json:"requestBody,omitempty"`
 	Responses   map[string]Response `json:"responses"`
-	Security    []Security          `json:"security,omitempty"` // any one of them; {} stands for none
-	Needs       string              `json:"x-needs"`            // relations that the operation asks of a principal
+	Security    []Security          `json:"security,omitzero"` // any one of them, {} stands for none; nil: as the document says
+	Needs       string              `json:"x-needs"`           // relations that the operation asks of a principal
 }
 
-// Parameter is one of a path, a query or a header.
+// Parameter is one of a path, a query or a header; with Ref it is one of the components,
+// and nothing else.
 type Parameter struct {
-	Name        string  `json:"name"`
-	In          string  `json:"in"`
-	Description string  `json:"description"`
+	Ref         string  `json:"$ref,omitempty"`
+	Name        string  `json:"name,omitempty"`
+	In          string  `json:"in,omitempty"`
+	Description string  `json:"description,omitempty"`
 	Required    bool    `json:"required,omitempty"`
-	Schema      *Schema `json:"schema"`
+	Schema      *Schema `json:"schema,omitempty"`
 }
 
 // Body is what a request carries.
@@ -92,40 +101,43 @@ type Body struct {
 	Content     map[string]Media `json:"content"`
 }
 
-// Media is a body of one media type. Item is the schema of each part of a body
-// that is a sequence: of each line of NDJSON, of each event's data of SSE.
-// OpenAPI 3.1 has no word for it (3.2 has), so ours begins with x-.
+// Media is a body of one media type.
 type Media struct {
 	Schema *Schema `json:"schema"`
-	Item   *Schema `json:"x-item-schema,omitempty"`
 }
 
-// Response is one status of an operation.
+// Response is one status of an operation; with Ref it is one of the components, and
+// nothing else.
 type Response struct {
-	Description string            `json:"description"`
+	Ref         string            `json:"$ref,omitempty"`
+	Description string            `json:"description,omitempty"`
 	Headers     map[string]Header `json:"headers,omitempty"`
 	Content     map[string]Media  `json:"content,omitempty"`
 }
 
-// Header is a header of a response. One that is required is always there.
+// Header is a header of a response. One that is required is always there. With Ref it
+// is one of the components, and nothing else.
 type Header struct {
-	Description string  `json:"description"`
+	Ref         string  `json:"$ref,omitempty"`
+	Description string  `json:"description,omitempty"`
 	Required    bool    `json:"required,omitempty"`
-	Schema      *Schema `json:"schema"`
+	Schema      *Schema `json:"schema,omitempty"`
 }
 
 // Components are what operations refer to.
 type Components struct {
 	Schemas         map[string]*Schema        `json:"schemas"`
+	Parameters      map[string]Parameter      `json:"parameters,omitempty"`
+	Responses       map[string]Response       `json:"responses,omitempty"`
+	Headers         map[string]Header         `json:"headers,omitempty"`
 	SecuritySchemes map[string]SecurityScheme `json:"securitySchemes,omitempty"`
 }
 
-// Encode is the document as JSON for people and programs, indented.
+// Encode is the document as JSON, on one line: programs read it, and there is jq.
 func (d *Document) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
 	if err := enc.Encode(d); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,11 @@ type Schema struct {
 	Then  *Schema   `json:"then,omitempty"`
 	Else  *Schema   `json:"else,omitempty"`
 
+	// ContentSchema is that of each part of a text that is a sequence: of each line of
+	// NDJSON, of each event's data of SSE. OpenAPI 3.1 has no word of its own for it.
+	ContentMediaType string  `json:"contentMediaType,omitempty"`
+	ContentSchema    *Schema `json:"contentSchema,omitempty"`
+
 	Examples []any `json:"examples,omitempty"`
 }
 

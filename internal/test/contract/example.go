@@ -20,7 +20,7 @@ func (c *Contract) Example(r *http.Request) (op string, res *http.Response, body
 		if !ok {
 			continue
 		}
-		res = &http.Response{StatusCode: status, Header: http.Header{}}
+		res = &http.Response{StatusCode: status, Header: http.Header{correlation: {"7"}}}
 		for name := range want.Headers {
 			res.Header.Set(name, "7")
 		}

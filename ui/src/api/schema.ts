@@ -1175,7 +1175,7 @@ export interface components {
             rules: components["schemas"]["Rule"][];
         };
         Problem: {
-            /** Format: uri */
+            /** Format: uri-reference */
             type: string;
             title: string;
             /** Format: int64 */
@@ -1447,7 +1447,62 @@ export interface components {
         };
     };
     responses: never;
-    parameters: never;
+    parameters: {
+        After2: number;
+        All: boolean;
+        At: string;
+        By: string;
+        Cursor: string;
+        Decision: string;
+        Digest: boolean;
+        Direction: "egress" | "ingress";
+        DryRun: boolean;
+        Explain: "full";
+        From: string;
+        FromRevision: string;
+        IdempotencyKey: string;
+        IfNoneMatch: string;
+        IfNoneMatch2: string;
+        LabelSelector: string;
+        LabelSelector2: string;
+        LastEventID3: string;
+        Limit: number;
+        Limit2: number;
+        Limit3: number;
+        MinSeq: number;
+        Mode: "enforce" | "audit";
+        Name2: string;
+        Node: string;
+        Node2: string;
+        Outcome: "approved" | "modified" | "rejected" | "conflict" | "error" | "timeout" | "invalid" | "busy";
+        Peer: string;
+        Policy: string;
+        Policy2: string;
+        Policy3: string;
+        PolicyType: string;
+        Port: number;
+        Prefix: string;
+        Prefix2: string;
+        Project: string;
+        Project2: string;
+        Protocol: "tcp" | "udp" | "sctp" | "icmp";
+        Report: boolean;
+        Revision: string;
+        ServiceType: string;
+        Since2: string;
+        Since3: string;
+        State: string;
+        Tenant: string;
+        TenantId: string;
+        To: string;
+        ToRevision: string;
+        Type: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
+        Until2: string;
+        User: string;
+        UserId: string;
+        XCorrelationId: string;
+        XEdictPrincipal: string;
+    };
     requestBodies: never;
     headers: never;
     pathItems: never;
@@ -1458,7 +1513,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1479,7 +1534,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1500,7 +1555,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1525,7 +1580,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1543,18 +1598,18 @@ export interface operations {
     listDecisions: {
         parameters: {
             query?: {
-                limit?: number;
-                cursor?: string;
-                policy?: string;
-                user?: string;
-                tenant?: string;
-                outcome?: "approved" | "modified" | "rejected" | "conflict" | "error" | "timeout" | "invalid" | "busy";
-                decision?: string;
-                since?: string;
-                until?: string;
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                policy?: components["parameters"]["Policy2"];
+                user?: components["parameters"]["User"];
+                tenant?: components["parameters"]["Tenant"];
+                outcome?: components["parameters"]["Outcome"];
+                decision?: components["parameters"]["Decision"];
+                since?: components["parameters"]["Since2"];
+                until?: components["parameters"]["Until2"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1574,10 +1629,10 @@ export interface operations {
     evaluate: {
         parameters: {
             query?: {
-                explain?: "full";
+                explain?: components["parameters"]["Explain"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1601,16 +1656,16 @@ export interface operations {
     listAdmissionPolicies: {
         parameters: {
             query?: {
-                limit?: number;
-                cursor?: string;
-                policy_type?: string;
-                tenant_id?: string;
-                user_id?: string;
-                service_type?: string;
-                name?: string;
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                policy_type?: components["parameters"]["PolicyType"];
+                tenant_id?: components["parameters"]["TenantId"];
+                user_id?: components["parameters"]["UserId"];
+                service_type?: components["parameters"]["ServiceType"];
+                name?: components["parameters"]["Name2"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1630,12 +1685,12 @@ export interface operations {
     createAdmissionPolicy: {
         parameters: {
             query?: {
-                dry_run?: boolean;
+                dry_run?: components["parameters"]["DryRun"];
             };
             header?: {
-                "Idempotency-Key"?: string;
-                "X-Edict-Principal"?: string;
-                "X-Correlation-Id"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1667,14 +1722,14 @@ export interface operations {
     diffNode: {
         parameters: {
             query: {
-                from: string;
-                to?: string;
+                from: components["parameters"]["From"];
+                to?: components["parameters"]["To"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                node: string;
+                node: components["parameters"]["Node"];
             };
             cookie?: never;
         };
@@ -1693,19 +1748,19 @@ export interface operations {
     explainFlow: {
         parameters: {
             query: {
-                direction: "egress" | "ingress";
-                peer: string;
-                protocol: "tcp" | "udp" | "sctp" | "icmp";
-                port?: number;
-                mode?: "enforce" | "audit";
-                min_seq?: number;
-                at?: string;
+                direction: components["parameters"]["Direction"];
+                peer: components["parameters"]["Peer"];
+                protocol: components["parameters"]["Protocol"];
+                port?: components["parameters"]["Port"];
+                mode?: components["parameters"]["Mode"];
+                min_seq?: components["parameters"]["MinSeq"];
+                at?: components["parameters"]["At"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                node: string;
+                node: components["parameters"]["Node"];
             };
             cookie?: never;
         };
@@ -1724,15 +1779,15 @@ export interface operations {
     listNodePolicies: {
         parameters: {
             query?: {
-                all?: boolean;
-                min_seq?: number;
+                all?: components["parameters"]["All"];
+                min_seq?: components["parameters"]["MinSeq"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                node: string;
+                node: components["parameters"]["Node"];
             };
             cookie?: never;
         };
@@ -1751,15 +1806,15 @@ export interface operations {
     getNodeState: {
         parameters: {
             query?: {
-                min_seq?: number;
-                at?: string;
+                min_seq?: components["parameters"]["MinSeq"];
+                at?: components["parameters"]["At"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch2"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                node: string;
+                node: components["parameters"]["Node"];
             };
             cookie?: never;
         };
@@ -1778,14 +1833,14 @@ export interface operations {
     listAllNodes: {
         parameters: {
             query?: {
-                state?: string;
-                label_selector?: string;
-                limit?: number;
-                cursor?: string;
+                state?: components["parameters"]["State"];
+                label_selector?: components["parameters"]["LabelSelector2"];
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1805,12 +1860,12 @@ export interface operations {
     countNodes: {
         parameters: {
             query?: {
-                by?: string;
-                label_selector?: string;
-                limit?: number;
+                by?: components["parameters"]["By"];
+                label_selector?: components["parameters"]["LabelSelector2"];
+                limit?: components["parameters"]["Limit2"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1830,19 +1885,19 @@ export interface operations {
     listNodes: {
         parameters: {
             query?: {
-                limit?: number;
-                cursor?: string;
-                prefix?: string;
-                label_selector?: string;
-                state?: string;
-                report?: boolean;
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                prefix?: components["parameters"]["Prefix2"];
+                label_selector?: components["parameters"]["LabelSelector"];
+                state?: components["parameters"]["State"];
+                report?: components["parameters"]["Report"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
+                project: components["parameters"]["Project"];
             };
             cookie?: never;
         };
@@ -1861,14 +1916,14 @@ export interface operations {
     getNode: {
         parameters: {
             query?: {
-                report?: boolean;
+                report?: components["parameters"]["Report"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                node: string;
+                project: components["parameters"]["Project"];
+                node: components["parameters"]["Node"];
             };
             cookie?: never;
         };
@@ -1887,15 +1942,15 @@ export interface operations {
     countProjectNodes: {
         parameters: {
             query?: {
-                by?: string;
-                label_selector?: string;
-                limit?: number;
+                by?: components["parameters"]["By"];
+                label_selector?: components["parameters"]["LabelSelector2"];
+                limit?: components["parameters"]["Limit2"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
+                project: components["parameters"]["Project"];
             };
             cookie?: never;
         };
@@ -1914,15 +1969,15 @@ export interface operations {
     followEvents: {
         parameters: {
             query?: {
-                since?: string;
-                project?: string;
-                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
-                policy?: string;
-                node?: string;
+                since?: components["parameters"]["Since3"];
+                project?: components["parameters"]["Project2"];
+                type?: components["parameters"]["Type"];
+                policy?: components["parameters"]["Policy3"];
+                node?: components["parameters"]["Node2"];
             };
             header?: {
-                "Last-Event-ID"?: string;
-                "X-Correlation-Id"?: string;
+                "Last-Event-ID"?: components["parameters"]["LastEventID3"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1943,7 +1998,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1964,7 +2019,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -1985,7 +2040,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -2005,17 +2060,17 @@ export interface operations {
     followProjectEvents: {
         parameters: {
             query?: {
-                since?: string;
-                type?: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
-                policy?: string;
-                node?: string;
+                since?: components["parameters"]["Since3"];
+                type?: components["parameters"]["Type"];
+                policy?: components["parameters"]["Policy3"];
+                node?: components["parameters"]["Node2"];
             };
             header?: {
-                "Last-Event-ID"?: string;
-                "X-Correlation-Id"?: string;
+                "Last-Event-ID"?: components["parameters"]["LastEventID3"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
+                project: components["parameters"]["Project"];
             };
             cookie?: never;
         };
@@ -2034,11 +2089,11 @@ export interface operations {
     listRejected: {
         parameters: {
             query?: {
-                limit?: number;
-                after?: number;
+                limit?: components["parameters"]["Limit"];
+                after?: components["parameters"]["After2"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -2058,11 +2113,11 @@ export interface operations {
     getStatus: {
         parameters: {
             query?: {
-                digest?: boolean;
-                limit?: number;
+                digest?: components["parameters"]["Digest"];
+                limit?: components["parameters"]["Limit3"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
             cookie?: never;
@@ -2082,16 +2137,16 @@ export interface operations {
     listPolicies: {
         parameters: {
             query?: {
-                limit?: number;
-                cursor?: string;
-                prefix?: string;
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                prefix?: components["parameters"]["Prefix"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
+                project: components["parameters"]["Project"];
             };
             cookie?: never;
         };
@@ -2111,11 +2166,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2135,13 +2190,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
-                "X-Edict-Principal"?: string;
-                "X-Correlation-Id"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2165,13 +2220,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
-                "X-Edict-Principal"?: string;
-                "X-Correlation-Id"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2194,14 +2249,14 @@ export interface operations {
     getRollout: {
         parameters: {
             query?: {
-                limit?: number;
+                limit?: components["parameters"]["Limit3"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2221,13 +2276,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
-                "X-Edict-Principal"?: string;
-                "X-Correlation-Id"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2250,15 +2305,15 @@ export interface operations {
     diffRevisions: {
         parameters: {
             query: {
-                from_revision: string;
-                to_revision: string;
+                from_revision: components["parameters"]["FromRevision"];
+                to_revision: components["parameters"]["ToRevision"];
             };
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2278,11 +2333,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2305,16 +2360,16 @@ export interface operations {
     listRevisions: {
         parameters: {
             query?: {
-                limit?: number;
-                cursor?: string;
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
             };
             header?: {
-                "If-None-Match"?: string;
-                "X-Correlation-Id"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
             };
             cookie?: never;
         };
@@ -2334,12 +2389,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "X-Correlation-Id"?: string;
+                "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
-                project: string;
-                policy: string;
-                revision: string;
+                project: components["parameters"]["Project"];
+                policy: components["parameters"]["Policy"];
+                revision: components["parameters"]["Revision"];
             };
             cookie?: never;
         };
