@@ -47,7 +47,7 @@ func fleet(ctx context.Context, e *env) ([]line, error) {
 	rows := int64(e.scale(sentNodes) * fleetPolicies)
 	const floor = "the same bytes published plainly, unsigned, to the same listener"
 	l := figure("told", "s", took).beside(floor, plain).ratioAtMost(maxFleet)
-	l.note("10 s was the target on the machine of the prototype, where a plain publisher needs 7")
+	l.note("10 s was the target on the machine of the prototype, where a plain publisher uses 7 core-seconds")
 	l.note("%s nodes of %d label sets, %d policies of %d rules, %s rows, strict and signed; from the first policy's publication until the listener has the last message",
 		grouped(int64(e.scale(sentNodes))), sentSets, fleetPolicies, sentRules, grouped(rows))
 	c := figure("CPU", "core-s", cpu).beside(floor+": the server's part included", plainCPU).ratioAtMost(maxPlainCPU)
