@@ -49,7 +49,7 @@ type Arrival struct {
 
 // ArrivalPoint is a point of the curve by which a change arrived.
 type ArrivalPoint struct {
-	Seconds float64 `json:"seconds"`
+	Seconds float64 `json:"seconds" doc:"How long after the commit."`
 	Nodes   int     `json:"nodes"`
 }
 

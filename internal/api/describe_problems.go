@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -62,7 +63,7 @@ func commonProblems() []string {
 	return []string{
 		CodeBadHeader, CodeUnknownParameter, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, CodeBadParameter,
 		CodeUnauthenticated, CodeForbidden, CodeBodyTooLarge, CodeUnsupportedMedia, policy.CodeInvalidUUID, policy.CodeInvalidNodeID,
-		CodeTooManyRequests, CodeTooManyFailures, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
+		CodeProjectNotFound, CodeTooManyRequests, CodeTooManyFailures, CodeProjectOverShare, projector.CodeQuotaExceeded, CodeStarting, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
 	}
 }
 
@@ -101,13 +102,13 @@ func (d *describer) about(s surface, r Route) string {
 // faults has an operation refer to what it answers when it fails: one document of every
 // status.
 func (d *describer) faults(s surface, op *openapi.Operation) {
-	name, document := "Problem", any(resource.Problem{})
-	if s.errors != nil {
-		name, document = "AlphaProblem", resource.AlphaError{}
+	name, document, common := "Problem", any(resource.Problem{}), commonProblems()
+	if s.errors != nil { // whose problems have no code
+		name, document, common = "AlphaProblem", resource.AlphaError{}, nil
 	}
 	var b strings.Builder
 	b.WriteString("A problem. The description of the operation has its statuses, and the codes beside these. Retry-After comes with 429 and 503.\n")
-	for _, code := range commonProblems() {
+	for _, code := range common {
 		fmt.Fprintf(&b, "\n- %d `%s`: %s", d.meanings[code].status, code, d.meanings[code].text)
 	}
 	headers := d.headers(nil)
