@@ -50,7 +50,7 @@ type Arrival struct {
 // ArrivalPoint is a point of the curve by which a change arrived.
 type ArrivalPoint struct {
 	Seconds float64 `json:"seconds" doc:"How long after the commit."`
-	Nodes   int     `json:"nodes"`
+	Nodes   int     `json:"nodes" doc:"How many nodes had it by then."`
 }
 
 // Refusal is a node that reported that it does not have in force what it was sent.
