@@ -1491,6 +1491,7 @@ export interface components {
         ServiceType: string;
         Since2: string;
         Since3: string;
+        Slug: string;
         State: string;
         Tenant: string;
         TenantId: string;
@@ -2140,6 +2141,7 @@ export interface operations {
                 limit?: components["parameters"]["Limit"];
                 cursor?: components["parameters"]["Cursor"];
                 prefix?: components["parameters"]["Prefix"];
+                slug?: components["parameters"]["Slug"];
             };
             header?: {
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
