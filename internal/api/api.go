@@ -80,7 +80,7 @@ type Check struct {
 // outlives a request by more than a read of the log's head.
 func New(d Deps) http.Handler {
 	p, all := assemble(d)
-	return withProblemPages(newDispatcher(p, all, func(Route) bool { return true }))
+	return withFileSchemas(withProblemPages(newDispatcher(p, all, func(Route) bool { return true })))
 }
 
 // Split is New in two handlers: admin serves the operators' routes, front all
@@ -94,7 +94,7 @@ func Split(d Deps, frontAddr, adminAddr string) (front, admin http.Handler) {
 	})
 	at.elsewhere, at.there = operators, adminAddr+", which --admin names"
 	operators.elsewhere, operators.there = at, frontAddr+", which --http names"
-	return withProblemPages(at), withProblemPages(operators)
+	return withFileSchemas(withProblemPages(at)), withProblemPages(operators)
 }
 
 // encoded is the same for every plane of a process.

@@ -92,6 +92,7 @@ func goods(made resource.Policy, admitted string) []good {
 			query: url.Values{}, body: bodies[r.ID],
 		}
 		g.path["key"], g.path["seq"] = "net.up", "1"
+		g.path["profile"] = "heap"
 		if r.BodyType == "application/x-ndjson" {
 			g.header = []string{"Content-Type: application/x-ndjson"}
 		}

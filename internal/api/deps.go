@@ -82,7 +82,12 @@ type StatusDeps struct {
 	// LogPerDay is how many bytes the log grows by in 24 hours, LogRoom how many the disk
 	// has for it; not known, or nil: absent.
 	LogPerDay, LogRoom func() (bytes uint64, known bool)
-	Checks             []Check // further ones for /readyz
+	// DiskFree is what is free where the data lies, Storage how the read model's store
+	// is doing, JetStream what the plane takes of its server; nil: not shown.
+	DiskFree  func() (bytes uint64, known bool)
+	Storage   func() projector.StorageStatus
+	JetStream func(ctx context.Context) (streams.Usage, error)
+	Checks    []Check // further ones for /readyz
 }
 
 // HistoryDeps read the log's past.

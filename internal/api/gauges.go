@@ -71,7 +71,7 @@ var (
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range append(growthDescs(), headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc) {
+	for _, d := range append(append(growthDescs(), storeDescs()...), headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc) {
 		to <- d
 	}
 }
@@ -125,6 +125,8 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		g.tables(to)
 	}
 	g.notApplied(to)
+	g.fleet(to)
+	g.stores(to, tell)
 	g.rollouts(to)
 	g.published(applied, tell)
 }

@@ -39,6 +39,7 @@ type handlers struct {
 	keys        *keyHandlers
 	recovery    *recoveryHandlers
 	health      *healthHandlers
+	profiles    profileHandlers
 }
 
 // surface are routes whose errors have one form.
@@ -87,6 +88,7 @@ func (h *handlers) routes() []Route {
 		h.keys.routes(),
 		h.recovery.routes(),
 		h.health.routes(),
+		h.profiles.routes(),
 	)
 }
 

@@ -57,10 +57,10 @@ func (h *policyHandlers) readRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: patternPolicies, ID: "listPolicies", Tag: "policies", Needs: access.SeePolicies,
-			Summary: "List a project's policies by id, without their heads; the one of a slug has its head",
+			Summary: "List a project's policies by id, without their heads",
 			Params: []Param{
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
-				queryText("slug", "Only the one of this slug, with its head."),
+				queryText("slug", "Only this one, with its head."),
 			},
 			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
 			serve: h.list,

@@ -39,7 +39,7 @@ func TestAPutReplacesTheWholePolicy(t *testing.T) {
 // TestUnknownParametersAreRefused asks every route of the product.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	p := newPlane(t)
-	names := strings.NewReplacer("{project}", project, "{policy}", project, "{revision}", project, "{node}", "n", "{admission}", "a", "{principal}", "a", "{kind}", "k", "{name}", "n", "{key}", "k", "{seq}", "1")
+	names := strings.NewReplacer("{project}", project, "{policy}", project, "{revision}", project, "{node}", "n", "{admission}", "a", "{principal}", "a", "{kind}", "k", "{name}", "n", "{key}", "k", "{seq}", "1", "{profile}", "heap")
 	asked := 0
 	for _, r := range api.Routes() {
 		if r.ID == "endSignIn" {

@@ -121,6 +121,13 @@ func (g *Guard) LogRoom() (bytes uint64, known bool) {
 	return free - min(free, g.opt.MinFree), err == nil
 }
 
+// Free is the free space, the least of the file systems that the data lies on; known
+// is false where nobody can say.
+func (g *Guard) Free() (bytes uint64, known bool) {
+	left := g.headroom()
+	return left, left != math.MaxUint64
+}
+
 // Run watches until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
 	tick := time.NewTicker(LookEvery)

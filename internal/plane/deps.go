@@ -18,7 +18,7 @@ func (p *Plane) deps() api.Deps {
 		AccessDeps: api.AccessDeps{Failures: p.failures},
 		StatusDeps: api.StatusDeps{
 			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last, Origin: p.stream.Origin,
-			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom,
+			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom, DiskFree: p.disk.Free, Storage: p.store.Storage, JetStream: p.conn.Usage,
 			Partitions: p.worker.Partitions, Workers: p.worker.List,
 			Checks: []api.Check{
 				{Name: "nats", Probe: connected(p.conn)},
