@@ -15,7 +15,7 @@ func TestDecisionsAreReadInOrderAndTheOldestGoFirst(t *testing.T) {
 	c := embedded(t)
 	_, err := FindDecisions(within(t), c)
 	require.ErrorIs(t, err, ErrNotFound)
-	d, err := OpenDecisions(within(t), c, DecisionsOptions{MaxAge: time.Hour, MaxBytes: 64 << 10})
+	d, err := OpenDecisions(within(t), c, DecisionsOptions{MaxAge: time.Hour, MaxBytes: 40 << 10})
 	require.NoError(t, err)
 	var lot []Decision
 	for i := range MaxDecisions {
