@@ -17,6 +17,7 @@ import (
 // is one.
 type Fleet interface {
 	History() []convergence.Sample
+	Latest(ctx context.Context) (convergence.Sample, error)
 	Watch() *convergence.Watch
 }
 

@@ -36,11 +36,13 @@ func (g *gauges) fleet(to chan<- prometheus.Metric) {
 	if g.Fleet == nil {
 		return
 	}
-	samples := g.Fleet.History()
-	if len(samples) == 0 {
+	ctx, cancel := context.WithTimeout(context.Background(), headScrape)
+	defer cancel()
+	s, err := g.Fleet.Latest(ctx)
+	if err != nil {
 		return // the reports are not read yet
 	}
-	for state, n := range samples[len(samples)-1].Counts {
+	for state, n := range s.Counts {
 		to <- prometheus.MustNewConstMetric(fleetDesc, prometheus.GaugeValue, float64(n), convergence.States[state])
 	}
 }

@@ -76,6 +76,22 @@ func (m *Monitor) keeps(now time.Time) bool {
 	return n == 0 || now.Sub(m.samples[n-1].Time) > SampleEvery-soonest/2
 }
 
+// Latest is the last sample; where none was taken yet, one of now.
+func (m *Monitor) Latest(ctx context.Context) (Sample, error) {
+	if s, taken := m.newest(); taken {
+		return s, nil
+	}
+	err := m.Take(ctx, time.Now())
+	s, _ := m.newest()
+	return s, err
+}
+
+func (m *Monitor) newest() (s Sample, taken bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last, m.number > 0
+}
+
 // Take takes a sample of a moment, which is now. The error is *NotReadyError, or ctx's.
 func (m *Monitor) Take(ctx context.Context, now time.Time) error {
 	counts, err := m.tracker.Counts(ctx)
