@@ -95,7 +95,8 @@ var (
 		"github.com/go-json-experiment/json", "github.com/spf13/cobra", "github.com/spf13/pflag", // cobra's flags
 		"github.com/jedib0t/go-pretty/v6", "github.com/coreos/go-systemd/v22",
 		"go.yaml.in/yaml/v4", "github.com/klauspost/compress", "golang.org/x/", "github.com/transparency-dev/merkle",
-		"go.opentelemetry.io/", "google.golang.org/protobuf", // the wire of OpenTelemetry
+		"go.opentelemetry.io/", "github.com/go-logr/logr", // through which OpenTelemetry reports
+		"github.com/KimMachineGun/automemlimit/memlimit",
 		"github.com/bmatcuk/doublestar/v4",
 		"github.com/open-policy-agent/opa/v1/", "github.com/santhosh-tekuri/jsonschema/v6",
 		"github.com/coreos/go-oidc/v3/", "github.com/spiffe/go-spiffe/v2/", "sigs.k8s.io/knftables",
@@ -106,7 +107,7 @@ var (
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
-		"github.com/gowebpki/jcs", "google.golang.org/grpc",
+		"github.com/gowebpki/jcs", "google.golang.org/grpc", "google.golang.org/protobuf", // what collectors take
 		"github.com/cloudevents/sdk-go/v2/event", // the judge of our events
 	}
 )

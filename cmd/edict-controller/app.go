@@ -116,7 +116,7 @@ func (a *app) run(cmd *cobra.Command) error {
 	g, ctx := errgroup.WithContext(cmd.Context())
 	g.Go(func() error { return serve(ctx, listener, a.routes(c, reg)) })
 	g.Go(func() error { return c.Run(ctx) })
-	a.opt.Log.Info("ready", "listen", listener.Addr().String())
+	a.opt.Log.Info("ready", "http", listener.Addr().String())
 	if err := g.Wait(); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // Bounds of a CPU profile, in seconds.
 const (
 	profileDefault = 10
-	profileMost    = 60
+	maxProfile    = 60
 )
 
 // mediaProfile is what go tool pprof reads.
@@ -57,7 +57,7 @@ func (h *profileHandlers) cpu(c *call) error {
 	seconds := profileDefault
 	if text := c.r.URL.Query().Get("seconds"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > profileMost {
+		if err != nil || n < 1 || n > maxProfile {
 			return broken(http.StatusBadRequest, CodeBadParameter, "/seconds", "want 1 to 60")
 		}
 		seconds = n

@@ -81,7 +81,7 @@ func (h *signInHandlers) begin(c *call) error {
 		return err
 	}
 	http.SetCookie(c.w, h.kept(c, text))
-	return c.goTo(to)
+	return goTo(c, to)
 }
 
 // end takes a browser back. What goes wrong is said by the console: nobody reads a
@@ -100,9 +100,9 @@ func (h *signInHandlers) end(c *call) error {
 	if err != nil {
 		h.auth.failures.failed(c)
 		h.log.Warn("a sign-in to the console failed", "error", err, "correlation_id", c.correlation)
-		return c.goTo(consolePath + "#sign_in=" + whyNot(err))
+		return goTo(c, consolePath + "#sign_in=" + whyNot(err))
 	}
-	return c.goTo(view)
+	return goTo(c, view)
 }
 
 // opened sets the session's cookie, and says with which view to go on.
@@ -193,7 +193,7 @@ func viewOf(asked string) string {
 }
 
 // goTo sends a browser elsewhere, with a GET.
-func (c *call) goTo(to string) error {
+func goTo(c *call, to string) error {
 	c.w.Header().Set("Location", to)
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.w.Header().Set("Referrer-Policy", "no-referrer") // the address that is left has a code in it

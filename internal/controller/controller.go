@@ -140,7 +140,7 @@ func (c *Controller) compete(ctx context.Context) error {
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(name string) {
-				c.opt.Log.Info("the Lease is held", "by", name, "name", c.opt.Name)
+				c.opt.Log.Info("the Lease is held", "worker", name)
 			},
 		},
 	})
@@ -159,7 +159,7 @@ func (c *Controller) compete(ctx context.Context) error {
 func (c *Controller) lead(ctx context.Context) error {
 	c.leading.Store(true)
 	c.opt.Metrics.leads(true)
-	c.opt.Log.Info("writing", "cluster", c.opt.Cluster, "project", c.opt.Project)
+	c.opt.Log.Info("writing the policies of a cluster", "cluster", c.opt.Cluster, "project", c.opt.Project)
 	defer func() {
 		c.leading.Store(false)
 		c.synced.Store(false)
@@ -179,7 +179,7 @@ func (c *Controller) lead(ctx context.Context) error {
 			return nil
 		}
 		c.synced.Store(true)
-		c.opt.Log.Info("the plane is what the cluster says", "nodes", nodes.count(), "policies", policies.count())
+		c.opt.Log.Info("the plane has what the cluster says", "nodes", nodes.count(), "policies", policies.count())
 		g.Go(func() error { nodes.run(ctx); return nil })
 		g.Go(func() error { policies.run(ctx); return nil })
 		g.Go(func() error { policies.tell(ctx); return nil })
@@ -222,7 +222,7 @@ func (c *Options) insist(ctx context.Context, what string, do func() error) bool
 		}
 		c.Metrics.failed(what)
 		wait := again.Step()
-		c.Log.Warn("tried again later", "what", what, "error", err, "in", wait)
+		c.Log.Warn("tried again later", "detail", what, "error", err, "pause_seconds", wait.Seconds())
 		if !pause(ctx, wait) {
 			return false
 		}

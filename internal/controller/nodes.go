@@ -178,7 +178,7 @@ func (w *nodeWriter) node(key string) (n policy.Node, ok bool) {
 	}
 	for _, what := range left {
 		w.opt.Metrics.left("node")
-		w.opt.Log.Warn("the plane does not take this of a node", "key", key, "node", n.ID, "what", what)
+		w.opt.Log.Warn("the plane does not take this of a node", "object", key, "node", n.ID, "detail", what)
 	}
 	return n, true
 }

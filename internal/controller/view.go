@@ -164,7 +164,7 @@ func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersion
 				v.mu.Lock()
 				v.policies[k] = of
 				v.mu.Unlock()
-				v.opt.Log.Info("watching", "kind", k.Resource, "version", k.GroupVersion().String())
+				v.opt.Log.Info("watching a kind of object", "kind", k.Resource, "version", k.GroupVersion().String())
 			}
 			return nil
 		}) {

@@ -73,7 +73,7 @@ func (t *Tracker) arrivals(id uuid.UUID, s steps, newest uint64, times *sketch) 
 	return out
 }
 
-// curve is how many had it after each time that is told apart.
+// curve is how many had it after each time that the buckets keep apart.
 func (s *sketch) curve() (points []Point) {
 	sum := 0
 	for _, b := range slices.Sorted(maps.Keys(s.buckets)) {

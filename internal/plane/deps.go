@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -18,7 +19,9 @@ func (p *Plane) deps() api.Deps {
 		AccessDeps: api.AccessDeps{Failures: p.failures},
 		StatusDeps: api.StatusDeps{
 			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last, Origin: p.stream.Origin,
-			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom, DiskFree: p.disk.Free, Storage: p.store.Storage, JetStream: p.conn.Usage,
+			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom, DiskFree: p.disk.Free,
+			Storage:    func() projector.StorageStatus { return projector.StorageOf(p.store) },
+			JetStream:  func(ctx context.Context) (streams.Usage, error) { return streams.UsageOf(ctx, p.conn) },
 			Partitions: p.worker.Partitions, Workers: p.worker.List,
 			Checks: []api.Check{
 				{Name: "nats", Probe: connected(p.conn)},

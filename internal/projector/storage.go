@@ -9,8 +9,8 @@ type StorageStatus struct {
 	Levels      int    // tables that a read looks into at most: read amplification
 }
 
-// Storage is how the store is doing now. It is cheap, and waits for nobody.
-func (p *Projector) Storage() StorageStatus {
+// StorageOf is how the store is doing now. It is cheap, and waits for nobody.
+func StorageOf(p *Projector) StorageStatus {
 	m := p.db.Metrics()
 	return StorageStatus{
 		Bytes: m.DiskSpaceUsage(), Unflushed: m.MemTable.Size, Compactions: m.Compact.Count,

@@ -9,8 +9,8 @@ type Usage struct {
 	Errors             uint64 // requests to JetStream that failed
 }
 
-// Usage asks the server.
-func (c *Conn) Usage(ctx context.Context) (Usage, error) {
+// UsageOf asks the server.
+func UsageOf(ctx context.Context, c *Conn) (Usage, error) {
 	info, err := c.js.AccountInfo(ctx)
 	if err != nil {
 		return Usage{}, err
