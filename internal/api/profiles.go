@@ -14,7 +14,7 @@ import (
 // Bounds of a CPU profile, in seconds.
 const (
 	profileDefault = 10
-	maxProfile    = 60
+	maxProfile     = 60
 )
 
 // mediaProfile is what go tool pprof reads.

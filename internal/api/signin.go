@@ -100,7 +100,7 @@ func (h *signInHandlers) end(c *call) error {
 	if err != nil {
 		h.auth.failures.failed(c)
 		h.log.Warn("a sign-in to the console failed", "error", err, "correlation_id", c.correlation)
-		return goTo(c, consolePath + "#sign_in=" + whyNot(err))
+		return goTo(c, consolePath+"#sign_in="+whyNot(err))
 	}
 	return goTo(c, view)
 }
