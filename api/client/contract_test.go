@@ -216,6 +216,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"livez":       func(ctx context.Context) (any, error) { return done(c.Live(ctx)) },
 		"readyz":      func(ctx context.Context) (any, error) { return c.Ready(ctx) },
 		"metrics":     func(ctx context.Context) (any, error) { _, err := c.Metrics(ctx); return nil, err },
+		"getProfile":  func(ctx context.Context) (any, error) { _, err := c.Profile(ctx, "heap"); return nil, err },
 		"getDocument": func(ctx context.Context) (any, error) { return read(c.Document(ctx)) },
 	}
 }

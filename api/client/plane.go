@@ -126,6 +126,12 @@ func (c *Client) Document(ctx context.Context) ([]byte, error) {
 // Metrics is the worker's page for Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return c.raw(ctx, "metrics") }
 
+// Profile is a profile of the worker, for go tool pprof: heap, allocs, goroutine, block,
+// mutex or threadcreate; or profile, which is its CPU during ten seconds.
+func (c *Client) Profile(ctx context.Context, name string) ([]byte, error) {
+	return c.raw(ctx, "debug", "pprof", name)
+}
+
 // raw reads an answer as it is.
 func (c *Client) raw(ctx context.Context, path ...string) ([]byte, error) {
 	res, err := c.send(ctx, request{method: http.MethodGet, path: path})

@@ -15,7 +15,7 @@ import (
 // something else than the read model.
 var early = []string{
 	"listDecisions", "followDecisions", "getDocument", "livez", "readyz", "metrics", "getStatus", "alphaHealth", "listKeys", "listAudit", "listSnapshots", "getSelf",
-	"createSessionLink", "openSession", "closeSession", "getSignIn", "beginSignIn", "endSignIn",
+	"getProfile", "createSessionLink", "openSession", "closeSession", "getSignIn", "beginSignIn", "endSignIn",
 }
 
 // TestNothingIsAnsweredFromASmallerWorldThanAtTheStart: not the empty list that

@@ -43,7 +43,7 @@ func formProblems(r Route) (codes []string) {
 			codes = append(codes, policy.CodeInvalidNodeID)
 		case "principal":
 			codes = append(codes, policy.CodeInvalidPrincipalID)
-		case "admission", "key", "seq":
+		case "admission", "key", "seq", "profile":
 		case "kind", "name":
 			codes = append(codes, policy.CodeInvalidArtifactName)
 		default:

@@ -388,6 +388,8 @@ func (p *realPlane) operate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.Metrics(ctx)
 	require.Error(t, err)
+	_, err = p.Profile(ctx, "heap")
+	require.NoError(t, err)
 	keys, err := p.Keys.List(ctx)
 	require.NoError(t, err)
 	require.Empty(t, keys)

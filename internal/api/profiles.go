@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
 )
 
 // Bounds of a CPU profile, in seconds.
@@ -29,16 +30,27 @@ func (h *profileHandlers) routes() []Route {
 	return []Route{{
 		Method: http.MethodGet, Pattern: "/debug/pprof/{profile}", ID: "getProfile", Tag: tagHealth, Needs: access.AdminPlane, early: true,
 		Summary: "Profile the process, for go tool pprof",
-		Params:  []Param{queryText("seconds", "How long its CPU is profiled.")},
-		Answers: []Answer{{Status: http.StatusOK, MediaType: mediaProfile}}, Problems: []string{CodeRouteNotFound, CodeBadParameter, CodeTooManyAtOnce},
+		Params: []Param{{
+			Name: "seconds", In: "query", Summary: "How long its CPU is profiled.",
+			Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(maxProfile), Default: profileDefault},
+		}},
+		Answers: []Answer{{Status: http.StatusOK, MediaType: mediaProfile}}, Problems: []string{CodeRouteNotFound, CodeTooManyAtOnce},
 		serve: h.get,
 	}}
 }
 
 func (h *profileHandlers) get(c *call) error {
+	seconds := profileDefault
+	if text := c.r.URL.Query().Get("seconds"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxProfile {
+			return broken(http.StatusBadRequest, CodeBadParameter, "/seconds", "want 1 to 60")
+		}
+		seconds = n
+	}
 	name := c.r.PathValue("profile")
 	if name == "profile" {
-		return h.cpu(c)
+		return h.cpu(c, seconds)
 	}
 	p := pprof.Lookup(name)
 	if p == nil {
@@ -53,15 +65,7 @@ func (h *profileHandlers) get(c *call) error {
 }
 
 // cpu profiles until the time is up or the client leaves.
-func (h *profileHandlers) cpu(c *call) error {
-	seconds := profileDefault
-	if text := c.r.URL.Query().Get("seconds"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxProfile {
-			return broken(http.StatusBadRequest, CodeBadParameter, "/seconds", "want 1 to 60")
-		}
-		seconds = n
-	}
+func (h *profileHandlers) cpu(c *call, seconds int) error {
 	if !h.one.TryLock() {
 		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "another CPU profile is under way; try again when it has ended")
 	}

@@ -25,7 +25,7 @@ func (c *Contract) Example(r *http.Request) (op string, res *http.Response, body
 			res.Header.Set(name, "7")
 		}
 		at := o.pointer + pointer("responses", fmt.Sprint(status), "content")
-		for _, mediaType := range []string{"application/json", "text/event-stream", "application/x-ndjson", "text/plain"} {
+		for _, mediaType := range []string{"application/json", "text/event-stream", "application/x-ndjson", "text/plain", "application/octet-stream"} {
 			if _, ok := want.Content[mediaType]; !ok {
 				continue
 			}
