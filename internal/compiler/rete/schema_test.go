@@ -35,6 +35,8 @@ func TestThePublishedSchemasAreThoseOfTheTypes(t *testing.T) {
 	}
 	published, err := filepath.Glob(filepath.Join(dir, "*.schema.json"))
 	require.NoError(t, err)
+	// Those of files that edict reads begin with its name; they are the API's.
+	published = slices.DeleteFunc(published, func(file string) bool { return strings.HasPrefix(filepath.Base(file), "edict-") })
 	require.Len(t, published, len(all))
 	for name, want := range all {
 		got, err := os.ReadFile(filepath.Join(dir, name))
