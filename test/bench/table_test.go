@@ -107,7 +107,13 @@ func TestNumbersAreShort(t *testing.T) {
 func TestMeasuresAreChosenByName(t *testing.T) {
 	all, err := choose("")
 	require.NoError(t, err)
-	require.Len(t, all, len(measures))
+	require.Len(t, all, len(measures)-1, "all but a long life")
+	for _, m := range all {
+		require.NotEqual(t, "soak", m.name)
+	}
+	long, err := choose("soak")
+	require.NoError(t, err)
+	require.Len(t, long, 1)
 	some, err := choose("storm,fold")
 	require.NoError(t, err)
 	require.Equal(t, []string{"storm", "fold"}, []string{some[0].name, some[1].name})
