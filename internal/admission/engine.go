@@ -132,6 +132,10 @@ func requestError(err error) error {
 // bounded runs f within the time of a chain, on a goroutine of its own: what
 // cannot be stopped is left behind, and then ended is false.
 func (e *Engine) bounded(ctx context.Context, f func(context.Context, *watch) error) (ended bool, err error) {
+	// Who asked before goes first. The goroutine of an evaluation inherits the time slice of
+	// who asks, and gives it back: one connection would else have a core for ten milliseconds,
+	// as often as it asks, while the others wait.
+	runtime.Gosched()
 	timer := time.NewTimer(e.limits.ChainTimeout)
 	defer timer.Stop()
 	select {

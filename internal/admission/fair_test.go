@@ -3,14 +3,48 @@ package admission
 import (
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestEvaluationsAtOnceAreAsManyAsCores(t *testing.T) {
 	require.Equal(t, runtime.GOMAXPROCS(0), cap(NewEngine(EngineOptions{}).slots), "more would wait for each other while their time runs")
+}
+
+// TestWhoAsksTakesTurns has two ask again and again on one core.
+func TestWhoAsksTakesTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	snapshot := compiled(t, rego("a", User, 1, `{"reject": false}`))
+	e := NewEngine(EngineOptions{})
+	const each = 300
+	var mu sync.Mutex
+	var order []int
+	var g errgroup.Group
+	for who := range 2 {
+		g.Go(func() error {
+			for range each {
+				if _, err := e.Evaluate(t.Context(), snapshot, Request{Payload: map[string]any{}}, Options{}); err != nil {
+					return err
+				}
+				mu.Lock()
+				order = append(order, who)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	require.NoError(t, g.Wait())
+	turns := 0
+	for i := range order[1:] {
+		if order[i] != order[i+1] {
+			turns++
+		}
+	}
+	require.Greater(t, turns, each/2, "%v", order)
 }
 
 // TestAnEvaluationThatHardlyRanIsNotOutOfTime has the time of an evaluation pass while
