@@ -29,15 +29,18 @@ var problemPage = template.Must(template.New("").Parse(`<!doctype html>
 func withProblemPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code, page := strings.CutPrefix(r.URL.Path, resource.ProblemPath)
-		all := ErrorCodes()
-		if at := slices.IndexFunc(all, func(c ErrorCode) bool { return c.Code == code }); at >= 0 {
-			all = all[at : at+1]
-		} else if code != "" {
-			page = false
-		}
 		if !page || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			next.ServeHTTP(w, r)
 			return
+		}
+		all := ErrorCodes()
+		if code != "" {
+			at := slices.IndexFunc(all, func(c ErrorCode) bool { return c.Code == code })
+			if at < 0 {
+				next.ServeHTTP(w, r)
+				return
+			}
+			all = all[at : at+1]
 		}
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
