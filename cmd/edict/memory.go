@@ -34,8 +34,10 @@ type heap struct {
 }
 
 const (
-	// leastLimit is the soft limit of a small plane.
-	leastLimit = 400 << 20
+	// leastGarbage is what may gather in any plane before the soft limit has it collected.
+	// Each collection reads all that is live, stacks included: with very many streams it is a
+	// tenth of what the plane does, where it comes several times a second.
+	leastGarbage = 256 << 20
 	// seldom is the garbage, in percent of what is live, that may gather below
 	// the limit before it is collected.
 	seldom = 300
@@ -79,7 +81,7 @@ func (t *gcTuner) look() {
 	h := t.read()
 	// Without what is beside the heap the limit of a plane with very many streams would
 	// leave no room for garbage: one collection would follow the other.
-	limit := max(leastLimit, int64(h.live+h.live*3/4+h.beside))
+	limit := int64(h.live + max(h.live*3/4, leastGarbage) + h.beside)
 	if room := t.room(); room > 0 {
 		limit = min(limit, room)
 	}

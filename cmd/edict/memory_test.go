@@ -37,7 +37,10 @@ func TestMemoryIsGivenBackOnceThingsAreQuiet(t *testing.T) {
 	}
 	require.Equal(t, len(rests), released, "a few times more, and then no more")
 
-	require.Equal(t, int64(leastLimit), limits[0])
+	require.Equal(t, int64(leastGarbage), limits[0])
+	h.live = 1 << 28
+	m.look()
+	require.Equal(t, int64(2<<28), limits[len(limits)-1], "little that is live does not mean little room for garbage")
 	h.live = 1 << 30
 	m.look()
 	require.Equal(t, int64(7<<28), limits[len(limits)-1], "the limit follows what is in use")

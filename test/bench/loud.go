@@ -147,7 +147,7 @@ func (l *loudness) writers(ctx context.Context) (end func() error, err error) {
 
 // producer writes nodes of the loud project over NATS.
 func (l *loudness) producer(ctx context.Context) (end func() error, err error) {
-	c, err := startProducer(ctx, l.e, l.n.s.nats)
+	c, err := startProducer(ctx, l.e, l.n.s.nats, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -136,9 +136,9 @@ func main() {
 		say("nats: %v", serveNATS(os.Args[2])) // as above
 		os.Exit(1)
 	}
-	if len(os.Args) == 4 && os.Args[1] == producerCommand {
+	if len(os.Args) == 5 && os.Args[1] == producerCommand {
 		debug.SetGCPercent(300)
-		say("producer: %v", keepBusy(os.Args[2], os.Args[3])) // as above
+		say("producer: %v", keepBusy(os.Args[2], os.Args[3], os.Args[4])) // as above
 		os.Exit(1)
 	}
 	if len(os.Args) == 5 && os.Args[1] == publisherCommand {

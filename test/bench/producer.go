@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,8 +18,9 @@ import (
 // its own: who measures how long something takes must not wait for it.
 const producerCommand = "busy-producer"
 
-// startProducer starts one. It publishes until it is stopped.
-func startProducer(ctx context.Context, e *env, url string) (*child, error) {
+// startProducer starts one. It publishes until it is stopped: so many events a second, or
+// as fast as they are taken where rate is 0.
+func startProducer(ctx context.Context, e *env, url string, rate float64) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -26,15 +29,19 @@ func startProducer(ctx context.Context, e *env, url string) (*child, error) {
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}
-	return start(ctx, e.dir, "producer", file, self, producerCommand, file, url)
+	return start(ctx, e.dir, "producer", file, self, producerCommand, file, url, fmt.Sprint(rate))
 }
 
 // busyProject is of nodes that no policy is about.
 var busyProject = uuid.MustParse("00000000-0000-4000-8000-000000000001")
 
-// keepBusy publishes node events as fast as they are taken.
-func keepBusy(readyFile, url string) error {
+// keepBusy publishes node events at a rate.
+func keepBusy(readyFile, url, rate string) error {
 	ctx := context.Background()
+	perSecond, err := strconv.ParseFloat(rate, 64)
+	if err != nil {
+		return err
+	}
 	conn, err := streams.Connect(ctx, streams.ConnectOptions{URL: url, Name: "bench"})
 	if err != nil {
 		return err
@@ -48,7 +55,11 @@ func keepBusy(readyFile, url string) error {
 		return err
 	}
 	const chunk, nodes = 500, 10_000
+	began := time.Now()
 	for n := 0; ; {
+		if perSecond > 0 {
+			time.Sleep(time.Until(began.Add(time.Duration(float64(n) / perSecond * float64(time.Second)))))
+		}
 		list := make([]streams.Append, chunk)
 		for i := range list {
 			n++

@@ -16,16 +16,17 @@ import (
 
 const (
 	resumed     = 10_000 // streams, and events that they were away for
-	resumePace  = time.Millisecond
+	resumePace  = 3 * time.Millisecond
+	resumeLoad  = 0.82            // of the rate that the fold has without them
 	resumeAlone = 5 * time.Second // for which the fold is timed without them
 )
 
 // resume measures how long a stream that comes back waits for what it missed,
 // from its request to the row: so many streams, one after the other at a pace,
-// after so many events, while the log takes as many events as it can, of a producer in a
-// process of its own, and the fold follows. The floor is a plain hub that has the past in
-// memory, and a log in its process that it reads and decodes meanwhile. The fold's floor
-// is the same without streams that come back.
+// after so many events, while a producer in a process of its own publishes what the fold
+// must keep up with, four fifths of what it takes alone. The floor is a plain hub that has
+// the past in memory, and a log in its process that it reads and decodes meanwhile. The
+// fold's floor is the same without streams that come back, and a producer that does not wait.
 func resume(ctx context.Context, e *env) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -70,6 +71,7 @@ func (t *resumeTimes) lines(n int) []line {
 	const floor = "a plain hub that has the past in memory, and reads and decodes a log of its own meanwhile"
 	l := figure("a resume, p99", "ms", t.p99[0]).beside(floor, t.p99[1]).ratioAtMost(1.5)
 	l.note("%s streams, one every %s, each with one row of %s events that it was away for", grouped(int64(n)), resumePace, grouped(int64(n)))
+	l.note("the producer publishes %s of what is folded without them", short(resumeLoad))
 	l.note("5 ms was the target on the machine of the prototype")
 	m := figure("a resume, p50", "ms", t.p50[0]).beside(floor, t.p50[1])
 	c := figure("a resume, the server's CPU", "us", t.cpu[0]).beside(floor, t.cpu[1])
@@ -173,16 +175,11 @@ func (r *returning) applied(ctx context.Context) (uint64, error) {
 // besideReader has everybody come back to a server while it reads what a producer
 // publishes, and before it does that alone.
 func besideReader(ctx context.Context, e *env, server *child, c *crowd, at func(context.Context) (uint64, error)) (b cameBack, err error) {
-	p, err := startProducer(ctx, e, server.nats)
+	alone, err := besideProducer(ctx, e, server, at, 0, func() error { return pause(ctx, resumeAlone) })
 	if err != nil {
 		return b, err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	alone, err := spend(ctx, server, at, func() error { return pause(ctx, resumeAlone) })
-	if err != nil {
-		return b, err
-	}
-	meanwhile, err := spend(ctx, server, at, func() error { return c.comeBack(ctx) })
+	meanwhile, err := besideProducer(ctx, e, server, at, resumeLoad*alone.events/alone.seconds, func() error { return c.comeBack(ctx) })
 	if err != nil {
 		return b, err
 	}
@@ -225,6 +222,16 @@ func spend(ctx context.Context, server *child, at func(context.Context) (uint64,
 	to, err := at(ctx)
 	s.cpu, s.events = now-used, float64(to-from)
 	return s, err
+}
+
+// besideProducer is what a server used while f ran and a producer published at a rate.
+func besideProducer(ctx context.Context, e *env, server *child, at func(context.Context) (uint64, error), rate float64, f func() error) (s spent, err error) {
+	p, err := startProducer(ctx, e, server.nats, rate)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	return spend(ctx, server, at, f)
 }
 
 // comeBack opens every stream at its pace, and waits until each has its event.
