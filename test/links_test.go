@@ -70,6 +70,25 @@ func TestDecisionsAreListed(t *testing.T) {
 	}
 }
 
+// direct is a dependency in go.mod that the module asks for itself: its path without the
+// major version.
+var direct = regexp.MustCompile(`(?m)^\t(\S+?)(?:/v\d+)? v\S+$`)
+
+// TestLibrariesHaveAReason holds that the decisions name each library that the product
+// or its tests ask for.
+func TestLibrariesHaveAReason(t *testing.T) {
+	text := pages(t)["docs/decisions.md"]
+	mod, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
+	require.NoError(t, err)
+	all := direct.FindAllStringSubmatch(string(mod), -1)
+	require.Greater(t, len(all), 30, "the libraries were found")
+	for _, m := range all {
+		if !regexp.MustCompile(regexp.QuoteMeta(m[1]) + `(/v\d+\b|[^\w/-])`).MatchString(text) {
+			t.Errorf("docs/decisions.md does not say why %s", m[1])
+		}
+	}
+}
+
 // TestCommentsLeadToPages holds what a comment of the code says of a page.
 func TestCommentsLeadToPages(t *testing.T) {
 	pages := pages(t)
