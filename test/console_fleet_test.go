@@ -65,9 +65,11 @@ func (f *shownFleet) load() {
 	policy := func(i int) []byte { return f.policies[i].JSON() }
 	lines("policies.ndjson", len(f.policies), policy)
 	lines("nodes.ndjson", len(f.nodes), func(i int) []byte { return f.nodes[i].JSON() })
+	var follow []string
 	for i := range 400 {
-		f.report(f.nodes[25*i+7].ID, i%40 == 7)
+		follow = append(follow, f.nodes[25*i+7].ID)
 	}
+	f.reported(follow, func(i int) bool { return i%40 == 7 })
 	f.policies[3].Rules[0].Ports = &gen.Ports{From: 443, To: 444}
 	lines("again.ndjson", len(f.policies), policy)
 	f.ok("admission", "apply", "-f", f.file("no-telnet.rego", []byte(noTelnet)))

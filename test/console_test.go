@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/cmd/edict/demodata"
 	"github.com/edictdev/edict/internal/test/gen"
@@ -106,11 +107,13 @@ func (w *shownWorld) seed() {
 		require.NoError(t, json.NewEncoder(&nodes).Encode(demodata.Node(i)))
 	}
 	w.ok("node", "import", "-f", w.file("nodes.ndjson", nodes.Bytes()))
+	var follow []string
 	for i := range shownNodes {
-		if i%29 != 5 {
-			w.report(demodata.Node(i).ID, i%71 == 7)
+		if i%29 != 5 && (*consoleLong || i < 100) {
+			follow = append(follow, demodata.Node(i).ID)
 		}
 	}
+	w.reported(follow, func(i int) bool { return i%71 == 7 })
 	revised := bytes.Replace(demodata.Policies, []byte("ports: {from: 5432, to: 5432}"), []byte("ports: {from: 5432, to: 5433}"), 1)
 	w.ok("policy", "apply", "-f", w.file("policies.yaml", revised))
 	w.ok("admission", "apply", "-f", w.file("no-telnet.rego", []byte(noTelnet)))
@@ -151,21 +154,57 @@ func (w *shownWorld) file(name string, text []byte) string {
 	return path
 }
 
+// reported has nodes say that they have what they must, or refuse it, some at once.
+func (w *shownWorld) reported(nodes []string, refuses func(i int) bool) {
+	w.t.Helper()
+	var all errgroup.Group
+	all.SetLimit(16)
+	for i, node := range nodes {
+		all.Go(func() error { return w.report(node, refuses(i)) })
+	}
+	require.NoError(w.t, all.Wait())
+}
+
 // report says for a node that it has what it must, or refuses it.
-func (w *shownWorld) report(node string, refuses bool) {
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.http+"/v1/nodes/"+node+"/state", nil)
-	require.NoError(w.t, err)
-	req.Header.Set("Authorization", "Bearer "+w.token)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(w.t, err)
-	defer resp.Body.Close()
+func (w *shownWorld) report(node string, refuses bool) error {
 	var state struct{ Policy struct{ Fingerprint string } }
-	require.NoError(w.t, json.NewDecoder(resp.Body).Decode(&state))
-	said := map[string]any{"event_id": resp.Header.Get("Edict-Event-Id"), "fingerprint": state.Policy.Fingerprint}
+	header, err := w.send(http.MethodGet, "/v1/nodes/"+node+"/state", nil, &state)
+	if err != nil {
+		return err
+	}
+	said := map[string]any{"event_id": header.Get("Edict-Event-Id"), "fingerprint": state.Policy.Fingerprint}
 	if refuses {
 		said["outcome"], said["reason"] = "refused", "nft: No space left on device"
 	}
-	w.do("POST", "/v1/nodes/"+node+"/applied", said, 202)
+	_, err = w.send(http.MethodPost, "/v1/nodes/"+node+"/applied", said, nil)
+	return err
+}
+
+// send asks for something, and reads the answer where it is wanted. Nothing judges it: of
+// hundreds of answers alike that would be most of the time.
+func (w *shownWorld) send(method, path string, body, answer any) (http.Header, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.http+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: http.DefaultTransport}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return nil, fmt.Errorf("%s %s: %s", method, path, resp.Status)
+	}
+	if answer == nil {
+		return resp.Header, nil
+	}
+	return resp.Header, json.NewDecoder(resp.Body).Decode(answer)
 }
 
 // link is what `edict ui` prints for who has a token.

@@ -10,5 +10,7 @@ import { begin } from "./state/who";
 
 listen();
 listenToKeys();
-render(<Frame />, document.getElementById("console")!);
+const root = document.getElementById("console")!;
+root.textContent = "";
+render(<Frame />, root);
 void begin();

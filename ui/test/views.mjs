@@ -21,7 +21,24 @@ async function policies(page) {
     cursor = page.next_cursor ?? null;
   }
   await open(page, "policies", "tbody tr");
-  same(await page.$$eval("tbody tr", (all) => all.map((r) => r.cells[0].innerText)), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
+  same(await rows(page), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
+}
+
+/** One cell of each row of a long table, whose rows are there while they are near what is seen. */
+export async function rows(page, cell = 0) {
+  const found = new Map();
+  const n = Number(await page.getAttribute("table.long", "aria-rowcount")) - 1;
+  await page.evaluate(() => scrollTo(0, 0));
+  for (let before = -1; found.size < n && before < found.size; ) {
+    before = found.size;
+    const [at, names] = [await page.evaluate(() => scrollY), await page.$$eval("table.long tbody tr[aria-rowindex]", (all) => all.map((r) => [Number(r.getAttribute("aria-rowindex")), [...r.cells].map((c) => c.innerText)]))];
+    for (const [i, texts] of names) found.set(i, texts[cell]);
+    await page.evaluate((y) => scrollTo(0, y), at + 700);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  }
+  await page.evaluate(() => scrollTo(0, 0));
+  same([...found.keys()].sort((a, b) => a - b), Array.from({ length: n }, (_, i) => i + 2), "rows by their number");
+  return [...found.entries()].sort((a, b) => a[0] - b[0]).map(([, name]) => name);
 }
 
 async function policy(page) {
@@ -41,10 +58,10 @@ async function node(page) {
   const flow = String(new URLSearchParams(given.flow));
   const [why, list] = [await ask(`/v1/nodes/${given.node}/explain?${flow}`), await ask(`/v1/nodes/${given.node}/policies`)];
   await open(page, `nodes/${given.node}?${flow}`, ".answer .author b");
-  await there(page, "tr.last");
+  await there(page, "table.of-rules");
   const answer = await page.innerText(".answer");
   for (const part of [why.verdict, why.rule.text, why.rule.slug, "root", `${why.considered.length - 1} rules before it`]) want(answer.includes(part), `the answer lacks ${part}: ${answer}`);
-  same(await page.$$eval("table:has(tr.last) tbody tr", (all) => all.length - 1), list.lines.filter((l) => l.direction === "ingress").length, "its rules");
+  same((await rows(page, 1)).slice(0, -1), list.lines.filter((l) => l.direction === "ingress").map((l) => l.text), "its rules");
   await page.click(".answer summary");
   want((await page.innerText(".answer table")).includes(why.considered[0].reason), "why the first rule did not decide");
 }
@@ -111,7 +128,7 @@ export async function look(page, names, theme, shots) {
   await page.emulateMedia({ colorScheme: theme });
   for (const name of names) {
     await views[name](page);
-    await clean(page, `${name}, ${theme}`);
+    await clean(page, `${name}, ${theme}`, given.long || name !== "live");
     commands.add(await page.innerText(".head .command code"));
     await page.keyboard.press("Escape");
     if (shots && !["policies", "nodes"].includes(name)) {
@@ -145,5 +162,5 @@ export async function paint(page) {
     all.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime));
   }
   measured.firstPaint = Math.round(all.sort((a, b) => a - b)[2]);
-  want(measured.firstPaint <= 300, `the page paints first after ${measured.firstPaint} ms`);
+  return measured.firstPaint;
 }

@@ -12,7 +12,8 @@ function move(by: number): void {
   const all = rows();
   if (all.length === 0) return;
   const at = all.indexOf(document.activeElement as HTMLElement);
-  const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + by))]!;
+  const seen = all.findIndex((r) => r.getBoundingClientRect().top > 48); // below the page's head
+  const next = all[at < 0 ? Math.max(0, seen) : Math.max(0, Math.min(all.length - 1, at + by))]!;
   next.focus();
   next.scrollIntoView({ block: "nearest" });
 }

@@ -1,9 +1,10 @@
 import { call, type Schemas } from "../api/call";
-import { Fact, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { Fact, Failure, Head, Labels, Part, PolicyLink, Tag, When } from "../parts/bits";
 import { State } from "./fleet";
 import { word } from "../parts/command";
 import { Verdict } from "../parts/draft";
 import { Explain } from "../parts/explain";
+import { LongTable } from "../parts/rows";
 import { useLoad } from "../state/load";
 import { asked, project, projectFlag, ask } from "../state/route";
 import { count } from "../state/time";
@@ -53,12 +54,23 @@ function Order({ node }: { node: Schemas["Node"] }) {
       </div>
       <Failure error={list.error} />
       {list.data?.refused && <p class="failure">It keeps an older table: {list.data.refused.detail} <code>{list.data.refused.code}</code></p>}
-      {list.data && (
-        <Table caption={`Rules for ${way}`} heads={[{ name: "#", number: true }, "Rule", "Policy", "Place"]}>
-          {lines.map((l, i) => <tr key={`${l.policy} ${l.index}`}><td class="number muted">{i + 1}</td><td><span class={`action ${l.text.split(" ")[0]}`}>{l.text}</span></td><td><PolicyLink id={l.policy} slug={l.slug} row /> <span class="muted">rule {l.index + 1}</span></td><td class="muted">{l.tier} {l.priority}</td></tr>)}
-          {last && <tr class="last"><td /><td>otherwise <Verdict is={last.verdict} /></td><td class="muted" colSpan={2}><Tag is="plain">default</Tag></td></tr>}
-        </Table>
-      )}
+      {list.data && <Tried lines={lines} way={way} last={last} />}
     </Part>
   );
+}
+
+function Tried({ lines, way, last }: { lines: Schemas["PlacedRule"][]; way: string; last: { verdict: string } | undefined }) {
+  const row = (i: number, props: object) => {
+    const l = lines[i];
+    if (!l) return <tr key="last" {...props} class="last"><td /><td>otherwise <Verdict is={last!.verdict} /></td><td class="muted" colSpan={2}><Tag is="plain">default</Tag></td></tr>;
+    return (
+      <tr key={`${l.policy} ${l.index}`} {...props}>
+        <td class="number muted">{i + 1}</td>
+        <td title={l.text}><span class={`action ${l.text.split(" ")[0]}`}>{l.text}</span></td>
+        <td><PolicyLink id={l.policy} slug={l.slug} row /> <span class="muted">rule {l.index + 1}</span></td>
+        <td class="muted">{l.tier} {l.priority}</td>
+      </tr>
+    );
+  };
+  return <LongTable caption={`Rules for ${way}`} of="of-rules" heads={["#", "Rule", "Policy", "Place"]} n={lines.length + (last ? 1 : 0)} row={row} />;
 }

@@ -1,5 +1,6 @@
 import type { Schemas } from "../api/call";
-import { Empty, Failure, Head, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, PolicyLink, Tag, When } from "../parts/bits";
+import { LongTable } from "../parts/rows";
 import { useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
 import { projectFlag } from "../state/route";
@@ -19,19 +20,19 @@ export function Policies() {
 }
 
 function List({ of }: { of: Schemas["Policy"][] }) {
-  return (
-    <Table caption="Policies" heads={["Policy", "Name", "Place", { name: "Rollout" }, "Changed"]}>
-      {of.map((p) => (
-        <tr key={p.id}>
-          <td><PolicyLink id={p.id} slug={p.slug} row /></td>
-          <td>{p.display_name}</td>
-          <td><Place of={p} /></td>
-          <td>{p.waves && <Phase of={p.waves} />}</td>
-          <td><When at={p.updated_at} /></td>
-        </tr>
-      ))}
-    </Table>
-  );
+  const row = (i: number, props: object) => {
+    const p = of[i]!;
+    return (
+      <tr key={p.id} {...props}>
+        <td><PolicyLink id={p.id} slug={p.slug} row /></td>
+        <td title={p.display_name}>{p.display_name}</td>
+        <td><Place of={p} /></td>
+        <td>{p.waves && <Phase of={p.waves} />}</td>
+        <td><When at={p.updated_at} /></td>
+      </tr>
+    );
+  };
+  return <LongTable caption="Policies" of="of-policies" heads={["Policy", "Name", "Place", "Rollout", "Changed"]} n={of.length} row={row} />;
 }
 
 /** Where a policy's rules stand among those of others. */
