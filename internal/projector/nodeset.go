@@ -15,10 +15,11 @@ type nodeSet struct {
 	count int        // of dense
 }
 
-// A set turns dense when it has a member for every two words its vectors can
-// have, and back when it has one for every eight: a vector costs at most 64
+// A set of more than a few turns dense when it has a member for every two words its
+// vectors can have, and back when it has one for every eight: a vector costs at most 64
 // bytes a member, and going to and fro needs many events.
 const (
+	denseLeast = 24
 	denseFrom  = 2
 	denseUntil = 8
 )
@@ -41,7 +42,7 @@ func (s *nodeSet) sole() (ordinal uint32, ok bool) {
 func (s *nodeSet) add(l *layout, ordinal uint32) {
 	if s.dense == nil {
 		s.few.add(ordinal)
-		if n := s.few.len(); n > smallSet && n*denseFrom >= l.words {
+		if n := s.few.len(); n > denseLeast && n*denseFrom >= l.words {
 			s.thicken(l)
 		}
 		return

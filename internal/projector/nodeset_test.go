@@ -32,7 +32,7 @@ func TestANodeSetIsASet(t *testing.T) {
 	})
 	t.Run("dense at first", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
-			l := anyLayout(rt, 2*smallSet)
+			l := anyLayout(rt, 2*denseLeast)
 			var s nodeSet
 			want := map[uint32]bool{}
 			for part := range l.byOrdinal {

@@ -9,18 +9,27 @@ import (
 )
 
 // smallSet is the size up to which a set is a sorted slice: most label sets
-// have a node or two, and a bitmap costs more than it saves there.
-const smallSet = 24
+// have few nodes, and a bitmap costs more than it saves there. It has a container for
+// each 65,536 ordinals, and each of them is a look elsewhere in memory.
+const smallSet = 256
 
 // set is a set of ordinals. The zero value is empty.
 type set struct {
 	small []uint32
-	big   *roaring.Bitmap
+	big   *bitmap
 }
+
+// bitmap knows how many members it has: to count them is to visit its containers.
+type bitmap struct {
+	*roaring.Bitmap
+	n int
+}
+
+func newBitmap(b *roaring.Bitmap) *bitmap { return &bitmap{b, int(b.GetCardinality())} }
 
 func (s *set) len() int {
 	if s.big != nil {
-		return int(s.big.GetCardinality())
+		return s.big.n
 	}
 	return len(s.small)
 }
@@ -35,7 +44,9 @@ func (s *set) has(x uint32) bool {
 
 func (s *set) add(x uint32) {
 	if s.big != nil {
-		s.big.Add(x)
+		if s.big.CheckedAdd(x) {
+			s.big.n++
+		}
 		return
 	}
 	if n := len(s.small); n == 0 || s.small[n-1] < x { // mostly: ordinals rise
@@ -44,16 +55,16 @@ func (s *set) add(x uint32) {
 		s.small = slices.Insert(s.small, i, x)
 	}
 	if len(s.small) > smallSet {
-		s.big = roaring.New()
-		s.big.AddMany(s.small)
-		s.small = nil
+		s.big, s.small = newBitmap(roaring.BitmapOf(s.small...)), nil
 	}
 }
 
 // remove keeps a bitmap a bitmap: a set that was large tends to be so again.
 func (s *set) remove(x uint32) {
 	if s.big != nil {
-		s.big.Remove(x)
+		if s.big.CheckedRemove(x) {
+			s.big.n--
+		}
 		return
 	}
 	if i, ok := slices.BinarySearch(s.small, x); ok {
@@ -77,7 +88,7 @@ func (s *set) each(f func(uint32) bool) {
 // clone returns a set that shares nothing with s.
 func (s *set) clone() set {
 	if s.big != nil {
-		return set{big: s.big.Clone()}
+		return set{big: &bitmap{s.big.Clone(), s.big.n}}
 	}
 	return set{small: slices.Clone(s.small)}
 }
@@ -88,11 +99,13 @@ func (s *set) join(o *set) {
 	case s.len() == 0:
 		*s = o.clone()
 	case s.big != nil && o.big != nil:
-		s.big.Or(o.big)
+		s.big.Or(o.big.Bitmap)
+		s.big = newBitmap(s.big.Bitmap)
 	case o.big != nil:
 		small := s.small
 		*s = o.clone()
 		s.big.AddMany(small)
+		s.big = newBitmap(s.big.Bitmap)
 	default:
 		for _, x := range o.small {
 			s.add(x)
@@ -110,7 +123,7 @@ func (s *set) intersect(o *set) {
 		both.intersect(s)
 		*s = both
 	default:
-		s.big.And(o.big)
+		s.big.And(o.big.Bitmap)
 		s.shrink()
 	}
 }
@@ -122,18 +135,18 @@ func (s *set) subtract(o *set) {
 		s.small = slices.DeleteFunc(s.small, o.has)
 	case o.big == nil:
 		for _, x := range o.small {
-			s.big.Remove(x)
+			s.remove(x)
 		}
 		s.shrink()
 	default:
-		s.big.AndNot(o.big)
+		s.big.AndNot(o.big.Bitmap)
 		s.shrink()
 	}
 }
 
-// shrink turns a bitmap of a few into a slice.
+// shrink counts a bitmap that was cut, and turns one of a few into a slice.
 func (s *set) shrink() {
-	if n := s.big.GetCardinality(); n <= smallSet {
+	if s.big = newBitmap(s.big.Bitmap); s.big.n <= smallSet {
 		*s = set{small: s.big.ToArray()}
 	}
 }
