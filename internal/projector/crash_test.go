@@ -59,7 +59,7 @@ func holds(t *testing.T, p *Projector) string {
 	d, err := p.Digest(context.Background())
 	require.NoError(t, err)
 	b := fmt.Appendf(nil, "%d %x %x %v", d.Seq, d.Sum, p.cursor.chain, p.cursor.rejected)
-	for _, r := range p.state.kept.queue {
+	for _, r := range keptRecords(p) {
 		b = fmt.Appendf(b, " %x %x", r.key(nil), r.value(nil))
 	}
 	return string(b)

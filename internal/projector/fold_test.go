@@ -261,7 +261,7 @@ func summary(p *Projector) map[string]string {
 		}
 	}
 	out["kept"] = fmt.Sprint(p.state.kept.from, p.state.kept.bytes)
-	for i, r := range p.state.kept.queue {
+	for i, r := range keptRecords(p) {
 		out[fmt.Sprint("kept ", i)] = fmt.Sprintf("%v %d %x %x", r.at(), r.size(), r.key(nil), r.value(nil))
 	}
 	return out

@@ -27,6 +27,11 @@ type keptRecord interface {
 	size() int // about what it takes
 	key(b []byte) []byte
 	value(b []byte) []byte
+}
+
+// filedRecord is one of those of which there are few.
+type filedRecord interface {
+	keptRecord
 	file()   // puts it where it is found
 	unfile() // undoes file; it is the oldest of its kind
 }
@@ -50,16 +55,6 @@ type lost struct {
 	filed  [2]term
 }
 
-// former: a node had labels since one event, until another that gave it new ones
-// or removed it.
-type former struct {
-	until  moment
-	since  uint64
-	node   *node
-	labels policy.Labels
-	kept   *kept
-}
-
 // withdrawn: a node lost an artifact, which stood at a place of its set.
 type withdrawn struct {
 	until      moment
@@ -71,27 +66,67 @@ type withdrawn struct {
 
 // kept is the past that is kept, in memory; the store has the same records.
 type kept struct {
-	queue     []keptRecord // oldest first
+	formers   formers
+	queue     []filedRecord // the others, oldest first
 	bytes     int
-	from      uint64               // nothing up to it is kept any more
-	dropped   uint64               // for want of space
-	former    map[uint32][]*former // by node
+	from      uint64 // nothing up to it is kept any more
+	dropped   uint64 // for want of space
 	withdrawn map[uint32][]*withdrawn
 }
 
 func newKept() kept {
-	return kept{former: map[uint32][]*former{}, withdrawn: map[uint32][]*withdrawn{}}
+	return kept{formers: newFormers(), withdrawn: map[uint32][]*withdrawn{}}
 }
 
-func (k *kept) add(r keptRecord) {
+func (k *kept) len() int { return k.formers.len() + len(k.queue) }
+
+func (k *kept) add(r filedRecord) {
 	r.file()
 	k.queue = append(k.queue, r)
 	k.bytes += r.size()
 }
 
-// keep adds a record of the present event to memory and store.
-func (f *fold) keepRecord(r keptRecord) {
+func (k *kept) addFormer(n *node, f former) *former {
+	r := k.formers.add(n, f)
+	k.bytes += r.size()
+	return r
+}
+
+// oldest is the oldest record; nil: there is none. Of one event a former comes first.
+func (k *kept) oldest() keptRecord {
+	r := k.formers.oldest()
+	if len(k.queue) == 0 {
+		if r == nil {
+			return nil
+		}
+		return r
+	}
+	if r == nil || k.queue[0].at().seq < r.until.seq {
+		return k.queue[0]
+	}
+	return r
+}
+
+// drop forgets the oldest record.
+func (k *kept) drop() {
+	r := k.oldest()
+	k.bytes -= r.size()
+	if filed, ok := r.(filedRecord); ok {
+		filed.unfile()
+		k.queue[0] = nil
+		k.queue = k.queue[1:]
+		return
+	}
+	k.formers.drop()
+}
+
+// keepRecord adds a record of the present event to memory and store.
+func (f *fold) keepRecord(r filedRecord) {
 	f.kept.add(r)
+	f.writeRecord(r)
+}
+
+func (f *fold) writeRecord(r keptRecord) {
 	f.key, f.value = r.key(f.key[:0]), r.value(f.value[:0])
 	f.set(f.key, f.value)
 }
@@ -111,7 +146,7 @@ func (f *fold) keepFormer(n *node) {
 	if fault.Always(fault.ForgottenLabels) {
 		return
 	}
-	f.keepRecord(&former{until: f.moment(), since: n.since.seq, node: n, labels: n.identity.labels, kept: &f.kept})
+	f.writeRecord(f.kept.addFormer(n, former{until: f.moment(), since: n.since.seq, labels: n.identity.labels}))
 }
 
 // keepWithdrawn remembers that a node had an artifact until now.
@@ -125,9 +160,7 @@ func (f *fold) moment() moment { return moment{f.seq, f.time} }
 // the budget. It stands at the end of a batch: what is left does not depend on
 // how the log was cut into them.
 func (k *kept) trim(w *writer, now int64, window time.Duration, most int) {
-	n := 0
-	for n < len(k.queue) {
-		r := k.queue[n]
+	for r := k.oldest(); r != nil; r = k.oldest() {
 		old := now-r.at().time > int64(window)
 		if !old && k.bytes <= most && r.at().seq != k.from {
 			break
@@ -136,20 +169,13 @@ func (k *kept) trim(w *writer, now int64, window time.Duration, most int) {
 			k.dropped++
 		}
 		k.from = r.at().seq
-		k.bytes -= r.size()
-		r.unfile()
 		w.key = r.key(w.key[:0])
 		w.delete(w.key)
-		n++
-	}
-	if n > 0 {
-		clear(k.queue[:n])
-		k.queue = k.queue[n:]
+		k.drop()
 	}
 }
 
 func (l *lost) at() moment      { return l.until }
-func (r *former) at() moment    { return r.until }
 func (w *withdrawn) at() moment { return w.until }
 
 // A record takes about what its texts do, some of them twice, and what points to
@@ -162,14 +188,6 @@ func (l *lost) measure() {
 }
 
 func (l *lost) size() int { return l.bytes }
-
-func (r *former) size() int {
-	n := recordSize
-	for _, l := range r.labels {
-		n += 32 + len(l.Key) + len(l.Value)
-	}
-	return n
-}
 
 func (w *withdrawn) size() int { return recordSize + len(w.kind) + len(w.name) }
 
@@ -198,21 +216,14 @@ func (l *lost) unfile() {
 	}
 }
 
-func (r *former) file() {
-	r.kept.former[r.node.ordinal] = append(r.kept.former[r.node.ordinal], r)
-}
-
-func (r *former) unfile() { dropFirst(r.kept.former, r.node.ordinal) }
-
 func (w *withdrawn) file() {
 	w.kept.withdrawn[w.node.ordinal] = append(w.kept.withdrawn[w.node.ordinal], w)
 }
 
-func (w *withdrawn) unfile() { dropFirst(w.kept.withdrawn, w.node.ordinal) }
-
-func dropFirst[T any](lists map[uint32][]T, ordinal uint32) {
-	if lists[ordinal] = lists[ordinal][1:]; len(lists[ordinal]) == 0 {
-		delete(lists, ordinal)
+func (w *withdrawn) unfile() {
+	by := w.kept.withdrawn
+	if by[w.node.ordinal] = by[w.node.ordinal][1:]; len(by[w.node.ordinal]) == 0 {
+		delete(by, w.node.ordinal)
 	}
 }
 
@@ -223,8 +234,6 @@ func (l *lost) key(b []byte) []byte {
 	}
 	return b
 }
-
-func (r *former) key(b []byte) []byte { return appendU64(append(b, keyFormer), r.until.seq) }
 
 func (w *withdrawn) key(b []byte) []byte {
 	return binary.BigEndian.AppendUint16(appendU64(append(b, keyWithdrawn), w.until.seq), uint16(w.place))
@@ -237,11 +246,6 @@ func (l *lost) value(b []byte) []byte {
 	return l.scope.append(appendText(b, l.sel.Destination.AppendText(buf[:0])))
 }
 
-func (r *former) value(b []byte) []byte {
-	b = appendU64(appendU64(b, uint64(r.until.time)), r.since)
-	return appendLabels(appendU32(b, r.node.ordinal), r.labels)
-}
-
 func (w *withdrawn) value(b []byte) []byte {
 	b = appendU32(appendU64(b, uint64(w.until.time)), w.node.ordinal)
 	return appendText(appendText(b, w.kind), w.name)
@@ -251,12 +255,25 @@ func (w *withdrawn) value(b []byte) []byte {
 func (l *loader) kept() error {
 	k := &l.state.kept
 	k.from = l.cursor.pastFrom
-	var all []keptRecord
+	err := l.scan(keyFormer, func(key, v []byte) error {
+		r := reader{b: v}
+		f := former{until: moment{binary.BigEndian.Uint64(key), r.time()}, since: r.u64()}
+		n := l.node(r.u32())
+		if f.labels = l.shared(r.labels()); n == nil || r.err != nil {
+			return errRecord
+		}
+		k.addFormer(n, f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var others []filedRecord
 	// Of one event in the order in which the fold adds them.
 	for _, kind := range []struct {
 		prefix byte
-		read   func(r *reader, seq uint64, place int) keptRecord
-	}{{keyWithdrawn, l.withdrawn}, {keyFormer, l.former}, {keyLost, l.lost}} {
+		read   func(r *reader, seq uint64, place int) filedRecord
+	}{{keyWithdrawn, l.withdrawn}, {keyLost, l.lost}} {
 		err := l.scan(kind.prefix, func(key, v []byte) error {
 			r, place := reader{b: v}, 0
 			switch len(key) {
@@ -269,21 +286,21 @@ func (l *loader) kept() error {
 			if record == nil || r.err != nil {
 				return errRecord
 			}
-			all = append(all, record)
+			others = append(others, record)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b keptRecord) int { return cmp.Compare(a.at().seq, b.at().seq) })
-	for _, r := range all {
+	slices.SortStableFunc(others, func(a, b filedRecord) int { return cmp.Compare(a.at().seq, b.at().seq) })
+	for _, r := range others {
 		k.add(r)
 	}
 	return nil
 }
 
-func (l *loader) lost(r *reader, seq uint64, arm int) keptRecord {
+func (l *loader) lost(r *reader, seq uint64, arm int) filedRecord {
 	x := &lost{until: moment{seq, r.time()}, since: r.u64(), arm: arm == 1}
 	x.policy = l.state.policies[uuid.UUID(r.id())]
 	source, destination := r.text(), r.text()
@@ -297,17 +314,7 @@ func (l *loader) lost(r *reader, seq uint64, arm int) keptRecord {
 	return x
 }
 
-func (l *loader) former(r *reader, seq uint64, _ int) keptRecord {
-	x := &former{until: moment{seq, r.time()}, since: r.u64(), kept: &l.state.kept}
-	x.node = l.node(r.u32())
-	x.labels = l.shared(r.labels())
-	if x.node == nil {
-		return nil
-	}
-	return x
-}
-
-func (l *loader) withdrawn(r *reader, seq uint64, place int) keptRecord {
+func (l *loader) withdrawn(r *reader, seq uint64, place int) filedRecord {
 	x := &withdrawn{until: moment{seq, r.time()}, place: place, kept: &l.state.kept}
 	x.node = l.node(r.u32())
 	x.kind, x.name = r.text(), r.text()

@@ -147,7 +147,7 @@ func (m *model) PastStatus() PastStatus {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	k := &m.state.kept
-	return PastStatus{From: k.from, Records: len(k.queue), Bytes: k.bytes, Dropped: k.dropped}
+	return PastStatus{From: k.from, Records: k.len(), Bytes: k.bytes, Dropped: k.dropped}
 }
 
 // resume gathers what one node missed above an id.
@@ -290,9 +290,15 @@ func (w *worn) last(since uint64, until moment) (end moment, both bool) {
 // wardrobe is every label set that the node had since the id.
 func (r *resume) wardrobe() []*worn {
 	all := []*worn{{labels: r.node.identity.labels, now: true}}
-	list := r.kept.former[r.node.ordinal]
-	from, _ := slices.BinarySearchFunc(list, r.seq, func(f *former, seq uint64) int { return cmp.Compare(f.until.seq, seq) })
-	list = list[from:]
+	var list []*former
+	r.kept.formers.of(r.node, func(f *former) bool {
+		if f.until.seq >= r.seq {
+			list = append(list, f)
+			return true
+		}
+		return false
+	})
+	slices.Reverse(list)
 	byKey := map[string]*worn{}
 	if len(list) > 0 {
 		byKey[r.node.identity.key] = all[0]

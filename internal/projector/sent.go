@@ -71,13 +71,18 @@ func NodeAsBefore(v *View, project uuid.UUID, id policy.NodeID, seq uint64) (b N
 		return b, false
 	}
 	came := n.identity != nil && n.since.seq == seq
-	for _, r := range v.m.state.kept.former[n.ordinal] {
+	v.m.state.kept.formers.of(n, func(r *former) bool {
 		if r.until.seq == seq {
-			return NodeBefore{There: true, Labels: r.labels}, true
+			b = NodeBefore{There: true, Labels: r.labels}
+			return false
 		}
 		came = came || r.since == seq
+		return r.until.seq > seq
+	})
+	if !b.There {
+		b = NodeBefore{There: !came, Same: !came}
 	}
-	return NodeBefore{There: !came, Same: !came}, true
+	return b, true
 }
 
 // HeadAt is the revision that an event made a live policy's head, and the head before; before

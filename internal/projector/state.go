@@ -126,6 +126,7 @@ type node struct {
 	since     moment    // of the event that gave the present labels
 	event     uuid.UUID // its id
 	recent    recent    // the events before it
+	former    uint64    // number of the latest labels that it had before; they may be kept no more
 	artifacts *artifactSet
 	beside    []*artifactSet // of other retes than that of artifacts, by name
 }
