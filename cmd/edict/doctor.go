@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/edict/internal/doctor"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look for what is wrong with a plane, or with the way to it", Args: cli.Args(0, 0),
+		Long: `Look for what is wrong with a running plane, or with the way to it from here: its address,
+TLS and the end of the certificate, the token's file, both clocks, whom the plane takes
+you for, what the worker that answers says of itself, versions, workers that are behind,
+the room for the log, projects over their share, and nodes that refuse or lag. Each
+finding comes with what to type next. Nothing is changed.
+
+Exit codes: 0 nothing failed, warnings there may be; 1 something failed.`,
+		Example: `  edict doctor
+  edict doctor --context prod -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			patient, err := a.patient(cmd)
+			if err != nil {
+				return err
+			}
+			all := doctor.Examine(cmd.Context(), patient)
+			if err := a.print(all, func(w io.Writer) { writeFindings(w, all) }); err != nil {
+				return err
+			}
+			if doctor.Worst(all) == doctor.Failed {
+				return cli.Exit(cli.Differs)
+			}
+			return nil
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
+}
+
+// patient is the plane of --server, for a doctor.
+func (a *connection) patient(cmd *cobra.Command) (p doctor.Patient, err error) {
+	if p.Client, err = a.client(cmd); err != nil {
+		return p, err
+	}
+	server := withScheme(a.server)
+	if p.Server, err = url.Parse(server); err != nil {
+		return p, cli.Usage(cmd, "--server: %v", err)
+	}
+	if p.HTTP, err = a.creds.http(cmd, server); err != nil {
+		return p, err
+	}
+	if p.HTTP == nil {
+		p.HTTP = http.DefaultClient
+	}
+	p.TokenFile, p.Version = a.creds.tokenFile, version()
+	return p, nil
+}
+
+func writeFindings(w io.Writer, all []doctor.Finding) {
+	rows := make([][]string, len(all))
+	for i, f := range all {
+		rows[i] = []string{f.Check, f.State, f.Detail}
+	}
+	columns(w, []string{"check", "state", "detail"}, rows)
+	for _, f := range all {
+		if f.Next != "" {
+			fmt.Fprintf(w, "\n%s: %s\n    %s\n", f.Check, cli.Escaped(f.Detail, "\n"), f.Next)
+		}
+	}
+}

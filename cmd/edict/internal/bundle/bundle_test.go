@@ -1,0 +1,78 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// secretTexts are secrets in the forms that a plane's own words might have them in.
+var secretTexts = map[string]string{
+	"edt_k3yk3yk3yk3y": `{"detail": "token edt_k3yk3yk3yk3y is not known"}`,
+	"hunter2":          `nats: dial nats://worker:hunter2@10.0.0.1:4222: refused`,
+	"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg":             `issuer: eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg has expired`,
+	"SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE": "seed SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE",
+	"MC4CAQAwBQYDK2VwBCIEIJ":                                     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ\n-----END PRIVATE KEY-----",
+	"dXNlcjpwYXNzd29yZA==":                                       "Authorization: Basic dXNlcjpwYXNzd29yZA==",
+	"correct horse":                                              `{"client_secret": "correct horse", "kept": "this"}`,
+	"s3cr3tk3y":                                                  "aws_secret=s3cr3tk3y",
+	"what was told":                                              "a token of another form: what was told",
+}
+
+func TestABundleHasNoSecrets(t *testing.T) {
+	var parts []Part
+	for _, text := range secretTexts {
+		said := func(context.Context) ([]byte, error) { return []byte(text), nil }
+		fails := func(context.Context) ([]byte, error) { return nil, errors.New(text) }
+		parts = append(parts, Part{Name: "said.txt", Read: said}, Part{Name: "failed.txt", Read: fails})
+	}
+	var out bytes.Buffer
+	missing, err := Write(t.Context(), &out, "b", time.Unix(0, 0), parts, Redactor{Known: []string{"what was told", ""}})
+	require.NoError(t, err)
+	require.Equal(t, len(secretTexts), missing)
+
+	plain := contents(t, &out)
+	for secret := range secretTexts {
+		require.NotContains(t, plain, secret)
+	}
+	for _, kept := range []string{"10.0.0.1:4222: refused", "has expired", `"kept": "this"`, `{"client_secret": "[REDACTED]", `, "aws_secret=[REDACTED]"} {
+		require.Contains(t, plain, kept, "what is no secret helps")
+	}
+}
+
+// What a page of metrics or a status says of tokens is none.
+func TestWhatIsNoSecretStays(t *testing.T) {
+	for _, text := range []string{
+		`edict_access_failures_total{reason="token"} 3`,
+		`{"check": "token", "state": "ok", "detail": "none is shown"}`,
+		`{"nats": "nats://10.0.0.1:4222", "workers": [{"name": "w1", "http": "10.0.0.1:8080"}]}`,
+		`chmod 600 root.token`,
+	} {
+		require.Equal(t, text, Redactor{}.Text(text))
+	}
+}
+
+// contents are the files of a bundle, one behind the other.
+func contents(t *testing.T, r io.Reader) string {
+	t.Helper()
+	plain, err := gzip.NewReader(r)
+	require.NoError(t, err)
+	files := tar.NewReader(plain)
+	var all bytes.Buffer
+	for {
+		_, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return all.String()
+		}
+		require.NoError(t, err)
+		_, err = io.Copy(&all, files)
+		require.NoError(t, err)
+	}
+}

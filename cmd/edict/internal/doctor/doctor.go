@@ -1,0 +1,69 @@
+// Package doctor looks at a plane and at the way to it, as an operator does who was called: it
+// says what it found, and for what is wrong what to type next. It asks only for what can be
+// read, and changes nothing.
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/edictdev/edict/api/client"
+)
+
+// States of a finding.
+const (
+	OK      = "ok"
+	Warning = "warning" // it works, and will not for ever
+	Failed  = "failed"
+	Skipped = "skipped" // not looked at; the detail says why
+)
+
+// Finding is what became of one check.
+type Finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+	Next   string `json:"next,omitempty"` // what to type; empty: nothing
+}
+
+// Patient is a plane, and how it is spoken to.
+type Patient struct {
+	Client    *client.Client
+	HTTP      *http.Client     // shows the same credentials as Client
+	Server    *url.URL         // where the plane is said to be
+	TokenFile string           // empty: no token is shown
+	Version   string           // of this program
+	Now       func() time.Time // nil: time.Now
+}
+
+// patience bounds one question.
+const patience = 5 * time.Second
+
+// Examine runs every check. If the plane does not answer, what it would have to be asked is
+// skipped.
+func Examine(ctx context.Context, p Patient) []Finding {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	all := p.way(ctx)
+	for _, f := range all {
+		if f.State == Failed {
+			return append(all, Finding{Check: "plane", State: Skipped, Detail: "nothing was asked of it"})
+		}
+	}
+	all = append(all, p.caller(ctx), p.readiness(ctx), p.version(ctx))
+	return append(all, p.status(ctx)...)
+}
+
+// Worst is the state of the worst finding.
+func Worst(all []Finding) string {
+	worst := OK
+	for _, f := range all {
+		if f.State == Failed || f.State == Warning && worst == OK {
+			worst = f.State
+		}
+	}
+	return worst
+}
