@@ -26,12 +26,13 @@ type app struct {
 
 // connection is the plane that a command speaks to, by its flags.
 type connection struct {
-	made    *client.Client // of the first call of client
-	server  string
-	creds   credentials
-	project string
-	context string           // name of --context
-	tracing *tracing.Tracing // records the command; nil: nothing does
+	made        *client.Client // of the first call of client
+	server      string
+	creds       credentials
+	project     string
+	context     string           // name of --context
+	natsContext string           // name of --nats-context
+	tracing     *tracing.Tracing // records the command; nil: nothing does
 }
 
 func (a *app) rootCommand() *cobra.Command {

@@ -59,6 +59,7 @@ sign as the plane. Without it no node trusts a plane that is restored.`,
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log (EDICT_NATS; default that of the plane at --server)")
 	fromEnvironment(cmd, "nats")
 	a.natsCredsFlag(cmd)
+	a.natsContextFlag(cmd, true)
 	cmd.Flags().BoolVar(&f.keys, "with-keys", false, "copy the key that signs, and those of a rotation under way")
 	cmd.Flags().StringVar(&f.data, "data", "data", "data directory of the plane, for --with-keys")
 	cmd.Flags().StringVar(&f.signing, "signing-key", "", "file of the key, in place of --data, for --with-keys")

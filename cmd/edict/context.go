@@ -52,6 +52,7 @@ func (a contextCommands) contextAddCommand() *cobra.Command {
 	flags.StringVar(&c.CA, "ca", "", "authorities that its certificate is checked against, PEM (default the system's)")
 	flags.StringVar(&c.TokenFile, "token-file", "", "`file` with your bearer token there")
 	flags.StringVar(&c.Project, "project", "", "project, a UUID (default the default project)")
+	flags.StringVar(&c.NATS, "nats-context", "", "context of the nats command line, for commands that read the log there")
 	flags.BoolVar(&use, "use", false, "choose it, too")
 	return cmd
 }
@@ -163,6 +164,7 @@ func contextListing(current string) listing[planeContext] {
 			{"project", func(c planeContext) string { return cmp.Or(c.Project, "default") }, false},
 			{"token file", func(c planeContext) string { return dash(c.TokenFile) }, true},
 			{"ca", func(c planeContext) string { return dash(c.CA) }, true},
+			{"nats context", func(c planeContext) string { return dash(c.NATS) }, true},
 		},
 	}
 }
@@ -218,15 +220,16 @@ func (a *connection) applyContext(cmd *cobra.Command) error {
 	c := f.Contexts[at]
 	values := [][2]string{{"project", c.Project}}
 	if !cmd.Flags().Changed("server") {
-		values = append(values, [2]string{"server", c.Server}, [2]string{"admin-server", c.Admin}, [2]string{"ca", c.CA}, [2]string{"token-file", c.TokenFile})
+		values = append(values, [2]string{"server", c.Server}, [2]string{"admin-server", c.Admin}, [2]string{"ca", c.CA}, [2]string{"token-file", c.TokenFile}, [2]string{"nats-context", c.NATS})
 	}
 	for _, v := range values {
-		if flag := cmd.Flags().Lookup(v[0]); flag == nil || flag.Changed || v[1] == "" {
+		flag := cmd.Flags().Lookup(v[0])
+		if flag == nil || flag.Changed || v[1] == "" || v[0] == "nats-context" && flag.Annotations[fromEdictContext] == nil {
 			continue
 		}
 		if err := cmd.Flags().Set(v[0], v[1]); err != nil {
 			return cli.Failed(cli.Unreadable, "context %s: %s: %v", name, v[0], err)
 		}
 	}
-	return nil
+	return a.applyNATSContext(cmd)
 }

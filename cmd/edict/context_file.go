@@ -21,6 +21,7 @@ type planeContext struct {
 	CA        string `json:"ca,omitempty"`
 	TokenFile string `json:"token_file,omitempty"`
 	Project   string `json:"project,omitempty"`
+	NATS      string `json:"nats_context,omitempty"` // of the nats command line
 }
 
 // contextFile is what a person's contexts are kept in.

@@ -64,6 +64,7 @@ remove anything: move it (edict log export, edict log import).`,
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log, for --archive (EDICT_NATS; default that of the plane at --server)")
 	fromEnvironment(cmd, "nats")
 	a.natsCredsFlag(cmd)
+	a.natsContextFlag(cmd, true)
 	return cmd
 }
 

@@ -28,6 +28,7 @@ func (a archiveCommands) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of NATS servers that have no log, in place of --data")
 	cmd.Flags().IntVar(&f.replicas, "replicas", 1, "servers that keep the log, of those of --nats")
 	a.natsCredsFlag(cmd)
+	a.natsContextFlag(cmd, false)
 }
 
 func (f newPlaneFlags) check(cmd *cobra.Command) error {

@@ -27,6 +27,7 @@ func (a *app) logSourceFlags(cmd *cobra.Command, f *logFlags) {
 	cmd.Flags().StringVar(&f.log, "log", "", "data directory of a stopped plane, in place of --nats")
 	fromEnvironment(cmd, "nats")
 	a.natsCredsFlag(cmd)
+	a.natsContextFlag(cmd, true)
 }
 
 // override has --log win over EDICT_NATS.

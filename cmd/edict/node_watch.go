@@ -84,6 +84,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	cmd.Flags().StringVar(&from, "from", "", "event id to begin after; 0 for all that the node has (default now)")
 	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
 	a.natsCredsFlag(cmd)
+	a.natsContextFlag(cmd, false)
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
 	cmd.Flags().BoolVar(&report, "report", false, "report what the node is sent as applied")

@@ -23,7 +23,7 @@ var secretTexts = map[string]string{
 	"dXNlcjpwYXNzd29yZA==":                                       "Authorization: Basic dXNlcjpwYXNzd29yZA==",
 	"correct horse":                                              `{"client_secret": "correct horse", "kept": "this"}`,
 	"s3cr3tk3y":                                                  "aws_secret=s3cr3tk3y",
-	"what was told":                                              "a token of another form: what was told",
+	"what is known":                                              "a token of another form: what is known",
 }
 
 func TestABundleHasNoSecrets(t *testing.T) {
@@ -34,7 +34,7 @@ func TestABundleHasNoSecrets(t *testing.T) {
 		parts = append(parts, Part{Name: "said.txt", Read: said}, Part{Name: "failed.txt", Read: fails})
 	}
 	var out bytes.Buffer
-	missing, err := Write(t.Context(), &out, "b", time.Unix(0, 0), parts, Redactor{Known: []string{"what was told", ""}})
+	missing, err := Write(t.Context(), &out, "b", time.Unix(0, 0), parts, Redactor{Known: []string{"what is known", ""}})
 	require.NoError(t, err)
 	require.Equal(t, len(secretTexts), missing)
 

@@ -20,7 +20,7 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b[a-z0-9_-]*(?:password|passwd|secret|token|api_?key)"?\s*[:=]\s*)[^\s",}\[][^\s",}]*`),
 }
 
-// Redactor takes secrets out of texts: those that it is told, and what looks like one.
+// Redactor takes secrets out of texts: those that are known, and what looks like one.
 type Redactor struct{ Known []string }
 
 // Text is a text without its secrets.
