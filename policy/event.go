@@ -62,7 +62,7 @@ var kinds = newTable(
 	&principalUpdated, &principalRemoved, &relationWritten, &relationRemoved, &nodeRegistered,
 	&keyRotated,
 	&revisionStaged, &revisionPromoted, &waveOpened, &rolloutStopped, &rolloutAborted,
-	&projectQuotaUpdated,
+	&projectQuotaUpdated, &projectArchived, &projectRestored,
 )
 
 // record holds the members of every event type: the type may stand last.
@@ -104,9 +104,10 @@ const (
 	schemaRollout   = 10 // staging, waves and what ends them
 	schemaAudit     = 11 // a revision in audit mode
 	schemaQuota     = 12 // a project's quota
+	schemaArchive   = 13 // archived projects
 
 	// NewestSchema is the newest that this binary writes and reads.
-	NewestSchema = schemaQuota
+	NewestSchema = schemaArchive
 )
 
 // always is the schema of a type all of whose events have it.

@@ -28,4 +28,11 @@ type Project struct {
 	Seq   uint64     `json:"quota_seq,omitempty" doc:"The event that gave the quota; absent: it never had one."`
 	Used  ProjectUse `json:"used" doc:"What it has and took."`
 	Ready *time.Time `json:"ready_at,omitempty" doc:"When it may add another event; absent: now."`
+
+	ArchivedAt *time.Time `json:"archived_at,omitempty" doc:"Since when it is archived."`
+}
+
+// ProjectChange archives a project, or restores it.
+type ProjectChange struct {
+	Archived bool `json:"archived" doc:"Whether the project takes no events."`
 }

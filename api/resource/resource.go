@@ -49,7 +49,7 @@ type Rule struct {
 type Order struct {
 	Tier        string  `json:"tier,omitempty"`
 	Priority    *uint32 `json:"priority,omitempty"`
-	DefaultDeny *bool   `json:"default_deny,omitempty" doc:"False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."`
+	DefaultDeny *bool   `json:"default_deny,omitempty" doc:"False: the policy has no part in denying what no rule matches. Absent, it is true."`
 	Mode        string  `json:"mode,omitempty" doc:"Audit: no rule of the policy is in force, and nodes that can count what it would deny. Absent, it is enforce."`
 }
 

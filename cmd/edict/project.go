@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
@@ -15,9 +17,50 @@ import (
 type projectCommands struct{ *app }
 
 func (a projectCommands) projectCommand() *cobra.Command {
-	return group("project", "Show projects, and bound what they may have and add",
+	return group("project", "Show projects, bound what they may have and add, archive them",
 		a.projectListCommand(), a.projectDescribeCommand(),
-		group("quota", "Bound what a project may have and add", a.quotaSetCommand()))
+		group("quota", "Bound what a project may have and add", a.quotaSetCommand()),
+		a.archiveCommand(), a.restoreCommand())
+}
+
+func (a projectCommands) archiveCommand() *cobra.Command {
+	return a.changeCommand("archive PROJECT", "Put a project away that has no nodes: it takes no events",
+		`Put a project away. It must have no nodes and no rollout under way, since no node of
+it would hear of a change any more. It keeps its policies and its past, can be read, and
+takes no event, of an administrator or over NATS either, until edict project restore. It
+is an event of the log.`, client.Projects.Archive)
+}
+
+func (a projectCommands) restoreCommand() *cobra.Command {
+	return a.changeCommand("restore PROJECT", "Take an archived project up again, as it was",
+		"Take an archived project up again, as it was. It is an event of the log.", client.Projects.Restore)
+}
+
+// changeCommand archives a project, or restores it.
+func (a projectCommands) changeCommand(use, short, long string,
+	change func(client.Projects, context.Context, uuid.UUID, ...client.Call) (resource.Project, error),
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cli.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := uuid.Parse(args[0])
+			if err != nil {
+				return cli.Usage(cmd, "%q is no project: name its UUID", args[0])
+			}
+			p, err := change(c.Projects, cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return a.print(p, func(w io.Writer) { writeProject(w, p) })
+		},
+	}
+	a.clientFlags(cmd)
+	a.outputFlag(cmd)
+	return cmd
 }
 
 func (a projectCommands) projectListCommand() *cobra.Command {
@@ -97,6 +140,9 @@ func (a projectCommands) projectDescribeCommand() *cobra.Command {
 func writeProject(w io.Writer, p resource.Project) {
 	for _, c := range projectListing.columns {
 		fmt.Fprintf(w, "%-17s%s\n", title(c.header)+":", c.cell(p))
+	}
+	if p.ArchivedAt != nil {
+		fmt.Fprintf(w, "%-17ssince %s\n", "Archived:", stamp(*p.ArchivedAt))
 	}
 	switch {
 	case p.Ready != nil:

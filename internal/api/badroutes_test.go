@@ -63,6 +63,7 @@ func goods(made resource.Policy, admitted string) []good {
 		"replaceAdmissionPolicy": `{"service_type":"vm","priority":7,"rego_code":"package b\n"}`,
 		"evaluate":               `{"request_payload":{},"user_id":"ana","tenant_id":"acme"}`,
 
+		"archiveProject":  `{"archived":false}`,
 		"putProjectQuota": `{"policies":10,"nodes":20,"label_sets":5,"bytes_per_day":1000000,"events_per_second":1000,"events_per_day":100000}`,
 		"putPrincipal": `{"kind":"service","display_name":"Ops","tokens":[{"id":"` + rev + `","sha256":"` + strings.Repeat("0a", 32) + `","expires_at":"2027-01-01T00:00:00Z"}],` +
 			`"spiffe_ids":["spiffe://edict.example/ops"],"oidc":[{"issuer":"https://issuer.example","subject":"ops"}]}`,

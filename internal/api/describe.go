@@ -120,11 +120,11 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 	case mediaJSON:
 		return openapi.Media{Schema: d.types.Of(body)}
 	case mediaNDJSON:
-		text.Description = "A JSON object a line, as contentSchema has it; a line is at most 64 KiB, that of a release twice the largest message of the plane."
+		text.Description = "A JSON object a line, of at most 64 KiB, and of a release twice the plane's largest message."
 		text.ContentMediaType, text.ContentSchema = mediaJSON, d.types.Of(body)
 		return openapi.Media{Schema: text}
 	case mediaSSE:
-		text.Description = "Server-sent events. The data of each is as contentSchema has it, its id is what Last-Event-ID resumes after."
+		text.Description = "Server-sent events. Their data is as contentSchema has it, Last-Event-ID resumes after their id."
 		item := &schema{}
 		for _, each := range body.(eitherOf) {
 			item.OneOf = append(item.OneOf, d.types.Of(each))

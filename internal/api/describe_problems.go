@@ -63,7 +63,7 @@ func commonProblems() []string {
 	return []string{
 		CodeBadHeader, CodeUnknownParameter, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, CodeBadParameter,
 		CodeUnauthenticated, CodeForbidden, CodeBodyTooLarge, CodeUnsupportedMedia, policy.CodeInvalidUUID, policy.CodeInvalidNodeID,
-		CodeProjectNotFound, CodeTooManyRequests, CodeTooManyFailures, CodeProjectOverShare, projector.CodeQuotaExceeded, CodeStarting, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
+		CodeProjectNotFound, CodeTooManyRequests, CodeTooManyFailures, CodeProjectOverShare, projector.CodeQuotaExceeded, projector.CodeProjectArchived, CodeStarting, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
 	}
 }
 

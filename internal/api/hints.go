@@ -16,12 +16,12 @@ func says(text string) hint { return hint{Schema: schema{Description: text}} }
 // Texts that occur in several places.
 var (
 	fingerprint = hint{Schema: schema{
-		Description: "SHA-256 of the compiled rules, in base64; of no rules it is that of the two characters [].",
+		Description: "SHA-256 of the compiled rules, in base64; of no rules, of [].",
 		Pattern:     "^[A-Za-z0-9+/]{43}=$", MinLength: openapi.N(44), MaxLength: openapi.N(44),
 		Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="},
 	}}
 	nodeID = schema{
-		Description: "A node's id, a DNS label: unique in the plane.",
+		Description: "A node's id, a DNS label.",
 		Pattern:     "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxNodeID),
 		Examples: []any{"web-1"},
 	}
@@ -31,7 +31,7 @@ var (
 	}
 	displayName = schema{Description: "A name for people.", MaxLength: openapi.N(policy.MaxDisplayName)}
 	rules       = schema{
-		Description: "What to do with traffic between the nodes that the selector names.",
+		Description: "What to do with traffic between the nodes selected.",
 		MinItems:    openapi.N(1), MaxItems: openapi.N(policy.MaxRules),
 	}
 	tier = schema{
@@ -42,7 +42,7 @@ var (
 		Description: "The policy's place within its tier, lower first; 1000 when it has a tier alone.",
 		Minimum:     openapi.N(0), Maximum: openapi.N(policy.MaxPriority), Examples: []any{100},
 	}
-	defaultDeny = schema{Description: "False: the policy decides what its rules match, and has no part in denying what nothing matches. Absent, it is true."}
+	defaultDeny = schema{Description: "False: the policy has no part in denying what no rule matches. Absent, it is true."}
 	enforcement = schema{
 		Description: "Audit: no rule of the policy is in force; nodes that can count what it would deny if it were. Absent, it is enforce.",
 		Enum:        openapi.OneOfTexts(policy.Enforce, policy.Audit),

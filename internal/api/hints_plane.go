@@ -45,6 +45,7 @@ func projectHints() map[string]hint {
 		"Quota":                   says("What a project may have and add. What is 0, or absent, is not bounded."),
 		"ProjectUse":              says("What a project has and took."),
 		"Project":                 says("A project with its quota, and what it uses of it."),
+		"ProjectChange":           says("Whether a project is to be archived."),
 		"ProjectPage":             says("A page of projects."),
 		"ProjectPage.items":       says("Projects by id."),
 		"ProjectPage.next_cursor": nextCursor,

@@ -5,7 +5,7 @@ import "github.com/edictdev/edict/internal/projector"
 func recoveryHints() map[string]hint {
 	return map[string]hint{
 		"Fact":      says("One of the things that the digest covers, by kind and then by key."),
-		"Fact.kind": {Schema: schema{Enum: []any{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission, projector.FactPrincipal, projector.FactRollout, projector.FactQuota, projector.FactRete, projector.FactArtifacts, projector.FactRelease}}},
+		"Fact.kind": {Schema: schema{Enum: []any{projector.FactPolicy, projector.FactRevision, projector.FactNode, projector.FactRow, projector.FactAdmission, projector.FactPrincipal, projector.FactRollout, projector.FactQuota, projector.FactArchived, projector.FactRete, projector.FactArtifacts, projector.FactRelease}}},
 
 		"SnapshotItems":       says("The checkpoints of the log."),
 		"SnapshotItems.items": says("Checkpoints, newest first."),

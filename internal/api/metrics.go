@@ -120,7 +120,7 @@ var foldCodes = []string{
 	projector.CodeRevisionConflict, projector.CodePolicyIDUsed, projector.CodePolicySlugTaken, projector.CodePolicyNotOwned,
 	projector.CodePolicyLimit, projector.CodeNodeIDTaken, projector.CodeStaleEvent, projector.CodeNameTaken, projector.CodePriorityTaken,
 	projector.CodeVersionNotNewer, projector.CodeSignerNotTrusted, projector.CodeBadSignature,
-	projector.CodeRolloutUnderWay, projector.CodeNotStaged, projector.CodeNoRollout, projector.CodeWaveConflict, projector.CodeQuotaExceeded,
+	projector.CodeRolloutUnderWay, projector.CodeNotStaged, projector.CodeNoRollout, projector.CodeWaveConflict, projector.CodeQuotaExceeded, projector.CodeProjectArchived, projector.CodeProjectInUse,
 	projector.CodeTokenConsumed, projector.CodeTokenExpired, projector.CodeTokenRevoked, projector.CodeNonceCollision,
 }
 

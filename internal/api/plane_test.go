@@ -366,6 +366,13 @@ func (p *realPlane) admitPeople(t *testing.T) {
 	found, err := p.Projects.Get(ctx, home)
 	require.NoError(t, err)
 	require.Equal(t, bound.Quota, found.Quota)
+	away := uuid.MustParse("01900000-0000-7000-8000-0000000000aa")
+	archived, err := p.Projects.Archive(ctx, away)
+	require.NoError(t, err)
+	require.NotNil(t, archived.ArchivedAt)
+	restored, err := p.Projects.Restore(ctx, away)
+	require.NoError(t, err)
+	require.Nil(t, restored.ArchivedAt)
 	for x, err := range p.Projects.All(ctx) {
 		require.NoError(t, err)
 		require.Equal(t, home.String(), x.ID)

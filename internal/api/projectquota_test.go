@@ -32,3 +32,22 @@ func TestAProjectOverItsQuotaIsRefusedBeforeTheLog(t *testing.T) {
 	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
 }
+
+// An archived project takes no write, and none is appended.
+func TestAnArchivedProjectIsRefusedBeforeTheLog(t *testing.T) {
+	p := newPlane(t)
+	at := "/v1/projects/" + project
+	p.put("n1", `{}`)
+	p.create("web")
+	p.want(http.StatusConflict, "project_in_use", p.do("PATCH", at, `{"archived":true}`))
+	p.want(http.StatusNoContent, "", p.do("DELETE", at+"/nodes/n1", ""))
+	p.want(http.StatusUnprocessableEntity, "required", p.do("PATCH", at, `{}`))
+	p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":true}`))
+	written := p.log.Len()
+	p.want(http.StatusConflict, "project_archived", p.do("PUT", at+"/nodes/n1", `{"labels":{}}`))
+	p.want(http.StatusConflict, "project_archived", p.do("POST", at+"/nodes:batch", `{"id":"n1"}`, "Content-Type: application/x-ndjson"))
+	require.Equal(t, written, p.log.Len(), "nothing is written")
+	p.want(http.StatusOK, "", p.do("GET", at+"/policies", ""))
+	p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":false}`))
+	p.put("n1", `{}`)
+}

@@ -42,6 +42,11 @@ func (h *projectHandlers) routes() []Route {
 			Summary: "Say what a project may have and add", Params: writeParams(), BodyType: mediaJSON, Body: resource.Quota{}, Answers: show,
 			Problems: writeProblems(bodyProblems(CodeKeyReused, policy.CodeInvalidQuota)...), serve: h.put,
 		},
+		{
+			Method: http.MethodPatch, Pattern: patternProject, ID: "archiveProject", Tag: tagProjects, Needs: access.AdminPlane,
+			Summary: "Archive a project that has no nodes, or restore it", Params: writeParams(), BodyType: mediaJSON, Body: resource.ProjectChange{}, Answers: show,
+			Problems: writeProblems(bodyProblems(CodeKeyReused, policy.CodeMissing, policy.CodeWrongType, projector.CodeProjectInUse)...), serve: h.patch,
+		},
 	}
 }
 
@@ -95,6 +100,35 @@ func (h *projectHandlers) put(c *call) error {
 	return h.answer(c, id)
 }
 
+// patch archives a project, or restores it.
+func (h *projectHandlers) patch(c *call) error {
+	id, err := c.pathID("project")
+	if err != nil {
+		return err
+	}
+	archived, err := decoded(c, policy.DecodeProjectChange)
+	if err != nil {
+		return err
+	}
+	verb := "restore:"
+	if archived {
+		verb = "archive:"
+	}
+	event, err := h.writes.id(c, uuid.Nil, verb+id.String())
+	if err != nil {
+		return err
+	}
+	to := policy.ProjectArchived{ID: event, Project: id, CreatedBy: c.principal}
+	var e policy.Event = to
+	if !archived {
+		e = policy.ProjectRestored(to)
+	}
+	if _, err := h.writes.commit(c, e, false); err != nil {
+		return err
+	}
+	return h.answer(c, id)
+}
+
 func showProject(v *projector.View, id uuid.UUID, now time.Time) resource.Project {
 	q := projector.QuotasOf(v).Of(id, now)
 	out := resource.Project{
@@ -105,6 +139,9 @@ func showProject(v *projector.View, id uuid.UUID, now time.Time) resource.Projec
 	}
 	if !q.Ready.IsZero() {
 		out.Ready = &q.Ready
+	}
+	if !q.Since.IsZero() {
+		out.ArchivedAt = &q.Since
 	}
 	return out
 }

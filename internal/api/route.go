@@ -164,7 +164,7 @@ func linesProblems() []string {
 // projectProblems are those of a write that makes a project's part of the log
 // longer, and takes nothing away.
 func projectProblems(more ...string) []string {
-	return writeProblems(append(more, CodeProjectOverShare, projector.CodeQuotaExceeded)...)
+	return writeProblems(append(more, CodeProjectOverShare, projector.CodeQuotaExceeded, projector.CodeProjectArchived)...)
 }
 
 // bodyProblems are the codes any route with a body may answer with.

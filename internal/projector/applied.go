@@ -23,6 +23,7 @@ const (
 	appliedAdmission = 'a' // to an admission policy
 	appliedPrincipal = 'p' // to a principal or its relations
 	appliedPolicy    = 'w' // to the rollout of a policy
+	appliedProject   = 'z' // to whether a project is archived
 	appliedNonce     = 'r' // the id is that of a registration's nonce
 )
 
@@ -40,6 +41,10 @@ func toAdmission(id policy.AdmissionPolicyID, event uuid.UUID) appliedEvent {
 
 func toPrincipal(id policy.PrincipalID, event uuid.UUID) appliedEvent {
 	return appliedEvent{kind: appliedPrincipal, id: string(id), event: event}
+}
+
+func toProject(id, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedProject, id: string(id[:]), event: event}
 }
 
 // ofNonce is the use of a nonce, by its hash.

@@ -36,6 +36,8 @@ const (
 	CodeSignerNotTrusted = "signer_not_trusted"
 	CodeBadSignature     = "bad_signature"
 	CodeQuotaExceeded    = "quota_exceeded"
+	CodeProjectArchived  = "project_archived"
+	CodeProjectInUse     = "project_in_use"
 
 	CodeTokenConsumed  = "token_consumed"
 	CodeTokenExpired   = "token_expired"

@@ -18,6 +18,7 @@ const (
 	FactPrincipal = "principal"
 	FactRollout   = "rollout"
 	FactQuota     = "quota"
+	FactArchived  = "archived"
 )
 
 // FactKind is one of the kinds of Fact: where the store has them, how they are
@@ -41,8 +42,8 @@ type FactKind struct {
 // A key is, in the order of this list, project/policy, policy/sequence (20 digits),
 // project/node, node/policy, an admission policy's id, project/rete, project/node,
 // "project/node version" (20 digits), since a space sorts before what ids have, a
-// principal's id, a policy's, of a former rollout policy/sequence of its first wave, and a
-// project's.
+// principal's id, a policy's, of a former rollout policy/sequence of its first wave, a
+// project's, and an archived project's.
 // Where a node is of several retes, " of rete" follows the node, for each
 // but its first.
 var FactKinds = []FactKind{
@@ -57,6 +58,7 @@ var FactKinds = []FactKind{
 	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashWhole, of(principalFact)},
 	{FactRollout, ofPlane("rollout of policy"), keyRollout, (*loader).rollouts, hashRollout, of(rolloutFact)},
 	{FactQuota, ofPlane("quota of project"), keyQuota, (*loader).quotas, hashWhole, of(quotaFact)},
+	{FactArchived, ofPlane("archived project"), keyArchived, (*loader).archivals, hashWhole, of(archivedFact)},
 }
 
 // of makes a fact of a record that needs no other.

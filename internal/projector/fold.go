@@ -49,7 +49,7 @@ func (f *fold) event(e *entry) Verdict {
 	if v, bad := claimFault(e); bad {
 		return v
 	}
-	if v, over := f.overQuota(e); over {
+	if v, refused := f.refuses(e); refused {
 		return v
 	}
 	switch ev := e.event.(type) {
@@ -93,6 +93,10 @@ func (f *fold) event(e *entry) Verdict {
 		return rolloutFold{policyFold{f}}.rolloutAborted(ev, e.fault)
 	case policy.ProjectQuotaUpdated:
 		return quotaFold{f}.quotaUpdated(ev, e.fault)
+	case policy.ProjectArchived:
+		return archiveFold{f}.projectArchived(ev, e.fault)
+	case policy.ProjectRestored:
+		return archiveFold{f}.projectRestored(ev, e.fault)
 	}
 	return unknownType()
 }

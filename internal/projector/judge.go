@@ -36,6 +36,9 @@ func (v *View) WouldAccept(e policy.Event, at time.Time) Verdict {
 	if made := j.verdict(e); !made.accepted() {
 		return made
 	}
+	if v := j.frozen(e); !v.accepted() {
+		return v
+	}
 	return j.withinQuota(e)
 }
 
@@ -81,6 +84,10 @@ func (j *judge) verdict(e policy.Event) (v Verdict) {
 		_, v = j.judgeAborted(ev, nil)
 	case policy.ProjectQuotaUpdated:
 		_, v = j.judgeQuota(ev, nil)
+	case policy.ProjectArchived:
+		v = j.judgeArchive(ev, nil)
+	case policy.ProjectRestored:
+		v = j.judgeRestore(ev, nil)
 	default:
 		v = unknownType()
 	}

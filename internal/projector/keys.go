@@ -20,8 +20,8 @@ import (
 // one place for the ids of applied events; version 9 has nodes of several retes; version
 // 10 has rollouts; version 11 keeps the former ones; version 12 knows the last events
 // of a node in its record, and has no memberships: they follow from the facts; version 13
-// has quotas of projects.
-const SchemaVersion = 13
+// has quotas of projects; version 14 has archived ones.
+const SchemaVersion = 14
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -47,6 +47,7 @@ const (
 	keyUsage      = 'd' // project -> the last hour, bytes of the log by hours
 	keyRollout    = 'b' // policy -> rollout, with the event that would publish its revision. And policy, sequence of its first wave -> a former one that reached nodes
 	keyQuota      = 'm' // project -> quota: what it bounds, and what was taken of the rates
+	keyArchived   = 'z' // project -> sequence and log time of the event that archived it
 	keyReported   = 'k' // -> rejections up to this sequence are in their stream
 )
 
@@ -137,6 +138,10 @@ func appendFormerRolloutKey(b []byte, id uuid.UUID, firstWave uint64) []byte {
 
 func appendUsageKey(b []byte, project uuid.UUID) []byte {
 	return append(append(b, keyUsage), project[:]...)
+}
+
+func appendArchivedKey(b []byte, project uuid.UUID) []byte {
+	return append(append(b, keyArchived), project[:]...)
 }
 
 func appendQuotaKey(b []byte, project uuid.UUID) []byte {

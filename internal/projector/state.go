@@ -32,6 +32,7 @@ type state struct {
 	kept       kept
 	usage      usages
 	quotas     map[uuid.UUID]*quota      // by project
+	archived   map[uuid.UUID]archival    // by project
 	underWay   map[*policyState]struct{} // that have a rollout under way
 }
 
@@ -48,6 +49,7 @@ func newState(parts int) *state {
 		kept:      newKept(),
 		usage:     newUsages(),
 		quotas:    map[uuid.UUID]*quota{},
+		archived:  map[uuid.UUID]archival{},
 		underWay:  map[*policyState]struct{}{},
 		admission: newAdmissionState(),
 		access:    newAccessState(),

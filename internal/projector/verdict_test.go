@@ -239,8 +239,8 @@ func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T)
 
 func TestWhichSchemasAreNewer(t *testing.T) {
 	for schema, want := range map[string]bool{
-		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": false, "edict/v11": false, "edict/v12": false, "edict/v13": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
-		"urn:edict:schema:v1": false, "urn:edict:schema:v12": false, "urn:edict:schema:v13": true, "urn:edict:schema:v18446744073709551616": true, "urn:edict:schema:vx": false, "urn:other:schema:v13": false,
+		"": false, "edict/v1": false, "edict/v2": false, "edict/v3": false, "edict/v4": false, "edict/v5": false, "edict/v6": false, "edict/v7": false, "edict/v8": false, "edict/v9": false, "edict/v10": false, "edict/v11": false, "edict/v12": false, "edict/v13": false, "edict/v14": true, "edict/v18446744073709551616": true, "edict/vx": false, "other/v2": false,
+		"urn:edict:schema:v1": false, "urn:edict:schema:v12": false, "urn:edict:schema:v13": false, "urn:edict:schema:v14": true, "urn:edict:schema:v18446744073709551616": true, "urn:edict:schema:vx": false, "urn:other:schema:v13": false,
 	} {
 		require.Equal(t, want, newer(schema), schema)
 	}

@@ -17,6 +17,7 @@ type Quota struct {
 	Seq    uint64       // of the event that gave the quota; 0: it has none
 	Used   policy.Quota // EventsPerSecond is not counted: 0
 	Ready  time.Time    // when the rates let another event pass; zero: now
+	Since  time.Time    // when it was archived; zero: it is not
 }
 
 // Quotas are those of all projects, as a view has them.
@@ -33,6 +34,9 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 		out.Used.Policies, out.Used.Nodes, out.Used.LabelSets = uint64(len(p.slugs)), uint64(p.nodes), uint64(len(p.identities)) //nolint:gosec // a count
 	}
 	out.Used.BytesPerDay = s.usage.bytes(project, now)
+	if a, archived := s.archived[project]; archived {
+		out.Since = logTime(a.time)
+	}
 	has := s.quotas[project]
 	if has == nil {
 		return out
@@ -48,19 +52,20 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 }
 
 // Over is the rejection of an event that the fold would apply, if its project had room
-// for it, and when its rates let another pass; nil: it has.
+// for it and were not archived, and when its rates let another pass; nil: it has.
 func (q Quotas) Over(e policy.Event, at time.Time) (over *streams.Rejection, ready time.Time) {
-	if q.v.m.state.quotas[e.Scope()] == nil {
+	s := q.v.m.state
+	if _, archived := s.archived[e.Scope()]; !archived && s.quotas[e.Scope()] == nil {
 		return nil, ready
 	}
-	if over = q.v.WouldAccept(e, at).Rejection; over == nil || over.Code != CodeQuotaExceeded {
+	if over = q.v.WouldAccept(e, at).Rejection; over == nil || over.Code != CodeQuotaExceeded && over.Code != CodeProjectArchived {
 		return nil, ready
 	}
 	return over, q.Of(e.Scope(), at).Ready
 }
 
 // Projects are the ids of all projects that have a policy or a node, or had one, or have a
-// quota, in order.
+// quota, or are archived, in order.
 func (q Quotas) Projects() []uuid.UUID {
 	s := q.v.m.state
 	all := make([]uuid.UUID, 0, len(s.projects))
@@ -69,6 +74,11 @@ func (q Quotas) Projects() []uuid.UUID {
 	}
 	for id := range s.quotas {
 		if s.projects[id] == nil {
+			all = append(all, id)
+		}
+	}
+	for id := range s.archived {
+		if s.projects[id] == nil && s.quotas[id] == nil {
 			all = append(all, id)
 		}
 	}

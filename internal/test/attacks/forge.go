@@ -34,7 +34,7 @@ func forged(victim uuid.UUID) map[string][]string {
 		"ce-source":            {"edict", "edict/" + VictimProject},
 		"ce-specversion":       {"9.9"},
 		"ce-time":              {"0001-01-01T00:00:00Z", "tomorrow"},
-		"ce-dataschema":        {"edict/v1", "edict/v5", "edict/v6", "edict/v7", "edict/v8", "edict/v9", "edict/v10", "edict/v12", "edict/v99", "edict/v18446744073709551616", "edict/v", "other/v9", "urn:edict:schema:v1", "urn:edict:schema:v7", "urn:edict:schema:v99", "urn:edict:schema:v18446744073709551616", "urn:edict:schema:v"},
+		"ce-dataschema":        {"edict/v1", "edict/v5", "edict/v6", "edict/v7", "edict/v8", "edict/v9", "edict/v10", "edict/v12", "edict/v13", "edict/v99", "edict/v18446744073709551616", "edict/v", "other/v9", "urn:edict:schema:v1", "urn:edict:schema:v7", "urn:edict:schema:v99", "urn:edict:schema:v18446744073709551616", "urn:edict:schema:v"},
 		"Nats-Msg-Id":          {victim.String(), "", strings.Repeat("m", 4000)},
 
 		"Nats-Rollup":                                 {"sub", "all"},

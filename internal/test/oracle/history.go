@@ -140,7 +140,8 @@ func (h *History) Apply(seq uint64, body []byte) error {
 		h.withdraw(seq, e.NodeID, e.ProjectID, e.Kind, e.Name)
 		return nil
 	case "admission_policy_updated", "admission_policy_deleted", "principal_updated", "principal_removed",
-		"relation_written", "relation_removed", "node_registered", "signing_key_rotated", "project_quota_updated":
+		"relation_written", "relation_removed", "node_registered", "signing_key_rotated", "project_quota_updated",
+		"project_archived", "project_restored":
 		return nil // nothing that a node is told
 	}
 	rolling := h.plane.trials[e.PolicyID].underWay()

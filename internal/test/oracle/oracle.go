@@ -118,7 +118,7 @@ func (p *Plane) Apply(body []byte) error {
 		p.SetNode(e.ProjectID, e.NodeID, e.Labels)
 	case "node_removed":
 		delete(p.nodes, e.NodeID)
-	case "signing_key_rotated", "project_quota_updated": // no fact of a policy or a node
+	case "signing_key_rotated", "project_quota_updated", "project_archived", "project_restored": // no fact of a policy or a node
 	default:
 		return fmt.Errorf("oracle: an event of type %q is not for me", e.Type)
 	}
