@@ -46,6 +46,7 @@ func TestAnArchivedProjectIsRefusedBeforeTheLog(t *testing.T) {
 	written := p.log.Len()
 	p.want(http.StatusConflict, "project_archived", p.do("PUT", at+"/nodes/n1", `{"labels":{}}`))
 	p.want(http.StatusConflict, "project_archived", p.do("POST", at+"/nodes:batch", `{"id":"n1"}`, "Content-Type: application/x-ndjson"))
+	p.want(http.StatusConflict, "project_archived", p.do("POST", at+"/artifacts:release", handmade("n1", 1), "Content-Type: application/x-ndjson"))
 	require.Equal(t, written, p.log.Len(), "nothing is written")
 	p.want(http.StatusOK, "", p.do("GET", at+"/policies", ""))
 	p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":false}`))

@@ -53,6 +53,10 @@ func contained(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	n := &neighbourhood{s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: heavyAgents}}}
+	one, err := n.costs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := n.writes(ctx, e.scale(neighbourWrites)); err != nil { // a warm-up
 		return nil, err
 	}
@@ -80,7 +84,36 @@ func contained(ctx context.Context, e *env) (lines []line, err error) {
 	}
 	lines[0].note("%d agents ask for tables of %d nodes under %d policies of %s rules, of which something changes every %s: %d answers; %g tables made, %g found to be too large, %g given up; CPU of the plane %s cores meanwhile; %s writes in each phase, one every %s",
 		heavyAgents, heavyNodes, heavyPolicies, grouped(heavyRules), heavyMoves, n.answers.Load(), n.made, n.refused, n.cancelled, short(n.cpu/n.took.Seconds()), grouped(int64(e.scale(neighbourWrites))), neighbourPace)
-	return lines, nil
+	return append(lines, *figure("one question for such a table", "CPU s", one).atMost(1)), nil
+}
+
+// costs are what one question for a table takes of the cores, of several nodes, after a
+// change of each.
+func (n *neighbourhood) costs(ctx context.Context) (cpu samples, err error) {
+	for i := range 5 {
+		if err := n.put(ctx, project, nodeName(i)); err != nil {
+			return nil, err
+		}
+		before, err := n.s.cpuSeconds()
+		if err != nil {
+			return nil, err
+		}
+		resp, err := n.client.Get(n.s.url("/v1/nodes/" + string(nodeName(i)) + "/datapath"))
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, err
+		}
+		after, err := n.s.cpuSeconds()
+		if err != nil {
+			return nil, err
+		}
+		cpu = append(cpu, after-before)
+		say("  one question for a table: %s, %s CPU s", resp.Status, short(last(cpu)))
+	}
+	return cpu, nil
 }
 
 // heavyProject is ordered policies that match all of its nodes; every other rule

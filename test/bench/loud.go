@@ -27,7 +27,29 @@ const (
 // loud measures how long a project's writes take while another one writes as fast as it
 // can, strict: over HTTP, over NATS, each with a quota and without, and by a label of one
 // node. The floor is the same writes while nobody else writes, before and after.
-func loud(ctx context.Context, e *env) (lines []line, err error) {
+func loud(ctx context.Context, e *env) ([]line, error) {
+	return besides(ctx, e, []loudCase{
+		{"over HTTP", 0, (*loudness).writers},
+		{"over HTTP, with a quota", loudQuota, (*loudness).writers},
+		{"over NATS", 0, (*loudness).producer},
+		{"over NATS, with a quota", loudQuota, (*loudness).producer},
+		byLabel,
+	})
+}
+
+// flip is what loud has of a label, alone.
+func flip(ctx context.Context, e *env) ([]line, error) { return besides(ctx, e, []loudCase{byLabel}) }
+
+// loudCase is a way in which a project is loud.
+type loudCase struct {
+	what  string
+	quota int
+	begin func(l *loudness, ctx context.Context) (end func() error, err error)
+}
+
+var byLabel = loudCase{"by a label that 1,500 policies are about", 0, (*loudness).flips}
+
+func besides(ctx context.Context, e *env, cases []loudCase) (lines []line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	s, err := serveEdict(ctx, e)
@@ -39,21 +61,11 @@ func loud(ctx context.Context, e *env) (lines []line, err error) {
 	if _, err := l.quiet(ctx); err != nil { // a warm-up
 		return nil, err
 	}
-	for _, c := range []struct {
-		what  string
-		quota int
-		begin func(ctx context.Context) (end func() error, err error)
-	}{
-		{"over HTTP", 0, l.writers},
-		{"over HTTP, with a quota", loudQuota, l.writers},
-		{"over NATS", 0, l.producer},
-		{"over NATS, with a quota", loudQuota, l.producer},
-		{"by a label that 1,500 policies are about", 0, l.flips},
-	} {
+	for _, c := range cases {
 		if err := l.limit(ctx, c.quota); err != nil {
 			return nil, err
 		}
-		some, err := l.beside(ctx, c.what, c.begin)
+		some, err := l.beside(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.what, err)
 		}
@@ -75,7 +87,8 @@ func (l *loudness) quiet(ctx context.Context) (samples, error) {
 }
 
 // beside measures the quiet project alone, beside the loud one, and what is left after.
-func (l *loudness) beside(ctx context.Context, what string, begin func(context.Context) (func() error, error)) ([]line, error) {
+func (l *loudness) beside(ctx context.Context, c loudCase) ([]line, error) {
+	what := c.what
 	var alone, beset, ratio [2]samples // p50 and p99
 	var left samples
 	for range l.e.rounds() {
@@ -83,7 +96,7 @@ func (l *loudness) beside(ctx context.Context, what string, begin func(context.C
 		if err != nil {
 			return nil, err
 		}
-		end, err := begin(ctx)
+		end, err := c.begin(l, ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -54,6 +54,7 @@ var measures = []measure{
 	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
 	{"loud", "a project's writes beside another project that writes as fast as it can, strict", loud},
+	{"flip", "the same, by a label that many policies are about alone", flip},
 	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},
 	{"sse-tls", "the same with TLS", sseTLS},
@@ -170,7 +171,7 @@ func main() {
 	for _, m := range measures {
 		names = append(names, m.name)
 	}
-	flag.StringVar(&o.only, "only", "", "measures to run, comma separated, all but soak when absent: "+strings.Join(names, ", "))
+	flag.StringVar(&o.only, "only", "", "measures to run, comma separated, all but soak and flip when absent: "+strings.Join(names, ", "))
 	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
 	flag.StringVar(&o.spanProfile, "spanprofile", "", "write a CPU profile of a workload's own process to `file`; with -only and one round")
@@ -233,8 +234,8 @@ func run(ctx context.Context, o options) (err error) {
 // choose finds measures by name; no names: all.
 func choose(only string) ([]measure, error) {
 	if only == "" {
-		// A long life takes longer than everything else together.
-		return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return m.name == "soak" }), nil
+		// A long life takes longer than everything else together, and loud has what flip has.
+		return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return m.name == "soak" || m.name == "flip" }), nil
 	}
 	var chosen []measure
 	for name := range strings.SplitSeq(only, ",") {
