@@ -2,6 +2,7 @@ package plane
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,8 @@ func TestAPlaneWhoseLogTakesNothingIsNotReady(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, body, "writes (stream EDICT_LOG takes no events as it is set (nats stream edit EDICT_LOG): subjects is elsewhere.")
 	require.NotContains(t, body, "chain (", "nothing is damaged")
+	require.Equal(t, 1, strings.Count(body, `"status":"failed"`), "one cause is named: %s", body)
+	require.NotContains(t, body, "too many", "nor another one beside it")
 
 	_, err = js.UpdateStream(t.Context(), as)
 	require.NoError(t, err)
