@@ -3,9 +3,39 @@ package test
 import (
 	"go/ast"
 	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
+
+// TestEachAttackHasItsTest holds the tests that docs/faults.md names to be there.
+func TestEachAttackHasItsTest(t *testing.T) {
+	there := map[string]bool{}
+	for _, s := range house(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test() {
+				there[f.Name.Name] = true
+			}
+		}
+	}
+	root, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "faults.md"))
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(page), "\n## What was tried")
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(named), 20)
+	for _, m := range named {
+		require.True(t, there[m[1]], "docs/faults.md names %s, and there is no such test", m[1])
+	}
+}
 
 // contracts are methods that the standard library documents: everybody knows
 // what they promise.
