@@ -202,8 +202,8 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 			}
 			return nil, nil
 		},
-		"listProjects": func(ctx context.Context) (any, error) { return c.Projects.List(ctx, client.Page{Limit: 5}) },
-		"getProject":   func(ctx context.Context) (any, error) { return c.Projects.Get(ctx, project) },
+		"listProjects":   func(ctx context.Context) (any, error) { return c.Projects.List(ctx, client.Page{Limit: 5}) },
+		"getProject":     func(ctx context.Context) (any, error) { return c.Projects.Get(ctx, project) },
 		"archiveProject": func(ctx context.Context) (any, error) { return c.Projects.Archive(ctx, id) },
 		"putProjectQuota": func(ctx context.Context) (any, error) {
 			return c.Projects.SetQuota(ctx, project, resource.Quota{Nodes: 5})

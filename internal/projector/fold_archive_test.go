@@ -13,7 +13,9 @@ func archive(event, proj int) policy.ProjectArchived {
 	return policy.ProjectArchived{ID: evt(event), Project: tenant(proj), CreatedBy: "root"}
 }
 
-func restore(event, proj int) policy.ProjectRestored { return policy.ProjectRestored(archive(event, proj)) }
+func restore(event, proj int) policy.ProjectRestored {
+	return policy.ProjectRestored(archive(event, proj))
+}
 
 func TestAnArchivedProjectTakesNoEvent(t *testing.T) {
 	p, j := openFresh(t), &journal{}
