@@ -36,6 +36,7 @@ type agentFlags struct {
 	apply               string
 	maxAge              time.Duration
 	logFormat, logLevel string
+	metrics             string
 }
 
 // agentCommands are a node's agent and what looks after it.
@@ -87,6 +88,8 @@ starting again would not help.`,
 	flags.StringVar(&f.onChange, "on-change", "", "`command` to run after a set was installed")
 	flags.DurationVar(&f.patience, "on-change-timeout", 5*time.Minute, "after which the command is killed, and run again")
 	a.enforceFlags(cmd, &f)
+	flags.StringVar(&f.metrics, "metrics-address", "", "loopback `address` of /metrics and /livez, such as 127.0.0.1:9102 (default: none) (EDICT_METRICS_ADDRESS)")
+	fromEnvironment(cmd, "metrics-address")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	a.addressFlags(cmd)
@@ -121,9 +124,14 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	page, measured, err := f.metricsPage(cmd, log)
+	if err != nil {
+		return err
+	}
+	defer page.close()
 	opts := make([]agent.Options, len(roots))
 	for i, dir := range roots {
-		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Traced: a.applied(f.node), Log: log}
+		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Traced: a.applied(f.node), Metrics: measured, Log: log}
 		if len(roots) > 1 {
 			opts[i].Log = log.With("dir", dir)
 		}
@@ -135,7 +143,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.runAgent(cmd.Context(), opts, enf, log)
+	return a.runAgent(cmd.Context(), opts, enf, page, log)
 }
 
 // id is the node's.
@@ -177,7 +185,7 @@ type enforcer func(context.Context) (running, error)
 
 // runAgent keeps the install roots, and with enf the kernel, of which the first root
 // has the record.
-func (a agentCommands) runAgent(ctx context.Context, opts []agent.Options, enf enforcer, log *slog.Logger) error {
+func (a agentCommands) runAgent(ctx context.Context, opts []agent.Options, enf enforcer, page *agentPage, log *slog.Logger) error {
 	for _, opt := range opts {
 		unlock, err := lockAgent(opt.Dir)
 		if err != nil {
@@ -204,7 +212,7 @@ func (a agentCommands) runAgent(ctx context.Context, opts []agent.Options, enf e
 		log.Warn("systemd could not be notified that the agent is ready", "error", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range parts {
+	for _, p := range append(parts, page) {
 		g.Go(func() error { return p.Run(ctx) })
 	}
 	if err := g.Wait(); err != nil {

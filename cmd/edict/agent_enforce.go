@@ -47,7 +47,7 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 	options := agent.EnforcerOptions{
 		Node: opt.Node, Dir: opt.Dir, Server: opt.Server, Tables: c.Datapath, Kernel: kernels[0], AuditKernel: kernels[1],
 		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
-		MaxAge: f.maxAge, Traced: opt.Traced, Log: opt.Log,
+		MaxAge: f.maxAge, Traced: opt.Traced, Metrics: opt.Metrics, Log: opt.Log,
 	}
 	return func(ctx context.Context) (running, error) { return agent.OpenEnforcer(ctx, options) }, nil
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -34,7 +36,7 @@ func TestSystemdHearsOfAnAgentThatIsReady(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- agentCommands{&app{}}.runAgent(ctx, []agent.Options{{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}}, opened, slog.New(slog.DiscardHandler))
+		done <- agentCommands{&app{}}.runAgent(ctx, []agent.Options{{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}}, opened, &agentPage{}, slog.New(slog.DiscardHandler))
 	}()
 	require.NoError(t, socket.SetReadDeadline(time.Now().Add(30*time.Second)))
 	said := make([]byte, 64)
@@ -44,4 +46,28 @@ func TestSystemdHearsOfAnAgentThatIsReady(t *testing.T) {
 	require.True(t, inForce.Load())
 	cancel()
 	require.NoError(t, <-done)
+}
+
+// What an agent measures is on a page of this machine, for as long as the agent runs.
+func TestAnAgentServesItsMetrics(t *testing.T) {
+	page, measured, err := agentFlags{metrics: "127.0.0.1:0"}.metricsPage(agentCommands{&app{}}.agentCommand(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NotNil(t, measured)
+	address := page.listener.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- page.Run(ctx) }()
+	for path, says := range map[string]string{"/metrics": "\nedict_agent_on_change_failures_total 0\n", "/livez": ""} {
+		res, err := http.Get("http://" + address + path) //nolint:noctx // on loopback
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		require.Contains(t, string(text), says)
+	}
+	cancel()
+	require.NoError(t, <-done)
+	_, err = net.Dial("tcp", address)
+	require.Error(t, err)
 }

@@ -41,6 +41,7 @@ type Options struct {
 	Traced func(traces []string, began time.Time, err error)
 	// Refused hears why a set was refused; nil: only Log does.
 	Refused func(error)
+	Metrics *Metrics // nil: nowhere
 	Log     *slog.Logger
 	FS      FS // nil: the disk
 }
@@ -88,6 +89,9 @@ func Open(opt Options) (*Agent, error) {
 	if opt.FS == nil {
 		opt.FS = tree.Disk{}
 	}
+	if opt.Metrics == nil {
+		opt.Metrics = NewMetrics(nil)
+	}
 	if opt.Retry <= 0 {
 		opt.Retry = time.Second
 	}
@@ -100,7 +104,9 @@ func Open(opt Options) (*Agent, error) {
 	if a.store, err = artifact.OpenStore(opt.FS, a.root.path(tree.AcceptedFile), pin); err != nil {
 		return nil, &ConfigError{err}
 	}
-	return a, a.recover()
+	err = a.recover()
+	opt.Metrics.accepted(opt.Dir, a.store.Version(), false)
+	return a, err
 }
 
 // pin reads the trust pin, without which nothing can be believed.
@@ -228,6 +234,7 @@ func (a *Agent) take(docs []artifact.Document) error {
 	next, err := a.store.Accept(tree.Format, docs)
 	if err != nil {
 		a.opt.Log.Warn("a set was refused; the accepted one stays", "node", a.opt.Node, "version", a.store.Version(), "error", err)
+		a.opt.Metrics.refused()
 		a.opt.Refused(err)
 		return nil
 	}
@@ -247,6 +254,7 @@ func (a *Agent) take(docs []artifact.Document) error {
 		return fmt.Errorf("install version %d: %w", next.Version(), err)
 	}
 	a.store = next
+	a.opt.Metrics.accepted(a.opt.Dir, next.Version(), true)
 	a.opt.Log.Info("a set is installed", "node", a.opt.Node, "version", next.Version())
 	a.wake()
 	return nil

@@ -42,6 +42,7 @@ func (a *Agent) onChange(ctx context.Context) error {
 			pause = a.opt.Retry
 			continue
 		}
+		a.opt.Metrics.changeFailures.Inc()
 		a.opt.Log.Warn("the command on a change failed; it is run again", "node", a.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
 		a.wakeAfter(ctx, pause)
 		pause = min(2*pause, most)

@@ -57,10 +57,11 @@ type EnforcerOptions struct {
 	Every time.Duration
 	// MaxAge is after which time without a word of the plane the rules are stale;
 	// 0 is DefaultMaxAge.
-	MaxAge time.Duration
-	Log    *slog.Logger
-	FS     FS // nil: the disk
-	Now    func() time.Time
+	MaxAge  time.Duration
+	Metrics *Metrics // nil: nowhere
+	Log     *slog.Logger
+	FS      FS // nil: the disk
+	Now     func() time.Time
 	// Looked hears the status after each look at the plane; nil: nobody does.
 	Looked func(Status)
 	// Traced hears of each look that followed changes with traces, which it gets as
@@ -113,6 +114,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Metrics == nil {
+		opt.Metrics = NewMetrics(nil)
+	}
 	if opt.Looked == nil {
 		opt.Looked = func(Status) {}
 	}
@@ -134,6 +138,7 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	text, err := opt.FS.ReadFile(e.root.path(tableFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		opt.Metrics.looked(e.status)
 		return e, nil
 	case err != nil:
 		return nil, &ConfigError{err}
@@ -223,6 +228,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		return
 	}
 	e.traced(causes, began, err)
+	e.opt.Metrics.asked(err)
 	if err == nil {
 		e.status.confirm(e.opt.Now())
 	} else {
@@ -281,6 +287,7 @@ func (e *Enforcer) logChange(causes ...string) {
 	if err := e.keepStatus(); err != nil {
 		log.Warn("the status cannot be written", "error", err)
 	}
+	e.opt.Metrics.looked(now)
 	e.opt.Looked(now)
 }
 

@@ -98,6 +98,7 @@ type bench struct {
 	now    time.Time
 	passed atomic.Int64 // of its life
 	looked chan agent.Status
+	shown  *agent.Metrics
 	deaf   bool // the plane's events cannot be read
 	said   agent.Reports
 
@@ -129,7 +130,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
 		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Now: b.clock,
+		Every:  time.Millisecond, MaxAge: time.Minute, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
