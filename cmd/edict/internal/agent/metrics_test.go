@@ -18,6 +18,9 @@ import (
 // shows holds metrics to be so.
 func shows(t *testing.T, reg *prometheus.Registry, lines string, names ...string) {
 	t.Helper()
+	count, err := testutil.GatherAndCount(reg, names...)
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(lines, "\n")+1, count)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(helped(t, reg, lines)), names...))
 }
 
