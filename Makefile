@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-console ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -118,6 +118,18 @@ S3 := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 test-s3: ## archives in a bucket, on a store that is built into bin/
 	@[ -x bin/versitygw ] || GOBIN=$(CURDIR)/bin $(GO) install $(S3)
 	$(GO) test ./internal/archive -count 1 -v -run 'Bucket|StoreOfOthers'
+
+# A release as it would be, in bin/dist, and nothing published: for linux/amd64, with ALL=1 for every system. Both
+# tools are fetched and built once. .goreleaser.yaml says what there is.
+RELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
+SBOMS    := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
+
+release-check: ## archives, deb, rpm, checksums and SBOMs, looked at by dpkg, rpm and sha256sum; ALL=1: every system
+	@[ -x bin/goreleaser ] || GOBIN=$(CURDIR)/bin $(GO) install $(RELEASER)
+	@[ -x bin/cyclonedx-gomod ] || GOBIN=$(CURDIR)/bin $(GO) install $(SBOMS)
+	@sed '$(if $(ALL),,/in a release alone/d)' .goreleaser.yaml >bin/goreleaser.yaml
+	PATH="$(CURDIR)/bin:$$PATH" goreleaser release -f bin/goreleaser.yaml --snapshot --clean --timeout 60m
+	$(GO) test ./deploy -count 1 -v -run 'Release|Package|RPM|Archive|BuiltOf' -release.dist "$(CURDIR)/bin/dist"
 
 # What is built lies in the repository, so only a change in ui/ needs node and npm.
 ui: ## the console's files, built anew from ui/
