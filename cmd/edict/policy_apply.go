@@ -21,7 +21,7 @@ import (
 
 func (a policyCommands) policyApplyCommand() *cobra.Command {
 	var files []string
-	var strict, warnings bool
+	var strict, warnings, dry bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE...",
 		Short: "Create or revise policies by slug",
@@ -32,10 +32,16 @@ What is likely not meant is a warning; with --strict it is a fault.`,
   edict policy apply -f policies/ -f extra.ndjson
   generate | edict policy apply -f -`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyApply(cmd, files, strict, warnings) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry {
+				return a.policyDryRun(cmd, files)
+			}
+			return a.policyApply(cmd, files, strict, warnings)
+		},
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, as edict policy dry-run does, and write nothing")
 	cmd.Flags().BoolVar(&strict, "strict", false, "send nothing if there is a warning")
 	cmd.Flags().BoolVar(&warnings, "warnings", false, fmt.Sprintf("print every warning, if there are more than %d", maxWarnings))
 	return cmd

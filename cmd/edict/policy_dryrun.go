@@ -28,29 +28,32 @@ func (a policyCommands) policyDryRunCommand() *cobra.Command {
 		Long: `Show what applying files would change: which nodes the policy would match, and which
 rules would be added and removed. Nothing is written. Exit code 1 when rules would change.`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, project, drafts, err := a.planeAndDrafts(cmd, files)
-			if err != nil {
-				return err
-			}
-			all, err := dryRuns(cmd.Context(), c, project, drafts)
-			if err != nil {
-				return err
-			}
-			if err := a.print(all, func(w io.Writer) { writeDryRuns(w, all) }); err != nil {
-				return err
-			}
-			for _, d := range all {
-				if err := differs(d.RuleDiff); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyDryRun(cmd, files) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
 	return cmd
+}
+
+// policyDryRun says what applying files would change.
+func (a policyCommands) policyDryRun(cmd *cobra.Command, files []string) error {
+	c, project, drafts, err := a.planeAndDrafts(cmd, files)
+	if err != nil {
+		return err
+	}
+	all, err := dryRuns(cmd.Context(), c, project, drafts)
+	if err != nil {
+		return err
+	}
+	if err := a.print(all, func(w io.Writer) { writeDryRuns(w, all) }); err != nil {
+		return err
+	}
+	for _, d := range all {
+		if err := differs(d.RuleDiff); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) ([]dryRun, error) {
