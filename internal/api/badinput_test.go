@@ -194,15 +194,16 @@ func TestBadInputGetsAProblemAndNothingElse(t *testing.T) {
 }
 
 // refuses sends each bad request and wants its problem, and that the plane is
-// afterwards as it was: nothing in the log, the same facts, and answers to good
-// requests as before.
+// afterwards as it was: nothing in the log after each, and after some of them the same
+// facts, and answers to good requests as before.
 func (p *plane) refuses(t *testing.T, table []badInput) {
 	t.Helper()
 	good := func() string {
 		return string(p.do("GET", "/v1/status?digest=true", "").body)
 	}
+	const some = 50 // reading all facts takes longer than a request
 	written, before := p.log.Len(), good()
-	for _, row := range table {
+	for i, row := range table {
 		t.Run(row.name, func(t *testing.T) {
 			a := serve(t, p.Handler, row.method, row.path, row.body, row.header...)
 			require.Equal(t, row.status, a.StatusCode, "%s", a.body)
@@ -216,7 +217,9 @@ func (p *plane) refuses(t *testing.T, table []badInput) {
 				require.NotEmpty(t, a.Header.Get("Allow"))
 			}
 			require.Equal(t, written, p.log.Len(), "nothing is written")
-			require.Equal(t, before, good(), "nothing is disturbed")
+			if (i+1)%some == 0 || i == len(table)-1 {
+				require.Equal(t, before, good(), "nothing is disturbed by this one or those before it")
+			}
 		})
 	}
 }

@@ -103,7 +103,7 @@ func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
 		}
 	}
 	nodes = nodes[:min(len(nodes), 4)]
-	const every = 9
+	const every = 15
 	then := newPlane(t)
 	type asked struct{ node, path string }
 	want := map[uint64]map[asked]string{}
