@@ -5,7 +5,9 @@ package test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,7 +149,35 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 	require.Greater(t, small.status("").Applied, last)
 	small.do("PUT", "/v1/projects/"+defaultProject+"/nodes/web-2", nodeBody, 201)
 	t.Logf("the most it held: %s", peak(procs))
+	if *long {
+		small.readsAll(last)
+	}
 	small.terminate()
+}
+
+// readsAll has the commands that read a whole log do so beside the worker, in its memory,
+// and the worker compact it.
+func (p *process) readsAll(last uint64) {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	for _, args := range [][]string{
+		{"replay"},
+		{"log", "verify"},
+		{"log", "export", "--to", filepath.Join(dir, "archive")},
+		{"log", "verify", "--archive", filepath.Join(dir, "archive")},
+		{"replay", "--from-archive", filepath.Join(dir, "archive")},
+		{"backup", "--to", filepath.Join(dir, "backup")},
+		{"log", "compact", "--keep", strconv.FormatUint(last, 10), "--archive", filepath.Join(dir, "archive")},
+	} {
+		if !slices.Contains(args, "--from-archive") {
+			args = append(args, "--nats", p.nats)
+		}
+		cmd := exec.CommandContext(p.t.Context(), p.bin, args...)
+		cmd.Env = append(os.Environ(), append(p.env, "EDICT_SERVER=http://"+p.http)...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(p.t, err, "edict %v: %s", args, out)
+		p.t.Logf("edict %v is done", args)
+	}
 }
 
 func peak(procs string) string {
