@@ -24,6 +24,7 @@ type rete struct {
 type artifactSet struct {
 	beside  string // the rete, of one beside the first; empty: the first
 	rete    *rete  // nil while there are no parts
+	was     string // of the first while there are no parts, the rete of those that it had
 	version uint64 // the highest released
 	seq     uint64 // of the event that gave the present parts
 	time    int64  // unix ns, the log's
@@ -86,7 +87,10 @@ func (f artifactFold) pin(proj *project, t *rete, ev policy.ArtifactReleased, r 
 // applyRelease gives a node its new set, and records what that changes.
 func (f artifactFold) applyRelease(n *node, s *artifactSet, t *rete, event uuid.UUID, r *released) {
 	if s.rete == nil {
-		s.rete = t
+		if s.was != "" && s.was != t.name {
+			f.leaveBehind(n, s)
+		}
+		s.rete, s.was = t, ""
 		t.nodes++
 	}
 	old := s.parts
@@ -102,6 +106,17 @@ func (f artifactFold) applyRelease(n *node, s *artifactSet, t *rete, event uuid.
 	f.set(f.key, f.value)
 	f.recordDifference(n, s, old)
 	f.remember(n, s, event)
+}
+
+// leaveBehind remembers up to which version a node had the rete of its first set, which is
+// another one's from now on: no lower version of it is newer.
+func (f artifactFold) leaveBehind(n *node, s *artifactSet) {
+	if _, there := n.besideOf(s.was); there {
+		return
+	}
+	left := n.newSet(s.was)
+	left.version = s.version
+	f.store(n, left)
 }
 
 func (f artifactFold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *policy.DecodeError) Verdict {
@@ -135,7 +150,9 @@ func (f artifactFold) artifactWithdrawn(ev policy.ArtifactWithdrawn, fault *poli
 // its last: who lost every key withdraws everything, and pins anew.
 func (f artifactFold) detachTrust(s *artifactSet) {
 	t := s.rete
-	s.rete = nil
+	if s.rete = nil; s.beside == "" {
+		s.was = t.name
+	}
 	if t.nodes--; t.nodes > 0 {
 		return
 	}

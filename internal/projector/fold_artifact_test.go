@@ -481,6 +481,9 @@ func (o *releaseOracle) judge(d drawnRelease) string {
 	if !slices.Contains(signers, d.signer) || !slices.Contains(d.trust, d.signer) {
 		return CodeSignerNotTrusted // of the agent's artifact, or of the vertices
 	}
+	if first := n.sets[0]; s == first && first.rete != "" && first.rete != rete && !slices.ContainsFunc(n.sets[1:], func(x *releaseSet) bool { return x.rete == first.rete }) {
+		n.sets = append(n.sets, &releaseSet{beside: true, rete: first.rete, version: first.version})
+	}
 	s.rete, s.version, s.docs = rete, d.version, docs
 	accept(s)
 	if d.version >= o.from[rete] {
@@ -621,6 +624,31 @@ func documentsOf(t require.TestingT, p *Projector, node string, registered bool)
 
 // A withdrawal of what the node does not have leaves its sets what they are, and is
 // known when it is met again.
+// A rete whose artifacts were all withdrawn, and in whose place another one came, does not
+// come back with a version that the node had.
+func TestAReteThatWasReplacedComesBackWithANewerVersionAlone(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	two := spiffe("two", "k1")
+	first := func(event int, version uint64) policy.Event {
+		return naming(pinning(release(event, 1, "n", version, one("k1"), []string{one("k1")}), one("k1")), "one")
+	}
+	for _, s := range []struct {
+		what string
+		e    policy.Event
+		want string
+	}{
+		{"a rete", pinning(release(1, 1, "n", 10, one("k1"), []string{one("k1")}), one("k1")), "applied"},
+		{"all of it goes", withdraw(2, 1, "n", "agent", "agent"), "applied"},
+		{"another one in its place", pinning(release(3, 1, "n", 11, two, []string{two}), two), "applied"},
+		{"the first, at a version that the node had", first(4, 10), CodeVersionNotNewer},
+		{"and at a lower one", first(5, 3), CodeVersionNotNewer},
+		{"and at a newer one", first(6, 12), "applied"},
+	} {
+		require.Equal(t, s.want, verdict(t, p, j.add(s.e)), s.what)
+	}
+	requireEqualToARebuild(t, p, j.msgs)
+}
+
 func TestAWithdrawalFromAReteThatTheNodeNeverHadLeavesTheOthers(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	k1, k2 := one("k1"), spiffe("two", "k1")

@@ -20,7 +20,8 @@ import (
 // one place for the ids of applied events; version 9 has nodes of several retes; version
 // 10 has rollouts; version 11 keeps the former ones; version 12 knows the last events
 // of a node in its record, and has no memberships: they follow from the facts; version 13
-// has quotas of projects; version 14 has archived ones.
+// has quotas of projects; version 14 has archived
+// ones, and knows of which rete the artifacts were that a node has no more.
 const SchemaVersion = 14
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.

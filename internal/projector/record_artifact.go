@@ -22,6 +22,9 @@ func (s *artifactSet) append(b []byte) []byte {
 		b = append(appendText(appendText(b, p.kind), p.name), p.fingerprint[:]...)
 		b = binary.BigEndian.AppendUint16(p.since.append(b), uint16(p.place))
 	}
+	if s.was != "" {
+		b = appendText(b, s.was)
+	}
 	return b
 }
 
@@ -34,6 +37,9 @@ func readArtifacts(b []byte) (s artifactSet, reteName string, err error) {
 		p := heldPart{artifactPart: artifactPart{r.text(), r.text(), compiler.Fingerprint(r.hash())}, since: r.moment()}
 		p.place = int(binary.BigEndian.Uint16(r.take(2)))
 		s.parts = append(s.parts, p)
+	}
+	if r.err == nil && len(r.b) > 0 {
+		s.was = r.text()
 	}
 	return s, reteName, r.err
 }
