@@ -41,3 +41,20 @@ type NodeGroup struct {
 	Value *string `json:"value" doc:"The value; null for the nodes without the label."`
 	ByState
 }
+
+// PastCounts are the nodes that there were at a moment of the past, by the value of a label
+// where that was asked for. What they reported is not in the log.
+type PastCounts struct {
+	Seq    uint64      `json:"seq" doc:"The moment."`
+	Nodes  int         `json:"nodes" doc:"How many there were."`
+	By     string      `json:"by,omitempty" doc:"As in NodeCounts."`
+	Values *int        `json:"values,omitempty" doc:"Likewise."`
+	Groups []PastGroup `json:"groups,omitempty" doc:"The largest first."`
+}
+
+// PastGroup are the nodes that had one value of a label. Value is nil for those that did not
+// have the label.
+type PastGroup struct {
+	Value *string `json:"value" doc:"As in NodeGroup."`
+	Nodes int     `json:"nodes" doc:"How many there were."`
+}

@@ -72,8 +72,8 @@ func (h *convergenceHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternRollout, ID: "getRollout", Tag: "policies", Needs: access.ReadPolicy,
 			Summary: "Say how many nodes have applied a policy's head, or let go of a policy, and who lags",
-			Params:  []Param{laggingParam},
-			Answers: jsonAnswer(http.StatusOK, resource.Rollout{}), Problems: readProblems(CodePolicyNotFound, CodeStarting, CodeTooManyAtOnce),
+			Params:  []Param{laggingParam, ifNoneMatchParam},
+			Answers: cachedAnswer(resource.Rollout{}, "ETag"), Problems: readProblems(CodePolicyNotFound, CodeStarting, CodeTooManyAtOnce),
 			serve: h.rollout,
 		},
 	}
@@ -217,7 +217,7 @@ func (h *convergenceHandlers) rollout(c *call) error {
 	if audit {
 		out.Audited = showAudited(r.Audited)
 	}
-	return c.json(http.StatusOK, out)
+	return tagged(c, out)
 }
 
 func showArrivals(all []convergence.Arrival) (out []resource.Arrival) {

@@ -105,12 +105,33 @@ func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	for _, a := range r.Answers {
 		d.answer(op, a)
 	}
+	if same, is := op.Responses[notModified]; is {
+		op.Responses[notModified] = d.shared.Response("NotModified", same)
+	}
 	d.faults(s, op)
 	return op
 }
 
-// eitherOf is the body of a stream whose parts are of one of these types.
+const notModified = "304"
+
+// eitherOf is a body, or a part of a stream, that is of one of these types.
 type eitherOf []any
+
+// either is the schema of a body: of one type, or of one of several.
+func (d *describer) either(body any) *schema {
+	several, is := body.(eitherOf)
+	switch {
+	case !is:
+		return d.types.Of(body)
+	case len(several) == 1:
+		return d.types.Of(several[0])
+	}
+	s := &schema{}
+	for _, each := range several {
+		s.OneOf = append(s.OneOf, d.types.Of(each))
+	}
+	return s
+}
 
 // media describes a body of one type. A sequence is a text whose parts have the
 // schema.
@@ -118,21 +139,14 @@ func (d *describer) media(mediaType string, body any) openapi.Media {
 	text := &schema{Type: "string"}
 	switch mediaType {
 	case mediaJSON:
-		return openapi.Media{Schema: d.types.Of(body)}
+		return openapi.Media{Schema: d.either(body)}
 	case mediaNDJSON:
 		text.Description = "A JSON object a line, of at most 64 KiB, and of a release twice the plane's largest message."
 		text.ContentMediaType, text.ContentSchema = mediaJSON, d.types.Of(body)
 		return openapi.Media{Schema: text}
 	case mediaSSE:
 		text.Description = "Server-sent events. Their data is as contentSchema has it, Last-Event-ID resumes after their id."
-		item := &schema{}
-		for _, each := range body.(eitherOf) {
-			item.OneOf = append(item.OneOf, d.types.Of(each))
-		}
-		if len(item.OneOf) == 1 {
-			item = item.OneOf[0]
-		}
-		text.ContentMediaType, text.ContentSchema = mediaJSON, item
+		text.ContentMediaType, text.ContentSchema = mediaJSON, d.either(body)
 		return openapi.Media{Schema: text}
 	}
 	return openapi.Media{Schema: text}

@@ -160,7 +160,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 		history: d.History, live: u.reads, seqAt: d.SeqAt, event: d.Event, base: d.Model.Base, clock: d.Clock, quiet: NewMetrics(nil),
 		deltas: h.tables.deltas,
 	}
-	h.states.past, h.tables.past = h.past, h.past
+	h.states.past, h.tables.past, h.policies.past, h.reports.past = h.past, h.past, h.past, h.past
 	h.convergence = &convergenceHandlers{
 		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},

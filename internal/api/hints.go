@@ -17,17 +17,16 @@ func says(text string) hint { return hint{Schema: schema{Description: text}} }
 var (
 	fingerprint = hint{Schema: schema{
 		Description: "SHA-256 of the compiled rules, in base64; of no rules, of [].",
-		Pattern:     "^[A-Za-z0-9+/]{43}=$", MinLength: openapi.N(44), MaxLength: openapi.N(44),
-		Examples: []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="},
+		Pattern:     "^[A-Za-z0-9+/]{43}=$",
+		Examples:    []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="},
 	}}
 	nodeID = schema{
 		Description: "A node's id, a DNS label.",
-		Pattern:     "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxNodeID),
-		Examples: []any{"web-1"},
+		Pattern:     "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", Examples: []any{"web-1"}, // which says how long it is, too
 	}
 	slug = schema{
 		Description: "A name for people and files, unique among the live policies of a project.",
-		Pattern:     "^[a-z][a-z0-9-]*$", MinLength: openapi.N(1), MaxLength: openapi.N(policy.MaxSlug), Examples: []any{"web"},
+		Pattern:     "^[a-z][a-z0-9-]*$", MaxLength: openapi.N(policy.MaxSlug), Examples: []any{"web"},
 	}
 	displayName = schema{Description: "A name for people.", MaxLength: openapi.N(policy.MaxDisplayName)}
 	rules       = schema{

@@ -27,6 +27,8 @@ func nodeHints() map[string]hint {
 		"NodeReport.outcome":      {Schema: schema{Enum: openapi.OneOfTexts(policy.Outcomes...)}},
 		"NodeCounts":              says("Nodes by where they stand."),
 		"NodeGroup":               says("The nodes that have one value of a label."),
+		"PastCounts":              says("The nodes that there were. Where they stood is not in the log."),
+		"PastGroup":               says("Those of one value of the label."),
 		"NodeDiff":                says("What became of a node between two moments of the log. Rulesets that both have alike are left out."),
 		"NodeDiff.node_id":        {Schema: nodeID},
 		"NodeAt":                  says("A node at one moment."),

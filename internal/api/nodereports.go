@@ -24,6 +24,7 @@ type nodeReports struct {
 	model       views
 	convergence Convergence
 	clock       func() time.Time
+	past        *pastHandlers
 }
 
 const (
@@ -36,21 +37,21 @@ var (
 		Name: "state", In: "query", Summary: "Only nodes that stand so with what is asked of them: applied, lagging, refused or silent, or several of these behind commas.",
 		Schema: &openapi.Schema{Type: "string", Pattern: "^(applied|lagging|refused|silent)(,(applied|lagging|refused|silent))*$"},
 	}
-	labelParam = queryText("label_selector", "Only nodes whose labels satisfy this expression.")
+	labelParam = queryText("label_selector", "Only nodes that this side of a selector matches, such as role=web,!retired.")
 )
 
 func (h *nodeReports) routes() []Route {
 	summary := Route{
 		Method: http.MethodGet, Tag: "nodes", Summary: "Count the nodes of the plane by where they stand, and by the value of a label",
 		Params: []Param{
-			queryText("by", "The key of the label by whose value to count as well."), labelParam,
+			queryText("by", "The key of the label by whose value to count as well."), labelParam, atParam,
 			{
-				Name: "limit", In: "query", Summary: "Groups to list, those with the most nodes first that have not applied what they must; more than 1000 are 1000.",
+				Name: "limit", In: "query", Summary: "Groups to list; more than 1000 are 1000.",
 				Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultGroups},
 			},
 		},
-		Answers:  jsonAnswer(http.StatusOK, resource.NodeCounts{}),
-		Problems: []string{policy.CodeSelectorSyntax, policy.CodeInvalidLabelKey, CodeStarting}, serve: h.summary,
+		Answers:  jsonAnswer(http.StatusOK, eitherOf{resource.NodeCounts{}, resource.PastCounts{}}),
+		Problems: pastProblems(policy.CodeSelectorSyntax, policy.CodeInvalidLabelKey, CodeStarting), serve: h.summaryAt,
 	}
 	plane, project := summary, summary
 	plane.Pattern, plane.ID, plane.Needs = "/v1/nodes:summary", "countNodes", access.ReadPlane
@@ -225,13 +226,9 @@ func (h *nodeReports) summary(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.limitOf(defaultGroups, maxGroups)
+	key, limit, err := groupsOf(c)
 	if err != nil {
 		return err
-	}
-	key := c.r.URL.Query().Get("by")
-	if _, err := policy.NewLabels(map[string]string{key: ""}, ""); key != "" && err != nil {
-		return broken(http.StatusUnprocessableEntity, policy.CodeInvalidLabelKey, "/by", "%.80q is no key of a label", key)
 	}
 	census, err := h.census(c.r.Context())
 	if err != nil {
@@ -247,6 +244,18 @@ func (h *nodeReports) summary(c *call) error {
 		}
 	}
 	return c.json(http.StatusOK, out)
+}
+
+// groupsOf reads by which label to count, if by any, and how many groups to list.
+func groupsOf(c *call) (key string, limit int, err error) {
+	if limit, err = c.limitOf(defaultGroups, maxGroups); err != nil {
+		return "", 0, err
+	}
+	key = c.r.URL.Query().Get("by")
+	if _, err := policy.NewLabels(map[string]string{key: ""}, ""); key != "" && err != nil {
+		return "", 0, broken(http.StatusUnprocessableEntity, policy.CodeInvalidLabelKey, "/by", "%.80q is no key of a label", key)
+	}
+	return key, limit, nil
 }
 
 func showCounts(n convergence.Counts) resource.ByState {

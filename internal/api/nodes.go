@@ -41,7 +41,7 @@ func (h *nodeHandlers) readRoutes() []Route {
 			Summary: "List a project's nodes by id",
 			Params: []Param{
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose ids begin so. It goes without state."),
-				queryText("label_selector", "One side of a selector, such as role=web,!retired."), stateParam, report,
+				labelParam, stateParam, report,
 			},
 			Answers:  cachedAnswer(resource.Page[resource.Node]{}, "ETag"),
 			Problems: []string{CodeBadCursor, CodeBadParameter, policy.CodeSelectorSyntax, CodeStarting},

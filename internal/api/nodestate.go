@@ -46,7 +46,7 @@ func (h *stateHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternState, ID: "getNodeState", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read a node's whole desired state",
-			Params:   []Param{minSeqParam, atParam, headerTag("If-None-Match", "An ETag; equal state is 304.")},
+			Params:   []Param{minSeqParam, atParam, ifNoneMatchParam},
 			Answers:  cachedAnswer(resource.NodeState{}, HeaderEventID, HeaderLogSeq, "ETag"),
 			Problems: pastProblems(slices.Clip(lags)...), serve: h.stateAt,
 		},

@@ -48,8 +48,13 @@ func pastProblems(more ...string) []string {
 	return append(more, CodeBadParameter, CodeLogUnavailable, CodeLogCompacted, CodeTooManyAtOnce)
 }
 
-// or has then answer a request about a moment of the past, and now all others.
+// or has then answer a request about a node at a moment of the past, and now all others.
 func (h *pastHandlers) or(c *call, now func(*call) error, then func(pastNode) func(*call) error) error {
+	return h.orMoment(c, now, func(m *snapshot.Moment) func(*call) error { return then(h.node(m)) })
+}
+
+// orMoment has then answer a request about a moment of the past, and now all others.
+func (h *pastHandlers) orMoment(c *call, now func(*call) error, then func(*snapshot.Moment) func(*call) error) error {
 	q := c.r.URL.Query()
 	if !q.Has(atParam.Name) {
 		return now(c)
@@ -61,7 +66,7 @@ func (h *pastHandlers) or(c *call, now func(*call) error, then func(pastNode) fu
 	if err != nil {
 		return err
 	}
-	return h.at(c, seq, func(m *snapshot.Moment) error { return then(h.node(m))(c) })
+	return h.at(c, seq, func(m *snapshot.Moment) error { return then(m)(c) })
 }
 
 // stateAt is state, of the moment that is asked for.
@@ -79,6 +84,20 @@ func (h *tableHandlers) datapathAt(c *call) error {
 
 func (h *tableHandlers) explainAt(c *call) error {
 	return h.past.or(c, h.explain, func(n pastNode) func(*call) error { return n.explain })
+}
+
+// getAt is get, of the moment that is asked for.
+func (h *policyHandlers) getAt(c *call) error {
+	return h.past.orMoment(c, h.get, func(m *snapshot.Moment) func(*call) error {
+		return (&policyHandlers{model: m.Store, reads: h.past.readsOf(m)}).get
+	})
+}
+
+// summaryAt is summary, of the moment that is asked for.
+func (h *nodeReports) summaryAt(c *call) error {
+	return h.past.orMoment(c, h.summary, func(m *snapshot.Moment) func(*call) error {
+		return (&fleetThen{seq: m.Seq, model: m.Store}).summary
+	})
 }
 
 // moment reads the log sequence that a parameter names.
@@ -148,11 +167,16 @@ func pastFault(ctx context.Context, err error) error {
 
 // node makes the handlers over a read model of the past.
 func (h *pastHandlers) node(m *snapshot.Moment) pastNode {
-	then := &reads{log: endsAt(m.Seq), model: m.Store, gate: h.live.gate, metrics: h.quiet, patience: time.Second}
+	then := h.readsOf(m)
 	return pastNode{
 		&stateHandlers{reads: then, relay: sentUpTo(policy.EndOf(h.base(), m.Seq)), states: nodeStates{m.Composer, m.Blocks}, pulled: new(lastPulled)},
 		&tableHandlers{reads: then, tables: m.Tables, model: m.Store, deltas: h.deltas},
 	}
+}
+
+// readsOf reads a model of the past.
+func (h *pastHandlers) readsOf(m *snapshot.Moment) *reads {
+	return &reads{log: endsAt(m.Seq), model: m.Store, gate: h.live.gate, metrics: h.quiet, patience: time.Second}
 }
 
 // endsAt is a log that ended at a sequence.

@@ -95,11 +95,14 @@ func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
 	seed := rand.Uint64()
 	g := gen.New(seed)
 	var msgs []streams.Message
-	var nodes []string
+	var nodes, made []string
 	for _, e := range gen.NewScribe(project, seed).WriteAll(g.WithRollouts(g.History(g.World(6, 6), 60))) {
 		msgs = append(msgs, streams.Message{Subject: e.Subject, Body: e.Body})
-		if s, ok := wire.ParseSubject(e.Subject); ok && s.Family == policy.FamilyNode && !slices.Contains(nodes, s.ID) {
+		switch s, ok := wire.ParseSubject(e.Subject); {
+		case ok && s.Family == policy.FamilyNode && !slices.Contains(nodes, s.ID):
 			nodes = append(nodes, s.ID)
+		case ok && s.Family == policy.FamilyPolicy && !slices.Contains(made, s.ID):
+			made = append(made, s.ID)
 		}
 	}
 	nodes = nodes[:min(len(nodes), 4)]
@@ -118,6 +121,11 @@ func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
 		}
 		then.relay.set(policy.EndOf(0, seq), nil)
 		want[seq], rows[seq] = map[asked]string{}, map[string]string{}
+		for _, id := range made[:min(len(made), 4)] {
+			path := policies + "/" + id
+			want[seq][asked{id, path}] = said(then.do("GET", path, "", "X-Correlation-Id: one"))
+		}
+		then.counted(p, seq)
 		for _, id := range nodes {
 			for _, path := range questions(id, nodes[0]) {
 				a := then.do("GET", path, "", "X-Correlation-Id: one")

@@ -32,6 +32,7 @@ type policyHandlers struct {
 	admission *draftAdmission
 	previews  *previewHandlers
 	clock     func() time.Time
+	past      *pastHandlers
 }
 
 func (h *policyHandlers) routes() []Route {
@@ -60,16 +61,16 @@ func (h *policyHandlers) readRoutes() []Route {
 			Summary: "List a project's policies by id, without their heads",
 			Params: []Param{
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
-				queryText("slug", "Only this one, with its head."),
+				queryText("slug", "Only this one, with its head."), queryText("rule", "Only those one of whose rules has all these words, with their heads."),
 			},
 			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
 			serve: h.list,
 		},
 		{
 			Method: http.MethodGet, Pattern: patternPolicy, ID: "getPolicy", Tag: "policies", Needs: access.ReadPolicy,
-			Summary: "Read a policy and its head revision",
-			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag"), Problems: readProblems(CodePolicyNotFound),
-			serve: h.get,
+			Summary: "Read a policy and its head revision", Params: []Param{atParam},
+			Answers: jsonAnswer(http.StatusOK, resource.Policy{}, "ETag"), Problems: pastProblems(readProblems(CodePolicyNotFound)...),
+			serve: h.getAt,
 		},
 	}
 }
@@ -131,6 +132,9 @@ func (h *policyHandlers) list(c *call) error {
 	prefix := c.r.URL.Query().Get("prefix")
 	wanted := func(p policy.Policy) bool {
 		return strings.HasPrefix(p.Slug, prefix) && (c.who == nil || c.who.MayRead(project, p.ID))
+	}
+	if words := strings.Fields(strings.ToLower(c.r.URL.Query().Get("rule"))); len(words) > 0 {
+		return h.withRule(c, wanted, words, project, after, limit)
 	}
 	items, err := h.visible(c.r.Context(), wanted, project, after, limit+1)
 	if err != nil {

@@ -51,7 +51,7 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternDatapath, ID: "getNodeDatapath", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Read the table that a node looks flows up in",
-			Params:   []Param{minSeqParam, atParam, headerTag("If-None-Match", "An ETag; an equal table is 304."), heldParam, modeParam},
+			Params:   []Param{minSeqParam, atParam, ifNoneMatchParam, heldParam, modeParam},
 			Answers:  append(cachedAnswer(resource.Datapath{}, "ETag", HeaderLogSeq), Answer{Status: http.StatusNoContent}),
 			Problems: pastProblems(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode)...), serve: h.datapathAt,
 		},

@@ -15,6 +15,7 @@ func TestAListThatIsThereAlreadyIs304(t *testing.T) {
 	lists := []string{
 		"/v1/projects/" + project + "/nodes", "/v1/projects/" + project + "/nodes?report=true", "/v1/nodes?state=silent", "/v1/projects/" + project + "/policies",
 		made.Header.Get("Location") + "/revisions", "/v1/nodes/n1/rulesets", "/v1/nodes/n1/policies",
+		made.Header.Get("Location") + "/rollout",
 	}
 	tags := map[string]string{}
 	for _, path := range lists {

@@ -57,6 +57,10 @@ async function keys(page) {
   await there(page, "[role=option]:has-text('shop-app-to-db')", "what the search finds");
   await page.keyboard.press("Enter");
   await there(page, "h1:has-text('shop-app-to-db')", "what was found");
+  await page.keyboard.press("/");
+  await page.keyboard.type("tcp 5432 from");
+  await there(page, "[role=option]:has-text('rule'):has-text('shop-app-to-db')", "a rule, by its words");
+  await page.keyboard.press("Escape");
   page.mayFail = false;
   const begins = given.node.slice(0, -2);
   const found = (await ask(`${project}/nodes?prefix=${begins}&limit=1`)).items[0].id;

@@ -24,6 +24,18 @@ async function policies(page) {
   same(await rows(page), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
 }
 
+// How this and earlier changes arrived: a row and a curve each, the last first, and each curve ends where all that are known had it.
+async function arrivals(page, all) {
+  measured.arrivals = Math.max(measured.arrivals ?? 0, all.length);
+  if (all.length === 0) return want((await page.$$(".curves")).length === 0, "curves of nothing");
+  await there(page, ".curves path.curve", "curves of arrival");
+  const table = "table:has(caption:text-is('How changes arrived'))";
+  same(await page.$$eval(`${table} tbody tr`, (rows) => rows.map((r) => [2, 3].map((i) => Number(r.cells[i].innerText.replaceAll(",", ""))))), all.map((a) => [a.log_seq, a.nodes]), "how changes arrived");
+  same(await page.$$eval(`${table} tbody code`, (of) => of.map((c) => c.innerText)), all.filter((a) => a.revision_id).map((a) => a.revision_id.slice(0, 8)), "which changes arrived");
+  const drawn = await page.$$eval(".curves path.curve", (of) => of.map((c) => [c.getAttribute("class"), (c.getAttribute("d").match(/V/g) ?? []).length]).reverse());
+  same(drawn, all.map((a, i) => [`curve curve-${i}`, a.curve.length]), "points of the curves");
+}
+
 /** One cell of each row of a long table, whose rows are there while they are near what is seen. */
 export async function rows(page, cell = 0) {
   const found = new Map();
@@ -50,6 +62,7 @@ async function policy(page) {
   same((await page.innerText(".counts .figure")).match(/[\d,]+/g).map(digits), [rollout.applied, rollout.desired], "its arrival");
   same(await page.$$eval("ol.rules > li", (all) => all.length), p.head.rules.length, "its rules");
   same(await page.$$eval(".history > li", (all) => all.length), revisions.items.length, "its history");
+  await arrivals(page, rollout.arrivals ?? []);
   await page.click(".history > li >> nth=0 >> summary");
   await there(page, ".history .diff .added", "the difference of its head");
 }
@@ -85,10 +98,20 @@ async function time(page) {
   const { items } = await ask(`/v1/audit?after=5&limit=20`);
   await open(page, `time?from=5&to=25`, ".events > li");
   same(await page.$$eval(".events .seq", (all) => all.map((e) => Number(e.innerText))), items.map((e) => e.seq), "events between two moments");
-  const revisions = (await ask(`${project}/policies/${given.policy}/revisions`)).items;
-  await open(page, `time?from=30&policy=${given.policy}`, ".side ol.rules");
-  same(await page.$$eval(".side code", (all) => all.map((e) => e.innerText)), [revisions.at(-1).id.slice(0, 8), revisions[0].id.slice(0, 8)], "the policy as it was");
   const last = (await ask("/v1/status")).head;
+  await open(page, `time?from=60&to=${last}&by=env`, "table:has-text('all nodes')");
+  const then = [await ask("/v1/nodes:summary?at=60&by=env"), await ask(`/v1/nodes:summary?at=${last}&by=env`)];
+  want(then[0].nodes < then[1].nodes, "nodes that came since");
+  const fleet = await page.$$eval("table:has-text('all nodes') tbody tr", (all) => all.map((r) => [r.cells[0].innerText, ...[1, 2].map((i) => Number(r.cells[i].innerText.replace(/\D/g, "")))]));
+  same(fleet[0], ["all nodes", then[0].nodes, then[1].nodes], "the fleet at two moments");
+  const now = await ask("/v1/nodes:summary?by=env");
+  same(fleet.filter((r) => now.groups.some((g) => (g.value ?? "without") === r[0])).map((r) => [r[0], r[2]]).sort(), now.groups.map((g) => [g.value ?? "without", g.nodes]).sort(), "the fleet by env, as it is now");
+  const policyEvents = (await ask(`/v1/audit?limit=1000`)).items.filter((e) => e.policy_id === given.policy && e.seq > 30 && e.seq <= last);
+  const heads = await Promise.all([30, last].map((seq) => ask(`${project}/policies/${given.policy}?at=${seq}`)));
+  await open(page, `time?from=30&policy=${given.policy}`, ".side ol.rules");
+  await there(page, ".events");
+  same(await page.$$eval(".side code", (all) => all.map((e) => e.innerText)), heads.map((p) => p.head.id.slice(0, 8)), "the policy as it was");
+  same(await page.$$eval(".side .seq", (all) => all.map((e) => Number(e.innerText.replaceAll(",", "")))), policyEvents.slice(-1).map((e) => e.seq), "the event that changed it");
   const became = await ask(`/v1/nodes/${given.node}/diff?from=5&to=${last}`);
   want(became.rows.length > 0, "rulesets that differ");
   await open(page, `time?from=5&to=${last}&node=${given.node}`, "table:has-text('By the event')");

@@ -1114,6 +1114,21 @@ export interface components {
             /** Format: uint64 */
             dropped: number;
         };
+        PastCounts: {
+            /** Format: uint64 */
+            seq: number;
+            /** Format: int64 */
+            nodes: number;
+            by?: string;
+            /** Format: int64 */
+            values?: number;
+            groups?: components["schemas"]["PastGroup"][];
+        };
+        PastGroup: {
+            value: string | null;
+            /** Format: int64 */
+            nodes: number;
+        };
         PlacedRule: {
             /** Format: uuid */
             policy: string;
@@ -1462,9 +1477,7 @@ export interface components {
         FromRevision: string;
         IdempotencyKey: string;
         IfNoneMatch: string;
-        IfNoneMatch2: string;
         LabelSelector: string;
-        LabelSelector2: string;
         LastEventID3: string;
         Limit: number;
         Limit2: number;
@@ -1488,6 +1501,7 @@ export interface components {
         Protocol: "tcp" | "udp" | "sctp" | "icmp";
         Report: boolean;
         Revision: string;
+        Rule: string;
         ServiceType: string;
         Since2: string;
         Since3: string;
@@ -1811,7 +1825,7 @@ export interface operations {
                 at?: components["parameters"]["At"];
             };
             header?: {
-                "If-None-Match"?: components["parameters"]["IfNoneMatch2"];
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
@@ -1835,7 +1849,7 @@ export interface operations {
         parameters: {
             query?: {
                 state?: components["parameters"]["State"];
-                label_selector?: components["parameters"]["LabelSelector2"];
+                label_selector?: components["parameters"]["LabelSelector"];
                 limit?: components["parameters"]["Limit"];
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -1862,7 +1876,8 @@ export interface operations {
         parameters: {
             query?: {
                 by?: components["parameters"]["By"];
-                label_selector?: components["parameters"]["LabelSelector2"];
+                label_selector?: components["parameters"]["LabelSelector"];
+                at?: components["parameters"]["At"];
                 limit?: components["parameters"]["Limit2"];
             };
             header?: {
@@ -1878,7 +1893,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NodeCounts"];
+                    "application/json": components["schemas"]["NodeCounts"] | components["schemas"]["PastCounts"];
                 };
             };
         };
@@ -1944,7 +1959,8 @@ export interface operations {
         parameters: {
             query?: {
                 by?: components["parameters"]["By"];
-                label_selector?: components["parameters"]["LabelSelector2"];
+                label_selector?: components["parameters"]["LabelSelector"];
+                at?: components["parameters"]["At"];
                 limit?: components["parameters"]["Limit2"];
             };
             header?: {
@@ -1962,7 +1978,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NodeCounts"];
+                    "application/json": components["schemas"]["NodeCounts"] | components["schemas"]["PastCounts"];
                 };
             };
         };
@@ -2142,6 +2158,7 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 prefix?: components["parameters"]["Prefix"];
                 slug?: components["parameters"]["Slug"];
+                rule?: components["parameters"]["Rule"];
             };
             header?: {
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -2166,7 +2183,9 @@ export interface operations {
     };
     getPolicy: {
         parameters: {
-            query?: never;
+            query?: {
+                at?: components["parameters"]["At"];
+            };
             header?: {
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
@@ -2254,6 +2273,7 @@ export interface operations {
                 limit?: components["parameters"]["Limit3"];
             };
             header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {

@@ -39,7 +39,7 @@ export function listenToKeys(): void {
 }
 
 const list: [string, string][] = [
-  ["/", "Search policies and nodes"],
+  ["/", "Search policies, rules and nodes"],
   ["j  k", "Next and previous row"],
   ["Enter", "Open the row"],
   ["c", "Copy the view as a command"],

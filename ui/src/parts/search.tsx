@@ -2,10 +2,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { go, href, project } from "../state/route";
 import { allPolicies } from "../state/policies";
+import { ruleText } from "./rules";
 import { may } from "../state/who";
 
 interface Hit {
-  kind: "policy" | "node" | "nodes";
+  kind: "policy" | "rule" | "node" | "nodes";
   text: string;
   detail: string;
   to: string;
@@ -20,6 +21,7 @@ async function find(text: string): Promise<Hit[]> {
       hits.push({ kind: "policy", text: p.slug, detail: p.display_name, to: href("policies", p.id) });
     }
   }
+  hits.push(...(await rulesWith(small)));
   if (!may.seeProject.value) return hits;
   if (/[=!,]/.test(text)) return [...hits, { kind: "nodes", text, detail: "nodes with these labels", to: href("nodes", "", { labels: text }) }];
   if (/^[a-z0-9-]{1,63}$/.test(small)) {
@@ -32,7 +34,18 @@ async function find(text: string): Promise<Hit[]> {
   return hits;
 }
 
-/** Finds policies by a part of their name, nodes by how their id begins or by their labels. */
+// rulesWith are rules that have all words of a text, one of each policy.
+async function rulesWith(text: string): Promise<Hit[]> {
+  const words = text.split(/\s+/).filter(Boolean);
+  if (text.trim().length < 2) return [];
+  const found = await call("listPolicies", { path: { project: project.value }, query: { rule: text, limit: 6 } }).catch(() => null);
+  return (found?.items ?? []).map((p) => {
+    const lines = (p.head?.rules ?? []).map(ruleText);
+    return { kind: "rule", text: lines.find((l) => words.every((w) => l.toLowerCase().includes(w))) ?? lines[0] ?? "", detail: p.slug, to: href("policies", p.id) };
+  });
+}
+
+/** Finds policies by a part of their name, rules by their words, nodes by how their id begins or by their labels. */
 export function Search() {
   const [text, setText] = useState("");
   const [hits, setHits] = useState<Hit[]>([]);
@@ -71,18 +84,18 @@ export function Search() {
   return (
     <div class="search" role="search">
       <input
-        id="search" ref={field} type="text" autocomplete="off" spellcheck={false} placeholder="Policy, node, or labels such as env=prod"
-        role="combobox" aria-label="Search policies and nodes" aria-expanded={listed} aria-controls="hits" aria-activedescendant={listed && hits[at] ? `hit-${at}` : undefined}
+        id="search" ref={field} type="text" autocomplete="off" spellcheck={false} placeholder="Policy, rule, node, or labels such as env=prod"
+        role="combobox" aria-label="Search policies, rules and nodes" aria-expanded={listed} aria-controls="hits" aria-activedescendant={listed && hits[at] ? `hit-${at}` : undefined}
         value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => document.activeElement !== field.current && setOpen(false), 150)}
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="hits" class="hits" role="listbox" aria-label="Found" hidden={!listed}>
         {hits.map((h, i) => (
-          <div key={h.to} id={`hit-${i}`} role="option" aria-selected={i === at} onMouseDown={() => take(h)}>
+          <div key={h.kind + h.to} id={`hit-${i}`} role="option" aria-selected={i === at} onMouseDown={() => take(h)}>
             <span class="kind">{h.kind}</span> <b>{h.text}</b> <span class="muted">{h.detail}</span>
           </div>
         ))}
-        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Nodes are found by how their id begins, or by labels such as role=db.</div>}
+        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Rules are found by words such as tcp 5432, nodes by how their id begins, or by labels such as role=db.</div>}
       </div>
     </div>
   );

@@ -53,7 +53,7 @@ function Decisions({ policies }: { policies: Schemas["AdmissionPolicy"][] }) {
         <label>Outcome<select value={outcome} onChange={(e) => ask({ outcome: e.currentTarget.value })}><option value="">any</option>{outcomes.map((o) => <option key={o}>{o}</option>)}</select></label>
       </div>
       <Failure error={decisions.error} />
-      {decisions.data && items.length === 0 && <p class="quiet">No decision is kept. Workers keep them with <code>--decision-log</code>.</p>}
+      {decisions.data && items.length === 0 && <Empty command="edict serve --decision-log">No such decision is kept. Workers keep them when they are started so.</Empty>}
       {items.length > 0 && <ol class="events decisions" aria-label="Decisions">{items.map((d) => <Decision key={d.seq} of={d} />)}</ol>}
       {!decisions.data && <div class="waiting tall" aria-busy={!decisions.error} />}
       {(decisions.data || decisions.error) && may.readPlane.value && <Trial />}
@@ -71,7 +71,7 @@ function Decision({ of: d }: { of: Schemas["Decision"] }) {
       <details onToggle={(e) => set(e.currentTarget.open)}>
         <summary data-row>
           <span class="seq">{d.seq}</span><When at={d.time} /><span><Tag is={colour(d.outcome)}>{d.outcome}</Tag></span>
-          <span class="about">{d.reason ?? d.service_type}</span><span class="by">{d.user_id}{d.dry_run && " (dry run)"}</span>
+          <span class="about">{[d.policy?.name, d.reason ?? d.service_type].filter(Boolean).join(": ")}</span><span class="by">{d.user_id}{d.dry_run && " (dry run)"}</span>
         </summary>
         {open && (
           <div class="opened">

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { address, call, type Schemas } from "../api/call";
+import { counts as countNow } from "../api/counts";
 import { follow } from "../api/follow";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
@@ -16,10 +17,7 @@ type ByState = Pick<Schemas["NodeGroup"], "nodes" | "applied" | "lagging" | "ref
 export function Fleet() {
   const by = asked("by");
   const whole = may.readPlane.value;
-  const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => {
-    const query = { by: by || undefined, limit: 50 };
-    return whole ? call("countNodes", { query }, signal) : call("countProjectNodes", { path: { project: project.value }, query }, signal);
-  }, whole ? 0 : 3000);
+  const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => countNow({ by: by || undefined, limit: 50 }, signal), whole ? 0 : 3000);
   useFleet(whole, counts.again);
   const keys = useKeys(by);
   const seen = useRef<Schemas["NodeCounts"] | undefined>(undefined);
@@ -82,8 +80,8 @@ function Hour() {
   return <Chart of={history.data} value={(s) => s.nodes - s.applied} name="not applied" says={(most, now) => `In the last hour at most ${most} nodes did not hold what they must; now ${now}`} />;
 }
 
-// useKeys are the keys of labels that there are, as far as a page of nodes says, and has the fleet counted by one.
-function useKeys(by: string): string[] | undefined {
+/** The keys of labels that there are, as far as a page of nodes says; has the fleet counted by one. */
+export function useKeys(by: string): string[] | undefined {
   const keys = useLoad(`keys of labels ${project.value}`, async (signal) => {
     const page = await call("listNodes", { path: { project: project.value }, query: { limit: 100 } }, signal);
     return [...new Set(page.items.flatMap((n) => Object.keys(n.labels)))].sort();

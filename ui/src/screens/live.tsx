@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { address } from "../api/call";
 import type { operations } from "../api/schema";
 import { follow, type StreamState } from "../api/follow";
-import { Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
+import { Empty, Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
 import { Changed, type Changing } from "../parts/change";
 import { word } from "../parts/command";
 import { ask, asked, project, projectFlag } from "../state/route";
@@ -52,7 +52,7 @@ export function Live() {
       </form>
       <Failure error={error} />
       {!read && !error && <div class="waiting tall" aria-busy="true" />}
-      {read && events.length === 0 && <p class="quiet">Nothing in the last hour. What comes is shown here.</p>}
+      {read && events.length === 0 && <Empty command="edict events --since 24h">Nothing in the last hour. What comes is shown here.</Empty>}
       {read && <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol>}
     </>
   );

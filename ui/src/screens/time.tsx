@@ -1,7 +1,9 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { call, type Schemas } from "../api/call";
+import { call, Refused, type Schemas } from "../api/call";
+import { counts, countsThen } from "../api/counts";
 import { eventsBetween } from "../api/past";
-import { Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
 import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
@@ -9,20 +11,20 @@ import { allPolicies } from "../state/policies";
 import { ask, asked, project } from "../state/route";
 import { count, exact } from "../state/time";
 import { may } from "../state/who";
+import { useKeys } from "./fleet";
 import { Event, eventsAddress, type LogEvent } from "./live";
 
 const most = 200;
 
-/** The log between two moments, and a policy as it was at both. */
+/** The log between two moments, and the fleet, a policy or a node as it was at both. */
 export function Time() {
-  const head = useLoad(`seq ${project.value}`, async (signal) =>
-    (may.readPlane.value ? await call("countNodes", {}, signal) : await call("countProjectNodes", { path: { project: project.value } }, signal)).seq);
+  const head = useLoad(`seq ${project.value}`, async (signal) => (await counts({}, signal)).seq);
   const last = head.data ?? 0;
   const to = Math.min(Number(asked("to")) || last, last);
   const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
   return (
     <>
-      <Head title="Time" about="The log between two moments" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
+      <Head title="Time" about="The log between two moments: the fleet, a policy or a node as it was at both" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
       <Failure error={head.error} />
       {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
       {head.data !== undefined && <Between from={from} to={to} />}
@@ -53,13 +55,19 @@ function Between({ from, to }: { from: number; to: number }) {
   const policies = useLoad("policies of time", allPolicies);
   const between = useLoad(`between ${project.value} ${from} ${to} ${node} ${policy}`, (signal) => eventsBetween(eventsAddress({ node, policy }), from, to, most, signal));
   const diff = useLoad(node && !policy && may.operate.value ? `node between ${node} ${from} ${to}` : null, (signal) => call("diffNode", { path: { node }, query: { from: String(from), to: String(to) } }, signal));
-  const waits = node && !policy && may.operate.value && !diff.data && !diff.error; // nothing below is to move
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const f = new FormData(e.currentTarget as HTMLFormElement);
     ask({ node: String(f.get("node")).trim(), policy: String(f.get("policy")) });
   };
   const events = between.data?.events;
+  const happened = ( // once what stands above it is there, so that it does not move
+    <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
+      <Failure error={between.error} />
+      {events?.length === 0 && <Empty command="edict events --since 24h">Nothing happened between these moments. Move one of them.</Empty>}
+      {events ? <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol> : <div class="waiting tall" aria-busy={!between.error} />}
+    </Part>
+  );
   return (
     <>
       <form class="filters" onSubmit={submit} key={`${node} ${policy} ${policies.data?.length}`}>
@@ -67,39 +75,86 @@ function Between({ from, to }: { from: number; to: number }) {
         <label>Node<input name="node" defaultValue={node} spellcheck={false} /></label>
         <button>Show</button>
       </form>
-      {policy && <AsItWas policy={policy} from={from} to={to} />}
-      {node && !policy && (may.operate.value ? <NodeBetween of={diff} /> : <NodeAsItWas node={node} from={from} to={to} />)}
-      {!waits && <Part title="Events between" note={events && `${between.data!.more ? `the first ${most}` : count(events.length)}`}>
-        <Failure error={between.error} />
-        {events?.length === 0 && <p class="quiet">Nothing happened between these moments.</p>}
-        {events ? <ol class="events" aria-label="Events">{events.map((e) => <Event key={e.seq} of={e} />)}</ol> : <div class="waiting tall" aria-busy={!between.error} />}
-      </Part>}
+      {policy ? <AsItWas policy={policy} from={from} to={to} events={events as LogEvent[] | undefined}>{happened}</AsItWas>
+        : !node ? <FleetBetween from={from} to={to}>{happened}</FleetBetween>
+        : may.operate.value ? <><NodeBetween of={diff} />{(diff.data || diff.error) && happened}</>
+        : <><NodeAsItWas node={node} from={from} to={to} />{happened}</>}
     </>
   );
 }
 
-// AsItWas shows a policy at both moments, and what is between.
-function AsItWas({ policy, from, to }: { policy: string; from: number; to: number }) {
+// AsItWas shows a policy at both moments, what is between, and which event made it so.
+function AsItWas({ policy, from, to, events, children }: { policy: string; from: number; to: number; events: LogEvent[] | undefined; children: ComponentChildren }) {
   const found = useLoad(`as it was ${policy} ${from} ${to}`, async (signal) => {
-    const { items } = await call("listRevisions", { path: { project: project.value, policy }, query: { limit: 200 } }, signal);
-    const { events } = await eventsBetween(eventsAddress({ policy }), 0, to, 2000, signal);
-    const p = await call("getPolicy", { path: { project: project.value, policy } }, signal);
-    const chain = lineage(items, p.head_revision_id);
-    return { before: inForce(chain, events, from), after: inForce(chain, events, to) };
+    const [before, after] = await Promise.all([from, to].map((seq) => policyThen(policy, seq, signal)));
+    return { before, after };
   });
-  const f = found.data;
+  const { before, after } = found.data ?? {};
+  const by = events?.filter((e) => e.verdict === "applied" && e.policy_id === policy).at(-1);
   return (
+    <>
     <Part title="The policy as it was">
       <Failure error={found.error} />
-      <div class="columns">
-        <Side at={from} of={f?.before} />
-        <Side at={to} of={f?.after} />
-      </div>
-      {f?.before && f.after && f.before.id !== f.after.id && <Difference policy={policy} from={f.before.id} to={f.after.id} />}
-      {f?.before && f.after && f.before.id === f.after.id && <p class="quiet">It is the same revision at both moments.</p>}
+      {found.data ? <div class="columns"><Side at={from} of={before} /><Side at={to} of={after} by={by} /></div> : <div class="waiting tall" aria-busy={!found.error} />}
+      {before?.head && after?.head && before.head.id !== after.head.id && <Difference policy={policy} from={before.head.id} to={after.head.id} />}
+      {before?.head && before.head.id === after?.head?.id && <p class="quiet">It is the same revision at both moments.</p>}
     </Part>
+    {(found.data || found.error) && children}
+    </>
   );
 }
+
+// policyThen is a policy after a sequence, if there was one.
+async function policyThen(policy: string, seq: number, signal: AbortSignal): Promise<Schemas["Policy"] | undefined> {
+  try {
+    return await call("getPolicy", { path: { project: project.value, policy }, query: { at: String(seq) } }, signal);
+  } catch (err) {
+    if (err instanceof Refused && err.problem.code === "policy_not_found") return undefined;
+    throw err;
+  }
+}
+
+// FleetBetween counts the nodes at both moments, by the value of a label, and says of the last hour how many held what they must.
+function FleetBetween({ from, to, children }: { from: number; to: number; children: ComponentChildren }) {
+  const by = asked("by");
+  const keys = useKeys(by);
+  const found = useLoad(keys && (by || keys.length === 0) ? `fleet then ${project.value} ${from} ${to} ${by}` : null, (signal) =>
+    Promise.all([from, to].map((seq) => countsThen(seq, { by: by || undefined, limit: 1000 }, signal))));
+  const hour = useLoad(may.readPlane.value ? "hour of time" : null, (signal) => call("getFleetHistory", {}, signal));
+  const [before, after] = found.data ?? [];
+  return (
+    <>
+    <Part title="The fleet as it was" note={before && after && `${count(before.nodes)} nodes, then ${count(after.nodes)}`}>
+      <Failure error={found.error} />
+      {keys && keys.length > 0 && <div class="tabs wrap" role="group" aria-label="Label">{keys.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}</div>}
+      {before && after && (hour.data || hour.error || !may.readPlane.value) ? (
+        <Table caption="Nodes at both moments" heads={[by || "Nodes", { name: `After ${count(from)}`, number: true }, { name: `After ${count(to)}`, number: true }, { name: "Change", number: true }]}>
+          <Then name="all nodes" of={[before.nodes, after.nodes]} />
+          {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={value ?? "without"} of={[n, m]} />)}
+          {hour.data && <Then name="of these held what they must" of={[held(hour.data, from), held(hour.data, to)]} />}
+        </Table>
+      ) : <div class="waiting tall" aria-busy={!found.error} />}
+    </Part>
+    {(found.data || found.error) && children}
+    </>
+  );
+}
+
+function Then({ name, of: [before, after] }: { name: string; of: (number | undefined)[] }) {
+  const change = before === undefined || after === undefined ? 0 : after - before;
+  const cell = (n: number | undefined) => (n === undefined ? <span class="muted" title="Workers remember an hour">not known</span> : count(n));
+  return <tr><td>{name}</td><td class="number">{cell(before)}</td><td class="number">{cell(after)}</td><td class="number">{change === 0 ? <span class="muted">0</span> : `${change > 0 ? "+" : "−"}${count(Math.abs(change))}`}</td></tr>;
+}
+
+// valuesOf joins the groups of two moments, by their value.
+function valuesOf(before: Schemas["PastCounts"], after: Schemas["PastCounts"]): [string | null, number, number][] {
+  const n = new Map((before.groups ?? []).map((g) => [g.value, g.nodes]));
+  const m = new Map((after.groups ?? []).map((g) => [g.value, g.nodes]));
+  return [...new Set([...m.keys(), ...n.keys()])].map((v) => [v, n.get(v) ?? 0, m.get(v) ?? 0]);
+}
+
+// held is how many nodes held what they must at a sequence, as far as the last hour says.
+const held = (hour: Schemas["FleetHistory"], seq: number) => hour.items.filter((s) => s.log_seq <= seq).at(-1)?.applied;
 
 // NodeBetween shows a node at both moments, and which rulesets it got or lost by which event.
 function NodeBetween({ of: diff }: { of: Loaded<Schemas["NodeDiff"]> }) {
@@ -160,28 +215,13 @@ function FactsThen({ at, of }: { at: number; of: { last: LogEvent | undefined } 
   );
 }
 
-// lineage are the revisions that were the head, oldest first.
-function lineage(all: Schemas["Revision"][], head: string): Schemas["Revision"][] {
-  const by = new Map(all.map((r) => [r.id, r]));
-  const chain: Schemas["Revision"][] = [];
-  for (let r = by.get(head); r; r = r.parent_id ? by.get(r.parent_id) : undefined) chain.unshift(r);
-  return chain;
-}
-
-// inForce is the head after a sequence: what the policy's last event up to there made of it, or, where the plane does not
-// know that any more, the newest revision that was made before that event.
-function inForce(chain: Schemas["Revision"][], events: LogEvent[], seq: number): Schemas["Revision"] | undefined {
-  const before = events.filter((e) => e.seq <= seq && e.verdict === "applied");
-  const named = before.filter((e) => e.change?.policy).at(-1)?.change?.policy?.revision_id;
-  const last = before.at(-1);
-  return chain.find((r) => r.id === named) ?? (last && chain.filter((r) => Date.parse(r.created_at) <= Date.parse(last.time)).at(-1));
-}
-
-function Side({ at, of }: { at: number; of: Schemas["Revision"] | undefined }) {
+function Side({ at, of: p, by }: { at: number; of: Schemas["Policy"] | undefined; by?: LogEvent | undefined }) {
+  const r = p?.head;
   return (
     <div class="side">
-      <p><Tag is="plain">{`after ${count(at)}`}</Tag> {of ? <><code>{of.id.slice(0, 8)}</code> by {of.created_by} <span title={exact(of.created_at)}><When at={of.created_at} /></span></> : <span class="muted">not there yet</span>}</p>
-      {of && <><p class="muted mono">{of.selector.source || "any"} → {of.selector.destination || "any"}</p><Rules of={of.rules} /></>}
+      <p><Tag is="plain">{`after ${count(at)}`}</Tag> {r ? <><code>{r.id.slice(0, 8)}</code> by {r.created_by} <span title={exact(r.created_at)}><When at={r.created_at} /></span></> : <span class="muted">not there</span>}</p>
+      {by && <p class="muted">by event <span class="seq">{count(by.seq)}</span> {by.type.replaceAll("_", " ")} <When at={by.time} /></p>}
+      {r && <><p class="muted mono">{r.selector.source || "any"} → {r.selector.destination || "any"}</p><Rules of={r.rules} /></>}
     </div>
   );
 }
