@@ -220,7 +220,7 @@ func TestAMomentOfThePast(t *testing.T) {
 		p.want(want.status, want.code, a)
 		require.Contains(t, string(a.body), want.detail, at)
 	}
-	for _, path := range append(questions("n1", "10.0.0.1"), "/v1/nodes/n1/diff?from=1") {
+	for _, path := range append(questions("n1", "10.0.0.1"), "/v1/nodes/n1/diff?from=1", policies+"/"+nowhere, "/v1/nodes:summary", nodes+":summary?by=role") {
 		p.want(http.StatusGone, "log_compacted", p.do("GET", withAt(path, 1), ""))
 	}
 	p.want(http.StatusUnprocessableEntity, "required", p.do("GET", "/v1/nodes/n1/diff", ""))

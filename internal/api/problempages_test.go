@@ -47,7 +47,7 @@ func TestTheJudgeRefusesCodesAndStatusesThatAreNotDescribed(t *testing.T) {
 		"a common code":                   {401, "unauthenticated", true},
 		"a code of another operation":     {404, "release_not_found", false},
 		"a common code of another status": {404, "unauthenticated", false},
-		"a status of another operation":   {410, "log_compacted", false},
+		"a status of another operation":   {409, "node_id_taken", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, x.good, judge(c, x.status, x.code) == nil, "%v", judge(c, x.status, x.code))

@@ -106,12 +106,12 @@ async function time(page) {
   same(fleet[0], ["all nodes", then[0].nodes, then[1].nodes], "the fleet at two moments");
   const now = await ask("/v1/nodes:summary?by=env");
   same(fleet.filter((r) => now.groups.some((g) => (g.value ?? "without") === r[0])).map((r) => [r[0], r[2]]).sort(), now.groups.map((g) => [g.value ?? "without", g.nodes]).sort(), "the fleet by env, as it is now");
-  const policyEvents = (await ask(`/v1/audit?limit=1000`)).items.filter((e) => e.policy_id === given.policy && e.seq > 30 && e.seq <= last);
+  const changes = (await ask("/v1/audit?order=desc&limit=200")).items.filter((e) => e.subject.includes(given.policy) && !e.rejected && e.seq <= last);
   const heads = await Promise.all([30, last].map((seq) => ask(`${project}/policies/${given.policy}?at=${seq}`)));
   await open(page, `time?from=30&policy=${given.policy}`, ".side ol.rules");
   await there(page, ".events");
   same(await page.$$eval(".side code", (all) => all.map((e) => e.innerText)), heads.map((p) => p.head.id.slice(0, 8)), "the policy as it was");
-  same(await page.$$eval(".side .seq", (all) => all.map((e) => Number(e.innerText.replaceAll(",", "")))), policyEvents.slice(-1).map((e) => e.seq), "the event that changed it");
+  same(await page.$$eval(".side .seq", (all) => all.map((e) => Number(e.innerText.replaceAll(",", "")))), changes.slice(0, 1).map((e) => e.seq), "the event that changed it");
   const became = await ask(`/v1/nodes/${given.node}/diff?from=5&to=${last}`);
   want(became.rows.length > 0, "rulesets that differ");
   await open(page, `time?from=5&to=${last}&node=${given.node}`, "table:has-text('By the event')");

@@ -77,6 +77,7 @@ export function Search() {
     if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
     else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
     else if (e.key === "Enter") take(hits[at]);
+    else if (e.key === "Escape") return setText("");
     else return;
     e.preventDefault();
   };

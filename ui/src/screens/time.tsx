@@ -93,13 +93,13 @@ function AsItWas({ policy, from, to, events, children }: { policy: string; from:
   const by = events?.filter((e) => e.verdict === "applied" && e.policy_id === policy).at(-1);
   return (
     <>
-    <Part title="The policy as it was">
-      <Failure error={found.error} />
-      {found.data ? <div class="columns"><Side at={from} of={before} /><Side at={to} of={after} by={by} /></div> : <div class="waiting tall" aria-busy={!found.error} />}
-      {before?.head && after?.head && before.head.id !== after.head.id && <Difference policy={policy} from={before.head.id} to={after.head.id} />}
-      {before?.head && before.head.id === after?.head?.id && <p class="quiet">It is the same revision at both moments.</p>}
-    </Part>
-    {(found.data || found.error) && children}
+      <Part title="The policy as it was">
+        <Failure error={found.error} />
+        {found.data ? <div class="columns"><Side at={from} of={before} /><Side at={to} of={after} by={by} /></div> : <div class="waiting tall" aria-busy={!found.error} />}
+        {before?.head && after?.head && before.head.id !== after.head.id && <Difference policy={policy} from={before.head.id} to={after.head.id} />}
+        {before?.head && before.head.id === after?.head?.id && <p class="quiet">It is the same revision at both moments.</p>}
+      </Part>
+      {(found.data || found.error) && children}
     </>
   );
 }
@@ -124,18 +124,18 @@ function FleetBetween({ from, to, children }: { from: number; to: number; childr
   const [before, after] = found.data ?? [];
   return (
     <>
-    <Part title="The fleet as it was" note={before && after && `${count(before.nodes)} nodes, then ${count(after.nodes)}`}>
-      <Failure error={found.error} />
-      {keys && keys.length > 0 && <div class="tabs wrap" role="group" aria-label="Label">{keys.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}</div>}
-      {before && after && (hour.data || hour.error || !may.readPlane.value) ? (
-        <Table caption="Nodes at both moments" heads={[by || "Nodes", { name: `After ${count(from)}`, number: true }, { name: `After ${count(to)}`, number: true }, { name: "Change", number: true }]}>
-          <Then name="all nodes" of={[before.nodes, after.nodes]} />
-          {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={value ?? "without"} of={[n, m]} />)}
-          {hour.data && <Then name="of these held what they must" of={[held(hour.data, from), held(hour.data, to)]} />}
-        </Table>
-      ) : <div class="waiting tall" aria-busy={!found.error} />}
-    </Part>
-    {(found.data || found.error) && children}
+      <Part title="The fleet as it was" note={before && after && `${count(before.nodes)} nodes, then ${count(after.nodes)}`}>
+        <Failure error={found.error} />
+        {keys && keys.length > 0 && <div class="tabs wrap" role="group" aria-label="Label">{keys.map((k) => <button key={k} type="button" aria-pressed={k === by} onClick={() => ask({ by: k })}>{k}</button>)}</div>}
+        {before && after && (hour.data || hour.error || !may.readPlane.value) ? (
+          <Table caption="Nodes at both moments" heads={[by || "Nodes", { name: `After ${count(from)}`, number: true }, { name: `After ${count(to)}`, number: true }, { name: "Change", number: true }]}>
+            <Then name="all nodes" of={[before.nodes, after.nodes]} />
+            {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={value ?? "without"} of={[n, m]} />)}
+            {hour.data && <Then name="of these held what they must" of={[held(hour.data, from), held(hour.data, to)]} />}
+          </Table>
+        ) : <div class="waiting tall" aria-busy={!found.error} />}
+      </Part>
+      {(found.data || found.error) && children}
     </>
   );
 }
