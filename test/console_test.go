@@ -114,8 +114,11 @@ func (w *shownWorld) seed() {
 		}
 	}
 	w.reported(follow, func(i int) bool { return i%71 == 7 })
-	revised := bytes.Replace(demodata.Policies, []byte("ports: {from: 5432, to: 5432}"), []byte("ports: {from: 5432, to: 5433}"), 1)
-	w.ok("policy", "apply", "-f", w.file("policies.yaml", revised))
+	for _, to := range []string{"5433", "5434"} { // two changes, whose arrivals have curves
+		revised := bytes.Replace(demodata.Policies, []byte("ports: {from: 5432, to: 5432}"), []byte("ports: {from: 5432, to: "+to+"}"), 1)
+		w.ok("policy", "apply", "-f", w.file("policies.yaml", revised))
+		w.reported(follow[20:80], func(int) bool { return false })
+	}
 	w.ok("admission", "apply", "-f", w.file("no-telnet.rego", []byte(noTelnet)))
 	w.do("POST", "/api/v1/engine/evaluate", json.RawMessage(`{"request_payload":{"service_type":"network-policy","rules":[]}}`), 200)
 	w.policy = w.idOf("shop-app-to-db")

@@ -166,6 +166,7 @@ async function hostile(page) {
 
 try {
   const page = await administrator();
+  want(measured.arrivals >= 2, `the curves of ${measured.arrivals} changes are shown, and two arrived`);
   await usedLink();
   if (given.long) {
     await signsIn();

@@ -1,7 +1,7 @@
 // Drives a browser through the console of a plane with a fleet on real policies: what it shows is held against an oracle,
 // which test/console_fleet_test.go asks, and what the page costs is measured.
 import { ask, clean, finish, given, measured, newPage, open, please, same, there, want } from "./browser.mjs";
-import { look, paint, rows, views } from "./views.mjs";
+import { cells, look, paint, views } from "./views.mjs";
 
 const digits = (text) => text.match(/[\d,]+/g).map((n) => Number(n.replaceAll(",", "")));
 const is = given.expected;
@@ -22,7 +22,7 @@ async function agrees(page) {
   same(Object.fromEntries(rows.sort()), Object.fromEntries(Object.entries(is.env).sort()), "nodes by env");
 
   await open(page, "policies", "tbody tr");
-  same((await rows(page)).sort(), is.policies.sort(), "policies");
+  same((await cells(page)).sort(), is.policies.sort(), "policies");
 
   await open(page, `policies/${given.policy}`, ".counts .figure");
   same(digits(await page.innerText(".counts .figure"))[1], is.selected, "whom the policy selects");
@@ -33,7 +33,7 @@ async function agrees(page) {
   const obeys = new Set();
   for (const way of ["ingress", "egress"]) {
     await open(page, `nodes/${given.node}?way=${way}`, "table.of-rules");
-    for (const rule of (await rows(page, 2)).slice(0, -1)) obeys.add(rule.split(" ")[0]);
+    for (const rule of (await cells(page, 2)).slice(0, -1)) obeys.add(rule.split(" ")[0]);
   }
   same([...obeys].sort(), is.obeys, "the policies that the node obeys");
   await page.goto(`${given.base}/ui/nodes/${given.node}?${new URLSearchParams(given.flow)}`);

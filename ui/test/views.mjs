@@ -21,7 +21,7 @@ async function policies(page) {
     cursor = page.next_cursor ?? null;
   }
   await open(page, "policies", "tbody tr");
-  same(await rows(page), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
+  same(await cells(page), items.map((p) => p.slug).sort((a, b) => a.localeCompare(b)), "policies");
 }
 
 // How this and earlier changes arrived: a row and a curve each, the last first, and each curve ends where all that are known had it.
@@ -37,7 +37,7 @@ async function arrivals(page, all) {
 }
 
 /** One cell of each row of a long table, whose rows are there while they are near what is seen. */
-export async function rows(page, cell = 0) {
+export async function cells(page, cell = 0) {
   const found = new Map();
   const n = Number(await page.getAttribute("table.long", "aria-rowcount")) - 1;
   await page.evaluate(() => scrollTo(0, 0));
@@ -74,7 +74,7 @@ async function node(page) {
   await there(page, "table.of-rules");
   const answer = await page.innerText(".answer");
   for (const part of [why.verdict, why.rule.text, why.rule.slug, "root", `${why.considered.length - 1} rules before it`]) want(answer.includes(part), `the answer lacks ${part}: ${answer}`);
-  same((await rows(page, 1)).slice(0, -1), list.lines.filter((l) => l.direction === "ingress").map((l) => l.text), "its rules");
+  same((await cells(page, 1)).slice(0, -1), list.lines.filter((l) => l.direction === "ingress").map((l) => l.text), "its rules");
   await page.click(".answer summary");
   want((await page.innerText(".answer table")).includes(why.considered[0].reason), "why the first rule did not decide");
 }
