@@ -46,8 +46,8 @@ type NodeGroup struct {
 // where that was asked for. What they reported is not in the log.
 type PastCounts struct {
 	Seq    uint64      `json:"seq" doc:"The moment."`
-	Nodes  int         `json:"nodes" doc:"How many there were."`
-	By     string      `json:"by,omitempty" doc:"As in NodeCounts."`
+	Nodes  int         `json:"nodes" doc:"How many."`
+	By     string      `json:"by,omitempty" doc:"The key."`
 	Values *int        `json:"values,omitempty" doc:"Likewise."`
 	Groups []PastGroup `json:"groups,omitempty" doc:"The largest first."`
 }
@@ -55,6 +55,6 @@ type PastCounts struct {
 // PastGroup are the nodes that had one value of a label. Value is nil for those that did not
 // have the label.
 type PastGroup struct {
-	Value *string `json:"value" doc:"As in NodeGroup."`
-	Nodes int     `json:"nodes" doc:"How many there were."`
+	Value *string `json:"value" doc:"Null: none."`
+	Nodes int     `json:"nodes" doc:"How many."`
 }

@@ -61,7 +61,7 @@ func (h *policyHandlers) readRoutes() []Route {
 			Summary: "List a project's policies by id, without their heads",
 			Params: []Param{
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
-				queryText("slug", "Only this one, with its head."), queryText("rule", "Only those one of whose rules has all these words, with their heads."),
+				queryText("slug", "Only this one, with its head."), queryText("rule", "Only those with a rule of all these words."),
 			},
 			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
 			serve: h.list,

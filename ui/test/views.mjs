@@ -41,11 +41,10 @@ export async function cells(page, cell = 0) {
   const found = new Map();
   const n = Number(await page.getAttribute("table.long", "aria-rowcount")) - 1;
   await page.evaluate(() => scrollTo(0, 0));
-  for (let before = -1; found.size < n && before < found.size; ) {
-    before = found.size;
+  for (let more = true; more; ) {
     const [at, names] = [await page.evaluate(() => scrollY), await page.$$eval("table.long tbody tr[aria-rowindex]", (all) => all.map((r) => [Number(r.getAttribute("aria-rowindex")), [...r.cells].map((c) => c.innerText)]))];
     for (const [i, texts] of names) found.set(i, texts[cell]);
-    await page.evaluate((y) => scrollTo(0, y), at + 700);
+    more = await page.evaluate((y) => (scrollTo(0, y), scrollY < y), at + 350) ? false : found.size < n;
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
   await page.evaluate(() => scrollTo(0, 0));

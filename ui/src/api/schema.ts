@@ -1511,7 +1511,7 @@ export interface components {
         TenantId: string;
         To: string;
         ToRevision: string;
-        Type: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated";
+        Type: "policy_revision_created" | "policy_deleted" | "node_updated" | "node_removed" | "admission_policy_updated" | "admission_policy_deleted" | "artifact_released" | "artifact_withdrawn" | "principal_updated" | "principal_removed" | "relation_written" | "relation_removed" | "node_registered" | "signing_key_rotated" | "policy_revision_staged" | "policy_revision_promoted" | "policy_wave_opened" | "policy_rollout_stopped" | "policy_rollout_aborted" | "project_quota_updated" | "project_archived" | "project_restored";
         Until2: string;
         User: string;
         UserId: string;

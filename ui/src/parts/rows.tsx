@@ -22,7 +22,7 @@ export function LongTable({ caption, heads, n, row, of }: {
   const from = whole ? 0 : Math.max(0, Math.min(first - beyond, n - most));
   const to = whole ? n : Math.min(n, from + most);
   useLayoutEffect(() => {
-    const rows = body.current!.rows;
+    const rows = [...body.current!.rows].filter((r) => r.ariaHidden !== "true");
     if (!whole && rows.length > 0) measure((rows[rows.length - 1]!.getBoundingClientRect().bottom - rows[0]!.getBoundingClientRect().top) / rows.length);
   }, [whole, from === to]);
   useEffect(() => {
@@ -46,9 +46,11 @@ export function LongTable({ caption, heads, n, row, of }: {
       <table class={`long ${of}`} aria-rowcount={n + 1}>
         <caption class="unseen">{caption}</caption>
         <thead><tr aria-rowindex={1}>{heads.map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-        <Room rows={from} height={height} columns={heads.length} />
-        <tbody ref={body}>{range(from, to).map((i) => made.get(i) ?? made.set(i, row(i, { "aria-rowindex": i + 2 })).get(i)!)}</tbody>
-        <Room rows={n - to} height={height} columns={heads.length} />
+        <tbody ref={body}>
+          {from > 0 && <Room key="above" rows={from} height={height} columns={heads.length} />}
+          {range(from, to).map((i) => made.get(i) ?? made.set(i, row(i, { "aria-rowindex": i + 2 })).get(i)!)}
+          {to < n && <Room key="below" rows={n - to} height={height} columns={heads.length} />}
+        </tbody>
       </table>
     </div>
   );
@@ -58,5 +60,5 @@ const range = (from: number, to: number) => Array.from({ length: to - from }, (_
 
 // Room is as high as the rows that are not there.
 function Room({ rows, height, columns }: { rows: number; height: number; columns: number }): ComponentChildren {
-  return <tbody aria-hidden="true">{rows > 0 && <tr><td class="room" colSpan={columns} style={{ height: `${rows * height}px` }} /></tr>}</tbody>;
+  return <tr aria-hidden="true"><td class="room" colSpan={columns} style={{ height: `${rows * height}px` }} /></tr>;
 }
