@@ -29,6 +29,8 @@ func TestRoutesAreRegisteredInOnePlace(t *testing.T) {
 	require.Equal(t, []string{"internal/api/dispatch.go"}, slices.DeleteFunc(places, notThePlanes), "add a row to api.Routes instead, so that it is described")
 }
 
-// notThePlanes: the controller of Kubernetes has probes and metrics of its own, and
-// no API.
-func notThePlanes(path string) bool { return path == "cmd/edict-controller/app.go" }
+// notThePlanes: the controller of Kubernetes and an agent have probes and metrics of their
+// own, and no API.
+func notThePlanes(path string) bool {
+	return slices.Contains([]string{"cmd/edict-controller/app.go", "cmd/edict/agent_metrics.go"}, path)
+}
