@@ -42,7 +42,7 @@ func (f agentFlags) metricsPage(cmd *cobra.Command, log *slog.Logger) (*agentPag
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
-	log.Info("metrics are served", "address", l.Addr().String())
+	log.Info("metrics are served", "http", l.Addr().String())
 	return &agentPage{l, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}}, agent.NewMetrics(reg), nil
 }
 
