@@ -133,10 +133,10 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	if follow.median() > ordered.median() {
 		floor, what = follow, "following the log and doing nothing, the faster of two ways to read it"
 	}
-	l := figure("", "events/s", got).beside(what, floor).ratioAtLeast(0.40)
+	l := figure("", "events/s", got).beside(what, floor).ratioAtLeast(0.55)
 	l.note("CPU, server included: %s s to fold and digest, %s s to rebuild in bulk and digest, %s s to follow and do nothing, %s s for the ordered consumer",
 		short(cpu.median()), short(bulkCPU.median()), short(bareCPU.median()), short(orderedCPU.median()))
-	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.5)
+	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.65)
 	restored, err := restoreLine(ctx, e, r, uint64(events), digest, bulk)
 	if err != nil {
 		return nil, err
