@@ -290,17 +290,19 @@ func (h *hub) queuePulls() {
 			later = append(later, w) // rows of events up to there are yet to come
 			continue
 		}
-		h.queuePull(w.all, false)
-		h.queuePull(w.asked, true)
+		h.queuePull(w.seq, w.all, false)
+		h.queuePull(w.seq, w.asked, true)
 	}
 	clear(h.pulls[len(later):])
 	h.pulls = later
 }
 
-func (h *hub) queuePull(nodes []policy.NodeID, enforcing bool) {
+// queuePull leaves out who joined after those events: the past that he was given says of
+// his table what is to be said.
+func (h *hub) queuePull(seq uint64, nodes []policy.NodeID, enforcing bool) {
 	for _, id := range nodes {
 		for s := h.nodes[id]; s != nil; s = s.next {
-			if enforcing && !s.tables || s.away {
+			if enforcing && !s.tables || s.away || seq <= s.floor {
 				continue
 			}
 			h.put(s, pullMessage(artifact.ReasonDatapath, policy.EndOf(h.relay.store.Base(), max(h.seq, s.floor))))

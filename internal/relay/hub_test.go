@@ -489,6 +489,26 @@ func TestMessagesAboutTables(t *testing.T) {
 	require.Equal(t, log.idOf(2), other.next().ID, "nothing of another node")
 }
 
+// Who comes back after events, and had heard of his table, is not notified of it once more
+// when it is found, later, that they changed it.
+func TestAMessageAboutATableIsForThoseWhoWereThere(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	g := newStage(t, log, Options{Head: func(context.Context) (uint64, error) { return 0, nil }})
+	g.play()
+	const enforcing = "text/event-stream;tables=true"
+	there := g.open("a", "", enforcing)
+	log.node("a", "role=db")
+	g.play()
+	seq := g.store.Applied()
+	came := g.open("a", policy.EndOf(stageBase, seq).String(), enforcing)
+	log.revise(1, "role=db", 1)
+	g.relay.hub.notifyTables(seq, nil, []policy.NodeID{"a"})
+	require.Equal(t, "datapath", there.next().Payload.Reason)
+	g.play()
+	require.Equal(t, log.idOf(1), came.next().ID, "no message about the table before it")
+}
+
 // A relay that ends takes its streams with it, and opens no more.
 func TestStreamsEndWithTheRelay(t *testing.T) {
 	log := newScript(t)
