@@ -24,39 +24,43 @@ func (a projectCommands) projectCommand() *cobra.Command {
 }
 
 func (a projectCommands) archiveCommand() *cobra.Command {
-	return a.changeCommand("archive PROJECT", "Put a project away that has no nodes: it takes no events",
-		`Put a project away. It must have no nodes and no rollout under way, since no node of
+	return a.oneCommand(&cobra.Command{
+		Use: "archive PROJECT", Short: "Put a project away that has no nodes: it takes no events",
+		Long: `Put a project away. It must have no nodes and no rollout under way, since no node of
 it would hear of a change any more. It keeps its policies and its past, can be read, and
 takes no event, of an administrator or over NATS either, until edict project restore. It
-is an event of the log.`, client.Projects.Archive)
+is an event of the log.`,
+	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
+		return ps.Archive(ctx, id)
+	})
 }
 
 func (a projectCommands) restoreCommand() *cobra.Command {
-	return a.changeCommand("restore PROJECT", "Take an archived project up again, as it was",
-		"Take an archived project up again, as it was. It is an event of the log.", client.Projects.Restore)
+	return a.oneCommand(&cobra.Command{
+		Use: "restore PROJECT", Short: "Take an archived project up again, as it was",
+		Long: "Take an archived project up again, as it was. It is an event of the log.",
+	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
+		return ps.Restore(ctx, id)
+	})
 }
 
-// changeCommand archives a project, or restores it.
-func (a projectCommands) changeCommand(use, short, long string,
-	change func(client.Projects, context.Context, uuid.UUID, ...client.Call) (resource.Project, error),
-) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client(cmd)
-			if err != nil {
-				return err
-			}
-			id, err := uuid.Parse(args[0])
-			if err != nil {
-				return cli.Usage(cmd, "%q is no project: name its UUID", args[0])
-			}
-			p, err := change(c.Projects, cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			return a.print(p, func(w io.Writer) { writeProject(w, p) })
-		},
+// oneCommand is a command about one project, which it shows afterwards.
+func (a projectCommands) oneCommand(cmd *cobra.Command, do func(context.Context, client.Projects, uuid.UUID) (resource.Project, error)) *cobra.Command {
+	cmd.Args = cli.Args(1, 1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := uuid.Parse(args[0])
+		if err != nil {
+			return cli.Usage(cmd, "%q is no project: name its UUID", args[0])
+		}
+		p, err := do(cmd.Context(), c.Projects, id)
+		if err != nil {
+			return err
+		}
+		return a.print(p, func(w io.Writer) { writeProject(w, p) })
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
@@ -114,27 +118,11 @@ var projectListing = listing[resource.Project]{
 }
 
 func (a projectCommands) projectDescribeCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "describe PROJECT", Short: "Show what a project has and took, and of how much", Args: cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client(cmd)
-			if err != nil {
-				return err
-			}
-			id, err := uuid.Parse(args[0])
-			if err != nil {
-				return cli.Usage(cmd, "%q is no project: name its UUID", args[0])
-			}
-			p, err := c.Projects.Get(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			return a.print(p, func(w io.Writer) { writeProject(w, p) })
-		},
-	}
-	a.clientFlags(cmd)
-	a.outputFlag(cmd)
-	return cmd
+	return a.oneCommand(&cobra.Command{
+		Use: "describe PROJECT", Short: "Show what a project has and took, and of how much",
+	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
+		return ps.Get(ctx, id)
+	})
 }
 
 func writeProject(w io.Writer, p resource.Project) {
@@ -165,35 +153,21 @@ func title(header string) string {
 func (a projectCommands) quotaSetCommand() *cobra.Command {
 	var q resource.Quota
 	var size string
-	cmd := &cobra.Command{
-		Use: "set PROJECT", Short: "Give a project a quota, in the place of the one it had", Args: cli.Args(1, 1),
+	var cmd *cobra.Command
+	cmd = a.oneCommand(&cobra.Command{
+		Use: "set PROJECT", Short: "Give a project a quota, in the place of the one it had",
 		Long: `Give a project a quota, in the place of the one it had. What no flag names is not
 bounded; without flags the project has no quota. It is an event of the log, and the
 fold judges by it: over HTTP a write that is over it is 429 quota_exceeded, over NATS
 that is the verdict. What only deletes is always taken.`,
 		Example: `  edict project quota set 00000000-0000-4000-8000-000000000000 --nodes 5000 --label-sets 500
   edict project quota set 00000000-0000-4000-8000-000000000000 --events-per-second 50 --bytes-per-day 1GiB`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client(cmd)
-			if err != nil {
-				return err
-			}
-			id, err := uuid.Parse(args[0])
-			if err != nil {
-				return cli.Usage(cmd, "%q is no project: name its UUID", args[0])
-			}
-			if q.BytesPerDay, err = parseSize(size); err != nil {
-				return cli.Usage(cmd, "--bytes-per-day %q: want a size such as 1GiB, or 0", size)
-			}
-			p, err := c.Projects.SetQuota(cmd.Context(), id, q)
-			if err != nil {
-				return err
-			}
-			return a.print(p, func(w io.Writer) { writeProject(w, p) })
-		},
-	}
-	a.clientFlags(cmd)
-	a.outputFlag(cmd)
+	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (p resource.Project, err error) {
+		if q.BytesPerDay, err = parseSize(size); err != nil {
+			return p, cli.Usage(cmd, "--bytes-per-day %q: want a size such as 1GiB, or 0", size)
+		}
+		return ps.SetQuota(ctx, id, q)
+	})
 	f := cmd.Flags()
 	f.Uint64Var(&q.Policies, "policies", 0, "policies that live")
 	f.Uint64Var(&q.Nodes, "nodes", 0, "nodes")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -27,15 +28,7 @@ func (a topCommands) topWorkersCommand() *cobra.Command {
 		Long: `Show the workers, the one that is furthest behind first: what each folded in a second,
 since the look before, and how many partitions it publishes. On a terminal it is shown
 again every second, else once.`,
-	}, func(cmd *cobra.Command) error {
-		c, err := a.client(cmd)
-		if err != nil {
-			return err
-		}
-		s, err := c.Status(cmd.Context(), false)
-		if err != nil {
-			return err
-		}
+	}, func(s resource.Status) error {
 		now := time.Now()
 		all := topWorkers(s, last, now.Sub(at))
 		last, at = s, now
@@ -43,14 +36,26 @@ again every second, else once.`,
 	})
 }
 
-// topOf is a command that shows something once, or again and again on a terminal.
-func (a topCommands) topOf(cmd *cobra.Command, show func(cmd *cobra.Command) error) *cobra.Command {
+// topOf is a command that shows something of the plane's status once, or again and again on
+// a terminal.
+func (a topCommands) topOf(cmd *cobra.Command, show func(resource.Status) error) *cobra.Command {
 	var once bool
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if once || !isTerminal(a.stdout) || !a.forPeople() {
-			return show(cmd)
+		c, err := a.client(cmd)
+		if err != nil {
+			return err
 		}
-		return a.watch(cmd.Context(), func() error { return show(cmd) })
+		look := func() error {
+			s, err := c.Status(cmd.Context(), false)
+			if err != nil {
+				return err
+			}
+			return show(s)
+		}
+		if once || !isTerminal(a.stdout) || !a.forPeople() {
+			return look()
+		}
+		return a.watch(cmd.Context(), look)
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
@@ -77,15 +82,7 @@ func topWorkers(s, last resource.Status, ago time.Duration) []busyWorker {
 			all[i].Rate = &rate
 		}
 	}
-	slices.SortStableFunc(all, func(x, y busyWorker) int {
-		switch {
-		case x.Lag > y.Lag:
-			return -1
-		case x.Lag < y.Lag:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(x, y busyWorker) int { return cmp.Compare(y.Lag, x.Lag) })
 	return all
 }
 
@@ -112,15 +109,7 @@ func (a topCommands) topNodesCommand() *cobra.Command {
 		Long: `Show the nodes that do not hold what they must, those that lag for the longest first: the
 first of them, as many as the plane's status names. On a terminal it is shown again every
 second, else once.`,
-	}, func(cmd *cobra.Command) error {
-		c, err := a.client(cmd)
-		if err != nil {
-			return err
-		}
-		s, err := c.Status(cmd.Context(), false)
-		if err != nil {
-			return err
-		}
+	}, func(s resource.Status) error {
 		if s.Convergence == nil {
 			return cli.Failed(cli.Unavailable, "the worker has not read yet what nodes reported; ask again")
 		}

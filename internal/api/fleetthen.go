@@ -22,11 +22,7 @@ type fleetThen struct {
 const nodesAtOnce = 4096
 
 func (h *fleetThen) summary(c *call) error {
-	among, err := amongOf(c)
-	if err != nil {
-		return err
-	}
-	key, limit, err := groupsOf(c)
+	among, key, limit, err := countedOf(c)
 	if err != nil {
 		return err
 	}

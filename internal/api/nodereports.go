@@ -222,11 +222,7 @@ func showStatus(s convergence.NodeStatus, now time.Time) *resource.NodeReport {
 }
 
 func (h *nodeReports) summary(c *call) error {
-	among, err := amongOf(c)
-	if err != nil {
-		return err
-	}
-	key, limit, err := groupsOf(c)
+	among, key, limit, err := countedOf(c)
 	if err != nil {
 		return err
 	}
@@ -246,16 +242,19 @@ func (h *nodeReports) summary(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-// groupsOf reads by which label to count, if by any, and how many groups to list.
-func groupsOf(c *call) (key string, limit int, err error) {
+// countedOf reads which nodes to count, by which label, if by any, and how many groups to list.
+func countedOf(c *call) (among convergence.Among, key string, limit int, err error) {
+	if among, err = amongOf(c); err != nil {
+		return among, "", 0, err
+	}
 	if limit, err = c.limitOf(defaultGroups, maxGroups); err != nil {
-		return "", 0, err
+		return among, "", 0, err
 	}
 	key = c.r.URL.Query().Get("by")
 	if _, err := policy.NewLabels(map[string]string{key: ""}, ""); key != "" && err != nil {
-		return "", 0, broken(http.StatusUnprocessableEntity, policy.CodeInvalidLabelKey, "/by", "%.80q is no key of a label", key)
+		return among, "", 0, broken(http.StatusUnprocessableEntity, policy.CodeInvalidLabelKey, "/by", "%.80q is no key of a label", key)
 	}
-	return key, limit, nil
+	return among, key, limit, nil
 }
 
 func showCounts(n convergence.Counts) resource.ByState {

@@ -86,6 +86,17 @@ func (f *fold) noteDuplicate(a appliedEvent, v Verdict) {
 	}
 }
 
+// noted remembers a judged event as noteApplied and noteDuplicate do, and reports whether
+// it is to be applied.
+func (f *fold) noted(a appliedEvent, v Verdict) (accepted bool) {
+	if v.accepted() {
+		f.noteApplied(a)
+		return true
+	}
+	f.noteDuplicate(a, v)
+	return false
+}
+
 // appliedToNode asks the filter in memory first: it spares most look-ups, and
 // never answers yes by itself.
 func (j *judge) appliedToNode(ordinal uint32, seen uint64, event uuid.UUID) bool {

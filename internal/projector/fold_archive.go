@@ -46,13 +46,9 @@ func (j *judge) judgeArchive(ev policy.ProjectArchived, fault *policy.DecodeErro
 }
 
 func (f archiveFold) projectArchived(ev policy.ProjectArchived, fault *policy.DecodeError) Verdict {
-	v := f.judgeArchive(ev, fault)
-	about := toProject(ev.Project, ev.ID)
-	if !v.accepted() {
-		f.noteDuplicate(about, v)
+	if v := f.judgeArchive(ev, fault); !f.noted(toProject(ev.Project, ev.ID), v) {
 		return v
 	}
-	f.noteApplied(about)
 	a := archival{f.seq, f.time}
 	f.archived[ev.Project] = a
 	f.key, f.value = appendArchivedKey(f.key[:0], ev.Project), a.append(f.value[:0])
@@ -75,13 +71,9 @@ func (j *judge) judgeRestore(ev policy.ProjectRestored, fault *policy.DecodeErro
 }
 
 func (f archiveFold) projectRestored(ev policy.ProjectRestored, fault *policy.DecodeError) Verdict {
-	v := f.judgeRestore(ev, fault)
-	about := toProject(ev.Project, ev.ID)
-	if !v.accepted() {
-		f.noteDuplicate(about, v)
+	if v := f.judgeRestore(ev, fault); !f.noted(toProject(ev.Project, ev.ID), v) {
 		return v
 	}
-	f.noteApplied(about)
 	delete(f.archived, ev.Project)
 	f.key = appendArchivedKey(f.key[:0], ev.Project)
 	f.delete(f.key)

@@ -88,17 +88,6 @@ func TestArchivesJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 	want, err := one.Digest(t.Context())
 	require.NoError(t, err)
 	for range 5 {
-		d := newDisk()
-		for rest := j.msgs; len(rest) > 0; {
-			p, n := d.open(t), 1+r.IntN(min(len(rest), 100))
-			require.NoError(t, p.Apply(rest[:n]))
-			rest = rest[n:]
-			require.NoError(t, p.Close())
-		}
-		p := d.open(t)
-		have, err := p.Digest(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, have)
-		require.NoError(t, p.Close())
+		require.Equal(t, want, foldedInPieces(t, j.msgs, func(left int) int { return 1 + r.IntN(min(left, 100)) }))
 	}
 }

@@ -125,17 +125,24 @@ func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 	want, err := one.Digest(t.Context())
 	require.NoError(t, err)
 	for range 5 {
-		d := newDisk()
-		for rest := msgs; len(rest) > 0; {
-			p, n := d.open(t), 1+r.IntN(min(len(rest), 150))
-			require.NoError(t, p.Apply(rest[:n]))
-			rest = rest[n:]
-			require.NoError(t, p.Close())
-		}
-		p := d.open(t)
-		have, err := p.Digest(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, have)
+		require.Equal(t, want, foldedInPieces(t, msgs, func(left int) int { return 1 + r.IntN(min(left, 150)) }))
+	}
+}
+
+// foldedInPieces is the digest of a store that is closed and opened again between pieces of
+// the log, each so large as piece says of what is left.
+func foldedInPieces(t *testing.T, msgs []streams.Message, piece func(left int) int) Digest {
+	t.Helper()
+	d := newDisk()
+	for len(msgs) > 0 {
+		p, n := d.open(t), piece(len(msgs))
+		require.NoError(t, p.Apply(msgs[:n]))
+		msgs = msgs[n:]
 		require.NoError(t, p.Close())
 	}
+	p := d.open(t)
+	defer func() { require.NoError(t, p.Close()) }()
+	digest, err := p.Digest(t.Context())
+	require.NoError(t, err)
+	return digest
 }
