@@ -96,18 +96,31 @@ func (c *received) below(t *testing.T, parent []byte, name string, want int) (fo
 }
 
 // started is a command that runs beside the test, and is ended with it.
-func started(t *testing.T, args ...string) (stdout *bufio.Scanner) {
+func started(t *testing.T, stderr io.Writer, args ...string) (stdout *bufio.Scanner) {
 	t.Helper()
 	c := exec.Command("edict", args...)
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
-	c.Stderr = os.Stderr
+	c.Stderr = stderr
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		_ = c.Wait()
 	})
 	return bufio.NewScanner(out)
+}
+
+// saying hears that a command says it is connected.
+type saying chan struct{}
+
+func (c saying) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("connected to")) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	return os.Stderr.Write(b)
 }
 
 // tracedPlane is a plane, an agent that hears of it over SSE and a node that does over
@@ -125,7 +138,7 @@ func newTracedPlane(t *testing.T) *tracedPlane {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
 	dir := t.TempDir()
-	started(t, "serve", "--data", filepath.Join(dir, "d"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
+	started(t, os.Stderr, "serve", "--data", filepath.Join(dir, "d"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
 		"--durability", "relaxed", "--log-format", "json", "--ready-file", filepath.Join(dir, "ready.json"))
 	p.awaitReady(t, filepath.Join(dir, "ready.json"))
 	t.Setenv("EDICT_SERVER", p.server)
@@ -134,7 +147,13 @@ func newTracedPlane(t *testing.T) *tracedPlane {
 		out, err := run.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	p.native = started(t, "node", "watch", "web-2", "--nats", p.nats, "--report", "-o", "json")
+	connected := make(saying, 1)
+	p.native = started(t, connected, "node", "watch", "web-2", "--nats", p.nats, "--report", "-o", "json")
+	select {
+	case <-connected: // what comes before, it is not sent
+	case <-time.After(30 * time.Second):
+		t.Fatal("the node does not come to NATS")
+	}
 	p.agent(t)
 	return p
 }
