@@ -26,8 +26,10 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 	w := t.work(j)
 	list, err := t.list(w, e, refs)
 	listed, f := w.Steps(), (*follower)(nil)
+	var rules contents
 	if err == nil {
-		key := keyOf(list, seq)
+		rules = sumOf(list)
+		key := keyOf(rules, seq)
 		if s = t.stands(j, p, key, seq); s == nil {
 			f, err = sortNodes(j, w, p.roster.at(seq), list.NodeList, key)
 		} else if listed+s.sorting > t.opt.Budget() {
@@ -38,7 +40,7 @@ func (t *Tables) at(j *job, p *projectTables, e *projector.Enforcement, refs []p
 		return &listState{err: err}, w.Steps(), list.Assumed, nil
 	}
 	if err == nil && s == nil {
-		s, err = t.begin(j, p, f, list.NodeList, seq)
+		s, err = t.begin(j, p, f, list.NodeList, rules, seq)
 	}
 	if err != nil {
 		return nil, 0, nil, err
@@ -107,19 +109,25 @@ func sortNodes(j *job, w *datapath.Work, r *roster, list datapath.NodeList, key 
 }
 
 // begin makes the table of a list whose nodes are sorted, and keeps it.
-func (t *Tables) begin(j *job, p *projectTables, f *follower, list datapath.NodeList, seq uint64) (*listState, error) {
-	s, opt := f.now, t.opt
-	opt.Work, opt.Closed = t.work(j), list.Closed
-	state := datapath.NewState(opt)
-	err := state.Advance(datapath.Batch{AddRules: list.Rules, AddIdentities: f.census.Identities()})
-	s.building = opt.Work.Steps()
-	if err = t.worked(j, opt.Work, err); err != nil && !tooLarge(err) {
-		return nil, err
-	}
-	if s.err = err; err != nil {
-		f.census, s.members = nil, make([]*memberPage, len(s.members))
+func (t *Tables) begin(j *job, p *projectTables, f *follower, list datapath.NodeList, rules contents, seq uint64) (*listState, error) {
+	s, ids := f.now, f.census.Identities()
+	key := refusedKeyOf(p.project, rules, ids)
+	if r, known := t.lost.get(key); known {
+		s.err, s.building = r.err, r.steps
 	} else {
-		f.state, s.table, f.base = state, state.Table(), baseOf(state.Table())
+		state, err := t.build(j, s, list, ids)
+		if err != nil {
+			return nil, err
+		}
+		if s.err != nil {
+			t.lost.put(key, refusedList{s.err, s.building})
+		}
+		f.state = state
+	}
+	if s.err != nil {
+		f.state, f.census, s.members = nil, nil, make([]*memberPage, len(s.members))
+	} else {
+		s.table, f.base = f.state.Table(), baseOf(f.state.Table())
 		sums := summer{table: s.table, of: map[string]contents{}}
 		for _, page := range s.members {
 			if page != nil {
@@ -130,6 +138,21 @@ func (t *Tables) begin(j *job, p *projectTables, f *follower, list datapath.Node
 	}
 	t.keep(p, f, s, seq)
 	return s, nil
+}
+
+// build makes the table of a list from the start, and notes in s what it takes and
+// whether it is refused.
+func (t *Tables) build(j *job, s *listState, list datapath.NodeList, ids []datapath.Identity) (*datapath.State, error) {
+	opt := t.opt
+	opt.Work, opt.Closed = t.work(j), list.Closed
+	state := datapath.NewState(opt)
+	err := state.Advance(datapath.Batch{AddRules: list.Rules, AddIdentities: ids})
+	s.building = opt.Work.Steps()
+	if err = t.worked(j, opt.Work, err); err != nil && !tooLarge(err) {
+		return nil, err
+	}
+	s.err = err
+	return state, nil
 }
 
 // keep keeps what a list comes to, unless somebody has it of a later moment.

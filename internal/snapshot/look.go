@@ -310,7 +310,7 @@ func (l *look) list(p *watched, by *touchedBy, e *projector.Enforcement) (key li
 	if l.allowed = j.allowed; err != nil {
 		return key, err
 	}
-	key = keyOf(of, present)
+	key = keyOf(sumOf(of), present)
 	if p.lists[key] == nil {
 		list := &watchedList{kinds: datapath.NewKinds(of.Rules), nodes: map[policy.NodeID]bool{}}
 		list.count(by.moves)

@@ -20,14 +20,14 @@ type nodeList struct {
 	of map[string]contents
 }
 
-// keyOf is equal for equal lists of one project: which rules of which revisions
+// sumOf is equal for equal lists of one project: which rules of which revisions
 // they have, in which direction, which of them are for any peer, and whether the
 // list is closed.
-func keyOf(list nodeList, at uint64) (key listKey) {
+func sumOf(list nodeList) (sum contents) {
 	h, rules := sha256.New(), list.Rules
-	line := binary.BigEndian.AppendUint64(nil, at)
+	line := []byte{0}
 	if list.Closed {
-		line = append(line, 1)
+		line[0] = 1
 	}
 	h.Write(line)
 	for i := range rules {
@@ -41,6 +41,11 @@ func keyOf(list nodeList, at uint64) (key listKey) {
 		}
 		h.Write(line)
 	}
-	h.Sum(key[:0])
-	return key
+	h.Sum(sum[:0])
+	return sum
+}
+
+// keyOf names a list by its sum, and a moment.
+func keyOf(rules contents, at uint64) listKey {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(rules[:], at))
 }

@@ -44,6 +44,7 @@ type Tables struct {
 	rooms   *rooms
 	turns   *turns
 	inAudit *Tables // nil: these are
+	lost    *refusedLists
 
 	bytes int // that each of the keepers may hold
 
@@ -77,7 +78,7 @@ func newTables(model Enforcer, opt TableOptions, turns *turns) *Tables {
 		model: model, opt: datapath.Options{Capacity: opt.Capacity, Levels: opt.Levels, Steps: opt.Steps}, rooms: newRooms(opt.Waiting), turns: turns, bytes: opt.CacheBytes,
 		projects: map[uuid.UUID]*projectTables{}, flights: map[policy.NodeID]*flight{},
 		lists: newKeeper[inProject, *follower](opt.CacheBytes), made: newKeeper[tableKey, *Table](opt.CacheBytes), heads: newKeeper[projector.HeadRef, keptHead](opt.CacheBytes),
-		refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
+		lost: newRefusedLists(), refused: map[policy.NodeID]Refusal{}, outcomes: map[string]uint64{},
 	}
 }
 

@@ -172,6 +172,37 @@ func TestRefusedTablesAreCountedAsSuch(t *testing.T) {
 	require.Equal(t, map[string]uint64{TableComputed: 2, TableRefused: 2}, counted(tables))
 }
 
+// What was refused once is made no second time, neither by the search for a last good
+// table, which meets the same lists at many moments, nor when it is asked again after
+// nodes moved whom no rule is about.
+func TestAListThatIsRefusedIsMadeOnce(t *testing.T) {
+	w := newTown(t)
+	limits := TableOptions{Capacity: 50}
+	tables := NewTables(w.p, limits)
+	w.node(1, "a", "10.0.0.1")
+	w.walls(1, 1, 10)
+	w.walls(1, 2, 100) // the first of them has a slug that is taken
+	ask := func() (refused *Refusal, steps uint64) {
+		before := tables.spent
+		a, ok, err := tables.Of(t.Context(), "a")
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, said(t, NewTables(w.p, limits), "a"), said(t, tables, "a"))
+		return a.Refused, tables.spent - before
+	}
+	first, took := ask()
+	require.NotNil(t, first)
+	for i := range 5 {
+		w.node(1, "b", fmt.Sprintf("10.0.0.%d", 2+i)) // moments between which nothing of the list changed
+	}
+	again, less := ask()
+	require.Equal(t, first.Err, again.Err)
+	require.Less(t, less, took, "the list that is in force now is not made, though all its rules are read")
+	w.node(1, "b", "172.0.0.1") // whom a rule is about: another table
+	_, more := ask()
+	require.Greater(t, more, less)
+}
+
 func TestThoseWhoAskAtOnceShareATableAndTooManyAreSentAway(t *testing.T) {
 	w := newTown(t)
 	w.node(1, "a", "10.0.0.1")

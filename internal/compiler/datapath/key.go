@@ -70,7 +70,7 @@ func appendRange(keys []key, p Protocol, from, to uint16) []key {
 
 // appendKeys appends the fewest keys that are together what r matches.
 func (r *Rule) appendKeys(keys []key) []key {
-	if r.Ports.To == 0 || r.Ports.From == 1 && r.Ports.To == 65535 {
+	if r.everyPort() {
 		return append(keys, newKey(r.Protocol, 0, 0))
 	}
 	if r.Protocol != AnyProtocol {
@@ -82,6 +82,9 @@ func (r *Rule) appendKeys(keys []key) []key {
 	return keys
 }
 
+// everyPort reports whether no port is left out.
+func (r *Rule) everyPort() bool { return r.Ports.To == 0 || r.Ports.From == 1 && r.Ports.To == 65535 }
+
 // Shapes number what one line can cover whole: everything, or one protocol.
 const (
 	shapeWhole = iota
@@ -92,21 +95,18 @@ const (
 	shapes
 )
 
-// shapeOf is the shape in which all keys lie, and whether they are all of it.
-func shapeOf(keys []key) (shape uint8, whole bool) {
-	first := keys[0]
-	if first.protocol() != keys[len(keys)-1].protocol() {
-		return shapeWhole, false
-	}
-	switch first.protocol() {
+// shape is the shape in which all keys of r lie, and whether they are all of it.
+func (r *Rule) shape() (shape uint8, whole bool) {
+	whole = r.everyPort()
+	switch r.Protocol {
 	case ICMP:
-		shape = shapeICMP
+		return shapeICMP, whole
 	case TCP:
-		shape = shapeTCP
+		return shapeTCP, whole
 	case UDP:
-		shape = shapeUDP
+		return shapeUDP, whole
 	case SCTP:
-		shape = shapeSCTP
+		return shapeSCTP, whole
 	}
-	return shape, first.bits() == 0
+	return shapeWhole, whole
 }

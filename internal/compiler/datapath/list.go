@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -77,7 +76,11 @@ func (h Head) audit() bool { return h.Revision.Order.Audit }
 // listed is List of policies of a node that has these among others: plain says
 // whether nothing of all of them is ordered policy.
 func listed(n policy.Node, heads []Head, plain bool) NodeList {
-	list := NodeList{Closed: plain}
+	list, most := NodeList{Closed: plain}, 0
+	for _, h := range heads {
+		most += len(h.Revision.Rules)
+	}
+	list.Rules = slices.Grow(list.Rules, most) // each is in one direction, most of the time
 	for _, h := range heads {
 		l := newLister(n, h, plain)
 		for i, r := range h.Revision.Rules {
@@ -192,7 +195,7 @@ type Kinds struct {
 
 // NewKinds are those of a list.
 func NewKinds(rules []Rule) *Kinds {
-	k, seen := &Kinds{at: map[netip.Prefix]int32{}}, map[string]bool{}
+	k, seen := &Kinds{at: make(map[netip.Prefix]int32, changes(rules))}, map[string]bool{}
 	for i := range rules {
 		switch p := &rules[i].Peer; {
 		case p.Any:
@@ -203,11 +206,7 @@ func NewKinds(rules []Rule) *Kinds {
 			k.named = append(k.named, *p)
 		}
 	}
-	texts := make(map[netip.Prefix]string, len(k.at))
-	for c := range k.at {
-		k.cidrs, texts[c] = append(k.cidrs, c), c.String()
-	}
-	slices.SortFunc(k.cidrs, func(a, b netip.Prefix) int { return strings.Compare(texts[a], texts[b]) })
+	k.cidrs = byText(k.at)
 	for i, c := range k.cidrs {
 		k.at[c] = int32(i)
 	}
@@ -217,6 +216,18 @@ func NewKinds(rules []Rule) *Kinds {
 
 // Looks is about how many looks it takes to find a node's identity.
 func (k *Kinds) Looks() int { return 1 + len(k.named) + len(k.bits4) + len(k.bits6) }
+
+// changes is how often the peer's CIDR is another than that of the rule before: about
+// how many there are.
+func changes(rules []Rule) (n int) {
+	var last netip.Prefix
+	for i := range rules {
+		if c := rules[i].Peer.CIDR; c.IsValid() && c != last {
+			n, last = n+1, c
+		}
+	}
+	return n
+}
 
 // Of is the identity of a node. Its labels are the node's own.
 func (k *Kinds) Of(n policy.Node) (Identity, bool) {

@@ -75,6 +75,36 @@ func compareRules(a, b *Rule) int {
 	)
 }
 
+// place is a rule among those of one direction, by what its order begins with.
+type place struct {
+	tier, step uint64 // with the priority, and with the class
+	at         int32  // index of the rule
+}
+
+// inOrder are the indexes of the rules of one direction in total order.
+func inOrder(d Direction, rules []Rule) []int32 {
+	places := make([]place, 0, len(rules))
+	for i := range rules {
+		if r := &rules[i]; r.Direction == d {
+			places = append(places, place{uint64(r.Tier)<<32 | uint64(r.Priority), uint64(r.step())<<8 | uint64(math.MaxUint8-r.class()), int32(i)})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if c := cmp.Compare(a.tier, b.tier); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.step, b.step); c != 0 {
+			return c
+		}
+		return compareRules(&rules[a.at], &rules[b.at])
+	})
+	order := make([]int32, len(places))
+	for i := range places {
+		order[i] = places[i].at
+	}
+	return order
+}
+
 // precedences is the precedence of each of one direction's sorted rules:
 // (0xFFFFFF - level) << 8 | class, where the levels that occur are 0, 1, 2 and so
 // on. Log rules decide nothing, so they make no level.
@@ -140,13 +170,7 @@ type list struct {
 // rule. closed: what no rule decides is denied, whatever the rules are.
 func newList(d Direction, rules []Rule, peers []int32, o Options) (*list, error) {
 	l := &list{direction: d, lastAuth: -1, open: !o.Closed}
-	var order []int32
-	for i := range rules {
-		if rules[i].Direction == d {
-			order = append(order, int32(i))
-		}
-	}
-	slices.SortFunc(order, func(a, b int32) int { return compareRules(&rules[a], &rules[b]) })
+	order := inOrder(d, rules)
 	l.rules = make([]*Rule, len(order))
 	for i, at := range order {
 		l.rules[i] = &rules[at]
@@ -156,7 +180,6 @@ func newList(d Direction, rules []Rule, peers []int32, o Options) (*list, error)
 		return nil, err
 	}
 	l.lines = make([]line, 0, len(l.rules))
-	var keys []key
 	for i, r := range l.rules {
 		if r.Verdict == Log {
 			continue
@@ -171,8 +194,7 @@ func newList(d Direction, rules []Rule, peers []int32, o Options) (*list, error)
 		if r.ClosesDefault() {
 			l.open = false
 		}
-		keys = r.appendKeys(keys[:0])
-		n.shape, n.whole = shapeOf(keys)
+		n.shape, n.whole = r.shape()
 		l.lines = append(l.lines, n)
 	}
 	l.otherwise.Verdict = Deny
@@ -185,12 +207,23 @@ func newList(d Direction, rules []Rule, peers []int32, o Options) (*list, error)
 // byPeer sorts the lines by whom they are for.
 func (l *list) byPeer(peers int) {
 	l.named = make([][]int32, peers)
+	count, all := make([]int32, peers), make([]int32, len(l.lines))
 	for i := range l.lines {
 		if n := &l.lines[i]; n.any() {
-			l.wild = append(l.wild, int32(i))
 			l.wildPasses[n.tier] = l.wildPasses[n.tier] || !n.decides()
 		} else {
 			l.namedPasses[n.tier] = l.namedPasses[n.tier] || !n.decides()
+			count[n.peer]++
+		}
+	}
+	for peer, n := range count {
+		l.named[peer], all = all[:0:n], all[n:]
+	}
+	l.wild = all[:0]
+	for i := range l.lines {
+		if n := &l.lines[i]; n.any() {
+			l.wild = append(l.wild, int32(i))
+		} else {
 			l.named[n.peer] = append(l.named[n.peer], int32(i))
 		}
 	}

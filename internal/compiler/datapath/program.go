@@ -26,7 +26,8 @@ func compile(rules []Rule, o Options, w *Work) (*program, error) {
 	if len(rules) == 0 {
 		w = nil // no rules are no work, as those that a state begins with
 	}
-	p, before := &program{rules: rules, closed: o.Closed, blocks: map[netip.Prefix]int32{}}, w.Steps()
+	most := changes(rules)
+	p, before := &program{rules: rules, closed: o.Closed, blocks: make(map[netip.Prefix]int32, most), peers: make([]Peer, 0, most)}, w.Steps()
 	if err := w.Rules(len(rules)); err != nil {
 		return nil, err
 	}
@@ -146,11 +147,13 @@ func (p *program) holding(id *Identity, into []int32, w *Work) ([]int32, error) 
 	return slices.Compact(into), nil
 }
 
-// identities are those that follow from the rules: the blocks.
+// identities are those that follow from the rules, by name: the blocks.
 func (p *program) identities() []*Identity {
-	ids := make([]*Identity, 0, len(p.blocks))
-	for b := range p.blocks {
-		ids = append(ids, &Identity{Name: b.String(), CIDRs: []netip.Prefix{b}, Block: true})
+	blocks := byText(p.blocks)
+	all, ids := make([]Identity, len(blocks)), make([]*Identity, len(blocks))
+	for i, b := range blocks {
+		all[i] = Identity{Name: b.String(), CIDRs: blocks[i : i+1 : i+1], Block: true}
+		ids[i] = &all[i]
 	}
 	return ids
 }

@@ -24,6 +24,7 @@ type resolver struct {
 	mine  []int32 // lines that the identity meets, in order
 	keys  []key
 	pairs []uint64 // key << 32 | index of a line
+	spare []uint64 // memory of sorting them
 	precs []uint32 // of the paired lines, each once
 	lifts bool     // a paired line passes
 	below []int32  // frames to stop at, ascending
@@ -128,7 +129,7 @@ type shut struct {
 // passes are the tiers in which a line passes that is not of mine.
 func (r *resolver) collect(passes [tiers]bool) error {
 	var done [shapes][tiers]shut
-	r.pairs, r.precs, r.lifts = r.pairs[:0], r.precs[:0], false
+	r.pairs, r.precs, r.lifts = slices.Grow(r.pairs[:0], len(r.mine)), r.precs[:0], false
 	end := uint32(0) // below this precedence no line reaches any flow
 	for _, i := range r.mine {
 		l := &r.lines[i]
@@ -163,7 +164,7 @@ func (r *resolver) collect(passes [tiers]bool) error {
 			passes[l.tier], r.lifts = true, true
 		}
 	}
-	slices.Sort(r.pairs)
+	r.pairs, r.spare = sortByKey(r.pairs, r.spare)
 	return nil
 }
 

@@ -43,13 +43,14 @@ type stage struct {
 func (g *stage) rebuild(old *Table, p *program, gone map[string]bool, come []*Identity) error {
 	g.anew = true
 	g.begin(&Table{program: p, takes: p.steps}, len(p.anyone[0])+len(p.anyone[1]))
+	g.fresh = make(map[class]*part, len(p.blocks))
 	for _, k := range old.ids {
 		if !k.Block && !gone[k.Name] {
 			come = append(come, k.Identity)
 		}
 	}
-	come = append(come, p.identities()...)
 	slices.SortFunc(come, byName)
+	come = mergedByName(p.identities(), come)
 	g.next.ids = make([]*known, 0, len(come))
 	if g.made > patience*g.capacity {
 		return g.tooMany(true)
@@ -60,6 +61,19 @@ func (g *stage) rebuild(old *Table, p *program, gone map[string]bool, come []*Id
 		}
 	}
 	return nil
+}
+
+// mergedByName are the identities of two lists by name.
+func mergedByName(a, b []*Identity) []*Identity {
+	all := make([]*Identity, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if byName(a[0], b[0]) <= 0 {
+			all, a = append(all, a[0]), a[1:]
+		} else {
+			all, b = append(all, b[0]), b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
 }
 
 // merge is for the rules of old, with some identities less and some, by name,
@@ -175,9 +189,10 @@ func (g *stage) part() (*part, error) {
 // commit makes the state that of the next table.
 func (g *stage) commit() {
 	if g.anew {
-		g.classes = map[class]*part{}
+		g.classes = g.fresh
+	} else {
+		maps.Copy(g.classes, g.fresh)
 	}
-	maps.Copy(g.classes, g.fresh)
 	for p, n := range g.refs {
 		if p.refs += n; p.refs == 0 && g.classes[p.class] == p {
 			delete(g.classes, p.class)

@@ -164,7 +164,9 @@ func (b *Batch) rules(old []Rule) ([]Rule, error) {
 		}
 	}
 	for i := range b.AddRules {
-		faults = append(faults, b.AddRules[i].check())
+		if err := b.AddRules[i].check(); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	return append(kept, b.AddRules...), errors.Join(faults...)
 }
