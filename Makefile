@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-kubernetes test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -118,6 +118,23 @@ S3 := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 test-s3: ## archives in a bucket, on a store that is built into bin/
 	@[ -x bin/versitygw ] || GOBIN=$(CURDIR)/bin $(GO) install $(S3)
 	$(GO) test ./internal/archive -count 1 -v -run 'Bucket|StoreOfOthers'
+
+# The API server that edict-controller is tried with, and its etcd, built from the modules of their authors into
+# bin/kubernetes: once, and a quarter of an hour of CPU. KUBEBUILDER_ASSETS names a folder that has both already.
+export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/kubernetes
+
+bin/kubernetes/kube-apiserver: tools/kubernetes.mod
+	$(GO) build -modfile=tools/kubernetes.mod -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$(sed -n 's,^\tk8s.io/kubernetes ,,p' $<)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+
+bin/kubernetes/etcd: tools/etcd.mod
+	$(GO) build -modfile=tools/etcd.mod -ldflags '-s -w' -o $@ go.etcd.io/etcd/server/v3
+
+test-kubernetes: ## edict-controller on a real API server, 10,000 pods that churn, policies of others as judges
+	@[ "$(KUBEBUILDER_ASSETS)" != "$(CURDIR)/bin/kubernetes" ] || $(MAKE) --no-print-directory bin/kubernetes/etcd bin/kubernetes/kube-apiserver
+	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
+	$(GO) test ./internal/compiler/kubernetes -count 1 -v -run 'Recipes|Conformance' -judges.all
+	$(GO) test ./test/kubernetes -count 1 -v -kubernetes -timeout 30m
+	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # A release as it would be, in bin/dist, and nothing published: for linux/amd64, with ALL=1 for every system. Both
 # tools are fetched and built once. .goreleaser.yaml says what there is.

@@ -33,7 +33,7 @@ type Nodes interface {
 
 const (
 	maxBatch = 1000 // lines of one request
-	removers = 8    // requests at once
+	removers = 32   // requests at once: the log makes one batch of what waits together
 )
 
 // nodeWriter brings the plane's nodes to what the view says of pods and machines.
@@ -235,7 +235,11 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 			return err
 		}
 	}
-	res, err := w.opt.Nodes.Import(ctx, w.opt.Project, &body)
+	var res resource.BatchResult
+	err := w.opt.paced(ctx, func() (err error) {
+		res, err = w.opt.Nodes.Import(ctx, w.opt.Project, bytes.NewReader(body.Bytes()))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -259,12 +263,15 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 
 // remove deletes nodes, several at once.
 func (w *nodeWriter) remove(ctx context.Context, ids []policy.NodeID) error {
-	g, gctx := errgroup.WithContext(ctx)
+	g, more := errgroup.WithContext(ctx)
 	g.SetLimit(removers)
 	done := make([]bool, len(ids))
 	for i, id := range ids {
 		g.Go(func() error {
-			err := w.opt.Nodes.Delete(gctx, w.opt.Project, string(id))
+			if more.Err() != nil {
+				return nil
+			}
+			err := w.opt.paced(ctx, func() error { return w.opt.Nodes.Delete(ctx, w.opt.Project, string(id)) })
 			var p *client.Problem
 			if errors.As(err, &p) && p.Status == http.StatusNotFound {
 				err = nil

@@ -90,8 +90,13 @@ func (w *policyWriter) look(ctx context.Context) error {
 		}
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	for slug, has := range plane {
+		if was := w.plane[slug]; was.id == has.id && was.head == has.head {
+			plane[slug] = was // what it says is known
+		}
+	}
 	w.plane = plane
-	w.mu.Unlock()
 	return nil
 }
 
@@ -133,10 +138,17 @@ func (w *policyWriter) all(ctx context.Context) error {
 		return errors.New("a kind of policies is not read yet")
 	}
 	todo := w.translate(objects)
-	g, gctx := errgroup.WithContext(ctx)
+	// What fails keeps others from beginning. Those under way go on: a write that is given up
+	// may have been taken, and then we would not know it.
+	g, more := errgroup.WithContext(ctx)
 	g.SetLimit(authors)
 	for _, slug := range slices.Sorted(maps.Keys(todo.drafts)) {
-		g.Go(func() error { return w.write(gctx, todo.drafts[slug]) })
+		g.Go(func() error {
+			if more.Err() != nil {
+				return nil
+			}
+			return w.write(ctx, todo.drafts[slug])
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -236,12 +248,14 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 		return nil
 	}
 	var p resource.Policy
-	var err error
-	if exists {
-		p, err = w.opt.Policies.Revise(ctx, w.opt.Project, has.id, resource.Patch{Selector: &draft.Selector, NewOrder: draft.Order.Whole(), Rules: draft.Rules})
-	} else {
-		p, err = w.opt.Policies.Create(ctx, w.opt.Project, draft)
-	}
+	err := w.opt.paced(ctx, func() (err error) {
+		if exists {
+			p, err = w.opt.Policies.Revise(ctx, w.opt.Project, has.id, resource.Patch{Selector: &draft.Selector, NewOrder: draft.Order.Whole(), Rules: draft.Rules})
+		} else {
+			p, err = w.opt.Policies.Create(ctx, w.opt.Project, draft)
+		}
+		return err
+	})
 	var refused *client.Problem
 	switch {
 	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
@@ -281,7 +295,7 @@ func (w *policyWriter) remove(ctx context.Context, slug string) error {
 	w.mu.Lock()
 	has := w.plane[slug]
 	w.mu.Unlock()
-	err := w.opt.Policies.Delete(ctx, w.opt.Project, has.id)
+	err := w.opt.paced(ctx, func() error { return w.opt.Policies.Delete(ctx, w.opt.Project, has.id) })
 	var gone *client.Problem
 	if errors.As(err, &gone) && gone.Status == http.StatusNotFound {
 		err = nil

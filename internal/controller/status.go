@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/edictdev/edict/api/resource"
 	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
@@ -150,7 +151,11 @@ func (w *policyWriter) tellStatus(ctx context.Context, t *reported) error {
 	if !ok {
 		return nil
 	}
-	o := t.object.DeepCopy()
+	o, there := w.view.current(t.object)
+	if !there {
+		return nil
+	}
+	o = o.DeepCopy()
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	have := make([]metav1.Condition, 0, len(list))
 	for _, x := range list {
@@ -217,7 +222,11 @@ func (w *policyWriter) applied(ctx context.Context, slugs []string) (done, all i
 		if !there {
 			continue
 		}
-		r, err := w.opt.Policies.Rollout(ctx, w.opt.Project, has.id, 1)
+		var r resource.Rollout
+		err := w.opt.paced(ctx, func() (err error) {
+			r, err = w.opt.Policies.Rollout(ctx, w.opt.Project, has.id, 1)
+			return err
+		})
 		if err != nil {
 			return 0, 0, err
 		}

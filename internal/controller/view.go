@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -84,11 +85,12 @@ func machineKey(name string) string { return "/" + name }
 func (v *view) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	one := func(of cache.SharedIndexInformer, name string, changed func(obj any)) error {
+	// changed has nil as what was, of an object that came or went.
+	one := func(of cache.SharedIndexInformer, name string, changed func(was, obj any)) error {
 		_, err := of.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    changed,
-			UpdateFunc: func(_, obj any) { changed(obj) },
-			DeleteFunc: changed,
+			AddFunc:    func(obj any) { changed(nil, obj) },
+			UpdateFunc: changed,
+			DeleteFunc: func(obj any) { changed(nil, obj) },
 		})
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", name, err)
@@ -103,10 +105,10 @@ func (v *view) run(ctx context.Context) error {
 	if err := one(v.namespaces, "namespaces", v.namespaceChanged); err != nil {
 		return err
 	}
-	if err := one(v.machines, "nodes", func(obj any) { v.changed(machineKey(nameOf(obj))) }); err != nil {
+	if err := one(v.machines, "nodes", func(_, obj any) { v.changed(machineKey(nameOf(obj))) }); err != nil {
 		return err
 	}
-	if err := one(v.pods, "pods", func(obj any) {
+	if err := one(v.pods, "pods", func(_, obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			v.changed(key)
 		}
@@ -114,8 +116,20 @@ func (v *view) run(ctx context.Context) error {
 		return err
 	}
 	return v.watchPolicies(ctx, func(k schema.GroupVersionResource, of cache.SharedIndexInformer) error {
-		return one(of, k.Resource, func(any) { v.policed() })
+		return one(of, k.Resource, func(was, obj any) {
+			if !saysTheSame(was, obj) {
+				v.policed()
+			}
+		})
 	})
+}
+
+// saysTheSame reports whether one policy means what it meant before: who writes its status
+// or its annotations, as we do ourselves, changes nothing in the plane.
+func saysTheSame(was, is any) bool {
+	a, ok := was.(*unstructured.Unstructured)
+	b, also := is.(*unstructured.Unstructured)
+	return ok && also && a.GetUID() == b.GetUID() && reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
 // served are the kinds of policies that the cluster has now.
@@ -217,7 +231,7 @@ func nameOf(obj any) string {
 }
 
 // namespaceChanged changes the pods in it, which have its labels.
-func (v *view) namespaceChanged(obj any) {
+func (v *view) namespaceChanged(_, obj any) {
 	pods, err := v.pods.GetIndexer().IndexKeys(byNamespace, nameOf(obj))
 	if err != nil {
 		return
@@ -253,6 +267,24 @@ func (v *view) objects() (all []*unstructured.Unstructured, whole bool) {
 		}
 	}
 	return all, true
+}
+
+// current is a policy as the cluster has it now; false: it went, or another took its name.
+func (v *view) current(o *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+	kind, ok := v.resource(o)
+	if !ok || v.informer(kind) == nil {
+		return nil, false
+	}
+	key := o.GetName()
+	if o.GetNamespace() != "" {
+		key = o.GetNamespace() + "/" + key
+	}
+	obj, there, err := v.informer(kind).GetStore().GetByKey(key)
+	if err != nil || !there {
+		return nil, false
+	}
+	now := obj.(*unstructured.Unstructured)
+	return now, now.GetUID() == o.GetUID()
 }
 
 // pod is a pod as the plane sees it; false: there is none, or it has no address of its
