@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,28 @@ func TestAnExportIsOfOneMoment(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, e, whole)
 	require.Equal(t, p.exported(e.Last), e.Chain)
+}
+
+// TestAnImportThatWaitsForItsArchiveGoesOn: a server gives up a restore that says nothing
+// for five seconds, and an archive may come slowly.
+func TestAnImportThatWaitsForItsArchiveGoesOn(t *testing.T) {
+	p, to := world(t, 32, 2), empty(t)
+	parts, err := to.nc.SubscribeSync("$JS.SNAPSHOT.RESTORE.>")
+	require.NoError(t, err)
+	require.NoError(t, to.nc.Flush())
+	all := p.messages()
+	log, err := streams.PutBackLog(t.Context(), to.conn, streams.PutBack{Partitions: 8, Base: p.Base(), First: 1, Last: 2}, func(yield func(streams.Message, error) bool) {
+		if !yield(all[0], nil) {
+			return
+		}
+		// Each of them comes while the archive has nothing new.
+		for range 2 {
+			_, err := parts.NextMsg(20 * time.Second)
+			require.NoError(t, err)
+		}
+		yield(all[1], nil)
+	})
+	require.NoError(t, err)
+	to.Log = log
+	require.Equal(t, all, to.messages())
 }

@@ -3,20 +3,12 @@ package streams
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/klauspost/compress/s2"
-	"github.com/nats-io/nats-server/v2/server/archive"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -140,147 +132,6 @@ func (c *Conn) unwitnessed(ctx context.Context) error {
 	}
 	return err
 }
-
-// beginRestore asks for a stream to be restored, and returns where its parts go.
-func (c *Conn) beginRestore(ctx context.Context, cfg jetstream.StreamConfig, p PutBack) (to string, err error) {
-	body, err := json.Marshal(map[string]any{"config": cfg, "state": stateDocument(p)})
-	if err != nil {
-		return "", err
-	}
-	var answer struct {
-		Subject string `json:"deliver_subject"`
-	}
-	err = c.restoreStep(ctx, "$JS.API.STREAM.RESTORE."+LogStream, body, &answer)
-	if err == nil && answer.Subject == "" {
-		err = errors.New("the server does not say where the messages go")
-	}
-	return answer.Subject, err
-}
-
-func stateDocument(p PutBack) map[string]any {
-	return map[string]any{"messages": p.Last + 1 - p.First, "first_seq": p.First, "last_seq": p.Last}
-}
-
-// restoreStep asks one thing of a restore. An empty answer means to go on.
-func (c *Conn) restoreStep(ctx context.Context, subject string, body []byte, answer any) error {
-	m, err := c.ask(ctx, &nats.Msg{Subject: subject, Data: body}, commitTimeout)
-	if err != nil || len(m.Data) == 0 {
-		return err
-	}
-	var failed struct {
-		Error *struct {
-			Description string `json:"description"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &failed); err != nil {
-		return fmt.Errorf("the server's answer: %w", err)
-	}
-	if failed.Error != nil {
-		return fmt.Errorf("the server: %s", failed.Error.Description)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(m.Data, answer)
-}
-
-// restoreChunk is what goes to the server at once.
-const restoreChunk = 256 << 10
-
-// sendMessages sends the messages in the form of the server's own backups, and
-// waits until all are stored.
-func (c *Conn) sendMessages(ctx context.Context, to string, p PutBack, messages iter.Seq2[Message, error]) error {
-	chunks := &chunkWriter{send: func(b []byte) error { return c.restoreStep(ctx, to, b, nil) }}
-	compressed := s2.NewWriter(chunks, s2.WriterConcurrency(1))
-	w := archive.NewWriter(compressed)
-	err := writeMessages(w, p, messages)
-	err = errors.Join(err, w.Close(), compressed.Close())
-	if err == nil {
-		err = chunks.flush()
-	}
-	if err != nil {
-		// Without the mark of its end the server refuses what it has. Its answer adds nothing.
-		_ = c.restoreStep(ctx, to, nil, nil)
-		return err
-	}
-	return c.restoreStep(ctx, to, nil, nil)
-}
-
-func writeMessages(w *archive.Writer, p PutBack, messages iter.Seq2[Message, error]) error {
-	state, err := json.Marshal(stateDocument(p))
-	if err != nil {
-		return err
-	}
-	if err := writeEntry(w, archive.Header{Name: "state.json", Timestamp: time.Now().UnixNano()}, nil, state); err != nil {
-		return err
-	}
-	for m, err := range messages {
-		if err != nil {
-			return err
-		}
-		if err := writeEntry(w, archive.Header{Name: m.Subject, Timestamp: m.Time.UnixNano(), Sequence: m.Seq}, headerBlock(m.Header), m.Body); err != nil {
-			return err
-		}
-	}
-	return writeEntry(w, archive.Header{}, nil, nil) // the mark of the end
-}
-
-func writeEntry(w *archive.Writer, h archive.Header, header, body []byte) error {
-	h.HeaderSize, h.PayloadSize = int64(len(header)), int64(len(body))
-	if err := w.WriteHeader(&h); err != nil {
-		return err
-	}
-	for _, part := range [][]byte{header, body} {
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// headerBlock is a message's headers on the wire, by name; nil: it has none.
-func headerBlock(all map[string][]string) []byte {
-	if len(all) == 0 {
-		return nil
-	}
-	b := []byte("NATS/1.0\r\n")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, value := range all[name] {
-			b = append(b, name+": "+strings.NewReplacer("\r", " ", "\n", " ").Replace(value)+"\r\n"...)
-		}
-	}
-	return append(b, "\r\n"...)
-}
-
-// chunkWriter gathers what is to be sent at once.
-type chunkWriter struct {
-	send func([]byte) error
-	held []byte
-}
-
-func (w *chunkWriter) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		n := min(len(rest), restoreChunk-len(w.held))
-		w.held, rest = append(w.held, rest[:n]...), rest[n:]
-		if len(w.held) == restoreChunk {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return len(b), nil
-}
-
-func (w *chunkWriter) flush() error {
-	if len(w.held) == 0 {
-		return nil
-	}
-	err := w.send(w.held)
-	w.held = w.held[:0]
-	return err
-}
-
-var _ io.Writer = (*chunkWriter)(nil)
 
 // Finish has a log that PutBackLog made be opened by everybody.
 func (l *Log) Finish(ctx context.Context) error {
