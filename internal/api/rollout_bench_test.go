@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // BenchmarkRollout asks how far a policy of a fleet has come, plain and ordered: 310,000
-// nodes of 72 label sets, a tenth of which lag.
+// nodes of 72 label sets, of which none has reported, and then all but a tenth, that they
+// enforce the table.
 func BenchmarkRollout(b *testing.B) {
 	const fleet, sets = 310_000, 72
 	p := newPlane(b)
@@ -26,19 +29,33 @@ func BenchmarkRollout(b *testing.B) {
 		}
 		p.want(http.StatusOK, "", p.do("POST", nodes+":batch", lines.String(), "Content-Type: application/x-ndjson"))
 	}
-	for _, order := range []string{"", `,"tier":"admin"`} {
-		slug := "plain"
-		if order != "" {
-			slug = "ordered"
-		}
+	made := map[string]string{}
+	for slug, order := range map[string]string{"plain": "", "ordered": `,"tier":"admin"`} {
 		body := `{"slug":"` + slug + `","selector":{"source":"role=web","destination":"role=web"}` + order +
 			`,"rules":[{"action":"allow","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":443,"to":443}}]}`
-		made := into[resource.Policy](b, p.do("POST", policies, body))
-		b.Run(slug, func(b *testing.B) {
-			for b.Loop() {
-				a := p.do("GET", policies+"/"+made.ID.String()+"/rollout", "")
-				require.Equal(b, http.StatusOK, a.StatusCode)
-			}
-		})
+		made[slug] = into[resource.Policy](b, p.do("POST", policies, body)).ID.String()
 	}
+	ask := func(reported int) {
+		for _, slug := range []string{"plain", "ordered"} {
+			b.Run(fmt.Sprintf("%s/reported=%d", slug, reported), func(b *testing.B) {
+				for b.Loop() {
+					a := p.do("GET", policies+"/"+made[slug]+"/rollout", "")
+					require.Equal(b, http.StatusOK, a.StatusCode)
+					require.Equal(b, reported, into[resource.Rollout](b, a).Applied)
+				}
+			})
+		}
+	}
+	ask(0)
+	var said string
+	p.fold.Read(func(v *projector.View) {
+		n, _ := v.NodeSummary("n0")
+		rows, _, _, err := v.Merged(n.Identity)
+		require.NoError(b, err)
+		said = fmt.Sprintf(`{"version":%d,"fingerprint":%q,"table_version":%d}`, v.Seq(), base64.StdEncoding.EncodeToString(rows[:]), v.Seq())
+	})
+	for n := range fleet / 10 * 9 {
+		p.want(http.StatusAccepted, "", p.do("POST", fmt.Sprintf("/v1/nodes/n%d/applied", n), said))
+	}
+	ask(fleet / 10 * 9)
 }

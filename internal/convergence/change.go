@@ -18,6 +18,25 @@ type change struct {
 	has  bool // there is a row now
 }
 
+// at is its log timestamp in unix ns; 0: nobody knows any more.
+func (c *change) at() int64 { return nanosOf(c.time) }
+
+// nanosOf is a moment in unix ns; 0 of the zero time.
+func nanosOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// timeOf is the moment that nanosOf gave.
+func timeOf(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
 // steps are what happened to a policy, newest first (projector.View.Steps). Of a
 // long history the oldest part may be missing: its first step then counts as
 // the beginning.

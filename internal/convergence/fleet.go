@@ -2,7 +2,6 @@ package convergence
 
 import (
 	"context"
-	"time"
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -110,19 +109,19 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 func behindOf(v *projector.View, s projector.NodeSummary, r *report) late {
 	l := late{ordinal: s.Ordinal}
 	if r.known() && !r.applied() {
-		l.seq, l.at = r.version, r.arrived()
+		l.seq, l.at = r.version, r.at
 		return l
 	}
 	if heads := v.Heads(s.ID, r.version); len(heads) > 0 {
-		l.seq, l.at = heads[0].Seq, heads[0].Time
+		l.seq, l.at = heads[0].Seq, nanosOf(heads[0].Time)
 	}
 	switch {
 	case s.Facts > max(l.seq, r.version):
-		l.seq, l.at = s.Facts, time.Time{}
+		l.seq, l.at = s.Facts, 0
 	case l.seq == 0 && s.Generation > r.version:
-		l.seq, l.at = s.Generation, time.Time{}
+		l.seq, l.at = s.Generation, 0
 	case l.seq == 0:
-		l.seq, l.at = r.version, r.arrived()
+		l.seq, l.at = r.version, r.at
 	}
 	return l
 }

@@ -17,31 +17,29 @@ type Lagging struct {
 	Since time.Time // log timestamp of the first change that it is not known to have
 }
 
-// late is a node that lags, and since which event: at is its log timestamp, or
-// zero where the log has to be asked.
+// late is a node that lags, and since which event.
 type late struct {
-	ordinal uint32
 	seq     uint64
-	at      time.Time
+	at      int64 // its log timestamp, unix ns; 0: the log has to be asked
+	ordinal uint32
 }
 
 // lag is since when a node lags that has not proven c: since the first change
 // above what it reported. A node that reported other rules than it was
-// sent lags since that report. begin is the first change of
-// the label set.
-func lag(s steps, labels policy.Labels, member projector.MatchedNode, r *report, c, begin change) late {
-	l := late{member.Ordinal, c.seq, c.time}
-	if r.known() && r.version >= max(c.seq, member.Facts) {
-		l.at, l.seq = r.arrived(), r.version
+// sent lags since that report.
+func (d *due) lag(s steps, n projector.MatchedNode, r *report) late {
+	l := late{d.change.seq, d.change.at(), n.Ordinal}
+	if r.known() && r.version >= max(d.change.seq, n.Facts) {
+		l.at, l.seq = r.at, r.version
 		return l
 	}
 	if r.version == 0 {
-		l.seq, l.at = begin.seq, begin.time
-	} else if f, ok := s.firstAbove(r.version, labels); ok {
-		l.seq, l.at = f.seq, f.time
+		l.seq, l.at = d.begin.seq, d.begin.at()
+	} else if f, ok := s.firstAbove(r.version, d.labels); ok {
+		l.seq, l.at = f.seq, f.at()
 	}
-	if member.Facts > max(l.seq, r.version) {
-		l.seq, l.at = member.Facts, time.Time{}
+	if n.Facts > max(l.seq, r.version) {
+		l.seq, l.at = n.Facts, 0
 	}
 	return l
 }
@@ -68,20 +66,20 @@ func (t *Tracker) list(ctx context.Context, behind *first[late]) []Lagging {
 		}
 	})
 	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.node, b.node)) })
-	asked := map[uint64]time.Time{}
+	asked := map[uint64]int64{}
 	out := make([]Lagging, 0, len(all))
 	for _, l := range all {
-		if l.at.IsZero() && l.seq != math.MaxUint64 {
+		if l.at == 0 && l.seq != math.MaxUint64 {
 			at, ok := asked[l.seq]
 			if !ok {
 				if m, err := t.opt.Events.Get(ctx, l.seq); err == nil {
-					at = m.Time
+					at = m.Time.UnixNano()
 				}
 				asked[l.seq] = at
 			}
 			l.at = at
 		}
-		out = append(out, Lagging{l.node, l.at})
+		out = append(out, Lagging{l.node, timeOf(l.at)})
 	}
 	return out
 }

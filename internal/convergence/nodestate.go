@@ -96,7 +96,7 @@ func (t *Tracker) status(v *projector.View, s projector.NodeSummary) NodeStatus 
 	t.judge(v, r, s)
 	out := NodeStatus{Node: s.ID, State: stateOf(s, r), Desired: max(s.Generation, s.Facts)}
 	if r.known() {
-		out.Version, out.Table, out.Outcome = r.version, t.table.tables[s.Ordinal], r.outcome
+		out.Version, out.Table, out.Outcome = r.version, r.table, r.outcome
 		out.Reason, out.Since = t.table.reasons.of[s.Ordinal], r.arrived()
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
 )
 
 // Rollout says how far a policy has come.
@@ -45,19 +46,19 @@ func (t *Tracker) Rollout(ctx context.Context, project, id uuid.UUID, limit int)
 		return Rollout{}, false, &NotReadyError{}
 	}
 	var s steps
-	var groups []projector.MatchedNodes
+	var nodes projector.MatchedNodes
 	t.opt.Model.Read(func(v *projector.View) {
 		if s, ok, err = read(v, project, id); ok && err == nil {
-			groups = v.Matched(project, s.selectors())
+			nodes = v.Matched(project, s.selectors())
 		}
 	})
 	if !ok || err != nil {
 		return Rollout{}, ok, err
 	}
-	if err := t.refresh(ctx, groups); err != nil {
+	if err := t.refresh(ctx, &nodes); err != nil {
 		return Rollout{}, true, err
 	}
-	out, behind, refused := t.count(id, s, groups, limit)
+	out, behind, refused := t.count(id, s, &nodes, limit)
 	out.Lagging, out.Refusals = t.list(ctx, behind), t.refusals(refused)
 	return out, true, nil
 }
@@ -68,8 +69,8 @@ func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
 }
 
 // refresh judges the reports of nodes whose rows changed since they were.
-func (t *Tracker) refresh(ctx context.Context, groups []projector.MatchedNodes) error {
-	for part := range slices.Chunk(t.stale(groups), chunk) {
+func (t *Tracker) refresh(ctx context.Context, nodes *projector.MatchedNodes) error {
+	for part := range slices.Chunk(t.stale(nodes), chunk) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -87,81 +88,113 @@ func (t *Tracker) refresh(ctx context.Context, groups []projector.MatchedNodes) 
 }
 
 // stale are the nodes whose rows changed since their reports were judged, by ordinal.
-func (t *Tracker) stale(groups []projector.MatchedNodes) (nodes []uint32) {
+func (t *Tracker) stale(nodes *projector.MatchedNodes) (stale []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, g := range groups {
-		for _, m := range g.Nodes {
-			if r := t.table.of(m.Ordinal); r.known() && !r.fresh(g.Identity, g.Generation) {
-				nodes = append(nodes, m.Ordinal)
-			}
+	reports := t.table.reader()
+	for _, n := range nodes.Nodes {
+		set := &nodes.Sets[n.Set]
+		if r := reports.of(n.Ordinal); r.known() && !r.fresh(set.Identity, set.Generation) {
+			stale = append(stale, n.Ordinal)
 		}
 	}
-	return nodes
+	return stale
+}
+
+// due is what a policy asks of the nodes of a label set.
+type due struct {
+	labels policy.Labels
+	asks   bool   // it does, or did
+	change change // the last one of the row
+	begin  change // the first one
+	table  change // the last one of what the policy adds to tables
+}
+
+// dues are those of label sets, and the sequence of the newest change of their rows.
+func (s steps) dues(sets []projector.MatchedSet) (dues []due, newest uint64) {
+	dues = make([]due, len(sets))
+	for i, set := range sets {
+		d := &dues[i]
+		d.labels = set.Labels
+		if d.change, d.asks = s.last(set.Labels); d.asks {
+			newest = max(newest, d.change.seq)
+			d.begin, _ = s.firstAbove(0, set.Labels)
+			d.table, _ = s.lastTable(set.Labels)
+		}
+	}
+	return dues, newest
+}
+
+// done reports whether a node has the row as it is due, and the table as well.
+func (d *due) done(n projector.MatchedNode, r *report) (rows, done bool) {
+	rows = r.proves(max(d.change.seq, n.Facts))
+	return rows, rows && r.enforces(max(d.table.seq, n.Facts))
+}
+
+// timed reports whether the report of a node that is done tells how long the newest change
+// took.
+func (d *due) timed(n projector.MatchedNode, r *report, newest uint64) bool {
+	return d.change.seq == newest && n.Facts < newest && r.first(newest)
+}
+
+// times are how long the newest change took, as the reports of so many nodes tell that are
+// the last ones; or as this process heard it, of reports, too, that newer ones have replaced.
+func (t *Tracker) times(id uuid.UUID, newest uint64, timed int, dues []due, nodes []projector.MatchedNode) (times sketch) {
+	if x := t.rollouts[id]; x != nil && x.seq == newest && x.times.count >= uint64(timed) {
+		return x.times
+	}
+	reports := t.table.reader()
+	for _, n := range nodes {
+		d, r := &dues[n.Set], reports.of(n.Ordinal)
+		if _, done := d.done(n, r); done && d.timed(n, r, newest) {
+			times.add(max(0, r.arrived().Sub(d.change.time)))
+		}
+	}
+	return times
 }
 
 // count goes through the policy's nodes.
-func (t *Tracker) count(id uuid.UUID, s steps, groups []projector.MatchedNodes, limit int) (out Rollout, behind *first[late], refused *first[refusal]) {
+func (t *Tracker) count(id uuid.UUID, s steps, nodes *projector.MatchedNodes, limit int) (out Rollout, behind *first[late], refused *first[refusal]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	behind, refused = newFirst(limit, late.compare), newFirst(limit, refusal.compare)
-	var times sketch
-	changes, newest := s.ofGroups(groups)
-	for i, g := range groups {
-		c := changes[i]
-		if c.seq == 0 {
-			continue
+	dues, newest := s.dues(nodes.Sets)
+	timed := 0
+	reports := t.table.reader()
+	for _, n := range nodes.Nodes {
+		d := &dues[n.Set]
+		c := &d.change
+		if !d.asks || !c.has && n.Facts > c.seq {
+			continue // it came, or came to these labels, after the row had gone
 		}
-		begin, _ := s.firstAbove(0, g.Labels)
-		table, _ := s.lastTable(g.Labels)
-		for _, m := range g.Nodes {
-			if !c.has && m.Facts > c.seq {
-				continue // it came, or came to these labels, after the row had gone
+		r := reports.of(n.Ordinal)
+		rows, done := d.done(n, r)
+		switch {
+		case c.has && done:
+			out.Applied++
+		case done:
+			out.Dropped++
+		default:
+			if rows {
+				behind.add(late{d.table.seq, d.table.at(), n.Ordinal})
+			} else {
+				behind.add(d.lag(s, n, r))
 			}
-			r := t.table.of(m.Ordinal)
-			rows := r.proves(max(c.seq, m.Facts))
-			done := rows && t.table.tables.reaches(m.Ordinal, max(table.seq, m.Facts))
-			switch {
-			case c.has && done:
-				out.Applied++
-			case done:
-				out.Dropped++
-			default:
-				if rows {
-					behind.add(late{m.Ordinal, table.seq, table.time})
-				} else {
-					behind.add(lag(s, g.Labels, m, r, c, begin))
-				}
-				if x, ok := t.table.refusal(m.Ordinal, r); ok {
-					refused.add(x)
-				}
+			if x, ok := t.table.refusal(n.Ordinal, r); ok {
+				refused.add(x)
 			}
-			if c.has {
-				out.Desired++
-				t.table.audits.addTo(&out.Audited, m.Ordinal, id)
-			}
-			if done && c.seq == newest && m.Facts < c.seq && r.first(c.seq) {
-				times.add(max(0, r.arrived().Sub(c.time)))
-			}
+		}
+		if c.has {
+			out.Desired++
+			t.table.audits.addTo(&out.Audited, n.Ordinal, id)
+		}
+		if done && d.timed(n, r, newest) {
+			timed++
 		}
 	}
 	out.Behind = behind.count
-	if x := t.rollouts[id]; x != nil && x.seq == newest && x.times.count > times.count {
-		times = x.times // of reports, too, that newer ones have replaced
-	}
+	times := t.times(id, newest, timed, dues, nodes.Nodes)
 	out.P50, out.P99 = times.quantile(0.50), times.quantile(0.99)
 	out.Arrivals = t.arrivals(id, s, newest, &times)
 	return out, behind, refused
-}
-
-// ofGroups are the last changes of the rows of each group, zero where there
-// never was one, and the sequence of the newest of them.
-func (s steps) ofGroups(groups []projector.MatchedNodes) (changes []change, newest uint64) {
-	changes = make([]change, len(groups))
-	for i, g := range groups {
-		if c, ok := s.last(g.Labels); ok {
-			changes[i], newest = c, max(newest, c.seq)
-		}
-	}
-	return changes, newest
 }

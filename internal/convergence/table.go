@@ -14,6 +14,9 @@ type report struct {
 	previous uint64 // version of the report before; that of this one less 1 when nobody knows
 	at       int64  // unix ns, when the stream took it; of what is not applied, the first of its outcome in a row
 	judged   uint64 // generation of the node's rows that holds was found under
+	// table is the log sequence up to which the node says that the table it has in force is
+	// right; 0: it enforces none, and says nothing of it.
+	table    uint64
 	print    [16]byte
 	identity uint32 // likewise
 	holds    bool   // the node holds what it must, as of judged
@@ -56,6 +59,18 @@ func (r *report) proves(seq uint64) bool {
 	return r.known() && r.applied() && (r.holds || r.version >= seq && !r.wrong)
 }
 
+// tableFrom keeps what is said of the table, after an earlier report. What is not applied says
+// nothing of the table, and so takes nothing back.
+func (r *report) tableFrom(said *policy.Report, before uint64) {
+	if r.table = said.Table; said.Table == 0 && said.Outcome != policy.OutcomeApplied {
+		r.table = before
+	}
+}
+
+// enforces reports whether the table that a node has in force is right as of a sequence, or
+// the node enforces none.
+func (r *report) enforces(seq uint64) bool { return r.table == 0 || r.table >= seq }
+
 // first reports whether this is the first report that can know of seq.
 func (r *report) first(seq uint64) bool { return r.previous < seq && seq <= r.version }
 
@@ -63,19 +78,20 @@ func (r *report) first(seq uint64) bool { return r.previous < seq && seq <= r.ve
 // partition, and a small plane should stay small.
 const pageBits = 6
 
+type page [1 << pageBits]report
+
 // table holds a report for each node, by its ordinal. It is not safe for
 // concurrent use.
 type table struct {
-	pages   map[uint32]*[1 << pageBits]report
+	pages   map[uint32]*page
 	count   int     // nodes that reported
 	not     int     // of these, those that said last that something is not applied; removed nodes, too
 	reasons reasons // of those
 	audits  audits
-	tables  enforced
 }
 
 func newTable() *table {
-	return &table{pages: map[uint32]*[1 << pageBits]report{}, audits: audits{}, tables: enforced{}}
+	return &table{pages: map[uint32]*page{}, audits: audits{}}
 }
 
 var silence report
@@ -88,22 +104,44 @@ func (t *table) of(ordinal uint32) *report {
 	return &silence
 }
 
+// reader finds the reports of many nodes. Of those whose ordinals ascend it looks a page up
+// once.
+type reader struct {
+	pages  map[uint32]*page
+	number uint32
+	page   *page
+}
+
+func (t *table) reader() reader { return reader{pages: t.pages, page: t.pages[0]} }
+
+// of is a node's report, as table.of has it.
+func (x *reader) of(ordinal uint32) *report {
+	if n := ordinal >> pageBits; n != x.number {
+		x.number, x.page = n, x.pages[n]
+	}
+	if x.page == nil {
+		return &silence
+	}
+	return &x.page[ordinal&(1<<pageBits-1)]
+}
+
 // put notes a report. heard says that this process listened when it came, and
 // to what the node said before; otherwise nobody knows what that was. news is
 // false when the node said the same before.
 func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool) (r *report, news bool) {
 	p := t.pages[ordinal>>pageBits]
 	if p == nil {
-		p = new([1 << pageBits]report)
+		p = new(page)
 		t.pages[ordinal>>pageBits] = p
 	}
 	r = &p[ordinal&(1<<pageBits-1)]
 	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano()), outcome: said.Outcome}
 	t.reasons.note(ordinal, said)
 	t.audits.note(ordinal, said)
-	t.tables.note(ordinal, said)
+	next.tableFrom(&said, r.table)
 	switch {
 	case r.known() && r.version == said.Version && r.print == next.print && r.outcome == next.outcome:
+		r.table = next.table
 		return r, false // said again: what was proven was proven then
 	case heard && r.known() && !r.applied():
 		next.previous = min(r.previous, said.Version) // what came between proved nothing

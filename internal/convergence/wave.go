@@ -33,7 +33,7 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 		return out, false, &NotReadyError{}
 	}
 	var s steps
-	var groups []projector.MatchedNodes
+	var nodes projector.MatchedNodes
 	t.opt.Model.Read(func(v *projector.View) {
 		if out.Rollout, ok = projector.RolloutOf(v, project, id); !ok || !out.Rollout.UnderWay() {
 			ok = false
@@ -41,16 +41,16 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 		}
 		// The waves, and the head that they are beside.
 		if s, ok, err = v.Steps(project, id, len(out.Rollout.Opened)+1); ok && err == nil {
-			groups = v.Matched(project, s.selectors())
+			nodes = v.Matched(project, s.selectors())
 		}
 	})
 	if !ok || err != nil {
 		return out, false, err
 	}
-	if err := t.refresh(ctx, groups); err != nil {
+	if err := t.refresh(ctx, &nodes); err != nil {
 		return out, false, err
 	}
-	example := t.countWaves(&out, s, groups)
+	example := t.countWaves(&out, s, &nodes)
 	if shown := t.refusals(example); len(shown) > 0 {
 		out.Example = shown[0]
 	}
@@ -59,53 +59,54 @@ func (t *Tracker) Reached(ctx context.Context, project, id uuid.UUID) (out Reach
 
 // countWaves goes through the nodes of the open waves, and keeps the refusal that lasts the
 // longest.
-func (t *Tracker) countWaves(out *Reached, s steps, groups []projector.MatchedNodes) (example *first[refusal]) {
+func (t *Tracker) countWaves(out *Reached, s steps, nodes *projector.MatchedNodes) (example *first[refusal]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	example = newFirst(1, refusal.compare)
 	open := out.Rollout.Waves[:len(out.Rollout.Opened)]
-	for _, g := range groups {
-		wave := firstWave(open, g.Labels)
-		c, changed := s.last(g.Labels)
-		table, _ := s.lastTable(g.Labels)
-		changed = changed && c.seq >= out.Rollout.First
-		if wave < 0 || !changed && table.seq < out.Rollout.First {
-			continue // it has what it had
+	dues, _ := s.dues(nodes.Sets)
+	waves := make([]int, len(dues))
+	for i := range dues {
+		waves[i] = firstWave(open, dues[i].labels)
+	}
+	reports := t.table.reader()
+	for _, n := range nodes.Nodes {
+		d, wave, r := &dues[n.Set], waves[n.Set], reports.of(n.Ordinal)
+		if wave < 0 || !d.asksSince(out.Rollout.First, n, r) {
+			continue
 		}
-		for _, m := range g.Nodes {
-			if _, enforces := t.table.tables[m.Ordinal]; !changed && !enforces {
-				continue // no row shows the change
-			}
-			if !c.has && m.Facts > c.seq {
-				continue // it never had what is gone
-			}
-			asked := c.seq
-			if !changed {
-				asked = table.seq // the row is older than the rollout
-			}
-			one := t.shareOf(m.Ordinal, asks{max(c.seq, m.Facts), max(table.seq, m.Facts), max(asked, m.Facts)}, example)
-			out.All.add(one)
-			if wave == len(open)-1 {
-				out.Newest.add(one)
-			}
+		one := t.shareOf(d, n, r, out.Rollout.First, example)
+		out.All.add(one)
+		if wave == len(open)-1 {
+			out.Newest.add(one)
 		}
 	}
 	return example
 }
 
-// asks are the log sequences of what is asked of a node: of the last change of its row, and
-// of the table that it enforces, and of what the rollout itself asks, below which a
-// refusal is of something else.
-type asks struct{ row, table, rollout uint64 }
+// asksSince reports whether anything is asked of a node that is no older than first. A
+// table is asked of those that enforce one.
+func (d *due) asksSince(first uint64, n projector.MatchedNode, r *report) bool {
+	row := d.asks && d.change.seq >= first
+	if !row && (d.table.seq < first || r.table == 0) {
+		return false // it has what it had, or no row shows the change
+	}
+	return d.change.has || n.Facts <= d.change.seq // else it never had what is gone
+}
 
-// shareOf is what one node says of what was asked of it. What it refused is an example.
-func (t *Tracker) shareOf(ordinal uint32, of asks, example *first[refusal]) Share {
-	r := t.table.of(ordinal)
+// shareOf is what one node says of what was asked of it. What it refused is an example,
+// unless that is of something else, older than what the rollout itself asks.
+func (t *Tracker) shareOf(d *due, n projector.MatchedNode, r *report, rollout uint64, example *first[refusal]) Share {
+	asked := d.change.seq
+	if asked < rollout {
+		asked = d.table.seq // the row is older than the rollout
+	}
 	one := Share{Nodes: 1}
-	switch x, not := t.table.refusal(ordinal, r); {
-	case r.proves(of.row) && t.table.tables.reaches(ordinal, of.table):
+	_, done := d.done(n, r)
+	switch x, not := t.table.refusal(n.Ordinal, r); {
+	case done:
 		one.Applied = 1
-	case not && x.outcome == policy.OutcomeRefused && r.version >= of.rollout:
+	case not && x.outcome == policy.OutcomeRefused && r.version >= max(asked, n.Facts):
 		one.Refused = 1
 		example.add(x)
 	}

@@ -48,13 +48,14 @@ func (n *node) gone() bool { return n == nil || n.identity == nil }
 
 // remember makes the event the one that gave the node its facts.
 func (f nodeFold) remember(n *node, event uuid.UUID, addresses policy.Addresses) {
-	if n.seq > 0 {
+	facts := f.factsOf(n)
+	if *facts > 0 {
 		n.recent.add(n.event)
 	}
-	n.seq, n.event = f.seq, event
+	*facts, n.event = f.seq, event
 	f.logNodeChange(n, addresses)
 	n.placed(len(addresses))
-	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: n.seq, since: n.since, event: event, recent: n.recent, addresses: addresses}
+	r := nodeRecord{present: n.identity != nil, ordinal: n.ordinal, seq: f.seq, since: n.since, event: event, recent: n.recent, addresses: addresses}
 	if n.identity != nil {
 		r.identity = n.identity.ordinal
 	}

@@ -249,7 +249,7 @@ func summary(p *Projector) map[string]string {
 		out["changed "+proj.id.String()] = fmt.Sprint(proj.changed)
 	}
 	for id, n := range p.state.nodes {
-		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, n.seq, n.since, n.event, n.recent)
+		out["node "+string(id)] = fmt.Sprint(n.ordinal, n.identity != nil, n.addressed, *p.state.factsOf(n), n.since, n.event, n.recent)
 	}
 	for id, pol := range p.state.policies {
 		out["policy "+id.String()] = fmt.Sprint(pol.number, pol.head, pol.headSeq, pol.since, pol.selected, pol.ended, pol.fp, pol.revisions.list, pol.changed())

@@ -13,11 +13,15 @@ type layout struct {
 	parts     int
 	localBits uint
 	byOrdinal [][]*node // partition, then place; append only
-	words     int       // 64-bit words of one bit vector a partition, all nodes in
+	// facts are the log sequences of the events that gave nodes their present facts, by
+	// partition and place: beside the nodes, as whoever looks at each node of a fleet
+	// then reads memory in its order.
+	facts [][]uint64
+	words int // 64-bit words of one bit vector a partition, all nodes in
 }
 
 func newLayout(parts int) layout {
-	return layout{parts: parts, localBits: 32 - uint(bits.Len(uint(parts-1))), byOrdinal: make([][]*node, parts)}
+	return layout{parts: parts, localBits: 32 - uint(bits.Len(uint(parts-1))), byOrdinal: make([][]*node, parts), facts: make([][]uint64, parts)}
 }
 
 func (l *layout) partition(ordinal uint32) int { return int(ordinal >> l.localBits) }
@@ -38,6 +42,11 @@ func (l *layout) nodeAt(ordinal uint32) *node {
 	return l.byOrdinal[l.partition(ordinal)][l.place(ordinal)]
 }
 
+// factsOf is the place of the sequence of a node's facts.
+func (l *layout) factsOf(n *node) *uint64 {
+	return &l.facts[l.partition(n.ordinal)][l.place(n.ordinal)]
+}
+
 // enter files a node under its ordinal, which is the next one of its partition
 // but while a store is loaded.
 func (l *layout) enter(n *node) {
@@ -46,7 +55,7 @@ func (l *layout) enter(n *node) {
 		if len(l.byOrdinal[part])%64 == 0 {
 			l.words++
 		}
-		l.byOrdinal[part] = append(l.byOrdinal[part], nil)
+		l.byOrdinal[part], l.facts[part] = append(l.byOrdinal[part], nil), append(l.facts[part], 0)
 	}
 	l.byOrdinal[part][place] = n
 }

@@ -178,13 +178,14 @@ func (l *loader) nodes() error {
 		}
 		n := &node{
 			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
-			seq: r.seq, since: r.since, event: r.event, recent: r.recent,
+			since: r.since, event: r.event, recent: r.recent,
 		}
 		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {
 			return errRecord
 		}
 		n.placed(len(r.addresses))
 		l.state.enroll(n)
+		*l.state.factsOf(n) = r.seq
 		n.project.changed = max(n.project.changed, r.seq)
 		if !r.present {
 			return nil

@@ -124,9 +124,8 @@ type node struct {
 	ordinal   uint32
 	addressed bool      // it has addresses
 	manyHomed bool      // it has several
-	seq       uint64    // of the event that gave the present facts
 	since     moment    // of the event that gave the present labels
-	event     uuid.UUID // its id
+	event     uuid.UUID // that gave the present facts
 	recent    recent    // the events before it
 	former    uint64    // number of the latest labels that it had before; they may be kept no more
 	artifacts *artifactSet

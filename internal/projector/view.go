@@ -44,7 +44,7 @@ func (v *View) Node(id policy.NodeID) (NodeInfo, bool) {
 	if n == nil || n.identity == nil {
 		return NodeInfo{}, false
 	}
-	info := n.info()
+	info := v.m.state.info(n)
 	if n.addressed {
 		if b, err := v.m.get(nodeKey(n.project.id, id)); err == nil {
 			if r, err := readNode(b); err == nil {
@@ -55,10 +55,10 @@ func (v *View) Node(id policy.NodeID) (NodeInfo, bool) {
 	return info, true
 }
 
-func (n *node) info() NodeInfo {
+func (l *layout) info(n *node) NodeInfo {
 	return NodeInfo{
 		Node:     policy.Node{ID: n.id, Project: n.project.id, Labels: n.identity.labels},
-		Version:  n.seq,
+		Version:  *l.factsOf(n),
 		Identity: n.identity.ordinal,
 	}
 }
@@ -92,7 +92,7 @@ func (v *View) Nodes(project uuid.UUID, prefix string, expr policy.Expr, above p
 		if n == nil || n.identity == nil || !expr.Matches(n.identity.labels) {
 			continue
 		}
-		info := n.info()
+		info := v.m.state.info(n)
 		if n.addressed {
 			r, err := readNode(it.Value())
 			if err != nil {
