@@ -115,7 +115,7 @@ func (h *tableHandlers) explain(c *call) error {
 	if !ok {
 		return problem(http.StatusNotFound, CodePeerNotFound, "%.80q is neither a node of the project nor an address", f.peer)
 	}
-	return c.json(http.StatusOK, verdictOf(a, list, f, peer.ID))
+	return tagged(c, verdictOf(a, list, f, peer.ID))
 }
 
 // verdictOf says what the table does with a flow, and which rules were asked.

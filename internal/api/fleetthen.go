@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
@@ -52,7 +51,7 @@ func (h *fleetThen) summary(c *call) error {
 		all := len(groups)
 		out.By, out.Values, out.Groups = key, &all, groups[:min(all, limit)]
 	}
-	return c.json(http.StatusOK, out)
+	return tagged(c, out)
 }
 
 // valuesOf are groups of nodes, the largest first; those without a value have none.

@@ -16,11 +16,13 @@ func says(text string) hint { return hint{Schema: schema{Description: text}} }
 // Texts that occur in several places.
 var (
 	fingerprint = hint{Schema: schema{
+		Component:   "Fingerprint",
 		Description: "SHA-256 of the compiled rules, in base64; of no rules, of [].",
 		Pattern:     "^[A-Za-z0-9+/]{43}=$",
 		Examples:    []any{"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="},
 	}}
 	nodeID = schema{
+		Component:   "NodeID",
 		Description: "A node's id, a DNS label.",
 		Pattern:     "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", Examples: []any{"web-1"}, // which says how long it is, too
 	}
@@ -34,15 +36,18 @@ var (
 		MinItems:    openapi.N(1), MaxItems: openapi.N(policy.MaxRules),
 	}
 	tier = schema{
+		Component:   "Tier",
 		Description: "Everything in a tier is asked before anything in the next: admin, normal, baseline. A policy with a tier or a priority is ordered: its rules decide in the order they are written in.",
 		Enum:        openapi.OneOfTexts(policy.Admin, policy.Normal, policy.Baseline),
 	}
 	priority = schema{
+		Component:   "Priority",
 		Description: "The policy's place within its tier, lower first; 1000 when it has a tier alone.",
 		Minimum:     openapi.N(0), Maximum: openapi.N(policy.MaxPriority), Examples: []any{100},
 	}
-	defaultDeny = schema{Description: "False: the policy has no part in denying what no rule matches. Absent, it is true."}
+	defaultDeny = schema{Component: "DefaultDeny", Description: "False: the policy has no part in denying what no rule matches. Absent, it is true."}
 	enforcement = schema{
+		Component:   "Mode",
 		Description: "Audit: no rule of the policy is in force; nodes that can count what it would deny if it were. Absent, it is enforce.",
 		Enum:        openapi.OneOfTexts(policy.Enforce, policy.Audit),
 	}

@@ -126,6 +126,7 @@ func payloadHints() map[string]hint {
 
 func keyIDHint() hint {
 	return hint{Schema: schema{
+		Component:   "KeyID",
 		Description: "A key's id: its algorithm and the first digits of its hash.",
 		Pattern:     "^ed25519:[0-9a-f]{16}$", Examples: []any{"ed25519:0011223344556677"},
 	}}

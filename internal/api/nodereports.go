@@ -49,8 +49,9 @@ func (h *nodeReports) routes() []Route {
 				Name: "limit", In: "query", Summary: "Groups to list; more than 1000 are 1000.",
 				Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Default: defaultGroups},
 			},
+			ifNoneMatchParam,
 		},
-		Answers:  jsonAnswer(http.StatusOK, eitherOf{resource.NodeCounts{}, resource.PastCounts{}}),
+		Answers:  cachedAnswer(eitherOf{resource.NodeCounts{}, resource.PastCounts{}}, "ETag"),
 		Problems: pastProblems(policy.CodeSelectorSyntax, policy.CodeInvalidLabelKey, CodeStarting), serve: h.summaryAt,
 	}
 	plane, project := summary, summary
@@ -239,7 +240,7 @@ func (h *nodeReports) summary(c *call) error {
 			out.Groups = append(out.Groups, showGroup(g))
 		}
 	}
-	return c.json(http.StatusOK, out)
+	return tagged(c, out)
 }
 
 // countedOf reads which nodes to count, by which label, if by any, and how many groups to list.

@@ -58,8 +58,8 @@ func (h *tableHandlers) routes() []Route {
 		{
 			Method: http.MethodGet, Pattern: patternExplain, ID: "explainFlow", Tag: "node", Needs: access.ReadNode,
 			Summary:  "Say what a node does with a flow, and why",
-			Params:   append(flowParams(), modeParam, minSeqParam, atParam),
-			Answers:  jsonAnswer(http.StatusOK, resource.FlowVerdict{}),
+			Params:   append(flowParams(), modeParam, minSeqParam, atParam, ifNoneMatchParam),
+			Answers:  cachedAnswer(resource.FlowVerdict{}, "ETag"),
 			Problems: pastProblems(append(append(tables[:len(tables):len(tables)], policy.CodeUnknownMode), explainFaults()...)...),
 			serve:    h.explainAt,
 		},

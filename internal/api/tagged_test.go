@@ -16,6 +16,8 @@ func TestAListThatIsThereAlreadyIs304(t *testing.T) {
 		"/v1/projects/" + project + "/nodes", "/v1/projects/" + project + "/nodes?report=true", "/v1/nodes?state=silent", "/v1/projects/" + project + "/policies",
 		made.Header.Get("Location") + "/revisions", "/v1/nodes/n1/rulesets", "/v1/nodes/n1/policies",
 		made.Header.Get("Location") + "/rollout",
+		"/v1/nodes:summary?by=role", "/v1/projects/" + project + "/nodes:summary", "/v1/nodes:summary?at=1",
+		"/v1/nodes/n1/explain?direction=ingress&protocol=tcp&port=443&peer=10.0.0.1",
 	}
 	tags := map[string]string{}
 	for _, path := range lists {

@@ -60,7 +60,9 @@ async function keys(page) {
   await page.keyboard.press("/");
   await page.keyboard.type("tcp 5432 from");
   await there(page, "[role=option]:has-text('rule'):has-text('shop-app-to-db')", "a rule, by its words");
-  await page.keyboard.press("Escape");
+  await page.click("[role=option]:has-text('rule'):has-text('shop-app-to-db')");
+  await there(page, "ol.rules > li.found", "the rule that was found");
+  same(await page.$$eval("ol.rules > li", (all) => all.filter((li) => li.className === "found").map((li) => ["tcp", "5432", "from"].every((w) => li.innerText.includes(w)))), [true], "what is marked is what was looked for");
   page.mayFail = false;
   const begins = given.node.slice(0, -2);
   const found = (await ask(`${project}/nodes?prefix=${begins}&limit=1`)).items[0].id;

@@ -97,6 +97,10 @@ async function time(page) {
   const { items } = await ask(`/v1/audit?after=5&limit=20`);
   await open(page, `time?from=5&to=25`, ".events > li");
   same(await page.$$eval(".events .seq", (all) => all.map((e) => Number(e.innerText))), items.map((e) => e.seq), "events between two moments");
+  await page.waitForFunction(() => [...document.querySelectorAll(".range .moment")].every((m) => m.innerText.trim()));
+  const times = [await ask("/v1/audit?after=4&limit=1"), await ask("/v1/audit?after=24&limit=1")].map((a) => a.items[0].time);
+  const shown = await page.$$eval(".range .moment", (all) => all.map((m) => m.innerText));
+  for (const [i, text] of (await page.evaluate((all) => all.map((t) => new Date(t).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })), times)).entries()) want(shown[i].startsWith(text), `a slider at ${text} says ${shown[i]}`);
   const last = (await ask("/v1/status")).head;
   await open(page, `time?from=60&to=${last}&by=env`, "table:has-text('all nodes')");
   const then = [await ask("/v1/nodes:summary?at=60&by=env"), await ask(`/v1/nodes:summary?at=${last}&by=env`)];

@@ -44,6 +44,9 @@ type Schema struct {
 	ContentSchema    *Schema `json:"contentSchema,omitempty"`
 
 	Examples []any `json:"examples,omitempty"`
+
+	// Component is the name under which members that are the same share this schema.
+	Component string `json:"-"`
 }
 
 // N is a limit.

@@ -130,11 +130,31 @@ func (t *Types) member(of *Schema, owner string, f reflect.StructField) {
 	refine(s, hint.Schema)
 	if f.Type.Kind() == reflect.Pointer && !absent {
 		s = orNull(s)
+	} else {
+		s = t.shared(s)
 	}
 	of.Properties = append(of.Properties, Property{name, s})
 	if !absent && !hint.Optional {
 		of.Required = append(of.Required, name)
 	}
+}
+
+// shared refers to the component that a schema names, and so do its items; one that says
+// something else than the component stays where it is.
+func (t *Types) shared(s *Schema) *Schema {
+	if s.Items != nil {
+		s.Items = t.shared(s.Items)
+	}
+	if s.Component == "" {
+		return s
+	}
+	was, known := t.schemas[s.Component]
+	if !known {
+		t.schemas[s.Component] = s
+	} else if !equal(was, s) {
+		return s
+	}
+	return &Schema{Ref: "#/components/schemas/" + s.Component}
 }
 
 func orNull(s *Schema) *Schema {

@@ -529,12 +529,10 @@ export interface components {
             /** Format: uint64 */
             snapshot_version: number;
             selector: components["schemas"]["Selector"];
-            /** @enum {string} */
-            tier?: "admin" | "normal" | "baseline";
+            tier?: components["schemas"]["Tier"];
             priority?: number;
-            default_deny?: boolean;
-            /** @enum {string} */
-            mode?: "enforce" | "audit";
+            default_deny?: components["schemas"]["DefaultDeny"];
+            mode?: components["schemas"]["Mode"];
             rules: components["schemas"]["Rule"][];
             patches?: components["schemas"]["AdmissionPatch"][];
         };
@@ -720,6 +718,7 @@ export interface components {
             verdict: "allow" | "deny";
             policies: components["schemas"]["PolicyRef"][];
         };
+        DefaultDeny: boolean;
         Diff: {
             added: components["schemas"]["Rule"][];
             removed: components["schemas"]["Rule"][];
@@ -728,11 +727,11 @@ export interface components {
             reordered?: boolean;
         };
         DryRun: {
-            matched_node_ids: string[];
+            matched_node_ids: components["schemas"]["NodeID"][];
             rule_diff: components["schemas"]["Diff"];
             /** Format: uint64 */
             peer_pairs_affected: number;
-            unreachable_node_ids: string[];
+            unreachable_node_ids: components["schemas"]["NodeID"][];
             warnings: components["schemas"]["Warning"][];
             flows?: components["schemas"]["FlowChanges"];
             admission?: components["schemas"]["AdmissionEffect"];
@@ -778,6 +777,7 @@ export interface components {
             code: string;
             detail: string;
         };
+        Fingerprint: string;
         FleetHistory: {
             /** Format: int64 */
             every_seconds: number;
@@ -804,7 +804,7 @@ export interface components {
             streams: number;
         };
         FlowChange: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             /** @enum {string} */
             direction: "egress" | "ingress";
             peer: string;
@@ -871,7 +871,7 @@ export interface components {
             outcome: string;
         };
         Key: {
-            key_id: string;
+            key_id: components["schemas"]["KeyID"];
             /** @enum {string} */
             alg: "ed25519";
             plane: string;
@@ -881,11 +881,12 @@ export interface components {
             /** Format: date-time */
             not_after: string | null;
         };
+        KeyID: string;
         KeyItems: {
             items: components["schemas"]["Key"][];
         };
         Lagging: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             /** Format: date-time */
             since: string | null;
         };
@@ -935,12 +936,14 @@ export interface components {
             full_in_seconds?: number;
             nats?: string;
         };
+        /** @enum {string} */
+        Mode: "enforce" | "audit";
         Modified: {
             before: components["schemas"]["Rule"];
             after: components["schemas"]["Rule"];
         };
         Node: {
-            id: string;
+            id: components["schemas"]["NodeID"];
             /** Format: uuid */
             project_id: string;
             labels: {
@@ -993,7 +996,7 @@ export interface components {
             groups?: components["schemas"]["NodeGroup"][];
         };
         NodeDiff: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             from: components["schemas"]["NodeAt"];
             to: components["schemas"]["NodeAt"];
             rows: components["schemas"]["RowChange"][];
@@ -1012,12 +1015,13 @@ export interface components {
             /** Format: int64 */
             silent: number;
         };
+        NodeID: string;
         NodePage: {
             items: components["schemas"]["Node"][];
             next_cursor: string | null;
         };
         NodePolicies: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             /** Format: uint64 */
             version: number;
             lines: components["schemas"]["NodeRule"][];
@@ -1028,7 +1032,7 @@ export interface components {
         NodePolicy: {
             /** Format: uuid */
             revision_id: string;
-            fingerprint: string;
+            fingerprint: components["schemas"]["Fingerprint"];
             rules: components["schemas"]["Rule"][];
             /** Format: int64 */
             rules_omitted?: number;
@@ -1086,12 +1090,10 @@ export interface components {
             drift: number;
         };
         Order: {
-            /** @enum {string} */
-            tier?: "admin" | "normal" | "baseline";
-            priority?: number;
+            tier?: components["schemas"]["Tier"];
+            priority?: components["schemas"]["Priority"];
             default_deny?: boolean;
-            /** @enum {string} */
-            mode?: "enforce" | "audit";
+            mode?: components["schemas"]["Mode"];
         };
         OrderChange: {
             before: components["schemas"]["Order"];
@@ -1181,14 +1183,13 @@ export interface components {
         };
         Preview: {
             selector: components["schemas"]["Selector"];
-            /** @enum {string} */
-            tier?: "admin" | "normal" | "baseline";
-            priority?: number;
-            default_deny?: boolean;
-            /** @enum {string} */
-            mode?: "enforce" | "audit";
+            tier?: components["schemas"]["Tier"];
+            priority?: components["schemas"]["Priority"];
+            default_deny?: components["schemas"]["DefaultDeny"];
+            mode?: components["schemas"]["Mode"];
             rules: components["schemas"]["Rule"][];
         };
+        Priority: number;
         Problem: {
             /** Format: uri-reference */
             type: string;
@@ -1234,7 +1235,7 @@ export interface components {
             refused: number;
         };
         Refusal: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             /** @enum {string} */
             outcome: "refused" | "stale" | "drift";
             reason?: string;
@@ -1242,7 +1243,7 @@ export interface components {
             since: string;
         };
         Refused: {
-            node_id: string;
+            node_id: components["schemas"]["NodeID"];
             /** @enum {string} */
             code: "too_many_entries" | "too_many_priorities";
             detail: string;
@@ -1273,12 +1274,10 @@ export interface components {
             /** Format: uuid */
             parent_id: string | null;
             selector: components["schemas"]["Selector"];
-            /** @enum {string} */
-            tier?: "admin" | "normal" | "baseline";
-            priority?: number;
-            default_deny?: boolean;
-            /** @enum {string} */
-            mode?: "enforce" | "audit";
+            tier?: components["schemas"]["Tier"];
+            priority?: components["schemas"]["Priority"];
+            default_deny?: components["schemas"]["DefaultDeny"];
+            mode?: components["schemas"]["Mode"];
             rules: components["schemas"]["Rule"][];
             /** Format: date-time */
             created_at: string;
@@ -1318,7 +1317,7 @@ export interface components {
         RowRevision: {
             /** Format: uuid */
             revision_id: string;
-            fingerprint: string;
+            fingerprint: components["schemas"]["Fingerprint"];
         };
         Rule: {
             /** @enum {string} */
@@ -1420,6 +1419,8 @@ export interface components {
             digest?: string;
             convergence?: components["schemas"]["Convergence"];
         };
+        /** @enum {string} */
+        Tier: "admin" | "normal" | "baseline";
         Warning: {
             pointer: string;
             code: string;
@@ -1772,6 +1773,7 @@ export interface operations {
                 at?: components["parameters"]["At"];
             };
             header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {
@@ -1881,6 +1883,7 @@ export interface operations {
                 limit?: components["parameters"]["Limit2"];
             };
             header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path?: never;
@@ -1964,6 +1967,7 @@ export interface operations {
                 limit?: components["parameters"]["Limit2"];
             };
             header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 "X-Correlation-Id"?: components["parameters"]["XCorrelationId"];
             };
             path: {

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import type { Schemas } from "../api/call";
 
 type Rule = Schemas["Rule"];
@@ -18,9 +19,22 @@ export function Line({ sign, children }: { sign: "+" | "-" | " "; children: Comp
   return <li class={sign === "+" ? "added" : sign === "-" ? "removed" : ""}><span class="sign" aria-hidden="true">{sign}</span><span class="unseen">{sign === "+" ? "added: " : sign === "-" ? "removed: " : ""}</span>{children}</li>;
 }
 
-/** Rules as they were written. */
-export function Rules({ of }: { of: Rule[] }) {
-  return <ol class="rules">{of.map((r, i) => <li key={i}><span class={`action ${r.action}`}>{ruleText(r)}</span></li>)}</ol>;
+/** Whether a line has all words of a text. */
+export function hasWords(line: string, text: string): boolean {
+  const small = line.toLowerCase();
+  return text.toLowerCase().split(/\s+/).filter(Boolean).every((w) => small.includes(w));
+}
+
+/** Rules as they were written; those that have the words that were looked for are marked. */
+export function Rules({ of, found = "" }: { of: Rule[]; found?: string }) {
+  const list = useRef<HTMLOListElement>(null);
+  useEffect(() => list.current?.querySelector(".found")?.scrollIntoView({ block: "center" }), [found]);
+  const lines = of.map(ruleText);
+  return (
+    <ol class="rules" ref={list}>
+      {of.map((r, i) => <li key={i} class={found && hasWords(lines[i]!, found) ? "found" : ""}><span class={`action ${r.action}`}>{lines[i]}</span></li>)}
+    </ol>
+  );
 }
 
 /** What is between two revisions. */

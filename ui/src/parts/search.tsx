@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { go, href, project } from "../state/route";
 import { allPolicies } from "../state/policies";
-import { ruleText } from "./rules";
+import { hasWords, ruleText } from "./rules";
 import { may } from "../state/who";
 
 interface Hit {
@@ -36,12 +36,11 @@ async function find(text: string): Promise<Hit[]> {
 
 // rulesWith are rules that have all words of a text, one of each policy.
 async function rulesWith(text: string): Promise<Hit[]> {
-  const words = text.split(/\s+/).filter(Boolean);
   if (text.trim().length < 2) return [];
   const found = await call("listPolicies", { path: { project: project.value }, query: { rule: text, limit: 6 } }).catch(() => null);
   return (found?.items ?? []).map((p) => {
     const lines = (p.head?.rules ?? []).map(ruleText);
-    return { kind: "rule", text: lines.find((l) => words.every((w) => l.toLowerCase().includes(w))) ?? lines[0] ?? "", detail: p.slug, to: href("policies", p.id) };
+    return { kind: "rule", text: lines.find((l) => hasWords(l, text)) ?? lines[0] ?? "", detail: p.slug, to: href("policies", p.id, { rule: text }) };
   });
 }
 

@@ -7,7 +7,7 @@ import { Draft } from "../parts/draft";
 import { Rollout } from "../parts/rollout";
 import { DiffLines, Rules } from "../parts/rules";
 import { useLoad } from "../state/load";
-import { href, project, projectFlag } from "../state/route";
+import { asked, href, project, projectFlag } from "../state/route";
 import { count } from "../state/time";
 import { may } from "../state/who";
 import { Place } from "./policies";
@@ -27,7 +27,7 @@ export function Policy({ name: id }: { name: string }) {
       {!policy.error && <Failure error={rollout.error} />}
       {p && rollout.data && <Rollout policy={p} waves={rollout.data.waves} changed={() => { policy.again(); rollout.again(); }} />}
       {rollout.data?.arrivals && rollout.data.arrivals.length > 0 && <Arrivals all={rollout.data.arrivals} />}
-      {p?.head && <Part title="Rules" note={`${count(p.head.rules.length)} at the head`}><Rules of={p.head.rules} /></Part>}
+      {p?.head && <Part title="Rules" note={`${count(p.head.rules.length)} at the head`}><Rules of={p.head.rules} found={asked("rule")} /></Part>}
       {p && <History policy={p} />}
       {p?.head && may.edit(p.id) && <Draft policy={p} head={p.head} changed={rollout.again} />}
     </>

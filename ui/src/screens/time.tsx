@@ -9,7 +9,7 @@ import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
 import { ask, asked, project } from "../state/route";
-import { count, exact } from "../state/time";
+import { count, exact, moment } from "../state/time";
 import { may } from "../state/who";
 import { useKeys } from "./fleet";
 import { Event, eventsAddress, type LogEvent } from "./live";
@@ -36,7 +36,7 @@ export function Time() {
 function Range({ from, to, last }: { from: number; to: number; last: number }) {
   const [moved, move] = useState<{ from?: number; to?: number }>({});
   const one = (name: "from" | "to", label: string, value: number) => (
-    <label>{label} <output class="seq">{count(moved[name] ?? value)}</output>
+    <label>{label} <output class="seq">{count(moved[name] ?? value)}</output> <Moment seq={moved[name] ?? value} />
       <input type="range" min={0} max={last} value={moved[name] ?? value}
         onInput={(e) => move({ [name]: Number(e.currentTarget.value) })}
         onChange={(e) => {
@@ -47,6 +47,18 @@ function Range({ from, to, last }: { from: number; to: number; last: number }) {
     </label>
   );
   return <div class="range">{one("from", "After sequence", from)}{one("to", "Up to sequence", to)}</div>;
+}
+
+// Moment is when an event was stored, or the first one from there on that the reader may see. A slider that moves asks
+// once it rests.
+function Moment({ seq }: { seq: number }) {
+  const found = useLoad(seq > 0 ? `moment ${project.value} ${seq}` : null, async (signal) => {
+    await new Promise((rested) => setTimeout(rested, 100));
+    signal.throwIfAborted();
+    return (await eventsBetween(eventsAddress({}), seq - 1, Number.MAX_SAFE_INTEGER, 1, signal)).events[0];
+  });
+  if (seq === 0) return <span class="muted">before the first event</span>;
+  return <span class="muted moment">{found.data ? <>{moment(found.data.time)} (<When at={found.data.time} />)</> : " "}</span>;
 }
 
 function Between({ from, to }: { from: number; to: number }) {

@@ -18,11 +18,13 @@ export function ago(at: string, present: number): string {
   return seconds < 2 ? "just now" : `${span(seconds)} ago`;
 }
 
-/** A moment whole, as it is where the reader is. */
-export function exact(at: string): string {
-  const d = new Date(at);
-  return `${d.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })} (${at})`;
+/** A moment as it is where the reader is, to the second. */
+export function moment(at: string): string {
+  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
+
+/** A moment whole, as it is where the reader is. */
+export const exact = (at: string) => `${moment(at)} (${at})`;
 
 /** The time of a day, to the millisecond. */
 export function clock(at: string): string {
