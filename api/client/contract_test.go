@@ -32,7 +32,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 	return map[string]func(ctx context.Context) (any, error){
 		"createPolicy": func(ctx context.Context) (any, error) { return c.Policies.Create(ctx, id, resource.Draft{}) },
 		"listPolicies": func(ctx context.Context) (any, error) { return c.Policies.List(ctx, id, client.Page{}) },
-		"getPolicy":    func(ctx context.Context) (any, error) { return c.Policies.Get(ctx, id, id) },
+		"getPolicy":    func(ctx context.Context) (any, error) { return c.Policies.GetAt(ctx, id, id, "1") },
 		"revisePolicy": func(ctx context.Context) (any, error) { return c.Policies.Revise(ctx, id, id, resource.Patch{}) },
 		"deletePolicy": func(ctx context.Context) (any, error) { return done(c.Policies.Delete(ctx, id, id)) },
 		"listRevisions": func(ctx context.Context) (any, error) {

@@ -34,6 +34,11 @@ func (ps Policies) Get(ctx context.Context, project, id uuid.UUID) (resource.Pol
 	return get[resource.Policy](ctx, ps.c, nil, policiesPath(project, id.String())...)
 }
 
+// GetAt reads a policy as it was at a moment: a log sequence, or a time in RFC 3339.
+func (ps Policies) GetAt(ctx context.Context, project, id uuid.UUID, at string) (resource.Policy, error) {
+	return get[resource.Policy](ctx, ps.c, url.Values{"at": {at}}, policiesPath(project, id.String())...)
+}
+
 // Named reads the policy of a slug with its head; ok: there is one.
 func (ps Policies) Named(ctx context.Context, project uuid.UUID, slug string) (p resource.Policy, ok bool, err error) {
 	page, err := get[resource.Page[resource.Policy]](ctx, ps.c, url.Values{"slug": {slug}}, policiesPath(project)...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -47,9 +48,48 @@ func (a policyCommands) onePolicyAs(formats func(*cobra.Command), use, short str
 }
 
 func (a policyCommands) policyGetCommand() *cobra.Command {
-	return a.shownPolicy("get", "Show a policy and its rules", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
+	var at string
+	cmd := a.shownPolicy("get", "Show a policy and its rules, now or at a moment of the past", func(_ *cobra.Command, _ *client.Client, p resource.Policy) error {
 		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
 	})
+	cmd.Example = `  edict policy get web
+  edict policy get web --at 4711
+  edict policy get 01924d0c-9a3b-7c4e-8f21-3b5d6e7f8a90 --at 2026-11-17T12:00:00Z   # deleted since: by its id`
+	atFlag(cmd, &at)
+	cmd.MarkFlagsMutuallyExclusive("at", "watch")
+	now := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if at == "" {
+			return now(cmd, args)
+		}
+		if err := checkMoment(cmd, "at", at); err != nil {
+			return err
+		}
+		p, err := a.policyAt(cmd, args[0], at)
+		if err != nil {
+			return err
+		}
+		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
+	}
+	return cmd
+}
+
+// policyAt reads a policy as it was. A slug is that of a policy that there is now.
+func (a policyCommands) policyAt(cmd *cobra.Command, name, at string) (resource.Policy, error) {
+	c, project, err := a.plane(cmd)
+	if err != nil {
+		return resource.Policy{}, err
+	}
+	id, err := uuid.Parse(name)
+	if err != nil {
+		now, err := findPolicy(cmd.Context(), c, project, name)
+		if err != nil {
+			return now, err
+		}
+		id = now.ID
+	}
+	p, err := c.Policies.GetAt(cmd.Context(), project, id, at)
+	return p, beyondLog(err)
 }
 
 func writePolicy(w io.Writer, p resource.Policy) {

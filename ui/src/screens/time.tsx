@@ -8,7 +8,7 @@ import { word } from "../parts/command";
 import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
-import { ask, asked, project } from "../state/route";
+import { ask, asked, project, projectFlag } from "../state/route";
 import { count, exact, moment } from "../state/time";
 import { may } from "../state/who";
 import { useKeys } from "./fleet";
@@ -24,12 +24,17 @@ export function Time() {
   const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
   return (
     <>
-      <Head title="Time" about="The log between two moments: the fleet, a policy or a node as it was at both" command={asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`} />
+      <Head title="Time" about="The log between two moments: the fleet, a policy or a node as it was at both" command={thenBy(from, to)} />
       <Failure error={head.error} />
       {head.data !== undefined ? <Range from={from} to={to} last={last} /> : <div class="waiting" aria-busy={!head.error} />}
       {head.data !== undefined && <Between from={from} to={to} />}
     </>
   );
+}
+
+function thenBy(from: number, to: number): string {
+  if (asked("policy")) return `edict policy get ${word(asked("policy"))} --at ${to}${projectFlag.value}`;
+  return asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`;
 }
 
 // Range is two sliders over the log. A move is shown at once, and asked about when it ends.
