@@ -65,7 +65,11 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
 		if err := checkMoment(cmd, "at", at); err != nil {
 			return err
 		}
-		p, err := a.policyAt(cmd, args[0], at)
+		c, project, err := a.plane(cmd)
+		if err != nil {
+			return err
+		}
+		p, err := policyAt(cmd.Context(), c, project, args[0], at)
 		if err != nil {
 			return err
 		}
@@ -75,20 +79,16 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
 }
 
 // policyAt reads a policy as it was. A slug is that of a policy that there is now.
-func (a policyCommands) policyAt(cmd *cobra.Command, name, at string) (resource.Policy, error) {
-	c, project, err := a.plane(cmd)
-	if err != nil {
-		return resource.Policy{}, err
-	}
+func policyAt(ctx context.Context, c *client.Client, project uuid.UUID, name, at string) (resource.Policy, error) {
 	id, err := uuid.Parse(name)
 	if err != nil {
-		now, err := findPolicy(cmd.Context(), c, project, name)
+		now, err := findPolicy(ctx, c, project, name)
 		if err != nil {
 			return now, err
 		}
 		id = now.ID
 	}
-	p, err := c.Policies.GetAt(cmd.Context(), project, id, at)
+	p, err := c.Policies.GetAt(ctx, project, id, at)
 	return p, beyondLog(err)
 }
 
