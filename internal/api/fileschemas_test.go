@@ -54,6 +54,7 @@ func TestAProcessIsProfiled(t *testing.T) {
 	a := p.do("GET", "/debug/pprof/goroutine", "", bearer(tokens["admin"]))
 	p.want(200, "", a)
 	require.Equal(t, "\x1f\x8b", string(a.body[:2]), "what go tool pprof reads is gzip-coded")
+	p.want(200, "", p.do("GET", "/debug/pprof/trace?seconds=1", "", bearer(tokens["admin"])))
 	p.want(403, "", p.do("GET", "/debug/pprof/heap", "", bearer(tokens["viewer"])))
 	p.want(404, "route_not_found", p.do("GET", "/debug/pprof/none", "", bearer(tokens["admin"])))
 	p.want(400, "", p.do("GET", "/debug/pprof/profile?seconds=900", "", bearer(tokens["admin"])))

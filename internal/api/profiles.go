@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"runtime/pprof"
+	"runtime/trace"
 	"strconv"
 	"sync"
 	"time"
@@ -12,18 +14,18 @@ import (
 	"github.com/edictdev/edict/internal/api/openapi"
 )
 
-// Bounds of a CPU profile, in seconds.
+// Bounds of what takes its time, in seconds.
 const (
 	profileDefault = 10
 	maxProfile     = 60
 )
 
-// mediaProfile is what go tool pprof reads.
+// mediaProfile is what go tool pprof reads, or go tool trace.
 const mediaProfile = "application/octet-stream"
 
 // profileHandlers show what the process is busy with, and what its memory holds.
 type profileHandlers struct {
-	one sync.Mutex // CPU profile at a time
+	one sync.Mutex // CPU profile or trace at a time
 }
 
 func (h *profileHandlers) routes() []Route {
@@ -49,12 +51,15 @@ func (h *profileHandlers) get(c *call) error {
 		seconds = n
 	}
 	name := c.r.PathValue("profile")
-	if name == "profile" {
-		return h.cpu(c, seconds)
+	switch name {
+	case "profile":
+		return h.record(c, seconds, pprof.StartCPUProfile, pprof.StopCPUProfile)
+	case "trace":
+		return h.record(c, seconds, trace.Start, trace.Stop)
 	}
 	p := pprof.Lookup(name)
 	if p == nil {
-		return problem(http.StatusNotFound, CodeRouteNotFound, "there is no profile %.40q; there are profile, heap, allocs, goroutine, block, mutex and threadcreate", name)
+		return problem(http.StatusNotFound, CodeRouteNotFound, "there is no profile %.40q; there are profile, trace, heap, allocs, goroutine, block, mutex and threadcreate", name)
 	}
 	var out bytes.Buffer
 	if err := p.WriteTo(&out, 0); err != nil {
@@ -64,21 +69,21 @@ func (h *profileHandlers) get(c *call) error {
 	return nil
 }
 
-// cpu profiles until the time is up or the client leaves.
-func (h *profileHandlers) cpu(c *call, seconds int) error {
+// record goes on until the time is up or the client leaves.
+func (h *profileHandlers) record(c *call, seconds int, start func(io.Writer) error, stop func()) error {
 	if !h.one.TryLock() {
-		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "another CPU profile is under way; try again when it has ended")
+		return problem(http.StatusServiceUnavailable, CodeTooManyAtOnce, "another CPU profile or trace is under way; try again when it has ended")
 	}
 	defer h.one.Unlock()
 	var out bytes.Buffer
-	if err := pprof.StartCPUProfile(&out); err != nil {
+	if err := start(&out); err != nil {
 		return err
 	}
 	select {
 	case <-c.r.Context().Done():
 	case <-time.After(time.Duration(seconds) * time.Second):
 	}
-	pprof.StopCPUProfile()
+	stop()
 	c.bytes(http.StatusOK, mediaProfile, out.Bytes())
 	return nil
 }

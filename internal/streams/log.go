@@ -45,7 +45,7 @@ type Log struct {
 	marker     *Marker // nil: events are not marked
 
 	mu      sync.Mutex
-	singles int       // singles in flight
+	share   share     // of those in flight singly
 	grouped bool      // a group is in flight
 	queue   []*writer // waiting, oldest first
 }

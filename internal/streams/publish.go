@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// groupAbove is how many writers may be on their way singly. What waits
-	// beyond it goes as one atomic batch; smaller batches are slower than singles.
-	groupAbove = 32
 	// groupBytes bounds a batch of the log.
 	groupBytes = 8 << 20
 	// publishTimeout bounds a write whose context has no deadline.
@@ -109,8 +106,9 @@ type turn struct {
 // duplicate is true when the log has this very event already: seq is then the
 // first one's (also when that was an earlier attempt of this very call). An
 // event of somebody else that has its id does not count for it. Safe for
-// many goroutines: up to 32 publish singly, and what waits beyond them is cut
-// into atomic batches, which one of the waiting publishes for the others.
+// many goroutines: up to 32 publish singly, of one project up to 4 while others
+// write, and what waits beyond them is cut into atomic batches, which one of the
+// waiting publishes for the others.
 //
 // A lost acknowledgement is asked for again under the same id until ctx ends
 // (30 s without a deadline), then the error is ErrUnknown: the event may be
@@ -138,9 +136,11 @@ func (l *Log) Publish(ctx context.Context, a Append) (seq uint64, duplicate bool
 }
 
 func (l *Log) take(ctx context.Context, o Outgoing) result {
+	project, now := o.event.Scope(), time.Now()
 	l.mu.Lock()
-	if l.singles < groupAbove && !l.grouped {
-		l.singles++
+	l.share.asks(project, now)
+	if !l.grouped && l.share.has(project, now) {
+		l.share.take(project)
 		l.mu.Unlock()
 		return l.alone(ctx, o)
 	}
@@ -178,7 +178,7 @@ func (l *Log) obey(ctx context.Context, w *writer, t turn) result {
 func (l *Log) alone(ctx context.Context, o Outgoing) result {
 	r := l.single(ctx, &o)
 	l.mu.Lock()
-	l.singles--
+	l.share.give(o.event.Scope())
 	l.dispatch()
 	l.mu.Unlock()
 	return r
@@ -205,7 +205,7 @@ func (l *Log) lead(group []*writer) result {
 }
 
 // dispatch gives turns to those who wait: a group when more than groupAbove do,
-// else singles. The caller holds l.mu.
+// else singles, each project its share. The caller holds l.mu.
 func (l *Log) dispatch() {
 	if l.grouped || len(l.queue) == 0 {
 		return
@@ -225,11 +225,18 @@ func (l *Log) dispatch() {
 		group[0].turn <- turn{group: group}
 		return
 	}
-	for l.singles < groupAbove && len(l.queue) > 0 {
-		l.singles++
-		l.queue[0].turn <- turn{alone: true}
-		l.queue = slices.Delete(l.queue, 0, 1)
+	now, stay := time.Now(), l.queue[:0]
+	for _, w := range l.queue {
+		project := w.out.event.Scope()
+		if !l.share.has(project, now) {
+			stay = append(stay, w)
+			continue
+		}
+		l.share.take(project)
+		w.turn <- turn{alone: true}
 	}
+	clear(l.queue[len(stay):])
+	l.queue = stay
 }
 
 // single stores one event. What may be repeated safely is repeated until ctx

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,7 +39,7 @@ func TestManyWritersAreCombinedAndEachLearnsItsOwnSequence(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.Zero(t, l.singles)
+	assert.Zero(t, l.share.singles)
 	assert.False(t, l.grouped)
 	assert.Empty(t, l.queue)
 	grouped := 0
@@ -83,7 +85,7 @@ func publishAtOnce(t *testing.T, l *Log, events []Append) []result {
 	require.Eventually(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.singles+len(l.queue) == len(events)
+		return l.share.singles+len(l.queue) == len(events)
 	}, within20s, tick)
 	close(h.open)
 	group.Wait()
@@ -105,6 +107,60 @@ func TestUpTo32WritersGoSinglyAndTheRestAsOneBatch(t *testing.T) {
 	}
 	assert.Equal(t, 32, batches[""])
 	assert.Len(t, batches, 2)
+}
+
+// However many writers a project has: a write of another one waits for four of them,
+// and for none that came after it.
+func TestAWriteWaitsForFewOfAnotherProject(t *testing.T) {
+	l := openLog(t, embedded(t))
+	other := uuid.New()
+	of := func(project uuid.UUID, n int) Append {
+		e := node(fmt.Sprint("n-", n), n)
+		e.Project = project
+		return Append{Event: e}
+	}
+	for i := range 3 { // both write
+		_, _, err := l.Publish(within(t), of([]uuid.UUID{other, uuid.Max}[i%2], i))
+		require.NoError(t, err)
+	}
+	l.share.others = l.share.others.Add(time.Hour) // however long the test takes
+	h := hold(l.c)
+	var all sync.WaitGroup
+	begin := func(a Append) {
+		all.Go(func() {
+			_, _, err := l.Publish(within(t), a)
+			assert.NoError(t, err)
+		})
+	}
+	state := func() (singles, waiting int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.share.singles, len(l.queue)
+	}
+	for i := range 20 {
+		begin(of(other, 100+i))
+	}
+	require.Eventually(t, func() bool { s, w := state(); return s+w == 20 }, within20s, tick)
+	singles, waiting := state()
+	assert.Equal(t, []int{ofOneProject, 20 - ofOneProject}, []int{singles, waiting})
+	begin(of(uuid.Max, 200))
+	require.Eventually(t, func() bool { s, w := state(); return s+w == 21 }, within20s, tick)
+	singles, waiting = state()
+	assert.Equal(t, []int{ofOneProject + 1, 20 - ofOneProject}, []int{singles, waiting}, "the other one is on its way")
+	close(h.open)
+	all.Wait()
+	singles, waiting = state()
+	assert.Zero(t, singles+waiting)
+	assert.Empty(t, l.share.under)
+
+	now := time.Now()
+	l.share.take(other)
+	assert.True(t, l.share.has(other, now))
+	l.share.under[other] = ofOneProject
+	l.share.others = now.Add(-othersFor)
+	assert.True(t, l.share.has(other, now), "who is the only one for a while has all of it")
+	l.share.others = now
+	assert.False(t, l.share.has(other, now))
 }
 
 func TestAFewThatWaitGoSinglyTooBecauseASmallBatchIsSlower(t *testing.T) {

@@ -1,0 +1,59 @@
+package streams
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// groupAbove is how many writers may be on their way singly. What waits
+	// beyond it goes as one atomic batch; smaller batches are slower than singles.
+	groupAbove = 32
+	// ofOneProject is how many of them may be of one project while others write, too.
+	// The server syncs one after the other, so this is how many a write of somebody
+	// else waits for.
+	ofOneProject = 4
+	// othersFor is how long a project counts as not the only one that writes.
+	othersFor = time.Second
+)
+
+// share counts the writers that are on their way singly, by project.
+type share struct {
+	singles int
+	under   map[uuid.UUID]int
+	latest  uuid.UUID // project that wrote last
+	any     bool      // one has
+	others  time.Time // when it was another than the one before; zero: never
+}
+
+// asks notes that a project writes.
+func (s *share) asks(project uuid.UUID, now time.Time) {
+	if s.any && s.latest != project {
+		s.others = now
+	}
+	s.latest, s.any = project, true
+}
+
+// has reports whether one more of a project may be on its way.
+func (s *share) has(project uuid.UUID, now time.Time) bool {
+	if s.singles >= groupAbove {
+		return false
+	}
+	return s.under[project] < ofOneProject || s.others.IsZero() || now.Sub(s.others) >= othersFor
+}
+
+func (s *share) take(project uuid.UUID) {
+	if s.under == nil {
+		s.under = map[uuid.UUID]int{}
+	}
+	s.singles++
+	s.under[project]++
+}
+
+func (s *share) give(project uuid.UUID) {
+	s.singles--
+	if s.under[project]--; s.under[project] == 0 {
+		delete(s.under, project)
+	}
+}
