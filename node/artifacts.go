@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -84,13 +85,12 @@ const (
 // pullArtifacts fetches the whole set. It tries until the set has the artifact of the
 // last message. After hintTries it takes the set as it is: it may have moved on.
 func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
-	pause := hintPause
+	again := backoff.Backoff{Least: hintPause, Most: hintPause << hintTries}
 	for range hintTries {
 		if set, err = f.documents.artifacts(ctx); err != nil || f.hint == nil || covers(set, f.hint) {
 			return set, err
 		}
-		sleep(ctx, pause)
-		pause *= 2
+		_ = again.Pause(ctx)
 	}
 	return set, ctx.Err()
 }

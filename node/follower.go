@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
@@ -140,7 +140,8 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 		if f.own != nil {
 			defer f.own.CloseIdleConnections()
 		}
-		for wait := f.opt.MinWait; ctx.Err() == nil; {
+		wait := backoff.Backoff{Least: f.opt.MinWait, Most: f.opt.MaxWait}
+		for ctx.Err() == nil {
 			progress, err := f.connect(ctx, yield)
 			if errors.Is(err, errStopped) || ctx.Err() != nil {
 				return
@@ -157,13 +158,12 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			if progress {
-				wait = f.opt.MinWait
+				wait.Reset()
 			}
-			pause := f.pause(wait, err)
+			pause := f.pause(&wait, err)
 			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause_seconds", pause.Seconds(), "error", err)
 			f.opt.Trouble(err, pause)
-			sleep(ctx, pause)
-			wait = min(2*wait, f.opt.MaxWait)
+			_ = backoff.Sleep(ctx, pause)
 		}
 	}
 }
@@ -190,9 +190,9 @@ func (f *Follower) final(err error) bool {
 }
 
 // pause is how long to wait before the next try: what the server asked for, or the
-// backoff. A part of it is random, so that nodes that lost their connections together
-// do not come back together.
-func (f *Follower) pause(wait time.Duration, err error) time.Duration {
+// backoff.
+func (f *Follower) pause(wait *backoff.Backoff, err error) time.Duration {
+	grown := wait.Next()
 	var status *StatusError
 	var garbled *UnreadableError
 	if errors.As(err, &garbled) {
@@ -200,19 +200,9 @@ func (f *Follower) pause(wait time.Duration, err error) time.Duration {
 	}
 	if errors.As(err, &status) && status.RetryAfter > 0 {
 		const longest = time.Minute // whatever the server asks for
-		wait = min(status.RetryAfter, longest)
-		return wait + rand.N(wait/4+1)
+		return backoff.AtLeast(min(status.RetryAfter, longest))
 	}
-	return wait/2 + rand.N(wait/2+1)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	return grown
 }
 
 // connect follows one connection to its end. progress reports whether it brought

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -191,11 +192,14 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 func TestPauses(t *testing.T) {
 	f := NewFollower("http://x", self, Options{})
 	for range 100 {
-		require.Less(t, f.pause(time.Second, errors.New("x")), time.Second+1)
-		require.GreaterOrEqual(t, f.pause(time.Second, errors.New("x")), time.Second/2)
-		after := f.pause(time.Second, &StatusError{Status: 503, RetryAfter: 4 * time.Second})
+		wait := backoff.Backoff{Least: time.Second, Most: 2 * time.Second}
+		first := f.pause(&wait, errors.New("x"))
+		require.LessOrEqual(t, first, time.Second)
+		require.GreaterOrEqual(t, first, time.Second/2)
+		after := f.pause(&wait, &StatusError{Status: 503, RetryAfter: 4 * time.Second})
 		require.GreaterOrEqual(t, after, 4*time.Second, "Retry-After is honoured")
 		require.LessOrEqual(t, after, 5*time.Second)
+		require.GreaterOrEqual(t, f.pause(&wait, errors.New("x")), time.Second, "it has grown meanwhile")
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	require.Equal(t, 7*time.Second, retryAfter("7", now))

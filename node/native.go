@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -39,7 +40,8 @@ type session struct {
 	whole   bool      // one of them was answered
 	answers time.Time // when the last one was
 	next    time.Time // of the next question
-	lag     time.Duration
+	behind  bool      // the worker that was asked last; it is asked again after lag
+	lag     backoff.Backoff
 	dropped int // live messages known to be lost
 
 	unknownKey []*nats.Msg // live messages whose key is not known
@@ -73,7 +75,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		return false, fmt.Errorf("connect to NATS: %w", err)
 	}
 	defer nc.Close()
-	s := &session{f: f, nc: nc, base: nc.NewInbox(), yield: yield}
+	s := &session{f: f, nc: nc, base: nc.NewInbox(), lag: backoff.Backoff{Least: minLag, Most: maxLag}, yield: yield}
 	if err := s.subscribe(); err != nil {
 		return false, err
 	}
@@ -164,19 +166,18 @@ func (s *session) askOnce(ctx context.Context) error {
 
 // pace sets when to ask again: soon if the worker that was asked is behind.
 func (s *session) pace(behind bool) {
-	if behind {
-		s.lag = min(max(2*s.lag, minLag), maxLag)
-		s.next = time.Now().Add(s.lag)
+	if s.behind = behind; behind {
+		s.next = time.Now().Add(s.lag.Next())
 		return
 	}
-	s.lag = 0
+	s.lag.Reset()
 	s.next = time.Now().Add(s.f.opt.AskEvery)
 }
 
 // askSoon has the plane asked at once, or when a pause since the last answer is over.
 // It does nothing while a worker that is behind is waited for.
 func (s *session) askSoon(pause time.Duration) {
-	if at := s.answers.Add(pause); s.lag == 0 && at.Before(s.next) {
+	if at := s.answers.Add(pause); !s.behind && at.Before(s.next) {
 		s.next = at
 	}
 }
@@ -384,8 +385,9 @@ func (s *session) beginRetained(ctx context.Context) error {
 // has no body, which only HTTP has.
 func (s *session) retained(ctx context.Context) (State, error) {
 	a, err := s.question(ctx, 0)
-	for lag := minLag; errors.Is(err, errBehind) && ctx.Err() == nil; lag = min(2*lag, maxLag) {
-		sleep(ctx, lag)
+	lag := backoff.Backoff{Least: minLag, Most: maxLag}
+	for errors.Is(err, errBehind) && ctx.Err() == nil {
+		_ = lag.Pause(ctx)
 		a, err = s.question(ctx, 0)
 	}
 	if err != nil {

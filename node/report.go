@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/policy"
 )
@@ -100,8 +100,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	if r.own != nil {
 		defer r.own.CloseIdleConnections()
 	}
-	const least, most = 200 * time.Millisecond, 10 * time.Second
-	wait := least
+	again := backoff.Backoff{Least: 200 * time.Millisecond, Most: 10 * time.Second}
 	for {
 		select {
 		case <-r.wakeup:
@@ -111,15 +110,14 @@ func (r *Reporter) Run(ctx context.Context) error {
 			_ = r.send(ctx) // nobody is left to try again
 			return nil
 		}
-		sleep(ctx, r.opt.Wait)
+		_ = backoff.Sleep(ctx, r.opt.Wait)
 		err := r.send(ctx)
 		if err == nil {
-			wait = least
+			again.Reset()
 			continue
 		}
 		r.opt.Log.Info("a report did not arrive; sending it again", "error", err)
-		sleep(ctx, wait/2+rand.N(wait/2+1))
-		wait = min(2*wait, most)
+		_ = again.Pause(ctx)
 		r.wake()
 	}
 }

@@ -25,33 +25,34 @@ var rooms = map[string][]string{
 	"policy":      {},
 	"compiler":    {"policy"},
 	"fault":       {},
+	"backoff":     {},
 	"wire":        {"policy"},
-	"streams":     {"fault", "wire", "policy"},
+	"streams":     {"backoff", "fault", "wire", "policy"},
 	"artifact":    {"fault", "policy"},
 	"archive":     {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"disk":        {"streams", "wire", "policy"},
 	"datadir":     {"snapshot", "relay", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
-	"integrity":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"projector":   {"fault", "streams", "wire", "compiler", "artifact", "policy"},
-	"relay":       {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
+	"integrity":   {"backoff", "projector", "streams", "wire", "compiler", "artifact", "policy"},
+	"projector":   {"backoff", "fault", "streams", "wire", "compiler", "artifact", "policy"},
+	"relay":       {"backoff", "fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"snapshot":    {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"convergence": {"projector", "streams", "wire", "compiler", "artifact", "policy"},
+	"convergence": {"backoff", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"rollout":     {"fault", "convergence", "projector", "streams", "policy"},
 	"admission":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"api":         {"fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
+	"api":         {"backoff", "fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"listener":    {"api", "access", "datadir", "streams"},
-	"controller":  {"api", "compiler", "policy"},
+	"controller":  {"backoff", "api", "compiler", "policy"},
 	"worker":      {"api", "datadir", "keyring", "relay", "streams"},
 	"plane": {
 		"listener", "worker", "integrity", "api", "ui", "datadir", "disk", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
-	"node":    {"compiler", "artifact", "wire", "policy"},
+	"node":    {"backoff", "compiler", "artifact", "wire", "policy"},
 	"enforce": {"compiler", "policy"},
 	"cmd": {
-		"fault",
+		"fault", "backoff",
 		"plane", "listener", "controller", "api", "node", "enforce", "archive", "datadir", "disk", "keyring", "integrity", "relay", "snapshot", "convergence", "admission", "access",
 		"projector", "streams", "wire", "compiler", "artifact", "policy",
 	},
@@ -77,6 +78,7 @@ var keepers = map[string][]string{
 	"k8s.io/":                       {"cmd", "controller"}, // cmd: clients of an API server, and jsonpath
 	"github.com/spiffe/":            {"access"},
 	"github.com/minio/minio-go/":    {"archive"},
+	"github.com/cenkalti/backoff/":  {"backoff"},
 }
 
 // forbidden names what a pure room must not reach for: it reads files through
@@ -103,6 +105,7 @@ var (
 		"k8s.io/client-go/", "k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/", // the controller; jsonpath, as kubectl has it
 		"github.com/minio/highwayhash", // the checksum of the server's records
 		"github.com/minio/minio-go/v7", // archives in buckets
+		"github.com/cenkalti/backoff/v5",
 	}
 	testLibraries = []string{
 		"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // request is one call of a route. Segments of the path are escaped.
@@ -46,12 +47,12 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 			return res, nil
 		}
 		p := readProblem(res)
-		wait := retryAfter(res)
+		wait := backoff.AtLeast(retryAfter(res))
 		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
 		if !again || time.Now().Add(wait).After(patience) {
 			return nil, p
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := backoff.Sleep(ctx, wait); err != nil {
 			return nil, errors.Join(p, err)
 		}
 	}
@@ -126,17 +127,6 @@ func retryAfter(res *http.Response) time.Duration {
 		n = 1
 	}
 	return time.Duration(n) * time.Second
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // do sends a request and reads a JSON answer into out, when that is not nil.

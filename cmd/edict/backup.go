@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
-	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // backupCommands back planes up, and restore them.
@@ -139,7 +139,7 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 	if state.Messages == 0 {
 		return resource.Status{}, cli.Failed(cli.NotFound, "the log has no event yet: there is nothing to back up")
 	}
-	var b streams.Backoff
+	var b backoff.Backoff
 	for {
 		status, err := c.Status(ctx, true)
 		if err == nil && !status.Log.Created.Equal(src.log.Created()) { // else it may be waited for in vain

@@ -15,7 +15,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // eventCommands show the log as it is folded.
@@ -122,7 +122,7 @@ func momentOf(cmd *cobra.Command, flag, text string, now time.Time) (string, err
 
 // followEvents prints a line an event until ctx ends, over as many streams as it takes.
 func (a eventCommands) followEvents(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values) error {
-	var pause streams.Backoff
+	var pause backoff.Backoff
 	var last uint64
 	for {
 		broken, err := a.followOnce(ctx, c, project, filter, &last)

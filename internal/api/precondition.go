@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -123,7 +124,7 @@ func versionTag(version uint64) string { return strconv.Quote(strconv.FormatUint
 func (w *writes) provided(c *call, e policy.Event, check func(v *projector.View) error) (projector.Verdict, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
-	var pace streams.Backoff
+	var pace backoff.Backoff
 	for {
 		last, err := w.log.LastOf(ctx, e)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -146,7 +147,7 @@ func (w *writes) insist(c *call, try func(again bool) error) error {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
-	var pace streams.Backoff
+	var pace backoff.Backoff
 	for again := false; ; again = true {
 		err := try(again)
 		var pr *resource.Problem

@@ -11,11 +11,12 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // Options are what a controller cannot do without, and the rest, whose zero value works.
@@ -102,7 +103,7 @@ func (c *Controller) cluster(ctx context.Context) (id string, err error) {
 			return string(ns.UID), nil
 		}
 		c.opt.Log.Warn("the cluster does not answer yet", "error", err)
-		if !pause(ctx, again.Step()) {
+		if again.Pause(ctx) != nil {
 			return "", nil
 		}
 	}
@@ -191,21 +192,19 @@ func (c *Controller) lead(ctx context.Context) error {
 	return nil
 }
 
-// patience is how long to wait before something is tried again: longer each time, and
-// never as long as somebody else.
-func patience() wait.Backoff {
-	return wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 100, Cap: 30 * time.Second}
+// patience is how long to wait before something is tried again.
+func patience() backoff.Backoff {
+	return backoff.Backoff{Least: 500 * time.Millisecond, Most: 30 * time.Second}
 }
 
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// gather waits until something changed, and for what comes together with it, which is
+// written together. It reports whether ctx goes on.
+func (c *Options) gather(ctx context.Context, changed <-chan struct{}) bool {
 	select {
+	case <-changed:
+		return backoff.Sleep(ctx, c.Debounce) == nil
 	case <-ctx.Done():
 		return false
-	case <-t.C:
-		return true
 	}
 }
 
@@ -221,9 +220,9 @@ func (c *Options) insist(ctx context.Context, what string, do func() error) bool
 			return true
 		}
 		c.Metrics.failed(what)
-		wait := again.Step()
+		wait := again.Next()
 		c.Log.Warn("tried again later", "detail", what, "error", err, "pause_seconds", wait.Seconds())
-		if !pause(ctx, wait) {
+		if backoff.Sleep(ctx, wait) != nil {
 			return false
 		}
 	}

@@ -119,16 +119,7 @@ func (w *nodeWriter) all(ctx context.Context) error {
 
 // run writes what changes, until ctx ends.
 func (w *nodeWriter) run(ctx context.Context) {
-	for {
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return
-		}
-		// What comes together is written together.
-		if !pause(ctx, w.opt.Debounce) {
-			return
-		}
+	for w.opt.gather(ctx, w.wake) {
 		since := w.take()
 		if len(since) == 0 {
 			continue

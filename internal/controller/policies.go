@@ -102,15 +102,7 @@ func (w *policyWriter) look(ctx context.Context) error {
 
 // run writes what changes, until ctx ends.
 func (w *policyWriter) run(ctx context.Context) {
-	for {
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return
-		}
-		if !pause(ctx, w.opt.Debounce) {
-			return
-		}
+	for w.opt.gather(ctx, w.wake) {
 		w.mu.Lock()
 		since := w.since
 		w.since = time.Time{}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/edictdev/edict/internal/backoff"
 	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
@@ -191,7 +192,7 @@ func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersion
 			first = false
 			close(v.watched)
 		}
-		if !pause(ctx, lookAgain) {
+		if backoff.Sleep(ctx, lookAgain) != nil {
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -147,20 +148,17 @@ func New(opt Options) *Tracker {
 // Run follows the reports until ctx ends. Reports are a convenience: whatever
 // goes wrong with them is tried again, and ends nothing else.
 func (t *Tracker) Run(ctx context.Context) error {
-	const least, most = 100 * time.Millisecond, 5 * time.Second
-	for wait := least; ctx.Err() == nil; wait = min(2*wait, most) {
+	again := backoff.Backoff{Least: 100 * time.Millisecond, Most: 5 * time.Second}
+	for ctx.Err() == nil {
 		heard, err := t.follow(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if heard {
-			wait = least
+			again.Reset()
 		}
 		t.log.Warn("the reports of nodes cannot be followed; trying again", "error", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = again.Pause(ctx)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -137,16 +138,9 @@ func (m *Monitor) watch(ctx context.Context) {
 // follow has the fold compared with every link as it is written, by whoever
 // writes it.
 func (m *Monitor) follow(ctx context.Context) {
-	const pause = time.Second
-	for ctx.Err() == nil {
-		if !m.followChain(ctx) {
-			return
-		}
-		select {
-		case <-time.After(pause):
-			_ = m.opt.Witness.reopen(ctx) // said when it is followed
-		case <-ctx.Done():
-		}
+	again := backoff.Steady(time.Second)
+	for m.followChain(ctx) && again.Pause(ctx) == nil {
+		_ = m.opt.Witness.reopen(ctx) // said when it is followed
 	}
 }
 

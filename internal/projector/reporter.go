@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -33,6 +34,7 @@ type Reporter struct {
 
 // Run reports until ctx ends.
 func (r Reporter) Run(ctx context.Context) error {
+	pause := backoff.Steady(time.Second)
 	for {
 		changed := r.Store.Changed()
 		err := r.report(ctx)
@@ -41,9 +43,8 @@ func (r Reporter) Run(ctx context.Context) error {
 		}
 		var again <-chan time.Time
 		if err != nil {
-			const pause = time.Second
 			r.Log.Warn("rejected events could not be reported yet; trying again", "error", err)
-			again = time.After(pause)
+			again = time.After(pause.Next())
 			changed = nil
 		}
 		select {

@@ -1,9 +1,6 @@
 package relay
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // NotReadyError means that this process cannot serve nodes now; answer 503 with
 // Retry-After.
@@ -13,19 +10,7 @@ func (e *NotReadyError) Error() string { return "not ready: " + e.Detail }
 
 // Pauses between attempts that may succeed later.
 const (
-	minBackoff = 20 * time.Millisecond
-	maxBackoff = 2 * time.Second
+	serverRetry = 250 * time.Millisecond // of what NATS servers did not answer
+	leaseRetry  = 20 * time.Millisecond  // the lease runs out
+	rosterRetry = 500 * time.Millisecond // the bucket of leases is opened again
 )
-
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // freshness holds back live messages from streams whose client may have seen more
@@ -60,6 +62,7 @@ func (f *freshness) take() []*stream {
 // nothing live; without a leader there is nothing new in the log either.
 func (h *hub) askHeads(ctx context.Context) error {
 	var waiting []*stream
+	again := backoff.Steady(serverRetry)
 	for ctx.Err() == nil {
 		if len(waiting) == 0 {
 			select {
@@ -77,7 +80,7 @@ func (h *hub) askHeads(ctx context.Context) error {
 		cancel()
 		if err != nil {
 			h.relay.opt.Log.Debug("the log's head is not known; asking again", "error", err)
-			sleep(ctx, maxBackoff/8)
+			_ = again.Pause(ctx)
 			continue
 		}
 		known := arrivals{waiting, head}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -76,11 +77,12 @@ func (w *Workers) keep(ctx context.Context, leases Leases) error {
 	first := time.Now()
 	var due, failing time.Time
 	var written Worker
+	again := backoff.Steady(leaseRetry)
 	for ctx.Err() == nil {
 		self := w.Self()
 		now := time.Now()
 		if now.Before(due) && self.Shares == written.Shares && self.Signs == written.Signs && slices.Equal(self.Partitions, written.Partitions) {
-			sleep(ctx, min(pollInterval(now.Sub(first)), due.Sub(now)))
+			_ = backoff.Sleep(ctx, min(pollInterval(now.Sub(first)), due.Sub(now)))
 			continue
 		}
 		err := w.renew(ctx, l, self, now)
@@ -96,7 +98,7 @@ func (w *Workers) keep(ctx context.Context, leases Leases) error {
 		}
 		if err != nil {
 			w.opt.Log.Debug("the lease could not be renewed; trying again", "error", err)
-			sleep(ctx, minBackoff)
+			_ = again.Pause(ctx)
 		}
 	}
 	return nil

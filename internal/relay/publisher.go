@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -102,6 +103,7 @@ func (p *publisher) Run(ctx context.Context, seq uint64) error {
 func (p *publisher) publish(ctx context.Context, seq uint64) error {
 	p.at = seq
 	failed := false
+	again := backoff.Steady(serverRetry)
 	for ctx.Err() == nil {
 		changed := p.take()
 		lost := p.opt.Wire.Reconnects()
@@ -116,7 +118,7 @@ func (p *publisher) publish(ctx context.Context, seq uint64) error {
 		}
 		if failed = err != nil; failed {
 			p.markStale()
-			sleep(ctx, maxBackoff/8)
+			_ = again.Pause(ctx)
 			continue
 		}
 		p.wait(ctx, changed)
@@ -131,7 +133,7 @@ const idlePause = 5 * time.Millisecond
 // wait returns when there is something to do.
 func (p *publisher) wait(ctx context.Context, changed <-chan struct{}) {
 	if p.noListeners.Load() {
-		sleep(ctx, idlePause)
+		_ = backoff.Sleep(ctx, idlePause)
 	}
 	select {
 	case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -57,7 +58,7 @@ func (r *Relay) ServeEvents(w http.ResponseWriter, req *http.Request, node polic
 	if err != nil {
 		r.opt.Log.Debug("an event stream ended", "node", node, "error", err)
 	}
-	sleep(req.Context(), minStream-time.Since(began))
+	_ = backoff.Sleep(req.Context(), minStream-time.Since(began))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -39,13 +40,14 @@ const tableRetry = time.Second
 const maxRest = 10 * time.Second
 
 // rest leaves the processor to others for a while.
-func rest(ctx context.Context, d time.Duration) { sleep(ctx, min(d, maxRest)) }
+func rest(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, min(d, maxRest)) }
 
 // watchTables notifies readers here of tables that changed while none of their rows
 // did. After each Look it rests for as long as that took.
 func (r *Relay) watchTables(ctx context.Context) error {
 	w := r.opt.Tables
 	failed := false
+	again := backoff.Steady(tableRetry)
 	for ctx.Err() == nil {
 		changed := r.store.Changed()
 		began := time.Now()
@@ -58,7 +60,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 				r.opt.Log.Warn("changed tables could not be found; trying again", "error", err)
 			}
 			failed = true
-			sleep(ctx, tableRetry)
+			_ = again.Pause(ctx)
 			continue
 		}
 		failed = false

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/streams"
 	"golang.org/x/sync/errgroup"
 )
@@ -89,6 +90,7 @@ func NewWorkers(opt WorkersOptions) *Workers {
 // Run keeps the lease until ctx ends. Then it gives the lease up, so that others need
 // not wait for its end.
 func (w *Workers) Run(ctx context.Context) error {
+	again := backoff.Steady(rosterRetry)
 	for ctx.Err() == nil {
 		err := w.serve(ctx)
 		w.forget()
@@ -96,7 +98,7 @@ func (w *Workers) Run(ctx context.Context) error {
 			break
 		}
 		w.opt.Log.Warn("the workers' leases are lost; opening them again", "error", err)
-		sleep(ctx, maxBackoff/4)
+		_ = again.Pause(ctx)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // BucketOptions has one field that must be set: Name.
@@ -176,7 +178,7 @@ func (b *Bucket) store(ctx context.Context, key string, o Outgoing) (uint64, err
 	o.Subject = b.prefix + key
 	patience, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var wait Backoff
+	var wait backoff.Backoff
 	for {
 		a, err := b.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 		if errors.Is(err, ErrBusy) && wait.Pause(patience) == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -293,7 +294,7 @@ func (l *Log) VerifyExtent(ctx context.Context, links []Link) error {
 			return nil
 		}
 		// A leader that was just elected may not have read all of its own yet.
-		if l.replicas == 1 || try == extentTries || pause(ctx, extentPause) != nil {
+		if l.replicas == 1 || try == extentTries || backoff.Sleep(ctx, extentPause) != nil {
 			break
 		}
 	}

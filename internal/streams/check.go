@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 )
 
@@ -161,7 +162,7 @@ var (
 func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check func(jetstream.StreamConfig) []Fault) (info *jetstream.StreamInfo, made bool, err error) {
 	patient, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	var b Backoff
+	var b backoff.Backoff
 	for {
 		if info, made, err = c.findOrMake(patient, cfg); err == nil {
 			break
@@ -256,7 +257,7 @@ func Leaderless(err error) bool {
 // UntilAnswered calls ask until its error is not Leaderless, or ctx ends, and
 // returns what it returned last.
 func UntilAnswered(ctx context.Context, ask func() error) error {
-	var b Backoff
+	var b backoff.Backoff
 	for {
 		err := ask()
 		if !Leaderless(err) || b.Pause(ctx) != nil {
@@ -278,7 +279,7 @@ func AwaitLeader(ctx context.Context, log *slog.Logger, step func() error) error
 			return err
 		}
 		log.Warn("JetStream does not answer, and the start waits for it: do most of its servers run?", "error", err)
-		if pause(ctx, leaderPause) != nil {
+		if backoff.Sleep(ctx, leaderPause) != nil {
 			return err
 		}
 	}
@@ -288,7 +289,7 @@ func (c *Conn) createStream(ctx context.Context, cfg jetstream.StreamConfig) (*j
 	// Create succeeds for whoever asks for equal settings; the nonce makes them
 	// unequal, so that one process alone has made the stream.
 	cfg.Metadata[metaMade] = uuid.NewString()
-	var b Backoff
+	var b backoff.Backoff
 	for try := 1; ; try++ {
 		info, err := c.tryCreate(ctx, cfg)
 		var api *jetstream.APIError

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 )
 
@@ -106,7 +107,7 @@ func (d *Decisions) Write(ctx context.Context, decisions []Decision) error {
 	for i, x := range decisions {
 		outs[i] = Outgoing{Subject: wire.PrefixDecision + x.Outcome, Body: x.Body}
 	}
-	var b Backoff
+	var b backoff.Backoff
 	for {
 		_, err := d.batch.publish(ctx, outs)
 		if err == nil || !errors.Is(err, ErrBusy) || b.Pause(ctx) != nil {

@@ -89,27 +89,3 @@ func directMessage(m *nats.Msg) (Message, error) {
 	}
 	return msg, nil
 }
-
-// pause waits d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Backoff is a pause that grows from 25 ms to 2 s. The zero value is ready.
-type Backoff struct{ last time.Duration }
-
-// Pause waits, twice as long as the time before, or until ctx ends: its error.
-func (b *Backoff) Pause(ctx context.Context) error {
-	b.last = min(max(2*b.last, 25*time.Millisecond), 2*time.Second)
-	return pause(ctx, b.last)
-}
-
-// Reset begins again with the shortest.
-func (b *Backoff) Reset() { b.last = 0 }

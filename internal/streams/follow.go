@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 const (
@@ -46,7 +48,7 @@ type follower struct {
 	// are not there any more; nil, or its nil: nobody was to remove them.
 	removed func(seq, next uint64) error
 
-	retry Backoff
+	retry backoff.Backoff
 	gone  int
 	last  Message // yielded last; Seq 0: none yet
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // Hear calls f, one message after the other, with what is published on subject
@@ -27,7 +29,7 @@ func (c *Conn) Hear(subject string, f func(m Message)) (stop func(), err error) 
 // before: what is published from then on is heard. While the connection is lost
 // it waits for the next.
 func (c *Conn) Settle(ctx context.Context) error {
-	const pause = 20 * time.Millisecond
+	again := backoff.Steady(20 * time.Millisecond)
 	for {
 		if _, err := c.link.await(ctx); err != nil {
 			return err
@@ -38,9 +40,6 @@ func (c *Conn) Settle(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		select {
-		case <-time.After(pause): // the connection was lost, and link may not know it yet
-		case <-ctx.Done():
-		}
+		_ = again.Pause(ctx) // the connection was lost, and link may not know it yet
 	}
 }

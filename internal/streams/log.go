@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -176,7 +177,7 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 		return m, err
 	}
 	for range 10 {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return Message{}, err
 		}
 		if m, err = l.c.getSeq(ctx, LogStream, seq); !errors.Is(err, ErrNotFound) {

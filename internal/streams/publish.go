@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
@@ -243,7 +244,7 @@ func (l *Log) dispatch() {
 // ends. Message ids are one namespace for all who append: where another event
 // has ours, this one is sent under an id that nobody can foresee.
 func (l *Log) single(ctx context.Context, o *Outgoing) result {
-	var b Backoff
+	var b backoff.Backoff
 	var unknown error
 	looked := false
 	for {
@@ -325,7 +326,7 @@ func (l *Log) stored(ctx context.Context, seq uint64, o *Outgoing) (bool, error)
 // one by one. With inOrder nothing is stored after one that failed.
 func (l *Log) together(ctx context.Context, outs []Outgoing, inOrder bool) []result {
 	results := make([]result, len(outs))
-	var b Backoff
+	var b backoff.Backoff
 	for len(outs) > 1 {
 		first, err := l.batch.publish(ctx, outs)
 		switch {

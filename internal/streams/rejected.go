@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -67,7 +68,7 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 		defer cancel()
 	}
 	o := Outgoing{Subject: wire.PrefixRejected + strconv.FormatUint(x.Seq, 10), Body: body, HasExpect: true}
-	var b Backoff
+	var b backoff.Backoff
 	for {
 		_, err := r.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 		switch {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -167,13 +168,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.onChange(ctx) })
 	g.Go(func() error {
+		again := backoff.Steady(finalPause)
 		for ctx.Err() == nil {
 			err := node.FollowArtifacts(ctx, a.opt.Server, a.opt.Node, a.opt.Follow, a.Offer)
 			if err == nil {
 				continue
 			}
-			a.opt.Log.Warn("the plane cannot be followed; trying again", "node", a.opt.Node, "pause_seconds", finalPause.Seconds(), "error", err)
-			wait(ctx, finalPause)
+			pause := again.Next()
+			a.opt.Log.Warn("the plane cannot be followed; trying again", "node", a.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
+			_ = backoff.Sleep(ctx, pause)
 		}
 		return nil
 	})
@@ -183,15 +186,6 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // finalPause is how long a plane is left alone that said no.
 const finalPause = 10 * time.Second
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
 
 // Offer judges what the plane holds for the node, and installs it if it is new.
 // What is refused changes nothing, and is no error: asking again would bring the

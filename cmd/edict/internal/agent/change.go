@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // changeFile holds the fingerprint of the installed set that OnChange was last
@@ -26,8 +27,7 @@ func (a *Agent) onChange(ctx context.Context) error {
 	if a.opt.OnChange == nil {
 		return nil
 	}
-	const most = time.Minute
-	pause := a.opt.Retry
+	again := backoff.Backoff{Least: a.opt.Retry, Most: time.Minute}
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,13 +39,13 @@ func (a *Agent) onChange(ctx context.Context) error {
 			return nil // called again at the next start
 		}
 		if err == nil {
-			pause = a.opt.Retry
+			again.Reset()
 			continue
 		}
 		a.opt.Metrics.changeFailures.Inc()
+		pause := again.Next()
 		a.opt.Log.Warn("the command on a change failed; it is run again", "node", a.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
 		a.wakeAfter(ctx, pause)
-		pause = min(2*pause, most)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
@@ -186,6 +187,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.reports.Run(ctx) })
 	g.Go(func() error {
+		again := backoff.Steady(finalPause)
 		for ctx.Err() == nil {
 			err := e.follower.Run(ctx, func(ev node.Event) error {
 				e.causes.add(ev.Traceparent)
@@ -193,8 +195,9 @@ func (e *Enforcer) Run(ctx context.Context) error {
 				return nil
 			})
 			if err != nil {
-				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", finalPause.Seconds(), "error", err)
-				wait(ctx, finalPause)
+				pause := again.Next()
+				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
+				_ = backoff.Sleep(ctx, pause)
 			}
 		}
 		return nil

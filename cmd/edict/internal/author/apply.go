@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // Policies is the little an author asks of the API; client.Policies are it.
@@ -156,15 +157,14 @@ func (a *applier) attempt(ctx context.Context, d Draft) (r Result) {
 // could not store yet. Under one key it stays one write.
 func patiently(ctx context.Context, write func(client.Call) error) error {
 	call := client.Key(uuid.NewString())
+	again := backoff.Steady(time.Second)
 	for try := 1; ; try++ {
 		err := write(call)
 		var p *client.Problem
 		if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || try == tries {
 			return err
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if again.Pause(ctx) != nil {
 			return err
 		}
 	}
