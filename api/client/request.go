@@ -136,7 +136,7 @@ func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, er
 		return nil, err
 	}
 	defer res.Body.Close()
-	if out == nil {
+	if out == nil || res.StatusCode == http.StatusNoContent {
 		return res, nil
 	}
 	if err := json.NewDecoder(res.Body).Decode(out); err != nil {

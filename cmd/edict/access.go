@@ -41,6 +41,7 @@ func (a accessCommands) accessClient(cmd *cobra.Command) *cobra.Command {
 }
 
 func (a accessCommands) grantCommand() *cobra.Command {
+	var dry bool
 	cmd := a.accessClient(&cobra.Command{
 		Use: "grant PRINCIPAL RELATION...", Short: "Give a principal relations", Args: cli.Args(2, -1),
 		Example: `  edict access grant ana project:00000000-0000-4000-8000-000000000000#operator
@@ -58,9 +59,12 @@ func (a accessCommands) grantCommand() *cobra.Command {
 					}
 					text = r.String()
 				}
-				if p, err = c.Principals.WriteRelation(cmd.Context(), args[0], text); err != nil {
+				if p, err = c.Principals.WriteRelation(cmd.Context(), args[0], text, dryCalls(dry)...); err != nil {
 					return err
 				}
+			}
+			if dry {
+				return a.tellDry("principal/"+args[0], "granted "+strings.Join(args[1:], " "))
 			}
 			if p.Kind == "" {
 				fmt.Fprintf(a.stderr, "edict: nothing proves %s yet; make a token with: edict access token create %s\n", p.ID, p.ID)
@@ -69,11 +73,13 @@ func (a accessCommands) grantCommand() *cobra.Command {
 		},
 	})
 	a.projectFlag(cmd)
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
 func (a accessCommands) revokeCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	var dry bool
+	cmd := a.accessClient(&cobra.Command{
 		Use: "revoke PRINCIPAL RELATION...", Short: "Take relations back", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
@@ -81,13 +87,18 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 				return err
 			}
 			for _, r := range args[1:] {
-				if err := c.Principals.RemoveRelation(cmd.Context(), args[0], r); err != nil {
+				if err := c.Principals.RemoveRelation(cmd.Context(), args[0], r, dryCalls(dry)...); err != nil {
 					return err
 				}
+			}
+			if dry {
+				return a.tellDry("principal/"+args[0], "revoked "+strings.Join(args[1:], " "))
 			}
 			return nil
 		},
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 func (a accessCommands) accessListCommand() *cobra.Command {
@@ -117,16 +128,22 @@ func (a accessCommands) accessListCommand() *cobra.Command {
 }
 
 func (a accessCommands) accessRemoveCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	var dry bool
+	cmd := a.accessClient(&cobra.Command{
 		Use: "remove PRINCIPAL", Short: "Remove a principal, its credentials and its relations", Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
 				return err
 			}
-			return c.Principals.Delete(cmd.Context(), args[0])
+			if err := c.Principals.Delete(cmd.Context(), args[0], dryCalls(dry)...); err != nil || !dry {
+				return err
+			}
+			return a.tellDry("principal/"+args[0], "removed")
 		},
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 func (a accessCommands) selfCommand() *cobra.Command {
@@ -169,7 +186,7 @@ const changeTries = 5
 
 // changePrincipal makes of a principal what change makes of it; a new one is of
 // the kind.
-func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, change func(*resource.PrincipalDocument) error) (resource.Principal, error) {
+func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, change func(*resource.PrincipalDocument) error, calls ...client.Call) (resource.Principal, error) {
 	for try := 1; ; try++ {
 		p, err := c.Principals.Get(cmd.Context(), id)
 		var problem *client.Problem
@@ -187,7 +204,7 @@ func changePrincipal(cmd *cobra.Command, c *client.Client, id, kind string, chan
 		if err := change(&doc); err != nil {
 			return p, err
 		}
-		p, err = c.Principals.Put(cmd.Context(), id, doc, version)
+		p, err = c.Principals.Put(cmd.Context(), id, doc, version, calls...)
 		if errors.As(err, &problem) && problem.Code == "precondition_failed" && try < changeTries {
 			continue
 		}

@@ -25,6 +25,7 @@ type bootstrapFlags struct {
 	node, resource string
 	expires        time.Duration
 	labels         []string
+	dry            bool
 }
 
 func (a accessCommands) bootstrapCommand() *cobra.Command {
@@ -48,6 +49,7 @@ token is revoked with "edict access token revoke NODE TOKEN".`,
 	fl.StringVar(&f.resource, "resource", "", "resource `handle` that the agent must name (default any)")
 	fl.DurationVar(&f.expires, "expires", time.Hour, "how long the token is good")
 	fl.StringArrayVarP(&f.labels, "label", "l", nil, "label of a node that is made, key=value; may be repeated")
+	dryRunFlag(cmd, &f.dry)
 	return cmd
 }
 
@@ -71,7 +73,7 @@ func (a accessCommands) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.makeNode(cmd.Context(), c, project, node, labels); err != nil {
+	if err := a.makeNode(cmd.Context(), c, project, node, labels, dryCalls(f.dry)...); err != nil {
 		return err
 	}
 	text, kept := access.NewBootstrap(project)
@@ -87,9 +89,12 @@ func (a accessCommands) bootstrap(cmd *cobra.Command, f bootstrapFlags) error {
 			Resource: f.resource, Expires: time.Now().Add(f.expires).UTC().Truncate(time.Second),
 		})
 		return nil
-	})
+	}, dryCalls(f.dry)...)
 	if err != nil {
 		return err
+	}
+	if f.dry {
+		return a.tellDry("node/"+node, "given a bootstrap token")
 	}
 	fmt.Fprintf(a.stderr, "edict: bootstrap token %s of node %s, good for %v; it is not shown again\n", tokenID, node, f.expires)
 	_, err = fmt.Fprintln(a.stdout, text)
@@ -118,12 +123,12 @@ func nodeUUID(given string) (string, error) {
 
 // makeNode makes a node that is not there; one that is keeps what it is. Where
 // operators have a listener of their own, nodes are made at the other.
-func (a accessCommands) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string) error {
+func (a accessCommands) makeNode(ctx context.Context, c *client.Client, project uuid.UUID, node string, labels map[string]string, calls ...client.Call) error {
 	_, err := c.Nodes.Get(ctx, project, node)
 	var problem *client.Problem
 	switch {
 	case errors.As(err, &problem) && problem.Code == api.CodeNodeNotFound:
-		_, _, err = c.Nodes.Put(ctx, project, node, resource.Facts{Labels: labels})
+		_, _, err = c.Nodes.Put(ctx, project, node, resource.Facts{Labels: labels}, calls...)
 		return err
 	case errors.As(err, &problem) && problem.Code == api.CodeRouteNotFound && len(labels) > 0:
 		return cli.Failed(cli.NotFound, "this address serves operators alone: run edict node apply %s at the other one, then this without --label", node)

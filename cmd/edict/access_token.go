@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
@@ -23,6 +24,7 @@ type tokenFlags struct {
 	expires   time.Duration
 	file      string
 	relations []string
+	dry       bool
 }
 
 func (a accessCommands) tokenCreateCommand() *cobra.Command {
@@ -46,6 +48,7 @@ is needed: this is how the first administrator is made.`,
 	fl.DurationVar(&f.expires, "expires", 0, "how long the token is good; 0: until it is revoked")
 	fl.StringVar(&f.file, "file", "", "file of principals to write to, in place of a plane's log")
 	fl.StringArrayVar(&f.relations, "relation", nil, "relation to give the principal, too; may be given several times")
+	dryRunFlag(cmd, &f.dry)
 	return cmd
 }
 
@@ -74,12 +77,15 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	}
 	text, kept := access.NewToken(tokenID, expires)
 	if f.file != "" {
-		err = tokenToFile(f.file, id, f.kind, kept, relations)
+		err = tokenToFile(f.file, id, f.kind, kept, relations, f.dry)
 	} else {
-		err = a.tokenToPlane(cmd, id, f.kind, kept, relations)
+		err = a.tokenToPlane(cmd, id, f.kind, kept, relations, dryCalls(f.dry)...)
 	}
 	if err != nil {
 		return err
+	}
+	if f.dry {
+		return a.tellDry("principal/"+string(id), "given a token")
 	}
 	fmt.Fprintf(a.stderr, "edict: token %s of %s; it is not shown again\n", tokenID, id)
 	_, err = fmt.Fprintln(a.stdout, text)
@@ -112,7 +118,7 @@ func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relati
 	return r, err
 }
 
-func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
+func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
 	f, err := access.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = access.File{}, nil
@@ -131,10 +137,13 @@ func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token
 			e.Relations = append(e.Relations, r)
 		}
 	}
+	if dry {
+		return nil
+	}
 	return f.Write(path)
 }
 
-func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation) error {
+func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, calls ...client.Call) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -146,10 +155,10 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 	_, err = changePrincipal(cmd, c, string(id), kind, func(d *resource.PrincipalDocument) error {
 		d.Tokens = append(d.Tokens, shown)
 		return nil
-	})
+	}, calls...)
 	for _, r := range relations {
 		if err == nil {
-			_, err = c.Principals.WriteRelation(cmd.Context(), string(id), r.String())
+			_, err = c.Principals.WriteRelation(cmd.Context(), string(id), r.String(), calls...)
 		}
 	}
 	return err
@@ -191,7 +200,8 @@ var tokenListing = listing[listedToken]{
 }
 
 func (a accessCommands) tokenRevokeCommand() *cobra.Command {
-	return a.accessClient(&cobra.Command{
+	var dry bool
+	cmd := a.accessClient(&cobra.Command{
 		Use: "revoke PRINCIPAL TOKEN...", Short: "Revoke tokens by their ids", Args: cli.Args(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
@@ -213,10 +223,15 @@ func (a accessCommands) tokenRevokeCommand() *cobra.Command {
 					d.Tokens = slices.Delete(d.Tokens, i, i+1)
 				}
 				return nil
-			})
-			return err
+			}, dryCalls(dry)...)
+			if err != nil || !dry {
+				return err
+			}
+			return a.tellDry("principal/"+args[0], "loses "+counted(len(args)-1, "token"))
 		},
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 // listedToken is a token as `access token list` shows it.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
@@ -40,6 +42,7 @@ func (a keyCommands) keyListCommand() *cobra.Command {
 
 func (a keyCommands) keyRotateCommand() *cobra.Command {
 	var transition time.Duration
+	var dry bool
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Replace the key that the plane signs with", Args: cli.Args(0, 0),
 		Long: `Replace the key that the plane signs with. The new key is announced to nodes under
@@ -48,13 +51,16 @@ longer must be given the plane's keys again. A second rotation must wait until t
 
 A plane that made its own key makes the new one, too, below --data. If --signing-key
 was given, give every worker the new key with --next-signing-key first: a rotation
-that a worker could not follow is refused.`,
+that a worker could not follow is refused, which --dry-run does not foresee.`,
 		Example: `  edict key rotate --transition 48h
   openssl genpkey -algorithm ed25519 -out next.pem   # then, for each worker: --next-signing-key next.pem`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client(cmd)
 			if err != nil {
 				return err
+			}
+			if dry {
+				return a.rotateDry(cmd.Context(), c, transition)
 			}
 			keys, err := c.Keys.Rotate(cmd.Context(), transition)
 			if err != nil {
@@ -65,8 +71,29 @@ that a worker could not follow is refused.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
+	dryRunFlag(cmd, &dry)
 	cmd.Flags().DurationVar(&transition, "transition", api.DefaultTransition, "how long nodes accept the key before, 1m to 8760h")
 	return cmd
+}
+
+// rotateDry says what would become of the plane's keys.
+func (a keyCommands) rotateDry(ctx context.Context, c *client.Client, transition time.Duration) error {
+	keys, err := c.Keys.List(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, k := range keys {
+		if k.NotAfter != nil && k.NotAfter.After(now) {
+			return cli.Failed(cli.Conflict, "a rotation is under way: key %s is accepted until %s", k.KeyID, stamp(*k.NotAfter))
+		}
+	}
+	for _, k := range keys {
+		if k.NotAfter == nil {
+			return a.tellDry("key/"+k.KeyID, "replaced, and accepted until "+stamp(now.Add(transition)))
+		}
+	}
+	return nil
 }
 
 // printKeys prints JSON that watch takes as a file of trusted keys.

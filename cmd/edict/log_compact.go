@@ -24,6 +24,7 @@ type compactFlags struct {
 	logFlags
 	keep    string
 	archive string // directory; "": none is written
+	dry     bool
 }
 
 func (a archiveCommands) logCompactCommand() *cobra.Command {
@@ -63,6 +64,7 @@ remove anything: move it (edict log export, edict log import).`,
 	cmd.Flags().StringVar(&f.archive, "archive", "", "`directory` of an archive, or s3://bucket/prefix, into which the removed events are written first")
 	cmd.Flags().StringVar(&f.nats, "nats", "", "URL of the NATS server that has the log, for --archive (EDICT_NATS; default that of the plane at --server)")
 	fromEnvironment(cmd, "nats")
+	dryRunFlag(cmd, &f.dry)
 	a.natsCredsFlag(cmd)
 	a.natsContextFlag(cmd, true)
 	return cmd
@@ -95,6 +97,9 @@ func (a archiveCommands) compact(cmd *cobra.Command, f compactFlags, age time.Du
 			return err
 		}
 	}
+	if f.dry {
+		return a.compactDry(ctx, c, seq)
+	}
 	name := ""
 	if f.archive != "" {
 		if name, err = a.archiveBefore(ctx, f, c, seq); err != nil {
@@ -106,6 +111,22 @@ func (a archiveCommands) compact(cmd *cobra.Command, f compactFlags, age time.Du
 		return err
 	}
 	return a.print(o, func(w io.Writer) { writeOrigin(w, o) })
+}
+
+// compactDry says what would be removed.
+func (a archiveCommands) compactDry(ctx context.Context, c *client.Client, seq uint64) error {
+	status, err := c.Status(ctx, false)
+	if err != nil {
+		return err
+	}
+	begins := max(status.Log.Begins, 1)
+	switch {
+	case seq <= begins:
+		return cli.Failed(cli.Conflict, "the log begins at %d: there is nothing to be removed before %d", begins, seq)
+	case seq > status.Applied:
+		return cli.Failed(cli.Conflict, "the log ends at %d, and what is to be kept begins at %d", status.Applied, seq)
+	}
+	return a.tellDry(fmt.Sprintf("events %d to %d", begins, seq-1), "removed")
 }
 
 func writeOrigin(w io.Writer, o resource.LogOrigin) {

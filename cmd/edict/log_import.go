@@ -21,6 +21,7 @@ type newPlaneFlags struct {
 	data     string
 	nats     string
 	replicas int
+	dry      bool
 }
 
 func (a archiveCommands) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
@@ -29,6 +30,7 @@ func (a archiveCommands) newPlaneFlags(cmd *cobra.Command, f *newPlaneFlags) {
 	cmd.Flags().IntVar(&f.replicas, "replicas", 1, "servers that keep the log, of those of --nats")
 	a.natsCredsFlag(cmd)
 	a.natsContextFlag(cmd, false)
+	dryRunFlag(cmd, &f.dry)
 }
 
 func (f newPlaneFlags) check(cmd *cobra.Command) error {
@@ -70,6 +72,32 @@ func (a archiveCommands) openNewPlane(ctx context.Context, f newPlaneFlags) (*ne
 		return nil, err
 	}
 	return &newPlane{&logSource{conn: conn, close: func() { conn.Close(); server.Close() }}, fresh}, nil
+}
+
+// newPlaneDry says what would be made, once the place for it was looked at.
+func (a archiveCommands) newPlaneDry(ctx context.Context, f newPlaneFlags, from string, e archive.Extent) error {
+	err := datadir.Dir(f.data).Free()
+	if f.nats != "" {
+		err = a.serversFree(ctx, f)
+	}
+	if err != nil {
+		return err
+	}
+	return a.tellDry(from, fmt.Sprintf("made the log of %s, events %d to %d", f, e.First, e.Last))
+}
+
+// serversFree refuses servers that have a log.
+func (a archiveCommands) serversFree(ctx context.Context, f newPlaneFlags) error {
+	src, err := a.openConn(ctx, logFlags{nats: f.nats, replicas: f.replicas}, nil)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	there, err := streams.HasLog(ctx, src.conn)
+	if err != nil || !there {
+		return err
+	}
+	return cli.Failed(cli.Conflict, "%s have a log: it is left as it is", f)
 }
 
 // finish closes it, and puts a data directory in its place.
@@ -136,6 +164,9 @@ func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from st
 	e, err := ar.Whole(ctx) // before anything is written
 	if err != nil {
 		return err
+	}
+	if f.dry {
+		return a.newPlaneDry(ctx, f, from, e)
 	}
 	p, err := a.openNewPlane(ctx, f)
 	if err != nil {

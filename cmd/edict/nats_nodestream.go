@@ -18,6 +18,7 @@ func (a natsCommands) natsNodeStreamCommand() *cobra.Command {
 func (a natsCommands) nodeStreamCreateCommand() *cobra.Command {
 	var f logFlags
 	var replicas int
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make the stream " + streams.NodeEventsStream + " over edict.node.>",
@@ -41,6 +42,9 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 			}
 			f.replicas = replicas
 			return a.withServer(cmd, f, func(conn *streams.Conn) error {
+				if dry {
+					return a.nodeStreamDry(cmd, conn, false)
+				}
 				n, made, err := streams.CreateNodeStream(cmd.Context(), conn)
 				if err != nil {
 					return nodeStreamError(cmd, conn, err)
@@ -57,6 +61,7 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 	a.clientFlags(cmd)
 	a.logSourceFlags(cmd, &f)
 	cmd.Flags().IntVar(&replicas, "replicas", 1, "servers that keep it, 1 to 5")
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
@@ -70,7 +75,7 @@ func nodeStreamError(cmd *cobra.Command, conn *streams.Conn, err error) error {
 
 func (a natsCommands) nodeStreamDeleteCommand() *cobra.Command {
 	var f logFlags
-	var yes bool
+	var yes, dry bool
 	cmd := &cobra.Command{
 		Use:     "delete",
 		Short:   "Delete the stream, with the consumers on it",
@@ -78,10 +83,13 @@ func (a natsCommands) nodeStreamDeleteCommand() *cobra.Command {
 		Example: `  edict nats node-stream delete --yes`,
 		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !yes {
+			if !yes && !dry {
 				return cli.Usage(cmd, "consumers of %s lose their place: say --yes to delete it", streams.NodeEventsStream)
 			}
 			return a.withServer(cmd, f, func(conn *streams.Conn) error {
+				if dry {
+					return a.nodeStreamDry(cmd, conn, true)
+				}
 				err := streams.DeleteNodeStream(cmd.Context(), conn)
 				if errors.Is(err, streams.ErrNotFound) {
 					return cli.Failed(cli.NotFound, "there is no stream %s on that server", streams.NodeEventsStream)
@@ -96,7 +104,24 @@ func (a natsCommands) nodeStreamDeleteCommand() *cobra.Command {
 	a.clientFlags(cmd)
 	a.logSourceFlags(cmd, &f)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	dryRunFlag(cmd, &dry)
 	return cmd
+}
+
+// nodeStreamDry says whether there is the stream, and what would become of it.
+func (a natsCommands) nodeStreamDry(cmd *cobra.Command, conn *streams.Conn, ends bool) error {
+	there, err := streams.HasNodeStream(cmd.Context(), conn)
+	switch {
+	case err != nil:
+		return err
+	case ends && !there:
+		return cli.Failed(cli.NotFound, "there is no stream %s on that server", streams.NodeEventsStream)
+	case ends:
+		return a.tellDry("stream/"+streams.NodeEventsStream, "deleted")
+	case there:
+		return a.tellDry("stream/"+streams.NodeEventsStream, "unchanged")
+	}
+	return a.tellDry("stream/"+streams.NodeEventsStream, "created")
 }
 
 // withServer gives do a connection to the server that has the log.

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/policy"
 )
 
 // nodeCommands write, read and watch nodes.
@@ -47,11 +43,7 @@ removed. To change single labels, use 'edict node label'.`,
 			if facts.Labels, err = labelsOf(cmd, labels); err != nil {
 				return err
 			}
-			apply := applyNode
-			if dry {
-				apply = wouldApplyNode
-			}
-			outcome, lost, err := apply(cmd.Context(), c, project, args[0], facts)
+			outcome, lost, err := applyNode(cmd.Context(), c, project, args[0], facts, dryCalls(dry)...)
 			if err != nil {
 				return err
 			}
@@ -71,22 +63,22 @@ removed. To change single labels, use 'edict node label'.`,
 }
 
 // applyNode states a node's facts, and says what that changed and what the node lost.
-func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (outcome string, lost []string, err error) {
+func applyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts, calls ...client.Call) (outcome string, lost []string, err error) {
 	before, err := c.Nodes.Get(ctx, project, id)
-	var p *client.Problem
-	if err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
+	unknown := err != nil && codeOf(err) == cli.NotFound
+	if err != nil && !unknown {
 		return "", nil, err
 	}
-	after, created, err := c.Nodes.Put(ctx, project, id, facts)
+	after, created, err := c.Nodes.Put(ctx, project, id, facts, calls...)
 	switch {
 	case err != nil:
 		return "", nil, err
-	case created:
+	case created, unknown:
 		return "created", nil, nil
 	case after.Version == before.Version:
 		return "unchanged", nil, nil
 	}
-	return "configured", lostFacts(before, after.Labels, len(after.Addresses)), nil
+	return "configured", lostFacts(before, facts.Labels, len(facts.Addresses)), nil
 }
 
 // lostFacts are the labels that a node had, and the addresses if it has none left.
@@ -100,105 +92,4 @@ func lostFacts(before resource.Node, labels map[string]string, addresses int) (l
 		lost = append(lost, "its addresses")
 	}
 	return lost
-}
-
-// wouldApplyNode says what applyNode would do, and does nothing.
-func wouldApplyNode(ctx context.Context, c *client.Client, project uuid.UUID, id string, facts resource.Facts) (outcome string, lost []string, err error) {
-	wanted, err := factsText(id, facts)
-	if err != nil {
-		return "", nil, err
-	}
-	before, err := c.Nodes.Get(ctx, project, id)
-	switch {
-	case err != nil && codeOf(err) == cli.NotFound:
-		return "created", nil, nil
-	case err != nil:
-		return "", nil, err
-	}
-	if now, err := factsText(id, resource.Facts{Labels: before.Labels, Addresses: before.Addresses}); err == nil && now == wanted {
-		return "unchanged", nil, nil
-	}
-	return "configured", lostFacts(before, facts.Labels, len(facts.Addresses)), nil
-}
-
-// factsText is what a node's facts are, however they are written.
-func factsText(id string, facts resource.Facts) (string, error) {
-	if facts.Labels == nil {
-		facts.Labels = map[string]string{}
-	}
-	if facts.Addresses == nil {
-		facts.Addresses = []string{}
-	}
-	line, err := json.Marshal(struct {
-		ID string `json:"id"`
-		resource.Facts
-	}{id, facts})
-	if err != nil {
-		return "", err
-	}
-	_, read, err := policy.DecodeNodeLine(line)
-	if err != nil {
-		return "", err
-	}
-	return string(policy.AppendAddresses(policy.AppendLabels(nil, read.Labels), read.Addresses)), nil
-}
-
-func (a nodeCommands) nodeDeleteCommand() *cobra.Command {
-	var selector string
-	var dry bool
-	cmd := &cobra.Command{
-		Use: "delete ID... | -l SELECTOR", Short: "Remove nodes", Args: cli.Args(0, -1),
-		Example: `  edict node delete web-1 web-2
-  edict node delete -l env==dev --dry-run`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) > 0) == (selector != "") {
-				return cli.Usage(cmd, "name nodes, or those of a selector with -l")
-			}
-			c, project, err := a.plane(cmd)
-			if err != nil {
-				return err
-			}
-			if selector != "" {
-				for n, err := range c.Nodes.All(cmd.Context(), project, selectorOf(selector)) {
-					if err != nil {
-						return err
-					}
-					args = append(args, n.ID)
-				}
-			}
-			return each(args, func(id string) error { return a.nodeDelete(cmd.Context(), c, project, id, dry) })
-		},
-	}
-	a.clientFlags(cmd)
-	a.projectFlag(cmd)
-	selectorFlag(cmd, &selector)
-	dryRunFlag(cmd, &dry)
-	return cmd
-}
-
-// nodeDelete removes a node; with dry it looks whether there is one.
-func (a nodeCommands) nodeDelete(ctx context.Context, c *client.Client, project uuid.UUID, id string, dry bool) (err error) {
-	if dry {
-		_, err = c.Nodes.Get(ctx, project, id)
-	} else {
-		err = c.Nodes.Delete(ctx, project, id)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stdout, "node/%s deleted%s\n", id, dryNote(dry))
-	return err
-}
-
-// dryRunFlag gives a command --dry-run.
-func dryRunFlag(cmd *cobra.Command, dry *bool) {
-	cmd.Flags().BoolVar(dry, "dry-run", false, "say what would be done, and do nothing")
-}
-
-// dryNote is what stands behind what was not done.
-func dryNote(dry bool) string {
-	if dry {
-		return " (dry run)"
-	}
-	return ""
 }

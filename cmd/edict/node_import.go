@@ -13,22 +13,25 @@ import (
 
 func (a nodeCommands) nodeImportCommand() *cobra.Command {
 	var file string
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import -f FILE",
 		Short: "Register many nodes from NDJSON",
 		Long: `Register many nodes, or give them other facts, from lines such as
   {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
 Lines that are wrong are reported and change nothing; the others are applied. The
-file may be compressed with gzip.`,
+file may be compressed with gzip. With --dry-run the plane judges each line by what is
+there now, and not by the lines before it.`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeImport(cmd, file, dry) },
 	}
 	a.nodeClient(cmd)
+	dryRunFlag(cmd, &dry)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to read, - for stdin")
 	return cmd
 }
 
-func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
+func (a nodeCommands) nodeImport(cmd *cobra.Command, file string, dry bool) error {
 	if file == "" {
 		return cli.Usage(cmd, "nothing to read; say -f FILE, or -f - for stdin")
 	}
@@ -42,7 +45,7 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 	}
 	defer input.Close()
 	bar := progress.Start(a.stderr, "importing", "lines", total)
-	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar})
+	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar}, dryCalls(dry)...)
 	bar.Stop()
 	if err != nil {
 		return err
@@ -50,7 +53,7 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 	for _, r := range result.Rejected {
 		fmt.Fprintf(a.stderr, "%s:%d: node/%s: %s (%s)\n", name, r.Line, r.ID, r.Detail, r.Code)
 	}
-	if err := a.print(result, func(w io.Writer) { writeImported(w, result) }); err != nil {
+	if err := a.print(result, func(w io.Writer) { writeImported(w, result, dry) }); err != nil {
 		return err
 	}
 	if len(result.Rejected) > 0 {
@@ -59,6 +62,6 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string) error {
 	return nil
 }
 
-func writeImported(w io.Writer, r resource.BatchResult) {
-	fmt.Fprintf(w, "%s applied, %d unchanged, %d rejected\n", counted(r.Applied, "node"), r.Unchanged, len(r.Rejected))
+func writeImported(w io.Writer, r resource.BatchResult, dry bool) {
+	fmt.Fprintf(w, "%s applied, %d unchanged, %d rejected%s\n", counted(r.Applied, "node"), r.Unchanged, len(r.Rejected), dryNote(dry))
 }

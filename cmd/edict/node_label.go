@@ -16,6 +16,7 @@ import (
 )
 
 func (a nodeCommands) nodeLabelCommand() *cobra.Command {
+	var dry bool
 	cmd := &cobra.Command{
 		Use: "label ID KEY=VALUE... | KEY-...", Short: "Give a node labels, or take labels from it",
 		Long: `Give a node labels, or take labels from it; what is not named stays, its addresses
@@ -32,16 +33,17 @@ wrote.`,
 			if err != nil {
 				return err
 			}
-			outcome, err := changeLabels(cmd, c, project, args[0], change)
+			outcome, err := changeLabels(cmd, c, project, args[0], change, dryCalls(dry)...)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "node/%s %s\n", args[0], outcome)
+			_, err = fmt.Fprintf(a.stdout, "node/%s %s%s\n", args[0], outcome, dryNote(dry))
 			return err
 		},
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
@@ -86,7 +88,7 @@ func (l labelChange) of(labels map[string]string) map[string]string {
 }
 
 // changeLabels changes the node that was read and no other.
-func changeLabels(cmd *cobra.Command, c *client.Client, project uuid.UUID, id string, change labelChange) (outcome string, err error) {
+func changeLabels(cmd *cobra.Command, c *client.Client, project uuid.UUID, id string, change labelChange, calls ...client.Call) (outcome string, err error) {
 	for range changeTries {
 		before, err := c.Nodes.Get(cmd.Context(), project, id)
 		if err != nil {
@@ -96,7 +98,8 @@ func changeLabels(cmd *cobra.Command, c *client.Client, project uuid.UUID, id st
 		if maps.Equal(labels, before.Labels) {
 			return "unchanged", nil
 		}
-		_, _, err = c.Nodes.Put(cmd.Context(), project, id, resource.Facts{Labels: labels, Addresses: before.Addresses}, client.IfMatch(client.VersionTag(before.Version)))
+		calls := append(calls, client.IfMatch(client.VersionTag(before.Version)))
+		_, _, err = c.Nodes.Put(cmd.Context(), project, id, resource.Facts{Labels: labels, Addresses: before.Addresses}, calls...)
 		var p *client.Problem
 		if !errors.As(err, &p) || p.Status != http.StatusPreconditionFailed {
 			return "labeled", err

@@ -22,26 +22,42 @@ import (
 func (a policyCommands) policyApplyCommand() *cobra.Command {
 	var files []string
 	var strict, warnings, dry bool
+	var prune string
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE...",
 		Short: "Create or revise policies by slug",
 		Long: `Create or revise policies by slug, from YAML, JSON or NDJSON, one or many a file.
 Every document is checked before any is sent; if one has a fault, none is sent.
-What is likely not meant is a warning; with --strict it is a fault.`,
+What is likely not meant is a warning; with --strict it is a fault.
+
+With --prune PREFIX the files are all policies of an owner whose slugs begin so, and
+those that the project has beside them are deleted, once all files are applied.`,
 		Example: `  edict policy apply -f web.yaml
   edict policy apply -f policies/ -f extra.ndjson
+  edict policy apply -f team-a/ --prune team-a-
   generate | edict policy apply -f -`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dry {
-				return a.policyDryRun(cmd, files)
+			owned := pruning{a, prune, files, dry}
+			err := owned.check(cmd)
+			switch {
+			case err != nil:
+				return err
+			case dry:
+				err = a.policyDryRun(cmd, files)
+			default:
+				err = a.policyApply(cmd, files, strict, warnings)
 			}
-			return a.policyApply(cmd, files, strict, warnings)
+			if err != nil && !dry {
+				return err
+			}
+			return errors.Join(err, owned.delete(cmd))
 		},
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, as edict policy dry-run does, and write nothing")
+	cmd.Flags().StringVar(&prune, "prune", "", "delete the policies whose slugs begin with this `prefix` and that the files do not have")
 	cmd.Flags().BoolVar(&strict, "strict", false, "send nothing if there is a warning")
 	cmd.Flags().BoolVar(&warnings, "warnings", false, fmt.Sprintf("print every warning, if there are more than %d", maxWarnings))
 	return cmd

@@ -72,10 +72,8 @@ func (a policyCommands) deleteFiles(ctx context.Context, c *client.Client, proje
 }
 
 func (a policyCommands) policyDelete(ctx context.Context, c *client.Client, project, id uuid.UUID, slug string, dry bool) error {
-	if !dry {
-		if err := c.Policies.Delete(ctx, project, id); err != nil {
-			return err
-		}
+	if err := c.Policies.Delete(ctx, project, id, dryCalls(dry)...); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "policy/%s deleted%s\n", slug, dryNote(dry))
 	return err

@@ -21,19 +21,21 @@ import (
 )
 
 func (a policyCommands) policyEditCommand() *cobra.Command {
+	var dry bool
 	unformatted := func(*cobra.Command) {}
 	cmd := a.onePolicyAs(unformatted, "edit", "Edit a policy in an editor", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
-		return a.policyEdit(cmd.Context(), c, p)
+		return a.policyEdit(cmd.Context(), c, p, dry)
 	})
 	cmd.Long = `Edit a policy as YAML in the editor of $EDICT_EDITOR, else $EDITOR, else vi, and revise
 it when the editor ends. What is wrong with it is written on top as comments, and the
 editor is opened again; a text that was not changed ends it. If somebody else revised
 the policy meanwhile, nothing is sent, and the text is kept.`
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
 // policyEdit has a person edit a policy until it is revised, or they give up.
-func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p resource.Policy) error {
+func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p resource.Policy, dry bool) error {
 	text, err := yamlOf(resource.Draft{Slug: p.Slug, DisplayName: p.DisplayName, Selector: p.Head.Selector, Order: p.Head.Order, Rules: p.Head.Rules})
 	if err != nil {
 		return err
@@ -56,10 +58,10 @@ func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p reso
 			}
 			return cli.Failed(cli.Differs, "policy/%s is not revised; the text is in %s", p.Slug, e.file)
 		}
-		after, err := a.revise(ctx, c, p, &e)
+		after, err := a.revise(ctx, c, p, &e, dryCalls(dry)...)
 		if err == nil && len(e.faults) == 0 {
 			os.RemoveAll(dir)
-			return a.tellEdited(p, after)
+			return a.tellEdited(p, after, dry)
 		}
 		if err != nil {
 			return fmt.Errorf("%w; the text is in %s", err, e.file)
@@ -69,7 +71,7 @@ func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p reso
 
 // revise sends what was edited. What is wrong with it are e's faults afterwards; an error
 // is what editing cannot mend.
-func (a policyCommands) revise(ctx context.Context, c *client.Client, p resource.Policy, e *edited) (resource.Policy, error) {
+func (a policyCommands) revise(ctx context.Context, c *client.Client, p resource.Policy, e *edited, calls ...client.Call) (resource.Policy, error) {
 	drafts, faults := e.read()
 	switch {
 	case len(faults) == 0 && len(drafts) != 1:
@@ -81,7 +83,7 @@ func (a policyCommands) revise(ctx context.Context, c *client.Client, p resource
 		return p, nil
 	}
 	_, _ = a.warn(ctx, c, p.ProjectID, drafts, true) // the plane says what it cannot do
-	after, err := c.Policies.Revise(ctx, p.ProjectID, p.ID, drafts[0].Patch(), client.IfMatch(client.HeadTag(p.HeadRevisionID)))
+	after, err := c.Policies.Revise(ctx, p.ProjectID, p.ID, drafts[0].Patch(), append(calls, client.IfMatch(client.HeadTag(p.HeadRevisionID)))...)
 	var refused *client.Problem
 	if errors.As(err, &refused) && codeOf(err) == cli.Differs {
 		e.faults = []document.Fault{{Message: err.Error()}}
@@ -90,13 +92,13 @@ func (a policyCommands) revise(ctx context.Context, c *client.Client, p resource
 	return after, err
 }
 
-func (a policyCommands) tellEdited(before, after resource.Policy) error {
+func (a policyCommands) tellEdited(before, after resource.Policy, dry bool) error {
 	outcome := author.Configured
 	if after.HeadRevisionID == before.HeadRevisionID && after.DisplayName == before.DisplayName {
 		outcome = author.Unchanged
 	}
-	a.tellAdmission(after.Slug, after.Admission)
-	_, err := fmt.Fprintf(a.stdout, "policy/%s %s\n", after.Slug, outcome)
+	a.tellAdmission(before.Slug, after.Admission)
+	_, err := fmt.Fprintf(a.stdout, "policy/%s %s%s\n", before.Slug, outcome, dryNote(dry))
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 func (a policyCommands) policyImportCommand() *cobra.Command {
 	var files []string
 	var kube kubernetesInput
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import -f FILE...",
 		Short: "Create or revise many policies from NDJSON, or from Kubernetes",
@@ -40,11 +41,12 @@ objects of the cluster.`,
   edict policy list -o json | edict policy import --server http://other:8080 -f -
   kubectl get networkpolicies -A -o yaml | edict policy import --strict -f -`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files, kube) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyImport(cmd, files, kube, dry) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
 	kube.flags(cmd)
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
@@ -59,7 +61,7 @@ type imported struct {
 
 func (i imported) total() int { return i.Created + i.Configured + i.Unchanged + i.Rejected }
 
-func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube kubernetesInput) error {
+func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube kubernetesInput, dry bool) error {
 	c, project, err := a.plane(cmd)
 	if err != nil {
 		return err
@@ -67,10 +69,14 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	began := time.Now()
 	bar := progress.Start(a.stderr, "importing", "lines", 0)
 	m := importer{console: &a.console, bar: bar, kube: kube}
-	err = author.Import(cmd.Context(), c.Policies, project, m.read(files), m.tell)
+	policies := author.Policies(c.Policies)
+	if dry {
+		policies = author.DryRun(policies)
+	}
+	err = author.Import(cmd.Context(), policies, project, m.read(files), m.tell)
 	bar.Stop()
 	if err == nil && m.kube.prune {
-		err = m.prune(cmd.Context(), c, project)
+		err = m.prune(cmd.Context(), c, project, dryCalls(dry)...)
 	}
 	if err != nil && m.count == (imported{}) {
 		return err // nothing was done of which to print a sum
@@ -83,7 +89,7 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 		if kube.prune {
 			fmt.Fprintf(w, ", %d removed", m.count.Removed)
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(w, dryNote(dry))
 	})
 	switch {
 	case err != nil || printed != nil:

@@ -23,6 +23,7 @@ type staged struct {
 
 func (a policyCommands) policyStageCommand() *cobra.Command {
 	var files []string
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "stage -f FILE...",
 		Short: "Keep revisions beside the heads of policies, for a rollout",
@@ -30,14 +31,15 @@ func (a policyCommands) policyStageCommand() *cobra.Command {
 change. No node is sent it before 'edict policy promote'. A policy has one staged
 revision; staging again replaces it. Slug and display name stay as they are.`,
 		Args: cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyStage(cmd, files) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyStage(cmd, files, dry) },
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
-func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
+func (a policyCommands) policyStage(cmd *cobra.Command, files []string, dry bool) error {
 	c, project, drafts, err := a.planeAndDrafts(cmd, files)
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
 			return err
 		}
 		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
-		if x.Staged, err = c.Policies.Stage(cmd.Context(), project, id, preview); err != nil {
+		if x.Staged, err = c.Policies.Stage(cmd.Context(), project, id, preview, dryCalls(dry)...); err != nil {
 			return fmt.Errorf("policy %s: %w", d.Slug, err)
 		}
 		all = append(all, x)
@@ -68,6 +70,10 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string) error {
 	return a.print(all, func(w io.Writer) {
 		for _, x := range all {
 			writeDryRuns(w, []dryRun{{x.Slug, x.DryRun}})
+			if dry {
+				fmt.Fprintf(w, "policy/%s staged%s\n", x.Slug, dryNote(dry))
+				continue
+			}
 			fmt.Fprintf(w, "policy/%s staged revision %s\n", x.Slug, x.Staged.RevisionID)
 		}
 	})
@@ -79,7 +85,7 @@ func (a policyCommands) policyPromoteCommand() *cobra.Command {
 	var applied, refused int
 	var cmd *cobra.Command
 	cmd = a.onRollout("promote", "Make the staged revision of a policy its head, at once or in waves",
-		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves, calls ...client.Call) (resource.Waves, error) {
 			for i, w := range waves {
 				waves[i] = selectorOf(w)
 			}
@@ -90,7 +96,7 @@ func (a policyCommands) policyPromoteCommand() *cobra.Command {
 			if cmd.Flags().Changed("max-refused") {
 				ask.MaxRefusedPercent = &refused
 			}
-			return c.Policies.Promote(ctx, p.ProjectID, p.ID, ask)
+			return c.Policies.Promote(ctx, p.ProjectID, p.ID, ask, calls...)
 		})
 	cmd.Long = `Make the staged revision of a policy its head. Without --wave all nodes get it at
 once. With --wave the nodes whose labels a selector matches get it first, wave by wave,
@@ -127,8 +133,8 @@ abort' goes back. With --on-refusal abort it goes back by itself. 'edict policy 
 func (a policyCommands) policyAbortCommand() *cobra.Command {
 	var reason string
 	cmd := a.onRollout("abort", "End the rollout of a policy, or drop what is staged",
-		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
-			return c.Policies.Abort(ctx, p.ProjectID, p.ID, resource.Abort{RevisionID: &now.RevisionID, Reason: reason})
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves, calls ...client.Call) (resource.Waves, error) {
+			return c.Policies.Abort(ctx, p.ProjectID, p.ID, resource.Abort{RevisionID: &now.RevisionID, Reason: reason}, calls...)
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "why, one line for the log")
 	return cmd
@@ -136,14 +142,15 @@ func (a policyCommands) policyAbortCommand() *cobra.Command {
 
 func (a policyCommands) policyWaveCommand() *cobra.Command {
 	return a.onRollout("next-wave", "Open the next wave of a rollout, whatever nodes report",
-		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error) {
-			return c.Policies.OpenWave(ctx, p.ProjectID, p.ID, resource.NextWave{RevisionID: &now.RevisionID, Wave: now.Opened + 1})
+		func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves, calls ...client.Call) (resource.Waves, error) {
+			return c.Policies.OpenWave(ctx, p.ProjectID, p.ID, resource.NextWave{RevisionID: &now.RevisionID, Wave: now.Opened + 1}, calls...)
 		})
 }
 
 // onRollout is a command about what is staged of one policy; do gets how far that is.
-func (a policyCommands) onRollout(use, short string, do func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves) (resource.Waves, error)) *cobra.Command {
-	return a.onePolicy(use, short, func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+func (a policyCommands) onRollout(use, short string, do func(ctx context.Context, c *client.Client, p resource.Policy, now resource.Waves, calls ...client.Call) (resource.Waves, error)) *cobra.Command {
+	var dry bool
+	cmd := a.onePolicy(use, short, func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		r, err := c.Policies.Rollout(cmd.Context(), p.ProjectID, p.ID, 1)
 		if err != nil {
 			return err
@@ -151,12 +158,17 @@ func (a policyCommands) onRollout(use, short string, do func(ctx context.Context
 		if r.Waves == nil {
 			return cli.Failed(cli.Conflict, "nothing of policy %s is staged; see 'edict policy stage'", p.Slug)
 		}
-		x, err := do(cmd.Context(), c, p, *r.Waves)
+		x, err := do(cmd.Context(), c, p, *r.Waves, dryCalls(dry)...)
 		if err != nil {
 			return err
 		}
+		if dry {
+			return a.tellDry("policy/"+p.Slug, fmt.Sprintf("%s of revision %s would be done", use, r.Waves.RevisionID))
+		}
 		return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "policy/%s %s\n", p.Slug, wavesLine(x)) })
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 // wavesLine says how far a rollout has come.

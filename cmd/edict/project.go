@@ -24,24 +24,30 @@ func (a projectCommands) projectCommand() *cobra.Command {
 }
 
 func (a projectCommands) archiveCommand() *cobra.Command {
-	return a.oneCommand(&cobra.Command{
+	var dry bool
+	cmd := a.oneCommand(&cobra.Command{
 		Use: "archive PROJECT", Short: "Put a project away that has no nodes: it takes no events",
 		Long: `Put a project away. It must have no nodes and no rollout under way, since no node of
 it would hear of a change any more. It keeps its policies and its past, can be read, and
 takes no event, of an administrator or over NATS either, until edict project restore. It
 is an event of the log.`,
 	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
-		return ps.Archive(ctx, id)
+		return ps.Archive(ctx, id, dryCalls(dry)...)
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 func (a projectCommands) restoreCommand() *cobra.Command {
-	return a.oneCommand(&cobra.Command{
+	var dry bool
+	cmd := a.oneCommand(&cobra.Command{
 		Use: "restore PROJECT", Short: "Take an archived project up again, as it was",
 		Long: "Take an archived project up again, as it was. It is an event of the log.",
 	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
-		return ps.Restore(ctx, id)
+		return ps.Restore(ctx, id, dryCalls(dry)...)
 	})
+	dryRunFlag(cmd, &dry)
+	return cmd
 }
 
 // oneCommand is a command about one project, which it shows afterwards.
@@ -59,6 +65,9 @@ func (a projectCommands) oneCommand(cmd *cobra.Command, do func(context.Context,
 		p, err := do(cmd.Context(), c.Projects, id)
 		if err != nil {
 			return err
+		}
+		if p.ID == "" { // nothing was written
+			return a.tellDry("project/"+id.String(), "configured")
 		}
 		return a.print(p, func(w io.Writer) { writeProject(w, p) })
 	}
@@ -153,6 +162,7 @@ func title(header string) string {
 func (a projectCommands) quotaSetCommand() *cobra.Command {
 	var q resource.Quota
 	var size string
+	var dry bool
 	var cmd *cobra.Command
 	cmd = a.oneCommand(&cobra.Command{
 		Use: "set PROJECT", Short: "Give a project a quota, in the place of the one it had",
@@ -166,8 +176,9 @@ that is the verdict. What only deletes is always taken.`,
 		if q.BytesPerDay, err = parseSize(size); err != nil {
 			return p, cli.Usage(cmd, "--bytes-per-day %q: want a size such as 1GiB, or 0", size)
 		}
-		return ps.SetQuota(ctx, id, q)
+		return ps.SetQuota(ctx, id, q, dryCalls(dry)...)
 	})
+	dryRunFlag(cmd, &dry)
 	f := cmd.Flags()
 	f.Uint64Var(&q.Policies, "policies", 0, "policies that live")
 	f.Uint64Var(&q.Nodes, "nodes", 0, "nodes")

@@ -32,6 +32,7 @@ type releaseFlags struct {
 	repo  string
 	trust []string
 	prune bool
+	dry   bool
 }
 
 // releaseCommands release signed artifacts, and go back to earlier ones.
@@ -60,6 +61,7 @@ signer announces its successor itself.`,
 	cmd.Flags().StringVar(&f.repo, "repo", "", "`directory` of the repository (default the current one)")
 	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "pin a signer of a rete that has none: a certificate, trust.json or spiffe://ID=BASE64; may be repeated")
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "withdraw the artifacts of nodes of the rete that the tree does not have")
+	dryRunFlag(cmd, &f.dry)
 	cmd.AddCommand(a.releaseListCommand(), a.releaseGetCommand())
 	return cmd
 }
@@ -99,16 +101,16 @@ func (a releaseCommands) release(cmd *cobra.Command, f releaseFlags, args []stri
 	for _, node := range slices.Sorted(maps.Keys(nodes.Nodes)) {
 		lines = append(lines, releaseLine(nodes, node, pins))
 	}
-	result, err := a.sendReleases(ctx, c, project, lines)
+	result, err := a.sendReleases(ctx, c, project, lines, dryCalls(f.dry)...)
 	if err != nil {
 		return err
 	}
-	if err := a.tellReleased(result); err != nil {
+	if err := a.tellReleased(result, f.dry); err != nil {
 		return err
 	}
 	absent, err := a.tellWaiting(ctx, c, project, nodes)
 	if err == nil {
-		err = a.withdrawAbsent(ctx, c, project, absent, f.prune)
+		err = a.withdrawAbsent(ctx, c, project, absent, f)
 	}
 	if err == nil && len(result.Rejected) > 0 {
 		err = cli.Exit(cli.Differs)
@@ -140,7 +142,7 @@ func releaseLine(t *tree.Tree, node string, pins []resource.Signer) resource.Rel
 }
 
 // sendReleases streams the lines, and shows how far it is.
-func (a releaseCommands) sendReleases(ctx context.Context, c *client.Client, project uuid.UUID, lines []resource.ReleaseLine) (resource.BatchResult, error) {
+func (a releaseCommands) sendReleases(ctx context.Context, c *client.Client, project uuid.UUID, lines []resource.ReleaseLine, calls ...client.Call) (resource.BatchResult, error) {
 	bar := progress.Start(a.stderr, "releasing", "nodes", int64(len(lines)))
 	defer bar.Stop()
 	r, w := io.Pipe()
@@ -156,18 +158,18 @@ func (a releaseCommands) sendReleases(ctx context.Context, c *client.Client, pro
 		}
 		_ = w.CloseWithError(err) // never fails
 	}()
-	result, err := c.Releases.Create(ctx, project, r)
+	result, err := c.Releases.Create(ctx, project, r, calls...)
 	_ = r.Close() // the writer ends, whatever the answer was
 	<-written
 	return result, err
 }
 
-func (a releaseCommands) tellReleased(result resource.BatchResult) error {
+func (a releaseCommands) tellReleased(result resource.BatchResult, dry bool) error {
 	for _, r := range result.Rejected {
 		fmt.Fprintf(a.stderr, "node/%s: %s (%s)\n", r.ID, r.Detail, r.Code)
 	}
 	return a.print(result, func(w io.Writer) {
-		fmt.Fprintf(w, "%s released, %d unchanged, %d refused\n", counted(result.Applied, "node"), result.Unchanged, len(result.Rejected))
+		fmt.Fprintf(w, "%s released, %d unchanged, %d refused%s\n", counted(result.Applied, "node"), result.Unchanged, len(result.Rejected), dryNote(dry))
 	})
 }
 
@@ -224,24 +226,24 @@ func some(names []string) string {
 
 // withdrawAbsent takes their artifacts from nodes that the tree does not have,
 // or says that they keep them.
-func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, project uuid.UUID, absent []resource.Release, prune bool) error {
+func (a releaseCommands) withdrawAbsent(ctx context.Context, c *client.Client, project uuid.UUID, absent []resource.Release, f releaseFlags) error {
 	if len(absent) == 0 {
 		return nil
 	}
 	names := make([]string, len(absent))
 	for i, r := range absent {
 		names[i] = r.NodeID
-		if !prune {
+		if !f.prune {
 			continue
 		}
 		for _, x := range r.Artifacts {
-			if err := c.Releases.WithdrawOf(ctx, project, r.Rete, r.NodeID, x.Kind, x.Name); err != nil {
+			if err := c.Releases.WithdrawOf(ctx, project, r.Rete, r.NodeID, x.Kind, x.Name, dryCalls(f.dry)...); err != nil {
 				return err
 			}
 		}
 	}
-	if prune {
-		fmt.Fprintf(a.stderr, "withdrawn from nodes that the tree does not have: %s\n", some(names))
+	if f.prune {
+		fmt.Fprintf(a.stderr, "withdrawn from nodes that the tree does not have: %s%s\n", some(names), dryNote(f.dry))
 	} else {
 		fmt.Fprintf(a.stderr, "the tree does not have these nodes of the rete, which keep what they hold (--prune withdraws it): %s\n", some(names))
 	}

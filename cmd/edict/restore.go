@@ -62,6 +62,9 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 	if err != nil {
 		return err
 	}
+	if f.dry {
+		return a.newPlaneDry(ctx, f, from, b.Manifest.Log)
+	}
 	p, err := a.openNewPlane(ctx, f)
 	if err != nil {
 		return err

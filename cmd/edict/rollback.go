@@ -25,6 +25,7 @@ import (
 type rollbackFlags struct {
 	to, version uint64
 	key, of     string
+	dry         bool
 }
 
 func (a releaseCommands) rollbackCommand() *cobra.Command {
@@ -58,6 +59,7 @@ back a signer that was retired.`,
 	cmd.Flags().StringVar(&f.key, "signing-key", "", "`file` of the private key of a signer of the rete, PKCS#8 PEM")
 	cmd.Flags().StringVar(&f.of, "rete", "", "the rete, by `name`; needed only if the key is that of a signer of several")
 	cmd.Flags().Uint64Var(&f.version, "version", 0, "the new version (default 1 + the highest of the rete)")
+	dryRunFlag(cmd, &f.dry)
 	return cmd
 }
 
@@ -108,15 +110,15 @@ func (a releaseCommands) rollback(cmd *cobra.Command, f rollbackFlags, nodes []s
 	unchanged -= len(r.problems)
 	result := resource.BatchResult{Rejected: []resource.RejectedLine{}}
 	if len(lines) > 0 {
-		if result, err = a.sendReleases(ctx, c, project, lines); err != nil {
+		if result, err = a.sendReleases(ctx, c, project, lines, dryCalls(f.dry)...); err != nil {
 			return err
 		}
 	}
 	result.Unchanged += unchanged
-	if err := a.tellReleased(result); err != nil {
+	if err := a.tellReleased(result, f.dry); err != nil {
 		return err
 	}
-	if result.Applied > 0 {
+	if result.Applied > 0 && !f.dry {
 		fmt.Fprintf(a.stderr, "version %d holds the content of version %d; the repository does not know it: compile next with --version %d --renew\n", r.version, r.to, r.version+1)
 	}
 	if len(result.Rejected)+len(r.problems) > 0 {

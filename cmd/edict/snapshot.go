@@ -47,6 +47,7 @@ func (a snapshotCommands) snapshotCommand() *cobra.Command {
 }
 
 func (a snapshotCommands) snapshotCreateCommand() *cobra.Command {
+	var dry bool
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a checkpoint of a worker's read model", Args: cli.Args(0, 0),
 		Long: `Make a checkpoint of the read model of the worker at --server, compressed, in the
@@ -57,6 +58,13 @@ by itself and folds what came after.`,
 			if err != nil {
 				return err
 			}
+			if dry {
+				status, err := c.Status(cmd.Context(), false)
+				if err != nil {
+					return err
+				}
+				return a.tellDry("snapshot", fmt.Sprintf("made at sequence %d or later", status.Applied))
+			}
 			s, err := c.Snapshots.Create(cmd.Context())
 			if err != nil {
 				return err
@@ -66,6 +74,7 @@ by itself and folds what came after.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
@@ -106,7 +115,7 @@ var snapshotListing = listing[resource.Snapshot]{
 func (a snapshotCommands) snapshotRestoreCommand() *cobra.Command {
 	var f logFlags
 	var data string
-	var yesDelete bool
+	var yesDelete, dry bool
 	cmd := &cobra.Command{
 		Use: "restore [CHECKPOINT]", Short: "Restore a stopped worker's read model from a checkpoint", Args: cli.Args(0, 1),
 		Long: `Restore the read model of a stopped worker from a checkpoint: the newest one, or
@@ -131,17 +140,18 @@ that is there is kept beside the restored one, unless --yes-delete is given.`,
 					f.log = data
 				}
 			}
-			return a.snapshotRestore(cmd, f, data, which, yesDelete)
+			return a.snapshotRestore(cmd, f, data, which, yesDelete, dry)
 		},
 	}
 	a.clientFlags(cmd)
 	a.logSourceFlags(cmd, &f)
 	cmd.Flags().StringVar(&data, "data", "data", "data directory of the stopped worker")
 	cmd.Flags().BoolVar(&yesDelete, "yes-delete", false, "delete the read model that is there, once the checkpoint is restored")
+	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
-func (a snapshotCommands) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string, yesDelete bool) error {
+func (a snapshotCommands) snapshotRestore(cmd *cobra.Command, f logFlags, data, which string, yesDelete, dry bool) error {
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -154,6 +164,9 @@ func (a snapshotCommands) snapshotRestore(cmd *cobra.Command, f logFlags, data, 
 	checkpoints, m, err := a.checkpoint(cmd.Context(), src, which)
 	if err != nil {
 		return err
+	}
+	if dry {
+		return a.tellDry("snapshot/"+m.Name, fmt.Sprintf("restored into %s, at sequence %d", data, m.Seq))
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err

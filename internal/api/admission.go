@@ -20,13 +20,10 @@ const (
 	headerIfMatch     = "If-Match"
 )
 
-var (
-	dryRunParam  = queryFlag("dry_run", "Check everything, its tests too, and write nothing.")
-	explainParam = Param{
-		Name: "explain", In: "query", Summary: "full: say what each policy did.",
-		Schema: &openapi.Schema{Type: "string", Enum: []any{"full"}},
-	}
-)
+var explainParam = Param{
+	Name: "explain", In: "query", Summary: "full: say what each policy did.",
+	Schema: &openapi.Schema{Type: "string", Enum: []any{"full"}},
+}
 
 // draftFaults are what an admission policy may break.
 func draftFaults(more ...string) []string {
@@ -47,7 +44,7 @@ func (h *admissionHandlers) createRoutes() []Route {
 		{
 			Method: http.MethodPost, Pattern: patternAdmissions, ID: "createAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary:  "Register an admission policy",
-			Params:   writeParams(dryRunParam),
+			Params:   writeParams(),
 			BodyType: mediaJSON, Body: resource.AdmissionDraft{},
 			Answers:  createdAnswer(resource.AdmissionID{}, headerWarning),
 			Problems: writeProblems(bodyProblems(draftFaults(CodeTooManyPolicies, projector.CodePolicyIDUsed, projector.CodeStaleEvent, CodeKeyReused)...)...),
@@ -83,7 +80,7 @@ func (h *admissionHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPut, Pattern: patternAdmission, ID: "replaceAdmissionPolicy", Tag: "admission", Needs: access.AuthorAdmission,
 			Summary:  "Replace an admission policy: what is absent has its default; its name, level and owner never change, and may be absent. What GET shows can be sent",
-			Params:   writeParams(dryRunParam, onlyIfMatchParam),
+			Params:   writeParams(onlyIfMatchParam),
 			BodyType: mediaJSON, Body: resource.AdmissionChange{}, Answers: show,
 			Problems: writeProblems(bodyProblems(draftFaults(CodePolicyNotFound, CodeImmutableField, CodeBadHeader, CodePreconditionFailed, CodeContended, projector.CodeStaleEvent, CodeKeyReused)...)...),
 			serve:    h.replace,

@@ -61,10 +61,6 @@ func (a *admissionPolicies) list(c *call, keep func(projector.AdmissionPolicy) b
 func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.AdmissionPolicy, err error) {
 	id, d, expected := w.id, w.document, w.expected
 	stored = projector.AdmissionPolicy{ID: id, Document: &d, CreatedBy: c.principal}
-	dry, err := c.queryFlag("dry_run")
-	if err != nil {
-		return stored, err
-	}
 	if *expected == 0 {
 		if err := checkName("/name", d.Name); err != nil {
 			return stored, err
@@ -74,13 +70,13 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 		return stored, err
 	}
 	seen := expected
-	if c.key != "" && !dry {
+	if c.key != "" && !c.dry {
 		seen = nil // a retry of a write that was made finds its own version
 	}
 	err = a.reads.check(c, func(v *projector.View) error {
 		return a.taken(v, policy.AdmissionPolicyUpdated{Policy: id, Document: d, Expected: seen})
 	})
-	if err != nil || dry {
+	if err != nil || c.dry {
 		return stored, err
 	}
 	e := policy.AdmissionPolicyUpdated{Policy: id, Expected: expected, CreatedBy: c.principal, Document: d}

@@ -109,6 +109,7 @@ func TestEveryWriteIsInTheAudit(t *testing.T) {
 				target, body = g.target(), g.body
 			}
 			require.NotEmpty(t, target, "%s may change something: have it asked here, so that it is seen in the audit", r.ID)
+			dryRun(t, p, r, target, body, header...)
 			a := p.do(r.Method, target, body, header...)
 			require.Less(t, a.StatusCode, 300, "%s", a.body)
 			var lines []string

@@ -29,6 +29,7 @@ type call struct {
 	digest      string            // of the body, where there are both a key and a body
 	asked       string            // digest, once the key has given ids
 	trace       streams.Trace     // of the request
+	dry         bool              // nothing is written
 	// admitted is what admission policies made of what the request writes.
 	admitted *resource.AdmissionNote
 }

@@ -75,6 +75,9 @@ func (b *batch) publish(k *chunk) error {
 	if len(k.events) == 0 {
 		return nil
 	}
+	if b.c.dry {
+		return b.judge(k)
+	}
 	seqs, err := b.writes.appendAll(b.c, b.kind, k.events)
 	if err != nil {
 		return err

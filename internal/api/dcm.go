@@ -37,7 +37,7 @@ func (h *dcmHandlers) createRoutes() []Route {
 		{
 			Method: http.MethodPost, Pattern: patternAlphas, ID: "alphaCreatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary:  "Create a policy",
-			Params:   writeParams(dryRunParam, queryText("id", "Its id; a UUID when absent.")),
+			Params:   writeParams(queryText("id", "Its id; a UUID when absent.")),
 			BodyType: mediaJSON, Body: resource.AlphaPolicy{},
 			Answers: createdAnswer(resource.AlphaPolicy{}),
 			serve:   h.create,
@@ -75,7 +75,7 @@ func (h *dcmHandlers) changeRoutes() []Route {
 		{
 			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
 			Summary: "Change a policy by a merge patch (RFC 7396)",
-			Params:  writeParams(dryRunParam, onlyIfMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
+			Params:  writeParams(onlyIfMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
 			Answers: show, serve: h.update,
 		},
 		{

@@ -105,6 +105,9 @@ func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	for _, a := range r.Answers {
 		d.answer(op, a)
 	}
+	if _, has := op.Responses[noContentKey]; !has && s.errors == nil && r.unwritten() {
+		op.Responses[noContentKey] = d.shared.Response("DryRun", openapi.Response{Description: "Of a dry run"})
+	}
 	if same, is := op.Responses[notModified]; is {
 		op.Responses[notModified] = d.shared.Response("NotModified", same)
 	}
@@ -112,7 +115,10 @@ func (d *describer) operation(s surface, r Route) *openapi.Operation {
 	return op
 }
 
-const notModified = "304"
+const (
+	noContentKey = "204"
+	notModified  = "304"
+)
 
 // eitherOf is a body, or a part of a stream, that is of one of these types.
 type eitherOf []any

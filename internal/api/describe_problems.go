@@ -67,8 +67,8 @@ func commonProblems() []string {
 	}
 }
 
-// about says what a route asks for, and which problems it answers with: every status,
-// and the codes that are not common.
+// about says what a route asks for, and which problems it answers with: the statuses
+// that are not usual, and the codes that are not common.
 func (d *describer) about(s surface, r Route) string {
 	var b strings.Builder
 	if r.Needs == access.Anyone {
@@ -76,27 +76,48 @@ func (d *describer) about(s surface, r Route) string {
 	} else {
 		fmt.Fprintf(&b, "Asks for %s.", r.Needs)
 	}
-	b.WriteString(" Problems: ")
+	var problems []string
 	if s.errors != nil {
-		statuses := d.alphaStatuses(r)
-		slices.Sort(statuses)
-		b.WriteString(strings.Trim(strings.ReplaceAll(fmt.Sprint(statuses), " ", ", "), "[]"))
+		for _, status := range d.alphaStatuses(r) {
+			if !r.usual(status) {
+				problems = append(problems, fmt.Sprint(status))
+			}
+		}
+		slices.Sort(problems)
 	} else {
 		all := d.problems(r)
-		for i, status := range slices.Sorted(maps.Keys(all)) {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprint(&b, status)
-			for _, code := range all[status] {
-				if !slices.Contains(commonProblems(), code) {
-					fmt.Fprintf(&b, " `%s`", code)
-				}
+		for _, status := range slices.Sorted(maps.Keys(all)) {
+			codes := slices.DeleteFunc(all[status], func(code string) bool { return slices.Contains(commonProblems(), code) })
+			if len(codes) > 0 || !r.usual(status) {
+				problems = append(problems, strings.Join(append([]string{fmt.Sprint(status)}, quoted(codes)...), " "))
 			}
 		}
 	}
-	b.WriteByte('.')
+	if len(problems) > 0 {
+		fmt.Fprintf(&b, " Problems: %s.", strings.Join(problems, ", "))
+	}
 	return b.String()
+}
+
+// usual reports whether a status is one that is said once, of all operations, or of all
+// that are not open to all.
+func (r Route) usual(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusInternalServerError:
+		return true
+	case http.StatusUnauthorized, http.StatusTooManyRequests:
+		return r.Needs != access.Anyone
+	}
+	return false
+}
+
+// quoted are codes as a text has them.
+func quoted(codes []string) []string {
+	out := make([]string, len(codes))
+	for i, code := range codes {
+		out[i] = "`" + code + "`"
+	}
+	return out
 }
 
 // faults has an operation refer to what it answers when it fails: one document of every
@@ -107,7 +128,7 @@ func (d *describer) faults(s surface, op *openapi.Operation) {
 		name, document, common = "AlphaProblem", resource.AlphaError{}, nil
 	}
 	var b strings.Builder
-	b.WriteString("A problem. The description of the operation has its statuses, and the codes beside these. Retry-After comes with 429 and 503.\n")
+	b.WriteString("A problem. Any operation may be 400 and 500, and one that is not open to all 401 and 429. Its description has its other statuses, and the codes beside these. Retry-After comes with 429 and 503.\n")
 	for _, code := range common {
 		fmt.Fprintf(&b, "\n- %d `%s`: %s", d.meanings[code].status, code, d.meanings[code].text)
 	}

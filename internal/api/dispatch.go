@@ -171,10 +171,18 @@ func (e *endpoint) serve(c *call) (err error) {
 	if err := c.checkParameters(); err != nil {
 		return err
 	}
+	if err := readDryRun(c); err != nil {
+		return err
+	}
 	if err := e.reads.afterStart(c); err != nil {
 		return err
 	}
-	return e.route.serve(c)
+	err = e.route.serve(c)
+	if errors.Is(err, errDryRun) {
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return err
 }
 
 // response remembers the status that was sent.

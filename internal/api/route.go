@@ -149,7 +149,10 @@ func queryUUID(name, summary string) Param {
 	return Param{Name: name, In: "query", Summary: summary, Required: true, Schema: &openapi.Schema{Type: "string", Format: "uuid"}}
 }
 
-func writeParams(more ...Param) []Param { return append(more, keyParam, whoParam, corrParam) }
+// writeParams are those of every write, which may be a dry run.
+func writeParams(more ...Param) []Param {
+	return append(more, dryRunParam, keyParam, whoParam, corrParam)
+}
 
 // writeProblems are the codes any write may answer with.
 func writeProblems(more ...string) []string {

@@ -68,6 +68,9 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 	if err := w.quota.check(c, e); err != nil {
 		return projector.Verdict{}, err
 	}
+	if c.dry {
+		return projector.Verdict{}, w.dryRun(c, e)
+	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
 	leave, err := w.lanes.enter(ctx, e.Scope())

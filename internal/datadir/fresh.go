@@ -37,7 +37,7 @@ type Fresh struct {
 // one there until Close: *InUseError. One that was cut off is begun anew; anything else
 // that is there is an *UnusableError.
 func MakeFresh(d Dir) (*Fresh, error) {
-	if err := d.free(); err != nil {
+	if err := d.Free(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(string(d.restoring()), 0o700); err != nil {
@@ -50,7 +50,7 @@ func MakeFresh(d Dir) (*Fresh, error) {
 	}
 	// Who had the lock before may have finished meanwhile.
 	if _, err = os.Lstat(lock); err == nil {
-		err = d.free()
+		err = d.Free()
 	}
 	f := &Fresh{d, release}
 	if err == nil {
@@ -63,8 +63,8 @@ func MakeFresh(d Dir) (*Fresh, error) {
 	return f, nil
 }
 
-// free refuses a directory that has anything but what was left in the making.
-func (d Dir) free() error {
+// Free refuses a directory that has anything but what was left in the making.
+func (d Dir) Free() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &UnusableError{"--data", err}
@@ -136,7 +136,7 @@ func (f *Fresh) Close() { f.release() }
 // place, so that the first start does not take it for a backup that was put back.
 func (f *Fresh) Finish() error {
 	made := f.dir.restoring()
-	if err := f.dir.free(); err != nil { // somebody put a key there meanwhile
+	if err := f.dir.Free(); err != nil { // somebody put a key there meanwhile
 		return err
 	}
 	if err := streams.MarkPlace(made.NATS()); err != nil {

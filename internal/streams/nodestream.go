@@ -73,9 +73,21 @@ func DeleteNodeStream(ctx context.Context, c *Conn) error {
 	return nil
 }
 
+// HasNodeStream reports whether it is there.
+func HasNodeStream(ctx context.Context, c *Conn) (bool, error) {
+	return hasStream(ctx, c, NodeEventsStream)
+}
+
+// HasLog reports whether the servers have a log.
+func HasLog(ctx context.Context, c *Conn) (bool, error) { return hasStream(ctx, c, LogStream) }
+
 // HasOldNodes reports whether the stream of an older release is there still.
 func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
-	_, err := c.streamInfo(ctx, OldNodesStream)
+	return hasStream(ctx, c, OldNodesStream)
+}
+
+func hasStream(ctx context.Context, c *Conn, stream string) (bool, error) {
+	_, err := c.streamInfo(ctx, stream)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

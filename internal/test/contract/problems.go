@@ -35,6 +35,13 @@ func (c *Contract) resolve(op *operation) {
 		op.Responses[status] = r
 	}
 	op.problems = problemsOf(op.Description)
+	usual := []string{"400", "500"}
+	if !strings.HasPrefix(op.Description, "Open to all.") {
+		usual = append(usual, "401", "429")
+	}
+	for _, status := range usual { // the document says so of all, once
+		op.problems[status] = append([]string{}, op.problems[status]...)
+	}
 }
 
 func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// confirm asks a person at a terminal whether something is to be done. Where nobody can
+// answer, --yes must say it.
+func (a *console) confirm(cmd *cobra.Command, what string) error {
+	if !asksPeople(a.stdin) {
+		return cli.Usage(cmd, "this would %s; say --yes to do it, or --dry-run to see it", what)
+	}
+	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // at its end nobody said yes
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return cli.Failed(cli.Differs, "nothing was done")
+}
+
+// asksPeople reports whether a person types what is read.
+var asksPeople = func(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor
+}
