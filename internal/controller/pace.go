@@ -6,15 +6,14 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // paced asks the plane for one thing, and again while it says that there are too many
 // requests. What waits gives up nothing that others ask meanwhile.
 func (c *Options) paced(ctx context.Context, ask func() error) error {
-	again := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 100, Cap: 2 * time.Second}
+	again := backoff.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second}
 	for {
 		err := ask()
 		var p *client.Problem
@@ -22,8 +21,8 @@ func (c *Options) paced(ctx context.Context, ask func() error) error {
 			return err
 		}
 		c.Metrics.failed("too many requests")
-		if !pause(ctx, again.Step()) {
-			return ctx.Err()
+		if err := again.Pause(ctx); err != nil {
+			return err
 		}
 	}
 }
