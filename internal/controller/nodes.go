@@ -143,11 +143,42 @@ func (w *nodeWriter) some(ctx context.Context, keys []string) error {
 			gone = append(gone, n.ID)
 		}
 	}
-	// Those that go first: an address may have passed from one pod to another.
-	if err := w.remove(ctx, gone); err != nil {
+	// Those that go first whose address passed to another pod; the rest meanwhile.
+	first, rest := w.handingOver(gone, want)
+	if err := w.remove(ctx, first); err != nil {
 		return err
 	}
-	return w.write(ctx, want)
+	var erased []bool
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		erased, failed = w.erase(ctx, rest)
+	}()
+	err := w.write(ctx, want)
+	<-ended
+	w.forget(rest, erased)
+	return errors.Join(err, failed)
+}
+
+// handingOver divides nodes that go into those of which another has an address now, and
+// the rest.
+func (w *nodeWriter) handingOver(gone []policy.NodeID, want []policy.Node) (first, rest []policy.NodeID) {
+	taken := map[string]bool{}
+	for _, n := range want {
+		for _, a := range n.Addresses {
+			taken[a.String()] = true
+		}
+	}
+	for _, id := range gone {
+		_, addresses, _ := strings.Cut(w.plane[id], "|")
+		if slices.ContainsFunc(strings.Split(addresses, "|"), func(a string) bool { return taken[a] }) {
+			first = append(first, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	return first, rest
 }
 
 // node is the node that a key stands for; false: there should be none of its id.
@@ -252,11 +283,18 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 	return nil
 }
 
-// remove deletes nodes, several at once.
+// remove deletes nodes.
 func (w *nodeWriter) remove(ctx context.Context, ids []policy.NodeID) error {
+	done, err := w.erase(ctx, ids)
+	w.forget(ids, done)
+	return err
+}
+
+// erase deletes nodes of the plane, several at once, and says which are gone.
+func (w *nodeWriter) erase(ctx context.Context, ids []policy.NodeID) (done []bool, err error) {
 	g, more := errgroup.WithContext(ctx)
 	g.SetLimit(removers)
-	done := make([]bool, len(ids))
+	done = make([]bool, len(ids))
 	for i, id := range ids {
 		g.Go(func() error {
 			if more.Err() != nil {
@@ -271,12 +309,15 @@ func (w *nodeWriter) remove(ctx context.Context, ids []policy.NodeID) error {
 			return err
 		})
 	}
-	err := g.Wait()
+	return done, g.Wait()
+}
+
+// forget notes nodes that the plane has no more.
+func (w *nodeWriter) forget(ids []policy.NodeID, done []bool) {
 	for i, id := range ids {
 		if done[i] {
 			w.opt.Metrics.wrote("node", 1)
 			delete(w.plane, id)
 		}
 	}
-	return err
 }
