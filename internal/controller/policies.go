@@ -206,7 +206,7 @@ func (w *policyWriter) note(about []reported, out want) {
 		id := t.id()
 		before := w.objects[id]
 		if before != nil {
-			t.shown = before.shown
+			t.shown, t.at = before.shown, before.at
 		}
 		if len(t.items) > 0 {
 			incomplete++

@@ -27,6 +27,7 @@ type reported struct {
 	slugs  []string // of its policies in the plane
 	items  []translate.Item
 	shown  string // what was written last
+	at     time.Time
 }
 
 // id is its place in the cluster.
@@ -95,7 +96,7 @@ func (w *policyWriter) tellAll(ctx context.Context) {
 		}
 		w.mu.Lock()
 		if now := w.objects[t.id()]; now != nil {
-			now.shown = t.shown
+			now.shown, now.at = t.shown, t.at
 		}
 		w.mu.Unlock()
 	}
@@ -105,18 +106,19 @@ func (w *policyWriter) tellAll(ctx context.Context) {
 // expressed. Its name says of what, so that a controller that starts again makes none.
 func (w *policyWriter) tellEvent(ctx context.Context, t *reported) error {
 	why := t.reasons()
-	if why == "" || t.shown == why {
+	if why == "" || t.shown == why && time.Since(t.at) < eventLasts {
 		return nil
 	}
 	o := t.object
 	sum := sha256.Sum256([]byte(why + "\x00" + string(o.GetUID())))
+	name := strings.TrimRight(o.GetName()[:min(len(o.GetName()), 200)], "-.") + ".edict-" + hex.EncodeToString(sum[:8])
 	now := metav1.NowMicro()
 	reason := "NotExpressed"
 	if t.wider() {
 		reason = "Held"
 	}
 	_, err := w.opt.Kubernetes.EventsV1().Events(o.GetNamespace()).Create(ctx, &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()[:min(len(o.GetName()), 200)] + ".edict-" + hex.EncodeToString(sum[:8])},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: name},
 		EventTime:           now,
 		ReportingController: fieldManager, ReportingInstance: w.opt.Name,
 		Action: "Translate", Reason: reason, Type: corev1.EventTypeWarning, Note: why,
@@ -125,9 +127,13 @@ func (w *policyWriter) tellEvent(ctx context.Context, t *reported) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	t.shown = why
+	t.shown, t.at = why, time.Now()
 	return nil
 }
+
+// eventLasts is how long an Event is taken to be there. The API server removes it after an
+// hour, unless it was told otherwise, and what it says goes on.
+const eventLasts = 30 * time.Minute
 
 const fieldManager = "edict-controller"
 
