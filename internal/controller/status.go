@@ -132,7 +132,7 @@ func (w *policyWriter) tellEvent(ctx context.Context, t *reported) error {
 }
 
 // eventLasts is how long an Event is taken to be there. The API server removes it after an
-// hour, unless it was told otherwise, and what it says goes on.
+// hour, by default, and what it says goes on.
 const eventLasts = 30 * time.Minute
 
 const fieldManager = "edict-controller"
