@@ -141,7 +141,7 @@ test-kubernetes: ## edict-controller on a real API server, 10,000 pods that chur
 RELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 SBOMS    := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
 
-release-check: ## archives, deb, rpm, checksums and SBOMs, looked at by dpkg, rpm and sha256sum; ALL=1: every system
+release-check: ## archives, deb, rpm, checksums and SBOMs, looked at by dpkg, rpm and sha256sum, and go install; ALL=1: every system
 	@[ -x bin/goreleaser ] || GOBIN=$(CURDIR)/bin $(GO) install $(RELEASER)
 	@[ -x bin/cyclonedx-gomod ] || GOBIN=$(CURDIR)/bin $(GO) install $(SBOMS)
 	@sed '$(if $(ALL),,/in a release alone/d)' .goreleaser.yaml >bin/goreleaser.yaml
