@@ -47,7 +47,6 @@ type cluster struct {
 	admin     *rest.Config // of who may do everything
 	typed     kubernetes.Interface
 	dynamic   dynamic.Interface
-	resources map[schema.GroupVersionKind]schema.GroupVersionResource // of what is applied
 }
 
 // asset is a program that Kubernetes' own tests run: in KUBEBUILDER_ASSETS, in
