@@ -82,11 +82,16 @@ took=$(($(now) - began))
 for i in 0 1 2; do await "worker w$i has folded the nodes" 3600 sh -c "bin/edict node get n-$((nodes - 1)) --server $(http $i)"; done
 say "$nodes nodes imported in $((took / 1000)).$(printf %03d $((took % 1000))) s, $((nodes * 1000 / took)) a second; all workers have them after $((($(now) - began) / 1000)) s"
 
-policy() {
-	printf 'slug: web\nselector: {source: role=r2, destination: role=r1}\nrules:\n  - {action: allow, protocol: tcp, source_cidr: 10.0.0.0/8, destination_cidr: 10.0.0.0/8, ports: {from: %d, to: %d}}\n' "$1" "$1" |
-		bin/edict policy apply --server "$(http "$2")" -f - >/dev/null
+# Revisions are sent as a program sends them: edict policy apply has the plane look for what is likely not meant, at every
+# node of the project.
+project=00000000-0000-4000-8000-000000000000
+policy=$(printf 'slug: web\nselector: {source: role=r2, destination: role=r1}\nrules:\n  - {action: allow, protocol: tcp, source_cidr: 10.0.0.0/8, destination_cidr: 10.0.0.0/8, ports: {from: 1000, to: 1000}}\n' |
+	bin/edict policy apply --server "$(http 0)" -o json -f - | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head -1)
+revise() { # port, worker
+	curl -sf -m 20 -o "$dir/answer" -X PATCH -H 'Content-Type: application/json' "$(http "$2")/v1/projects/$project/policies/$policy" --data @- <<-END
+		{"rules":[{"action":"allow","protocol":"tcp","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8","ports":{"from":$1,"to":$1}}]}
+	END
 }
-policy 1000 0
 
 # Nodes of role r1 follow over NATS, whoever publishes.
 for f in $(seq 0 $((followers - 1))); do
@@ -104,7 +109,7 @@ revisions() {
 	until [[ -e $dir/enough ]]; do
 		at=$(((at + 1) % 3))
 		[[ $at != "$(<"$dir/down")" ]] || continue
-		if policy $((revision + 1)) $at 2>/dev/null; then
+		if revise $((revision + 1)) $at; then
 			revision=$((revision + 1))
 			echo $revision >"$dir/revision"
 		fi
