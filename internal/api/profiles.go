@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"runtime"
 	"runtime/pprof"
 	"runtime/trace"
 	"strconv"
@@ -60,6 +61,9 @@ func (h *profileHandlers) get(c *call) error {
 	p := pprof.Lookup(name)
 	if p == nil {
 		return problem(http.StatusNotFound, CodeRouteNotFound, "there is no profile %.40q; there are profile, trace, heap, allocs, goroutine, block, mutex and threadcreate", name)
+	}
+	if name == "heap" { // else it is what was held when garbage was last collected
+		runtime.GC()
 	}
 	var out bytes.Buffer
 	if err := p.WriteTo(&out, 0); err != nil {

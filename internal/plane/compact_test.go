@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -187,4 +188,26 @@ func TestNothingIsRemovedWhereTheReadModelsDiffer(t *testing.T) {
 	_, err = streams.FindOrigin(t.Context(), p.conn)
 	require.ErrorIs(t, err, streams.ErrNotFound)
 	p.compacts(t, 1700)
+}
+
+// Nothing is removed behind what the witness of the log confirms.
+func TestNothingIsRemovedThatTheWitnessDoesNotConfirm(t *testing.T) {
+	p := running(t, Options{Data: data(t), NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})
+	require.NoError(t, p.store.Wait(t.Context(), folded))
+	opt := p.compaction()
+	links := opt.Links
+	opt.Links = func(ctx context.Context) ([]streams.Link, error) {
+		all, err := links(ctx)
+		return slices.DeleteFunc(slices.Clone(all), func(l streams.Link) bool { return l.Seq >= 1700 }), err
+	}
+	some, err := opt.Links(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, some)
+	_, err = snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
+	require.ErrorContains(t, err, "does not confirm event 1700")
+	s, err := p.stream.State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.First)
+	_, err = streams.FindOrigin(t.Context(), p.conn)
+	require.ErrorIs(t, err, streams.ErrNotFound)
 }

@@ -94,6 +94,7 @@ type env struct {
 	token    string    // of a plane with access: an administrator's; empty: without
 
 	spanProfile, spanAllocs string // files for profiles of a workload's process
+	soakHeaps               string // directory for heap profiles of the plane that lives long
 }
 
 // scale is n, or a tenth of it for a quick run.
@@ -111,9 +112,9 @@ func (e *env) rounds() int { return e.times }
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 type options struct {
-	only, json, cpuProfile, binary, temp, spanProfile, spanAllocs string
-	quick, strict                                                 bool
-	rounds                                                        int
+	only, json, cpuProfile, binary, temp, spanProfile, spanAllocs, soakHeaps string
+	quick, strict                                                            bool
+	rounds                                                                   int
 }
 
 func main() {
@@ -175,6 +176,7 @@ func main() {
 	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
 	flag.StringVar(&o.spanProfile, "spanprofile", "", "write a CPU profile of a workload's own process to `file`; with -only and one round")
+	flag.StringVar(&o.soakHeaps, "soakheaps", "", "write heap profiles of the soak to `dir`, for go tool pprof -base")
 	flag.StringVar(&o.spanAllocs, "spanallocs", "", "write a profile of its allocations to `file`")
 	flag.StringVar(&o.binary, "edict", "", "the product's `binary`; built from this module when not given")
 	flag.StringVar(&o.temp, "temp", "", "`directory` for temporary data, on the disk to be measured")
@@ -215,7 +217,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	e := &env{home: dir, quick: o.quick, times: max(1, o.rounds), binary: o.binary, spanProfile: o.spanProfile, spanAllocs: o.spanAllocs}
+	e := &env{home: dir, quick: o.quick, times: max(1, o.rounds), binary: o.binary, spanProfile: o.spanProfile, spanAllocs: o.spanAllocs, soakHeaps: o.soakHeaps}
 	t := table{Machine: thisMachine(), Quick: o.quick}
 	began := time.Now()
 	for _, m := range chosen {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,11 +48,10 @@ func soak(ctx context.Context, e *env) (lines []line, err error) {
 			return nil, err
 		}
 		took := time.Since(began)
-		next, at, err := soakLook(ctx, e, s, flags)
+		next, at, err := soakLook(ctx, e, s, until, flags)
 		if s = next; err != nil {
 			return nil, err
 		}
-		at.events = until
 		say("  %s events, the last after %s s: log %s MiB, store %s MiB, resident %s MiB, %g descriptors, %g goroutines, ready again after %s s with %s MiB",
 			grouped(int64(until)), short(took.Seconds()), short(at.log), short(at.store), short(at.resident), at.files, at.goroutines, short(at.restart), short(at.restarted))
 		seen = append(seen, at)
@@ -90,7 +90,7 @@ func soakLines(seen []soaked) (lines []line) {
 }
 
 // soakLook measures a plane at rest, kills it, and starts it again.
-func soakLook(ctx context.Context, e *env, s *served, flags []string) (next *served, at soaked, err error) {
+func soakLook(ctx context.Context, e *env, s *served, events int, flags []string) (next *served, at soaked, err error) {
 	if _, err := s.settled(ctx); err != nil {
 		return s, at, err
 	}
@@ -107,8 +107,11 @@ func soakLook(ctx context.Context, e *env, s *served, flags []string) (next *ser
 	if err != nil {
 		return s, at, err
 	}
+	if err := s.heap(ctx, e.soakHeaps, fmt.Sprintf("rest-%d", events)); err != nil {
+		return s, at, err
+	}
 	const mib = 1 << 20
-	at = soaked{resident: now / mib, files: float64(len(open)), goroutines: metrics["go_goroutines"]}
+	at = soaked{events: events, resident: now / mib, files: float64(len(open)), goroutines: metrics["go_goroutines"]}
 	data := filepath.Join(e.dir, "data")
 	if at.log, err = diskMiB(filepath.Join(data, "nats", "jetstream", "$G", "streams", "EDICT_LOG")); err != nil {
 		return s, at, err
@@ -130,9 +133,29 @@ func soakLook(ctx context.Context, e *env, s *served, flags []string) (next *ser
 		return s, at, err
 	}
 	at.restart = time.Since(began).Seconds()
-	now, _, err = next.resident()
+	if now, _, err = next.resident(); err != nil {
+		return next, at, err
+	}
 	at.restarted = now / mib
-	return next, at, err
+	return next, at, next.heap(ctx, e.soakHeaps, fmt.Sprintf("ready-%d", events))
+}
+
+// heap writes a profile of what holds the plane's memory into a directory; "": it does not.
+func (s *served) heap(ctx context.Context, dir, name string) error {
+	if dir == "" {
+		return nil
+	}
+	resp, err := s.get(ctx, "/debug/pprof/heap")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	f, err := os.Create(filepath.Join(dir, name+".pprof"))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, resp.Body)
+	return errors.Join(err, f.Close())
 }
 
 // diskMiB is what the files below a directory take.
