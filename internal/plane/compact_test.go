@@ -211,3 +211,32 @@ func TestNothingIsRemovedThatTheWitnessDoesNotConfirm(t *testing.T) {
 	_, err = streams.FindOrigin(t.Context(), p.conn)
 	require.ErrorIs(t, err, streams.ErrNotFound)
 }
+
+// meanwhile is a read model during whose look at itself something happens.
+type meanwhile struct {
+	*projector.Projector
+	happens func()
+}
+
+func (m meanwhile) Digest(ctx context.Context) (projector.Digest, error) {
+	m.happens()
+	return m.Projector.Digest(ctx)
+}
+
+// Who proved an origin while another worker recorded his removes nothing, and says so.
+func TestACompactionThatIsOvertakenSaysSo(t *testing.T) {
+	p := running(t, Options{Data: data(t), NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})
+	require.NoError(t, p.store.Wait(t.Context(), folded))
+	opt := p.compaction()
+	opt.Scratch = filepath.Join(t.TempDir(), "scratch")
+	opt.Live = meanwhile{p.store, sync.OnceFunc(func() { p.compacts(t, 1600) })}
+	_, err := snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
+	require.ErrorIs(t, err, snapshot.ErrCompacting)
+	o, err := streams.FindOrigin(t.Context(), p.conn)
+	require.NoError(t, err)
+	require.EqualValues(t, 1600, o.Seq)
+	s, err := p.stream.State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1600, s.First)
+	p.compacts(t, 1700)
+}
