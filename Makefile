@@ -136,6 +136,11 @@ test-kubernetes: ## edict-controller on a real API server, 10,000 pods that chur
 	$(GO) test ./test/kubernetes -count 1 -v -kubernetes -timeout 30m
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
+# Tools of other authors, pinned in test/standards. They are fetched once.
+test-standards: ## /openapi.json and docs/asyncapi.yaml judged by spectral, redocly and AsyncAPI's parser; generated clients used
+	cd test/standards && npm ci --no-audit --no-fund --ignore-scripts
+	$(GO) test ./test/standards -count 1 -v -standards
+
 # A release as it would be, in bin/dist, and nothing published: for linux/amd64, with ALL=1 for every system. Both
 # tools are fetched and built once. .goreleaser.yaml says what there is.
 RELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0

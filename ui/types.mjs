@@ -15,7 +15,7 @@ const paths = {};
 for (const [path, item] of Object.entries(doc.paths)) {
   for (const [method, op] of Object.entries(item)) {
     if (!wanted.delete(op.operationId)) continue;
-    const responses = Object.fromEntries(Object.entries(op.responses).filter(([status]) => Number(status) < 300));
+    const responses = Object.fromEntries(Object.entries(op.responses).filter(([status, r]) => Number(status) < 300 && !r.$ref)); // a dry run's is shared
     for (const r of Object.values(responses)) delete r.headers;
     (paths[path] ??= {})[method] = { operationId: op.operationId, parameters: op.parameters, requestBody: op.requestBody, responses };
     routes.push([op.operationId, method.toUpperCase(), path]);

@@ -12,9 +12,6 @@ import (
 // admissionPriority is the place of an admission policy within its level.
 var admissionPriority = schema{Description: "A lower number runs first within a level. Unique per level and owner.", Minimum: openapi.N(0)}
 
-// anyType is of what may be any JSON.
-var anyType = []string{"string", "number", "boolean", "array", "object", "null"}
-
 // admissionStatus is what admission made of a request.
 var admissionStatus = schema{Description: "MODIFIED when a policy changed the payload.", Enum: openapi.OneOfTexts(admission.Approved, admission.Modified)}
 
@@ -41,8 +38,8 @@ func admissionHints() map[string]hint {
 		"AdmissionNote.status": {Schema: admissionStatus},
 		"AdmissionPatch":       says("What one admission policy changed."),
 		"Change":               says("One operation of a JSON patch (RFC 6902)."),
-		"Change.old":           {Schema: schema{Type: anyType, Items: &schema{}}, Optional: true},
-		"Change.value":         {Schema: schema{Type: anyType, Items: &schema{}}, Optional: true},
+		"Change.old":           {AnyJSON: true, Optional: true},
+		"Change.value":         {AnyJSON: true, Optional: true},
 
 		"DecisionPage":             says("A page of decisions."),
 		"DecisionPage.items":       says("Decisions, newest first."),

@@ -20,6 +20,7 @@ type Hint struct {
 	// Optional members may be absent, whatever their tag says: readers of
 	// requests are more patient than writers of answers.
 	Optional bool
+	AnyJSON  bool // it may be any JSON value
 }
 
 // Types turns Go types into schemas. Structs become components that are closed:
@@ -123,7 +124,7 @@ func (t *Types) member(of *Schema, owner string, f reflect.StructField) {
 	hint := t.hints[owner+"."+name]
 	absent := strings.Contains(options, "omit")
 	s := t.of(f.Type)
-	if hint.Type != nil || hint.OneOf != nil {
+	if hint.Type != nil || hint.OneOf != nil || hint.AnyJSON {
 		s = &Schema{}
 	}
 	s.Description = cmp.Or(f.Tag.Get("doc"), s.Description)

@@ -627,8 +627,8 @@ export interface components {
         Change: {
             op: string;
             path: string;
-            old?: string | number | boolean | unknown[] | Record<string, unknown> | null;
-            value?: string | number | boolean | unknown[] | Record<string, unknown> | null;
+            old?: unknown;
+            value?: unknown;
         };
         ChangeEvent: {
             /** Format: uint64 */
@@ -2213,7 +2213,9 @@ export interface operations {
     };
     abortRollout: {
         parameters: {
-            query?: never;
+            query?: {
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
@@ -2243,7 +2245,9 @@ export interface operations {
     };
     promoteRevision: {
         parameters: {
-            query?: never;
+            query?: {
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];
@@ -2300,7 +2304,9 @@ export interface operations {
     };
     stageRevision: {
         parameters: {
-            query?: never;
+            query?: {
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 "X-Edict-Principal"?: components["parameters"]["XEdictPrincipal"];

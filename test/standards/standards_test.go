@@ -1,0 +1,141 @@
+// Package standards_test has tools of other authors judge what a plane says of itself:
+// its API over HTTP and its subjects on NATS. make test-standards fetches them and runs it.
+package standards_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/leftout"
+	"github.com/edictdev/edict/plane"
+)
+
+var wanted = flag.Bool("standards", false, "run the tools of npm and of the Go proxy")
+
+// tools leaves a test out where nobody has fetched the tools.
+func tools(t *testing.T) {
+	t.Helper()
+	if !*wanted {
+		leftout.Here(t, "make test-standards fetches the tools first")
+	}
+}
+
+// say runs a tool in a folder, and returns what it printed.
+func say(t *testing.T, dir, name string, args ...string) (stdout string) {
+	t.Helper()
+	if strings.HasPrefix(name, "node_modules") { // another folder is the working one
+		here, err := filepath.Abs(name)
+		require.NoError(t, err)
+		name = here
+	}
+	var out, errors bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errors
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -mod=mod", "REDOCLY_TELEMETRY=off")
+	require.NoError(t, cmd.Run(), "%s %v: %s%s", name, args, out.String(), errors.String())
+	t.Logf("%s %s\n%s%s", filepath.Base(name), strings.Join(args, " "), out.String(), errors.String())
+	return out.String()
+}
+
+// document is the description of the API in a file, as the plane serves it.
+func document(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := api.Describe().Encode()
+	require.NoError(t, err)
+	file := filepath.Join(dir, "openapi.json")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	return file
+}
+
+func TestSpectralHasNothingToSay(t *testing.T) {
+	tools(t)
+	out := say(t, ".", "node_modules/.bin/spectral", "lint", document(t, t.TempDir()), "--ruleset", "spectral.yaml", "--fail-severity", "hint", "--format", "json")
+	require.Contains(t, out, "[]")
+}
+
+func TestRedoclyHasNothingToSay(t *testing.T) {
+	tools(t)
+	out := say(t, ".", "node_modules/.bin/redocly", "lint", "--config", "redocly.yaml", "--format", "json", document(t, t.TempDir()))
+	require.Regexp(t, `"errors": ?0`, out)
+	require.Regexp(t, `"warnings": ?0`, out)
+}
+
+func TestAsyncAPIsOwnParserHasNothingToSay(t *testing.T) {
+	tools(t)
+	require.Empty(t, say(t, ".", "node", "asyncapi.mjs", filepath.Join("..", "..", "docs", "asyncapi.yaml")))
+}
+
+// linesOfClient bounds what oapi-codegen makes of the routes of authors and operators.
+const linesOfClient = 15_000
+
+func TestAGeneratedGoClientWorks(t *testing.T) {
+	tools(t)
+	dir := copied(t, "goclient")
+	document(t, dir)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "edictapi"), 0o700))
+	say(t, dir, "go", "tool", "oapi-codegen", "-config", "oapi.yaml", "openapi.json")
+	code, err := os.ReadFile(filepath.Join(dir, "edictapi", "client.go"))
+	require.NoError(t, err)
+	t.Logf("%d lines", bytes.Count(code, []byte{'\n'}))
+	require.LessOrEqual(t, bytes.Count(code, []byte{'\n'}), linesOfClient)
+	require.Equal(t, "0 before, generated-go written and read, again: policy_slug_taken\n", say(t, dir, "go", "run", ".", running(t)))
+}
+
+func TestAGeneratedTypeScriptClientWorks(t *testing.T) {
+	tools(t)
+	dir := copied(t, "tsclient")
+	here, err := filepath.Abs("node_modules")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(here, filepath.Join(dir, "node_modules")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600))
+	say(t, dir, filepath.Join(here, ".bin", "openapi-typescript"), document(t, dir), "-o", "schema.ts")
+	say(t, dir, filepath.Join(here, ".bin", "tsc"))
+	require.Equal(t, "0 before, generated-ts written and read, again: policy_slug_taken\n", say(t, dir, "node", filepath.Join("out", "client.js"), running(t)))
+}
+
+// copied is a folder of testdata in which a test may write.
+func copied(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))))
+	return dir
+}
+
+// running is the address of a plane that runs until the test ends.
+func running(t *testing.T) string {
+	t.Helper()
+	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		p.Close()
+	})
+	select {
+	case <-p.Ready():
+	case err := <-ended:
+		require.NoError(t, err)
+	}
+	return p.URL()
+}
+
+// root is the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := gen.ModuleRoot()
+	require.NoError(t, err)
+	return dir
+}
