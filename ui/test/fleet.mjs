@@ -63,10 +63,11 @@ async function hour(page) {
   }
   await page.waitForFunction((seq) => document.querySelector(".events > li .seq")?.innerText === String(seq), last, { timeout: 60_000 });
   clearInterval(sampler);
+  const left = await heap(); // with what the browser has not collected yet
   page.mayFail = false;
   await cdp.send("HeapProfiler.collectGarbage");
   const kept = await heap();
-  Object.assign(measured, { hourEvents: last - first, heapPeakMB: Number(peak.toFixed(1)), heapAfterMB: Number(kept.toFixed(1)), rowsKept: await page.$$eval(".events > li", (all) => all.length) });
+  Object.assign(measured, { hourEvents: last - first, heapPeakMB: Number(peak.toFixed(1)), heapLeftMB: Number(left.toFixed(1)), heapAfterMB: Number(kept.toFixed(1)), rowsKept: await page.$$eval(".events > li", (all) => all.length) });
   want(last - first >= 36_000, `only ${last - first} events came`);
   want(kept <= 60, `the page uses ${kept.toFixed(1)} MB after an hour's events`);
   await page.evaluate(() => (window.shifts = 0)); // new rows push older ones down, as they are to
