@@ -32,7 +32,7 @@ var (
 	}
 	displayName = schema{Description: "A name for people.", MaxLength: openapi.N(policy.MaxDisplayName)}
 	rules       = schema{
-		Description: "What to do with traffic between the nodes selected.",
+		Description: "What to do with traffic of the nodes that the selector matches. Each rule says whom with, by address or by labels.",
 		MinItems:    openapi.N(1), MaxItems: openapi.N(policy.MaxRules),
 	}
 	tier = schema{
