@@ -2,10 +2,12 @@ package tour
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/node"
@@ -28,11 +30,33 @@ type member struct {
 	follower  *node.Follower
 	connected int
 	events    []received
+	held      map[uuid.UUID][sha256.Size]byte // the content of each row
 }
 
 type received struct {
 	event node.Event
 	at    time.Time
+	again bool // the node had that row with that content already
+}
+
+// take notes an event. After a stream was cut a node may get rows once more that did not
+// change with its labels: the plane does not know how much of an event it had.
+func (m *member) take(e node.Event) {
+	r := received{event: e, at: time.Now()}
+	if p := e.Policy; p != nil {
+		had, has := m.held[p.PolicyID]
+		r.again = has && had == p.Fingerprint
+		m.held[p.PolicyID] = p.Fingerprint
+	}
+	m.events = append(m.events, r)
+}
+
+// holds notes the rows that a pull gave.
+func (m *member) holds(rows []node.Row) {
+	m.held = make(map[uuid.UUID][sha256.Size]byte, len(rows))
+	for _, r := range rows {
+		m.held[r.Policy] = r.Fingerprint
+	}
 }
 
 func newCrowd(server string, base uint64) *crowd {
@@ -45,12 +69,15 @@ func (c *crowd) follow(ctx context.Context, g *errgroup.Group, id string, from *
 	m := new(member)
 	m.follower = node.NewFollower(c.server, policy.NodeID(id), node.Options{
 		From: from, MinWait: soon, MaxWait: 10 * soon,
-		Connected: func() { c.note(func() { m.connected++ }) },
+		Connected: func() {
+			rows := m.follower.Rows()
+			c.note(func() { m.connected++; m.holds(rows) })
+		},
 	})
 	c.note(func() { c.members[id] = m })
 	g.Go(func() error {
 		err := m.follower.Run(ctx, func(e node.Event) error {
-			c.note(func() { m.events = append(m.events, received{e, time.Now()}) })
+			c.note(func() { m.take(e) })
 			return nil
 		})
 		if err != nil {
@@ -128,11 +155,11 @@ func (c *crowd) heard(ctx context.Context, seq uint64, nodes map[string]int) (fo
 	return followed, last, err
 }
 
-// heard counts the messages about an event of the log with that base, and tells
-// when the last came.
+// heard counts the messages about an event of the log with that base that say something
+// new, and tells when the last came.
 func (m *member) heard(base, seq uint64) (n int, last time.Time) {
 	for _, r := range m.events {
-		if about, ok := r.event.ID.Seq(base); ok && about == seq {
+		if about, ok := r.event.ID.Seq(base); ok && about == seq && !r.again {
 			n, last = n+1, r.at
 		}
 	}
