@@ -108,6 +108,15 @@ func (f *Follower) StreamError() error { return *f.streamErr.Load() }
 // setStreamError notes whether events arrive.
 func (f *Follower) setStreamError(err error) { f.streamErr.Store(&err) }
 
+// opened notes that a stream is open. Who read that it had ended reads that it goes on.
+func (f *Follower) opened() {
+	if err := f.StreamError(); err != nil && !errors.Is(err, errNotYet) {
+		f.opt.Log.Info("the event stream goes on", "node", f.id, "after", f.Cursor())
+	}
+	f.setStreamError(nil)
+	f.opt.Connected()
+}
+
 // Refused counts live messages over NATS that were not the plane's, or not
 // meant for this node. They were dropped.
 func (f *Follower) Refused() uint64 { return f.forged.Load() }
@@ -222,8 +231,7 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 	}
 	defer resp.Body.Close()
 	if !f.polling {
-		f.setStreamError(nil)
-		f.opt.Connected()
+		f.opened()
 	}
 	began, before := time.Now(), f.Cursor()
 	body := newWatched(resp.Body, f.opt.Silence, func() { cancel(errSilent) })

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -184,7 +186,10 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 	var heard []string
 	opt := hasty(0)
 	opt.Trouble = func(err error, _ time.Duration) { heard = append(heard, err.Error()) }
+	var log bytes.Buffer
+	opt.Log = slog.New(slog.NewTextHandler(&log, nil))
 	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower(url, self, opt), 1)))
+	require.Equal(t, 1, strings.Count(log.String(), "the event stream goes on"), log.String())
 	require.Contains(t, heard[0], "503 Service Unavailable: soon (starting)")
 	require.Contains(t, heard[len(heard)-1], "not with an event stream")
 }

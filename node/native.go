@@ -158,8 +158,7 @@ func (s *session) askOnce(ctx context.Context) error {
 	s.answers = time.Now()
 	if !s.whole {
 		s.whole = true
-		s.f.setStreamError(nil)
-		s.f.opt.Connected()
+		s.f.opened()
 	}
 	return s.retryHeld(ctx)
 }
