@@ -135,9 +135,19 @@ func (r *reader) expect(k jsontext.Kind, want string) bool {
 		return true
 	}
 	if r.skip() {
-		r.note("", CodeWrongType, "want "+want+", found "+kindName(got))
+		r.note("", CodeWrongType, "want "+want+examples[want]+", found "+kindName(got))
 	}
 	return false
+}
+
+// examples are those of objects and lists that authors write.
+var examples = map[string]string{
+	"a selector":               `, such as {"source":"role=web","destination":"role=db"}`,
+	"a port range":             `, such as {"from":80,"to":80}`,
+	"a rule":                   `, such as {"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}`,
+	"an array of rules":        `, such as [{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]`,
+	"an object of labels":      `, such as {"role":"web"}`,
+	"an array of IP addresses": `, such as ["10.0.0.7"]`,
 }
 
 func kindName(k jsontext.Kind) string {

@@ -25,6 +25,12 @@ var ruleFields = []string{
 	"source_selector", "destination_selector", "proxy_port", "listener_priority", "auth", "direction",
 }
 
+// ruleSides are the fields that say who is at the sides of a rule, of which each has one.
+var ruleSides = [...]struct {
+	name           string
+	cidr, selector uint
+}{{"source", ruleSource, ruleSourceSelector}, {"destination", ruleDestination, ruleDestinationSelector}}
+
 // readRules reads a revision's rule list, 1..MaxRules long.
 func readRules(r *reader) []Rule {
 	rules, n := []Rule{}, 0
@@ -51,14 +57,12 @@ func readRule(r *reader) (rule Rule) {
 	if !ok {
 		return rule
 	}
-	need := uint(ruleAction | ruleProtocol | ruleSource | ruleDestination)
-	if seen&ruleSourceSelector != 0 {
-		need &^= ruleSource
+	r.require(ruleAction|ruleProtocol, seen, ruleFields)
+	for _, side := range ruleSides {
+		if seen&(side.cidr|side.selector) == 0 && !r.ended {
+			r.note("/"+side.name+"_cidr", CodeMissing, side.name+"_cidr is required, or "+side.name+`_selector, such as "role=web"`)
+		}
 	}
-	if seen&ruleDestinationSelector != 0 {
-		need &^= ruleDestination
-	}
-	r.require(need, seen, ruleFields)
 	checkRule(r, rule, seen)
 	checkOrdered(r, rule, seen)
 	return rule

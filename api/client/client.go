@@ -12,6 +12,8 @@
 package client
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -87,8 +89,22 @@ type UnavailableError struct {
 	Err    error
 }
 
+// Causes of an UnavailableError where something else than a plane's plain HTTP is at the
+// address.
+var (
+	ErrSpeaksTLS  = errors.New("it speaks TLS: use https://")
+	ErrSpeaksNATS = errors.New("that is a NATS server; the API is at the address that the plane has as --http")
+)
+
 // Error says what to check.
 func (e *UnavailableError) Error() string {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(e.Err, &untrusted):
+		return fmt.Sprintf("the plane at %s is not trusted: %v", e.Server, e.Err)
+	case errors.Is(e.Err, ErrSpeaksTLS), errors.Is(e.Err, ErrSpeaksNATS):
+		return fmt.Sprintf("no answer from the plane at %s: %v", e.Server, e.Err)
+	}
 	return fmt.Sprintf("no answer from the plane at %s: %v; is it running, and is that its address?", e.Server, e.Err)
 }
 

@@ -52,7 +52,7 @@ func TestAProblemIsTypedAndListsItsFaults(t *testing.T) {
 	require.Len(t, p.Errors, 1)
 	require.Equal(t, "/slug: no (invalid_slug)", err.Error(), "once, where it is")
 	p.Errors = append(p.Errors, resource.Fault{Pointer: "/rules", Code: "missing", Detail: "none"})
-	require.Equal(t, "no (invalid_slug)\n/slug: no (invalid_slug)\n/rules: none (missing)", err.Error())
+	require.Equal(t, "/slug: no (invalid_slug)\n/rules: none (missing)", err.Error(), "each once")
 	require.Equal(t, "k", s.last.Header.Get("Idempotency-Key"))
 	require.Equal(t, "c", s.last.Header.Get("X-Correlation-Id"))
 	require.Equal(t, "ann", s.last.Header.Get("X-Edict-Principal"))

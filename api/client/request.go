@@ -47,6 +47,9 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 			return res, nil
 		}
 		p := readProblem(res)
+		if p.Code == "" && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, inTheClear) {
+			return nil, &UnavailableError{c.base.String(), ErrSpeaksTLS}
+		}
 		wait := backoff.AtLeast(retryAfter(res))
 		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
 		if !again || time.Now().Add(wait).After(patience) {
@@ -102,8 +105,14 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // without the long address
 	}
+	if text := err.Error(); strings.Contains(text, "malformed HTTP") && strings.Contains(text, "server_id") {
+		err = ErrSpeaksNATS
+	}
 	return &UnavailableError{c.base.String(), err}
 }
+
+// inTheClear is what Go's servers answer to plain HTTP where they speak TLS.
+const inTheClear = "Client sent an HTTP request to an HTTPS server"
 
 // maxProblem bounds what is read of an error: a proxy's page may be long.
 const maxProblem = 4 << 20
@@ -115,6 +124,9 @@ func readProblem(res *http.Response) *Problem {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	p := new(Problem)
 	if json.Unmarshal(body, p) != nil || p.Code == "" {
+		if bytes.Contains(body, []byte(inTheClear)) {
+			return resource.NewProblem(res.StatusCode, "", inTheClear)
+		}
 		return resource.NewProblem(res.StatusCode, "", "the server answered %s", res.Status)
 	}
 	return p

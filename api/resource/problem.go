@@ -63,23 +63,28 @@ func NewProblem(status int, code, format string, args ...any) *Problem {
 }
 
 // Error is the detail, with a line for each fault below it. Where the detail is that
-// of the one fault, it is said once.
+// of the first fault, it is said once.
 func (p *Problem) Error() string {
-	if len(p.Errors) == 1 && strings.HasSuffix(p.Detail, p.Errors[0].Detail) && p.Errors[0].Code == p.Code {
-		return p.Errors[0].String()
-	}
-	var b strings.Builder
-	b.WriteString(p.Detail)
-	if p.Detail == "" {
-		fmt.Fprintf(&b, "%d %s", p.Status, http.StatusText(p.Status))
-	}
-	if p.Code != "" {
-		fmt.Fprintf(&b, " (%s)", p.Code)
+	lines := make([]string, 0, 1+len(p.Errors))
+	if len(p.Errors) == 0 || !strings.HasSuffix(p.Detail, p.Errors[0].Detail) || p.Errors[0].Code != p.Code {
+		lines = append(lines, p.summary())
 	}
 	for _, f := range p.Errors {
-		b.WriteString("\n" + f.String())
+		lines = append(lines, f.String())
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
+}
+
+// summary is the detail with the code.
+func (p *Problem) summary() string {
+	text := p.Detail
+	if text == "" {
+		text = fmt.Sprintf("%d %s", p.Status, http.StatusText(p.Status))
+	}
+	if p.Code != "" {
+		text += " (" + p.Code + ")"
+	}
+	return text
 }
 
 func title(code string, status int) string {

@@ -35,7 +35,7 @@ type Rule struct {
 	Protocol            string `json:"protocol" doc:"The protocol the rule matches."`
 	SourceCIDR          string `json:"source_cidr,omitempty" doc:"The prefix the traffic comes from, masked, of the family of the other one; absent where a selector stands in its place."`
 	DestinationCIDR     string `json:"destination_cidr,omitempty" doc:"The prefix the traffic goes to, masked, of the family of the other one; absent where a selector stands in its place."`
-	Ports               *Ports `json:"ports,omitempty" doc:"The ports at the destination."`
+	Ports               *Ports `json:"ports,omitempty" doc:"The ports at the destination: tcp, udp and sctp need them, icmp and any have none."`
 	SourceSelector      string `json:"source_selector,omitempty" doc:"In place of source_cidr: of the nodes at the source, those that it matches. The clauses are read in any order and shown sorted."`
 	DestinationSelector string `json:"destination_selector,omitempty" doc:"In place of destination_cidr: of the nodes at the destination, those that it matches. The clauses are read in any order and shown sorted."`
 	ProxyPort           uint16 `json:"proxy_port,omitempty" doc:"Of a redirect, which needs one: the port of the node's proxy."`
@@ -50,7 +50,7 @@ type Order struct {
 	Tier        string  `json:"tier,omitempty"`
 	Priority    *uint32 `json:"priority,omitempty"`
 	DefaultDeny *bool   `json:"default_deny,omitempty" doc:"False: the policy has no part in denying what no rule matches. Absent, it is true."`
-	Mode        string  `json:"mode,omitempty" doc:"Audit: no rule of the policy is in force, and nodes that can count what it would deny. Absent, it is enforce."`
+	Mode        string  `json:"mode,omitempty" doc:"Audit: no rule of the policy is in force, and nodes that can count do count what it would deny. Absent, it is enforce."`
 }
 
 // Selector names the nodes that take part in a policy, a side each.

@@ -82,6 +82,13 @@ when a file cannot be read, and 7 when its address is in use.`,
 	cmd.PreRunE = fromEnvironment
 	cmd.SetFlagErrorFunc(cli.FlagError)
 	cli.VersionFlag(cmd)
+	cmd.AddCommand(&cobra.Command{
+		Use: "version", Short: "Say which edict-controller this is: release, commit and its date", Args: cli.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "edict-controller", cli.ReadBuild())
+			return err
+		},
+	})
 	return cmd
 }
 

@@ -24,6 +24,12 @@ func TestTheChartsFlagsAreOurs(t *testing.T) {
 	}
 }
 
+func TestTheControllerSaysItsVersion(t *testing.T) {
+	var out, errors bytes.Buffer
+	require.Equal(t, cli.Fine, run(t.Context(), []string{"version"}, &out, &errors), &errors)
+	require.Regexp(t, `^edict-controller \S+ `, out.String())
+}
+
 // TestWhatCannotWorkIsSaidAtOnce, with the exit code for it.
 func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

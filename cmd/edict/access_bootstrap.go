@@ -144,7 +144,7 @@ func (a accessCommands) makeNode(ctx context.Context, c *client.Client, project 
 // labelsOf reads key=value flags.
 func labelsOf(cmd *cobra.Command, flags []string) (map[string]string, error) {
 	labels := map[string]string{}
-	for _, l := range flags {
+	for _, l := range eachLabel(flags) {
 		key, value, found := strings.Cut(l, "=")
 		if _, twice := labels[key]; !found || twice {
 			return nil, cli.Usage(cmd, "--label %q: want key=value, each key once", l)
@@ -152,4 +152,13 @@ func labelsOf(cmd *cobra.Command, flags []string) (map[string]string, error) {
 		labels[key] = value
 	}
 	return labels, nil
+}
+
+// eachLabel are the labels of flags that hold one or, as selectors do, several with commas
+// between them: no key or value has one.
+func eachLabel(flags []string) (labels []string) {
+	for _, f := range flags {
+		labels = append(labels, strings.Split(f, ",")...)
+	}
+	return labels
 }

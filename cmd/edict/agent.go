@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -228,6 +229,8 @@ func lockAgent(dir string) (unlock func(), err error) {
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, cli.Failed(cli.Unavailable, "another edict agent keeps %s; stop it first", dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Failed(exitConfig, "there is no install root %s; make it: mkdir -p %[1]s", dir)
 	case err != nil:
 		return nil, cli.Failed(exitConfig, "the install root %s cannot be written to: %v", dir, err)
 	}

@@ -62,6 +62,7 @@ cannot be read, 4 not allowed, 5 not found, 6 conflict, 7 unavailable.`,
 		contextCommands{a}.contextCommand(), keyCommands{a}.keyCommand(), natsCommands{a}.natsCommand(), principals.auditCommand(), eventCommands{a}.eventsCommand(), replayCommands{a}.replayCommand(),
 		snapshotCommands{a}.snapshotCommand(), a.logCommand(), backups.backupCommand(), backups.restoreCommand(), a.errorsCommand(), a.versionCommand(),
 		workerCommands{a}.workerCommand(), topCommands{a}.topCommand(), a.doctorCommand(), a.supportBundleCommand(), a.waitCommand(), a.manCommand(), a.explainCommand())
+	suggestWords(root)
 	a.completeNames(root)
 	return root
 }

@@ -25,7 +25,8 @@ also the correlation id of the request and the NATS subject. Events that were ap
 are "nats"; a name or an id that they contain is shown as a claim, because it is not
 verified. An event that the fold rejected is marked: it changed nothing. Without
 --of-project these are the events of the whole plane, which needs plane#read; those of a
-project need project#read.`,
+project need project#read. What happened to one policy or node, edict events --policy
+or --node shows.`,
 		Example: `  edict audit --newest --limit 20
   edict audit --by ana --since 24h
   edict audit --type policy_deleted --of-project 00000000-0000-4000-8000-000000000000`,
@@ -123,7 +124,7 @@ var auditListing = listing[resource.AuditEntry]{
 		{"time", func(e resource.AuditEntry) string { return stamp(e.Time) }, false},
 		{"principal", auditedWho, false},
 		{"type", func(e resource.AuditEntry) string { return e.Type }, false},
-		{"about", func(e resource.AuditEntry) string { return auditedWhat(e.Subject) }, false},
+		{"about", auditedAbout, false},
 		{"detail", func(e resource.AuditEntry) string {
 			if e.Rejected != "" {
 				return strings.TrimSpace("rejected: " + e.Rejected + " " + e.Detail)
@@ -145,7 +146,18 @@ func auditedWho(e resource.AuditEntry) string {
 	if e.Via != "" {
 		return claimed(e.Via, e.Claimed)
 	}
+	if e.Principal == "" && e.CorrelationID != "" {
+		return "anonymous" // as revisions have it: a request that named nobody
+	}
 	return e.Principal
+}
+
+// auditedAbout is what an event is about: a policy by its slug.
+func auditedAbout(e resource.AuditEntry) string {
+	if e.Policy != "" {
+		return "policy/" + e.Policy
+	}
+	return auditedWhat(e.Subject)
 }
 
 // auditedWhat is what a subject of the log is about, as node/web-1; of a project that is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,7 +43,10 @@ func (a backupCommands) backupParts(ctx context.Context, c *client.Client, conn 
 		}
 	}
 	signer, err := artifact.LoadSigner(from)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.signing == "":
+		return nil, cli.Failed(cli.Unreadable, "%v: there is no key in --data %s; name the plane's data directory with --data, or the key's file with --signing-key", err, f.data)
+	case err != nil:
 		return nil, err
 	}
 	if id := signer.KeyID(); !lists(keys, id) {

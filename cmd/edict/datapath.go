@@ -37,7 +37,7 @@ higher precedence wins, and a flow without an entry is denied. With --at it is t
 table that the node had at a moment of the past.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkMoment(cmd, "at", at); err != nil {
+			if err := checkMoment(cmd, "at", &at); err != nil {
 				return err
 			}
 			c, err := a.client(cmd)

@@ -27,10 +27,10 @@ func (f *flowFlags) add(cmd *cobra.Command) {
 
 // flow reads the flags; what the plane can judge is left to it.
 func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
-	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp", Audit: f.mode == string(policy.Audit), At: f.at}
-	if err := checkMoment(cmd, "at", f.at); err != nil {
-		return q, err
+	if err := checkMoment(cmd, "at", &f.at); err != nil {
+		return client.Flow{}, err
 	}
+	q := client.Flow{Direction: "egress", Peer: f.to, Protocol: "tcp", Audit: f.mode == string(policy.Audit), At: f.at}
 	switch {
 	case f.mode != string(policy.Enforce) && f.mode != string(policy.Audit):
 		return q, cli.Usage(cmd, "--mode %q: use enforce or audit", f.mode)

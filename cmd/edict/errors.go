@@ -14,7 +14,7 @@ func (a *app) errorsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "errors [CODE...]", Short: "Say what codes of errors mean",
 		Long: `Say what the codes of errors mean that the plane answers with, and which HTTP status
-each comes with. Without a code, all of them. No plane is asked.`,
+each comes with, and what to do about it. Without a code, all of them. No plane is asked.`,
 		Example: `  edict errors
   edict errors revision_conflict`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -36,28 +36,31 @@ each comes with. Without a code, all of them. No plane is asked.`,
 	return cmd
 }
 
-var errorListing = listing[api.ErrorCode]{
-	kind: "error", name: func(c api.ErrorCode) string { return c.Code },
-	columns: []column[api.ErrorCode]{
-		{"code", func(c api.ErrorCode) string { return c.Code }, false},
-		{"status", func(c api.ErrorCode) string { return fmt.Sprint(c.Status) }, false},
-		{"meaning", func(c api.ErrorCode) string { return c.Meaning }, false},
+var errorListing = listing[errorHelp]{
+	kind: "error", name: func(c errorHelp) string { return c.Code },
+	columns: []column[errorHelp]{
+		{"code", func(c errorHelp) string { return c.Code }, false},
+		{"status", func(c errorHelp) string { return fmt.Sprint(c.Status) }, false},
+		{"meaning", func(c errorHelp) string { return c.Meaning }, false},
+		{"what to do", func(c errorHelp) string { return c.Do }, false},
 	},
 }
 
 // errorCodes are those of the names, in their order, or all.
-func errorCodes(names []string) ([]api.ErrorCode, error) {
+func errorCodes(names []string) ([]errorHelp, error) {
+	var list []errorHelp
 	all := api.ErrorCodes()
-	if len(names) == 0 {
-		return all, nil
-	}
-	list := make([]api.ErrorCode, len(names))
-	for i, name := range names {
+	for _, name := range names {
 		at := slices.IndexFunc(all, func(c api.ErrorCode) bool { return c.Code == name })
 		if at < 0 {
 			return nil, cli.Failed(cli.NotFound, "%.80q is no code of an error; edict errors lists them", name)
 		}
-		list[i] = all[at]
+		list = append(list, helpFor(all[at]))
+	}
+	if len(names) == 0 {
+		for _, c := range all {
+			list = append(list, helpFor(c))
+		}
 	}
 	return list, nil
 }

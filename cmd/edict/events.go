@@ -176,19 +176,11 @@ var eventListing = listing[resource.LogEvent]{
 		{"seq", func(e resource.LogEvent) string { return fmt.Sprint(e.Seq) }, false},
 		{"time", func(e resource.LogEvent) string { return stamp(e.Time) }, false},
 		{"type", func(e resource.LogEvent) string { return e.Type }, false},
-		{"about", eventAbout, false},
+		{"about", func(e resource.LogEvent) string { return auditedAbout(e.AuditEntry) }, false},
 		{"by", func(e resource.LogEvent) string { return auditedWho(e.AuditEntry) }, false},
 		{"verdict", func(e resource.LogEvent) string { return strings.TrimSpace(e.Verdict + " " + e.Rejected) }, false},
 		{"detail", func(e resource.LogEvent) string { return cmp.Or(e.Detail, changeText(e)) }, false},
 		{"correlation", func(e resource.LogEvent) string { return e.CorrelationID }, true},
 		{"subject", func(e resource.LogEvent) string { return e.Subject }, true},
 	},
-}
-
-// eventAbout is what an event is about: a policy by its slug.
-func eventAbout(e resource.LogEvent) string {
-	if e.Policy != "" {
-		return "policy/" + e.Policy
-	}
-	return auditedWhat(e.Subject)
 }

@@ -33,7 +33,9 @@ func headText(c resource.HeadChange) (parts []string) {
 			rules += fmt.Sprintf("%s%d ", x.sign, x.n)
 		}
 	}
-	if rules != "" {
+	if one := len(c.Rules.Added) + len(c.Rules.Removed) + len(c.Rules.Modified); one == 1 {
+		parts = append(parts, rules+"rule")
+	} else if rules != "" {
 		parts = append(parts, rules+"rules")
 	}
 	if c.Selectors != nil && c.Selectors.Before != nil {

@@ -17,6 +17,9 @@ func TestAnEventIsShownWithWhatItChangedInShort(t *testing.T) {
 			ParentRevisionID: &parent, Selectors: &resource.Selectors{Before: &resource.Selector{}},
 			Rules: resource.Diff{Added: make([]resource.Rule, 1), Modified: make([]resource.Modified, 2)},
 		}}},
+		"+1 rule": {Change: &resource.EventChange{Policy: &resource.HeadChange{
+			ParentRevisionID: &parent, Rules: resource.Diff{Added: make([]resource.Rule, 1)},
+		}}},
 		"new, role=web": {Change: &resource.EventChange{Node: &resource.NodeChange{Created: true, After: map[string]string{"role": "web"}}}},
 		"role=db (was web), zone=a, -env": {Change: &resource.EventChange{Node: &resource.NodeChange{
 			Before: map[string]string{"role": "web", "env": "prod", "same": "x"}, After: map[string]string{"role": "db", "zone": "a", "same": "x"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,9 @@ type fileFault struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
-	Message string `json:"message"`
+	Pointer string `json:"pointer,omitempty"` // into the document
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"` // with both, as people read it
 }
 
 func (a *console) tellFailure(f failure) {
@@ -76,6 +79,12 @@ func explain(err error) string {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Code == "" {
 		return fmt.Sprintf("%v; is an edict plane at that address?", err)
+	}
+	if errors.As(err, &p) && p.Code == api.CodeUnauthenticated {
+		return fmt.Sprintf("%v (--token-file, --cert and --key, or a context)", err)
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Sprintf("%v; give its certificate's authority with --ca FILE", err)
 	}
 	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
 		return fmt.Sprintf("%v; --admin-server names an address of operators' routes", err)

@@ -16,15 +16,18 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain KIND[.FIELD...]", Short: "Say what the fields of files are for", Args: cli.Args(1, 1),
-		Long: `Say what the fields of files are for: of policies, nodes and admission policies. No
-plane is asked. With -o json, print the JSON Schema of the kind, for editors; a plane
+		Use: "explain [KIND[.FIELD...]]", Short: "Say what the fields of files are for", Args: cli.Args(0, 1),
+		Long: `Say what the fields of files are for: of policies, nodes and admission policies. Without
+a kind, the kinds. No plane is asked. With -o json, print the JSON Schema of the kind, for editors; a plane
 serves it at /schemas/KIND.schema.json.`,
 		Example: `  edict explain policy
   edict explain policy.rules.ports
   edict explain policy -o json > policy.schema.json`,
 		ValidArgs: api.FileKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.explainKinds()
+			}
 			path := strings.Split(args[0], ".")
 			if !slices.Contains(api.FileKinds, path[0]) {
 				return cli.Usage(cmd, "%.80q: want one of %s", path[0], strings.Join(api.FileKinds, ", "))
@@ -38,6 +41,17 @@ serves it at /schemas/KIND.schema.json.`,
 	}
 	a.outputFlag(cmd)
 	return cmd
+}
+
+// explainKinds says which kinds of files there are.
+func (a *console) explainKinds() error {
+	return a.print(api.FileKinds, func(w io.Writer) {
+		rows := make([][]string, len(api.FileKinds))
+		for i, kind := range api.FileKinds {
+			rows[i] = []string{kind, "edict explain " + kind}
+		}
+		columns(w, []string{"kind", "its fields"}, rows)
+	})
 }
 
 // fieldSchema is a JSON Schema, as far as those of files go.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
@@ -27,6 +28,9 @@ func (a *console) printPath(v any, template string) error {
 	if err := d.Decode(&doc); err != nil {
 		return err
 	}
+	if list, ok := doc.([]any); ok && itemsOf.MatchString(template) {
+		doc = map[string]any{"items": list}
+	}
 	var out bytes.Buffer
 	if err := path.Execute(&out, numbers(doc)); err != nil {
 		return cli.Failed(cli.BadUsage, "-o jsonpath: %v", err)
@@ -37,6 +41,9 @@ func (a *console) printPath(v any, template string) error {
 	_, err = out.WriteTo(a.stdout)
 	return err
 }
+
+// itemsOf begins a path that, as for kubectl, goes through the items of a list.
+var itemsOf = regexp.MustCompile(`(?:^|[{ $@])\.items\b`)
 
 // numbers makes numbers of what was decoded such that can be compared: whole ones, as
 // log sequences are, or else floats.

@@ -73,14 +73,16 @@ func inflated(r io.ReadCloser) (_ io.ReadCloser, compressed bool, err error) {
 	return plain, true, err
 }
 
-// lineCounter shows how many lines were sent.
+// lineCounter shows how many lines were sent, and notes whether there was a byte.
 type lineCounter struct {
-	r   io.Reader
-	bar *progress.Work
+	r    io.Reader
+	bar  *progress.Work
+	some *bool
 }
 
 func (c *lineCounter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
+	*c.some = *c.some || n > 0
 	c.bar.Add(int64(bytes.Count(p[:n], []byte{'\n'})))
 	return n, err
 }

@@ -86,7 +86,11 @@ func (l listing[T]) write(w io.Writer, all []T, wide bool) {
 			rows[i] = append(rows[i], c.cell(x))
 		}
 	}
-	columns(w, header, rows)
+	if wide {
+		allColumns(w, header, rows)
+	} else {
+		columns(w, header, rows)
+	}
 	if l.below != nil {
 		l.below(w, all)
 	}

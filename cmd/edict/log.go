@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/integrity"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -95,7 +96,11 @@ func (a *app) verifyLog(ctx context.Context, conn *streams.Conn) (*integrity.Rep
 func (a *app) printReport(r *integrity.Report) error {
 	err := a.print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "Log:        %s, %s\n", r.Log, span(r.First, r.Last))
-		fmt.Fprintf(w, "Witness:    %s, the last at %d\n", counted(r.Links, "link"), r.Witnessed)
+		if r.Links == 0 {
+			fmt.Fprintf(w, "Witness:    no link yet: the first comes at event %d, a minute after a write or at a stop; nothing was compared\n", projector.LinkEvery)
+		} else {
+			fmt.Fprintf(w, "Witness:    %s, the last at %d\n", counted(r.Links, "link"), r.Witnessed)
+		}
 		if r.Unreadable > 0 {
 			fmt.Fprintf(w, "Unreadable: %s\n", counted(r.Unreadable, "link"))
 		}

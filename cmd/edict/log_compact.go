@@ -130,7 +130,7 @@ func (a archiveCommands) compactDry(ctx context.Context, c *client.Client, seq u
 }
 
 func writeOrigin(w io.Writer, o resource.LogOrigin) {
-	fmt.Fprintf(w, "Origin:     event %d, %d rows, %.1f MiB\n", o.Seq, o.Rows, float64(o.Bytes)/mib)
+	fmt.Fprintf(w, "Origin:     event %d, %s, %s\n", o.Seq, counted(o.Rows, "row"), sizeText(uint64(o.Bytes)))
 	fmt.Fprintf(w, "Digest:     %s\n", o.Digest)
 	fmt.Fprintf(w, "Chain hash: %s\n", o.Chain)
 	if o.Archive != "" {

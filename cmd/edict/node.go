@@ -56,7 +56,7 @@ removed. To change single labels, use 'edict node label'.`,
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
-	cmd.Flags().StringArrayVarP(&labels, "label", "l", nil, "label, key=value; may be repeated")
+	cmd.Flags().StringArrayVarP(&labels, "label", "l", nil, "label, key=value; several with commas between them, or repeated")
 	cmd.Flags().StringArrayVarP(&addresses, "address", "a", nil, "IP address; may be repeated")
 	dryRunFlag(cmd, &dry)
 	return cmd

@@ -29,7 +29,7 @@ difference.`,
 			if from == "" {
 				return cli.Usage(cmd, "name the first moment with --from")
 			}
-			if err := cmp.Or(checkMoment(cmd, "from", from), checkMoment(cmd, "to", to)); err != nil {
+			if err := cmp.Or(checkMoment(cmd, "from", &from), checkMoment(cmd, "to", &to)); err != nil {
 				return err
 			}
 			c, err := a.client(cmd)

@@ -45,7 +45,7 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string, dry bool) erro
 	}
 	defer input.Close()
 	bar := progress.Start(a.stderr, "importing", "lines", total)
-	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar}, dryCalls(dry)...)
+	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar, new(bool)}, dryCalls(dry)...)
 	bar.Stop()
 	if err != nil {
 		return err

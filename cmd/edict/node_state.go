@@ -39,7 +39,7 @@ here, from the nearest checkpoint, into a store that is thrown away.`,
 			if err != nil {
 				return err
 			}
-			if err := checkMoment(cmd, "at", at); err != nil {
+			if err := checkMoment(cmd, "at", &at); err != nil {
 				return err
 			}
 			switch {
@@ -67,14 +67,21 @@ here, from the nearest checkpoint, into a store that is thrown away.`,
 
 // atFlag gives a command the flag that names a moment of the past.
 func atFlag(cmd *cobra.Command, at *string) {
-	cmd.Flags().StringVar(at, "at", "", "log sequence, or time such as 2026-11-17T12:00:00Z (default now)")
+	cmd.Flags().StringVar(at, "at", "", "log sequence, time such as 2026-11-17T12:00:00Z, or how long ago, such as 5m (default now)")
 }
 
-// checkMoment refuses what a flag cannot name a moment with.
-func checkMoment(cmd *cobra.Command, flag, text string) error {
-	if _, err := parseMoment(text); err != nil && text != "" {
-		return cli.Usage(cmd, "--%s %q: want a log sequence, or a time such as 2026-11-17T12:00:00Z", flag, text)
+// checkMoment refuses what a flag cannot name a moment with, and makes a time of how
+// long ago it was.
+func checkMoment(cmd *cobra.Command, flag string, text *string) error {
+	_, err := parseMoment(*text)
+	if err == nil || *text == "" {
+		return nil
 	}
+	ago, err := time.ParseDuration(*text)
+	if err != nil || ago < 0 {
+		return cli.Usage(cmd, "--%s %q: want a log sequence, a time such as 2026-11-17T12:00:00Z, or how long ago, such as 5m", flag, *text)
+	}
+	*text = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	return nil
 }
 
@@ -82,7 +89,7 @@ func checkMoment(cmd *cobra.Command, flag, text string) error {
 // that is not there.
 func beyondLog(err error) error {
 	var p *client.Problem
-	if errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Code == api.CodeBadParameter {
+	if errors.As(err, &p) && p.Status == http.StatusBadRequest && (p.Code == api.CodeNotYet || p.Code == api.CodeBadParameter) {
 		return cli.Failed(cli.NotFound, "%v", err)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -123,7 +124,6 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	var names func(id uuid.UUID) string
 	if a.format == formatTable {
 		names = watchedNames(cmd.Context(), c, id, opt.NATS == "")
-		fmt.Fprintf(a.stdout, watchLine, "TIME", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
 	}
 	server := c.Server()
 	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {
@@ -133,7 +133,12 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	applied := func() {}
 	var f *node.Follower
 	tell := a.tellConnected(cmp.Or(opt.NATS, server))
-	opt.Connected = func() { tell(f.Cursor()); applied() }
+	header := sync.OnceFunc(func() {
+		if a.format == formatTable {
+			fmt.Fprintf(a.stdout, watchLine, "TIME", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
+		}
+	})
+	opt.Connected = func() { tell(f.Cursor()); header(); applied() }
 	f = node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()
@@ -142,6 +147,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	}
 	err = f.Run(cmd.Context(), func(e node.Event) error {
 		came := time.Now()
+		header()
 		if err := a.tellEvent(e, names); err != nil {
 			return err
 		}
@@ -155,10 +161,13 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 		return nil
 	})
 	if n := f.Refused(); n > 0 {
-		fmt.Fprintf(a.stderr, "edict: %d messages refused: not the plane's, or not meant for node %s\n", n, nodeID)
+		fmt.Fprintf(a.stderr, "edict: %s refused: not the plane's, or not meant for node %s\n", counted(n, "message"), nodeID)
 	}
-	if errors.Is(err, errEnough) {
+	switch {
+	case errors.Is(err, errEnough):
 		return nil
+	case errors.Is(err, node.ErrUnknownNode):
+		return fmt.Errorf("%w; see 'edict node list'", err)
 	}
 	return err
 }
@@ -216,7 +225,7 @@ func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id u
 			event, fp = "dropped", "-"
 		}
 	} else if pulled != nil {
-		id = fmt.Sprintf("(pulled: %d policies)", len(pulled.Rows))
+		id = fmt.Sprintf("(pulled: %s)", counted(len(pulled.Rows), "policy"))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
 	}
 	_, err := fmt.Fprintf(a.stdout, watchLine, stamp(time.Now()), w.ID, event, id, rules, fp)

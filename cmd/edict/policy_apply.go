@@ -106,7 +106,7 @@ func (a *console) reportFaults(faults []document.Fault) error {
 	code := cli.Fine
 	var read []fileFault
 	for _, f := range faults {
-		if read = append(read, fileFault{f.File, f.Line, f.Column, f.Message}); !a.forPrograms() {
+		if read = append(read, fileFault{f.File, f.Line, f.Column, f.Pointer, f.Code, f.Message}); !a.forPrograms() {
 			fmt.Fprintln(a.stderr, f)
 		}
 		if code = max(code, cli.Differs); f.Unreadable {

@@ -45,13 +45,13 @@ func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p reso
 		return err
 	}
 	e := edited{file: filepath.Join(dir, p.Slug+".yaml"), text: text}
-	for first := true; ; first = false {
+	for opened := 1; ; opened++ {
 		before := e.text
 		if err := e.open(ctx, a.console); err != nil {
 			return fmt.Errorf("%w; the text is in %s", err, e.file)
 		}
 		if bytes.Equal(e.text, before) || len(bytes.TrimSpace(e.text)) == 0 {
-			if first {
+			if opened == 1 {
 				os.RemoveAll(dir)
 				fmt.Fprintf(a.stdout, "policy/%s unchanged\n", p.Slug)
 				return nil
@@ -66,8 +66,17 @@ func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p reso
 		if err != nil {
 			return fmt.Errorf("%w; the text is in %s", err, e.file)
 		}
+		for _, message := range e.messages() {
+			fmt.Fprintf(a.stderr, "%s: %s\n", e.file, cli.Escaped(message, "\n"))
+		}
+		if opened == unattendedEdits && !asksPeople(a.stdin) {
+			return cli.Failed(cli.Differs, "policy/%s is not revised: nobody sits at a terminal, and the editor was opened %d times; the text is in %s", p.Slug, opened, e.file)
+		}
 	}
 }
+
+// unattendedEdits is how often an editor is opened that a script is.
+const unattendedEdits = 3
 
 // revise sends what was edited. What is wrong with it are e's faults afterwards; an error
 // is what editing cannot mend.
@@ -116,18 +125,25 @@ func (e *edited) read() ([]author.Draft, []document.Fault) {
 	return drafts, append(faults, broken...)
 }
 
-// head are the comments on top. Places in faults are those of the file with them.
-func (e *edited) head() []string {
-	head := []string{"# Edit the policy; lines that begin with # are not part of it. An unchanged text ends this."}
-	lines := len(head)
+// messages are the faults. Places in them are those of the file with the comments on top.
+func (e *edited) messages() []string {
+	lines := 1 // the comment that is always there
 	for _, f := range e.faults {
 		lines += 1 + strings.Count(f.Message, "\n")
 	}
-	for _, f := range e.faults {
-		message := f.Message
-		if f.Line > 0 {
-			message = fmt.Sprintf("line %d: %s", lines+f.Line, message)
+	list := make([]string, len(e.faults))
+	for i, f := range e.faults {
+		if list[i] = f.Message; f.Line > 0 {
+			list[i] = fmt.Sprintf("line %d: %s", lines+f.Line, f.Message)
 		}
+	}
+	return list
+}
+
+// head are the comments on top.
+func (e *edited) head() []string {
+	head := []string{"# Edit the policy; lines that begin with # are not part of it. An unchanged text ends this."}
+	for _, message := range e.messages() {
 		for line := range strings.SplitSeq(message, "\n") {
 			head = append(head, "# "+cli.Escaped(line, ""))
 		}

@@ -75,6 +75,9 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	}
 	err = author.Import(cmd.Context(), policies, project, m.read(files), m.tell)
 	bar.Stop()
+	if err == nil && m.empty() {
+		return cli.Failed(cli.Unreadable, "the input has no policies")
+	}
 	if err == nil && m.kube.prune {
 		err = m.prune(cmd.Context(), c, project, dryCalls(dry)...)
 	}
@@ -110,7 +113,17 @@ type importer struct {
 	count      imported
 	total      int64 // lines of the files so far
 	unreadable bool
+	some       bool // the input is not of no bytes
 	kube       kubernetesInput
+}
+
+// empty reports whether the input is one that only a mistake makes, such as a command
+// that failed in front of the pipe: of no bytes, or, strictly, without a policy.
+func (m *importer) empty() bool {
+	if m.unreadable || m.kube.refused || m.count.total() > 0 {
+		return false
+	}
+	return !m.some || m.kube.strict
 }
 
 func (m *importer) read(files []string) iter.Seq[author.Draft] {
@@ -140,7 +153,7 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 	defer input.Close()
 	m.total += total
 	m.bar.SetTotal(m.total)
-	for doc, fault := range documents(name, &lineCounter{input, m.bar}) {
+	for doc, fault := range documents(name, &lineCounter{input, m.bar, &m.some}) {
 		if fault != nil && fault.Line == 0 {
 			m.giveUp(fault)
 			continue

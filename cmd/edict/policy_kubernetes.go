@@ -64,7 +64,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 		}
 		fmt.Fprintf(m.stderr, "%s: %s: %s%s\n", place(doc.File, line), item.Pointer, item.Reason, wider)
 	}
-	fmt.Fprintf(m.stderr, "Kubernetes: %d objects, %d policies, %d things not expressed\n", res.Objects, len(res.Policies), len(res.Items))
+	fmt.Fprintf(m.stderr, "Kubernetes: %s, %s, %s not expressed\n", counted(res.Objects, "object"), counted(len(res.Policies), "policy"), counted(len(res.Items), "thing"))
 	m.kube.lost, m.kube.slugs = res.Wider(), map[string]bool{}
 	for _, p := range res.Policies {
 		m.kube.slugs[p.Slug] = true

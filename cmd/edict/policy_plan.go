@@ -197,6 +197,6 @@ func writeSummary(w io.Writer, all []planned) {
 			flows.Denied, flows.Allowed, flows.Altered = flows.Denied+f.Denied, flows.Allowed+f.Allowed, flows.Altered+f.Altered
 		}
 	}
-	fmt.Fprintf(w, "%d policies: %d to create, %d to configure, %d unchanged; kinds of flows: %d denied, %d allowed, %d altered; %d warnings; nothing was written\n",
-		len(all), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, warnings)
+	fmt.Fprintf(w, "%s: %d to create, %d to configure, %d unchanged; kinds of flows: %d denied, %d allowed, %d altered; %s; nothing was written\n",
+		counted(len(all), "policy"), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, counted(warnings, "warning"))
 }

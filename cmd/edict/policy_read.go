@@ -62,7 +62,7 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
 		if at == "" {
 			return now(cmd, args)
 		}
-		if err := checkMoment(cmd, "at", at); err != nil {
+		if err := checkMoment(cmd, "at", &at); err != nil {
 			return err
 		}
 		c, project, err := a.plane(cmd)

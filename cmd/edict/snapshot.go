@@ -98,15 +98,13 @@ func (a snapshotCommands) snapshotListCommand() *cobra.Command {
 	return cmd
 }
 
-const mib = 1 << 20
-
 var snapshotListing = listing[resource.Snapshot]{
 	kind: "snapshot", name: func(s resource.Snapshot) string { return s.Name },
 	columns: []column[resource.Snapshot]{
 		{"seq", func(s resource.Snapshot) string { return fmt.Sprint(s.Seq) }, false},
 		{"name", func(s resource.Snapshot) string { return s.Name }, false},
 		{"rows", func(s resource.Snapshot) string { return fmt.Sprint(s.Rows) }, false},
-		{"size", func(s resource.Snapshot) string { return fmt.Sprintf("%.1f MiB", float64(s.Bytes)/mib) }, false},
+		{"size", func(s resource.Snapshot) string { return sizeText(uint64(s.Bytes)) }, false},
 		{"created", func(s resource.Snapshot) string { return stamp(s.Created) }, false},
 		{"worker", func(s resource.Snapshot) string { return s.Worker }, false},
 	},

@@ -31,6 +31,9 @@ func shareText(s resource.Share) string { return s.Project + " with " + sizeText
 // sizeText is a number of bytes for people.
 func sizeText(n uint64) string {
 	const kib = 1 << 10
+	if n < kib {
+		return fmt.Sprintf("%d B", n)
+	}
 	size, unit := float64(n)/kib, 0
 	for ; size >= kib && unit < 2; unit++ {
 		size /= kib

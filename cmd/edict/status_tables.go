@@ -15,7 +15,7 @@ func pastText(p resource.Past) string {
 	if p.From > 0 {
 		text = fmt.Sprintf("back to event %d", p.From+1)
 	}
-	text += fmt.Sprintf(", %d records, %.1f MiB", p.Records, float64(p.Bytes)/mib)
+	text += fmt.Sprintf(", %s, %s", counted(p.Records, "record"), sizeText(uint64(p.Bytes)))
 	if p.Dropped > 0 {
 		text += fmt.Sprintf(", %d dropped for want of room", p.Dropped)
 	}
@@ -32,9 +32,9 @@ func publishedText(head uint64, all []resource.Partition) string {
 			most = max(most, head-p.UpTo)
 		}
 	}
-	text := fmt.Sprintf("%d events behind", most)
+	text := counted(most, "event") + " behind"
 	if idle > 0 {
-		text += fmt.Sprintf(", %d partitions that nobody publishes", idle)
+		text += fmt.Sprintf(", %s that nobody publishes", counted(idle, "partition"))
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -15,9 +16,33 @@ import (
 // gap is what stands between two columns.
 const gap = "   "
 
-// columns writes a table as operators know it: no lines, wide gaps. On a terminal it
-// is not wider than that: texts of its widest columns are broken.
+// columns writes a table as operators know it: no lines, wide gaps. On a terminal that is
+// narrower it leaves out columns that say nothing, and breaks texts between words.
 func columns(w io.Writer, header []string, rows [][]string) {
+	width := widthOf(w)
+	if len(rows) > 0 && width > 0 && sum(naturalWidths(header, rows))+len(gap)*(len(header)-1) > width {
+		header, rows = telling(header, rows)
+	}
+	allColumns(w, header, rows)
+}
+
+// telling are the columns of which a cell says something.
+func telling(header []string, rows [][]string) (heads []string, told [][]string) {
+	told = make([][]string, len(rows))
+	for i, head := range header {
+		if !slices.ContainsFunc(rows, func(cells []string) bool { return cells[i] != "-" && cells[i] != "" }) {
+			continue
+		}
+		heads = append(heads, head)
+		for j, cells := range rows {
+			told[j] = append(told[j], cells[i])
+		}
+	}
+	return heads, told
+}
+
+// allColumns is columns with those that say nothing.
+func allColumns(w io.Writer, header []string, rows [][]string) {
 	t := table.NewWriter()
 	t.SetOutputMirror(trimmed{w})
 	style := table.StyleDefault
@@ -33,13 +58,11 @@ func columns(w io.Writer, header []string, rows [][]string) {
 		}
 		t.AppendRow(r)
 	}
-	if most := fitting(header, rows, widthOf(w)); most > 0 {
-		configs := make([]table.ColumnConfig, len(header))
-		for i := range configs {
-			configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: text.WrapSoft}
-		}
-		t.SetColumnConfigs(configs)
+	configs := make([]table.ColumnConfig, len(header))
+	for i, most := range fitting(header, rows, widthOf(w)) {
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: betweenWords}
 	}
+	t.SetColumnConfigs(configs)
 	t.Render()
 }
 
@@ -54,35 +77,81 @@ func row(cells []string) table.Row {
 // narrowest is the width below which no column is broken further.
 const narrowest = 8
 
-// fitting is how wide a column may be for the table to be as wide as asked at most; 0:
-// as wide as it is.
-func fitting(header []string, rows [][]string, width int) int {
-	if width <= 0 || len(header) == 0 {
-		return 0
+// fitting is how wide each column may be for the table to be as wide as asked, as far as
+// that goes without cutting a word; nil: each is as wide as it is.
+func fitting(header []string, rows [][]string, width int) []int {
+	natural := naturalWidths(header, rows)
+	room := width - len(gap)*(len(header)-1)
+	if width <= 0 || len(header) == 0 || sum(natural) <= room {
+		return nil
 	}
+	least := make([]int, len(header)) // the longest word
+	for _, cells := range append([][]string{header}, rows...) {
+		for i, c := range cells {
+			for _, word := range words(c) {
+				least[i] = max(least[i], text.StringWidthWithoutEscSequences(strings.TrimSpace(word)))
+			}
+		}
+	}
+	within := make([]int, len(header))
+	for most := slices.Max(natural); ; most-- {
+		for i := range within {
+			within[i] = min(natural[i], max(most, least[i]))
+		}
+		if most <= narrowest || sum(within) <= room {
+			return within
+		}
+	}
+}
+
+// naturalWidths are those of the columns, unbroken.
+func naturalWidths(header []string, rows [][]string) []int {
 	widths := make([]int, len(header))
 	for _, cells := range append([][]string{header}, rows...) {
 		for i, c := range cells {
 			widths[i] = max(widths[i], text.LongestLineLen(c))
 		}
 	}
-	room := width - len(gap)*(len(header)-1)
-	sum := 0
-	for _, n := range widths {
-		sum += n
+	return widths
+}
+
+func sum(widths []int) (n int) {
+	for _, w := range widths {
+		n += w
 	}
-	if sum <= room {
-		return 0
+	return n
+}
+
+// words are the parts of a text between which a line may be broken, each with what
+// follows it: slugs, ids, types and times are never cut.
+func words(s string) []string {
+	var list []string
+	for _, word := range strings.SplitAfter(s, " ") {
+		list = append(list, strings.SplitAfter(word, ",")...)
 	}
-	slices.Sort(widths)
-	for i, n := range widths { // what narrower columns leave is shared by the others
-		share := room / (len(widths) - i)
-		if n > share {
-			return max(share, narrowest)
+	return list
+}
+
+// betweenWords breaks the lines of a text so that they are not longer than most, where
+// they are not one word.
+func betweenWords(s string, most int) string {
+	var b strings.Builder
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
 		}
-		room -= n
+		used := 0
+		for _, word := range words(line) {
+			n := text.StringWidthWithoutEscSequences(word)
+			if used > 0 && used+text.StringWidthWithoutEscSequences(strings.TrimSpace(word)) > most {
+				b.WriteByte('\n')
+				used = 0
+			}
+			b.WriteString(word)
+			used += n
+		}
 	}
-	return 0
+	return b.String()
 }
 
 // widthOf is the width of a terminal; 0: w is none.

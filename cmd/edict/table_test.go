@@ -26,6 +26,26 @@ func TestATableFitsItsTerminal(t *testing.T) {
 	require.NotContains(t, wide.String(), "\x1b")
 }
 
+// No name, id or time is cut, even if lines get longer than the terminal; columns that say
+// nothing go first.
+func TestATableCutsNoWord(t *testing.T) {
+	header := []string{"slug", "display name", "created", "by"}
+	rows := [][]string{
+		{"mail-nobody-else-may-send-anything-to-it", "-", "2026-11-26T06:09:19Z", "anonymous"},
+		{"web", "-", "2026-11-26T06:09:20Z", "anonymous,ana"},
+	}
+	l := &look{columns: 50}
+	columns(l, header, rows)
+	require.Equal(t, `SLUG                                       CREATED                BY
+mail-nobody-else-may-send-anything-to-it   2026-11-26T06:09:19Z   anonymous
+web                                        2026-11-26T06:09:20Z   anonymous,
+                                                                  ana
+`, l.String())
+	l = &look{columns: 100}
+	columns(l, header, rows)
+	require.Contains(t, l.String(), "DISPLAY NAME", "where there is room all are shown")
+}
+
 // Colour is for terminals, and for those who want it.
 func TestColourIsForTerminals(t *testing.T) {
 	l := &look{columns: 80}

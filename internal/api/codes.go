@@ -46,6 +46,7 @@ func meanings() map[string]meaning {
 		CodeNotAcceptable:             {http.StatusNotAcceptable, "Accept asks for a form of events that there is not"},
 		CodeBadHeader:                 {http.StatusBadRequest, "a header is longer than 256 bytes or not printable ASCII, or says that a web page of another origin asks"},
 		CodeUnknownParameter:          {http.StatusBadRequest, "the query has a parameter that the route does not know, or cannot be read"},
+		CodeNotYet:                    {http.StatusBadRequest, "the moment is yet to come; the log ends before it"},
 		CodePolicyNotFound:            {http.StatusNotFound, "the project has no such policy"},
 		CodeNoDecisionLog:             {http.StatusNotFound, "this worker keeps no decisions: start it with --decision-log"},
 		CodeDecisionNotFound:          {http.StatusNotFound, "the decision log has no such decision"},

@@ -48,7 +48,7 @@ var (
 	defaultDeny = schema{Component: "DefaultDeny", Description: "False: the policy has no part in denying what no rule matches. Absent, it is true."}
 	enforcement = schema{
 		Component:   "Mode",
-		Description: "Audit: no rule of the policy is in force; nodes that can count what it would deny if it were. Absent, it is enforce.",
+		Description: "Audit: no rule of the policy is in force. Nodes that can count do count what the policy would deny, if it were in force. Absent, it is enforce.",
 		Enum:        openapi.OneOfTexts(policy.Enforce, policy.Audit),
 	}
 	labels = schema{

@@ -13,11 +13,11 @@ func ruleHints() map[string]hint {
 	}}
 	somePorts := openapi.Properties{{Name: "ports", Schema: &schema{}}}
 	return map[string]hint{
-		"Ports":      says("An inclusive range of ports."),
+		"Ports":      says("An inclusive range of ports. Rules for tcp, udp and sctp need it."),
 		"Ports.from": port,
 		"Ports.to":   port,
 		"Rule": {Schema: schema{
-			Description: "One line of a policy. It names ports exactly when its protocol has them.",
+			Description: "One line of a policy. Where its protocol is tcp, udp or sctp it needs ports; for icmp and any it has none.",
 			If: &schema{Properties: openapi.Properties{
 				{Name: "protocol", Schema: &schema{Enum: openapi.OneOfTexts(policy.TCP, policy.UDP, policy.SCTP)}},
 			}},

@@ -45,7 +45,7 @@ var atParam = momentParam("at", "As the log was at a moment: behind the event of
 
 // pastProblems are the codes that a moment of the past adds to a route.
 func pastProblems(more ...string) []string {
-	return append(more, CodeBadParameter, CodeLogUnavailable, CodeLogCompacted, CodeTooManyAtOnce)
+	return append(more, CodeBadParameter, CodeNotYet, CodeLogUnavailable, CodeLogCompacted, CodeTooManyAtOnce)
 }
 
 // or has then answer a request about a node at a moment of the past, and now all others.
@@ -112,7 +112,7 @@ func (h *pastHandlers) moment(c *call, name string) (uint64, error) {
 	text := c.r.URL.Query().Get(name)
 	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
 		if seq > head {
-			return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "event %d is not in the log yet, which ends at %d", seq, head)
+			return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "event %d is not in the log yet, which ends at %d", seq, head)
 		}
 		return seq, nil
 	}
@@ -121,7 +121,7 @@ func (h *pastHandlers) moment(c *call, name string) (uint64, error) {
 		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no moment; write a log sequence, or a time as 2026-11-20T12:00:00Z", text)
 	}
 	if now := h.clock(); at.After(now) {
-		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%s is yet to come; the log ends at event %d now, %s", text, head, now.UTC().Format(time.RFC3339))
+		return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "%s is yet to come; the log ends at event %d now, %s", text, head, now.UTC().Format(time.RFC3339))
 	}
 	if h.seqAt == nil {
 		return 0, unreadLog()

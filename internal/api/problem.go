@@ -25,6 +25,7 @@ const (
 	CodeNotAcceptable      = "not_acceptable"
 	CodeBadHeader          = "bad_header"
 	CodeBadParameter       = policy.CodeWrongType
+	CodeNotYet             = "not_yet"
 	CodePolicyNotFound     = "policy_not_found"
 	CodeNoDecisionLog      = "no_decision_log"
 	CodeDecisionNotFound   = "decision_not_found"

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // NoCommand refuses a word that is no command, with the words that are close.
@@ -12,10 +14,57 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := ""
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("; did you mean %q?", near[0])
+	if instead := cmd.Annotations[insteadOf+args[0]]; instead != "" {
+		hint = "; that is done by: " + instead
+	} else if meant := nearest(cmd, args[0]); meant != "" {
+		hint = fmt.Sprintf("; did you mean %q?", meant)
+	} else if meant := turned(cmd, args); meant != "" {
+		hint = fmt.Sprintf("; did you mean %q?", meant)
 	}
 	return Usage(cmd, "unknown command %q%s", args[0], hint)
+}
+
+const insteadOf = "instead of "
+
+// Instead says what does what a word that is no command of cmd may be looked for.
+func Instead(cmd *cobra.Command, word, does string) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[insteadOf+word] = does
+}
+
+// nearest is the command below cmd whose name is closest to a word, or that is suggested
+// for it; "": none is close.
+func nearest(cmd *cobra.Command, word string) string {
+	defer func(before int) { cmd.SuggestionsMinimumDistance = before }(cmd.SuggestionsMinimumDistance)
+	for distance := range min(2, len(word)/2) + 1 {
+		cmd.SuggestionsMinimumDistance = distance
+		if near := cmd.SuggestionsFor(word); len(near) > 0 {
+			return near[0]
+		}
+	}
+	return ""
+}
+
+// turned is the command that was meant by one whose words are in the order of other
+// programs: of get nodes, node get; "": there is none.
+func turned(cmd *cobra.Command, args []string) string {
+	if len(args) < 2 {
+		return ""
+	}
+	kind := nearest(cmd, args[1])
+	for _, below := range cmd.Commands() {
+		if below.Name() != kind && below.Name() != args[1] {
+			continue
+		}
+		for _, verb := range below.Commands() {
+			if verb.Name() == args[0] {
+				return below.Name() + " " + verb.Name()
+			}
+		}
+	}
+	return ""
 }
 
 // FlagError is an error of flags. Where a word before them is no command, that is what is
@@ -24,7 +73,22 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return NoCommand(cmd, words)
 	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+			return Usage(cmd, "%v; did you mean --%s?", err, near)
+		}
+	}
 	return Usage(cmd, "%v", err)
+}
+
+// nearFlag is the flag of cmd whose name is closest to a word; "": none is close.
+func nearFlag(cmd *cobra.Command, word string) string {
+	names := new(cobra.Command) // who suggests commands suggests flags as well
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}, Hidden: f.Hidden})
+	})
+	return nearest(names, word)
 }
 
 // Args checks how many arguments a command got, and says which it takes.

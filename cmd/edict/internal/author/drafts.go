@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/internal/compiler/kubernetes"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -35,6 +36,10 @@ func (d Draft) Patch() resource.Patch {
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {
 	first := map[string]document.Document{}
 	for _, doc := range docs {
+		if kubernetes.Recognize(doc.JSON) {
+			faults = append(faults, document.Fault{File: doc.File, Line: doc.Line, Message: "this is a Kubernetes object: edict policy import -f " + fileArgument(doc.File)})
+			continue
+		}
 		d, err := Read(doc)
 		if err != nil {
 			faults = append(faults, broken(doc, err)...)
@@ -52,6 +57,14 @@ func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) 
 		drafts = append(drafts, d)
 	}
 	return drafts, faults
+}
+
+// fileArgument is what -f names a file with.
+func fileArgument(file string) string {
+	if file == document.Stdin {
+		return "-"
+	}
+	return file
 }
 
 // Read checks one document: a policy as its author writes it, or one that was
@@ -146,7 +159,7 @@ func broken(doc document.Document, err error) (faults []document.Fault) {
 		if v.Pointer != "" {
 			message = v.Pointer + ": " + message
 		}
-		faults = append(faults, document.Fault{File: doc.File, Line: line, Column: column, Message: message})
+		faults = append(faults, document.Fault{File: doc.File, Line: line, Column: column, Message: message, Pointer: v.Pointer, Code: v.Code})
 	}
 	return faults
 }

@@ -40,6 +40,8 @@ type Fault struct {
 	File         string
 	Line, Column int // from 1; 0: not known
 	Message      string
+	// Pointer and Code are of a rule that the document breaks; the message has them, too.
+	Pointer, Code string
 	// Unreadable: the text is no YAML or JSON, or could not be had at all.
 	// Otherwise the document is sound and breaks a rule.
 	Unreadable bool
@@ -68,7 +70,7 @@ func Parse(file string, text []byte) (docs []Document, faults []Fault) {
 	}
 	if i := invalidUTF8(text); i >= 0 {
 		line, column := position(text, i)
-		return nil, []Fault{{file, line, column, "not UTF-8 text; save the file as UTF-8", true}}
+		return nil, []Fault{{File: file, Line: line, Column: column, Message: "not UTF-8 text; save the file as UTF-8", Unreadable: true}}
 	}
 	trimmed := strings.TrimLeft(string(text), " \t\r\n")
 	if strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {

@@ -28,7 +28,7 @@ func parseJSON(file string, text []byte) (docs []Document, faults []Fault) {
 				broken = min(broken, end) // the next line is not to blame
 			}
 			line, column := position(text, broken)
-			faults = append(faults, Fault{file, line, column, message, true})
+			faults = append(faults, Fault{File: file, Line: line, Column: column, Message: message, Unreadable: true})
 			if last {
 				return docs, faults
 			}

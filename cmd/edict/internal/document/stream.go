@@ -75,7 +75,7 @@ func (s *stream) unreadable(err error) {
 }
 
 func (s *stream) fault(line, column int, message string) bool {
-	return s.yield(Document{}, &Fault{s.file, line, column, message, true})
+	return s.yield(Document{}, &Fault{File: s.file, Line: line, Column: column, Message: message, Unreadable: true})
 }
 
 // lines reads NDJSON.

@@ -73,14 +73,14 @@ func yamlFault(file string, err error) Fault {
 			message += fmt.Sprintf(" that began in line %d", load.ContextMark.Line)
 		}
 	}
-	return Fault{file, load.Mark.Line, load.Mark.Column, message, true}
+	return Fault{File: file, Line: load.Mark.Line, Column: load.Mark.Column, Message: message, Unreadable: true}
 }
 
 func yamlDocument(file string, n *yaml.Node) (Document, *Fault) {
 	w := jsonWriter{places: map[string]place{}}
 	w.value(n, "", 0)
 	if w.fault != "" {
-		return Document{}, &Fault{file, w.at.line, w.at.column, w.fault, true}
+		return Document{}, &Fault{File: file, Line: w.at.line, Column: w.at.column, Message: w.fault, Unreadable: true}
 	}
 	return Document{File: file, Line: n.Line, JSON: w.b, at: func(pointer string) (int, int, bool) {
 		p, ok := w.places[pointer]

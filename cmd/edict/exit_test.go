@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// What is at an address that is not a plane's, or not in that way, is said with the flag
+// that helps.
+func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
+	t.Parallel()
+	secured := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secured.Close()
+	ended := func(server string) (code int, said string) {
+		var stderr bytes.Buffer
+		code = run(context.Background(), []string{"status", "--server", server}, strings.NewReader(""), &bytes.Buffer{}, &stderr)
+		return code, stderr.String()
+	}
+	code, said := ended(secured.URL)
+	require.Equal(t, cli.Unavailable, code)
+	require.Contains(t, said, "certificate signed by unknown authority; give its certificate's authority with --ca FILE")
+	require.NotContains(t, said, "is it running")
+
+	code, said = ended(strings.Replace(secured.URL, "https", "http", 1))
+	require.Equal(t, cli.Unavailable, code)
+	require.Contains(t, said, "it speaks TLS: use https://")
+
+	code, said = ended(greeter(t, "INFO {\"server_id\":\"N\"} \r\n"))
+	require.Equal(t, cli.Unavailable, code)
+	require.Contains(t, said, "that is a NATS server; the API is at the address that the plane has as --http\n")
+
+	refusal := resource.NewProblem(http.StatusUnauthorized, "unauthenticated", "this needs credentials")
+	require.Contains(t, explain(refusal), "(--token-file, --cert and --key, or a context)")
+}
+
+// greeter is the address of a server that says something to who connects.
+func greeter(t *testing.T, greeting string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(greeting))
+			defer c.Close()
+		}
+	}()
+	return l.Addr().String()
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// otherWords are what other programs call what a command does.
+var otherWords = map[string][]string{
+	"policy":    {"policies"},
+	"list":      {"ls"},
+	"apply":     {"create", "register", "add", "set"},
+	"delete":    {"remove", "rm"},
+	"describe":  {"show"},
+	"revisions": {"history"},
+}
+
+// suggestWords has commands suggested for those words.
+func suggestWords(cmd *cobra.Command) {
+	cmd.SuggestFor = otherWords[cmd.Name()]
+	for _, below := range cmd.Commands() {
+		suggestWords(below)
+	}
+	if cmd.Name() == "policy" {
+		cli.Instead(cmd, "rollback", "edict policy get NAME --at SEQ -o yaml | edict policy apply -f -")
+	}
+}
