@@ -39,6 +39,17 @@ func TestDecodeDraft(t *testing.T) {
 	require.False(t, ok)
 }
 
+// What is of another shape is told with an example, and a rule's sides with both ways to say
+// who is there.
+func TestAFaultShowsWhatToWrite(t *testing.T) {
+	_, err := DecodeDraft([]byte(`{"slug":"web","selector":"role=web","rules":[{"action":"allow","protocol":"tcp","destination_selector":"role=db","ports":80}]}`))
+	list := err.(Violations)
+	require.Len(t, list, 3)
+	require.Equal(t, `want a selector, such as {"source":"role=web","destination":"role=db"}, found a string`, list[0].Detail)
+	require.Equal(t, `want a port range, such as {"from":80,"to":80}, found a number`, list[1].Detail)
+	require.Equal(t, `source_cidr is required, or source_selector, such as "role=web"`, list[2].Detail)
+}
+
 func TestDecodePatch(t *testing.T) {
 	p, err := DecodePatch([]byte(`{}`))
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ func TestPartitionsThatSayTheSameAreOneLine(t *testing.T) {
 	var out bytes.Buffer
 	partitionTable(&out, all)
 	require.Equal(t, "PARTITIONS   PUBLISHED BY   UP TO\n0,2,4        a              7\n1            b              9\n3            nobody         0\n", out.String())
-	require.Equal(t, "3 events behind, 1 partitions that nobody publishes", publishedText(10, all))
+	require.Equal(t, "3 events behind, 1 partition that nobody publishes", publishedText(10, all))
 	require.Equal(t, "0 events behind", publishedText(7, all[:3]))
 }
 
@@ -34,7 +34,7 @@ func TestTheStatusNamesProjectsOverTheirShare(t *testing.T) {
 		sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Over: 2, Projects: most}))
 	require.Equal(t, "most took c with 1.0 MiB; each may take 4.0 GiB of the log in 24 hours", sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Projects: most[2:]}))
 	require.Equal(t, "none took anything of the log lately; their share of the log is not limited", sharesText(resource.Shares{Hours: 24}))
-	require.Equal(t, "0.5 KiB", sizeText(512))
+	require.Equal(t, "512 B, 1.5 KiB", sizeText(512)+", "+sizeText(1536))
 }
 
 func TestThePastIsToldByItsFirstEvent(t *testing.T) {

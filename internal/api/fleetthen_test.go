@@ -56,5 +56,5 @@ func TestTheFleetThenIsCountedByItsLargestGroups(t *testing.T) {
 	c = into[resource.PastCounts](t, p.do("GET", nodes+":summary?label_selector=role%3Dc&at=7", ""))
 	require.Equal(t, 3, c.Nodes)
 	require.Equal(t, 6, into[resource.NodeCounts](t, p.do("GET", nodes+":summary", "")).Nodes, "now")
-	p.want(http.StatusBadRequest, "wrong_type", p.do("GET", nodes+":summary?at=99", ""))
+	p.want(http.StatusBadRequest, "not_yet", p.do("GET", nodes+":summary?at=99", ""))
 }

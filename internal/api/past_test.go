@@ -208,10 +208,10 @@ func TestAMomentOfThePast(t *testing.T) {
 	}{
 		"2": {200, "", ""}, "3": {200, "", ""}, "2026-11-20T12:00:03.5Z": {200, "", ""},
 		"4":                      {404, "node_not_found", ""},
-		"5":                      {400, "wrong_type", "ends at 4"},
+		"5":                      {400, "not_yet", "ends at 4"},
 		"1":                      {410, "log_compacted", "begins at 2"},
 		"2026-11-20T12:00:01.5Z": {410, "log_compacted", ""},
-		"2026-12-20T12:00:00Z":   {400, "wrong_type", "ends at event 4"},
+		"2026-12-20T12:00:00Z":   {400, "not_yet", "ends at event 4"},
 		"yesterday":              {400, "wrong_type", ""},
 		"":                       {400, "wrong_type", ""},
 		"3&min_seq=3":            {400, "wrong_type", "one of them"},
