@@ -27,18 +27,18 @@ func columns(w io.Writer, header []string, rows [][]string) {
 }
 
 // telling are the columns of which a cell says something.
-func telling(header []string, rows [][]string) (heads []string, told [][]string) {
-	told = make([][]string, len(rows))
+func telling(header []string, rows [][]string) (heads []string, said [][]string) {
+	said = make([][]string, len(rows))
 	for i, head := range header {
 		if !slices.ContainsFunc(rows, func(cells []string) bool { return cells[i] != "-" && cells[i] != "" }) {
 			continue
 		}
 		heads = append(heads, head)
 		for j, cells := range rows {
-			told[j] = append(told[j], cells[i])
+			said[j] = append(said[j], cells[i])
 		}
 	}
-	return heads, told
+	return heads, said
 }
 
 // allColumns is columns with those that say nothing.
