@@ -1,0 +1,200 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// publishing is one round of the publisher.
+type publishing struct {
+	*publisher
+	began             time.Time
+	everybody         bool // somebody may be subscribed for every node
+	messages, skipped atomic.Int64
+	traced            Traced
+}
+
+// skipAll passes over a parcel when nobody is subscribed.
+func (n *publishing) skipAll(own []*part, p parcel) {
+	for _, b := range p.batches {
+		for i := range b.Edges {
+			n.skipped.Add(int64(b.Edges[i].Have.Len() + b.Edges[i].Lost.Len()))
+		}
+	}
+	for _, x := range own {
+		clear(x.prev)
+	}
+}
+
+func (n *publishing) report() {
+	messages, skipped := int(n.messages.Load()), int(n.skipped.Load())
+	if messages+skipped > 0 {
+		n.r.opt.Metrics.Published(messages, skipped)
+	}
+	if n.r.opt.Traced != nil && len(n.traced.Traces) > 0 {
+		n.traced.Announcements, n.traced.Began = messages, n.began
+		n.r.opt.Traced(n.traced)
+	}
+}
+
+// live publishes edges, on every core. Each goroutine has partitions of its own, so
+// that the messages of one node keep their order.
+func (n *publishing) live(ctx context.Context, own []*part, batches []projector.Batch) error {
+	if len(own) == 0 || len(batches) == 0 {
+		return nil
+	}
+	edges, size := n.edges(batches)
+	shards := min(len(n.seals), len(own), 1+size*len(own)/n.partitions/64)
+	var g errgroup.Group
+	for i := range shards {
+		s := n.shard(ctx, i)
+		for k := i; k < len(own); k += shards {
+			s.own(own[k])
+		}
+		g.Go(func() error {
+			for j := range edges {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := s.edge(&edges[j]); err != nil {
+					return err
+				}
+			}
+			return s.flush()
+		})
+	}
+	err := g.Wait()
+	for i := range edges {
+		if edges[i].have.made || edges[i].lost.made {
+			n.traced.note(edges[i].Trace)
+		}
+	}
+	return err
+}
+
+// edgeContents is an edge, with the contents for nodes that have the item and for
+// nodes that have lost it.
+type edgeContents struct {
+	*projector.Edge
+	have, lost edgeContent
+}
+
+// edgeContent is made for the first node of this process's share: most edges in a
+// plane of many workers are about nodes that another one publishes for.
+type edgeContent struct {
+	once sync.Once
+	made bool
+	is   *content // nil: it cannot be made, and the process log names it
+}
+
+// content is e's content for nodes that have the item, or that have lost it. Several
+// shards may call it at once.
+func (e *edgeContents) content(n *publishing, gone bool) *content {
+	c := &e.have
+	if gone {
+		c = &e.lost
+	}
+	c.once.Do(func() {
+		c.made = true
+		item := e.Item
+		if gone {
+			item = e.Gone()
+		}
+		c.is = n.content(item, gone, e.Trace)
+	})
+	return c.is
+}
+
+// edges are those of all batches. size is how many messages they make at most, for
+// all partitions.
+func (n *publishing) edges(batches []projector.Batch) (list []edgeContents, size int) {
+	count := 0
+	for b := range batches {
+		count += len(batches[b].Edges)
+	}
+	list = make([]edgeContents, count)
+	k := 0
+	for b := range batches {
+		for i := range batches[b].Edges {
+			e := &batches[b].Edges[i]
+			list[k].Edge = e
+			k++
+			size += e.Have.Len() + e.Lost.Len()
+		}
+	}
+	return list, size
+}
+
+func (n *publishing) content(i projector.Item, gone bool, trace streams.Trace) *content {
+	t, err := n.envelopes.itemContent(i, gone, trace)
+	if err != nil {
+		n.r.opt.Log.Error("an item of the read model cannot be published", "id", i.ID, "error", err)
+		return nil
+	}
+	return t
+}
+
+// catchUp publishes, from the read model, what the subscribed nodes of partitions
+// missed after a sequence.
+func (n *publishing) catchUp(ctx context.Context, own []*part, listens func(policy.NodeID) bool, after func(*part) uint64) error {
+	if len(own) == 0 {
+		return nil
+	}
+	var g errgroup.Group
+	shards := min(len(n.seals), len(own))
+	for i := range shards {
+		s := n.shard(ctx, i)
+		g.Go(func() error {
+			for k := i; k < len(own); k += shards {
+				x := own[k]
+				for _, id := range n.store.NodesIn(x.id) {
+					if !listens(id) {
+						delete(x.prev, id)
+						continue
+					}
+					if err := s.missed(ctx, x, id, after(x)); err != nil {
+						return err
+					}
+				}
+			}
+			return s.flush()
+		})
+	}
+	return g.Wait()
+}
+
+// publishFresh publishes, to nodes whose subscriptions are new, what was passed over
+// before these were known.
+func (n *publishing) publishFresh(ctx context.Context, own []*part, f streams.Fresh) error {
+	if len(f.Nodes) == 0 && !f.All {
+		return nil
+	}
+	from := func(*part) uint64 { return n.before() }
+	if f.All {
+		for _, x := range own {
+			clear(x.prev) // what was published before is published again
+		}
+		return n.catchUp(ctx, own, n.whoListens(), from)
+	}
+	s := n.shard(ctx, 0)
+	for _, x := range own {
+		s.own(x)
+	}
+	for _, id := range f.Nodes {
+		if x := s.of[id.Partition(n.partitions)]; x != nil {
+			delete(x.prev, id)
+			if err := s.missed(ctx, x, id, from(x)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush()
+}
