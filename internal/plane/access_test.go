@@ -3,19 +3,13 @@ package plane
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,67 +27,32 @@ import (
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/authority"
 	"github.com/edictdev/edict/policy"
 )
 
-// authority signs certificates for tests.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	a := &authority{t: t, dir: t.TempDir(), key: key, next: 1}
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.write("ca", a.cert, key)
-	return a
-}
-
 // issue writes NAME.crt and NAME.key for a SPIFFE ID and the loopback address.
-func (a *authority) issue(name, spiffe string) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	a.next++
+func issue(t *testing.T, ca *authority.Authority, name, spiffe string) tls.Certificate {
+	t.Helper()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if spiffe != "" {
 		u, err := url.Parse(spiffe)
-		require.NoError(a.t, err)
+		require.NoError(t, err)
 		c.URIs = []*url.URL{u}
 	}
-	a.write(name, c, key)
-	pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
-	require.NoError(a.t, err)
+	ca.Issue(name, c)
+	pair, err := tls.LoadX509KeyPair(ca.File(name+".crt"), ca.File(name+".key"))
+	require.NoError(t, err)
 	return pair
-}
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
-func (a *authority) write(name string, c *x509.Certificate, key *ecdsa.PrivateKey) {
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key)
-	require.NoError(a.t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(a.t, err)
-	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		require.NoError(a.t, os.WriteFile(a.file(name+ext), pem.EncodeToMemory(block), 0o600))
-	}
 }
 
 // guarded is a plane with access and TLS, and the tokens of its principals.
 type guarded struct {
 	t      *testing.T
 	at     Addresses
-	ca     *authority
+	ca     *authority.Authority
 	trust  *tls.Config
 	tokens map[string]string
 	log    *lines
@@ -126,9 +85,9 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 }
 
 func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
-	g := &guarded{t: t, ca: newAuthority(t), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: new(lines), data: t.TempDir()}
-	g.ca.issue("plane", "")
-	pool, err := access.ReadCA(g.ca.file("ca.crt"))
+	g := &guarded{t: t, ca: authority.New(t, t.TempDir()), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: new(lines), data: t.TempDir()}
+	issue(t, g.ca, "plane", "")
+	pool, err := access.ReadCA(g.ca.File("ca.crt"))
 	require.NoError(t, err)
 	g.trust = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
 	file := access.File{}
@@ -151,14 +110,14 @@ func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
 	require.NoError(t, file.Write(path))
 	opt := Options{
 		Data: g.data, NATSListen: "127.0.0.1:0", Relaxed: true, Log: slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Access: listener.Options{File: path, TLS: access.TLSFiles{Cert: g.ca.file("plane.crt"), Key: g.ca.file("plane.key"), ClientCA: g.ca.file("ca.crt")}},
+		Access: listener.Options{File: path, TLS: access.TLSFiles{Cert: g.ca.File("plane.crt"), Key: g.ca.File("plane.key"), ClientCA: g.ca.File("ca.crt")}},
 	}
 	for _, f := range set {
 		f(&opt)
 	}
 	if external {
 		g.out = startOutside(t, g.ca)
-		opt.NATS, opt.NATSCreds, opt.NATSCA = g.out.server.ClientURL(), g.out.file("worker.creds"), g.ca.file("ca.crt")
+		opt.NATS, opt.NATSCreds, opt.NATSCA = g.out.server.ClientURL(), g.out.file("worker.creds"), g.ca.File("ca.crt")
 		opt.SigningKey = filepath.Join(t.TempDir(), "plane.pem")
 		_, err := artifact.LoadOrCreateSigner(opt.SigningKey)
 		require.NoError(t, err)
@@ -363,12 +322,12 @@ func (g *guarded) byCertificate(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		return res.StatusCode
 	}
-	n1 := g.ca.issue("n1", "spiffe://edict.test/n1")
+	n1 := issue(t, g.ca, "n1", "spiffe://edict.test/n1")
 	require.Equal(t, 200, get(n1, "/v1/nodes/n1/state"))
 	require.Equal(t, 403, get(n1, "/v1/nodes/n2/state"))
-	require.Equal(t, 401, get(g.ca.issue("x", "spiffe://edict.test/x"), "/v1/nodes/n1/state"))
-	require.Equal(t, 401, get(g.ca.issue("y", "spiffe://other.test/n1"), "/v1/nodes/n1/state"), "another trust domain")
-	require.Equal(t, 0, get(newAuthority(t).issue("z", "spiffe://edict.test/n1"), "/v1/nodes/n1/state"), "another authority")
+	require.Equal(t, 401, get(issue(t, g.ca, "x", "spiffe://edict.test/x"), "/v1/nodes/n1/state"))
+	require.Equal(t, 401, get(issue(t, g.ca, "y", "spiffe://other.test/n1"), "/v1/nodes/n1/state"), "another trust domain")
+	require.Equal(t, 0, get(issue(t, authority.New(t, t.TempDir()), "z", "spiffe://edict.test/n1"), "/v1/nodes/n1/state"), "another authority")
 
 	if g.out != nil {
 		return // its server asks for credentials alone

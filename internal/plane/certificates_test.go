@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/test/authority"
 )
 
 // get asks for the plane's keys as somebody, on a transport of his.
@@ -51,11 +52,11 @@ func TestCertificatesAreRotatedUnderLoad(t *testing.T) {
 	g := startGuarded(t, false)
 	root, n1 := who{g, "root"}, who{g, "n1"}
 	require.NoError(t, root.http("PUT", "/v1/projects/"+ours+"/nodes/n1", `{"labels":{"role":"web"}}`))
-	pools, ok := access.ReadCA(g.ca.file("ca.crt"))
+	pools, ok := access.ReadCA(g.ca.File("ca.crt"))
 	require.NoError(t, ok)
 	leaving := &tls.Config{
 		RootCAs: pools, MinVersion: tls.VersionTLS13, ClientSessionCache: tls.NewLRUClientSessionCache(4),
-		Certificates: []tls.Certificate{g.ca.issue("leaving", "spiffe://edict.test/root")},
+		Certificates: []tls.Certificate{issue(t, g.ca, "leaving", "spiffe://edict.test/root")},
 	}
 	byCertificate := func() error {
 		transport := &http.Transport{TLSClientConfig: leaving, DisableKeepAlives: true}
@@ -104,14 +105,14 @@ func TestCertificatesAreRotatedUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	g.ca.issue("plane", "")
-	other := newAuthority(t)
-	text, err := os.ReadFile(other.file("ca.crt"))
+	issue(t, g.ca, "plane", "")
+	other := authority.New(t, t.TempDir())
+	text, err := os.ReadFile(other.File("ca.crt"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(g.ca.file("ca.crt"), text, 0o600))
+	require.NoError(t, os.WriteFile(g.ca.File("ca.crt"), text, 0o600))
 	require.Eventually(t, func() bool { return g.presented().Cmp(before) != 0 }, 20*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return byCertificate() != nil }, 20*time.Second, 10*time.Millisecond)
-	leaving.Certificates, leaving.ClientSessionCache = []tls.Certificate{other.issue("coming", "spiffe://edict.test/root")}, nil
+	leaving.Certificates, leaving.ClientSessionCache = []tls.Certificate{issue(t, other, "coming", "spiffe://edict.test/root")}, nil
 	require.NoError(t, byCertificate(), "whom the new authority vouches for")
 	cancel()
 	load.Wait()

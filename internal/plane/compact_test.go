@@ -173,6 +173,16 @@ func (d differing) Digest(ctx context.Context) (projector.Digest, error) {
 	return digest, err
 }
 
+// removedNothing holds that the log is whole, and has no origin.
+func (p *Plane) removedNothing(t *testing.T) {
+	t.Helper()
+	s, err := p.stream.State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.First)
+	_, err = streams.FindOrigin(t.Context(), p.conn)
+	require.ErrorIs(t, err, streams.ErrNotFound)
+}
+
 // Where the origin, folded on, is not what the worker has, nothing is removed, and nothing
 // is left of it.
 func TestNothingIsRemovedWhereTheReadModelsDiffer(t *testing.T) {
@@ -182,11 +192,7 @@ func TestNothingIsRemovedWhereTheReadModelsDiffer(t *testing.T) {
 	opt.Live = differing{p.store}
 	_, err := snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
 	require.ErrorContains(t, err, "nothing is removed")
-	s, err := p.stream.State(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, s.First)
-	_, err = streams.FindOrigin(t.Context(), p.conn)
-	require.ErrorIs(t, err, streams.ErrNotFound)
+	p.removedNothing(t)
 	p.compacts(t, 1700)
 }
 
@@ -205,11 +211,7 @@ func TestNothingIsRemovedThatTheWitnessDoesNotConfirm(t *testing.T) {
 	require.NotEmpty(t, some)
 	_, err = snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
 	require.ErrorContains(t, err, "does not confirm event 1700")
-	s, err := p.stream.State(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, s.First)
-	_, err = streams.FindOrigin(t.Context(), p.conn)
-	require.ErrorIs(t, err, streams.ErrNotFound)
+	p.removedNothing(t)
 }
 
 // meanwhile is a read model during whose look at itself something happens.

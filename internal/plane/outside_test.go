@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/test/authority"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -26,12 +27,12 @@ type outside struct {
 	creds  map[string]string // files by principal; none: there are none
 }
 
-func startOutside(t *testing.T, ca *authority) *outside {
+func startOutside(t *testing.T, ca *authority.Authority) *outside {
 	o := &outside{t: t, dir: filepath.Join(t.TempDir(), "keys"), creds: map[string]string{}}
 	var err error
 	o.NATSKeys, err = access.MakeNATSKeys(o.dir)
 	require.NoError(t, err)
-	o.at = access.NATSServer{Listen: "127.0.0.1:-1", Store: filepath.Join(t.TempDir(), "jetstream"), Cert: ca.file("plane.crt"), Key: ca.file("plane.key")}
+	o.at = access.NATSServer{Listen: "127.0.0.1:-1", Store: filepath.Join(t.TempDir(), "jetstream"), Cert: ca.File("plane.crt"), Key: ca.File("plane.key")}
 	o.config = o.file("nats.conf")
 	o.print()
 	opt, err := server.ProcessConfigFile(o.config)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/edictdev/edict/internal/test/authority"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/kubeschema"
 	"github.com/edictdev/edict/internal/test/leftout"
@@ -40,7 +41,7 @@ const (
 type cluster struct {
 	t         *testing.T
 	dir       string
-	ca        *authority
+	ca        *authority.Authority
 	etcd, api *program
 	apiArgs   []string
 	url       string
@@ -75,10 +76,10 @@ func newCluster(t *testing.T) *cluster {
 	}
 	api, etcd := asset(t, "kube-apiserver"), asset(t, "etcd")
 	dir := t.TempDir()
-	c := &cluster{t: t, dir: dir, ca: newAuthority(t, dir)}
-	c.ca.server("apiserver")
-	c.ca.client("admin", "system:masters")
-	c.ca.client("accounts", "keys of service accounts")
+	c := &cluster{t: t, dir: dir, ca: authority.New(t, dir)}
+	issueServer(c.ca, "apiserver")
+	issueClient(c.ca, "admin", "system:masters")
+	issueClient(c.ca, "accounts", "keys of service accounts")
 	client, peer, port := freePort(t), freePort(t), strconv.Itoa(freePort(t))
 	at := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 	c.etcd = run(t, dir, "etcd", etcd, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
@@ -88,13 +89,13 @@ func newCluster(t *testing.T) *cluster {
 	// ServiceAccount gives pods an account, which no controller makes here.
 	c.apiArgs = []string{
 		"--etcd-servers", at(client), "--bind-address", "127.0.0.1", "--endpoint-reconciler-type", "none", "--secure-port", port,
-		"--tls-cert-file", c.ca.path("apiserver.crt"), "--tls-private-key-file", c.ca.path("apiserver.key"), "--client-ca-file", c.ca.path("ca.crt"),
-		"--service-account-issuer", c.url, "--service-account-key-file", c.ca.path("accounts.crt"), "--service-account-signing-key-file", c.ca.path("accounts.key"),
+		"--tls-cert-file", c.ca.File("apiserver.crt"), "--tls-private-key-file", c.ca.File("apiserver.key"), "--client-ca-file", c.ca.File("ca.crt"),
+		"--service-account-issuer", c.url, "--service-account-key-file", c.ca.File("accounts.crt"), "--service-account-signing-key-file", c.ca.File("accounts.key"),
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--disable-admission-plugins", "ServiceAccount",
 	}
 	c.admin = &rest.Config{
 		Host: c.url, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: c.ca.path("ca.crt"), CertFile: c.ca.path("admin.crt"), KeyFile: c.ca.path("admin.key")},
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.ca.File("ca.crt"), CertFile: c.ca.File("admin.crt"), KeyFile: c.ca.File("admin.key")},
 	}
 	var err error
 	c.typed, err = kubernetes.NewForConfig(c.admin)
@@ -241,7 +242,7 @@ func (c *cluster) account() (kubeconfig string) {
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x",
 "clusters":[{"name":"x","cluster":{"server":%q,"certificate-authority":%q}}],
 "contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],
-"users":[{"name":"x","user":{"token":%q}}]}`, c.url, c.ca.path("ca.crt"), token.Status.Token)
+"users":[{"name":"x","user":{"token":%q}}]}`, c.url, c.ca.File("ca.crt"), token.Status.Token)
 	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
