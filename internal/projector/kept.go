@@ -259,7 +259,7 @@ func (l *loader) kept() error {
 		r := reader{b: v}
 		f := former{until: moment{binary.BigEndian.Uint64(key), r.time()}, since: r.u64()}
 		n := l.node(r.u32())
-		if f.labels = l.shared(r.labels()); n == nil || r.err != nil {
+		if f.labels = l.shared(&r); n == nil || r.err != nil {
 			return errRecord
 		}
 		k.addFormer(n, f)
@@ -333,12 +333,16 @@ func (l *loader) node(ordinal uint32) *node {
 	return l.state.byOrdinal[part][place]
 }
 
-// shared is the same labels, one copy for all records that have them.
-func (l *loader) shared(labels policy.Labels) policy.Labels {
-	key := labels.Key()
-	if known, ok := l.labels[key]; ok {
+// shared reads the labels at the end of a record, one copy for all records that have them:
+// most have what others had, and need not be decoded.
+func (l *loader) shared(r *reader) policy.Labels {
+	record := r.b
+	if known, ok := l.labels[string(record)]; ok {
 		return known
 	}
-	l.labels[key] = labels
+	labels := r.labels()
+	if r.err == nil {
+		l.labels[string(record)] = labels
+	}
 	return labels
 }

@@ -94,7 +94,7 @@ func get(db *pebble.DB, key []byte) ([]byte, error) {
 type loader struct {
 	*Projector
 	bySelector map[uint32]*selector
-	labels     map[string]policy.Labels // of the kept past, by key
+	labels     map[string]policy.Labels // of the kept past, as records have them
 }
 
 // scan calls f with every record under a prefix; neither slice outlives the call.

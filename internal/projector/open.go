@@ -67,12 +67,18 @@ func (p *Projector) openDB() (err error) {
 	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
 	p.pebble.EventListener.DataCorruption = p.meet
 	p.listenToFlushes(p.pebble.EventListener)
+	if p.opt.Brief {
+		p.pebble.L0CompactionThreshold, p.pebble.L0StopWritesThreshold = briefFiles, 4*briefFiles
+	}
 	p.pebble.EnsureDefaults()
 	if p.db, err = pebble.Open(p.dir, p.pebble); err != nil {
 		return errors.Join(unreadable(p.dir, fmt.Errorf("open store: %w", err)), p.lock.Close())
 	}
 	return nil
 }
+
+// briefFiles are the sublevels that a brief store may gather before they are compacted.
+const briefFiles = 64
 
 func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
 	opts := &pebble.Options{

@@ -35,6 +35,10 @@ type Options struct {
 	// ends with a *streams.DamagedError where it differs; see Witness.
 	Links []streams.Link
 
+	// Brief: the store serves for a while and goes. It is hardly compacted, so that the
+	// cores are free for what it is opened for.
+	Brief bool
+
 	fs    vfs.FS // nil: the disk; tests put memory in its place
 	bulk  int    // events in a batch of a rebuild; 0: 50,000
 	flush int    // bytes that are folded between flushes; 0: flushBytes

@@ -21,6 +21,7 @@ type Beginnings struct {
 // options are for a read model that is folded up to a sequence.
 func (b Beginnings) options(until uint64) projector.Options {
 	opt := b.Store()
+	opt.Brief = true
 	opt.Links = opt.Links[:sort.Search(len(opt.Links), func(i int) bool { return opt.Links[i].Seq > until })]
 	return opt
 }
