@@ -1,4 +1,5 @@
-// Package authority signs certificates for tests.
+// Package authority is the certificate authority of tests: it signs certificates of
+// servers and clients for loopback.
 package authority
 
 import (
