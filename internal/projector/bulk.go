@@ -21,8 +21,11 @@ const FarBehind = 50_000
 // has as many prepared ahead.
 const (
 	bulkEvents = 50_000
-	bulkBytes  = 32 << 20
-	bulkAhead  = 24 // batches of the log
+	// briefBulk are those of a brief store, which is waited for: what is read next is
+	// decoded beside the fold of what was.
+	briefBulk = 8_000
+	bulkBytes = 32 << 20
+	bulkAhead = 24 // batches of the log
 )
 
 // Rebuild folds log up to and including until, as Run does, into a store that

@@ -1,6 +1,11 @@
 package projector
 
-import "github.com/edictdev/edict/policy"
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/edictdev/edict/policy"
+)
 
 // former: a node had labels since one event, until another that gave it new ones
 // or removed it.
@@ -97,4 +102,63 @@ func (r *former) key(b []byte) []byte { return appendU64(append(b, keyFormer), r
 func (r *former) value(b []byte) []byte {
 	b = appendU64(appendU64(b, uint64(r.until.time)), r.since)
 	return appendLabels(appendU32(b, r.node), r.labels)
+}
+
+// formers reads those that the store has and the kept past does not leave out, and calls
+// added after each.
+func (l *loader) formers(added func()) error {
+	return l.scanFrom(appendU64([]byte{keyFormer}, l.state.kept.from+1), func(key, v []byte) error {
+		r := reader{b: v}
+		f := former{until: moment{binary.BigEndian.Uint64(key), r.time()}, since: r.u64()}
+		n := l.node(r.u32())
+		if f.labels = l.shared(&r); n == nil || r.err != nil {
+			return errRecord
+		}
+		l.state.kept.addFormer(n, f)
+		added()
+		return nil
+	})
+}
+
+// readFormers reads those that a brief store has in Pebble alone, with the lock held: few
+// of its readers ask for them, and beside the nodes they are most of what there is to load.
+func (p *Projector) readFormers() error {
+	k := &p.state.kept
+	k.unread = nil
+	l := loader{Projector: p, labels: map[string]policy.Labels{}}
+	err := l.formers(func() { k.trim(p.cursor.time, p.opt.Past, p.opt.PastBytes, func(keptRecord) {}) })
+	if err != nil {
+		return fmt.Errorf("read the labels that nodes had from store %s: %w", p.dir, err)
+	}
+	return nil
+}
+
+// wholePast sees to it that the kept past is in memory.
+func (m *model) wholePast() error {
+	m.mu.RLock()
+	unread := m.state.kept.unread != nil
+	m.mu.RUnlock()
+	if !unread {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if read := m.state.kept.unread; read != nil {
+		return read()
+	}
+	return nil
+}
+
+// shared reads the labels at the end of a record, one copy for all records that have them:
+// most have what others had, and need not be decoded.
+func (l *loader) shared(r *reader) policy.Labels {
+	record := r.b
+	if known, ok := l.labels[string(record)]; ok {
+		return known
+	}
+	labels := r.labels()
+	if r.err == nil {
+		l.labels[string(record)] = labels
+	}
+	return labels
 }

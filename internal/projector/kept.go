@@ -72,6 +72,9 @@ type kept struct {
 	from      uint64 // nothing up to it is kept any more
 	dropped   uint64 // for want of space
 	withdrawn map[uint32][]*withdrawn
+	// unread, where it is not nil, reads the formers, which a brief store has in Pebble alone.
+	unread func() error
+	stored former // the last of them that was added
 }
 
 func newKept() kept {
@@ -86,7 +89,12 @@ func (k *kept) add(r filedRecord) {
 	k.bytes += r.size()
 }
 
+// addFormer adds one, where they are in memory. What it returns is to be written.
 func (k *kept) addFormer(n *node, f former) *former {
+	if k.unread != nil {
+		k.stored, k.stored.node = f, n.ordinal
+		return &k.stored
+	}
 	r := k.formers.add(n, f)
 	k.bytes += r.size()
 	return r
@@ -159,7 +167,7 @@ func (f *fold) moment() moment { return moment{f.seq, f.time} }
 // trim drops what is older than the window, and the oldest of what is beyond
 // the budget. It stands at the end of a batch: what is left does not depend on
 // how the log was cut into them.
-func (k *kept) trim(w *writer, now int64, window time.Duration, most int) {
+func (k *kept) trim(now int64, window time.Duration, most int, drop func(keptRecord)) {
 	for r := k.oldest(); r != nil; r = k.oldest() {
 		old := now-r.at().time > int64(window)
 		if !old && k.bytes <= most && r.at().seq != k.from {
@@ -169,8 +177,7 @@ func (k *kept) trim(w *writer, now int64, window time.Duration, most int) {
 			k.dropped++
 		}
 		k.from = r.at().seq
-		w.key = r.key(w.key[:0])
-		w.delete(w.key)
+		drop(r)
 		k.drop()
 	}
 }
@@ -255,18 +262,10 @@ func (w *withdrawn) value(b []byte) []byte {
 func (l *loader) kept() error {
 	k := &l.state.kept
 	k.from = l.cursor.pastFrom
-	err := l.scan(keyFormer, func(key, v []byte) error {
-		r := reader{b: v}
-		f := former{until: moment{binary.BigEndian.Uint64(key), r.time()}, since: r.u64()}
-		n := l.node(r.u32())
-		if f.labels = l.shared(&r); n == nil || r.err != nil {
-			return errRecord
+	if k.unread == nil {
+		if err := l.formers(func() {}); err != nil {
+			return err
 		}
-		k.addFormer(n, f)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	var others []filedRecord
 	// Of one event in the order in which the fold adds them.
@@ -331,18 +330,4 @@ func (l *loader) node(ordinal uint32) *node {
 		return nil
 	}
 	return l.state.byOrdinal[part][place]
-}
-
-// shared reads the labels at the end of a record, one copy for all records that have them:
-// most have what others had, and need not be decoded.
-func (l *loader) shared(r *reader) policy.Labels {
-	record := r.b
-	if known, ok := l.labels[string(record)]; ok {
-		return known
-	}
-	labels := r.labels()
-	if r.err == nil {
-		l.labels[string(record)] = labels
-	}
-	return labels
 }

@@ -16,6 +16,9 @@ import (
 // load reads the store into memory, or writes the first records of a new one.
 func (p *Projector) load() error {
 	p.state = newState(p.opt.Partitions)
+	if p.opt.Brief {
+		p.state.kept.unread = p.readFormers
+	}
 	defer func() {
 		p.admissionSeq.Store(p.state.admission.last())
 		p.accessSeq.Store(p.state.access.last())
@@ -99,7 +102,12 @@ type loader struct {
 
 // scan calls f with every record under a prefix; neither slice outlives the call.
 func (l *loader) scan(prefix byte, f func(key, value []byte) error) error {
-	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	return l.scanFrom([]byte{prefix}, f)
+}
+
+// scanFrom is scan for the records of a prefix from a key on.
+func (l *loader) scanFrom(key []byte, f func(key, value []byte) error) error {
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: []byte{key[0] + 1}})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ func Open(dir string, opt Options) (*Projector, error) {
 	opt.Past, opt.PastBytes = cmp.Or(opt.Past, defaultPast), cmp.Or(opt.PastBytes, defaultPastBytes)
 	if opt.bulk == 0 {
 		opt.bulk = bulkEvents
+		if opt.Brief {
+			opt.bulk = briefBulk
+		}
 	}
 	if opt.flush == 0 {
 		opt.flush = flushBytes

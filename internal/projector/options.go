@@ -36,7 +36,8 @@ type Options struct {
 	Links []streams.Link
 
 	// Brief: the store serves for a while and goes. It is hardly compacted, so that the
-	// cores are free for what it is opened for.
+	// cores are free for what it is opened for, and reads the labels that nodes had once
+	// somebody asks for a node's past.
 	Brief bool
 
 	fs    vfs.FS // nil: the disk; tests put memory in its place

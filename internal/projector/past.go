@@ -52,6 +52,9 @@ type PastItem struct {
 // as 0, which nothing stands below. The error is ErrUnknownNode or ErrBehind, and
 // join was not called; or the store could not be read, and join was.
 func (m *model) Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node NodeRef)) (Past, error) {
+	if err := m.wholePast(); err != nil {
+		return Past{}, err
+	}
 	past, missing, snap, err := m.past(id, after, join)
 	if err != nil || snap == nil {
 		return past, err

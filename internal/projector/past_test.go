@@ -87,6 +87,22 @@ func foldAnyhow(t *rapid.T, d disk, msgs []streams.Message, window time.Duration
 	return p
 }
 
+// foldBriefly folds the log up to an event, and the rest in a brief store that goes on from it.
+func foldBriefly(t *rapid.T, msgs []streams.Message, window time.Duration, most int) *Projector {
+	d := newDisk()
+	p := d.openPast(t, window, most)
+	cut := rapid.IntRange(0, len(msgs)).Draw(t, "brief from")
+	require.NoError(t, p.Apply(msgs[:cut]))
+	require.NoError(t, p.Close())
+	opt := p.opt
+	opt.Brief = true
+	p, err := Open("store", opt)
+	require.NoError(t, err)
+	require.NoError(t, p.Apply(msgs[cut:]))
+	require.Zero(t, p.state.kept.formers.len(), "nobody has asked yet")
+	return p
+}
+
 // TestThePastIsWhatANodeMissed: at every event, from any id, the read model
 // says what the almanac says; and so does one that was folded in any other way.
 func TestThePastIsWhatANodeMissed(t *testing.T) {
@@ -103,9 +119,13 @@ func TestThePastIsWhatANodeMissed(t *testing.T) {
 		}
 		other := foldAnyhow(rt, newDisk(), a.msgs, 0, 0)
 		defer func() { require.NoError(rt, other.Close()) }()
+		brief := foldBriefly(rt, a.msgs, 0, 0)
+		defer func() { require.NoError(rt, brief.Close()) }()
 		for _, n := range almanacNodes {
 			for _, id := range ids {
-				require.Equal(rt, a.requirePast(rt, p, n, id), a.requirePast(rt, other, n, id))
+				past := a.requirePast(rt, p, n, id)
+				require.Equal(rt, past, a.requirePast(rt, other, n, id))
+				require.Equal(rt, past, a.requirePast(rt, brief, n, id))
 			}
 		}
 		requireSameDigest(rt, p, other)
@@ -253,13 +273,19 @@ func TestABoundedPastKnowsItsBounds(t *testing.T) {
 		}
 		other := foldAnyhow(rt, newDisk(), a.msgs, window, most)
 		defer func() { require.NoError(rt, other.Close()) }()
-		x, y := p.PastStatus(), other.PastStatus()
-		y.Dropped = x.Dropped // since the start
-		require.Equal(rt, x, y)
+		brief := foldBriefly(rt, a.msgs, window, most)
+		defer func() { require.NoError(rt, brief.Close()) }()
+		require.NoError(rt, brief.wholePast())
+		for _, same := range []*Projector{other, brief} {
+			x, y := p.PastStatus(), same.PastStatus()
+			y.Dropped = x.Dropped // since the start
+			require.Equal(rt, x, y)
+		}
 		for _, n := range almanacNodes {
 			for _, id := range a.ids() {
 				past := a.requirePast(rt, p, n, id)
 				require.Equal(rt, past, a.requirePast(rt, other, n, id))
+				require.Equal(rt, past, a.requirePast(rt, brief, n, id))
 				if !past.Whole {
 					before++
 				}

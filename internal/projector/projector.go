@@ -243,7 +243,10 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 		}
 	}
 	f.usage.store(f.writer)
-	f.kept.trim(f.writer, f.time, p.opt.Past, p.opt.PastBytes)
+	f.kept.trim(f.time, p.opt.Past, p.opt.PastBytes, func(r keptRecord) {
+		f.key = r.key(f.key[:0])
+		f.delete(f.key)
+	})
 	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
 	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from
 	f.value = c.append(f.value[:0])

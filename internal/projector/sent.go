@@ -67,7 +67,7 @@ type NodeBefore struct {
 // ok is false when that is not known any more: the kept past begins later.
 func NodeAsBefore(v *View, project uuid.UUID, id policy.NodeID, seq uint64) (b NodeBefore, ok bool) {
 	n := v.m.state.nodes[id]
-	if n == nil || n.project.id != project || seq <= v.m.state.kept.from {
+	if n == nil || n.project.id != project || seq <= v.m.state.kept.from || v.m.state.kept.unread != nil {
 		return b, false
 	}
 	came := n.identity != nil && n.since.seq == seq
