@@ -122,13 +122,12 @@ func (l *loader) formers(added func()) error {
 
 // readFormers reads those that a brief store has in Pebble alone, with the lock held: few
 // of its readers ask for them, and beside the nodes they are most of what there is to load.
-func (p *Projector) readFormers() error {
-	k := &p.state.kept
+func (l *loader) readFormers() error {
+	k := &l.state.kept
 	k.unread = nil
-	l := loader{Projector: p, labels: map[string]policy.Labels{}}
-	err := l.formers(func() { k.trim(p.cursor.time, p.opt.Past, p.opt.PastBytes, func(keptRecord) {}) })
+	err := l.formers(func() { k.trim(l.cursor.time, l.opt.Past, l.opt.PastBytes, func(keptRecord) {}) })
 	if err != nil {
-		return fmt.Errorf("read the labels that nodes had from store %s: %w", p.dir, err)
+		return fmt.Errorf("read the labels that nodes had from store %s: %w", l.dir, err)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 func (p *Projector) load() error {
 	p.state = newState(p.opt.Partitions)
 	if p.opt.Brief {
-		p.state.kept.unread = p.readFormers
+		later := loader{Projector: p, labels: map[string]policy.Labels{}}
+		p.state.kept.unread = later.readFormers
 	}
 	defer func() {
 		p.admissionSeq.Store(p.state.admission.last())
