@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 )
 
@@ -31,6 +32,29 @@ func TestAProjectOverItsQuotaIsRefusedBeforeTheLog(t *testing.T) {
 	a = p.do("PUT", "/v1/projects/"+project+"/nodes/n3", `{"labels":{}}`)
 	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
+}
+
+// A batch is refused whole if none of its lines has room; otherwise those are that have none.
+func TestABatchGoesOnWithWhatHasRoom(t *testing.T) {
+	p := newPlane(t)
+	at := "/v1/projects/" + project
+	p.put("n1", `{}`)
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", `{"nodes":1}`))
+	send := func(lines string) answer {
+		return p.do("POST", at+"/nodes:batch", lines, "Content-Type: application/x-ndjson")
+	}
+	written := p.log.Len()
+	p.want(http.StatusTooManyRequests, "quota_exceeded", send(`{"id":"n2"}`))
+	require.Equal(t, written, p.log.Len(), "nothing is written")
+	a := send("{\"id\":\"n2\"}\n{\"id\":\"n1\",\"labels\":{\"a\":\"b\"}}")
+	p.want(http.StatusOK, "", a)
+	require.Empty(t, a.Header.Get("Retry-After"))
+	var res resource.BatchResult
+	a.decode(t, &res)
+	require.Equal(t, 1, res.Applied)
+	require.Len(t, res.Rejected, 1)
+	require.Equal(t, "quota_exceeded", res.Rejected[0].Code)
+	require.Equal(t, 1, res.Rejected[0].Line)
 }
 
 // An archived project takes no write, and none is appended.

@@ -50,6 +50,20 @@ func (q *quota) check(c *call, e policy.Event) error {
 		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))
 }
 
+// checkAll refuses events of one project that check refuses, each of them. The fold judges
+// the others one by one.
+func (q *quota) checkAll(c *call, events []streams.Append) error {
+	var first error
+	for _, a := range events {
+		err := q.check(c, a.Event)
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
+
 // judge refuses what the fold would reject for the project's own quota, before it is
 // appended. Administrators are refused, too: the fold knows of none.
 func (q *quota) judge(c *call, e policy.Event) error {

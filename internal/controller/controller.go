@@ -36,8 +36,11 @@ type Options struct {
 	Debounce time.Duration
 	// StatusEvery is how often one policy's status is written at most; 0 is 30 s.
 	StatusEvery time.Duration
-	Metrics     *Metrics
-	Log         *slog.Logger
+	// RoomEvery is how often what the project's quota has no room for is tried again; 0 is
+	// 30 s.
+	RoomEvery time.Duration
+	Metrics   *Metrics
+	Log       *slog.Logger
 }
 
 // Controller is one of those that may write.
@@ -54,6 +57,9 @@ func New(opt Options) *Controller {
 	}
 	if opt.StatusEvery <= 0 {
 		opt.StatusEvery = 30 * time.Second
+	}
+	if opt.RoomEvery <= 0 {
+		opt.RoomEvery = 30 * time.Second
 	}
 	if opt.Metrics == nil {
 		opt.Metrics = NewMetrics(nil)

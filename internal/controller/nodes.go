@@ -47,18 +47,22 @@ type nodeWriter struct {
 	mu    sync.Mutex
 	dirty map[string]time.Time // since when
 	wake  chan struct{}
-	left  map[string]bool // what was reported as left out
+	room  later
 }
 
 func newNodeWriter(opt Options, v *view) *nodeWriter {
 	w := &nodeWriter{
-		opt: opt, view: v, plane: map[policy.NodeID]string{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1), left: map[string]bool{},
+		opt: opt, view: v, plane: map[policy.NodeID]string{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1),
 	}
 	v.changed = w.changed
+	w.room = later{after: opt.RoomEvery, changed: w.changed}
 	return w
 }
 
 func (w *nodeWriter) count() int { return len(w.plane) }
+
+// show sets the number of nodes that the plane has of ours.
+func (w *nodeWriter) show() { w.opt.Metrics.nodes.Set(float64(w.count())) }
 
 // changed notes that something may be otherwise. It is called from any goroutine.
 func (w *nodeWriter) changed(key string) {
@@ -102,13 +106,14 @@ func (w *nodeWriter) begin(ctx context.Context) bool {
 
 // all writes what differs, and removes what the cluster does not have.
 func (w *nodeWriter) all(ctx context.Context) error {
+	defer w.show()
 	w.take()
 	gone := maps.Clone(w.plane)
-	var want []policy.Node
+	var want []wanted
 	for _, key := range w.view.keys() {
 		if n, ok := w.node(key); ok {
 			delete(gone, n.ID)
-			want = append(want, n)
+			want = append(want, wanted{key, n})
 		}
 	}
 	if err := w.remove(ctx, slices.Sorted(maps.Keys(gone))); err != nil {
@@ -133,12 +138,13 @@ func (w *nodeWriter) run(ctx context.Context) {
 
 // some brings some nodes to what the view says.
 func (w *nodeWriter) some(ctx context.Context, keys []string) error {
+	defer w.show()
 	var gone []policy.NodeID
-	var want []policy.Node
+	var want []wanted
 	for _, key := range keys {
 		n, ok := w.node(key)
 		if ok {
-			want = append(want, n)
+			want = append(want, wanted{key, n})
 		} else if _, had := w.plane[n.ID]; had {
 			gone = append(gone, n.ID)
 		}
@@ -150,20 +156,17 @@ func (w *nodeWriter) some(ctx context.Context, keys []string) error {
 	}
 	var erased []bool
 	var failed error
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		erased, failed = w.erase(ctx, rest)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { erased, failed = w.erase(ctx, rest) })
 	err := w.write(ctx, want)
-	<-ended
+	beside.Wait()
 	w.forget(rest, erased)
 	return errors.Join(err, failed)
 }
 
 // handingOver divides nodes that go into those of which another has an address now, and
 // the rest.
-func (w *nodeWriter) handingOver(gone []policy.NodeID, want []policy.Node) (first, rest []policy.NodeID) {
+func (w *nodeWriter) handingOver(gone []policy.NodeID, want []wanted) (first, rest []policy.NodeID) {
 	taken := map[string]bool{}
 	for _, n := range want {
 		for _, a := range n.Addresses {
@@ -171,14 +174,19 @@ func (w *nodeWriter) handingOver(gone []policy.NodeID, want []policy.Node) (firs
 		}
 	}
 	for _, id := range gone {
-		_, addresses, _ := strings.Cut(w.plane[id], "|")
-		if slices.ContainsFunc(strings.Split(addresses, "|"), func(a string) bool { return taken[a] }) {
+		if slices.ContainsFunc(addressesOf(w.plane[id]), func(a string) bool { return taken[a] }) {
 			first = append(first, id)
 		} else {
 			rest = append(rest, id)
 		}
 	}
 	return first, rest
+}
+
+// wanted is a node that the plane is to have, and what it stands for in the cluster.
+type wanted struct {
+	key string
+	policy.Node
 }
 
 // node is the node that a key stands for; false: there should be none of its id.
@@ -217,15 +225,19 @@ func factsKey(labels map[string]string, addresses []string) string {
 	return b.String()
 }
 
+// addressesOf are the addresses of the facts that a factsKey is of.
+func addressesOf(key string) []string { return strings.Split(key, "|")[1:] }
+
 // line is a line of a batch.
 type line struct {
+	of        string            // its place in the cluster
 	ID        policy.NodeID     `json:"id"`
 	Labels    map[string]string `json:"labels"`
 	Addresses []string          `json:"addresses"`
 }
 
-func lineOf(n policy.Node) line {
-	l := line{n.ID, n.Labels.Map(), []string{}}
+func lineOf(n wanted) line {
+	l := line{n.key, n.ID, n.Labels.Map(), []string{}}
 	for _, a := range n.Addresses {
 		l.Addresses = append(l.Addresses, a.String())
 	}
@@ -233,7 +245,7 @@ func lineOf(n policy.Node) line {
 }
 
 // write states nodes that differ from what the plane has.
-func (w *nodeWriter) write(ctx context.Context, nodes []policy.Node) error {
+func (w *nodeWriter) write(ctx context.Context, nodes []wanted) error {
 	var lines []line
 	for _, n := range nodes {
 		if l := lineOf(n); w.plane[n.ID] != factsKey(l.Labels, l.Addresses) {
@@ -245,7 +257,6 @@ func (w *nodeWriter) write(ctx context.Context, nodes []policy.Node) error {
 			return err
 		}
 	}
-	w.opt.Metrics.nodes.Set(float64(len(w.plane)))
 	return nil
 }
 
@@ -262,6 +273,10 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 		res, err = w.opt.Nodes.Import(ctx, w.opt.Project, bytes.NewReader(body.Bytes()))
 		return err
 	})
+	var p *client.Problem
+	if errors.As(err, &p) && noRoom(p.Code) {
+		err, res = nil, noneOf(batch, p)
+	}
 	if err != nil {
 		return err
 	}
@@ -276,11 +291,23 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 			w.plane[l.ID] = factsKey(l.Labels, l.Addresses)
 			continue
 		}
-		// It stays as it was: written again when the object changes or the controller starts.
+		// It stays as it was: written again when the object changes or the controller starts,
+		// and, if only room is missing, some time later.
+		if noRoom(r.Code) {
+			w.room.note(l.of)
+		}
 		w.opt.Metrics.left("node")
 		w.opt.Log.Error("the plane refused a node", "node", l.ID, "code", r.Code, "error", r.Detail)
 	}
 	return nil
+}
+
+// noneOf is the answer to a batch of which each line is refused.
+func noneOf(batch []line, p *client.Problem) (res resource.BatchResult) {
+	for i := range batch {
+		res.Rejected = append(res.Rejected, resource.RejectedLine{Line: i + 1, Code: p.Code, Detail: p.Detail})
+	}
+	return res
 }
 
 // remove deletes nodes.

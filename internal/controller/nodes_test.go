@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -87,6 +88,7 @@ func TestWhatGoesWaitsForNothingButAnAddress(t *testing.T) {
 	require.Equal(t, []string{"remove hands", "write", "remove waits"}, plane.order)
 	require.Len(t, nodes(t, on), 1)
 	require.Contains(t, nodes(t, on), string(translate.PodID("uid-of-x", "shop", "takes")))
+	require.InDelta(t, 1, testutil.ToFloat64(opt.Metrics.nodes), 0, "what went is not counted")
 	stop()
 	require.NoError(t, <-ended)
 }

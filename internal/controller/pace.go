@@ -4,11 +4,23 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/internal/backoff"
 )
+
+// Codes of the plane's problems.
+const (
+	tooManyRequests = "too_many_requests" // the principal asks too fast
+	quotaExceeded   = "quota_exceeded"    // the project has or adds as much as it may
+	overShare       = "project_over_share"
+)
+
+// noRoom reports whether the project may not have a thing, or not now. It may have others,
+// and it can lose any.
+func noRoom(code string) bool { return code == quotaExceeded || code == overShare }
 
 // paced asks the plane for one thing, and again while it says that there are too many
 // requests. What waits gives up nothing that others ask meanwhile.
@@ -17,12 +29,42 @@ func (c *Options) paced(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
 		var p *client.Problem
-		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
+		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests || p.Code != tooManyRequests {
 			return err
 		}
 		c.Metrics.failed("too many requests")
 		if err := again.Pause(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// later is what the plane has no room for: all of it changes again, together, some time
+// after the first was noted.
+type later struct {
+	after   time.Duration
+	changed func(key string)
+
+	mu   sync.Mutex
+	keys map[string]bool // nil: nothing waits
+}
+
+func (l *later) note(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keys == nil {
+		l.keys = map[string]bool{}
+		time.AfterFunc(l.after, l.now)
+	}
+	l.keys[key] = true
+}
+
+func (l *later) now() {
+	l.mu.Lock()
+	keys := l.keys
+	l.keys = nil
+	l.mu.Unlock()
+	for key := range keys {
+		l.changed(key)
 	}
 }

@@ -4,15 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // busy is a plane that takes two of three requests about policies, and says of the third
@@ -24,7 +30,7 @@ type busy struct {
 
 func (b *busy) refuses() error {
 	if b.asked.Add(1)%3 == 0 {
-		return &client.Problem{Status: http.StatusTooManyRequests, Code: "too_many_requests"}
+		return &client.Problem{Status: http.StatusTooManyRequests, Code: api.CodeTooManyRequests}
 	}
 	return nil
 }
@@ -71,4 +77,70 @@ func TestAPlaneThatTakesSoManyRequestsIsWaitedFor(t *testing.T) {
 	require.Zero(t, b.revised.Load(), "each was written once")
 	stop()
 	require.NoError(t, <-ended)
+}
+
+// TestAQuotaKeepsNothingElseFromBeingWritten: what a project's quota has no room for is said
+// of its object, others go on, and once there is room it is written without a change in the
+// cluster.
+func TestAQuotaKeepsNothingElseFromBeingWritten(t *testing.T) {
+	c, on := newCluster(t), startPlane(t)
+	_, err := on.Projects.SetQuota(t.Context(), project, resource.Quota{Policies: 3, Nodes: 2})
+	require.NoError(t, err)
+	c.namespace("shop", nil)
+	ctl := New(Options{
+		Kubernetes: c.typed, Dynamic: c.dynamic, Nodes: on.Nodes, Policies: on.Policies, Project: project,
+		Debounce: time.Millisecond, StatusEvery: 5 * time.Millisecond, RoomEvery: 10 * time.Millisecond, Metrics: NewMetrics(nil),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- ctl.Run(ctx) }()
+	eventually(t, "the plane is what the cluster says", func() bool { return (&running{ctl, nil}).synced() })
+	require.Len(t, slugs(t, on), 2, "what the rest is allowed by")
+	for i := range 3 {
+		c.pod(podOf("shop", fmt.Sprintf("web-%d", i), fmt.Sprintf("10.0.0.%d", i+1), nil))
+		c.policy(clusterPolicies, "", fmt.Sprintf("guard-%d", i), fmt.Sprintf(`{"tier":"Admin","priority":%d,"subject":{"namespaces":{}},"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`, i))
+	}
+	held := func() (n int) {
+		list, err := c.dynamic.Resource(clusterPolicies).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for _, o := range list.Items {
+			if text := fmt.Sprint(o.Object["status"]); strings.Contains(text, "Held") && strings.Contains(text, "has a quota: it has 3 policies") {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "the conditions of what has no room say so", func() bool { return held() == 2 })
+	eventually(t, "all is written that has room", func() bool { return len(slugs(t, on)) == 3 && len(nodes(t, on)) == 2 })
+	for _, kind := range []string{"node", "policy"} {
+		eventually(t, "it is counted", func() bool { return testutil.ToFloat64(ctl.opt.Metrics.leftOut.WithLabelValues(kind)) >= 1 })
+	}
+
+	_, err = on.Projects.SetQuota(t.Context(), project, resource.Quota{})
+	require.NoError(t, err)
+	eventually(t, "there is room", func() bool { return len(slugs(t, on)) == 5 && len(nodes(t, on)) == 3 && held() == 0 })
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// TestOnlyTooManyRequestsAreWaitedFor: other refusals with the same status are answers.
+func TestOnlyTooManyRequestsAreWaitedFor(t *testing.T) {
+	opt := New(Options{}).opt
+	for code, waits := range map[string]bool{
+		api.CodeTooManyRequests: true, api.CodeTooManyFailures: false, api.CodeProjectOverShare: false, projector.CodeQuotaExceeded: false,
+	} {
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				err := opt.paced(t.Context(), func() error {
+					if asked++; asked == 3 {
+						return nil
+					}
+					return &client.Problem{Status: http.StatusTooManyRequests, Code: code}
+				})
+				require.Equal(t, waits, err == nil)
+				require.Equal(t, waits, asked == 3)
+			})
+		})
+	}
 }

@@ -45,16 +45,19 @@ type policyWriter struct {
 	opt  Options
 	view *view
 	wake chan struct{}
+	room later
 
 	mu      sync.Mutex
 	since   time.Time // of the oldest change that is not written
 	plane   map[string]ours
 	objects map[string]*reported // by id of the object
+	refused map[string]string    // why the plane does not take a policy, by slug
 }
 
 func newPolicyWriter(opt Options, v *view) *policyWriter {
-	w := &policyWriter{opt: opt, view: v, wake: make(chan struct{}, 1), plane: map[string]ours{}, objects: map[string]*reported{}}
+	w := &policyWriter{opt: opt, view: v, wake: make(chan struct{}, 1), plane: map[string]ours{}, objects: map[string]*reported{}, refused: map[string]string{}}
 	v.policed = w.changed
+	w.room = later{after: opt.RoomEvery, changed: func(string) { w.changed() }}
 	return w
 }
 
@@ -223,6 +226,7 @@ func (w *policyWriter) note(about []reported, out want) {
 		now[id] = &t
 	}
 	w.objects = now
+	maps.DeleteFunc(w.refused, func(slug, _ string) bool { return out.drafts[slug].Slug == "" })
 	w.opt.Metrics.translated(incomplete, held)
 }
 
@@ -235,8 +239,12 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 	}
 	w.mu.Lock()
 	has, exists := w.plane[d.Slug]
+	same := exists && has.draft == string(body)
+	if same {
+		delete(w.refused, d.Slug)
+	}
 	w.mu.Unlock()
-	if exists && has.draft == string(body) {
+	if same {
 		return nil
 	}
 	var p resource.Policy
@@ -253,11 +261,16 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
 		// Somebody else was at work.
 		return errors.Join(err, w.look(ctx))
-	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests && refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden:
-		// Trying again would not help; others go on.
+	case errors.As(err, &refused) && forThisOne(refused):
+		// Trying again at once would not help; others go on.
+		if noRoom(refused.Code) {
+			w.room.note(d.Slug)
+		}
 		w.opt.Metrics.left("policy")
 		w.opt.Log.Error("the plane refused a policy", "policy", d.Slug, "error", err)
-		w.refused(d.Slug, refused.Detail)
+		w.mu.Lock()
+		w.refused[d.Slug] = refused.Detail
+		w.mu.Unlock()
 		return nil
 	case err != nil:
 		return err
@@ -266,20 +279,21 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 		w.opt.Metrics.wrote("policy", 1)
 	}
 	w.mu.Lock()
+	delete(w.refused, d.Slug)
 	w.plane[d.Slug] = ours{p.ID, p.HeadRevisionID, string(body)}
 	w.mu.Unlock()
 	return nil
 }
 
-// refused notes what the plane said against an object's policy.
-func (w *policyWriter) refused(slug, why string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.objects {
-		if slices.Contains(t.slugs, slug) {
-			t.items = append(t.items, translate.Item{Reason: "the plane refused " + slug + ": " + why, Wider: true})
-		}
+// forThisOne reports whether the plane refused one policy, and not everything that we ask.
+func forThisOne(p *client.Problem) bool {
+	switch p.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return false
+	case http.StatusTooManyRequests:
+		return noRoom(p.Code)
 	}
+	return p.Status < http.StatusInternalServerError
 }
 
 // remove deletes a policy whose object went.

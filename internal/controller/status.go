@@ -71,15 +71,26 @@ func (w *policyWriter) tell(ctx context.Context) {
 	}
 }
 
-func (w *policyWriter) tellAll(ctx context.Context) {
+// reports is what there is to say of each object, with what the plane said against it.
+func (w *policyWriter) reports() (all []reported) {
 	w.mu.Lock()
-	var all []reported
+	defer w.mu.Unlock()
 	for _, t := range w.objects {
-		all = append(all, *t)
+		now := *t
+		now.items = slices.Clone(t.items)
+		for _, slug := range t.slugs {
+			if why := w.refused[slug]; why != "" {
+				now.items = append(now.items, translate.Item{Reason: "the plane refused " + slug + ": " + why, Wider: true})
+			}
+		}
+		all = append(all, now)
 	}
-	w.mu.Unlock()
 	slices.SortFunc(all, func(a, b reported) int { return strings.Compare(a.id(), b.id()) })
-	for _, t := range all {
+	return all
+}
+
+func (w *policyWriter) tellAll(ctx context.Context) {
+	for _, t := range w.reports() {
 		if ctx.Err() != nil {
 			return
 		}

@@ -276,9 +276,9 @@ func (v *view) current(o *unstructured.Unstructured) (*unstructured.Unstructured
 	if !ok || v.informer(kind) == nil {
 		return nil, false
 	}
-	key := o.GetName()
-	if o.GetNamespace() != "" {
-		key = o.GetNamespace() + "/" + key
+	key, err := cache.MetaNamespaceKeyFunc(o)
+	if err != nil {
+		return nil, false
 	}
 	obj, there, err := v.informer(kind).GetStore().GetByKey(key)
 	if err != nil || !there {
