@@ -88,7 +88,8 @@ func TestAGeneratedGoClientWorks(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("%d lines", bytes.Count(code, []byte{'\n'}))
 	require.LessOrEqual(t, bytes.Count(code, []byte{'\n'}), linesOfClient)
-	require.Equal(t, "0 before, generated-go written and read, again: policy_slug_taken\n", say(t, dir, "go", "run", ".", running(t)))
+	api := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"}).URL()
+	require.Equal(t, "0 before, generated-go written and read, again: policy_slug_taken\n", say(t, dir, "go", "run", ".", api))
 }
 
 func TestAGeneratedTypeScriptClientWorks(t *testing.T) {
@@ -100,7 +101,8 @@ func TestAGeneratedTypeScriptClientWorks(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600))
 	say(t, dir, filepath.Join(here, ".bin", "openapi-typescript"), document(t, dir), "-o", "schema.ts")
 	say(t, dir, filepath.Join(here, ".bin", "tsc"))
-	require.Equal(t, "0 before, generated-ts written and read, again: policy_slug_taken\n", say(t, dir, "node", filepath.Join("out", "client.js"), running(t)))
+	api := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"}).URL()
+	require.Equal(t, "0 before, generated-ts written and read, again: policy_slug_taken\n", say(t, dir, "node", filepath.Join("out", "client.js"), api))
 }
 
 // copied is a folder of testdata in which a test may write.
@@ -111,10 +113,10 @@ func copied(t *testing.T, name string) string {
 	return dir
 }
 
-// running is the address of a plane that runs until the test ends.
-func running(t *testing.T) string {
+// running is a plane that runs until the test ends.
+func running(t *testing.T, c plane.Config) *plane.Plane {
 	t.Helper()
-	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"})
+	p, err := plane.Open(t.Context(), c)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -129,7 +131,7 @@ func running(t *testing.T) string {
 	case err := <-ended:
 		require.NoError(t, err)
 	}
-	return p.URL()
+	return p
 }
 
 // root is the repository.
